@@ -12,7 +12,7 @@ use rpc::{Exception, class};
 
 use crate::error::{of_proto, of_storage};
 use crate::intents::Intent;
-use crate::procedure::{NonceKey, ProcedureId};
+use crate::procedure::{NonceKey, ProcedureId, ProcedureKind};
 use crate::{Master, descriptors, table_not_found};
 
 impl Master {
@@ -125,7 +125,7 @@ impl Master {
             return Ok(id);
         }
         self.changed(&name, &change)?;
-        self.submit("alter", &name.clone(), nonce, move |master| {
+        self.submit(ProcedureKind::Alter, &name.clone(), nonce, move |master| {
             let (old, new) = master.changed(&name, &change)?;
             let gone = |family: &&FamilyDescriptor| new.family(family.name()).is_none();
             let families: Vec<Bytes> =

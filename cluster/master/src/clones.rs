@@ -27,8 +27,8 @@ use rpc::{Exception, class};
 use storage::Kind;
 
 use crate::error::{of_proto, of_storage};
-use crate::intents::Intent;
-use crate::procedure::{NonceKey, ProcedureId};
+use crate::intents::{Intent, IntentKey};
+use crate::procedure::{NonceKey, ProcedureId, ProcedureKind};
 use crate::snapshots::{check_name, does_not_exist};
 use crate::tables::{TRACKER, check_tracker};
 use crate::view::TableEntry;
@@ -109,11 +109,12 @@ impl Master {
         }
         // Refused at once, not in the procedure, where clients are told less.
         self.plan(&snapshot, &table, kind)?;
-        let (thread, name) = match kind {
-            CopyKind::Clone => ("clone", table.clone()),
-            CopyKind::Restoration => ("restore", table.clone()),
+        let name = table.clone();
+        let procedure = match kind {
+            CopyKind::Clone => ProcedureKind::Clone,
+            CopyKind::Restoration => ProcedureKind::Restore,
         };
-        self.submit(thread, &name, nonce, move |master| {
+        self.submit(procedure, &name, nonce, move |master| {
             let copy = master.plan(&snapshot, &table, kind)?;
             let told = |cause: Exception| match cause.class.starts_with("org.apache.hadoop.hbase.") {
                 true => cause,
@@ -237,7 +238,7 @@ impl Master {
             copy.regions
                 .iter()
                 .try_for_each(|region| self.regions.drop_folder(layout::region_folder(region)))?;
-            self.intents.end(name).map_err(of_storage)?;
+            self.intents.end(&IntentKey::of_table(name)).map_err(of_storage)?;
             return Ok(Restored::Undone(cause));
         }
         let row = |region: &RegionInfo| RegionRow::new(region.clone(), RegionState::Closed);
@@ -249,7 +250,7 @@ impl Master {
             view.put_table(TableEntry::new(Arc::clone(&copy.table), TableState::Disabled, rows));
         });
         self.drop_other_regions(copy)?;
-        self.intents.end(name).map_err(of_storage)?;
+        self.intents.end(&IntentKey::of_table(name)).map_err(of_storage)?;
         Ok(Restored::Done)
     }
 

@@ -17,7 +17,8 @@ pub use check::{HbckReport, Inconsistency};
 
 use crate::Master;
 use crate::error::of_proto;
-use crate::procedure::{Outcome, ProcedureId};
+use crate::procedure::{Outcome, ProcedureId, acting_for};
+use crate::service::user_of;
 
 /// HBase's id of no procedure: -1.
 const NO_PROCEDURE: u64 = u64::MAX;
@@ -42,8 +43,8 @@ impl HbckService {
     ) -> Answer {
         match call.decode::<M>() {
             Ok(request) => {
-                let master = Arc::clone(&self.master);
-                Answer::later(env::blocking(move || act(&master, request)))
+                let (master, user) = (Arc::clone(&self.master), user_of(call));
+                Answer::later(env::blocking(move || acting_for(user, || act(&master, request))))
             }
             Err(exception) => exception.into(),
         }

@@ -63,8 +63,41 @@ pub enum Intent {
     Replace(Replacement),
 }
 
+/// By which an intent is found.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct IntentKey {
+    table: TableName,
+    /// The name of the first region that changes; `None` when the whole table does.
+    region: Option<Bytes>,
+}
+
+impl IntentKey {
+    /// The key of a change of a whole table.
+    pub fn of_table(table: &TableName) -> IntentKey {
+        IntentKey { table: table.clone(), region: None }
+    }
+}
+
 impl Intent {
-    /// The table of the intent. A table has at most one.
+    /// The key of the intent. A change of a whole table has the table's, one of regions that of the first of them.
+    pub fn key(&self) -> IntentKey {
+        let region = self.regions().and_then(|regions| regions.first()).map(|region| region.name().clone());
+        IntentKey { table: self.table().clone(), region }
+    }
+
+    /// The regions that change; `None` when the whole table does.
+    pub fn regions(&self) -> Option<&[RegionInfo]> {
+        match self {
+            Intent::TruncateRegion { region, .. } => Some(std::slice::from_ref(region)),
+            Intent::Replace(replacement) => Some(&replacement.parents),
+            Intent::Create { .. }
+            | Intent::Delete { .. }
+            | Intent::DeleteFamilies { .. }
+            | Intent::Copy(_) => None,
+        }
+    }
+
+    /// The table of the intent.
     pub fn table(&self) -> &TableName {
         match self {
             Intent::Create { table, .. }
@@ -251,7 +284,7 @@ pub struct Intents {
 
 #[derive(Default)]
 struct State {
-    by_table: BTreeMap<TableName, Intent>,
+    by_key: BTreeMap<IntentKey, Intent>,
     /// The version of the object that was last read or written; `None` while there is no object.
     version: Option<Version>,
     /// Whether a write of the object failed and may have happened: it must be read again before the next change.
@@ -269,14 +302,14 @@ impl State {
             Err(error) => return Err(error.into()),
         };
         let mut bytes = Bytes::from(content);
-        let mut by_table = BTreeMap::new();
+        let mut by_key = BTreeMap::new();
         let damaged = |cause| Error::Damaged { name: name.clone(), cause: Box::new(cause) };
         let written = decode_number(&mut bytes).map_err(damaged)?;
         while bytes.has_remaining() {
             let intent = Intent::decode(&mut bytes).map_err(damaged)?;
-            by_table.insert(intent.table().clone(), intent);
+            by_key.insert(intent.key(), intent);
         }
-        Ok(State { by_table, version, is_in_doubt: false, written })
+        Ok(State { by_key, version, is_in_doubt: false, written })
     }
 }
 
@@ -289,29 +322,34 @@ impl Intents {
 
     /// Returns all intents.
     pub fn all(&self) -> Vec<Intent> {
-        self.state.lock().by_table.values().cloned().collect()
+        self.state.lock().by_key.values().cloned().collect()
     }
 
-    /// Returns the intent of a table.
-    pub fn of(&self, table: &TableName) -> Option<Intent> {
-        self.state.lock().by_table.get(table).cloned()
+    /// Returns the intents of a table: one of the whole table, or those of some of its regions.
+    pub fn of(&self, table: &TableName) -> Vec<Intent> {
+        let state = self.state.lock();
+        state.by_key.values().filter(|intent| intent.table() == table).cloned().collect()
     }
 
-    /// Writes an intent, in the place of the table's earlier one. Durable when this returns.
+    /// Writes an intent, in the place of the one with its key. A change of a whole table takes the place of those of its
+    /// regions, too. Durable when this returns.
     pub fn begin(&self, intent: Intent) -> storage::Result<()> {
-        self.change(|by_table| {
-            by_table.insert(intent.table().clone(), intent);
+        self.change(|by_key| {
+            if intent.regions().is_none() {
+                by_key.retain(|key, _| key.table != *intent.table());
+            }
+            by_key.insert(intent.key(), intent);
         })
     }
 
-    /// Removes the intent of a table. Durable when this returns.
-    pub fn end(&self, table: &TableName) -> storage::Result<()> {
-        self.change(|by_table| {
-            by_table.remove(table);
+    /// Removes the intent with this key. Durable when this returns.
+    pub fn end(&self, key: &IntentKey) -> storage::Result<()> {
+        self.change(|by_key| {
+            by_key.remove(key);
         })
     }
 
-    fn change(&self, act: impl FnOnce(&mut BTreeMap<TableName, Intent>)) -> storage::Result<()> {
+    fn change(&self, act: impl FnOnce(&mut BTreeMap<IntentKey, Intent>)) -> storage::Result<()> {
         let mut state = self.state.lock();
         if state.is_in_doubt {
             *state = State::read(&*self.files).map_err(|error| match error {
@@ -322,24 +360,24 @@ impl Intents {
                 }
             })?;
         }
-        let mut by_table = state.by_table.clone();
-        act(&mut by_table);
+        let mut by_key = state.by_key.clone();
+        act(&mut by_key);
         // Also after an attempt that failed, which may still be carried out.
         state.written += 1;
         let written = state.written;
         let mut content = Vec::new();
         encode_number(&mut content, written);
-        by_table.values().for_each(|intent| intent.encode(&mut content));
+        by_key.values().for_each(|intent| intent.encode(&mut content));
         let version = swap_confirmed(&*self.files, &layout::unfinished(), state.version.as_ref(), &content)
             .inspect_err(|error| state.is_in_doubt = error.outcome() == Outcome::MayHaveHappened)?;
-        *state = State { by_table, version: Some(version), is_in_doubt: false, written };
+        *state = State { by_key, version: Some(version), is_in_doubt: false, written };
         Ok(())
     }
 }
 
 impl std::fmt::Debug for Intents {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Intents").field("tables", &self.state.lock().by_table.keys()).finish_non_exhaustive()
+        f.debug_struct("Intents").field("tables", &self.state.lock().by_key.keys()).finish_non_exhaustive()
     }
 }
 
@@ -366,8 +404,8 @@ mod tests {
         intents.begin(delete("b")).expect("it is read again and written once more");
         assert_eq!(open(&memory).all(), [delete("a"), delete("b")]);
         fail(&memory, false);
-        intents.end(&"a".parse().unwrap()).expect("it is read again and written once more");
-        intents.end(&"b".parse().unwrap()).expect("what was kept is known");
+        intents.end(&delete("a").key()).expect("it is read again and written once more");
+        intents.end(&delete("b").key()).expect("what was kept is known");
         assert_eq!(open(&memory).all(), []);
         // The object cannot even be read.
         fail(&memory, true);
@@ -399,7 +437,7 @@ mod tests {
             let intents = Intents::open(Arc::new(memory.clone())).unwrap();
             intents.begin(delete()).unwrap();
             seen.push(content());
-            intents.end(&"a".parse().unwrap()).unwrap();
+            intents.end(&delete().key()).unwrap();
             seen.push(content());
         }
         seen.sort();

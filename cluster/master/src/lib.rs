@@ -16,7 +16,8 @@
 //! * **A change happens completely or not at all**, through a crash at any step. The master writes an intent first
 //!   ([`intents`]). It creates folders and descriptors before catalog rows, and deletes them after. A start carries out
 //!   the intents that it finds ([`startup`]).
-//! * **A table has one change at a time.** Changes of different tables run at the same time ([`procedure`]).
+//! * **A table has one change at a time**, and a region too. Changes of different tables, and of different regions of a table, run
+//!   at the same time ([`procedure`], [`procedure::locks`]).
 //!
 //! What it does not know: sockets, logs, cells, and who the region servers are. It reaches them through the `contract`
 //! crate; [`assignments`] says where each region is.

@@ -10,7 +10,8 @@ use rpc::{Exception, class};
 
 use crate::Master;
 use crate::error::of_proto;
-use crate::procedure::{NonceKey, ProcedureId};
+use crate::procedure::locks::LockSet;
+use crate::procedure::{NonceKey, ProcedureId, ProcedureKind, Submission};
 
 impl Master {
     /// Submits the creation of a namespace.
@@ -20,7 +21,7 @@ impl Master {
         nonce: Option<NonceKey>,
     ) -> Result<ProcedureId, Exception> {
         let (name, namespace) = (name_of(namespace)?, namespace.clone());
-        self.submit_namespace("create-ns", &name.clone(), nonce, move |master, region| {
+        self.submit_namespace(ProcedureKind::CreateNamespace, &name.clone(), nonce, move |master, region| {
             if master.read_view(|view| view.namespaces.contains_key(&name)) {
                 return Err(Exception::new(
                     class::NAMESPACE_EXISTS,
@@ -40,7 +41,7 @@ impl Master {
         nonce: Option<NonceKey>,
     ) -> Result<ProcedureId, Exception> {
         let (name, namespace) = (name_of(namespace)?, namespace.clone());
-        self.submit_namespace("modify-ns", &name.clone(), nonce, move |master, region| {
+        self.submit_namespace(ProcedureKind::ModifyNamespace, &name.clone(), nonce, move |master, region| {
             if !master.read_view(|view| view.namespaces.contains_key(&name)) {
                 return Err(not_found(&name));
             }
@@ -57,7 +58,7 @@ impl Master {
         nonce: Option<NonceKey>,
     ) -> Result<ProcedureId, Exception> {
         let name = name.to_owned();
-        self.submit_namespace("delete-ns", &name.clone(), nonce, move |master, region| {
+        self.submit_namespace(ProcedureKind::DeleteNamespace, &name.clone(), nonce, move |master, region| {
             // Removed from the view first, under the lock of the count: no table can be created in it from here on.
             let namespace = master.update_view(|view| {
                 if !view.namespaces.contains_key(&name) {
@@ -109,14 +110,15 @@ impl Master {
 
     fn submit_namespace(
         self: &Arc<Self>,
-        kind: &str,
+        kind: ProcedureKind,
         name: &str,
         nonce: Option<NonceKey>,
         work: impl FnOnce(&Master, &EncodedName) -> Result<(), Exception> + Send + 'static,
     ) -> Result<ProcedureId, Exception> {
         let master = Arc::clone(self);
-        // No table's name holds a slash, so this lock is no table's.
-        self.procedures.submit(kind, &format!("namespace/{name}"), nonce, move || {
+        let submission = Submission { kind, locks: LockSet::namespace(name), nonce };
+        self.procedures.submit(submission, move |context| {
+            context.pass_point_of_no_return()?;
             let region = master.namespace_region()?;
             work(&master, &region)?;
             Ok(Bytes::new())

@@ -61,13 +61,14 @@ impl Options {
     pub fn from_conf(conf: &Conf) -> conf::Result<Options> {
         let defaults = Options::default();
         let outcome_kept: Duration = conf.value(&key::PROCEDURE_RESULT_TTL)?;
+        let read_outcome_kept: Duration = conf.value(&key::PROCEDURE_READ_RESULT_TTL)?;
         Ok(Options {
             sanity: sanity::Limits {
                 enabled: conf.value(&key::TABLE_SANITY_CHECKS)?,
                 blocking_files: conf.value(&conf::keys::store::BLOCKING_STORE_FILES)?,
                 ..defaults.sanity
             },
-            procedures: procedure::Options { outcome_kept, ..defaults.procedures },
+            procedures: procedure::Options { outcome_kept, read_outcome_kept, ..defaults.procedures },
             parents_period: conf.value(&key::CATALOG_JANITOR_INTERVAL)?,
             snapshots_enabled: conf.value(&key::SNAPSHOT_ENABLED)?,
             snapshot_ttl: conf.value(&key::SNAPSHOT_TTL)?,
@@ -111,6 +112,7 @@ mod tests {
         assert_eq!(ours.snapshot_cleaner_period, theirs.snapshot_cleaner_period);
         assert_eq!((ours.meta_block_bytes, ours.info_port), (theirs.meta_block_bytes, theirs.info_port));
         assert_eq!(ours.procedures.outcome_kept, theirs.procedures.outcome_kept);
+        assert_eq!(ours.procedures.read_outcome_kept, theirs.procedures.read_outcome_kept);
         assert_eq!(ours.sanity, theirs.sanity);
         let conf = Conf::new().with(&key::TABLE_SANITY_CHECKS, "false").with(&key::META_VERSIONS, "0");
         let options = Options::from_conf(&conf).expect("good values");

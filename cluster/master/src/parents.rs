@@ -16,6 +16,7 @@ use proto::{RegionInfo, TableName};
 use rpc::Exception;
 
 use crate::Master;
+use crate::procedure::ProcedureKind;
 use crate::reopen::Reopening;
 use crate::switches::Switch;
 
@@ -68,10 +69,10 @@ impl Master {
     fn carry_on_what_waits(self: &Arc<Self>) {
         for intent in self.intents.all() {
             let table = intent.table();
-            if self.procedures.is_busy(table.as_str()) {
+            if self.procedures.is_busy(table) {
                 continue;
             }
-            if let Err(cause) = self.submit("carry-on", table, None, |_| Ok(())) {
+            if let Err(cause) = self.submit(ProcedureKind::CarryOn, table, None, |_| Ok(())) {
                 tracing::warn!(%table, %cause, "an unfinished change is not carried on; it is tried again");
             }
         }
@@ -88,7 +89,7 @@ impl Master {
         for table in tables {
             let (collected, tally) = std::sync::mpsc::channel();
             let name = table.clone();
-            let id = self.submit("collect-parents", &table, None, move |master| {
+            let id = self.submit(ProcedureKind::CollectParents, &table, None, move |master| {
                 // Nobody waits for the number when this master ends.
                 let _ended = collected.send(master.collect_parents_of(&name)?);
                 Ok(())

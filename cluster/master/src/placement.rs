@@ -9,7 +9,8 @@ use rpc::{Exception, class};
 
 use crate::error::{of_proto, of_storage};
 use crate::intents::Intent;
-use crate::procedure::{NonceKey, Outcome, ProcedureId};
+use crate::procedure::locks::LockSet;
+use crate::procedure::{Context, NonceKey, Outcome, ProcedureId, ProcedureKind, Submission};
 use crate::{Master, table_not_found};
 
 impl Master {
@@ -23,7 +24,9 @@ impl Master {
         let row = self.find(region)?;
         let destination = destination.map(ServerName::try_from).transpose().map_err(of_proto)?;
         let name = row.region.table().clone();
-        self.submit("move", &name.clone(), None, move |master| {
+        let region = row.region.clone();
+        self.submit_on_regions(ProcedureKind::Move, [&region], None, move |master, context| {
+            context.pass_point_of_no_return()?;
             let Some(owner) = master.regions.owner(row.region.encoded_name()) else { return Ok(()) };
             let live = master.regions.live();
             let destination = match destination {
@@ -51,7 +54,9 @@ impl Master {
         region: &pb::RegionSpecifier,
     ) -> Result<ProcedureId, Exception> {
         let row = self.find(region)?;
-        self.submit("assign", &row.region.table().clone(), None, move |master| {
+        let region = row.region.clone();
+        self.submit_on_regions(ProcedureKind::Assign, [&region], None, move |master, context| {
+            context.pass_point_of_no_return()?;
             let name = row.region.table();
             master.check_serves(&row.region)?;
             let table = master.read_view(|view| {
@@ -74,7 +79,9 @@ impl Master {
         if row.region.is_meta() {
             return Err(Exception::do_not_retry("the region of hbase:meta cannot be unassigned"));
         }
-        self.submit("unassign", &row.region.table().clone(), None, move |master| {
+        let region = row.region.clone();
+        self.submit_on_regions(ProcedureKind::Unassign, [&region], None, move |master, context| {
+            context.pass_point_of_no_return()?;
             master.check_serves(&row.region)?;
             master.close(&row.region)
         })
@@ -89,9 +96,11 @@ impl Master {
     ) -> Result<ProcedureId, Exception> {
         let name = TableName::try_from(table).map_err(of_proto)?;
         let families = families.to_vec();
-        self.submit("flush", &name.clone(), nonce, move |master| {
+        let submission =
+            Submission { kind: ProcedureKind::Flush, locks: LockSet::table_shared(&name), nonce };
+        self.submit_with(&name.clone(), submission, move |master, context| {
             master.check_flush(&name, &families)?;
-            master.flush_all(&name, &families)
+            master.flush_all(&name, &families, context)
         })
     }
 
@@ -115,7 +124,9 @@ impl Master {
             .filter(|family| !family.is_empty())
             .collect();
         let flushed = name.clone();
-        let id = self.submit("flush", &name, None, move |master| {
+        let submission =
+            Submission { kind: ProcedureKind::Flush, locks: LockSet::table_shared(&name), nonce: None };
+        let id = self.submit_with(&name, submission, move |master, context| {
             let has = |family: &Bytes| {
                 master.read_view(|view| {
                     let table = view.tables.get(&flushed);
@@ -126,7 +137,7 @@ impl Master {
             if families.is_empty() && !named.is_empty() {
                 return Ok(());
             }
-            master.flush_all(&flushed, &families)
+            master.flush_all(&flushed, &families, context)
         })?;
         // Of tables that are there, so that nobody can fill memory with names.
         let mut last = self.last_flushes.lock();
@@ -169,15 +180,21 @@ impl Master {
         let name = region.table().clone();
         self.check_enabled(&name)?;
         self.check_serves(&region)?;
-        self.submit("truncate-region", &name.clone(), nonce, move |master| {
-            let table = master.check_enabled(&name)?;
-            master.check_serves(&region)?;
-            let intent = Intent::TruncateRegion { table, region: region.clone() };
-            master.intents.begin(intent.clone()).map_err(of_storage)?;
-            master.finish(&intent)?;
-            let table = master.check_enabled(&name)?;
-            master.open(&region, &table)
-        })
+        self.submit_on_regions(
+            ProcedureKind::TruncateRegion,
+            [&region.clone()],
+            nonce,
+            move |master, context| {
+                context.pass_point_of_no_return()?;
+                let table = master.check_enabled(&name)?;
+                master.check_serves(&region)?;
+                let intent = Intent::TruncateRegion { table, region: region.clone() };
+                master.intents.begin(intent.clone()).map_err(of_storage)?;
+                master.finish(&intent)?;
+                let table = master.check_enabled(&name)?;
+                master.open(&region, &table)
+            },
+        )
     }
 
     /// The schema of a table, which must be enabled.
@@ -254,11 +271,15 @@ impl Master {
         })
     }
 
-    fn flush_all(&self, table: &TableName, families: &[Bytes]) -> Result<(), Exception> {
+    fn flush_all(&self, table: &TableName, families: &[Bytes], context: &Context) -> Result<(), Exception> {
         let rows = self.serving(table).unwrap_or_default();
         let open = self.regions.open_regions()?;
         let rows = rows.into_iter().filter(|row| open.contains(row.region.encoded_name())).collect();
-        self.in_parallel(rows, |row| self.regions.flush(row.region.encoded_name(), families))
+        self.in_parallel(rows, |row| {
+            context.check_aborted()?;
+            self.regions.flush(row.region.encoded_name(), families)
+        })?;
+        context.pass_point_of_no_return()
     }
 }
 

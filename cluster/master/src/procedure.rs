@@ -1,23 +1,36 @@
 //! Procedures: changes that take time. Clients start them and poll for their end.
 //!
-//! Each procedure runs on a thread of its own. Procedures on the same table or namespace run one after the other, in
-//! the order of their submission; others run at the same time, up to a limit. The outcome is kept for a while for
-//! clients that poll. A submission with the nonce of an earlier one returns the id of that one.
+//! Each procedure runs on a thread of its own, as soon as it has its locks ([`locks`]), up to a limit of threads. The
+//! outcome is kept for a while for clients that poll. A submission with the nonce of an earlier one returns the id of that one.
+//!
+//! A procedure that waits for its locks can be aborted. One that runs can be until it has passed its point of no return
+//! ([`Context::pass_point_of_no_return`]); it looks for that at the steps that it can undo.
 //!
 //! Procedures are not durable; their intents are ([`crate::intents`]). The steps are ordered so that the catalog alone
 //! shows, after a crash, whether the table exists (see [`crate::tables`]). The id of a procedure of an earlier master
 //! is answered "not found", upon which clients look at the table itself.
 
-use std::collections::VecDeque;
-use std::pin::Pin;
+mod context;
+mod kind;
+pub mod locks;
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 use std::time::Duration;
 
 use bytes::Bytes;
 use env::sync::{Condvar, Mutex};
 use env::{HashMap, Moment, Priority, WallTime, World};
+use proto::TableName;
 use rpc::Exception;
+
+pub use context::{Context, ProcedureEnd};
+pub use kind::ProcedureKind;
+
+use crate::procedure::locks::{LockSet, LockStatus, Locks, Resource};
+use context::aborted;
 
 /// The id by which clients poll a procedure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -53,6 +66,8 @@ pub struct Options {
     pub retries_max: u32,
     /// Time for which an outcome is kept (`hbase.procedure.cleaner.evict.ttl`, 15 minutes).
     pub outcome_kept: Duration,
+    /// Time for which an outcome is kept after a client has read it (`hbase.procedure.cleaner.acked.evict.ttl`, 5 minutes).
+    pub read_outcome_kept: Duration,
 }
 
 impl Default for Options {
@@ -62,6 +77,7 @@ impl Default for Options {
             waiting_max: 10_000,
             retries_max: 5,
             outcome_kept: Duration::from_secs(15 * 60),
+            read_outcome_kept: Duration::from_secs(5 * 60),
         }
     }
 }
@@ -85,18 +101,59 @@ pub enum Outcome {
     },
 }
 
-type Work = Box<dyn FnOnce() -> Result<Bytes, Exception> + Send>;
-
-struct Entry {
-    outcome: Outcome,
-    ended: Option<Moment>,
-    nonce: Option<NonceKey>,
+/// What a new procedure is.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    /// What it does.
+    pub kind: ProcedureKind,
+    /// The locks that it needs.
+    pub locks: LockSet,
+    /// By which a repetition is known.
+    pub nonce: Option<NonceKey>,
 }
 
-struct Waiting {
-    id: ProcedureId,
-    lock: String,
-    work: Work,
+/// A procedure, for those who list them.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// Its id.
+    pub id: ProcedureId,
+    /// What it does.
+    pub kind: ProcedureKind,
+    /// The user who submitted it; `None` for the master itself.
+    pub owner: Option<Arc<str>>,
+    /// When it entered its last state: it waits, it runs, or it ended.
+    pub updated: WallTime,
+    /// By which a repetition is known.
+    pub nonce: Option<NonceKey>,
+    /// Whether it has its locks.
+    pub is_locked: bool,
+    /// Its outcome.
+    pub outcome: Outcome,
+}
+
+type Work = Box<dyn FnOnce(&Context) -> Result<Bytes, Exception> + Send>;
+
+/// Whether a procedure can be aborted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Abort {
+    /// It can.
+    Possible,
+    /// Somebody has asked for it, and it will be.
+    Requested,
+    /// It has passed its point of no return.
+    TooLate,
+}
+
+struct Entry {
+    kind: ProcedureKind,
+    owner: Option<Arc<str>>,
+    updated: WallTime,
+    outcome: Outcome,
+    abort: Abort,
+    ended: Option<Moment>,
+    /// When a client first read the outcome.
+    read: Option<Moment>,
+    nonce: Option<NonceKey>,
 }
 
 #[derive(Default)]
@@ -106,9 +163,11 @@ struct Inner {
     by_nonce: HashMap<NonceKey, ProcedureId>,
     /// Tasks that wait for the end of a procedure.
     wakers: HashMap<ProcedureId, Vec<Waker>>,
-    waiting: VecDeque<Waiting>,
-    /// The locks of the running procedures.
-    locked: Vec<String>,
+    locks: Locks,
+    /// The work of procedures that have not begun.
+    waiting: HashMap<ProcedureId, Work>,
+    /// Procedures that have begun and wait for other locks; their threads wait with them.
+    relocking: BTreeSet<ProcedureId>,
     running: usize,
 }
 
@@ -118,6 +177,18 @@ pub struct Procedures {
     options: Options,
     inner: Mutex<Inner>,
     changed: Condvar,
+}
+
+thread_local! {
+    static USER: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
+}
+
+/// Calls `act`, whose submissions belong to `user`. Every path from a request to a submission is one call on one thread.
+pub fn acting_for<T>(user: Option<Arc<str>>, act: impl FnOnce() -> T) -> T {
+    let before = USER.replace(user);
+    let result = act();
+    USER.set(before);
+    result
 }
 
 impl Procedures {
@@ -132,18 +203,14 @@ impl Procedures {
         })
     }
 
-    /// Submits `work`. No other procedure with the same `lock`, the name of a table or namespace, runs at the same
-    /// time.
-    ///
-    /// `kind` names the thread. If the nonce is that of an earlier submission its id is returned, and `work` is
-    /// dropped.
+    /// Submits `work`, which begins when the procedure has its locks. If the nonce is that of an earlier submission its id is
+    /// returned, and `work` is dropped.
     pub fn submit(
         self: &Arc<Self>,
-        kind: &str,
-        lock: &str,
-        nonce: Option<NonceKey>,
-        work: impl FnOnce() -> Result<Bytes, Exception> + Send + 'static,
+        submission: Submission,
+        work: impl FnOnce(&Context) -> Result<Bytes, Exception> + Send + 'static,
     ) -> Result<ProcedureId, Exception> {
+        let Submission { kind, locks, nonce } = submission;
         let mut inner = self.inner.lock();
         self.forget_old(&mut inner);
         if let Some(&known) = nonce.and_then(|nonce| inner.by_nonce.get(&nonce)) {
@@ -156,14 +223,24 @@ impl Procedures {
             )));
         }
         inner.last += 1;
-        let id = ProcedureId(inner.last);
-        let outcome = Outcome::Running { submitted: self.world.now() };
-        inner.known.insert(id, Entry { outcome, ended: None, nonce });
+        let (id, submitted) = (ProcedureId(inner.last), self.world.now());
+        let entry = Entry {
+            kind,
+            owner: USER.with_borrow(Clone::clone),
+            updated: submitted,
+            outcome: Outcome::Running { submitted },
+            abort: Abort::Possible,
+            ended: None,
+            read: None,
+            nonce,
+        };
+        inner.known.insert(id, entry);
         if let Some(nonce) = nonce {
             inner.by_nonce.insert(nonce, id);
         }
-        inner.waiting.push_back(Waiting { id, lock: lock.to_owned(), work: Box::new(work) });
-        self.start_ready(&mut inner, kind);
+        inner.waiting.insert(id, Box::new(work));
+        inner.locks.request(id, locks);
+        self.start_ready(&mut inner);
         Ok(id)
     }
 
@@ -177,6 +254,59 @@ impl Procedures {
         let mut inner = self.inner.lock();
         self.forget_old(&mut inner);
         inner.known.get(&id).map(|entry| entry.outcome.clone())
+    }
+
+    /// Notes that a client has read the outcome of `id`, which is not kept as long as another from then on.
+    pub fn note_read(&self, id: ProcedureId) {
+        let now = self.world.moment();
+        if let Some(entry) = self.inner.lock().known.get_mut(&id)
+            && entry.ended.is_some()
+        {
+            entry.read.get_or_insert(now);
+        }
+    }
+
+    /// All procedures that are known, by id: those that wait or run, and those that ended not long ago.
+    pub fn list(&self) -> Vec<Summary> {
+        let mut inner = self.inner.lock();
+        self.forget_old(&mut inner);
+        let summary = |(id, entry): (&ProcedureId, &Entry)| Summary {
+            id: *id,
+            kind: entry.kind,
+            owner: entry.owner.clone(),
+            updated: entry.updated,
+            nonce: entry.nonce,
+            is_locked: inner.locks.held_by(*id).is_some(),
+            outcome: entry.outcome.clone(),
+        };
+        let mut all: Vec<Summary> = inner.known.iter().map(summary).collect();
+        all.sort_by_key(|summary| summary.id);
+        all
+    }
+
+    /// Every lock that a procedure holds or waits for.
+    pub fn locks(&self) -> Vec<LockStatus> {
+        self.inner.lock().locks.status()
+    }
+
+    /// Aborts a procedure. Returns whether it will end without its change. One that waits ends at once. One that runs is
+    /// left alone if `may_interrupt` is not set, or if it has passed its point of no return.
+    pub fn abort(self: &Arc<Self>, id: ProcedureId, may_interrupt: bool) -> bool {
+        let mut inner = self.inner.lock();
+        if inner.waiting.remove(&id).is_some() {
+            inner.locks.release(id);
+            self.record(&mut inner, id, Err(aborted()));
+            self.start_ready(&mut inner);
+            return true;
+        }
+        let Some(entry) = inner.known.get_mut(&id).filter(|entry| entry.ended.is_none()) else {
+            return false;
+        };
+        if !may_interrupt || entry.abort == Abort::TooLate {
+            return false;
+        }
+        entry.abort = Abort::Requested;
+        true
     }
 
     /// Waits until `id` has ended; `None` when it is not known.
@@ -195,10 +325,9 @@ impl Procedures {
         ProcedureEnd { procedures: Arc::clone(self), id }
     }
 
-    /// Whether a procedure with this lock runs or waits.
-    pub fn is_busy(&self, lock: &str) -> bool {
-        let inner = self.inner.lock();
-        inner.locked.iter().any(|held| held == lock) || inner.waiting.iter().any(|next| next.lock == lock)
+    /// Whether a procedure on this table runs or waits.
+    pub fn is_busy(&self, table: &TableName) -> bool {
+        self.inner.lock().locks.is_busy(&Resource::Table(table.clone()))
     }
 
     /// Waits until nothing runs or waits.
@@ -215,92 +344,59 @@ impl Procedures {
         inner.running + inner.waiting.len()
     }
 
-    /// Starts every waiting procedure whose lock is free, unless an earlier one waits for the same lock.
-    fn start_ready(self: &Arc<Self>, inner: &mut Inner, kind: &str) {
-        let mut at = 0;
-        while at < inner.waiting.len() && inner.running < self.options.threads_max {
-            let lock = &inner.waiting[at].lock;
-            let taken = inner.locked.contains(lock)
-                || inner.waiting.iter().take(at).any(|earlier| earlier.lock == *lock);
-            if taken {
-                at += 1;
+    /// Grants every lock that is free, and starts the procedures that waited for it.
+    fn start_ready(self: &Arc<Self>, inner: &mut Inner) {
+        loop {
+            let Inner { locks, relocking, running, .. } = &mut *inner;
+            let has_thread = *running < self.options.threads_max;
+            let Some(id) = locks.grant(|id| has_thread || relocking.contains(&id)) else { return };
+            if inner.relocking.remove(&id) {
+                self.changed.notify_all();
                 continue;
             }
-            let Some(Waiting { id, lock, work }) = inner.waiting.remove(at) else { break };
-            inner.locked.push(lock.clone());
+            let Some(work) = inner.waiting.remove(&id) else { continue };
             inner.running += 1;
-            let procedures = Arc::clone(self);
-            let started =
-                env::spawn_thread(&format!("pid-{}-{kind}", id.0), Priority::Foreground, move || {
-                    let result = env::caught(work).unwrap_or_else(|words| {
-                        Err(Exception::io(format!("the procedure broke an invariant: {words}")))
-                    });
-                    procedures.ended(id, &lock, result);
+            let entry = inner.known.get_mut(&id).expect("kept until it has ended");
+            entry.updated = self.world.now();
+            let context = Context { procedures: Arc::clone(self), id };
+            let name = format!("pid-{}-{}", id.0, entry.kind.label());
+            let started = env::spawn_thread(&name, Priority::Foreground, move || {
+                let result = env::caught(|| work(&context)).unwrap_or_else(|words| {
+                    Err(Exception::io(format!("the procedure broke an invariant: {words}")))
                 });
+                context.ended(result);
+            });
             if let Err(error) = started {
-                let lock = inner.locked.pop();
+                inner.locks.release(id);
                 inner.running -= 1;
                 let failure = Exception::io(format!("no thread could be started for the procedure: {error}"));
                 self.record(inner, id, Err(failure));
-                debug_assert!(lock.is_some(), "it was pushed above");
             }
         }
-    }
-
-    fn ended(self: &Arc<Self>, id: ProcedureId, lock: &str, result: Result<Bytes, Exception>) {
-        let mut inner = self.inner.lock();
-        let held = inner.locked.iter().position(|held| held == lock);
-        inner.locked.swap_remove(held.expect("a running procedure holds its lock"));
-        inner.running -= 1;
-        self.record(&mut inner, id, result);
-        self.start_ready(&mut inner, "next");
     }
 
     fn record(&self, inner: &mut Inner, id: ProcedureId, result: Result<Bytes, Exception>) {
         let entry = inner.known.get_mut(&id).expect("kept until it has ended");
         let (Outcome::Running { submitted } | Outcome::Finished { submitted, .. }) = entry.outcome;
-        entry.outcome = Outcome::Finished { submitted, ended: self.world.now(), result };
+        entry.updated = self.world.now();
+        entry.outcome = Outcome::Finished { submitted, ended: entry.updated, result };
         entry.ended = Some(self.world.moment());
         self.changed.notify_all();
         inner.wakers.remove(&id).into_iter().flatten().for_each(Waker::wake);
     }
 
     fn forget_old(&self, inner: &mut Inner) {
-        let (now, kept) = (self.world.moment(), self.options.outcome_kept);
+        let now = self.world.moment();
+        let (kept, read_kept) = (self.options.outcome_kept, self.options.read_outcome_kept);
         let by_nonce = &mut inner.by_nonce;
         inner.known.retain(|_, entry| {
-            let keep = entry.ended.is_none_or(|ended| now.since(ended) < kept);
+            let keep = entry.ended.is_none_or(|ended| now.since(ended) < kept)
+                && entry.read.is_none_or(|read| now.since(read) < read_kept);
             if let (false, Some(nonce)) = (keep, entry.nonce) {
                 by_nonce.remove(&nonce);
             }
             keep
         });
-    }
-}
-
-/// Resolves when a procedure has ended, without a thread that waits for it. See [`Procedures::end_of`].
-#[derive(Debug)]
-pub struct ProcedureEnd {
-    procedures: Arc<Procedures>,
-    id: ProcedureId,
-}
-
-impl Future for ProcedureEnd {
-    type Output = Option<Result<Bytes, Exception>>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut inner = self.procedures.inner.lock();
-        match inner.known.get(&self.id).map(|entry| &entry.outcome) {
-            None => Poll::Ready(None),
-            Some(Outcome::Finished { result, .. }) => Poll::Ready(Some(result.clone())),
-            Some(Outcome::Running { .. }) => {
-                let wakers = inner.wakers.entry(self.id).or_default();
-                if !wakers.iter().any(|waker| waker.will_wake(context.waker())) {
-                    wakers.push(context.waker().clone());
-                }
-                Poll::Pending
-            }
-        }
     }
 }
 
@@ -311,87 +407,4 @@ impl std::fmt::Debug for Procedures {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::mpsc;
-
-    fn procedures(options: Options) -> (World, Arc<Procedures>) {
-        let world = World::simulated(1, WallTime(1_000));
-        (world.clone(), Procedures::new(world, options))
-    }
-
-    #[test]
-    fn the_same_lock_runs_in_order_and_another_runs_beside_it() {
-        let (_, procedures) = procedures(Options::default());
-        let (go, wait) = mpsc::channel::<()>();
-        let (say, heard) = mpsc::channel();
-        let said = say.clone();
-        procedures
-            .submit("a", "t", None, move || {
-                wait.recv().expect("told");
-                said.send(1).expect("heard");
-                Ok(Bytes::new())
-            })
-            .expect("accepted");
-        let said = say.clone();
-        let second = procedures
-            .submit("b", "t", None, move || {
-                said.send(2).expect("heard");
-                Ok(Bytes::from_static(b"two"))
-            })
-            .expect("accepted");
-        let beside = procedures
-            .submit("c", "u", None, move || {
-                say.send(3).expect("heard");
-                Ok(Bytes::new())
-            })
-            .expect("accepted");
-        assert!(procedures.wait(beside).expect("known").is_ok(), "another table does not wait");
-        assert!(matches!(procedures.outcome(second), Some(Outcome::Running { .. })));
-        go.send(()).expect("first waits");
-        assert_eq!(procedures.wait(second).expect("known").expect("good"), "two");
-        assert_eq!(heard.iter().take(3).collect::<Vec<_>>(), [3, 1, 2]);
-    }
-
-    #[test]
-    fn a_repeated_nonce_is_the_same_procedure_until_it_is_forgotten() {
-        let (world, procedures) = procedures(Options::default());
-        let nonce = NonceKey::of(Some(1), Some(2));
-        assert_eq!(procedures.repeated(nonce), None);
-        let first = procedures.submit("a", "t", nonce, || Ok(Bytes::new())).expect("accepted");
-        procedures.wait_idle();
-        assert_eq!(procedures.repeated(nonce), Some(first));
-        assert_eq!(procedures.submit("a", "t", nonce, || panic!("must not run")).expect("accepted"), first);
-        world.advance(Options::default().outcome_kept);
-        assert!(procedures.outcome(first).is_none());
-        assert_ne!(procedures.submit("a", "t", nonce, || Ok(Bytes::new())).expect("accepted"), first);
-        assert!(NonceKey::of(Some(5), None).is_none() && NonceKey::of(None, Some(0)).is_none());
-    }
-
-    #[test]
-    fn a_panic_is_a_failure_and_frees_the_lock() {
-        let (_, procedures) = procedures(Options::default());
-        let broken = procedures.submit("a", "t", None, || panic!("seven is not eight")).expect("accepted");
-        let failure = procedures.wait(broken).expect("known").expect_err("failed");
-        assert!(failure.message.contains("seven is not eight"), "{failure:?}");
-        let after = procedures.submit("a", "t", None, || Ok(Bytes::new())).expect("accepted");
-        assert!(procedures.wait(after).expect("known").is_ok());
-    }
-
-    #[test]
-    fn more_than_the_limit_is_refused() {
-        let (_, procedures) = procedures(Options { threads_max: 1, waiting_max: 1, ..Options::default() });
-        let (go, wait) = mpsc::channel::<()>();
-        procedures
-            .submit("a", "t", None, move || {
-                wait.recv().expect("told");
-                Ok(Bytes::new())
-            })
-            .expect("runs");
-        procedures.submit("a", "u", None, || Ok(Bytes::new())).expect("waits");
-        let refused = procedures.submit("a", "v", None, || Ok(Bytes::new())).expect_err("refused");
-        assert!(refused.message.contains("the limit"), "{refused:?}");
-        go.send(()).expect("first waits");
-        procedures.wait_idle();
-    }
-}
+mod tests;

@@ -12,6 +12,7 @@ use proto::catalog::{RegionRow, RegionState, TableState};
 use rpc::Exception;
 
 use crate::Master;
+use crate::procedure::ProcedureKind;
 
 /// The first pause between two attempts.
 const PAUSE_MIN: Duration = Duration::from_secs(5);
@@ -47,11 +48,15 @@ impl Master {
         for row in failed {
             let table = row.region.table().clone();
             // What runs may take longer than the pause; attempts must not queue up behind it.
-            if self.procedures.is_busy(table.as_str()) {
+            if self.procedures.is_busy(&table) {
                 continue;
             }
+            let region = row.region.clone();
             let submitted =
-                self.submit("reopen", &table, None, move |master| master.open_after_failure(&row));
+                self.submit_on_regions(ProcedureKind::Reopen, [&region], None, move |master, context| {
+                    context.pass_point_of_no_return()?;
+                    master.open_after_failure(&row)
+                });
             if let Err(cause) = submitted {
                 tracing::warn!(%table, %cause, "a region is not opened again now; it is tried again");
             }

@@ -4,7 +4,7 @@
 //! begins ([`crate::intents`]), and every act can be repeated.
 //!
 //! ```text
-//! step      act                                                               after a failure or a crash
+//! step      act                                                               after a failure, an abort or a crash
 //! Close     flush and close the parents                                       Restore
 //! Create    write the children's folders, with references to parents' files   Restore
 //! Record    change all rows of hbase:meta in one mutation                     Record again
@@ -27,6 +27,7 @@ use rpc::Exception;
 
 use crate::error::of_storage;
 use crate::intents::Intent;
+use crate::procedure::Context;
 use crate::{Master, table_not_found};
 
 /// A split or a merge that has begun.
@@ -63,6 +64,8 @@ enum Event {
     Failed(Repetition),
     /// The step could not be stored, so its act did not begin.
     NotStored(Repetition),
+    /// Somebody has aborted the procedure before the step was stored.
+    Aborted,
     /// The process ended before anybody knew.
     Interrupted,
 }
@@ -103,12 +106,14 @@ impl Step {
             (Step::Record, Event::Done) => Next::Step(Step::Open),
             (Step::Open | Step::Restore, Event::Done) => Next::End,
             // Nothing has happened.
-            (Step::Close, Event::NotStored(_)) => Next::End,
-            (Step::Close | Step::Create, _) => Next::Step(Step::Restore),
+            (Step::Close, Event::NotStored(_) | Event::Aborted) => Next::End,
+            (Step::Close | Step::Create, _) | (Step::Record, Event::Aborted) => Next::Step(Step::Restore),
             (Step::Record, Event::NotStored(UsedUp)) => Next::Step(Step::Restore),
             (Step::Record, Event::Failed(UsedUp)) => Next::Wait,
             (Step::Open | Step::Restore, Event::Failed(UsedUp) | Event::NotStored(UsedUp)) => Next::Wait,
-            (_, Event::Interrupted | Event::Failed(Possible) | Event::NotStored(Possible)) => Next::Again,
+            // From the step `Record` on nobody aborts it.
+            (Step::Open | Step::Restore, Event::Aborted)
+            | (_, Event::Interrupted | Event::Failed(Possible) | Event::NotStored(Possible)) => Next::Again,
         }
     }
 }
@@ -169,17 +174,25 @@ impl Replacement {
 }
 
 impl Master {
-    /// Replaces regions of an enabled table. No other procedure of the table runs meanwhile.
+    /// Replaces regions of an enabled table. No other procedure of these regions runs meanwhile. It can be aborted until
+    /// hbase:meta is changed.
     pub(crate) fn replace(
         &self,
         parents: Vec<RegionInfo>,
         children: Vec<RegionInfo>,
+        context: &Context,
     ) -> Result<(), Exception> {
         let replacement = Replacement { parents, children, step: Step::Close };
-        if let Some(Intent::Replace(waiting)) = self.intents.of(replacement.table()) {
+        let left = self.intents.of(replacement.table()).into_iter().find_map(|intent| match intent {
+            Intent::Replace(left) if left.parents.iter().any(|parent| replacement.is_parent(parent)) => {
+                Some(left)
+            }
+            _ => None,
+        });
+        if let Some(waiting) = left {
             return Err(Exception::io(format!("{} waits in step {:?}", waiting.words(), waiting.step)));
         }
-        self.carry_out(replacement, None, Phase::Service)
+        self.carry_out(replacement, None, Phase::Service, Some(context))
     }
 
     /// Carries on a replacement that an earlier life, or an earlier failure, has left.
@@ -192,7 +205,7 @@ impl Master {
             replacement.step = step;
             stored = None;
         }
-        self.carry_out(replacement, stored, phase)
+        self.carry_out(replacement, stored, phase, None)
     }
 
     /// Takes one step after the other from that of `replacement`, which is stored already if `stored` names it.
@@ -201,6 +214,7 @@ impl Master {
         mut replacement: Replacement,
         mut stored: Option<Step>,
         phase: Phase,
+        context: Option<&Context>,
     ) -> Result<(), Exception> {
         let (mut failures, mut failure) = (0, None);
         loop {
@@ -210,13 +224,19 @@ impl Master {
             } else {
                 Repetition::UsedUp
             };
+            let go_on = match (step, context) {
+                (Step::Close | Step::Create, Some(context)) => context.check_aborted(),
+                (Step::Record, Some(context)) => context.pass_point_of_no_return(),
+                _ => Ok(()),
+            };
             // Once only: after a first act that may have happened, a step counts as begun whatever a second store says.
-            let storing = if stored == Some(step) {
+            let storing = if stored == Some(step) || go_on.is_err() {
                 Ok(())
             } else {
                 self.intents.begin(Intent::Replace(replacement.clone())).map_err(of_storage)
             };
             let (event, acted) = match storing {
+                _ if go_on.is_err() => (Event::Aborted, go_on),
                 Err(cause) => (Event::NotStored(repetition), Err(cause)),
                 Ok(()) => {
                     stored = Some(step);
@@ -252,7 +272,7 @@ impl Master {
                     return Err(Exception { message, ..cause });
                 }
                 (Next::End, acted) => {
-                    let ended = self.intents.end(replacement.table()).map_err(of_storage);
+                    let ended = self.intents.end(&Intent::Replace(replacement).key()).map_err(of_storage);
                     return failure.or(acted.err()).map_or(ended, Err);
                 }
             }

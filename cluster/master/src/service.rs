@@ -20,7 +20,7 @@ use prost::Message;
 use rpc::{Answer, Call, Exception, Reply, Service};
 
 use crate::Master;
-use crate::procedure::ProcedureId;
+use crate::procedure::{ProcedureId, acting_for};
 
 /// Answers a call of one method.
 type Handler = fn(&Arc<Master>, Call) -> Answer;
@@ -76,8 +76,8 @@ fn with<M: Message + Default + 'static>(
 ) -> Answer {
     match call.decode::<M>() {
         Ok(request) => {
-            let master = Arc::clone(master);
-            Answer::later(env::blocking(move || act(&master, request)))
+            let (master, user) = (Arc::clone(master), user_of(&call));
+            Answer::later(env::blocking(move || acting_for(user, || act(&master, request))))
         }
         Err(exception) => exception.into(),
     }
@@ -98,8 +98,8 @@ fn with_end<M: Message + Default + 'static>(
     };
     let master = Arc::clone(master);
     Answer::later(async move {
-        let submitter = Arc::clone(&master);
-        let id = env::blocking(move || submit(&submitter, request)).await?;
+        let (submitter, user) = (Arc::clone(&master), user_of(&call));
+        let id = env::blocking(move || acting_for(user, || submit(&submitter, request))).await?;
         let end = master.procedures.end_of(id);
         let ended = match held_max(&call, &master.world) {
             Some(limit) => env::timeout(limit, end).await.flatten(),
@@ -110,6 +110,11 @@ fn with_end<M: Message + Default + 'static>(
             Some(Ok(_)) | None => Ok(reply(id)),
         }
     })
+}
+
+/// The user on whose behalf a client calls.
+pub(crate) fn user_of(call: &Call) -> Option<Arc<str>> {
+    call.connection.user.effective.as_deref().map(Arc::from)
 }
 
 /// How long the answer to a call may be held, counted from now: the client, which waits until `deadline`, must still get it.

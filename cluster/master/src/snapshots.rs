@@ -24,7 +24,8 @@ use storage::{Kind, Outcome as Certainty, swap_confirmed};
 
 use crate::Master;
 use crate::error::{of_proto, of_storage};
-use crate::procedure::{NonceKey, Outcome, ProcedureId};
+use crate::procedure::locks::LockSet;
+use crate::procedure::{Context, NonceKey, Outcome, ProcedureId, ProcedureKind, Submission};
 use crate::switches::Switch;
 
 /// The longest `.snapshotinfo` that is read, in bytes.
@@ -70,9 +71,11 @@ impl Master {
             ));
         }
         let name = snapshot.name.clone();
-        let id = self.submit("snapshot", &table.clone(), nonce, move |master| {
-            master.take_snapshot(snapshot.clone(), &table).map_err(|cause| match cause.class.as_ref() {
-                class::SNAPSHOT_CREATION | class::SNAPSHOT_EXISTS => cause,
+        let submission = Submission { kind: ProcedureKind::Snapshot, locks: LockSet::table(&table), nonce };
+        let id = self.submit_with(&table.clone(), submission, move |master, context| {
+            let taken = master.take_snapshot(snapshot.clone(), &table, context);
+            taken.map_err(|cause| match cause.class.as_ref() {
+                class::SNAPSHOT_CREATION | class::SNAPSHOT_EXISTS | class::PROCEDURE_ABORTED => cause,
                 _ => Exception::new(
                     class::SNAPSHOT_CREATION,
                     format!("{} was not taken: {cause}", words_of(&snapshot)),
@@ -235,11 +238,13 @@ impl Master {
         ))
     }
 
-    /// Takes a snapshot. No other procedure of the table runs meanwhile, and no other snapshot of this name.
+    /// Takes a snapshot. No other procedure of the table runs meanwhile, and no other snapshot of this name. It can be
+    /// aborted until the manifest is written.
     fn take_snapshot(
         &self,
         mut snapshot: pb::SnapshotDescription,
         name: &TableName,
+        context: &Context,
     ) -> Result<(), Exception> {
         use pb::snapshot_description::Type;
         let found = self.read_view(|view| {
@@ -274,12 +279,14 @@ impl Master {
         let listed: Result<Vec<_>, Exception> = marked.and_then(|_| {
             let manifests = Mutex::new(BTreeMap::new());
             self.in_parallel(rows.clone(), |row| {
+                context.check_aborted()?;
                 let content = if row.region.is_split() { SnapshotContent::Closed } else { content };
                 let order = SnapshotOrder { region: row.region.clone(), table: Arc::clone(&table), content };
                 let manifest = self.regions.snapshot(order)?;
                 manifests.lock().insert(row.region.name().clone(), manifest);
                 Ok(())
             })?;
+            context.pass_point_of_no_return()?;
             Ok(manifests.into_inner().into_values().collect())
         });
         let listed = listed.map_err(|cause| (cause, Certainty::DidNotHappen));

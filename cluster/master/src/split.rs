@@ -12,7 +12,7 @@ use rpc::Exception;
 
 use crate::Master;
 use crate::error::of_proto;
-use crate::procedure::{NonceKey, ProcedureId};
+use crate::procedure::{NonceKey, ProcedureId, ProcedureKind};
 use crate::replace::daughters;
 use crate::switches::Switch;
 
@@ -52,12 +52,11 @@ impl Master {
         }
         self.check_split(&region)?;
         let row = self.split_row(&region, row.filter(|row| !row.is_empty()))?;
-        let name = region.table().clone();
-        self.submit("split", &name, nonce, move |master| {
+        self.submit_on_regions(ProcedureKind::Split, [&region.clone()], nonce, move |master, context| {
             master.check_split(&region)?;
             let id = RegionId(master.new_region_id().0.max(region.id().0 + 1));
             let children = daughters(&region, &row, id).map_err(of_proto)?;
-            master.replace(vec![region], children)
+            master.replace(vec![region], children, context)
         })
     }
 

@@ -26,8 +26,9 @@ use rpc::{Exception, class};
 
 use crate::clones::{CopyKind, Restored, SnapshotCopy};
 use crate::error::{of_proto, of_storage};
-use crate::intents::Intent;
-use crate::procedure::{NonceKey, ProcedureId};
+use crate::intents::{Intent, IntentKey};
+use crate::procedure::locks::{LockSet, Resource};
+use crate::procedure::{Context, NonceKey, ProcedureId, ProcedureKind, Submission};
 use crate::replace::{Phase, Replacement, Step};
 use crate::view::TableEntry;
 use crate::{Master, descriptors, table_not_found};
@@ -60,7 +61,7 @@ impl Master {
         if self.read_view(|view| view.tables.contains_key(&name)) {
             return Err(Exception::new(class::TABLE_EXISTS, name.to_string()));
         }
-        self.submit("create", &name, nonce, move |master| master.create(&table, &regions))
+        self.submit(ProcedureKind::Create, &name, nonce, move |master| master.create(&table, &regions))
     }
 
     /// Submits the deletion of a disabled table.
@@ -76,12 +77,12 @@ impl Master {
         if !name.is_meta() {
             self.check_modifiable(&name)?;
         }
-        self.submit("delete", &name.clone(), nonce, move |master| {
+        self.submit(ProcedureKind::Delete, &name.clone(), nonce, move |master| {
             master.check_modifiable(&name)?;
             master.intents.begin(Intent::Delete { table: name.clone() }).map_err(of_storage)?;
             master.erase(&name)?;
             master.update_view(|view| view.remove_table(&name));
-            master.intents.end(&name).map_err(of_storage)
+            master.intents.end(&IntentKey::of_table(&name)).map_err(of_storage)
         })
     }
 
@@ -92,7 +93,7 @@ impl Master {
         nonce: Option<NonceKey>,
     ) -> Result<ProcedureId, Exception> {
         let name = TableName::try_from(table).map_err(of_proto)?;
-        self.submit("enable", &name.clone(), nonce, move |master| {
+        self.submit(ProcedureKind::Enable, &name.clone(), nonce, move |master| {
             master.read_view(|view| match view.tables.get(&name) {
                 None => Err(table_not_found(&name)),
                 // No other procedure of the table runs now, so ENABLING is left by an enabling that failed.
@@ -115,7 +116,7 @@ impl Master {
             return Ok(id);
         }
         self.check_is_there_and_not(&name, TableState::Disabled, class::TABLE_NOT_ENABLED)?;
-        self.submit("disable", &name.clone(), nonce, move |master| {
+        self.submit(ProcedureKind::Disable, &name.clone(), nonce, move |master| {
             // Without hbase:namespace all namespaces would be lost. HBase allows that.
             if name.is_meta() || name == TableName::namespaces() {
                 return Err(Exception::new(class::CONSTRAINT, format!("Cannot disable {name}")));
@@ -143,7 +144,7 @@ impl Master {
             return Ok(id);
         }
         self.check_is_there_and_not(&name, TableState::Enabled, class::TABLE_NOT_DISABLED)?;
-        self.submit("truncate", &name.clone(), nonce, move |master| {
+        self.submit(ProcedureKind::Truncate, &name.clone(), nonce, move |master| {
             master.check_modifiable(&name)?;
             let (table, keys) = master.read_view(|view| {
                 let table = view.tables.get(&name).ok_or_else(|| table_not_found(&name))?;
@@ -169,7 +170,7 @@ impl Master {
             return Err(table_not_found(&name));
         }
         check_tracker(&name, None, tracker)?;
-        self.submit("tracker", &name, nonce, |_| Ok(()))
+        self.submit(ProcedureKind::ModifyTracker, &name, nonce, |_| Ok(()))
     }
 
     /// The state of a table.
@@ -179,18 +180,52 @@ impl Master {
             .ok_or_else(|| table_not_found(&name))
     }
 
-    /// Submits `work` on a table. Before it runs, the table's intent of an earlier failure is carried out. Failed
-    /// creations of other tables are undone, too: a disk that was full may have space by now.
+    /// Submits `work` that changes a whole table. It has the table's lock exclusively. See
+    /// [`submit_with`](Master::submit_with).
     pub(crate) fn submit(
         self: &Arc<Self>,
-        kind: &str,
+        kind: ProcedureKind,
         table: &TableName,
         nonce: Option<NonceKey>,
         work: impl FnOnce(&Master) -> Result<(), Exception> + Send + 'static,
     ) -> Result<ProcedureId, Exception> {
+        let submission = Submission { kind, locks: LockSet::table(table), nonce };
+        self.submit_with(table, submission, move |master, context| {
+            context.pass_point_of_no_return()?;
+            work(master)
+        })
+    }
+
+    /// Submits `work` that changes these regions of a table. It has their locks exclusively.
+    pub(crate) fn submit_on_regions<'a>(
+        self: &Arc<Self>,
+        kind: ProcedureKind,
+        regions: impl IntoIterator<Item = &'a RegionInfo, IntoIter: Clone>,
+        nonce: Option<NonceKey>,
+        work: impl FnOnce(&Master, &Context) -> Result<(), Exception> + Send + 'static,
+    ) -> Result<ProcedureId, Exception> {
+        let regions = regions.into_iter();
+        let table = regions.clone().next().expect("a change of regions names one").table().clone();
+        let submission = Submission { kind, locks: LockSet::regions(&table, regions), nonce };
+        self.submit_with(&table, submission, work)
+    }
+
+    /// Submits `work` on a table. Before it runs, the intents that an earlier failure has left and that concern it are carried
+    /// out. Failed creations of other tables are undone, too: a disk that was full may have space by now.
+    ///
+    /// The procedure can be aborted until `work` calls [`Context::pass_point_of_no_return`], which every work does.
+    pub(crate) fn submit_with(
+        self: &Arc<Self>,
+        table: &TableName,
+        submission: Submission,
+        work: impl FnOnce(&Master, &Context) -> Result<(), Exception> + Send + 'static,
+    ) -> Result<ProcedureId, Exception> {
         for name in std::mem::take(&mut *self.failed_creations.lock()) {
             let (master, failed) = (Arc::clone(self), name.clone());
-            self.procedures.submit("take-back", name.as_str(), None, move || {
+            let undoing =
+                Submission { kind: ProcedureKind::TakeBack, locks: LockSet::table(&name), nonce: None };
+            self.procedures.submit(undoing, move |context| {
+                context.pass_point_of_no_return()?;
                 master.resume(&failed).inspect_err(|_| {
                     master.failed_creations.lock().insert(failed.clone());
                 })?;
@@ -198,19 +233,40 @@ impl Master {
             })?;
         }
         let (master, name) = (Arc::clone(self), table.clone());
-        self.procedures.submit(kind, table.as_str(), nonce, move || {
-            master.resume(&name)?;
-            work(&master)?;
+        self.procedures.submit(submission, move |context| {
+            master.resume_for(&name, context)?;
+            work(&master, context)?;
             Ok(Bytes::new())
         })
     }
 
-    /// Carries out the intent that an earlier failure has left of a table. No other procedure of the table runs
-    /// meanwhile.
+    /// Carries out the intents that earlier failures have left of a table, before a procedure of the table does its work. It
+    /// takes the lock of the whole table for that.
+    fn resume_for(&self, name: &TableName, context: &Context) -> Result<(), Exception> {
+        if context.excludes(&Resource::Table(name.clone())) {
+            return self.resume(name);
+        }
+        // Whoever writes an intent holds the locks of its regions until it has ended. What nobody else has locked was left.
+        let is_left = |intent: &Intent| {
+            let regions = intent.regions().unwrap_or_default();
+            let mut names = regions.iter().map(|region| region.encoded_name().clone());
+            !names.any(|region| context.is_held_by_another(&Resource::Region(region)))
+        };
+        if self.intents.of(name).iter().any(is_left) {
+            context.relock(LockSet::table(name));
+            return self.resume(name);
+        }
+        Ok(())
+    }
+
+    /// Carries out the intents that earlier failures have left of a table. No other procedure of the table runs meanwhile.
     fn resume(&self, name: &TableName) -> Result<(), Exception> {
-        match self.intents.of(name) {
-            None => Ok(()),
-            Some(Intent::Create { .. } | Intent::Copy(SnapshotCopy { kind: CopyKind::Clone, .. }))
+        self.intents.of(name).into_iter().try_for_each(|intent| self.resume_intent(name, intent))
+    }
+
+    fn resume_intent(&self, name: &TableName, intent: Intent) -> Result<(), Exception> {
+        match intent {
+            Intent::Create { .. } | Intent::Copy(SnapshotCopy { kind: CopyKind::Clone, .. })
                 if !self.read_view(|view| view.tables.contains_key(name)) =>
             {
                 // A creation that failed and could not be undone. Its client was answered with the failure.
@@ -218,22 +274,24 @@ impl Master {
                 self.intents.begin(delete.clone()).map_err(of_storage)?;
                 self.finish(&delete)
             }
-            Some(Intent::Copy(copy)) if copy.kind == CopyKind::Restoration => {
+            Intent::Copy(copy) if copy.kind == CopyKind::Restoration => {
                 if let Restored::Undone(cause) = self.restore(&copy)? {
                     tracing::warn!(table = %name, %cause, "the restoration was ended; the table is as before");
                 }
                 Ok(())
             }
-            Some(Intent::Replace(replacement)) => {
+            Intent::Replace(replacement) => {
+                let key = Intent::Replace(replacement.clone()).key();
                 self.carry_on(&replacement, Phase::Service).or_else(|cause| {
-                    match self.intents.of(name) {
+                    let left = self.intents.of(name).into_iter().find(|left| left.key() == key);
+                    match left {
                         // Regions that do not open must not keep the table from being disabled and deleted.
                         Some(Intent::Replace(Replacement { step: Step::Open, .. })) => Ok(()),
                         _ => Err(cause),
                     }
                 })
             }
-            Some(intent) => {
+            intent => {
                 self.finish(&intent)?;
                 if matches!(intent, Intent::Create { .. } | Intent::Copy(_)) {
                     self.open_table(name)
@@ -319,7 +377,7 @@ impl Master {
             }
             Intent::Replace(replacement) => return self.carry_on(replacement, Phase::Start),
         }
-        self.intents.end(intent.table()).map_err(of_storage)
+        self.intents.end(&intent.key()).map_err(of_storage)
     }
 
     /// Steps 2 to 4. `fill` writes the regions' folders.
@@ -350,7 +408,7 @@ impl Master {
             .begin(Intent::Delete { table: table.clone() })
             .map_err(of_storage)
             .and_then(|()| self.erase(table))
-            .and_then(|()| self.intents.end(table).map_err(of_storage));
+            .and_then(|()| self.intents.end(&IntentKey::of_table(table)).map_err(of_storage));
         self.update_view(|view| view.remove_table(table));
         match undone {
             Ok(()) => failure,

@@ -103,6 +103,8 @@ pub mod class {
         SNAPSHOT_DOES_NOT_EXIST = "org.apache.hadoop.hbase.snapshot.SnapshotDoesNotExistException" true;
         /// A snapshot of this name is neither complete nor being taken.
         UNKNOWN_SNAPSHOT = "org.apache.hadoop.hbase.snapshot.UnknownSnapshotException" true;
+        /// A procedure was aborted.
+        PROCEDURE_ABORTED = "org.apache.hadoop.hbase.procedure2.ProcedureAbortedException" false;
         /// A snapshot could not be taken.
         SNAPSHOT_CREATION = "org.apache.hadoop.hbase.snapshot.SnapshotCreationException" true;
         /// A snapshot could not be restored or cloned.

@@ -109,7 +109,7 @@ impl Master {
     fn busy_tables(&self) -> BTreeSet<TableName> {
         let tables: Vec<TableName> = self.read_view(|view| view.tables.keys().cloned().collect());
         let is_busy =
-            |table: &TableName| self.procedures.is_busy(table.as_str()) || self.intents.of(table).is_some();
+            |table: &TableName| self.procedures.is_busy(table) || !self.intents.of(table).is_empty();
         tables.into_iter().filter(is_busy).collect()
     }
 }

@@ -9,6 +9,7 @@ use rpc::Exception;
 
 use super::check::{HbckReport, Inconsistency};
 use crate::error::{of_proto, of_storage};
+use crate::procedure::ProcedureKind;
 use crate::{Master, table_not_found};
 
 impl Master {
@@ -17,7 +18,8 @@ impl Master {
     pub(crate) fn fix_meta(self: &Arc<Self>) -> Result<HbckReport, Exception> {
         for inconsistency in self.run_hbck()?.inconsistencies {
             let Some(table) = inconsistency.table().cloned() else { continue };
-            let id = self.submit("fix-meta", &table, None, move |master| master.mend(&inconsistency))?;
+            let id =
+                self.submit(ProcedureKind::FixMeta, &table, None, move |master| master.mend(&inconsistency))?;
             if let Some(outcome) = self.procedures.wait(id) {
                 outcome?;
             }

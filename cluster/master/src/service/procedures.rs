@@ -1,12 +1,15 @@
 //! Calls about procedures: those that clients poll, and those of the older kind.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use proto::pb;
 use rpc::{Exception, Reply};
 
 use super::{Handler, answer, now, with, with_end};
 use crate::Master;
-use crate::procedure::{Outcome, ProcedureId};
+use crate::procedure::locks::{Holders, LockStatus, Resource};
+use crate::procedure::{Outcome, ProcedureId, Summary};
 
 /// How long clients poll a procedure of the older kind whose answer was not held to its end, in ms. HBase's number.
 const PROCEDURE_TIMEOUT_MS: i64 = 60_000;
@@ -15,9 +18,18 @@ pub(super) const HANDLERS: &[(&str, Handler)] = &[
     ("getProcedureResult", |master, call| {
         answer(call.decode().map(|request: pb::GetProcedureResultRequest| procedure_result(master, &request)))
     }),
-    ("AbortProcedure", |_, _| now(&pb::AbortProcedureResponse { is_procedure_aborted: false })),
-    ("GetProcedures", |_, _| now(&pb::GetProceduresResponse { procedure: Vec::new() })),
-    ("GetLocks", |_, _| now(&pb::GetLocksResponse { lock: Vec::new() })),
+    ("AbortProcedure", |master, call| {
+        answer(call.decode().map(|request: pb::AbortProcedureRequest| {
+            let may_interrupt = request.may_interrupt_if_running();
+            let is_procedure_aborted = master.procedures.abort(ProcedureId(request.proc_id), may_interrupt);
+            Reply::of(&pb::AbortProcedureResponse { is_procedure_aborted })
+        }))
+    }),
+    ("GetProcedures", |master, _| {
+        let procedure = master.procedures.list().iter().map(described).collect();
+        now(&pb::GetProceduresResponse { procedure })
+    }),
+    ("GetLocks", |master, _| now(&pb::GetLocksResponse { lock: locks(master) })),
     ("ExecProcedure", |master, call| {
         with_end(
             master,
@@ -55,33 +67,104 @@ pub(super) const HANDLERS: &[(&str, Handler)] = &[
 
 fn procedure_result(master: &Master, request: &pb::GetProcedureResultRequest) -> Reply {
     use pb::get_procedure_result_response::State;
-    let milliseconds = |time: env::WallTime| u64::try_from(time.0).ok();
     let mut response = pb::GetProcedureResultResponse { state: State::NotFound as i32, ..Default::default() };
-    match master.procedures.outcome(ProcedureId(request.proc_id)) {
+    let id = ProcedureId(request.proc_id);
+    match master.procedures.outcome(id) {
         None => {}
         Some(Outcome::Running { submitted }) => {
             response.state = State::Running as i32;
-            response.submitted_time = milliseconds(submitted);
-            response.last_update = milliseconds(submitted);
+            response.submitted_time = Some(milliseconds(submitted));
+            response.last_update = Some(milliseconds(submitted));
         }
         Some(Outcome::Finished { submitted, ended, result }) => {
+            master.procedures.note_read(id);
             response.state = State::Finished as i32;
-            response.submitted_time = milliseconds(submitted);
-            response.last_update = milliseconds(ended);
+            response.submitted_time = Some(milliseconds(submitted));
+            response.last_update = Some(milliseconds(ended));
             match result {
                 Ok(result) => response.result = Some(result).filter(|result: &Bytes| !result.is_empty()),
-                Err(exception) => {
-                    response.exception = Some(pb::ForeignExceptionMessage {
-                        source: Some("master".to_owned()),
-                        generic_exception: Some(pb::GenericExceptionMessage {
-                            class_name: Some(exception.class.into_owned()),
-                            message: Some(exception.message),
-                            ..Default::default()
-                        }),
-                    });
-                }
+                Err(exception) => response.exception = Some(foreign(exception)),
             }
         }
     }
     Reply::of(&response)
+}
+
+/// A procedure in HBase's message. As there, one that waits for its locks is RUNNABLE and not locked, and one that has failed is
+/// ROLLEDBACK.
+fn described(summary: &Summary) -> pb::Procedure {
+    use pb::ProcedureState as State;
+    let (state, submitted, result, exception) = match &summary.outcome {
+        Outcome::Running { submitted } => (State::Runnable, *submitted, None, None),
+        Outcome::Finished { submitted, result: Ok(result), .. } => {
+            (State::Success, *submitted, Some(result.clone()).filter(|result| !result.is_empty()), None)
+        }
+        Outcome::Finished { submitted, result: Err(cause), .. } => {
+            (State::Rolledback, *submitted, None, Some(foreign(cause.clone())))
+        }
+    };
+    pb::Procedure {
+        class_name: summary.kind.class_name(),
+        proc_id: summary.id.0,
+        submitted_time: milliseconds(submitted),
+        owner: summary.owner.as_deref().map(str::to_owned),
+        state: state as i32,
+        last_update: milliseconds(summary.updated),
+        exception,
+        result,
+        nonce_group: summary.nonce.map(|nonce| nonce.group),
+        nonce: summary.nonce.map(|nonce| nonce.nonce),
+        locked: Some(summary.is_locked),
+        executed: Some(summary.is_locked || matches!(summary.outcome, Outcome::Finished { .. })),
+        ..Default::default()
+    }
+}
+
+/// All locks in HBase's messages.
+fn locks(master: &Master) -> Vec<pb::LockedResource> {
+    // Read before the locks: a procedure that is submitted between the two has no description yet, and is left out.
+    let known: BTreeMap<ProcedureId, pb::Procedure> =
+        master.procedures.list().iter().map(|summary| (summary.id, described(summary))).collect();
+    let resource = |status: LockStatus| {
+        let owner = match &status.holders {
+            Some(Holders::Exclusive(id)) => known.get(id).cloned(),
+            _ => None,
+        };
+        let shared = match &status.holders {
+            Some(Holders::Shared(ids)) => ids.len(),
+            _ => 0,
+        };
+        let kind = match &status.resource {
+            Resource::Namespace(_) => pb::LockedResourceType::Namespace,
+            Resource::Table(_) => pb::LockedResourceType::Table,
+            Resource::Region(_) => pb::LockedResourceType::Region,
+        };
+        let mode = if shared > 0 { pb::LockType::Shared } else { pb::LockType::Exclusive };
+        pb::LockedResource {
+            resource_type: kind as i32,
+            resource_name: Some(status.resource.to_string()),
+            lock_type: mode as i32,
+            exclusive_lock_owner_procedure: owner,
+            shared_lock_count: Some(i32::try_from(shared).unwrap_or(i32::MAX)),
+            waiting_procedures: status.waiting.iter().filter_map(|(id, _)| known.get(id).cloned()).collect(),
+        }
+    };
+    // A lock that nobody holds yet will be granted to one who waits for another; clients know only locks with a holder.
+    let held = master.procedures.locks().into_iter().filter(|status| status.holders.is_some());
+    held.map(resource).collect()
+}
+
+fn milliseconds(time: env::WallTime) -> u64 {
+    u64::try_from(time.0).unwrap_or(0)
+}
+
+fn foreign(exception: Exception) -> pb::ForeignExceptionMessage {
+    pb::ForeignExceptionMessage {
+        source: Some("master".to_owned()),
+        generic_exception: Some(pb::GenericExceptionMessage {
+            class_name: Some(exception.class.into_owned()),
+            message: Some(exception.message),
+            ..Default::default()
+        }),
+    }
 }

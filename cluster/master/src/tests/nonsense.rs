@@ -138,7 +138,7 @@ fn a_creation_that_failed_and_could_not_be_taken_back_is_taken_back_later() {
         life.create("v", &["f"], &[]).unwrap();
         life.master.wait_idle();
         for table in ["t", "u"] {
-            assert!(life.master.intents.of(&name(table)).is_none() && life.files_of(table).is_empty());
+            assert!(life.master.intents.of(&name(table)).is_empty() && life.files_of(table).is_empty());
         }
         let next = life.next();
         assert_eq!((next.has("t"), next.has("u"), next.state("v")), (false, false, TableState::Enabled));

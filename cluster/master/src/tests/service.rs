@@ -11,6 +11,7 @@ use rpc::{Answer, Call, Codec, Compressor, ConnectionInfo, Exception, Reply, Ser
 
 use super::fake::{Life, pb_name, schema};
 use crate::MasterService;
+use crate::procedure::ProcedureKind;
 
 /// A call of a client that waits for `timeout`.
 pub(super) fn call(life: &Life, timeout: Option<Duration>, method: &str, param: Bytes) -> Call {
@@ -254,4 +255,54 @@ fn whoever_shuts_the_cluster_down_gets_an_answer_and_the_process_ends() {
         client.raw(method, Bytes::new()).expect("answered first");
         assert!(client.life.servers.is_stopped());
     }
+}
+
+#[test]
+fn procedures_and_locks_are_listed_and_what_waits_is_aborted() {
+    let client = Client::new();
+    client.life.create("t", &["f"], &[]).expect("created");
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let (say, began) = std::sync::mpsc::channel();
+    let table = "t".parse().expect("a table's name");
+    let runs = client.life.master.submit(ProcedureKind::Alter, &table, None, move |_| {
+        say.send(()).expect("heard");
+        wait.recv().expect("told");
+        Ok(())
+    });
+    began.recv().expect("it begins");
+    let (runs, waits) = (runs.expect("accepted").0, client.life.master.disable_table(&pb_name("t"), None));
+    let waits = waits.expect("accepted").0;
+    let list = |method: &str| -> pb::GetProceduresResponse {
+        client.call(method, &pb::GetProceduresRequest {}).expect("listed")
+    };
+    let described = |id: u64| {
+        let all = list("GetProcedures").procedure;
+        let found = all.into_iter().find(|procedure| procedure.proc_id == id).expect("listed");
+        (found.class_name.clone(), found.state(), found.locked())
+    };
+    let class = |name: &str| format!("org.apache.hadoop.hbase.master.procedure.{name}");
+    assert_eq!(described(runs), (class("ModifyTableProcedure"), pb::ProcedureState::Runnable, true));
+    assert_eq!(described(waits), (class("DisableTableProcedure"), pb::ProcedureState::Runnable, false));
+    let locks: pb::GetLocksResponse = client.call("GetLocks", &pb::GetLocksRequest {}).expect("listed");
+    let [namespace, of_table] = &locks.lock[..] else { panic!("two locks: {locks:?}") };
+    assert_eq!((namespace.resource_name(), namespace.shared_lock_count()), ("default", 1));
+    assert_eq!(
+        (namespace.lock_type(), of_table.lock_type()),
+        (pb::LockType::Shared, pb::LockType::Exclusive)
+    );
+    assert_eq!(of_table.resource_type(), pb::LockedResourceType::Table);
+    assert_eq!(of_table.exclusive_lock_owner_procedure.as_ref().map(|owner| owner.proc_id), Some(runs));
+    assert_eq!(of_table.waiting_procedures.iter().map(|next| next.proc_id).collect::<Vec<_>>(), [waits]);
+    let abort = |id: u64| {
+        let request = pb::AbortProcedureRequest { proc_id: id, may_interrupt_if_running: Some(true) };
+        let answer: pb::AbortProcedureResponse = client.call("AbortProcedure", &request).expect("answered");
+        answer.is_procedure_aborted
+    };
+    assert!(abort(waits) && !abort(runs), "what changes the schema has no way back");
+    assert_eq!(described(waits).1, pb::ProcedureState::Rolledback);
+    go.send(()).expect("it waits");
+    client.life.master.procedures.wait_idle();
+    assert_eq!(described(runs), (class("ModifyTableProcedure"), pb::ProcedureState::Success, false));
+    let locks: pb::GetLocksResponse = client.call("GetLocks", &pb::GetLocksRequest {}).expect("listed");
+    assert_eq!(locks.lock, []);
 }

@@ -1,0 +1,103 @@
+//! What a procedure asks while it runs, and how a task waits for its end.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{self, Poll};
+
+use bytes::Bytes;
+use rpc::{Exception, class};
+
+use super::{Abort, Outcome, ProcedureId, Procedures};
+use crate::procedure::locks::{LockSet, Resource};
+
+/// What a procedure that runs may ask about itself: whether to go on, and for other locks.
+#[derive(Debug)]
+pub struct Context {
+    pub(super) procedures: Arc<Procedures>,
+    pub(super) id: ProcedureId,
+}
+
+impl Context {
+    /// Fails if the procedure is to be aborted. It is called between steps that can be undone.
+    pub fn check_aborted(&self) -> Result<(), Exception> {
+        let inner = self.procedures.inner.lock();
+        match inner.known.get(&self.id).map(|entry| entry.abort) {
+            Some(Abort::Requested) => Err(aborted()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The same; and when it succeeds, nobody can abort the procedure any more.
+    pub fn pass_point_of_no_return(&self) -> Result<(), Exception> {
+        let mut inner = self.procedures.inner.lock();
+        let entry = inner.known.get_mut(&self.id).expect("kept until it has ended");
+        if entry.abort == Abort::Requested {
+            return Err(aborted());
+        }
+        entry.abort = Abort::TooLate;
+        Ok(())
+    }
+
+    /// Whether the procedure has this lock exclusively.
+    pub fn excludes(&self, resource: &Resource) -> bool {
+        let inner = self.procedures.inner.lock();
+        inner.locks.held_by(self.id).is_some_and(|held| held.excludes(resource))
+    }
+
+    /// Whether another procedure has this lock exclusively.
+    pub fn is_held_by_another(&self, resource: &Resource) -> bool {
+        let inner = self.procedures.inner.lock();
+        inner.locks.owner(resource).is_some_and(|owner| owner != self.id)
+    }
+
+    /// Gives up all locks, and waits for others. Whatever was checked before must be checked again.
+    pub fn relock(&self, locks: LockSet) {
+        let mut inner = self.procedures.inner.lock();
+        inner.locks.release(self.id);
+        inner.locks.request(self.id, locks);
+        inner.relocking.insert(self.id);
+        self.procedures.start_ready(&mut inner);
+        while inner.relocking.contains(&self.id) {
+            self.procedures.changed.wait(&mut inner);
+        }
+    }
+
+    pub(super) fn ended(&self, result: Result<Bytes, Exception>) {
+        let mut inner = self.procedures.inner.lock();
+        inner.locks.release(self.id);
+        inner.running -= 1;
+        self.procedures.record(&mut inner, self.id, result);
+        self.procedures.start_ready(&mut inner);
+    }
+}
+
+/// How a procedure ends that was aborted.
+pub(super) fn aborted() -> Exception {
+    Exception::new(class::PROCEDURE_ABORTED, "abort requested")
+}
+
+/// Resolves when a procedure has ended, without a thread that waits for it. See [`Procedures::end_of`].
+#[derive(Debug)]
+pub struct ProcedureEnd {
+    pub(super) procedures: Arc<Procedures>,
+    pub(super) id: ProcedureId,
+}
+
+impl Future for ProcedureEnd {
+    type Output = Option<Result<Bytes, Exception>>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut task::Context<'_>) -> Poll<Self::Output> {
+        let mut inner = self.procedures.inner.lock();
+        match inner.known.get(&self.id).map(|entry| &entry.outcome) {
+            None => Poll::Ready(None),
+            Some(Outcome::Finished { result, .. }) => Poll::Ready(Some(result.clone())),
+            Some(Outcome::Running { .. }) => {
+                let wakers = inner.wakers.entry(self.id).or_default();
+                if !wakers.iter().any(|waker| waker.will_wake(context.waker())) {
+                    wakers.push(context.waker().clone());
+                }
+                Poll::Pending
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The kinds of procedures, and the names that HBase has for them.
+
+/// What a procedure does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcedureKind {
+    /// Creates a table.
+    Create,
+    /// Deletes a table.
+    Delete,
+    /// Enables a table.
+    Enable,
+    /// Disables a table.
+    Disable,
+    /// Removes all rows of a table.
+    Truncate,
+    /// Changes the schema of a table.
+    Alter,
+    /// Sets the store file tracker of a table or a family.
+    ModifyTracker,
+    /// Flushes a table.
+    Flush,
+    /// Takes a snapshot of a table.
+    Snapshot,
+    /// Makes a table from a snapshot.
+    Clone,
+    /// Makes a table what it was in a snapshot.
+    Restore,
+    /// Splits a region.
+    Split,
+    /// Merges regions.
+    Merge,
+    /// Removes all rows of a region.
+    TruncateRegion,
+    /// Moves a region to another server.
+    Move,
+    /// Opens a region.
+    Assign,
+    /// Closes a region.
+    Unassign,
+    /// Opens a region whose opening failed.
+    Reopen,
+    /// Deletes parents of splits and merges that nobody needs.
+    CollectParents,
+    /// Carries on a change that an earlier failure has left.
+    CarryOn,
+    /// Undoes a creation that failed.
+    TakeBack,
+    /// Mends hbase:meta.
+    FixMeta,
+    /// Creates a namespace.
+    CreateNamespace,
+    /// Changes a namespace.
+    ModifyNamespace,
+    /// Deletes a namespace.
+    DeleteNamespace,
+}
+
+impl ProcedureKind {
+    /// The name of the Java class that does the same in HBase, without its package; of work that HBase does in no procedure of
+    /// its own, a name of that form.
+    const fn class(self) -> &'static str {
+        match self {
+            ProcedureKind::Create => "CreateTableProcedure",
+            ProcedureKind::Delete => "DeleteTableProcedure",
+            ProcedureKind::Enable => "EnableTableProcedure",
+            ProcedureKind::Disable => "DisableTableProcedure",
+            ProcedureKind::Truncate => "TruncateTableProcedure",
+            ProcedureKind::Alter => "ModifyTableProcedure",
+            ProcedureKind::ModifyTracker => "ModifyTableStoreFileTrackerProcedure",
+            ProcedureKind::Flush => "FlushTableProcedure",
+            ProcedureKind::Snapshot => "SnapshotProcedure",
+            ProcedureKind::Clone => "CloneSnapshotProcedure",
+            ProcedureKind::Restore => "RestoreSnapshotProcedure",
+            ProcedureKind::Split => "SplitTableRegionProcedure",
+            ProcedureKind::Merge => "MergeTableRegionsProcedure",
+            ProcedureKind::TruncateRegion => "TruncateRegionProcedure",
+            ProcedureKind::Move | ProcedureKind::Assign | ProcedureKind::Unassign | ProcedureKind::Reopen => {
+                "TransitRegionStateProcedure"
+            }
+            ProcedureKind::CollectParents => "GCMultipleMergedRegionsProcedure",
+            ProcedureKind::CarryOn => "CarryOnProcedure",
+            ProcedureKind::TakeBack => "TakeBackCreationProcedure",
+            ProcedureKind::FixMeta => "FixMetaProcedure",
+            ProcedureKind::CreateNamespace => "CreateNamespaceProcedure",
+            ProcedureKind::ModifyNamespace => "ModifyNamespaceProcedure",
+            ProcedureKind::DeleteNamespace => "DeleteNamespaceProcedure",
+        }
+    }
+
+    /// The full name of the class, as `list_procedures` shows it.
+    pub fn class_name(self) -> String {
+        let package = match self {
+            ProcedureKind::Split
+            | ProcedureKind::Merge
+            | ProcedureKind::Move
+            | ProcedureKind::Assign
+            | ProcedureKind::Unassign
+            | ProcedureKind::Reopen
+            | ProcedureKind::CollectParents => "assignment",
+            ProcedureKind::ModifyTracker => {
+                return format!("org.apache.hadoop.hbase.regionserver.storefiletracker.{}", self.class());
+            }
+            _ => "procedure",
+        };
+        format!("org.apache.hadoop.hbase.master.{package}.{}", self.class())
+    }
+
+    /// A short name, for threads.
+    pub const fn label(self) -> &'static str {
+        match self {
+            ProcedureKind::Create => "create",
+            ProcedureKind::Delete => "delete",
+            ProcedureKind::Enable => "enable",
+            ProcedureKind::Disable => "disable",
+            ProcedureKind::Truncate => "truncate",
+            ProcedureKind::Alter => "alter",
+            ProcedureKind::ModifyTracker => "tracker",
+            ProcedureKind::Flush => "flush",
+            ProcedureKind::Snapshot => "snapshot",
+            ProcedureKind::Clone => "clone",
+            ProcedureKind::Restore => "restore",
+            ProcedureKind::Split => "split",
+            ProcedureKind::Merge => "merge",
+            ProcedureKind::TruncateRegion => "truncate-region",
+            ProcedureKind::Move => "move",
+            ProcedureKind::Assign => "assign",
+            ProcedureKind::Unassign => "unassign",
+            ProcedureKind::Reopen => "reopen",
+            ProcedureKind::CollectParents => "parents",
+            ProcedureKind::CarryOn => "carry-on",
+            ProcedureKind::TakeBack => "take-back",
+            ProcedureKind::FixMeta => "fix-meta",
+            ProcedureKind::CreateNamespace => "create-ns",
+            ProcedureKind::ModifyNamespace => "modify-ns",
+            ProcedureKind::DeleteNamespace => "delete-ns",
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! The locks of procedures, as HBase's `MasterProcedureScheduler` has them, in one place.
+//!
+//! A procedure locks namespaces, tables and regions, each shared or exclusively, and takes all of its locks at once or waits for
+//! all of them. So it never waits while it holds one, and no two can wait for each other.
+//!
+//! | procedure | namespace | table | regions |
+//! |---|---|---|---|
+//! | creates, deletes, enables, disables, truncates, alters, clones, restores or snapshots a table | shared | exclusive | |
+//! | splits, merges, moves, assigns, unassigns or truncates regions | shared | shared | exclusive |
+//! | flushes a table | shared | shared | |
+//! | changes a namespace | exclusive | hbase:namespace shared | |
+//!
+//! Locks are granted in the order of arrival: a request waits for every earlier one that it conflicts with, also for one that
+//! itself waits. So a row of splits cannot keep an alter waiting for ever.
+//!
+//! HBase 2.6 locks the table of a snapshot shared, and refuses to split regions meanwhile. Here a split waits.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+
+use proto::{EncodedName, RegionInfo, TableName};
+
+use super::ProcedureId;
+
+/// What can be locked.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Resource {
+    /// A namespace.
+    Namespace(String),
+    /// A table.
+    Table(TableName),
+    /// A region.
+    Region(EncodedName),
+}
+
+/// How many may hold a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Many, while nobody holds it exclusively.
+    Shared,
+    /// One.
+    Exclusive,
+}
+
+/// The locks of one procedure.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LockSet(BTreeMap<Resource, Mode>);
+
+impl LockSet {
+    /// The locks of a change of a whole table.
+    pub fn table(table: &TableName) -> LockSet {
+        LockSet::table_in(table, Mode::Exclusive)
+    }
+
+    /// The locks of work that other work on the same table does not disturb, unless it changes the whole table.
+    pub fn table_shared(table: &TableName) -> LockSet {
+        LockSet::table_in(table, Mode::Shared)
+    }
+
+    /// The locks of a change of these regions of a table.
+    pub fn regions<'a>(table: &TableName, regions: impl IntoIterator<Item = &'a RegionInfo>) -> LockSet {
+        let mut locks = LockSet::table_shared(table);
+        let regions = regions.into_iter().map(|region| Resource::Region(region.encoded_name().clone()));
+        locks.0.extend(regions.map(|region| (region, Mode::Exclusive)));
+        locks
+    }
+
+    /// The locks of a change of a namespace, which is a row of hbase:namespace.
+    pub fn namespace(name: &str) -> LockSet {
+        let row = (Resource::Table(TableName::namespaces()), Mode::Shared);
+        LockSet(BTreeMap::from([(Resource::Namespace(name.to_owned()), Mode::Exclusive), row]))
+    }
+
+    fn table_in(table: &TableName, mode: Mode) -> LockSet {
+        let namespace = (Resource::Namespace(table.namespace().to_owned()), Mode::Shared);
+        LockSet(BTreeMap::from([namespace, (Resource::Table(table.clone()), mode)]))
+    }
+
+    /// Whether the set has this lock exclusively.
+    pub fn excludes(&self, resource: &Resource) -> bool {
+        self.0.get(resource) == Some(&Mode::Exclusive)
+    }
+}
+
+/// Who holds a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holders {
+    /// These share it.
+    Shared(BTreeSet<ProcedureId>),
+    /// This one has it alone.
+    Exclusive(ProcedureId),
+}
+
+/// A lock that is held or waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockStatus {
+    /// What is locked.
+    pub resource: Resource,
+    /// Who holds it; `None` when one earlier in the queue will, who waits for another of its locks.
+    pub holders: Option<Holders>,
+    /// Who waits for it, in the order of arrival, with the mode that each asks for.
+    pub waiting: Vec<(ProcedureId, Mode)>,
+}
+
+/// All locks, and the procedures that wait for some. A pure state machine.
+#[derive(Debug, Default)]
+pub struct Locks {
+    held: BTreeMap<Resource, Holders>,
+    holders: BTreeMap<ProcedureId, LockSet>,
+    queue: VecDeque<(ProcedureId, LockSet)>,
+}
+
+impl Locks {
+    /// Lets a procedure wait for these locks, behind all that wait already.
+    pub fn request(&mut self, id: ProcedureId, locks: LockSet) {
+        self.queue.push_back((id, locks));
+    }
+
+    /// Grants the locks of the first in the queue that conflicts neither with a holder nor with an earlier one in the queue.
+    /// `may_run` says whether a procedure may run now; one that may not keeps its place.
+    pub fn grant(&mut self, may_run: impl Fn(ProcedureId) -> bool) -> Option<ProcedureId> {
+        // What those earlier in the queue wait for.
+        let mut wanted = BTreeMap::new();
+        let mut found = None;
+        for (index, (id, locks)) in self.queue.iter().enumerate() {
+            let mut all = locks.0.iter();
+            if may_run(*id) && all.all(|(resource, mode)| self.is_free(resource, *mode, &wanted)) {
+                found = Some(index);
+                break;
+            }
+            want(&mut wanted, locks);
+        }
+        let (id, locks) = self.queue.remove(found?)?;
+        for (resource, mode) in &locks.0 {
+            match (mode, self.held.get_mut(resource)) {
+                (Mode::Shared, Some(Holders::Shared(ids))) => drop(ids.insert(id)),
+                (Mode::Shared, _) => {
+                    self.held.insert(resource.clone(), Holders::Shared(BTreeSet::from([id])));
+                }
+                (Mode::Exclusive, _) => drop(self.held.insert(resource.clone(), Holders::Exclusive(id))),
+            }
+        }
+        self.holders.insert(id, locks);
+        Some(id)
+    }
+
+    /// Gives up all locks of a procedure; or its place in the queue.
+    pub fn release(&mut self, id: ProcedureId) {
+        self.queue.retain(|(waiting, _)| *waiting != id);
+        for resource in self.holders.remove(&id).unwrap_or_default().0.into_keys() {
+            if let Some(Holders::Shared(ids)) = self.held.get_mut(&resource) {
+                ids.remove(&id);
+                if !ids.is_empty() {
+                    continue;
+                }
+            }
+            self.held.remove(&resource);
+        }
+    }
+
+    /// The locks that a procedure holds; `None` while it holds none.
+    pub fn held_by(&self, id: ProcedureId) -> Option<&LockSet> {
+        self.holders.get(&id)
+    }
+
+    /// Who has this lock exclusively.
+    pub fn owner(&self, resource: &Resource) -> Option<ProcedureId> {
+        match self.held.get(resource) {
+            Some(Holders::Exclusive(id)) => Some(*id),
+            Some(Holders::Shared(_)) | None => None,
+        }
+    }
+
+    /// Whether somebody holds this lock or waits for it.
+    pub fn is_busy(&self, resource: &Resource) -> bool {
+        self.held.contains_key(resource) || self.queue.iter().any(|(_, locks)| locks.0.contains_key(resource))
+    }
+
+    /// Number of procedures that wait.
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Every lock that is held or waited for: namespaces, then tables, then regions, each in the order of their names. A
+    /// procedure is listed where it waits, not at the locks that it could have.
+    pub fn status(&self) -> Vec<LockStatus> {
+        let mut all: BTreeMap<&Resource, Vec<(ProcedureId, Mode)>> =
+            self.held.keys().map(|resource| (resource, Vec::new())).collect();
+        let mut wanted: BTreeMap<&Resource, Mode> = BTreeMap::new();
+        for (id, locks) in &self.queue {
+            for (resource, mode) in &locks.0 {
+                if !self.is_free(resource, *mode, &wanted) {
+                    all.entry(resource).or_default().push((*id, *mode));
+                }
+            }
+            want(&mut wanted, locks);
+        }
+        let status = |(resource, waiting): (&Resource, _)| LockStatus {
+            resource: resource.clone(),
+            holders: self.held.get(resource).cloned(),
+            waiting,
+        };
+        all.into_iter().map(status).collect()
+    }
+
+    /// Whether a lock is free of holders, and of those earlier in the queue, who want the locks in `wanted`.
+    fn is_free(&self, resource: &Resource, mode: Mode, wanted: &BTreeMap<&Resource, Mode>) -> bool {
+        wanted.get(resource).is_none_or(|earlier| are_both_shared(*earlier, mode))
+            && self.held.get(resource).is_none_or(|holders| holders.admit(mode))
+    }
+}
+
+/// Notes the locks of one in the queue for those who come later.
+fn want<'a>(wanted: &mut BTreeMap<&'a Resource, Mode>, locks: &'a LockSet) {
+    for (resource, mode) in &locks.0 {
+        let all = wanted.entry(resource).or_insert(*mode);
+        if *mode == Mode::Exclusive {
+            *all = Mode::Exclusive;
+        }
+    }
+}
+
+impl Holders {
+    fn admit(&self, mode: Mode) -> bool {
+        matches!(self, Holders::Shared(_)) && mode == Mode::Shared
+    }
+}
+
+fn are_both_shared(one: Mode, other: Mode) -> bool {
+    one == Mode::Shared && other == Mode::Shared
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Resource::Namespace(name) => f.write_str(name),
+            Resource::Table(name) => write!(f, "{name}"),
+            Resource::Region(name) => write!(f, "{name}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proto::RegionId;
+
+    fn table(name: &str) -> TableName {
+        name.parse().unwrap()
+    }
+
+    fn region(start: &'static str, end: &'static str) -> RegionInfo {
+        RegionInfo::new(table("t"), start.into(), end.into(), RegionId(7)).unwrap()
+    }
+
+    fn id(number: u64) -> ProcedureId {
+        ProcedureId(number)
+    }
+
+    /// Requests these, numbered from 1, and returns who is granted at once.
+    fn granted(sets: impl IntoIterator<Item = LockSet>) -> (Locks, Vec<u64>) {
+        let mut locks = Locks::default();
+        (1..).zip(sets).for_each(|(number, set)| locks.request(id(number), set));
+        let granted = grant_all(&mut locks);
+        (locks, granted)
+    }
+
+    fn grant_all(locks: &mut Locks) -> Vec<u64> {
+        std::iter::from_fn(|| locks.grant(|_| true)).map(|id| id.0).collect()
+    }
+
+    #[test]
+    fn splits_of_different_regions_run_together_and_an_alter_runs_alone() {
+        let (low, high) = (region("", "m"), region("m", ""));
+        let split = |region: &RegionInfo| LockSet::regions(&table("t"), [region]);
+        let (mut locks, first) =
+            granted([split(&low), split(&high), split(&low), LockSet::table(&table("t")), split(&high)]);
+        assert_eq!(first, [1, 2], "the third waits for its region, the last for the alter before it");
+        locks.release(id(1));
+        assert_eq!(grant_all(&mut locks), [3]);
+        locks.release(id(2));
+        assert_eq!(grant_all(&mut locks), [0; 0], "the alter waits for the third");
+        locks.release(id(3));
+        assert_eq!(grant_all(&mut locks), [4]);
+        locks.release(id(4));
+        assert_eq!(grant_all(&mut locks), [5]);
+        locks.release(id(5));
+        assert_eq!(locks.status(), []);
+    }
+
+    #[test]
+    fn a_namespace_waits_for_its_tables_and_they_for_it() {
+        let (mut locks, first) = granted([
+            LockSet::table(&table("ns:a")),
+            LockSet::namespace("ns"),
+            LockSet::table(&table("ns:b")),
+            LockSet::table(&table("other")),
+        ]);
+        assert_eq!(first, [1, 4]);
+        locks.release(id(1));
+        assert_eq!(grant_all(&mut locks), [2]);
+        locks.release(id(2));
+        assert_eq!(grant_all(&mut locks), [3]);
+    }
+
+    #[test]
+    fn what_may_not_run_keeps_its_place_and_what_gives_up_leaves_it() {
+        let (mut locks, _) = granted([]);
+        locks.request(id(1), LockSet::table(&table("t")));
+        locks.request(id(2), LockSet::table_shared(&table("t")));
+        assert_eq!(locks.grant(|wanted| wanted != id(1)), None, "the first is still the first");
+        assert_eq!(locks.waiting(), 2);
+        locks.release(id(1));
+        assert_eq!(locks.grant(|_| true), Some(id(2)));
+        assert_eq!(locks.held_by(id(2)), Some(&LockSet::table_shared(&table("t"))));
+        assert!(!locks.held_by(id(2)).unwrap().excludes(&Resource::Table(table("t"))));
+    }
+
+    #[test]
+    fn the_status_names_who_holds_and_who_waits() {
+        let (locks, _) = granted([
+            LockSet::table_shared(&table("t")),
+            LockSet::table_shared(&table("t")),
+            LockSet::table(&table("t")),
+        ]);
+        let [namespace, of_table] = &locks.status()[..] else { panic!("two locks: {:?}", locks.status()) };
+        assert_eq!(namespace.resource, Resource::Namespace("default".into()));
+        assert_eq!(namespace.waiting, [], "the third could have it");
+        assert_eq!(of_table.resource.to_string(), "t");
+        assert_eq!(of_table.holders, Some(Holders::Shared(BTreeSet::from([id(1), id(2)]))));
+        assert_eq!(of_table.waiting, [(id(3), Mode::Exclusive)]);
+        assert!(locks.is_busy(&Resource::Table(table("t"))) && !locks.is_busy(&Resource::Table(table("u"))));
+    }
+}

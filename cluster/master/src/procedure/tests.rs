@@ -1,0 +1,185 @@
+use super::*;
+use rpc::class;
+use std::sync::mpsc;
+
+fn procedures(options: Options) -> (World, Arc<Procedures>) {
+    let world = World::simulated(1, WallTime(1_000));
+    (world.clone(), Procedures::new(world, options))
+}
+
+/// Submits work on a whole table.
+fn submit(
+    procedures: &Arc<Procedures>,
+    table: &str,
+    nonce: Option<NonceKey>,
+    work: impl FnOnce(&Context) -> Result<Bytes, Exception> + Send + 'static,
+) -> Result<ProcedureId, Exception> {
+    let locks = LockSet::table(&table.parse().expect("a table's name"));
+    procedures.submit(Submission { kind: ProcedureKind::Alter, locks, nonce }, work)
+}
+
+#[test]
+fn the_same_lock_runs_in_order_and_another_runs_beside_it() {
+    let (_, procedures) = procedures(Options::default());
+    let (go, wait) = mpsc::channel::<()>();
+    let (say, heard) = mpsc::channel();
+    let said = say.clone();
+    submit(&procedures, "t", None, move |_| {
+        wait.recv().expect("told");
+        said.send(1).expect("heard");
+        Ok(Bytes::new())
+    })
+    .expect("accepted");
+    let said = say.clone();
+    let second = submit(&procedures, "t", None, move |_| {
+        said.send(2).expect("heard");
+        Ok(Bytes::from_static(b"two"))
+    })
+    .expect("accepted");
+    let beside = submit(&procedures, "u", None, move |_| {
+        say.send(3).expect("heard");
+        Ok(Bytes::new())
+    })
+    .expect("accepted");
+    assert!(procedures.wait(beside).expect("known").is_ok(), "another table does not wait");
+    assert!(matches!(procedures.outcome(second), Some(Outcome::Running { .. })));
+    go.send(()).expect("first waits");
+    assert_eq!(procedures.wait(second).expect("known").expect("good"), "two");
+    assert_eq!(heard.iter().take(3).collect::<Vec<_>>(), [3, 1, 2]);
+}
+
+#[test]
+fn a_repeated_nonce_is_the_same_procedure_until_it_is_forgotten() {
+    let (world, procedures) = procedures(Options::default());
+    let nonce = NonceKey::of(Some(1), Some(2));
+    assert_eq!(procedures.repeated(nonce), None);
+    let first = submit(&procedures, "t", nonce, |_| Ok(Bytes::new())).expect("accepted");
+    procedures.wait_idle();
+    assert_eq!(procedures.repeated(nonce), Some(first));
+    assert_eq!(submit(&procedures, "t", nonce, |_| panic!("must not run")).expect("accepted"), first);
+    world.advance(Options::default().outcome_kept);
+    assert!(procedures.outcome(first).is_none());
+    assert_ne!(submit(&procedures, "t", nonce, |_| Ok(Bytes::new())).expect("accepted"), first);
+    assert!(NonceKey::of(Some(5), None).is_none() && NonceKey::of(None, Some(0)).is_none());
+}
+
+#[test]
+fn a_panic_is_a_failure_and_frees_the_lock() {
+    let (_, procedures) = procedures(Options::default());
+    let broken = submit(&procedures, "t", None, |_| panic!("seven is not eight")).expect("accepted");
+    let failure = procedures.wait(broken).expect("known").expect_err("failed");
+    assert!(failure.message.contains("seven is not eight"), "{failure:?}");
+    let after = submit(&procedures, "t", None, |_| Ok(Bytes::new())).expect("accepted");
+    assert!(procedures.wait(after).expect("known").is_ok());
+}
+
+#[test]
+fn more_than_the_limit_is_refused() {
+    let (_, procedures) = procedures(Options { threads_max: 1, waiting_max: 1, ..Options::default() });
+    let (go, wait) = mpsc::channel::<()>();
+    submit(&procedures, "t", None, move |_| {
+        wait.recv().expect("told");
+        Ok(Bytes::new())
+    })
+    .expect("runs");
+    submit(&procedures, "u", None, |_| Ok(Bytes::new())).expect("waits");
+    let refused = submit(&procedures, "v", None, |_| Ok(Bytes::new())).expect_err("refused");
+    assert!(refused.message.contains("the limit"), "{refused:?}");
+    go.send(()).expect("first waits");
+    procedures.wait_idle();
+}
+
+/// A procedure that runs until it is told to go on, and then asks whether it is aborted.
+fn held(procedures: &Arc<Procedures>, is_past_return: bool) -> (ProcedureId, mpsc::Sender<()>) {
+    let (go, wait) = mpsc::channel();
+    let (say, began) = mpsc::channel();
+    let id = submit(procedures, "t", None, move |context| {
+        if is_past_return {
+            context.pass_point_of_no_return()?;
+        }
+        say.send(()).expect("heard");
+        wait.recv().expect("told");
+        context.check_aborted()?;
+        context.pass_point_of_no_return()?;
+        Ok(Bytes::new())
+    });
+    began.recv().expect("it begins");
+    (id.expect("accepted"), go)
+}
+
+#[test]
+fn an_abort_ends_what_waits_and_what_can_be_undone() {
+    let (_, procedures) = procedures(Options::default());
+    let end = |id| procedures.wait(id).expect("known");
+    let (running, go) = held(&procedures, false);
+    let waiting = submit(&procedures, "t", None, |_| panic!("must not run")).expect("accepted");
+    let last = submit(&procedures, "t", None, |_| Ok(Bytes::new())).expect("accepted");
+    assert!(procedures.abort(waiting, false), "it has not begun");
+    assert_eq!(end(waiting).unwrap_err().class, class::PROCEDURE_ABORTED);
+    assert!(!procedures.abort(waiting, true), "it has ended");
+    assert!(!procedures.abort(ProcedureId(1), true), "nobody knows it");
+    assert!(!procedures.abort(running, false), "it runs, and may not be interrupted");
+    assert!(procedures.abort(running, true));
+    go.send(()).expect("it waits");
+    assert_eq!(end(running).unwrap_err().message, "abort requested");
+    assert!(end(last).is_ok(), "the locks are free");
+    let (past, go) = held(&procedures, true);
+    assert!(!procedures.abort(past, true), "there is no way back");
+    go.send(()).expect("it waits");
+    assert!(end(past).is_ok());
+}
+
+#[test]
+fn a_list_has_what_waits_runs_and_ended() {
+    let (world, procedures) = procedures(Options::default());
+    let ended = acting_for(Some("ann".into()), || submit(&procedures, "u", None, |_| Ok(Bytes::new())));
+    procedures.wait_idle();
+    world.advance(Duration::from_secs(60));
+    let (running, go) = held(&procedures, false);
+    let waiting = submit(&procedures, "t", None, |_| Ok(Bytes::new())).expect("accepted");
+    let list = procedures.list();
+    let ids: Vec<_> = list.iter().map(|summary| (summary.id, summary.is_locked)).collect();
+    assert_eq!(ids, [(ended.expect("accepted"), false), (running, true), (waiting, false)]);
+    assert_eq!((list[0].owner.as_deref(), list[1].owner.as_deref()), (Some("ann"), None));
+    assert!(matches!(list[0].outcome, Outcome::Finished { .. }) && list[1].updated > list[0].updated);
+    go.send(()).expect("it waits");
+    procedures.wait_idle();
+    // What a client has read is forgotten sooner.
+    procedures.note_read(running);
+    world.advance(Options::default().read_outcome_kept);
+    let left: Vec<_> = procedures.list().iter().map(|summary| summary.id).collect();
+    assert_eq!(left, [ids[0].0, waiting]);
+}
+
+#[test]
+fn a_procedure_changes_its_locks_without_waiting_for_itself() {
+    let (_, procedures) = procedures(Options { threads_max: 2, ..Options::default() });
+    let table: TableName = "t".parse().expect("a table's name");
+    let shared =
+        || Submission { kind: ProcedureKind::Flush, locks: LockSet::table_shared(&table), nonce: None };
+    let (go, wait) = mpsc::channel::<()>();
+    let (say, began) = mpsc::channel();
+    let reader = procedures.submit(shared(), move |_| {
+        say.send(()).expect("heard");
+        wait.recv().expect("told");
+        Ok(Bytes::new())
+    });
+    began.recv().expect("it begins");
+    let (say, began) = mpsc::channel();
+    let changed = table.clone();
+    let changer = procedures.submit(shared(), move |context| {
+        let resource = Resource::Table(changed.clone());
+        assert!(!context.excludes(&resource));
+        say.send(()).expect("heard");
+        context.relock(LockSet::table(&changed));
+        assert!(context.excludes(&resource));
+        Ok(Bytes::new())
+    });
+    began.recv().expect("it begins");
+    let changer = changer.expect("accepted");
+    assert!(matches!(procedures.outcome(changer), Some(Outcome::Running { .. })));
+    go.send(()).expect("the reader waits");
+    assert!(procedures.wait(changer).expect("known").is_ok());
+    assert!(procedures.wait(reader.expect("accepted")).expect("known").is_ok());
+    assert_eq!(procedures.locks(), []);
+}
