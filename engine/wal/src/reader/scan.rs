@@ -106,7 +106,10 @@ impl OpenFile<'_> {
         let (mut ended, mut whole_to, mut cut) = (false, None, None);
         let mut regions = HashMap::default();
         while offset < size && !ended {
-            if self.read_batch(offset, &mut payload)?.is_none() {
+            // A disk that gives a wrong bit once must not turn the last batch, which nothing after it proves, into a torn tail.
+            let is_whole = self.read_batch(offset, &mut payload)?.is_some()
+                || self.read_batch(offset, &mut payload)?.is_some();
+            if !is_whole {
                 let sign = match is_over {
                     true => self
                         .later_batch(offset, offset + 1)?
@@ -384,5 +387,74 @@ impl<'f> SpanBatches<'f> {
             }
         }
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use cell::SequenceId;
+    use env::World;
+    use storage::{Files, Memory};
+
+    use super::*;
+    use crate::{Level, Log, Options};
+
+    /// A file one of whose reads has a wrong bit.
+    struct WrongOnce<'f> {
+        file: &'f dyn FileReader,
+        /// Reads until then.
+        left: AtomicU64,
+    }
+
+    impl FileReader for WrongOnce<'_> {
+        fn size(&self) -> u64 {
+            self.file.size()
+        }
+
+        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> storage::Result<()> {
+            self.file.read_at(offset, buffer)?;
+            if self.left.fetch_sub(1, Ordering::Relaxed) == 0
+                && let Some(last) = buffer.last_mut()
+            {
+                *last ^= 0x10;
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_wrong_bit_of_one_read_ends_no_file() {
+        let memory = Memory::new();
+        let (files, folder): (Arc<dyn Files>, _) = (Arc::new(memory.clone()), FileName::new("WALs"));
+        let (log, _) = Log::open(World::real(), Arc::clone(&files), folder, Options::default()).expect("new");
+        for sequence in 1..=3 {
+            let record = Record {
+                kind: Kind::Edit,
+                region: b"r",
+                table: b"t",
+                sequence: SequenceId(sequence),
+                time: env::WallTime(0),
+                nonce: None,
+                cells: &[],
+            };
+            let ticket = log.append(&record).expect("alive");
+            log.sync_blocking(ticket, Level::Disk).expect("durable");
+        }
+        let after: Arc<dyn Files> = Arc::new(memory.kill());
+        let name = after.list(&FileName::root()).expect("listed").into_iter().map(|entry| entry.name);
+        let name = name.into_iter().find(|name| name.last().ends_with(".wal")).expect("one file");
+        let file = after.open(&name).expect("there");
+        let header = read_header(&*file, file.size()).expect("read").expect("whole");
+        // Two reads for each of three batches.
+        for reads in 0..6 {
+            let reader = WrongOnce { file: &*file, left: AtomicU64::new(reads) };
+            let open = OpenFile { name: &name, reader: &reader, header, size: file.size() };
+            let found = open.scan().expect("no damage");
+            let newest = found.regions[&b"r"[..]].sequences.newest;
+            assert_eq!((newest, found.cut.is_some()), (SequenceId(3), false), "read {reads}");
+        }
     }
 }
