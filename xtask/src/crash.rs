@@ -45,19 +45,25 @@ pub(crate) enum LogPlace {
 /// The same with all files in the bucket `bellows` of the store at `endpoint`, or all but the log.
 pub(crate) fn run_on_store(rounds: u32, endpoint: &str, log: LogPlace) -> Outcome {
     let folder = fresh_folder("crash-store")?;
-    let set = |key: &str, value: &str| ["-D".to_owned(), format!("{key}={value}")];
     let wal_dir = match log {
         LogPlace::Store => String::new(),
         LogPlace::Disk => folder.join("wal").display().to_string(),
     };
+    let options = store_options(endpoint, &wal_dir);
+    let data = PathBuf::from(format!("s3://bellows/crash-{log:?}-{}", std::process::id()));
+    run_in(rounds, None, &folder, &Place { data, log: log_of(&folder), options })
+}
+
+/// The options of a server whose files are in the store at `endpoint`.
+pub(crate) fn store_options(endpoint: &str, wal_dir: &str) -> Vec<String> {
+    let set = |key: &str, value: &str| ["-D".to_owned(), format!("{key}={value}")];
     let options = [
-        set("hbase.wal.dir", &wal_dir),
+        set("hbase.wal.dir", wal_dir),
         set("fs.s3a.endpoint", endpoint),
         set("fs.s3a.access.key", "bellows"),
         set("fs.s3a.secret.key", "bellowssecret"),
     ];
-    let data = PathBuf::from(format!("s3://bellows/crash-{log:?}-{}", std::process::id()));
-    run_in(rounds, None, &folder, &Place { data, log: log_of(&folder), options: options.concat() })
+    options.concat()
 }
 
 fn run_in(rounds: u32, seed: Option<u64>, folder: &Path, place: &Place) -> Outcome {

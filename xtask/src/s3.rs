@@ -6,8 +6,11 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::chance::{Chance, seed_from_the_clock};
 use crate::crash::{self, LogPlace};
 use crate::java::succeed;
+use crate::server::{Server, fresh_folder, no_panic};
+use crate::workload::Workload;
 use crate::{NOT_RUN, Outcome};
 
 /// The server, with its version.
@@ -16,6 +19,10 @@ const VERSITYGW: &str = "github.com/versity/versitygw/cmd/versitygw@v1.8.0";
 const FOLDER: &str = "target/s3";
 /// Rounds of load and `kill -9` on a server whose files are in the store.
 const ROUNDS: u32 = 4;
+/// Servers that hang and are replaced.
+const TAKEOVERS: u32 = 6;
+/// How long a server that was replaced may run on.
+const END_MAX: Duration = Duration::from_secs(20);
 const START_MAX: Duration = Duration::from_secs(20);
 
 /// A server that ends with this value.
@@ -89,5 +96,49 @@ pub(crate) fn suite() -> Outcome {
         .env("BELLOWS_S3_ENDPOINT", &store.endpoint);
     succeed("the tests of the object store", tests)?;
     crash::run_on_store(ROUNDS, &store.endpoint, LogPlace::Store)?;
-    crash::run_on_store(ROUNDS, &store.endpoint, LogPlace::Disk)
+    crash::run_on_store(ROUNDS, &store.endpoint, LogPlace::Disk)?;
+    takeovers(TAKEOVERS, &store.endpoint)
+}
+
+/// A server hangs under load, another takes its bucket, and the first goes on: it acknowledges nothing that the second does
+/// not have, and ends with a message that names the second.
+fn takeovers(rounds: u32, endpoint: &str) -> Outcome {
+    let folder = fresh_folder("takeover")?;
+    let data = PathBuf::from(format!("s3://bellows/takeover-{}", std::process::id()));
+    let options = crash::store_options(endpoint, "");
+    let options: Vec<&str> =
+        crash::OPTIONS.iter().copied().chain(options.iter().map(String::as_str)).collect();
+    let seed = seed_from_the_clock();
+    let (mut chance, mut workload) = (Chance::new(seed), Workload::start(seed)?);
+    let log = |round: u32| folder.join(format!("{round}.log"));
+    let mut owner = Server::start_with_log(&data, &log(0), &options)?;
+    let (mut acknowledged, mut rows, mut served_after) = (0, 0, Vec::new());
+    for round in 1..=rounds {
+        let failed = |why: String| {
+            format!("take-over {round}, seed {seed}: {why}\n  the servers' logs are in {}", folder.display())
+        };
+        workload.load(&owner.rpc).map_err(failed)?;
+        std::thread::sleep(Duration::from_millis(100 + chance.below(900)));
+        workload.dying().map_err(failed)?;
+        owner.pause().map_err(failed)?;
+        let began = Instant::now();
+        let next = Server::start_with_log(&data, &log(round), &options).map_err(failed)?;
+        served_after.push(began.elapsed());
+        owner.resume_and_end(END_MAX).map_err(failed)?;
+        acknowledged = workload.dead().map_err(failed)?;
+        rows = workload.verify(&next.rpc).map_err(failed)?;
+        let told = std::fs::read_to_string(log(round - 1)).map_err(|error| failed(error.to_string()))?;
+        if !told.contains(&format!("by {}", next.rpc)) {
+            return Err(failed(format!("the first server does not say that {} has its bucket", next.rpc)));
+        }
+        no_panic(&log(round - 1)).map_err(failed)?;
+        owner = next;
+    }
+    owner.stop()?;
+    say!(
+        "{rounds} servers hung and went on after another had their bucket: {acknowledged} changes acknowledged, {rows} rows, all \
+         as they must be; {}; seed {seed}",
+        crash::spread(served_after)
+    );
+    std::fs::remove_dir_all(folder).map_err(|error| error.to_string())
 }

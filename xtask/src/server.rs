@@ -207,6 +207,25 @@ impl Server {
     }
 
     /// SIGTERM: the orderly end, which must succeed.
+    pub(crate) fn pause(&self) -> Result<(), String> {
+        run("kill", &["-STOP", &self.child.id().to_string()])
+    }
+
+    /// Lets a paused process go on, which must end by itself within `time`, with status 1.
+    pub(crate) fn resume_and_end(mut self, time: Duration) -> Result<(), String> {
+        run("kill", &["-CONT", &self.child.id().to_string()])?;
+        let began = Instant::now();
+        while began.elapsed() < time {
+            match self.child.try_wait().map_err(|error| error.to_string())? {
+                Some(status) if status.code() == Some(1) => return Ok(()),
+                Some(status) => return Err(format!("the server ended with {status}, not with status 1")),
+                None => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+        Err(format!("the server still ran {time:?} after it was resumed"))
+    }
+
+    /// Asks the process to end in order.
     pub(crate) fn stop(mut self) -> Result<(), String> {
         run("kill", &["-TERM", &self.child.id().to_string()])?;
         let status = self.child.wait().map_err(|error| error.to_string())?;

@@ -6,7 +6,7 @@
 //! - A file of at most [`PART_BYTES`] is one conditional PUT. A longer one is a multipart upload, whose parts are sent
 //!   while the file is written ([`upload`]).
 //! - Opening a file is one GET of its last [`TAIL_BYTES`], which also gives the size. Reads that lie there ask the store
-//!   nothing more.
+//!   nothing more. A file that was just written here is opened without a request.
 //! - A swap is a PUT with If-Match or If-None-Match; the version is the entity tag. A lost reply is resolved by sending the
 //!   same bytes again and, when the store refuses them, by reading the object ([`swap`]).
 //! - Reads can be awaited; at most [`Options::reads_max`] run at once.
@@ -17,6 +17,7 @@ mod probe;
 mod swap;
 mod upload;
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use env::Runtime;
+use env::sync::Mutex;
 use futures::TryStreamExt;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path;
@@ -117,7 +119,18 @@ struct Shared {
     requests: RequestCounts,
     reads: Semaphore,
     runtime: Runtime,
+    /// The ends of files that were finished here: whoever writes a file opens it next.
+    finished: Mutex<VecDeque<FinishedFile>>,
 }
+
+struct FinishedFile {
+    name: FileName,
+    tail: Bytes,
+    size: u64,
+}
+
+/// How many ends of finished files are kept, each of [`TAIL_BYTES`] at most.
+const FINISHED_MAX: usize = 32;
 
 impl Bucket {
     /// Connects to nothing yet: the first request does.
@@ -150,7 +163,21 @@ impl Bucket {
         let runtime = Runtime::start("objectstore", 1).map_err(|error| failed(error.to_string()))?;
         let reads = Semaphore::new(options.reads_max);
         let requests = RequestCounts::default();
-        Ok(Bucket(Arc::new(Shared { store, once, options, requests, reads, runtime })))
+        let finished = Mutex::default();
+        Ok(Bucket(Arc::new(Shared { store, once, options, requests, reads, runtime, finished })))
+    }
+
+    /// Keeps the end of a file that was just finished.
+    fn note_finished(&self, name: &FileName, tail: Bytes, size: u64) {
+        let mut finished = self.0.finished.lock();
+        finished.truncate(FINISHED_MAX - 1);
+        finished.push_front(FinishedFile { name: name.clone(), tail, size });
+    }
+
+    /// The end and the size of a file that was finished here a moment ago.
+    fn just_finished(&self, name: &FileName) -> Option<(Bytes, u64)> {
+        let finished = self.0.finished.lock();
+        finished.iter().find(|file| file.name == *name).map(|file| (file.tail.clone(), file.size))
     }
 
     /// Requests so far.
@@ -255,7 +282,10 @@ impl Files for Bucket {
     fn open(&self, name: &FileName) -> Result<Arc<dyn FileReader>> {
         let (bucket, file, path) = (self.clone(), name.clone(), self.path(name, "open")?);
         let at = path.clone();
-        let (tail, size) = self.wait(async move { bucket.tail(&file, &at, "open").await })?;
+        let (tail, size) = match self.just_finished(name) {
+            Some(known) => known,
+            None => self.wait(async move { bucket.tail(&file, &at, "open").await })?,
+        };
         Ok(Arc::new(Reader { bucket: self.clone(), name: name.clone(), path, size, tail }))
     }
 
@@ -281,6 +311,7 @@ impl Files for Bucket {
     }
 
     fn delete(&self, name: &FileName) -> Result<()> {
+        self.0.finished.lock().retain(|file| file.name != *name);
         let (bucket, file, path) = (self.clone(), name.clone(), self.path(name, "delete")?);
         self.wait(async move {
             count(&bucket.0.requests.deletes);

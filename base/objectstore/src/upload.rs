@@ -137,8 +137,10 @@ impl FileWriter for Upload {
 
     /// A multipart upload has no condition: a file that is longer than a part needs a name that nobody else writes.
     fn finish(mut self: Box<Self>) -> Result<u64> {
+        let tail = self.tail.clone().freeze();
         if let Some(multipart) = self.multipart.clone() {
             self.complete(multipart)?;
+            self.bucket.note_finished(&self.name, tail, self.size);
             return Ok(self.size);
         }
         let (bucket, name, path) = (self.bucket.clone(), self.name.clone(), self.path.clone());
@@ -146,7 +148,10 @@ impl FileWriter for Upload {
         let put =
             self.bucket.wait(async move { bucket.swap_object(&name, &path, None, content, false).await });
         match put {
-            Ok(_) => Ok(self.size),
+            Ok(_) => {
+                self.bucket.note_finished(&self.name, tail, self.size);
+                Ok(self.size)
+            }
             Err(error) if error.kind() == Kind::Conflict => {
                 Err(Error::new(Kind::Exists, error.outcome(), &self.name, "finish"))
             }

@@ -715,6 +715,13 @@ pub struct StoreFileList {
     pub store_file: ::prost::alloc::vec::Vec<StoreFileEntry>,
     #[prost(uint64, optional, tag = "3", default = "1")]
     pub version: ::core::option::Option<u64>,
+    /// Of this project; others pass over them. Who wrote the list: its log's owner, the opening, and the how manieth of it.
+    #[prost(string, optional, tag = "1000")]
+    pub owner: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(fixed64, optional, tag = "1001")]
+    pub opening: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "1002")]
+    pub commit: ::core::option::Option<u64>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RotateFileData {

@@ -36,11 +36,15 @@ pub enum Capability {
     ///
     /// Without it a listing may be old.
     ListsAll,
+    /// No other process has the place open: a lock keeps it away, also one on another machine.
+    ///
+    /// Without it whoever owns something says so in the place, and finds out when another has taken it.
+    OneProcess,
 }
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Capability; 7] = [
+    pub const ALL: [Capability; 8] = [
         Capability::SyncPrefix,
         Capability::WriteThrough,
         Capability::Cut,
@@ -48,6 +52,7 @@ impl Capability {
         Capability::ReadAfterDelete,
         Capability::FreeSpace,
         Capability::ListsAll,
+        Capability::OneProcess,
     ];
 
     const fn bit(self) -> u8 {
@@ -61,6 +66,7 @@ impl fmt::Display for Capability {
             Capability::SyncPrefix => "make a part of an unfinished file durable",
             Capability::WriteThrough => "keep what a process wrote when it dies",
             Capability::ListsAll => "list every file",
+            Capability::OneProcess => "keep other processes away",
             Capability::Cut => "cut an unfinished file",
             Capability::ReuseSpace => "reuse the space of a file",
             Capability::ReadAfterDelete => "read a deleted file that is open",
@@ -84,7 +90,8 @@ impl Capabilities {
         .with(Capability::ReadAfterDelete)
         .with(Capability::FreeSpace)
         .with(Capability::WriteThrough)
-        .with(Capability::ListsAll);
+        .with(Capability::ListsAll)
+        .with(Capability::OneProcess);
 
     /// Whether `capability` is in the set.
     pub const fn has(self, capability: Capability) -> bool {

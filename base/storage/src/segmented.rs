@@ -128,9 +128,9 @@ impl Segmented {
 
 impl Files for Segmented {
     fn capabilities(&self) -> Capabilities {
-        let lists = self.base.capabilities().has(Capability::ListsAll);
-        let own = Capabilities::NONE.with(Capability::SyncPrefix);
-        if lists { own.with(Capability::ListsAll) } else { own }
+        let base = self.base.capabilities();
+        let kept = [Capability::ListsAll, Capability::OneProcess].into_iter().filter(|&one| base.has(one));
+        kept.fold(Capabilities::NONE.with(Capability::SyncPrefix), Capabilities::with)
     }
 
     /// One request: the first part.

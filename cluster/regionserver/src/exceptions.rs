@@ -31,7 +31,7 @@ pub fn of_region(error: &Error, server: &ServerName) -> Exception {
         | Error::FilterNeedsWholeRows
         | Error::Schema(_) => Exception::do_not_retry(text),
         // This region acknowledges nothing any more; the next server to open it has all acknowledged writes.
-        Error::Aborted(_) => {
+        Error::Aborted(_) | Error::Fenced { .. } => {
             Exception::new(class::REGION_SERVER_ABORTED, format!("Server {server} aborting: {text}"))
         }
         // Trying again does not mend a damaged file.

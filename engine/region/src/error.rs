@@ -128,6 +128,14 @@ pub enum Error {
     /// A file cannot be read or written.
     #[error(transparent)]
     Storage(#[from] storage::Error),
+    /// Another server has taken the store: this one changes nothing in it any more.
+    #[error("the file list {list} was taken by {by}: this server no longer owns the store, and must end")]
+    Fenced {
+        /// The list.
+        list: storage::FileName,
+        /// Who has it now.
+        by: String,
+    },
     /// Writing a store's file list failed and may have happened. The store keeps all its files and writes no list until
     /// its folder can be read again.
     #[error(

@@ -191,7 +191,10 @@ fn open_store(
 ) -> Result<Store> {
     let Opening { info, table, files, cache, world, options, .. } = opening;
     let folder = Region::store_folder(&opening.folder, family.name());
-    let (tracker, listed) = Tracker::open(Arc::clone(files), &folder, world.clone(), access)?;
+    let (mut tracker, listed) = Tracker::open(Arc::clone(files), &folder, world.clone(), access)?;
+    if access == Access::Owner {
+        tracker.claim(opening.log.owner(), &listed)?;
+    }
     let family_options = family.options().map_err(Error::Schema)?;
     let caching = Store::caching(info, &family_options);
     let opener = FileOpener { files: &**files, cache, caching: &caching, open_files: &options.open_files };

@@ -5,21 +5,25 @@
 //! store_file:                    name, size, and the content of the reference file of this name
 //! ```
 //!
-//! The two names alternate; of the complete lists the one with the largest timestamp counts. A new list is written
-//! beside the old one and made durable before the old one is deleted, so a crash leaves one of them. A list with an
-//! unknown version is refused and not overwritten. Source: HBase 2.6 `StoreFileListFile`.
+//! HBase alternates between the two names, and of the complete lists the one with the largest timestamp counts. Here the list
+//! that counts is a register: it keeps its name, and each change replaces its content if that is still as it was read. So of two
+//! servers that both believe they own the store, one changes it, and the other [is fenced](Error::Fenced). A list with an unknown
+//! version is refused and not overwritten. Source: HBase 2.6 `StoreFileListFile`.
+//!
+//! **Owners.** In a place that other machines reach, whoever opens a store first [claims](Tracker::claim) its list: it
+//! replaces the list by the same with its own name. From then on the owner before changes nothing.
 //!
 //! **Doubt.** Writing a list can fail although it happened. The tracker then reads the list and writes it once more. If
 //! that fails too, it is unknown which list the next opening finds, and the store is [in doubt](Tracker::is_in_doubt).
-//! Then no file that either list may name is deleted, and no list is written until the folder can be read again. The
-//! next list has a later timestamp than both and ends the doubt.
+//! Then no file that either list may name is deleted, and no list is written until it can be read again. The next list replaces
+//! either, and ends the doubt: a late writing of the doubtful one finds another content than it expects.
 
 use std::sync::Arc;
 
 use env::World;
 use prost::Message;
 use proto::pb;
-use storage::{FileName, Files, Kind, Outcome, swap_confirmed};
+use storage::{Capability, FileName, Files, Kind, Object, Outcome, Version, swap_confirmed};
 
 use crate::options::Access;
 pub(crate) use crate::store_file::Listed;
@@ -47,7 +51,7 @@ pub(crate) fn is_list_folder(folder: &FileName) -> bool {
 /// The files in all complete lists of a store, the newest and older ones.
 pub(crate) fn all_listed(files: &dyn Files, store: &FileName) -> Result<Vec<Listed>> {
     let mut all = Vec::new();
-    for (name, list) in read_lists(files, &store.join(FOLDER))?.whole {
+    for FoundList { name, list, .. } in read_lists(files, &store.join(FOLDER))?.whole {
         all.extend(entries(&name, list)?);
     }
     Ok(all)
@@ -55,9 +59,16 @@ pub(crate) fn all_listed(files: &dyn Files, store: &FileName) -> Result<Vec<List
 
 /// The lists in a folder.
 struct Lists {
-    whole: Vec<(FileName, pb::StoreFileList)>,
+    whole: Vec<FoundList>,
     /// The largest number in the name of a list, complete or not; later names must exceed it.
     number_max: u64,
+}
+
+/// A complete list as it was read.
+struct FoundList {
+    name: FileName,
+    list: pb::StoreFileList,
+    version: Version,
 }
 
 /// The number in the name of a list; `None` for the name of any other file.
@@ -89,7 +100,7 @@ fn try_read_lists(files: &dyn Files, folder: &FileName) -> Result<Option<Lists>>
         let Some(number) = list_number(entry.name.last()) else { continue };
         number_max = number_max.max(number);
         match read_list(files, &entry.name) {
-            Ok(list) => whole.push((entry.name, list)),
+            Ok((list, version)) => whole.push(FoundList { name: entry.name, list, version }),
             Err(error @ Error::Corrupt { what: "length", .. }) => torn = Some(error),
             Err(Error::Storage(error)) if error.kind() == Kind::NotFound => return Ok(None),
             // A list that cannot be read, or is damaged, may be the newest.
@@ -107,12 +118,24 @@ pub(crate) struct Tracker {
     files: Arc<dyn Files>,
     folder: FileName,
     world: World,
-    /// The file of the current list, and its timestamp.
-    current: Option<(FileName, u64)>,
+    /// The name of the log's owner, for people.
+    owner: String,
+    /// Tells this opening from others.
+    opening: u64,
+    /// Lists that this opening has written or tried to write.
+    commits: u64,
+    current: Option<Register>,
     /// The largest timestamp that any list may have, including failed writes; the next must be greater.
     attempted: u64,
-    /// A list whose writing failed and may have happened; `None` once a later list is written.
+    /// The list whose writing failed and may have happened; `None` once a later list is written.
     doubt: Option<FileName>,
+}
+
+/// The list that counts, as it was read or written last.
+struct Register {
+    name: FileName,
+    timestamp: u64,
+    version: Version,
 }
 
 impl Tracker {
@@ -125,28 +148,58 @@ impl Tracker {
     ) -> Result<(Tracker, Vec<Listed>)> {
         let folder = store.join(FOLDER);
         let Lists { whole, number_max } = read_lists(&*files, &folder)?;
-        let newest = whole.into_iter().max_by_key(|(_, list)| list.timestamp);
-        let current = newest.as_ref().map(|(name, list)| (name.clone(), list.timestamp));
-        if let (Some((name, _)), Access::Owner) = (&current, access) {
+        let newest = whole.into_iter().max_by_key(|found| found.list.timestamp);
+        if let (Some(newest), Access::Owner) = (&newest, access) {
             // Its writer may have died before the list was durable. From now on files that it does not name are
             // deleted.
-            files.sync(name)?;
+            files.sync(&newest.name)?;
         }
-        let listed = newest.map_or_else(|| Ok(Vec::new()), |(name, list)| entries(&name, list))?;
-        let attempted = current.as_ref().map_or(0, |(_, timestamp)| *timestamp).max(number_max);
-        Ok((Tracker { files, folder, world, current, attempted, doubt: None }, listed))
+        let (current, listed) = match newest {
+            None => (None, Vec::new()),
+            Some(FoundList { name, list, version }) => {
+                let timestamp = list.timestamp;
+                let listed = entries(&name, list)?;
+                (Some(Register { name, timestamp, version }), listed)
+            }
+        };
+        let attempted = current.as_ref().map_or(0, |current| current.timestamp).max(number_max);
+        let opening = world.random();
+        let tracker = Tracker {
+            files,
+            folder,
+            world,
+            owner: String::new(),
+            opening,
+            commits: 0,
+            current,
+            attempted,
+            doubt: None,
+        };
+        Ok((tracker, listed))
+    }
+
+    /// Takes the list, which names `listed`, for the log's owner of this name, where another process could have it. When this
+    /// returns, every change by an owner before fails.
+    pub(crate) fn claim(&mut self, owner: &str, listed: &[Listed]) -> Result<()> {
+        owner.clone_into(&mut self.owner);
+        if self.files.capabilities().has(Capability::OneProcess) {
+            return Ok(());
+        }
+        self.replace(listed)
     }
 
     /// Deletes lists older than the current one, left by a crash or a failed deletion. Returns their number.
     pub(crate) fn remove_stale(&self) -> Result<usize> {
-        let Some((current, timestamp)) = self.current.as_ref().filter(|_| !self.is_in_doubt()) else {
+        let Some(Register { name: current, timestamp, .. }) =
+            self.current.as_ref().filter(|_| !self.is_in_doubt())
+        else {
             return Ok(0);
         };
         let mut removed = 0;
         for entry in self.files.list(&self.folder)? {
             let is_stale = match read_list(&*self.files, &entry.name) {
                 _ if entry.name == *current => false,
-                Ok(list) => list.timestamp < *timestamp,
+                Ok((list, _)) => list.timestamp < *timestamp,
                 Err(Error::Corrupt { what: "length", .. }) => true,
                 Err(_) => false,
             };
@@ -165,20 +218,85 @@ impl Tracker {
 
     /// Replaces the list. Durable when this returns.
     ///
-    /// Fails with [`Error::InDoubt`] when the replacement may have happened, and again until the folder can be read.
+    /// Fails with [`Error::InDoubt`] when the replacement may have happened, and again until the list can be read. Fails with
+    /// [`Error::Fenced`] when another owner has replaced it.
     pub(crate) fn replace(&mut self, list: &[Listed]) -> Result<()> {
-        if let Some(list) = &self.doubt {
-            match self.files.read(list, SIZE_MAX) {
-                Ok(_) => {}
-                Err(error) if error.kind() == Kind::NotFound => {}
-                Err(cause) => return Err(Error::InDoubt { list: list.clone(), cause }),
+        if let Some(list) = self.doubt.clone() {
+            self.look_again(&list).map_err(|error| match error {
+                Error::Storage(cause) => Error::InDoubt { list, cause },
+                error => error,
+            })?;
+        }
+        for _ in 0..ATTEMPTS_MAX {
+            if self.try_replace(list)? {
+                return Ok(());
             }
         }
+        Err(Error::Broken(format!("the file list in {} changes each time it was read", self.folder)))
+    }
+
+    /// Replaces the list; `false` if it was not as it was read last, but is this owner's.
+    fn try_replace(&mut self, list: &[Listed]) -> Result<bool> {
         let now = u64::try_from(self.world.now().0).unwrap_or(0);
         let timestamp = now.max(self.attempted + 1);
         self.attempted = timestamp;
-        let first = self.current.as_ref().is_none_or(|(name, _)| name.last().starts_with("f2"));
-        let name = self.folder.join(&format!("{}.{timestamp}", if first { "f1" } else { "f2" }));
+        self.commits += 1;
+        let name = match &self.current {
+            Some(current) => current.name.clone(),
+            None => self.folder.join(&format!("f1.{timestamp}")),
+        };
+        let bytes = self.encode(timestamp, list);
+        let expected = self.current.as_ref().map(|current| &current.version);
+        let cause = match swap_confirmed(&*self.files, &name, expected, &bytes) {
+            Ok(version) => {
+                self.doubt = None;
+                self.current = Some(Register { name, timestamp, version });
+                return Ok(true);
+            }
+            Err(cause) => cause,
+        };
+        if cause.kind() == Kind::Conflict {
+            self.doubt.get_or_insert_with(|| name.clone());
+            return match self.look_again(&name) {
+                Ok(()) => Ok(false),
+                Err(Error::Storage(cause)) => Err(Error::InDoubt { list: name, cause }),
+                Err(error) => Err(error),
+            };
+        }
+        if cause.outcome() == Outcome::DidNotHappen {
+            return Err(cause.into());
+        }
+        self.doubt = Some(name.clone());
+        Err(Error::InDoubt { list: name, cause })
+    }
+
+    /// Reads the list again. Fails with [`Error::Fenced`] if it is not as this owner has found or written it.
+    fn look_again(&mut self, name: &FileName) -> Result<()> {
+        let found = match read_list(&*self.files, name) {
+            Ok((list, version)) => Some((list, version)),
+            Err(Error::Storage(error)) if error.kind() == Kind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        let known = self.current.as_ref().map(|current| &current.version);
+        match found {
+            None if known.is_none() => Ok(()),
+            None => Err(Error::Fenced { list: name.clone(), by: "somebody who deleted it".to_owned() }),
+            Some((_, version)) if Some(&version) == known => Ok(()),
+            Some((list, version)) if list.opening == Some(self.opening) => {
+                self.current = Some(Register { name: name.clone(), timestamp: list.timestamp, version });
+                Ok(())
+            }
+            Some((list, _)) => {
+                let by = list.owner.filter(|owner| !owner.is_empty());
+                Err(Error::Fenced {
+                    list: name.clone(),
+                    by: by.unwrap_or_else(|| "another server".to_owned()),
+                })
+            }
+        }
+    }
+
+    fn encode(&self, timestamp: u64, list: &[Listed]) -> Vec<u8> {
         let message = pb::StoreFileList {
             timestamp,
             store_file: list
@@ -190,37 +308,30 @@ impl Tracker {
                 })
                 .collect(),
             version: Some(VERSION),
+            owner: Some(self.owner.clone()).filter(|owner| !owner.is_empty()),
+            opening: Some(self.opening),
+            commit: Some(self.commits),
         }
         .encode_to_vec();
         let mut bytes = (message.len() as u32).to_be_bytes().to_vec();
         bytes.extend_from_slice(&message);
         bytes.extend_from_slice(&crc32(&message).to_be_bytes());
-        // The swap is atomic: a store's first list has no older list to fall back to.
-        if let Err(cause) = swap_confirmed(&*self.files, &name, None, &bytes) {
-            if cause.outcome() == Outcome::DidNotHappen {
-                return Err(cause.into());
-            }
-            self.doubt = Some(name.clone());
-            return Err(Error::InDoubt { list: name, cause });
-        }
-        self.doubt = None;
-        if let Some((old, _)) = self.current.replace((name, timestamp)) {
-            // The old list is obsolete by its timestamp; the region's next cleaning deletes it.
-            let _stays = self.files.delete(&old);
-        }
-        Ok(())
+        bytes
     }
 }
 
-fn read_list(files: &dyn Files, name: &FileName) -> Result<pb::StoreFileList> {
+/// How often a list is written again because an earlier writing of the same owner, believed lost, had taken place.
+const ATTEMPTS_MAX: usize = 10;
+
+fn read_list(files: &dyn Files, name: &FileName) -> Result<(pb::StoreFileList, Version)> {
     let corrupt = |what, expected: String, found: String| Error::Corrupt {
         file: name.to_string(),
         what,
         expected,
         found,
     };
-    let bytes = match files.read(name, SIZE_MAX) {
-        Ok(bytes) => bytes,
+    let Object { content: bytes, version } = match files.load(name, SIZE_MAX) {
+        Ok(object) => object,
         Err(error) if error.kind() == Kind::TooLarge => {
             return Err(corrupt("size", format!("at most {SIZE_MAX}"), error.to_string()));
         }
@@ -243,7 +354,7 @@ fn read_list(files: &dyn Files, name: &FileName) -> Result<pb::StoreFileList> {
     let list = pb::StoreFileList::decode(message)
         .map_err(|error| corrupt("list", "a message".to_owned(), error.to_string()))?;
     match list.version() {
-        VERSION => Ok(list),
+        VERSION => Ok((list, version)),
         other => Err(corrupt("version", VERSION.to_string(), other.to_string())),
     }
 }
@@ -276,11 +387,11 @@ mod tests {
         tracker.replace(&[listed("a"), listed("b")]).expect("written");
         let (tracker, list) = open().expect("again");
         assert_eq!(list, [listed("a"), listed("b")]);
-        let name = tracker.current.clone().expect("there").0;
-        assert_eq!(name.as_str(), "data/ns/t/r/f/.filelist/f2.101");
+        let name = tracker.current.as_ref().expect("there").name.clone();
+        assert_eq!(name.as_str(), "data/ns/t/r/f/.filelist/f1.100", "it keeps its name");
         // Power fails while the next list is written.
         let whole = files.read(&name, 1000).expect("there");
-        let mut torn = files.create(&store.join(".filelist/f1.102")).expect("new");
+        let mut torn = files.create(&store.join(".filelist/f2.102")).expect("new");
         torn.write(&whole[..whole.len() - 1]).expect("written");
         torn.finish().expect("durable");
         let (mut tracker, whole) = open().expect("the whole one counts");
@@ -288,14 +399,15 @@ mod tests {
         tracker.replace(&[]).expect("written");
         assert_eq!(open().expect("again").1, []);
         // A damaged list is an error if it is the only one.
-        memory.damage(&tracker.current.clone().expect("there").0, |bytes| bytes[5] ^= 1);
+        memory.damage(&tracker.current.as_ref().expect("there").name, |bytes| bytes[5] ^= 1);
         assert!(matches!(open(), Err(Error::Corrupt { what: "checksum", .. })));
     }
 
-    /// Files whose owner replaces the list after each listing, up to a number of times.
+    /// Files whose owner, which alternates between two names as HBase does, moves the list on after each listing, up to a number
+    /// of times.
     struct Overtaken {
         memory: Memory,
-        owner: Mutex<(Tracker, usize)>,
+        left: Mutex<usize>,
     }
 
     impl Files for Overtaken {
@@ -313,11 +425,12 @@ mod tests {
 
         fn list(&self, folder: &FileName) -> storage::Result<Vec<storage::Entry>> {
             let found = self.memory.list(folder)?;
-            let mut owner = self.owner.lock();
-            let (tracker, left) = &mut *owner;
-            if *left > 0 {
+            let mut left = self.left.lock();
+            if let (1.., [old]) = (*left, &found[..]) {
                 *left -= 1;
-                tracker.replace(&[listed(&format!("left-{left}"))]).expect("written");
+                let content = self.memory.read(&old.name, SIZE_MAX)?;
+                self.memory.swap(&folder.join(&format!("f2.{}", 1_000_000 - *left)), None, &content)?;
+                self.memory.delete(&old.name)?;
             }
             Ok(found)
         }
@@ -361,13 +474,60 @@ mod tests {
         let (mut tracker, _) =
             Tracker::open(Arc::new(memory.clone()), &store, world, Access::Owner).expect("new");
         tracker.replace(&[listed("first")]).expect("written");
-        let files = Overtaken { memory, owner: Mutex::new((tracker, 3)) };
+        let files = Overtaken { memory, left: Mutex::new(3) };
         let names = || all_listed(&files, &store).map(|all| all.into_iter().map(|one| one.name).collect());
         let found: Vec<String> = names().expect("read in the end");
-        assert_eq!(found, ["left-0"], "never taken for an empty store");
-        files.owner.lock().1 = usize::MAX;
+        assert_eq!(found, ["first"], "never taken for an empty store");
+        *files.left.lock() = 500_000;
         let error = names().expect_err("overtaken each time");
         assert!(error.to_string().contains("not up to date"), "{error}");
+    }
+
+    #[test]
+    fn of_two_owners_the_later_one_changes_the_list_and_the_other_is_told_by_whom() {
+        let memory = Memory::with(storage::Capabilities::NONE);
+        let (files, store): (Arc<dyn Files>, _) = (Arc::new(memory.clone()), FileName::new("data/ns/t/r/f"));
+        let world = World::simulated(1, WallTime(100));
+        let open = |owner: &str| {
+            let (mut tracker, list) =
+                Tracker::open(Arc::clone(&files), &store, world.clone(), Access::Owner).expect("there");
+            tracker.claim(owner, &list).expect("free");
+            (tracker, list)
+        };
+        let (mut first, _) = open("old:16020");
+        first.replace(&[listed("a")]).expect("its own");
+        let (mut second, list) = open("new:16020");
+        assert_eq!(list, [listed("a")]);
+        for attempt in ["at once", "again"] {
+            let error = first.replace(&[listed("a"), listed("lost")]).expect_err("taken");
+            let told = error.to_string();
+            assert!(matches!(error, Error::Fenced { .. }) && told.contains("new:16020"), "{attempt}: {told}");
+        }
+        assert!(first.is_in_doubt(), "it deletes nothing any more");
+        second.replace(&[listed("b")]).expect("its own");
+        // A store without a list is claimed, too.
+        let (_, list) = open("newer:16020");
+        assert_eq!(list, [listed("b")]);
+    }
+
+    #[test]
+    fn a_writing_that_takes_place_late_is_known_as_ones_own() {
+        let memory = Memory::with(storage::Capabilities::NONE);
+        let (files, store): (Arc<dyn Files>, _) = (Arc::new(memory.clone()), FileName::new("data/ns/t/r/f"));
+        let world = World::simulated(1, WallTime(100));
+        let (mut tracker, _) =
+            Tracker::open(Arc::clone(&files), &store, world.clone(), Access::Owner).expect("new");
+        tracker.replace(&[listed("a")]).expect("written");
+        // The bytes of a request whose reply was lost, and which the store carries out later.
+        let Register { name, version, .. } = tracker.current.as_ref().expect("there");
+        let (name, version) = (name.clone(), version.clone());
+        let late = tracker.encode(101, &[listed("late")]);
+        tracker.doubt = Some(name.clone());
+        files.swap(&name, Some(&version), &late).expect("as it expects");
+        tracker.replace(&[listed("b")]).expect("over its own late one");
+        assert!(!tracker.is_in_doubt());
+        let (_, list) = Tracker::open(files, &store, world, Access::Owner).expect("again");
+        assert_eq!(list, [listed("b")]);
     }
 
     fn fail(memory: &Memory, last: bool) {

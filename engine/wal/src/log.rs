@@ -429,8 +429,13 @@ impl Log {
         self.shared.remove_unneeded();
     }
 
-    /// Removes files that were kept long enough after nobody needed them. To be called every few seconds.
+    /// Removes files that were kept long enough after nobody needed them. To be called every few seconds: where other processes
+    /// reach the place, an owner that is idle learns here that another has taken the log.
     pub fn tidy(&self) {
+        if !self.shared.files.capabilities().has(Capability::OneProcess) {
+            // Whoever watches the log is told. A place that does not answer says nothing about owners.
+            let _told = self.shared.check_claim();
+        }
         self.shared.back().find_unneeded(self.shared.world.moment());
         self.shared.remove_unneeded();
     }
@@ -529,6 +534,11 @@ impl Log {
             }
             Poll::Pending
         })
+    }
+
+    /// The owner's name, for people.
+    pub fn owner(&self) -> &str {
+        &self.shared.claim.owner.name
     }
 
     /// Returns the owner's epoch, which is larger than that of every earlier owner.

@@ -91,7 +91,8 @@ pub(crate) fn run(
             "the log is on a disk of this machine: what is acknowledged and not yet flushed survives the process, and not the machine");
     }
     let log_folder = FileName::new(log_place::FOLDER);
-    let owner = format!("{}:{}", settings.host, settings.rpc.port());
+    let port = rpc.addresses().first().map_or(settings.rpc.port(), |address| address.port());
+    let owner = format!("{}:{port}", settings.host);
     let log_options = wal::Options { owner, ..settings.log.clone() };
     let (log, recovered) = wal::Log::open(world.clone(), log_files, log_folder, log_options)
         .map_err(|error| Failure::of_words(&log_root, error))?;

@@ -146,7 +146,7 @@ impl Shared {
     }
 
     /// Fails when another has taken the log, and ends this one then.
-    fn check_claim(&self) -> Result<()> {
+    pub(super) fn check_claim(&self) -> Result<()> {
         self.claim.check().inspect_err(|error| {
             if matches!(error, Error::Fenced { .. }) {
                 self.fail(error.clone());
