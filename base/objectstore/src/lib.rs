@@ -35,6 +35,7 @@ use storage::{
     AwaitedRead, Capabilities, Entry, Error, FileName, FileReader, FileWriter, Files, Kind, Object, Outcome,
     Result, Settled, Version,
 };
+use telemetry::{Exposition, Source};
 use tokio::sync::Semaphore;
 
 use upload::Upload;
@@ -92,6 +93,9 @@ pub struct RequestCounts {
     deletes: AtomicU64,
     /// Requests of multipart uploads.
     multipart: AtomicU64,
+    /// Bytes of contents, without what HTTP adds.
+    sent_bytes: AtomicU64,
+    received_bytes: AtomicU64,
 }
 
 impl RequestCounts {
@@ -100,6 +104,11 @@ impl RequestCounts {
         [&self.puts, &self.gets, &self.lists, &self.deletes, &self.multipart]
             .map(|count| count.load(Ordering::Relaxed))
     }
+}
+
+/// Adds the length of a content to one of the counters of bytes.
+fn add(counter: &AtomicU64, bytes: usize) {
+    counter.fetch_add(bytes as u64, Ordering::Relaxed);
 }
 
 fn count(counter: &AtomicU64) {
@@ -218,6 +227,7 @@ impl Bucket {
         }
         let version = version_of(found.meta.e_tag.clone(), name)?;
         let content = found.bytes().await.map_err(failed)?.to_vec();
+        add(&self.0.requests.received_bytes, content.len());
         Ok(Object { content, version })
     }
 
@@ -229,7 +239,9 @@ impl Bucket {
         match self.0.store.get_opts(path, options).await {
             Ok(found) => {
                 let size = found.meta.size;
-                Ok((found.bytes().await.map_err(failed)?, size))
+                let tail = found.bytes().await.map_err(failed)?;
+                add(&self.0.requests.received_bytes, tail.len());
+                Ok((tail, size))
             }
             Err(error @ object_store::Error::NotFound { .. }) => Err(failed(error)),
             // A range of an empty object is refused.
@@ -267,6 +279,23 @@ fn of_store(source: &object_store::Error, outcome: Outcome, name: &FileName, act
         _ => (Kind::Failed, outcome),
     };
     Error::new(kind, outcome, name, act).because(source.to_string())
+}
+
+impl Source for Bucket {
+    fn show(&self, out: &mut Exposition) {
+        let [puts, gets, lists, deletes, multipart] = self.0.requests.all();
+        let help = "Requests to the object store, without repetitions by the HTTP client.";
+        for (kind, requests) in
+            [("put", puts), ("get", gets), ("list", lists), ("delete", deletes), ("multipart", multipart)]
+        {
+            out.counter("bellows_store_requests_total", help, &[("kind", kind)], requests);
+        }
+        let RequestCounts { sent_bytes, received_bytes, .. } = &self.0.requests;
+        let help = "Bytes of contents sent to and received from the object store.";
+        for (way, bytes) in [("sent", sent_bytes), ("received", received_bytes)] {
+            out.counter("bellows_store_bytes_total", help, &[("way", way)], bytes.load(Ordering::Relaxed));
+        }
+    }
 }
 
 impl Files for Bucket {
@@ -380,6 +409,7 @@ impl Reader {
                 format!("{length} bytes at offset {offset} expected, the store returned {}", bytes.len()),
             ));
         }
+        add(&self.bucket.0.requests.received_bytes, bytes.len());
         Ok(bytes)
     }
 }

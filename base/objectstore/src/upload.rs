@@ -10,7 +10,7 @@ use object_store::{MultipartUpload, ObjectStoreExt};
 use storage::{Error, FileName, FileWriter, Kind, Outcome, Result};
 use tokio::sync::Mutex;
 
-use crate::{Bucket, PART_BYTES, TAIL_BYTES, count, of_store};
+use crate::{Bucket, PART_BYTES, TAIL_BYTES, add, count, of_store};
 
 /// Parts that are sent at once. The writer waits for the oldest when it has one more.
 const PARTS_AT_ONCE: usize = 4;
@@ -74,6 +74,7 @@ impl Upload {
             self.wait_for_part()?;
         }
         count(&self.bucket.0.requests.multipart);
+        add(&self.bucket.0.requests.sent_bytes, part.len());
         // The number of a part is its place among the calls, so they are made in order, here.
         #[expect(clippy::async_yields_async, reason = "the part is sent while the next one is written")]
         let sent = self.bucket.wait(async move { multipart.lock().await.put_part(part.into()) });

@@ -8,6 +8,7 @@ use std::time::Duration;
 use conf::{Conf, keys};
 use objectstore::Bucket;
 use storage::Files;
+use telemetry::Source;
 
 use crate::data_dir::{self, is_scheme};
 use crate::failure::Failure;
@@ -24,6 +25,13 @@ pub(crate) enum Root {
         /// The prefix, without slashes at its ends; may be empty.
         prefix: String,
     },
+}
+
+/// A place that is open.
+pub(crate) struct Opened {
+    pub(crate) files: Arc<dyn Files>,
+    /// What counts its requests, if it is a store.
+    pub(crate) meter: Option<Arc<dyn Source>>,
 }
 
 impl Root {
@@ -54,18 +62,18 @@ impl Root {
     }
 
     /// Opens the place and checks its layout; an empty one gets the current layout.
-    pub(crate) fn open(&self, conf: &Conf) -> Result<Arc<dyn Files>, Failure> {
+    pub(crate) fn open(&self, conf: &Conf) -> Result<Opened, Failure> {
         if let Root::Folder(folder) = self {
-            return Ok(Arc::new(data_dir::open(folder)?));
+            return Ok(Opened { files: Arc::new(data_dir::open(folder)?), meter: None });
         }
         let store = self.connect(conf)?;
         data_dir::check_layout(&*store, self)?;
-        Ok(store)
+        Ok(Opened { meter: Some(Arc::clone(&store) as Arc<dyn Source>), files: store })
     }
 
     /// Opens the place for the log alone.
     pub(crate) fn open_for_log(&self, conf: &Conf) -> Result<Arc<dyn Files>, Failure> {
-        let Root::Folder(folder) = self else { return self.connect(conf) };
+        let Root::Folder(folder) = self else { return Ok(self.connect(conf)?) };
         let local = storage::Local::open(folder).map_err(|error| {
             let remedy = "make the folder writable for this process, or set hbase.wal.dir to another";
             Failure::new(format!("hbase.wal.dir is {self}: {error}; {remedy}"))
@@ -74,7 +82,7 @@ impl Root {
     }
 
     /// Connects to the store, which must keep the promises that the data rests on.
-    fn connect(&self, conf: &Conf) -> Result<Arc<dyn Files>, Failure> {
+    fn connect(&self, conf: &Conf) -> Result<Arc<Bucket>, Failure> {
         let Root::Bucket { bucket, prefix } = self else { unreachable!("a folder needs no connection") };
         let options = options(conf, bucket, prefix)?;
         let endpoint = options.endpoint.clone().unwrap_or_else(|| "Amazon S3".to_owned());

@@ -13,7 +13,7 @@ use regionserver::{
     AdminService, BootstrapNodeService, ClientMetaService, ClientService, ClusterView, Foundation,
     LocalServers, MetaLocation, RegionServer,
 };
-use storage::{FileName, Files};
+use storage::FileName;
 use web::{About, Console, LevelSwitch, LogRing, Node};
 
 use crate::allocator;
@@ -21,6 +21,7 @@ use crate::args::Start;
 use crate::failure::Failure;
 use crate::greeting::Greeting;
 use crate::log_place;
+use crate::root::Opened;
 use crate::settings::Settings;
 use crate::znodes::Znodes;
 
@@ -82,7 +83,7 @@ pub(crate) fn run(
     console.with_level(level);
     runtime.spawn(web::serve(web, settings.web_options.clone(), Arc::clone(&console)));
 
-    let files: Arc<dyn Files> = root.open(&settings.conf)?;
+    let Opened { files, meter } = root.open(&settings.conf)?;
     let wal_dir = settings.wal_dir.as_ref();
     let log_files = log_place::open(&world, &settings.conf, &files, &root.to_string(), wal_dir)?;
     let log_root = wal_dir.unwrap_or(root).to_string();
@@ -194,6 +195,7 @@ pub(crate) fn run(
         cluster_id: master.cluster_id().to_owned(),
         quorum: format!("{}:{}", settings.host, registry.address().port()),
         ready: world.now(),
+        meters: meter.into_iter().collect(),
     });
 
     for key in settings.conf.unknown() {

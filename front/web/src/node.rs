@@ -82,6 +82,8 @@ pub struct Node {
     pub quorum: String,
     /// When clients could be served.
     pub ready: WallTime,
+    /// Who else has numbers: the object store, if files are in one.
+    pub meters: Vec<Arc<dyn Source>>,
 }
 
 /// A region as it was measured.
@@ -258,6 +260,7 @@ impl Console {
             node.server.show(&mut out);
             node.log.show(&mut out);
             show_rpc(&(node.rpc)(), &mut out);
+            node.meters.iter().for_each(|meter| meter.show(&mut out));
             out.gauge(
                 "bellows_ready_time_ms",
                 "When clients could be served, in ms since 1970.",

@@ -60,8 +60,11 @@ impl Churn {
                                 *self.known.lock() = Known::Absent;
                             }
                         }
-                        Ok(false) => *self.known.lock() = Known::Absent,
-                        Err(_) => {}
+                        // The change that failed may still be under way: only one that succeeds tells that none is.
+                        Ok(false) if admin.create_table(&self.table, &self.splits).await.is_ok() => {
+                            *self.known.lock() = Known::Present { rows: Vec::new(), from: next };
+                        }
+                        Ok(false) | Err(_) => {}
                     }
                 }
                 Known::Absent => {
