@@ -128,7 +128,8 @@ fn takeovers(rounds: u32, endpoint: &str) -> Outcome {
         acknowledged = workload.dead().map_err(failed)?;
         rows = workload.verify(&next.rpc).map_err(failed)?;
         let told = std::fs::read_to_string(log(round - 1)).map_err(|error| failed(error.to_string()))?;
-        if !told.contains(&format!("by {}", next.rpc)) {
+        let port = next.rpc.rsplit(':').next().unwrap_or_default();
+        if !told.contains(&format!("taken over by localhost:{port}")) {
             return Err(failed(format!("the first server does not say that {} has its bucket", next.rpc)));
         }
         no_panic(&log(round - 1)).map_err(failed)?;
