@@ -73,7 +73,7 @@ impl Reader {
         if !self.has_tags {
             return self.object_bytes() + length;
         }
-        let has_length = !cell.tags().is_empty() && !self.encoding.shares_key_bytes();
+        let has_length = self.may_have_tags && !self.encoding.shares_key_bytes() && !cell.tags().is_empty();
         self.object_bytes() + length - if has_length { 0 } else { size_of::<u16>() }
     }
 
