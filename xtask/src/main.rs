@@ -34,6 +34,7 @@ mod glossary;
 mod gohbase;
 mod hbase;
 mod hostile;
+mod image;
 mod java;
 mod loadtest;
 mod packages;

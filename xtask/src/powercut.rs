@@ -16,23 +16,17 @@
 //! Everything runs in its own process and mount namespaces: when the first process ends, the system ends the others and
 //! removes the mounts and loop devices.
 
-use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::chance::{Chance, seed_from_the_clock};
 use crate::crash::{OPTIONS, spread};
+use crate::image::{Image, KINDS};
 use crate::server::{Server, build, fresh_folder, log_of, no_panic};
 use crate::workload::Workload;
-use crate::{NOT_RUN, Outcome, run as run_command};
+use crate::{NOT_RUN, Outcome};
 
-/// The file systems, and the command that creates each in an image.
-const KINDS: [(&str, &[&str]); 2] =
-    [("ext4", &["mkfs.ext4", "-q", "-F"]), ("xfs", &["mkfs.xfs", "-q", "-f"])];
-/// Size of an image in bytes; sparse. XFS needs at least 300 MB.
-const IMAGE_BYTES: u64 = 1 << 30;
 /// The first process of the namespaces: forwards signals, so that Ctrl-C ends everything.
 pub(crate) const FIRST: &str = r#""$0" "$@" & child=$!; trap 'kill $child' INT TERM; wait $child"#;
 
@@ -60,7 +54,7 @@ pub(crate) fn apart() -> Command {
 }
 
 /// Why the test cannot run here; `None` if it can.
-fn obstacle() -> Option<String> {
+pub(crate) fn obstacle() -> Option<String> {
     let tools = [
         ("unshare", "--version", "util-linux"),
         ("losetup", "--version", "util-linux"),
@@ -176,97 +170,4 @@ fn cut_again_and_again(image: &Image, rounds: u32, seed: u64) -> Outcome {
         return Err("nothing was acknowledged: nothing was tested".to_owned());
     }
     Ok(())
-}
-
-/// A running `xfs_io`, which reads commands from its input.
-struct Cutter {
-    child: Child,
-    input: ChildStdin,
-}
-
-impl Cutter {
-    /// Cuts the power: nothing more reaches the image.
-    fn cut(mut self) -> Outcome {
-        self.input.write_all(b"shutdown\n").map_err(|error| format!("xfs_io: {error}"))?;
-        drop(self.input);
-        let status = self.child.wait().map_err(|error| format!("xfs_io: {error}"))?;
-        if status.success() { Ok(()) } else { Err(format!("xfs_io -c shutdown ended with {status}")) }
-    }
-}
-
-/// A file system in a file.
-struct Image {
-    kind: &'static str,
-    folder: PathBuf,
-    file: PathBuf,
-}
-
-impl Image {
-    fn make(folder: &Path, kind: &'static str, make: &[&str]) -> Result<Image, String> {
-        let failed = |error| format!("{}: {error}", folder.display());
-        std::fs::create_dir_all(folder.join("mount")).map_err(failed)?;
-        let folder = folder.canonicalize().map_err(failed)?;
-        let file = folder.join("image");
-        File::create(&file).and_then(|image| image.set_len(IMAGE_BYTES)).map_err(failed)?;
-        run_command(make[0], &[&make[1..], &[&file.display().to_string()]].concat())?;
-        Ok(Image { kind, folder, file })
-    }
-
-    fn mount(&self) -> Result<Mount, String> {
-        let at = self.folder.join("mount");
-        // The loop device is removed with the mount.
-        let words =
-            ["-t", self.kind, "-o", "loop", &self.file.display().to_string(), &at.display().to_string()];
-        let output = Command::new("mount")
-            .args(words)
-            .output()
-            .map_err(|error| format!("cannot start mount: {error}"))?;
-        if !output.status.success() {
-            return Err(format!("mount {}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr)));
-        }
-        Ok(Mount { at, mounted: true })
-    }
-}
-
-/// A mounted file system, unmounted on drop.
-struct Mount {
-    at: PathBuf,
-    mounted: bool,
-}
-
-impl Mount {
-    /// Prepares the cut, so that only the cut itself remains to be done.
-    fn cutter(&self) -> Result<Cutter, String> {
-        let mut child = Command::new("xfs_io")
-            .arg("-x")
-            .arg(&self.at)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn()
-            .map_err(|error| format!("cannot start xfs_io: {error}"))?;
-        let input = child.stdin.take().expect("it is piped");
-        Ok(Cutter { child, input })
-    }
-
-    /// Checks that the file system is down.
-    fn is_down(&self) -> Outcome {
-        match File::create(self.at.join("after")) {
-            Err(_) => Ok(()),
-            Ok(_) => Err(format!("{} takes files after its shutdown", self.at.display())),
-        }
-    }
-
-    fn unmount(mut self) -> Outcome {
-        self.mounted = false;
-        run_command("umount", &[&self.at.display().to_string()])
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        if self.mounted {
-            // Lazily: a server may still use it until its owner ends it.
-            let _gone = Command::new("umount").arg("--lazy").arg(&self.at).stderr(Stdio::null()).status();
-        }
-    }
 }

@@ -1,0 +1,110 @@
+//! File systems in files, mounted through loop devices, whose power can be cut.
+//!
+//! A cut shuts the file system down without writing anything more, including its journal (`FS_IOC_SHUTDOWN` with
+//! `NOLOGFLUSH`). The next mount replays the journal as after a loss of power.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use crate::{Outcome, run as run_command};
+
+/// The file systems, and the command that creates each in an image.
+pub(crate) const KINDS: [(&str, &[&str]); 2] =
+    [("ext4", &["mkfs.ext4", "-q", "-F"]), ("xfs", &["mkfs.xfs", "-q", "-f"])];
+/// Size of an image in bytes; sparse. XFS needs at least 300 MB.
+const IMAGE_BYTES: u64 = 1 << 30;
+
+/// A running `xfs_io`, which reads commands from its input.
+pub(crate) struct Cutter {
+    child: Child,
+    input: ChildStdin,
+}
+
+impl Cutter {
+    /// Cuts the power: nothing more reaches the image.
+    pub(crate) fn cut(mut self) -> Outcome {
+        self.input.write_all(b"shutdown\n").map_err(|error| format!("xfs_io: {error}"))?;
+        drop(self.input);
+        let status = self.child.wait().map_err(|error| format!("xfs_io: {error}"))?;
+        if status.success() { Ok(()) } else { Err(format!("xfs_io -c shutdown ended with {status}")) }
+    }
+}
+
+/// A file system in a file.
+pub(crate) struct Image {
+    pub(crate) kind: &'static str,
+    pub(crate) folder: PathBuf,
+    pub(crate) file: PathBuf,
+}
+
+impl Image {
+    pub(crate) fn make(folder: &Path, kind: &'static str, make: &[&str]) -> Result<Image, String> {
+        let failed = |error| format!("{}: {error}", folder.display());
+        std::fs::create_dir_all(folder.join("mount")).map_err(failed)?;
+        let folder = folder.canonicalize().map_err(failed)?;
+        let file = folder.join("image");
+        File::create(&file).and_then(|image| image.set_len(IMAGE_BYTES)).map_err(failed)?;
+        run_command(make[0], &[&make[1..], &[&file.display().to_string()]].concat())?;
+        Ok(Image { kind, folder, file })
+    }
+
+    pub(crate) fn mount(&self) -> Result<Mount, String> {
+        let at = self.folder.join("mount");
+        // The loop device is removed with the mount.
+        let words =
+            ["-t", self.kind, "-o", "loop", &self.file.display().to_string(), &at.display().to_string()];
+        let output = Command::new("mount")
+            .args(words)
+            .output()
+            .map_err(|error| format!("cannot start mount: {error}"))?;
+        if !output.status.success() {
+            return Err(format!("mount {}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr)));
+        }
+        Ok(Mount { at, mounted: true })
+    }
+}
+
+/// A mounted file system, unmounted on drop.
+pub(crate) struct Mount {
+    pub(crate) at: PathBuf,
+    mounted: bool,
+}
+
+impl Mount {
+    /// Prepares the cut, so that only the cut itself remains to be done.
+    pub(crate) fn cutter(&self) -> Result<Cutter, String> {
+        let mut child = Command::new("xfs_io")
+            .arg("-x")
+            .arg(&self.at)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("cannot start xfs_io: {error}"))?;
+        let input = child.stdin.take().expect("it is piped");
+        Ok(Cutter { child, input })
+    }
+
+    /// Checks that the file system is down.
+    pub(crate) fn is_down(&self) -> Outcome {
+        match File::create(self.at.join("after")) {
+            Err(_) => Ok(()),
+            Ok(_) => Err(format!("{} takes files after its shutdown", self.at.display())),
+        }
+    }
+
+    pub(crate) fn unmount(mut self) -> Outcome {
+        self.mounted = false;
+        run_command("umount", &[&self.at.display().to_string()])
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if self.mounted {
+            // Lazily: a server may still use it until its owner ends it.
+            let _gone = Command::new("umount").arg("--lazy").arg(&self.at).stderr(Stdio::null()).status();
+        }
+    }
+}
