@@ -29,6 +29,7 @@ mod compare;
 mod configuration;
 mod crash;
 mod diff;
+mod fire;
 mod flame;
 mod glossary;
 mod gohbase;
@@ -172,6 +173,9 @@ fn main() -> ExitCode {
         ["flame", ref options @ ..] => report("flame", &flame::run(options)),
         ["churn", ref options @ ..] => report("churn", &churn::run(options)),
         ["compare", ref options @ ..] => report("compare", &compare::run(options)),
+        ["fire", ref options @ ..] => report("fire", &fire::run(options)),
+        // Started by fire itself.
+        ["fire-inside", ref options @ ..] => report("fire-inside", &fire::run_inside(options)),
         ["readpath", ref options @ ..] => report("readpath", &readpath::run(options)),
         ["ycsb", ref options @ ..] => report("ycsb", &ycsb::run(options)),
         ["loadtest", ref options @ ..] => report("loadtest", &loadtest::run(options)),
@@ -213,7 +217,15 @@ fn rounds_and_seed(options: &[&str]) -> Option<(Option<u32>, Option<u64>)> {
 }
 
 fn usage() -> ExitCode {
-    let others = [sim::USAGE, compare::USAGE, accordion::USAGE, readpath::USAGE, churn::USAGE, flame::USAGE];
+    let others = [
+        sim::USAGE,
+        compare::USAGE,
+        accordion::USAGE,
+        readpath::USAGE,
+        churn::USAGE,
+        fire::USAGE,
+        flame::USAGE,
+    ];
     eprintln!("{USAGE}\n{}", others.join("\n"));
     ExitCode::FAILURE
 }

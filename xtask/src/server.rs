@@ -29,7 +29,7 @@ pub(crate) struct Server {
 const FEW_FILES: &str = r#"ulimit -Sn 1024; exec "$0" "$@""#;
 
 /// Where cargo puts what it builds.
-fn target() -> PathBuf {
+pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from)
 }
 
@@ -67,14 +67,23 @@ pub(crate) fn no_panic(log: &Path) -> Result<(), String> {
     Ok(())
 }
 
-fn spawn(
-    before: &[&str],
-    binary: &Path,
-    folder: &Path,
-    log: &Path,
-    more: &[&str],
-    output: Stdio,
-) -> Result<Child, String> {
+/// What is started, and where.
+pub(crate) struct Start<'a> {
+    /// A program that becomes the server, with its arguments; none starts the server itself.
+    pub(crate) before: &'a [&'a str],
+    pub(crate) binary: &'a Path,
+    /// What `--data-dir` gets.
+    pub(crate) folder: &'a Path,
+    /// The file to which the server's messages are appended.
+    pub(crate) log: &'a Path,
+    /// Ports of region server, master, registry and web pages; 0 for a free one.
+    pub(crate) ports: [u16; 4],
+    pub(crate) more: &'a [&'a str],
+}
+
+fn spawn(start: &Start<'_>, output: Stdio) -> Result<Child, String> {
+    let &Start { before, binary, folder, log, ports, more } = start;
+    let [rpc, master, registry, web] = ports.map(|port| port.to_string());
     let file = OpenOptions::new()
         .create(true)
         .append(true)
@@ -86,7 +95,7 @@ fn spawn(
         .arg(binary)
         .args(["start", "--bind", "127.0.0.1", "--data-dir"])
         .arg(folder)
-        .args(["--rpc-port", "0", "--master-port", "0", "--zk-port", "0", "--web-port", "0"])
+        .args(["--rpc-port", &rpc, "--master-port", &master, "--zk-port", &registry, "--web-port", &web])
         .args(more)
         .stdout(output)
         .stderr(file)
@@ -146,8 +155,14 @@ impl Server {
         log: &Path,
         more: &[&str],
     ) -> Result<Server, String> {
+        Server::start_as(&Start { before, binary, folder, log, ports: [0; 4], more })
+    }
+
+    /// The same with everything said.
+    pub(crate) fn start_as(start: &Start<'_>) -> Result<Server, String> {
         let began = Instant::now();
-        let mut child = spawn(before, binary, folder, log, more, Stdio::piped())?;
+        let log = start.log;
+        let mut child = spawn(start, Stdio::piped())?;
         let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
         let mut line = || {
             let mut line = String::new();
@@ -191,7 +206,13 @@ impl Server {
         more: &[&str],
         time: Duration,
     ) -> Result<(), String> {
-        let mut child = spawn(&[], &binary(), folder, log, more, Stdio::null())?;
+        let start = Start { before: &[], binary: &binary(), folder, log, ports: [0; 4], more };
+        Server::start_as_and_kill(&start, time)
+    }
+
+    /// The same with everything said.
+    pub(crate) fn start_as_and_kill(start: &Start<'_>, time: Duration) -> Result<(), String> {
+        let mut child = spawn(start, Stdio::null())?;
         std::thread::sleep(time);
         child.kill().and_then(|()| child.wait()).map(drop).map_err(|error| error.to_string())
     }

@@ -1,11 +1,13 @@
 //! Runs a program that answers each line of input with one line.
 
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use crate::run;
+use crate::server::target;
 
 /// No answer takes longer.
 const ANSWER_MAX: Duration = Duration::from_secs(120);
@@ -25,14 +27,18 @@ pub(crate) fn build(example: &str) -> Result<(), String> {
 impl Talk {
     /// Starts a built example of the client.
     pub(crate) fn with(example: &str, argument: &str) -> Result<Talk, String> {
-        let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
-        let program = format!("{target}/debug/examples/{example}");
-        let mut child = Command::new(&program)
-            .arg(argument)
+        let program = target().join("debug/examples").join(example);
+        Talk::start(&program, &[argument])
+    }
+
+    /// Starts a program.
+    pub(crate) fn start(program: &Path, arguments: &[&str]) -> Result<Talk, String> {
+        let mut child = Command::new(program)
+            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .map_err(|error| format!("cannot start {program}: {error}"))?;
+            .map_err(|error| format!("cannot start {}: {error}", program.display()))?;
         let input = child.stdin.take().expect("it is piped");
         let output = child.stdout.take().expect("it is piped");
         let (sender, answers) = channel();

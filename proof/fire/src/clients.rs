@@ -1,0 +1,286 @@
+//! The clients: writers, readers, scanners and an administrator, who work side by side through every fault.
+//!
+//! Each key has one writer, so its versions have an order. A writer that gets an error goes on with the next version: what
+//! failed may have happened. Operations are repeated by the client for as long as a fault may last. So an operation fails
+//! only while [`Calm`] says that it may.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use client::{Action, Cluster, Get, Increment, Options, Registry, Scan, Table};
+use env::{World, sync::Mutex};
+use proto::{FamilyDescriptor, TableDescriptor, TableName};
+use tokio::sync::watch;
+
+use crate::content::{FAMILIES, key_of, row_of};
+use crate::expected::Expected;
+use crate::tally::Tally;
+
+/// The table that is written.
+pub(crate) const TABLE: &str = "fire";
+/// Tasks that write.
+pub(crate) const WRITERS: usize = 6;
+/// Tasks that read.
+pub(crate) const READERS: usize = 3;
+/// Counters to which all writers add.
+pub(crate) const COUNTERS: usize = 8;
+/// The column of a counter.
+const SUM: (&str, &str) = ("f", "sum");
+
+/// Whether operations must succeed: everywhere except while a disk is full or broken.
+#[derive(Default)]
+pub(crate) struct Calm(Mutex<CalmState>);
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct CalmState {
+    /// Whether operations may fail now.
+    may_fail: bool,
+    /// How often that has changed.
+    changes: u64,
+}
+
+impl Calm {
+    /// Allows or forbids that operations fail, from now on.
+    pub(crate) fn set_may_fail(&self, may_fail: bool) {
+        let mut state = self.0.lock();
+        *state = CalmState { may_fail, changes: state.changes + 1 };
+    }
+
+    fn now(&self) -> CalmState {
+        *self.0.lock()
+    }
+}
+
+/// What all tasks share.
+pub(crate) struct Shared {
+    pub(crate) expected: Expected,
+    pub(crate) tally: Tally,
+    pub(crate) calm: Calm,
+    /// Whether writers may begin something.
+    pub(crate) gate: watch::Sender<bool>,
+}
+
+impl Shared {
+    /// An operation failed that began when `before` was true.
+    fn failed(&self, before: CalmState, what: &str, error: &client::Error) {
+        self.tally.count("failed");
+        if !before.may_fail && self.calm.now() == before {
+            self.expected.complain(format!("{what} failed although nothing was broken: {error}"));
+        }
+    }
+}
+
+/// Connects to the servers `host:port,host:port`. The client repeats an operation for longer than any fault lasts.
+pub(crate) fn connect(servers: &str) -> Cluster {
+    let mut options = Options::new(Registry::rpc(servers.split(',')));
+    options.retries = 200;
+    options.pause = Duration::from_millis(10);
+    options.pause_overloaded = Duration::from_millis(20);
+    options.operation_max = Duration::from_secs(100);
+    Cluster::connect(World::real(), options)
+}
+
+/// The row of a counter: after all keys' rows of its region.
+fn row_of_counter(counter: usize) -> Bytes {
+    format!("{:x}~counter", counter * 2 % 16).into()
+}
+
+/// Creates the table unless it exists.
+pub(crate) async fn create_table(cluster: &Cluster) -> Result<(), client::Error> {
+    let admin = cluster.admin();
+    let name: TableName = TABLE.parse()?;
+    if admin.table_exists(&name).await? {
+        return Ok(());
+    }
+    let mut table = TableDescriptor::new(name);
+    for (family, compression) in FAMILIES.iter().zip(["NONE", "SNAPPY"]) {
+        table.set_family(
+            FamilyDescriptor::new(*family)?
+                .with("VERSIONS", 2)
+                .with("COMPRESSION", compression)
+                .with("BLOCKSIZE", 8_192),
+        );
+    }
+    admin.create_table(&table, &[&b"4"[..], b"8", b"c"].map(Bytes::from_static)).await
+}
+
+/// A random number below `limit`.
+fn below(random: &World, limit: u64) -> u64 {
+    random.random() % limit
+}
+
+/// Writes keys `number`, `number + WRITERS`, … until the process ends.
+pub(crate) async fn write(shared: Arc<Shared>, table: Table, number: usize, random: World) {
+    let mut gate = shared.gate.subscribe();
+    let keys = shared.expected.keys() / WRITERS;
+    loop {
+        // The sender lives as long as the process.
+        drop(gate.wait_for(|open| *open).await);
+        let any = || number + WRITERS * below(&random, keys as u64) as usize;
+        match below(&random, 10) {
+            0 => add(&shared, &table, below(&random, COUNTERS as u64) as usize, 1 + below(&random, 9)).await,
+            1 => {
+                let mut keys: Vec<usize> = (0..2 + below(&random, 30)).map(|_| any()).collect();
+                keys.sort_unstable();
+                keys.dedup();
+                write_keys(&shared, &table, &keys).await;
+            }
+            _ => write_keys(&shared, &table, &[any()]).await,
+        }
+        env::sleep(Duration::from_micros(below(&random, 6_000))).await;
+    }
+}
+
+/// Sends the next version of each of these keys in one batch, or alone if it is one.
+async fn write_keys(shared: &Shared, table: &Table, keys: &[usize]) {
+    let before = shared.calm.now();
+    let begun: Vec<_> = keys.iter().map(|key| shared.expected.begin_write(*key)).collect();
+    let actions: Vec<Action> = keys
+        .iter()
+        .zip(&begun)
+        .map(|(key, (_, version))| shared.expected.content.mutation(*key, *version))
+        .collect();
+    let outcomes = table.batch(actions).await;
+    for ((key, (begun, version)), outcome) in keys.iter().zip(begun).zip(outcomes) {
+        match outcome {
+            Ok(_) => {
+                shared.expected.acknowledge(begun, *key, version);
+                shared.tally.count("written");
+            }
+            Err(error) => {
+                shared.expected.failed(*key, version);
+                shared.failed(before, "a write", &error);
+            }
+        }
+    }
+}
+
+async fn add(shared: &Shared, table: &Table, counter: usize, amount: u64) {
+    let before = shared.calm.now();
+    let begun = shared.expected.begin_addition(counter, amount);
+    let increment = Increment::row(row_of_counter(counter)).add(SUM.0, SUM.1, amount as i64);
+    match table.increment(increment).await {
+        Ok(_) => {
+            shared.expected.acknowledge_addition(begun, counter, amount);
+            shared.tally.count("added");
+        }
+        Err(error) => shared.failed(before, "an increment", &error),
+    }
+}
+
+/// Reads keys, counters and ranges until the process ends.
+pub(crate) async fn read(shared: Arc<Shared>, table: Table, random: World) {
+    let keys = shared.expected.keys();
+    loop {
+        let before = shared.calm.now();
+        let done = match below(&random, 20) {
+            0 => read_range(&shared, &table, &random).await,
+            1 => read_sum(&shared, &table, below(&random, COUNTERS as u64) as usize).await,
+            2 => {
+                let keys: Vec<usize> = (0..20).map(|_| below(&random, keys as u64) as usize).collect();
+                read_keys(&shared, &table, &keys).await
+            }
+            _ => read_keys(&shared, &table, &[below(&random, keys as u64) as usize]).await,
+        };
+        if let Err(error) = done {
+            shared.failed(before, "a read", &error);
+        }
+        env::sleep(Duration::from_micros(below(&random, 6_000))).await;
+    }
+}
+
+async fn read_keys(shared: &Shared, table: &Table, keys: &[usize]) -> Result<(), client::Error> {
+    let begun: Vec<_> = keys.iter().map(|key| shared.expected.begin_read(*key)).collect();
+    let rows = table.get_all(keys.iter().map(|key| Get::row(row_of(*key)))).await?;
+    for ((key, (begun, least)), row) in keys.iter().zip(begun).zip(rows) {
+        let seen = shared.expected.content.version_of(*key, &row);
+        shared.expected.saw(begun, *key, least, seen, "a get");
+        shared.tally.count("got");
+    }
+    Ok(())
+}
+
+async fn read_sum(shared: &Shared, table: &Table, counter: usize) -> Result<(), client::Error> {
+    let (begun, least) = shared.expected.begin_sum(counter);
+    let row = table.get(Get::row(row_of_counter(counter))).await?;
+    let seen = row.number(SUM.0, SUM.1).unwrap_or(0);
+    shared.expected.saw_sum(begun, counter, least, seen as u64);
+    shared.tally.count("got");
+    Ok(())
+}
+
+/// Scans a range, sometimes backwards, in small answers.
+async fn read_range(shared: &Shared, table: &Table, random: &World) -> Result<(), client::Error> {
+    let mut ends = [below(random, 0x1_0000), below(random, 0x1_0000)];
+    ends.sort_unstable();
+    let [from, to] = ends.map(|end| Bytes::from(format!("{end:04x}")));
+    let reversed = below(random, 3) == 0;
+    let scan = match reversed {
+        false => Scan::new().from(from.clone()).to(to.clone()),
+        // A scan backwards includes its start, and no row is as short.
+        true => Scan::new().reversed().from(to.clone()).to(from.clone()),
+    };
+    let scan = scan.caching(1 + below(random, 100) as u32);
+    scan_all(shared, table, scan, &from, &to, reversed).await?;
+    Ok(())
+}
+
+/// Scans rows between `from` and `to`, judges each of them and those that are missing. Returns the number of rows.
+async fn scan_all(
+    shared: &Shared,
+    table: &Table,
+    scan: Scan,
+    from: &[u8],
+    to: &[u8],
+    reversed: bool,
+) -> Result<u64, client::Error> {
+    let how = if reversed { "a reversed scan" } else { "a scan" };
+    let (begun, least) = shared.expected.begin_scan();
+    let mut scanner = table.scan(scan);
+    let mut missing: Vec<bool> = (0..least.len())
+        .map(|key| {
+            let row = row_of(key);
+            &row[..] >= from && (to.is_empty() || &row[..] < to)
+        })
+        .collect();
+    let (mut last, mut rows) = (None::<Bytes>, 0);
+    while let Some(row) = scanner.next().await? {
+        let this = Bytes::copy_from_slice(row.key());
+        if let Some(last) = &last
+            && (if reversed { this >= *last } else { this <= *last })
+        {
+            let (last, this) = (last.escape_ascii(), this.escape_ascii());
+            shared.expected.complain(format!("{how} returned row {this} after row {last}"));
+        }
+        if let Some(key) = key_of(&this).filter(|key| missing.get(*key).is_some()) {
+            if !std::mem::take(&mut missing[key]) {
+                shared.expected.complain(format!("{how} returned key {key} out of its range, or twice"));
+            }
+            shared.expected.saw(begun, key, least[key], shared.expected.content.version_of(key, &row), how);
+        } else if !this.ends_with(b"~counter") {
+            shared
+                .expected
+                .complain(format!("{how} returned row {}, which nobody wrote", this.escape_ascii()));
+        }
+        last = Some(this);
+        rows += 1;
+    }
+    for key in (0..missing.len()).filter(|key| missing[*key]) {
+        shared.expected.saw(begun, key, least[key], Ok(None), how);
+    }
+    shared.tally.count("scanned");
+    Ok(rows)
+}
+
+/// Judges every key by one scan and every counter, and some keys by gets. Returns the number of rows.
+pub(crate) async fn verify(shared: &Shared, cluster: &Cluster) -> Result<u64, client::Error> {
+    let table = cluster.table(TABLE)?;
+    let rows = scan_all(shared, &table, Scan::new(), b"", b"", false).await?;
+    for counter in 0..COUNTERS {
+        read_sum(shared, &table, counter).await?;
+    }
+    let some: Vec<usize> = (0..shared.expected.keys()).step_by(17).collect();
+    read_keys(shared, &table, &some).await?;
+    Ok(rows)
+}

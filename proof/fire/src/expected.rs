@@ -1,0 +1,344 @@
+//! The expected state of every key, kept in a file, and the judge of what is read.
+//!
+//! The versions of a key are 1, 2, 3 and so on, in the order in which its one writer sends them. The state of a key is the
+//! greatest version that was acknowledged and the greatest that was sent. A read that begins when version `a` is
+//! acknowledged and ends when version `s` was sent must show one of `a..=s`: less is a lost write or a value that came
+//! back, more was never written. What was read must stay, so a read raises the acknowledged version, too.
+//!
+//! Counters have the same two bounds, as sums.
+//!
+//! A state is written to the file before its write is sent. So the clients can be killed, too, and the next ones go on
+//! with the same file. It survives no loss of power of the machine that runs the test.
+//!
+//! ```text
+//! magic "BFIRE\0\0\1" | seed | number of keys | number of counters      8 bytes each, little endian
+//! acknowledged | sent                                                    for each key
+//! acknowledged | sent                                                    for each counter
+//! ```
+
+use std::collections::VecDeque;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use env::sync::Mutex;
+
+use crate::content::{Content, Kind};
+
+const MAGIC: [u8; 8] = *b"BFIRE\0\0\x01";
+const HEADER_BYTES: u64 = 32;
+const STATE_BYTES: u64 = 16;
+/// Number of the last events that explain a complaint.
+const EVENTS_MAX: usize = 200_000;
+
+/// Bounds of a key's version, or of a counter's value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct State {
+    /// What a read that begins now must show at least.
+    pub(crate) acknowledged: u64,
+    /// What a read that ends now may show at most.
+    pub(crate) sent: u64,
+}
+
+/// A key or a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Thing {
+    Key(usize),
+    Counter(usize),
+}
+
+/// An operation that has begun. It counts only if its era has not ended before its answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun {
+    era: u64,
+}
+
+struct Event {
+    moment_ms: u64,
+    thing: Thing,
+    what: &'static str,
+    number: u64,
+}
+
+struct Inner {
+    file: std::fs::File,
+    keys: Vec<State>,
+    counters: Vec<State>,
+    /// Changes when the disk is about to break, and when it is whole again.
+    era: u64,
+    /// Whether answers count for nothing, because the disk is about to break.
+    breaking: bool,
+    events: VecDeque<Event>,
+    complaints: Vec<String>,
+}
+
+/// The expected state; all tasks share it.
+pub(crate) struct Expected {
+    pub(crate) content: Content,
+    world: env::World,
+    began: env::Moment,
+    inner: Mutex<Inner>,
+}
+
+/// Judges what a read showed: `seen` is a version, or `None` for no row. Returns the version that must stay from now on.
+pub(crate) fn judge(
+    content: Content,
+    key: usize,
+    least: u64,
+    sent: u64,
+    seen: Option<u64>,
+) -> Result<u64, String> {
+    let deleted = |version: &u64| content.kind(key, *version) == Kind::Delete;
+    match seen {
+        Some(version) if version < least && deleted(&least) => Err(format!(
+            "version {version} is there again, although version {least} deleted it and was acknowledged or read"
+        )),
+        Some(version) if version < least => Err(format!(
+            "version {version} is there, although version {least} was acknowledged or read: a write is lost"
+        )),
+        Some(version) if version > sent => {
+            Err(format!("version {version} is there, and the last one that was sent is {sent}"))
+        }
+        Some(version) if deleted(&version) => {
+            Err(format!("version {version} is there, which was a delete"))
+        }
+        Some(version) => Ok(version),
+        None => (least..=sent).find(deleted).ok_or_else(|| {
+            format!(
+                "there is no row, although version {least} was acknowledged or read, and none up to {sent} is a delete"
+            )
+        }),
+    }
+}
+
+/// Judges the value of a counter. Returns the value that it must have at least from now on.
+pub(crate) fn judge_sum(least: u64, sent: u64, seen: u64) -> Result<u64, String> {
+    if seen < least {
+        return Err(format!(
+            "the sum is {seen}, although {least} was acknowledged or read: an addition is lost"
+        ));
+    }
+    if seen > sent {
+        return Err(format!(
+            "the sum is {seen}, and all additions that were sent make {sent}: one was applied twice"
+        ));
+    }
+    Ok(seen)
+}
+
+impl Expected {
+    /// Opens the file of an earlier run with the same seed, or creates it.
+    #[expect(clippy::disallowed_types, reason = "the judge's own file, on the disk of the test")]
+    pub(crate) fn open(path: &Path, seed: u64, keys: usize, counters: usize) -> Result<Expected, String> {
+        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        let file = std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(failed)?;
+        let mut header = MAGIC.to_vec();
+        for word in [seed, keys as u64, counters as u64] {
+            header.extend_from_slice(&word.to_le_bytes());
+        }
+        let size = HEADER_BYTES + STATE_BYTES * (keys + counters) as u64;
+        let mut states = vec![State::default(); keys + counters];
+        if file.metadata().map_err(failed)?.len() == 0 {
+            file.set_len(size).and_then(|()| file.write_all_at(&header, 0)).map_err(failed)?;
+        } else {
+            let mut bytes = vec![0; size as usize];
+            file.read_exact_at(&mut bytes, 0).map_err(failed)?;
+            if bytes[..HEADER_BYTES as usize] != header {
+                return Err(format!(
+                    "{} belongs to another run: expected seed {seed}, {keys} keys and {counters} counters; remove it",
+                    path.display()
+                ));
+            }
+            let words = bytes[HEADER_BYTES as usize..].chunks_exact(8);
+            let words: Vec<u64> =
+                words.map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes"))).collect();
+            for (state, words) in states.iter_mut().zip(words.chunks_exact(2)) {
+                *state = State { acknowledged: words[0], sent: words[1] };
+            }
+        }
+        let counters = states.split_off(keys);
+        let world = env::World::real();
+        let inner = Inner {
+            file,
+            keys: states,
+            counters,
+            era: 0,
+            breaking: false,
+            events: VecDeque::new(),
+            complaints: Vec::new(),
+        };
+        Ok(Expected { content: Content { seed }, began: world.moment(), world, inner: Mutex::new(inner) })
+    }
+
+    /// Number of keys.
+    pub(crate) fn keys(&self) -> usize {
+        self.inner.lock().keys.len()
+    }
+
+    /// Begins a write of a key. Returns the version to send.
+    pub(crate) fn begin_write(&self, key: usize) -> (Begun, u64) {
+        self.begin(Thing::Key(key), 1, "sent")
+    }
+
+    /// Begins an addition to a counter.
+    pub(crate) fn begin_addition(&self, counter: usize, amount: u64) -> Begun {
+        self.begin(Thing::Counter(counter), amount, "sent up to").0
+    }
+
+    fn begin(&self, thing: Thing, amount: u64, what: &'static str) -> (Begun, u64) {
+        let mut inner = self.inner.lock();
+        let state = inner.state(thing);
+        state.sent += amount;
+        let sent = state.sent;
+        inner.store(thing);
+        self.note(&mut inner, thing, what, sent);
+        (Begun { era: inner.era }, sent)
+    }
+
+    /// A version was acknowledged.
+    pub(crate) fn acknowledge(&self, begun: Begun, key: usize, version: u64) {
+        self.raise(begun, Thing::Key(key), |_| version, "acknowledged");
+    }
+
+    /// An addition was acknowledged.
+    pub(crate) fn acknowledge_addition(&self, begun: Begun, counter: usize, amount: u64) {
+        self.raise(begun, Thing::Counter(counter), |least| least + amount, "acknowledged up to");
+    }
+
+    fn raise(&self, begun: Begun, thing: Thing, to: impl FnOnce(u64) -> u64, what: &'static str) {
+        let mut inner = self.inner.lock();
+        if inner.breaking || inner.era != begun.era {
+            self.note(&mut inner, thing, "answered, which does not count,", 0);
+            return;
+        }
+        let state = inner.state(thing);
+        let value = to(state.acknowledged);
+        if value > state.acknowledged {
+            state.acknowledged = value;
+            inner.store(thing);
+            self.note(&mut inner, thing, what, value);
+        }
+    }
+
+    /// A write was answered by an error: it may have happened.
+    pub(crate) fn failed(&self, key: usize, version: u64) {
+        self.note(&mut self.inner.lock(), Thing::Key(key), "failed", version);
+    }
+
+    /// Begins a read. Returns what a key must show at least.
+    pub(crate) fn begin_read(&self, key: usize) -> (Begun, u64) {
+        let inner = self.inner.lock();
+        (Begun { era: inner.era }, inner.keys[key].acknowledged)
+    }
+
+    /// Begins a scan. Returns what each key must show at least.
+    pub(crate) fn begin_scan(&self) -> (Begun, Vec<u64>) {
+        let inner = self.inner.lock();
+        (Begun { era: inner.era }, inner.keys.iter().map(|state| state.acknowledged).collect())
+    }
+
+    /// Begins a read of a counter.
+    pub(crate) fn begin_sum(&self, counter: usize) -> (Begun, u64) {
+        let inner = self.inner.lock();
+        (Begun { era: inner.era }, inner.counters[counter].acknowledged)
+    }
+
+    /// Judges what a read of a key showed; complains if it is wrong. `seen` may be the error of a row that is wrong in
+    /// itself.
+    pub(crate) fn saw(
+        &self,
+        begun: Begun,
+        key: usize,
+        least: u64,
+        seen: Result<Option<u64>, String>,
+        how: &str,
+    ) {
+        let sent = self.inner.lock().keys[key].sent;
+        match seen.and_then(|seen| judge(self.content, key, least, sent, seen)) {
+            Ok(version) => self.raise(begun, Thing::Key(key), |_| version, "read"),
+            Err(why) => self.complain_about(Thing::Key(key), &format!("key {key} by {how}: {why}")),
+        }
+    }
+
+    /// The same for a counter.
+    pub(crate) fn saw_sum(&self, begun: Begun, counter: usize, least: u64, seen: u64) {
+        let sent = self.inner.lock().counters[counter].sent;
+        match judge_sum(least, sent, seen) {
+            Ok(value) => self.raise(begun, Thing::Counter(counter), |_| value, "read"),
+            Err(why) => self.complain_about(Thing::Counter(counter), &format!("counter {counter}: {why}")),
+        }
+    }
+
+    /// The disk is about to break (`true`) or whole again: answers to operations that began before count no more.
+    ///
+    /// Linux reports success for a sync that began before a loss of power and wrote nothing.
+    pub(crate) fn set_breaking(&self, breaking: bool) {
+        let mut inner = self.inner.lock();
+        inner.breaking = breaking;
+        inner.era += 1;
+    }
+
+    fn complain_about(&self, thing: Thing, why: &str) {
+        let mut inner = self.inner.lock();
+        let events: Vec<String> = inner
+            .events
+            .iter()
+            .rev()
+            .filter(|event| event.thing == thing)
+            .take(16)
+            .map(|event| format!("{} ms {} {}", event.moment_ms, event.what, event.number))
+            .collect();
+        let now = self.moment_ms();
+        inner.complaints.push(format!("{why} (now {now} ms; newest first: {})", events.join("; ")));
+    }
+
+    /// Something that must not be.
+    pub(crate) fn complain(&self, why: String) {
+        self.inner.lock().complaints.push(why);
+    }
+
+    /// The first complaint.
+    pub(crate) fn complaint(&self) -> Option<String> {
+        self.inner.lock().complaints.first().cloned()
+    }
+
+    fn moment_ms(&self) -> u64 {
+        self.world.moment().since(self.began).as_millis() as u64
+    }
+
+    fn note(&self, inner: &mut Inner, thing: Thing, what: &'static str, number: u64) {
+        if inner.events.len() == EVENTS_MAX {
+            inner.events.pop_front();
+        }
+        inner.events.push_back(Event { moment_ms: self.moment_ms(), thing, what, number });
+    }
+}
+
+impl Inner {
+    fn state(&mut self, thing: Thing) -> &mut State {
+        match thing {
+            Thing::Key(key) => &mut self.keys[key],
+            Thing::Counter(counter) => &mut self.counters[counter],
+        }
+    }
+
+    fn store(&mut self, thing: Thing) {
+        let index = match thing {
+            Thing::Key(key) => key,
+            Thing::Counter(counter) => self.keys.len() + counter,
+        };
+        let state = *self.state(thing);
+        let bytes = [state.acknowledged.to_le_bytes(), state.sent.to_le_bytes()].concat();
+        if let Err(error) = self.file.write_all_at(&bytes, HEADER_BYTES + STATE_BYTES * index as u64) {
+            self.complaints.push(format!("the file of the expected state cannot be written: {error}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

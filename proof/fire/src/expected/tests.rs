@@ -1,0 +1,111 @@
+use super::*;
+
+const CONTENT: Content = Content { seed: 11 };
+
+/// The first version after `from` that is of this kind.
+fn next(kind: Kind, from: u64) -> u64 {
+    (from + 1..).find(|version| CONTENT.kind(0, *version) == kind).expect("there is one")
+}
+
+fn file(name: &str) -> std::path::PathBuf {
+    let path = std::env::temp_dir().join(format!("fire-expected-{name}-{}", std::process::id()));
+    let _absent = std::fs::remove_file(&path);
+    path
+}
+
+#[test]
+fn a_lost_write_is_found() {
+    let old = next(Kind::Put, 0);
+    let new = next(Kind::Put, old);
+    let why = judge(CONTENT, 0, new, new, Some(old)).unwrap_err();
+    assert!(why.contains("a write is lost"), "{why}");
+    assert_eq!(judge(CONTENT, 0, old, new, Some(old)), Ok(old));
+    assert_eq!(judge(CONTENT, 0, old, new, Some(new)), Ok(new));
+}
+
+#[test]
+fn a_deleted_value_that_returns_is_found() {
+    let put = next(Kind::Put, 0);
+    let delete = next(Kind::Delete, put);
+    let why = judge(CONTENT, 0, delete, delete, Some(put)).unwrap_err();
+    assert!(why.contains("is there again"), "{why}");
+    assert_eq!(judge(CONTENT, 0, delete, delete, None), Ok(delete));
+}
+
+#[test]
+fn a_missing_row_needs_a_delete_that_may_have_happened() {
+    let put = next(Kind::Put, 0);
+    let delete = next(Kind::Delete, put);
+    assert!(judge(CONTENT, 0, put, delete - 1, None).is_err());
+    assert_eq!(judge(CONTENT, 0, put, delete, None), Ok(delete));
+    assert_eq!(judge(CONTENT, 0, 0, 0, None), Ok(0), "a key that was never written");
+}
+
+#[test]
+fn a_value_that_was_never_sent_is_found() {
+    let put = next(Kind::Put, 0);
+    assert!(judge(CONTENT, 0, 0, put - 1, Some(put)).is_err());
+    let delete = next(Kind::Delete, 0);
+    assert!(judge(CONTENT, 0, 0, delete, Some(delete)).is_err());
+}
+
+#[test]
+fn a_sum_stays_between_what_was_acknowledged_and_sent() {
+    assert_eq!(judge_sum(5, 9, 7), Ok(7));
+    assert!(judge_sum(5, 9, 4).unwrap_err().contains("lost"));
+    assert!(judge_sum(5, 9, 10).unwrap_err().contains("twice"));
+}
+
+#[test]
+fn what_was_read_must_stay() {
+    let path = file("read");
+    let expected = Expected::open(&path, CONTENT.seed, 1, 0).unwrap();
+    let put = next(Kind::Put, 0);
+    while expected.begin_write(0).1 < put {}
+    let (begun, least) = expected.begin_read(0);
+    assert_eq!(least, 0);
+    expected.saw(begun, 0, least, Ok(Some(put)), "a get");
+    assert_eq!(expected.complaint(), None);
+    let (begun, least) = expected.begin_read(0);
+    expected.saw(begun, 0, least, Ok(None), "a get");
+    assert!(expected.complaint().unwrap().contains("key 0 by a get"));
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn an_answer_over_a_breaking_disk_does_not_count() {
+    let path = file("breaking");
+    let expected = Expected::open(&path, 1, 1, 0).unwrap();
+    let (before, version) = expected.begin_write(0);
+    expected.set_breaking(true);
+    let (during, next) = expected.begin_write(0);
+    expected.acknowledge(before, 0, version);
+    expected.acknowledge(during, 0, next);
+    expected.set_breaking(false);
+    expected.acknowledge(during, 0, next);
+    assert_eq!(expected.begin_read(0).1, 0);
+    let (after, last) = expected.begin_write(0);
+    expected.acknowledge(after, 0, last);
+    assert_eq!(expected.begin_read(0).1, 3);
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn the_file_outlives_its_process() {
+    let path = file("outlives");
+    {
+        let expected = Expected::open(&path, 1, 4, 2).unwrap();
+        let (begun, version) = expected.begin_write(3);
+        expected.acknowledge(begun, 3, version);
+        expected.begin_write(3);
+        let begun = expected.begin_addition(1, 7);
+        expected.acknowledge_addition(begun, 1, 7);
+    }
+    let expected = Expected::open(&path, 1, 4, 2).unwrap();
+    assert_eq!(expected.begin_read(3).1, 1);
+    assert_eq!(expected.begin_write(3).1, 3);
+    assert_eq!(expected.begin_sum(1).1, 7);
+    let Err(why) = Expected::open(&path, 2, 4, 2) else { panic!("another seed") };
+    assert!(why.contains("another run"), "{why}");
+    std::fs::remove_file(path).unwrap();
+}

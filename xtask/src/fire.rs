@@ -1,0 +1,398 @@
+//! Runs the server under faults for a given time, with clients that never stop, and judges everything they read.
+//!
+//! The server has its files on an ext4 or XFS file system in an image. By the plan of the seed it is killed, also during
+//! recovery, stopped by SIGSTOP, ended in order, or its power is cut. `proof/fire` has the clients and the judge: writers,
+//! readers, scanners and an administrator who flushes, compacts, splits and merges. They go on while the server is away.
+//!
+//! After each recovery the writers pause until every key was read. A failure prints the command that runs its plan again,
+//! and keeps image, expected state and the server's log.
+//!
+//! The seed decides faults, values and the order of each client's operations. What is under way when a fault strikes
+//! depends on the machine.
+
+pub(crate) mod plan;
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::chance::{Chance, seed_from_the_clock};
+use crate::crash::OPTIONS;
+use crate::image::{Image, KINDS, Mount};
+use crate::powercut::{FIRST, apart, obstacle};
+use crate::server::{Server, Start, binary, build, fresh_folder, log_of, no_panic, target};
+use crate::talk::Talk;
+use crate::{NOT_RUN, Outcome, run as run_command};
+use plan::{Fault, Rates, Step};
+
+pub(crate) const USAGE: &str = "\
+       cargo xtask fire [--minutes N] [--seed S] [--file-system ext4|xfs] [--kills-per-hour N]
+                  [--power-losses-per-hour N] [--pauses-per-hour N] [--stops-per-hour N] [--bellows BINARY] [-D KEY=VALUE]… [--plan]
+                  (10 minutes unless said otherwise; --plan prints the faults only; needs root and loop devices)";
+
+/// What was asked for.
+struct Options {
+    minutes: f64,
+    seed: u64,
+    kind: &'static str,
+    rates: Rates,
+    only_plan: bool,
+    /// A server that was built before, instead of one that is built now.
+    binary: Option<PathBuf>,
+    /// Keys of the server, each as `-D KEY=VALUE` sets it.
+    keys: Vec<String>,
+}
+
+impl Options {
+    fn parse(words: &[&str]) -> Result<Options, String> {
+        let mut options = Options {
+            minutes: 10.0,
+            seed: seed_from_the_clock(),
+            kind: "",
+            rates: Rates::default(),
+            only_plan: false,
+            binary: None,
+            keys: Vec::new(),
+        };
+        let mut words = words.iter();
+        while let Some(name) = words.next() {
+            if *name == "--plan" {
+                options.only_plan = true;
+                continue;
+            }
+            let value = words.next().ok_or_else(|| format!("{name} needs a value\nusage:\n{USAGE}"))?;
+            let number = || value.parse::<u64>().map_err(|_| format!("{name} {value}: not a number"));
+            match *name {
+                "--minutes" => {
+                    options.minutes = value.parse().map_err(|_| format!("{name} {value}: not a number"))?;
+                }
+                "-D" => options.keys.push((*value).to_owned()),
+                "--bellows" => options.binary = Some(PathBuf::from(value)),
+                "--seed" => options.seed = number()?,
+                "--file-system" => {
+                    let kind = KINDS.iter().find(|(kind, _)| kind == value);
+                    options.kind = kind.ok_or_else(|| format!("{name} {value}: expected ext4 or xfs"))?.0;
+                }
+                "--kills-per-hour" => options.rates.kills = number()?,
+                "--power-losses-per-hour" => options.rates.power_losses = number()?,
+                "--pauses-per-hour" => options.rates.pauses = number()?,
+                "--stops-per-hour" => options.rates.stops = number()?,
+                _ => return Err(format!("{name} is no option\nusage:\n{USAGE}")),
+            }
+        }
+        if options.kind.is_empty() {
+            options.kind = KINDS[(options.seed % KINDS.len() as u64) as usize].0;
+        }
+        Ok(options)
+    }
+
+    /// The command that runs the same plan.
+    fn command(&self) -> String {
+        let Rates { kills, power_losses, pauses, stops } = self.rates;
+        let binary = self.binary.as_ref().map(|binary| format!(" --bellows {}", binary.display()));
+        let binary = binary.unwrap_or_default();
+        let keys: String = self.keys.iter().map(|key| format!(" -D {key}")).collect();
+        format!(
+            "cargo xtask fire --minutes {} --seed {} --file-system {} --kills-per-hour {kills} \
+             --power-losses-per-hour {power_losses} --pauses-per-hour {pauses} --stops-per-hour {stops}{binary}{keys}",
+            self.minutes, self.seed, self.kind
+        )
+    }
+}
+
+/// `cargo xtask fire` with these options.
+pub(crate) fn run(words: &[&str]) -> Outcome {
+    let options = Options::parse(words)?;
+    if options.only_plan {
+        for Step { at, fault } in plan::plan(options.seed, options.minutes, &options.rates) {
+            say!("{:8.1} s  {fault:?}", at.as_secs_f64());
+        }
+        return Ok(());
+    }
+    if let Some(why) = obstacle() {
+        return Err(format!("{NOT_RUN}{why}"));
+    }
+    if options.binary.is_none() {
+        build()?;
+    }
+    run_command("cargo", &["build", "--quiet", "-p", "fire"])?;
+    let this = std::env::current_exe().map_err(|error| format!("this program's own name: {error}"))?;
+    let again = options.command();
+    let mut command = apart();
+    command.args(["bash", "-c", FIRST]).arg(this).arg("fire-inside");
+    command.args(again.split(' ').skip(3));
+    let status = command.status().map_err(|error| format!("cannot start unshare: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("see above ({status}); the same plan again: {again}")) }
+}
+
+/// Follows the plan; the caller has made the namespaces.
+pub(crate) fn run_inside(words: &[&str]) -> Outcome {
+    let options = Options::parse(words)?;
+    let folder = fresh_folder(&format!("fire-{}", options.seed))?;
+    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+    let folder = folder.canonicalize().map_err(failed)?;
+    // A run takes long: a build meanwhile must not change what it starts.
+    let keep = |program: PathBuf| {
+        let kept = folder.join(program.file_name().unwrap_or_default());
+        std::fs::copy(&program, &kept).map_err(|error| format!("{}: {error}", program.display()))?;
+        Ok::<PathBuf, String>(kept)
+    };
+    let (server, client) =
+        (keep(options.binary.clone().unwrap_or_else(binary))?, keep(target().join("debug/fire"))?);
+    let make = KINDS.iter().find(|(kind, _)| *kind == options.kind).expect("parsed").1;
+    let image = Image::make(&folder, options.kind, make)?;
+    say!("{}", options.command());
+    let mut run = Run::begin(&options, image, server, &client)?;
+    let outcome = run.follow(plan::plan(options.seed, options.minutes, &options.rates));
+    let counts = run.clients.ask("counts");
+    run.report(counts.as_deref().unwrap_or("unknown"));
+    outcome.map_err(|why| {
+        format!(
+            "{:.1} s after the begin: {why}\n  image, expected state and clients are kept in {}, the log is {}",
+            run.began.elapsed().as_secs_f64(),
+            folder.display(),
+            run.log.display()
+        )
+    })?;
+    drop(run);
+    std::fs::remove_dir_all(&folder).map_err(failed)
+}
+
+/// The clients; an answer that is a complaint is an error.
+struct Clients(Talk);
+
+impl Clients {
+    fn ask(&mut self, line: &str) -> Result<String, String> {
+        let answer = self.0.ask(line)?;
+        match answer.strip_prefix("bad: ") {
+            Some(why) => Err(why.to_owned()),
+            None => Ok(answer),
+        }
+    }
+}
+
+/// A run of the plan.
+struct Run {
+    chance: Chance,
+    image: Image,
+    mount: Option<Mount>,
+    binary: PathBuf,
+    log: PathBuf,
+    ports: [u16; 4],
+    /// Arguments of the server.
+    more: Vec<String>,
+    server: Option<Server>,
+    clients: Clients,
+    began: Instant,
+    /// From the start of the process to the first answered get of the table.
+    recoveries: Vec<Duration>,
+    faults: BTreeMap<&'static str, u64>,
+    verified: u64,
+}
+
+impl Run {
+    fn begin(options: &Options, image: Image, binary: PathBuf, client: &Path) -> Result<Run, String> {
+        let ports = free_ports(options.seed)?;
+        let mount = image.mount()?;
+        let servers = format!("127.0.0.1:{},127.0.0.1:{}", ports[0], ports[1]);
+        let state = image.folder.join("expected");
+        let arguments = [&options.seed.to_string(), &state.display().to_string(), &servers];
+        let clients = Clients(Talk::start(client, &arguments.map(String::as_str))?);
+        let keys = options.keys.iter().flat_map(|key| ["-D".to_owned(), key.clone()]);
+        let mut run = Run {
+            chance: Chance::new(options.seed ^ 1),
+            log: log_of(&image.folder),
+            image,
+            mount: Some(mount),
+            binary,
+            ports,
+            more: OPTIONS.iter().map(|word| (*word).to_owned()).chain(keys).collect(),
+            server: None,
+            clients,
+            began: Instant::now(),
+            recoveries: Vec::new(),
+            faults: BTreeMap::new(),
+            verified: 0,
+        };
+        run.server = Some(run.start(|start| Server::start_as(start))?);
+        run.clients.ask("start")?;
+        Ok(run)
+    }
+
+    fn start<T>(&self, how: impl FnOnce(&Start<'_>) -> T) -> T {
+        let data = self.image.folder.join("mount/data");
+        let (binary, log) = (&self.binary, &self.log);
+        let more: Vec<&str> = self.more.iter().map(String::as_str).collect();
+        how(&Start { before: &[], binary, folder: &data, log, ports: self.ports, more: &more })
+    }
+
+    fn follow(&mut self, steps: Vec<Step>) -> Outcome {
+        self.began = Instant::now();
+        let all = steps.len();
+        for (number, Step { at, fault }) in steps.into_iter().enumerate() {
+            std::thread::sleep(at.saturating_sub(self.began.elapsed()));
+            let when = self.began.elapsed().as_secs_f64();
+            self.strike(fault).map_err(|why| format!("fault {} of {all}, {fault:?}: {why}", number + 1))?;
+            let (rows, last) = (self.verified, self.recoveries.last().map_or(0, Duration::as_millis));
+            say!(
+                "{when:8.1} s  {fault:?}: {rows} rows are as they must be; the last recovery took {last} ms"
+            );
+        }
+        self.server.take().ok_or("the server is away")?.stop()?;
+        no_panic(&self.log)
+    }
+
+    fn count(&mut self, what: &'static str) {
+        *self.faults.entry(what).or_default() += 1;
+    }
+
+    fn server(&mut self) -> Result<Server, String> {
+        self.server.take().ok_or_else(|| "the server is away".to_owned())
+    }
+
+    fn strike(&mut self, fault: Fault) -> Outcome {
+        // Before a fault all must be well.
+        self.clients.ask("counts")?;
+        match fault {
+            Fault::Kill { again } => {
+                self.count("kills");
+                self.server()?.kill()?;
+                let usual = self.recoveries.last().copied().unwrap_or(Duration::from_millis(200));
+                for _ in 0..again {
+                    self.count("kills in a recovery");
+                    let time = usual.mul_f64(self.chance.below(1_200) as f64 / 1_000.0);
+                    self.start(|start| Server::start_as_and_kill(start, time))?;
+                }
+                self.recover()
+            }
+            Fault::PowerLoss { shortly_after_kill } => {
+                if shortly_after_kill {
+                    self.count("kills");
+                    self.server()?.kill()?;
+                    self.recover()?;
+                    std::thread::sleep(Duration::from_millis(self.chance.below(4) * self.chance.below(200)));
+                }
+                self.count("power losses");
+                self.lose_power()?;
+                self.recover()
+            }
+            Fault::Pause { ms } => {
+                self.count("pauses");
+                let server = self.server()?;
+                let id = server.id().to_string();
+                run_command("kill", &["-STOP", &id])?;
+                std::thread::sleep(Duration::from_millis(ms));
+                run_command("kill", &["-CONT", &id])?;
+                self.server = Some(server);
+                self.verify()
+            }
+            Fault::Stop => {
+                self.count("orderly stops");
+                self.server()?.stop()?;
+                self.recover()
+            }
+        }
+    }
+
+    fn lose_power(&mut self) -> Outcome {
+        let mount = self.mount.take().ok_or("nothing is mounted")?;
+        let server = self.server()?;
+        let cutter = mount.cutter()?;
+        self.clients.ask("breaking")?;
+        cutter.cut()?;
+        mount.is_down()?;
+        // The server sees a failing disk and must not acknowledge anything.
+        std::thread::sleep(Duration::from_millis(self.chance.below(3) * self.chance.below(150)));
+        server.kill()?;
+        self.clients.ask("whole")?;
+        mount.unmount()?;
+        self.mount = Some(self.image.mount()?);
+        Ok(())
+    }
+
+    /// Starts the server, waits for the first answer and judges everything.
+    fn recover(&mut self) -> Outcome {
+        self.clients.ask("close")?;
+        let began = Instant::now();
+        let server = self.start(|start| Server::start_as(start))?;
+        self.server = Some(server);
+        self.clients.ask("probe")?;
+        self.recoveries.push(began.elapsed());
+        self.verify()?;
+        no_panic(&self.log)
+    }
+
+    fn verify(&mut self) -> Outcome {
+        let answer = self.clients.ask("verify")?;
+        let rows = answer.strip_prefix("good ").and_then(|rows| rows.parse().ok());
+        self.verified = rows.ok_or_else(|| format!("an answer that is none: {answer:?}"))?;
+        self.clients.ask("open").map(drop)
+    }
+
+    fn report(&mut self, counts: &str) {
+        let faults: Vec<String> = self.faults.iter().map(|(what, count)| format!("{what} {count}")).collect();
+        say!("{:.1} minutes; {}", self.began.elapsed().as_secs_f64() / 60.0, faults.join(", "));
+        say!("operations: {}", counts.replace(',', ", ").replace('=', " "));
+        say!("{}", distribution(&mut self.recoveries));
+    }
+}
+
+/// Number of recoveries, and how long they took.
+fn distribution(times: &mut [Duration]) -> String {
+    times.sort();
+    let at = |part: f64| {
+        let index = (times.len() as f64 * part).ceil() as usize;
+        times.get(index.saturating_sub(1)).map_or(0, Duration::as_millis)
+    };
+    format!(
+        "{} recoveries, from the start of the process to the first answered get: p50 {} ms, p90 {} ms, max {} ms",
+        times.len(),
+        at(0.5),
+        at(0.9),
+        at(1.0)
+    )
+}
+
+/// Four ports that are free now, below those that the system gives to outgoing connections: a server that is away must
+/// find its ports again.
+fn free_ports(seed: u64) -> Result<[u16; 4], String> {
+    let mut chance = Chance::new(seed_from_the_clock() ^ seed);
+    let mut ports = [0; 4];
+    let mut held = Vec::new();
+    for port in &mut ports {
+        let found = (0..100).find_map(|_| {
+            let port = 10_000 + chance.below(20_000) as u16;
+            TcpListener::bind(("127.0.0.1", port)).ok().map(|listener| (port, listener))
+        });
+        let (found, listener) = found.ok_or("no port between 10000 and 30000 is free")?;
+        held.push(listener);
+        *port = found;
+    }
+    Ok(ports)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_printed_command_is_understood_and_gives_the_same_plan() {
+        let options = Options::parse(&["--minutes", "2.5", "--seed", "9", "--stops-per-hour", "3"]).unwrap();
+        let command = options.command();
+        let words: Vec<&str> = command.split(' ').skip(3).collect();
+        let again = Options::parse(&words).unwrap();
+        let plan = |options: &Options| plan::plan(options.seed, options.minutes, &options.rates);
+        assert_eq!(plan(&options), plan(&again));
+        assert_eq!(options.kind, again.kind);
+        assert!(Options::parse(&["--file-system", "fat"]).is_err());
+    }
+
+    #[test]
+    fn a_distribution_names_its_percentiles() {
+        let mut times: Vec<Duration> = (1..=100).rev().map(Duration::from_millis).collect();
+        let line = distribution(&mut times);
+        assert!(line.contains("p50 50 ms, p90 90 ms, max 100 ms"), "{line}");
+        assert!(distribution(&mut []).contains("0 recoveries"));
+    }
+}

@@ -1,0 +1,93 @@
+//! The faults of a run: which, and when, decided by the seed alone.
+
+use std::time::Duration;
+
+use crate::chance::Chance;
+
+/// What happens to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fault {
+    /// SIGKILL, and again in this many of the following starts.
+    Kill { again: u64 },
+    /// The file system goes down without a word, then the server is killed. With `shortly_after_kill` that happens soon
+    /// after the server was killed and has recovered.
+    PowerLoss { shortly_after_kill: bool },
+    /// SIGSTOP, and SIGCONT after this many milliseconds.
+    Pause { ms: u64 },
+    /// SIGTERM, and a start.
+    Stop,
+}
+
+/// Number of faults in an hour, by kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rates {
+    pub(crate) kills: u64,
+    pub(crate) power_losses: u64,
+    pub(crate) pauses: u64,
+    pub(crate) stops: u64,
+}
+
+impl Default for Rates {
+    /// More than RocksDB's crash test.
+    fn default() -> Rates {
+        Rates { kills: 140, power_losses: 60, pauses: 40, stops: 20 }
+    }
+}
+
+/// A fault and its time since the begin of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) at: Duration,
+    pub(crate) fault: Fault,
+}
+
+/// The faults of so many minutes, in order. Each kind has its share, even in a short run.
+pub(crate) fn plan(seed: u64, minutes: f64, rates: &Rates) -> Vec<Step> {
+    let mut chance = Chance::new(seed);
+    let mut faults = Vec::new();
+    let mut some = |per_hour: u64, one: &mut dyn FnMut(&mut Chance) -> Fault| {
+        let count = (per_hour as f64 * minutes / 60.0).ceil() as u64;
+        faults.extend((0..count).map(|_| one(&mut chance)));
+    };
+    some(rates.kills, &mut |chance| Fault::Kill { again: chance.below(6).saturating_sub(3) });
+    some(rates.power_losses, &mut |chance| Fault::PowerLoss { shortly_after_kill: chance.below(3) == 0 });
+    some(rates.pauses, &mut |chance| Fault::Pause { ms: 300 + chance.below(5_000) });
+    some(rates.stops, &mut |_| Fault::Stop);
+    for index in (1..faults.len()).rev() {
+        faults.swap(index, chance.below(index as u64 + 1) as usize);
+    }
+    // Each has an interval of its own, and strikes anywhere in it.
+    let interval_ms = minutes * 60_000.0 / faults.len().max(1) as f64;
+    let mut steps = Vec::new();
+    for (index, fault) in faults.into_iter().enumerate() {
+        let at_ms = interval_ms * (index as f64 + chance.below(1_000) as f64 / 1_000.0);
+        steps.push(Step { at: Duration::from_millis(at_ms as u64), fault });
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_one_plan() {
+        let rates = Rates::default();
+        assert_eq!(plan(7, 10.0, &rates), plan(7, 10.0, &rates));
+        assert_ne!(plan(7, 10.0, &rates), plan(8, 10.0, &rates));
+    }
+
+    #[test]
+    fn an_hour_has_every_fault_as_often_as_it_should() {
+        let rates = Rates::default();
+        let steps = plan(7, 60.0, &rates);
+        let count = |of: fn(&Fault) -> bool| steps.iter().filter(|step| of(&step.fault)).count() as u64;
+        assert_eq!(count(|fault| matches!(fault, Fault::Kill { .. })), rates.kills);
+        assert_eq!(count(|fault| matches!(fault, Fault::PowerLoss { .. })), rates.power_losses);
+        assert_eq!(count(|fault| matches!(fault, Fault::Pause { .. })), rates.pauses);
+        assert_eq!(count(|fault| matches!(fault, Fault::Stop)), rates.stops);
+        assert!(steps.is_sorted_by_key(|step| step.at));
+        assert!(steps.last().is_some_and(|last| last.at <= Duration::from_secs(3_600)));
+        assert!(steps.iter().any(|step| matches!(step.fault, Fault::Kill { again: 2 })));
+    }
+}
