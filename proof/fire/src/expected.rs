@@ -63,6 +63,9 @@ struct Inner {
     file: std::fs::File,
     keys: Vec<State>,
     counters: Vec<State>,
+    /// Of each counter: what was acknowledged, without what was only read. A read may show an addition before its answer,
+    /// which must not count twice.
+    added: Vec<u64>,
     /// Changes when the disk is about to break, and when it is whole again.
     era: u64,
     /// Whether answers count for nothing, because the disk is about to break.
@@ -166,6 +169,8 @@ impl Expected {
         let inner = Inner {
             file,
             keys: states,
+            // Additions of an earlier process are never answered to this one.
+            added: counters.iter().map(|counter| counter.acknowledged).collect(),
             counters,
             era: 0,
             breaking: false,
@@ -202,22 +207,28 @@ impl Expected {
 
     /// A version was acknowledged.
     pub(crate) fn acknowledge(&self, begun: Begun, key: usize, version: u64) {
-        self.raise(begun, Thing::Key(key), |_| version, "acknowledged");
+        self.raise(begun, Thing::Key(key), version, "acknowledged");
     }
 
     /// An addition was acknowledged.
     pub(crate) fn acknowledge_addition(&self, begun: Begun, counter: usize, amount: u64) {
-        self.raise(begun, Thing::Counter(counter), |least| least + amount, "acknowledged up to");
+        let mut inner = self.inner.lock();
+        if inner.breaking || inner.era != begun.era {
+            return;
+        }
+        inner.added[counter] += amount;
+        let added = inner.added[counter];
+        drop(inner);
+        self.raise(begun, Thing::Counter(counter), added, "acknowledged up to");
     }
 
-    fn raise(&self, begun: Begun, thing: Thing, to: impl FnOnce(u64) -> u64, what: &'static str) {
+    fn raise(&self, begun: Begun, thing: Thing, value: u64, what: &'static str) {
         let mut inner = self.inner.lock();
         if inner.breaking || inner.era != begun.era {
             self.note(&mut inner, thing, "answered, which does not count,", 0);
             return;
         }
         let state = inner.state(thing);
-        let value = to(state.acknowledged);
         if value > state.acknowledged {
             state.acknowledged = value;
             inner.store(thing);
@@ -260,7 +271,7 @@ impl Expected {
     ) {
         let sent = self.inner.lock().keys[key].sent;
         match seen.and_then(|seen| judge(self.content, key, least, sent, seen)) {
-            Ok(version) => self.raise(begun, Thing::Key(key), |_| version, "read"),
+            Ok(version) => self.raise(begun, Thing::Key(key), version, "read"),
             Err(why) => self.complain_about(Thing::Key(key), &format!("key {key} by {how}: {why}")),
         }
     }
@@ -269,7 +280,7 @@ impl Expected {
     pub(crate) fn saw_sum(&self, begun: Begun, counter: usize, least: u64, seen: u64) {
         let sent = self.inner.lock().counters[counter].sent;
         match judge_sum(least, sent, seen) {
-            Ok(value) => self.raise(begun, Thing::Counter(counter), |_| value, "read"),
+            Ok(value) => self.raise(begun, Thing::Counter(counter), value, "read"),
             Err(why) => self.complain_about(Thing::Counter(counter), &format!("counter {counter}: {why}")),
         }
     }

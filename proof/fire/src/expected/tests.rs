@@ -73,6 +73,22 @@ fn what_was_read_must_stay() {
 }
 
 #[test]
+fn an_addition_that_is_read_before_its_answer_counts_once() {
+    let path = file("addition");
+    let expected = Expected::open(&path, 1, 0, 1).unwrap();
+    let first = expected.begin_addition(0, 4);
+    let (begun, least) = expected.begin_sum(0);
+    expected.saw_sum(begun, 0, least, 4);
+    assert_eq!(expected.begin_sum(0).1, 4);
+    expected.acknowledge_addition(first, 0, 4);
+    assert_eq!(expected.begin_sum(0).1, 4);
+    let second = expected.begin_addition(0, 3);
+    expected.acknowledge_addition(second, 0, 3);
+    assert_eq!(expected.begin_sum(0).1, 7);
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
 fn an_answer_over_a_breaking_disk_does_not_count() {
     let path = file("breaking");
     let expected = Expected::open(&path, 1, 1, 0).unwrap();
