@@ -215,7 +215,7 @@ impl Run {
             faults: BTreeMap::new(),
             verified: 0,
         };
-        run.server = Some(run.start(|start| Server::start_as(start))?);
+        run.server = Some(run.start(Server::start_as)?);
         run.clients.ask("start")?;
         Ok(run)
     }
@@ -315,7 +315,7 @@ impl Run {
     fn recover(&mut self) -> Outcome {
         self.clients.ask("close")?;
         let began = Instant::now();
-        let server = self.start(|start| Server::start_as(start))?;
+        let server = self.start(Server::start_as)?;
         self.server = Some(server);
         self.clients.ask("probe")?;
         self.recoveries.push(began.elapsed());

@@ -60,6 +60,7 @@ struct Event {
 }
 
 struct Inner {
+    #[expect(clippy::disallowed_types, reason = "the judge's own file, on the disk of the test")]
     file: std::fs::File,
     keys: Vec<State>,
     counters: Vec<State>,

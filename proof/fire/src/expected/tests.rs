@@ -1,3 +1,5 @@
+#![expect(clippy::disallowed_methods, reason = "the tests remove their files")]
+
 use super::*;
 
 const CONTENT: Content = Content { seed: 11 };
