@@ -282,7 +282,7 @@ impl Master {
     /// Waits before a further attempt: 100 ms, and twice as long each time.
     fn pause(&self, failures: u32) {
         let pause = Duration::from_millis(100).saturating_mul(1 << failures.min(10));
-        env::block_on(env::sleep(pause));
+        self.world.pause(pause);
     }
 
     /// Carries out the act of the current step.
