@@ -1,7 +1,7 @@
 //! Runs the server under faults for a given time, with clients that never stop, and judges everything they read.
 //!
 //! The server has its files on an ext4 or XFS file system in an image. By the plan of the seed it is killed, also during
-//! recovery, stopped by SIGSTOP, ended in order, or its power is cut. `proof/fire` has the clients and the judge: writers,
+//! recovery, stopped by SIGSTOP, ended in order, its power is cut, or its disk is full for a while. `proof/fire` has the clients and the judge: writers,
 //! readers, scanners and an administrator who flushes, compacts, splits and merges. They go on while the server is away.
 //!
 //! After each recovery the writers pause until every key was read. A failure prints the command that runs its plan again,
@@ -15,6 +15,7 @@ pub(crate) mod plan;
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::chance::{Chance, seed_from_the_clock};
@@ -28,8 +29,14 @@ use plan::{Fault, Rates, Step};
 
 pub(crate) const USAGE: &str = "\
        cargo xtask fire [--minutes N] [--seed S] [--file-system ext4|xfs] [--kills-per-hour N]
-                  [--power-losses-per-hour N] [--pauses-per-hour N] [--stops-per-hour N] [--bellows BINARY] [-D KEY=VALUE]… [--plan]
+                  [--power-losses-per-hour N] [--pauses-per-hour N] [--stops-per-hour N]
+                  [--full-disks-per-hour N] [--bellows BINARY] [-D KEY=VALUE]… [--plan]
                   (10 minutes unless said otherwise; --plan prints the faults only; needs root and loop devices)";
+
+/// The server takes writes again this long after a full disk has room.
+const ROOM_MAX: Duration = Duration::from_secs(30);
+/// Number of acknowledged writes that show it.
+const WRITTEN_AGAIN: u64 = 50;
 
 /// What was asked for.
 struct Options {
@@ -78,6 +85,7 @@ impl Options {
                 "--power-losses-per-hour" => options.rates.power_losses = number()?,
                 "--pauses-per-hour" => options.rates.pauses = number()?,
                 "--stops-per-hour" => options.rates.stops = number()?,
+                "--full-disks-per-hour" => options.rates.full_disks = number()?,
                 _ => return Err(format!("{name} is no option\nusage:\n{USAGE}")),
             }
         }
@@ -89,13 +97,14 @@ impl Options {
 
     /// The command that runs the same plan.
     fn command(&self) -> String {
-        let Rates { kills, power_losses, pauses, stops } = self.rates;
+        let Rates { kills, power_losses, pauses, stops, full_disks } = self.rates;
         let binary = self.binary.as_ref().map(|binary| format!(" --bellows {}", binary.display()));
         let binary = binary.unwrap_or_default();
         let keys: String = self.keys.iter().map(|key| format!(" -D {key}")).collect();
         format!(
             "cargo xtask fire --minutes {} --seed {} --file-system {} --kills-per-hour {kills} \
-             --power-losses-per-hour {power_losses} --pauses-per-hour {pauses} --stops-per-hour {stops}{binary}{keys}",
+             --power-losses-per-hour {power_losses} --pauses-per-hour {pauses} --stops-per-hour {stops} \
+             --full-disks-per-hour {full_disks}{binary}{keys}",
             self.minutes, self.seed, self.kind
         )
     }
@@ -292,7 +301,38 @@ impl Run {
                 self.server()?.stop()?;
                 self.recover()
             }
+            Fault::Full { ms } => {
+                self.count("full disks");
+                self.fill_disk(Duration::from_millis(ms))
+            }
         }
+    }
+
+    /// Fills the file system for a time. The server must live on, and take writes again when there is room.
+    fn fill_disk(&mut self, time: Duration) -> Outcome {
+        let mount = self.mount.as_ref().ok_or("nothing is mounted")?;
+        self.clients.ask("may-fail")?;
+        let filler = Filler::fill(&mount.at)?;
+        std::thread::sleep(time);
+        filler.remove()?;
+        let room = Instant::now();
+        let before = self.written()?;
+        while self.written()? < before + WRITTEN_AGAIN {
+            if room.elapsed() > ROOM_MAX {
+                return Err(format!("writes are still refused {ROOM_MAX:?} after the disk had room again"));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.clients.ask("calm")?;
+        self.clients.ask("close")?;
+        self.verify()
+    }
+
+    /// Number of acknowledged writes.
+    fn written(&mut self) -> Result<u64, String> {
+        let counts = self.clients.ask("counts")?;
+        let written = counts.split(',').find_map(|part| part.strip_prefix("written="));
+        Ok(written.and_then(|count| count.parse().ok()).unwrap_or(0))
     }
 
     fn lose_power(&mut self) -> Outcome {
@@ -335,6 +375,43 @@ impl Run {
         say!("{:.1} minutes; {}", self.began.elapsed().as_secs_f64() / 60.0, faults.join(", "));
         say!("operations: {}", counts.replace(',', ", ").replace('=', " "));
         say!("{}", distribution(&mut self.recoveries));
+    }
+}
+
+/// Files that take all room of a file system.
+struct Filler(Vec<PathBuf>);
+
+impl Filler {
+    /// Takes the room in ever smaller files, down to one block.
+    fn fill(folder: &Path) -> Result<Filler, String> {
+        let mut files = Vec::new();
+        let mut bytes: u64 = 1 << 30;
+        while bytes >= 4_096 {
+            let file = folder.join(format!("filler-{}", files.len()));
+            let status = Command::new("fallocate")
+                .args(["--length", &bytes.to_string()])
+                .arg(&file)
+                .stderr(Stdio::null())
+                .status()
+                .map_err(|error| format!("cannot start fallocate (package util-linux): {error}"))?;
+            if status.success() {
+                files.push(file);
+            } else {
+                // It may have taken a part.
+                let _absent = std::fs::remove_file(&file);
+                bytes /= 2;
+            }
+        }
+        match files.is_empty() {
+            true => Err(format!("{} has no room to take", folder.display())),
+            false => Ok(Filler(files)),
+        }
+    }
+
+    fn remove(self) -> Outcome {
+        self.0.iter().try_for_each(|file| {
+            std::fs::remove_file(file).map_err(|error| format!("{}: {error}", file.display()))
+        })
     }
 }
 

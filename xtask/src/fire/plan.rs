@@ -16,6 +16,8 @@ pub(crate) enum Fault {
     Pause { ms: u64 },
     /// SIGTERM, and a start.
     Stop,
+    /// Something else fills the file system, and leaves after this many milliseconds.
+    Full { ms: u64 },
 }
 
 /// Number of faults in an hour, by kind.
@@ -25,12 +27,13 @@ pub(crate) struct Rates {
     pub(crate) power_losses: u64,
     pub(crate) pauses: u64,
     pub(crate) stops: u64,
+    pub(crate) full_disks: u64,
 }
 
 impl Default for Rates {
     /// More than RocksDB's crash test.
     fn default() -> Rates {
-        Rates { kills: 140, power_losses: 60, pauses: 40, stops: 20 }
+        Rates { kills: 140, power_losses: 60, pauses: 40, stops: 20, full_disks: 20 }
     }
 }
 
@@ -53,6 +56,7 @@ pub(crate) fn plan(seed: u64, minutes: f64, rates: &Rates) -> Vec<Step> {
     some(rates.power_losses, &mut |chance| Fault::PowerLoss { shortly_after_kill: chance.below(3) == 0 });
     some(rates.pauses, &mut |chance| Fault::Pause { ms: 300 + chance.below(5_000) });
     some(rates.stops, &mut |_| Fault::Stop);
+    some(rates.full_disks, &mut |chance| Fault::Full { ms: 500 + chance.below(4_000) });
     for index in (1..faults.len()).rev() {
         faults.swap(index, chance.below(index as u64 + 1) as usize);
     }
@@ -86,6 +90,7 @@ mod tests {
         assert_eq!(count(|fault| matches!(fault, Fault::PowerLoss { .. })), rates.power_losses);
         assert_eq!(count(|fault| matches!(fault, Fault::Pause { .. })), rates.pauses);
         assert_eq!(count(|fault| matches!(fault, Fault::Stop)), rates.stops);
+        assert_eq!(count(|fault| matches!(fault, Fault::Full { .. })), rates.full_disks);
         assert!(steps.is_sorted_by_key(|step| step.at));
         assert!(steps.last().is_some_and(|last| last.at <= Duration::from_secs(3_600)));
         assert!(steps.iter().any(|step| matches!(step.fault, Fault::Kill { again: 2 })));
