@@ -14,6 +14,7 @@
 )]
 
 mod alarm;
+mod clock_state;
 #[cfg(debug_assertions)]
 mod executor;
 mod hashing;
@@ -32,8 +33,9 @@ mod time;
 mod weight;
 
 pub use alarm::Alarm;
+pub use clock_state::{ClockState, clock_state};
 pub use hashing::{HashMap, HashSet, HashState, hash_seed};
-pub use limits::raise_open_files;
+pub use limits::{Limits, limits, raise_open_files};
 pub use machine::{ThreadState, host_name, threads};
 pub use network::{Detached, Listener, Stream, dial, listen, resolve};
 pub use pages::forgo_huge_pages;

@@ -15,6 +15,20 @@ pub fn raise_open_files() -> std::io::Result<Option<u64>> {
     Ok(limit.current)
 }
 
+/// What this process may have at most; `None` is no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Files and sockets open at once, after [`raise_open_files`].
+    pub open_files: Option<u64>,
+    /// Processes and threads of this user.
+    pub processes: Option<u64>,
+}
+
+/// Reads the limits.
+pub fn limits() -> Limits {
+    Limits { open_files: getrlimit(Resource::Nofile).maximum, processes: getrlimit(Resource::Nproc).current }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -24,5 +38,6 @@ mod tests {
         let raised = raise_open_files().expect("nobody needs rights to ask for what is allowed");
         let now = getrlimit(Resource::Nofile);
         assert_eq!((now.current, now.maximum), (raised, raised));
+        assert_eq!(limits().open_files, raised);
     }
 }

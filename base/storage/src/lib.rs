@@ -27,6 +27,7 @@ mod confirm;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 mod device;
+mod disk;
 mod error;
 mod local;
 mod map;
@@ -39,6 +40,7 @@ mod segmented;
 pub use capability::{Capabilities, Capability};
 pub use confirm::swap_confirmed;
 pub use device::{Device, DeviceFault, LocalDevice, Scratch};
+pub use disk::{Disk, FileSystem, time_syncs, write_outside};
 pub use error::{Error, Kind, Outcome, Result};
 pub use local::{Local, memory_bytes, read_text};
 pub use memory::Memory;

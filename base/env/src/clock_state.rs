@@ -1,0 +1,53 @@
+//! Whether the machine's clock follows a time source.
+
+use std::time::Duration;
+
+/// What the system says of its wall clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockState {
+    /// Whether something (chrony, ntpd, systemd-timesyncd, the host of a virtual machine) keeps it right.
+    pub is_synchronized: bool,
+    /// How wrong it may be, as whoever keeps it estimates.
+    pub error_max: Duration,
+}
+
+/// Asks the system about its clock and changes nothing. An error where the system does not tell, as in some sandboxes.
+#[cfg(target_os = "linux")]
+pub fn clock_state() -> std::io::Result<ClockState> {
+    // SAFETY: `timex` is plain numbers, for which zeros are valid; without modes the call only fills it in.
+    #[expect(unsafe_code, reason = "rustix has no adjtimex, and nothing else tells")]
+    let (answer, clock) = unsafe {
+        let mut clock: libc::timex = std::mem::zeroed();
+        let answer = libc::adjtimex(&raw mut clock);
+        (answer, clock)
+    };
+    if answer < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    Ok(ClockState {
+        is_synchronized: answer != libc::TIME_ERROR && clock.status & libc::STA_UNSYNC == 0,
+        error_max: Duration::from_micros(u64::try_from(clock.maxerror).unwrap_or(0)),
+    })
+}
+
+/// No system but Linux is asked.
+#[cfg(not(target_os = "linux"))]
+pub fn clock_state() -> std::io::Result<ClockState> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_question_changes_nothing_and_has_an_answer_or_a_reason() {
+        let before = std::time::SystemTime::now();
+        match clock_state() {
+            // The kernel counts an error of 16 s for a clock that nobody keeps, and no more.
+            Ok(state) => assert!(state.error_max <= Duration::from_secs(16 * 60), "{state:?}"),
+            Err(error) => assert!(error.raw_os_error().is_some(), "{error}"),
+        }
+        assert!(before.elapsed().expect("the clock goes on") < Duration::from_secs(10));
+    }
+}
