@@ -326,6 +326,7 @@ impl RegionServer {
             report_start_time: Some(self.name().start_code),
             report_end_time: u64::try_from(self.foundation().world.now().0).ok(),
             info_server_port: self.options().info_port.map(u32::from),
+            user_loads: self.user_loads.to_message(),
             ..Default::default()
         }
     }

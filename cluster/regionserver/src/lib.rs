@@ -45,6 +45,7 @@ mod split_requests;
 mod tasks;
 mod throughput;
 mod urgency;
+mod user_loads;
 mod watch;
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ use crate::scanners::Scanners;
 use crate::slow_calls::SlowCalls;
 use crate::split_requests::SplitRequests;
 use crate::tasks::{RunningCalls, Tasks};
+use crate::user_loads::UserLoads;
 use crate::watch::Times;
 use crate::{Options, exceptions};
 
@@ -64,6 +65,7 @@ pub struct RegionServer {
     pub(crate) running_calls: RunningCalls,
     pub(crate) slow_calls: SlowCalls,
     pub(crate) observer: OnceLock<Arc<dyn CallObserver>>,
+    pub(crate) user_loads: UserLoads,
     pub(crate) janitor: Janitor,
     pub(crate) split_requests: SplitRequests,
     /// When each region was last flushed, or else opened.
@@ -88,6 +90,7 @@ impl RegionServer {
             running_calls: RunningCalls::default(),
             slow_calls: SlowCalls::default(),
             observer: OnceLock::new(),
+            user_loads: UserLoads::default(),
             janitor: Janitor::new(
                 foundation.files.clone(),
                 Arc::clone(&foundation.region_options.open_files),

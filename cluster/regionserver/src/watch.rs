@@ -12,10 +12,11 @@ use smallvec::SmallVec;
 use telemetry::{Exposition, Histogram};
 
 use crate::RegionServer;
-use crate::call_sample::{self, CallKind, CallTimes, is_sampled, region_of};
+use crate::call_sample::{self, CallKind, CallObserver, CallSample, CallTimes, is_sampled, region_of};
 use crate::counters::count;
 use crate::slow_calls::{self, Remarkable};
 use crate::tasks::{CallSlot, RunningCall, Subject};
+use crate::user_loads::UserLoads;
 
 /// Duration above which a call of a single row counts in HBase's `slowGetCount` and similar counters.
 const SLOW_ROW: Duration = Duration::from_secs(1);
@@ -124,6 +125,21 @@ fn answer_size(outcome: &Result<Reply, Exception>) -> u64 {
     outcome.as_ref().map_or(0, |reply| (reply.message.len() + reply.cells.len()) as u64)
 }
 
+/// The server's own observer of calls and the one that was given to it.
+struct Observers<'a> {
+    user_loads: &'a UserLoads,
+    other: Option<&'a dyn CallObserver>,
+}
+
+impl CallObserver for Observers<'_> {
+    fn sampled(&self, sample: &CallSample<'_>) {
+        self.user_loads.sampled(sample);
+        if let Some(other) = self.other {
+            other.sampled(sample);
+        }
+    }
+}
+
 impl RegionServer {
     fn note_call(&self, kind: CallKind, took: Duration) {
         self.times.calls.record(kind, took);
@@ -141,9 +157,11 @@ impl RegionServer {
     }
 
     fn show_sample(&self, connection: &ConnectionInfo, kind: CallKind, param: &[u8], took: Duration) {
-        if let Some(observer) = self.observer.get() {
-            call_sample::show(&**observer, connection, kind, param, took);
-        }
+        let observers = Observers {
+            user_loads: &self.user_loads,
+            other: self.observer.get().map(|observer| &**observer),
+        };
+        call_sample::show(&observers, connection, kind, param, took);
     }
 
     fn is_remarkable(&self, kind: CallKind, took: Duration, outcome: &Result<Reply, Exception>) -> bool {
