@@ -192,7 +192,17 @@ pub(crate) fn set_log_level(console: &Console, level: &str) -> Response {
 /// `/api/series`: the values behind charts.
 pub(crate) fn series(console: &Console, query: &Query) -> Response {
     let names: Vec<&str> = query.get("names").split(',').take(SERIES_MAX).collect();
-    let values = console.history().values(&names, Range::of_name(query.get("range")));
+    values(console, &names, query)
+}
+
+/// `/api/history`: every series of a range, for whoever looks at a server from elsewhere.
+pub(crate) fn history(console: &Console, query: &Query) -> Response {
+    let names = console.history().names();
+    values(console, &names.iter().map(String::as_str).collect::<Vec<_>>(), query)
+}
+
+fn values(console: &Console, names: &[&str], query: &Query) -> Response {
+    let values = console.history().values(names, Range::of_name(query.get("range")));
     let numbers = |series: &Vec<f32>| {
         let shown: Vec<String> = series
             .iter()

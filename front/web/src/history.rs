@@ -220,6 +220,13 @@ impl History {
         }
     }
 
+    /// The names of all series, in order.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.rings.read().series.keys().cloned().collect();
+        names.sort();
+        names
+    }
+
     /// The mean of a series over the last `seconds`, at most ten minutes; 0 when nothing was measured.
     pub(crate) fn mean(&self, name: &str, seconds: usize) -> f64 {
         fold_recent(&self.values(&[name], Range::Minutes), seconds, |values| {
@@ -341,6 +348,7 @@ mod tests {
         assert_eq!(history.mean("calls", 10), 54.5);
         assert_eq!(history.max("p99", 1_000), 59.0);
         assert_eq!(history.mean("absent", 10), 0.0);
+        assert_eq!(history.names(), ["calls", "p99"]);
     }
 
     #[test]

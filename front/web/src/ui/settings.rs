@@ -19,7 +19,7 @@ struct Setting {
 }
 
 /// Whether a value is a secret that no page shows.
-pub(crate) fn is_secret(name: &str) -> bool {
+pub fn is_secret(name: &str) -> bool {
     let name = name.to_lowercase();
     ["password", "secret", "credential", "access.key", "token"].iter().any(|word| name.contains(word))
 }
