@@ -25,6 +25,15 @@ pub(crate) enum Command {
     Memstore(Watch),
     /// Shows the block cache of a running server, refreshed every second.
     Cache(Watch),
+    /// Looks at this machine with the settings of a server: disk, clock, limits, memory, names, ports. Changes nothing. The exit
+    /// status is 1 if a server would not start or would lose data.
+    Doctor(Doctor),
+    /// Shows load by namespace, table, region, server, user or client, the busiest first, refreshed; for Bellows and Apache
+    /// HBase.
+    Top(Top),
+    /// Collects what somebody needs who is to find out what is wrong with a server.
+    #[command(subcommand)]
+    Debug(Debug),
     /// Lists every configuration key with its default and origin.
     Keys,
 }
@@ -80,6 +89,93 @@ pub(crate) struct Watch {
     /// Prints once and ends.
     #[arg(long)]
     pub(crate) once: bool,
+}
+
+/// Options of `bellows doctor`: those of `bellows start`, and the form of the answer.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct Doctor {
+    #[command(flatten)]
+    pub(crate) start: Start,
+
+    /// Prints JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What `bellows debug` can do.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum Debug {
+    /// Writes a tar file with the configuration (secrets removed), metrics and their history, slow calls, regions, work and
+    /// the latest log lines of a running server, and what `bellows doctor` finds.
+    Bundle(Bundle),
+}
+
+/// Options of `bellows debug bundle`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Bundle {
+    #[command(flatten)]
+    pub(crate) start: Start,
+
+    /// Address of the server's web port; by default that of the settings.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) web: Option<std::net::SocketAddr>,
+
+    /// The file to write, which must not exist [default: bellows-debug-TIME.tar.gz].
+    #[arg(long, short = 'o', value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// Options of `bellows top`. Letters and names are those of HBase's hbtop.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Top {
+    /// Servers that know the cluster, `host:port,…`.
+    #[arg(long, value_name = "SERVERS", default_value = "127.0.0.1:16020")]
+    pub(crate) at: String,
+
+    /// Asks these ZooKeeper servers instead, `host:port,…`.
+    #[arg(long, value_name = "SERVERS")]
+    pub(crate) zookeeper: Option<String>,
+
+    /// What a line is: n namespace, t table, r region, s server, u user, c client.
+    #[arg(long, short = 'm', value_name = "MODE", default_value = "r")]
+    pub(crate) mode: String,
+
+    /// Seconds between refreshes; rates are measured over them.
+    #[arg(long, short = 'd', value_name = "SECONDS", default_value_t = 3.0, value_parser = seconds)]
+    pub(crate) delay: f64,
+
+    /// Refreshes before it ends; 0 means until it is interrupted.
+    #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 0)]
+    pub(crate) number: u64,
+
+    /// Batch mode: prints one picture after the other instead of clearing the screen, as a file needs it.
+    #[arg(long, short = 'b')]
+    pub(crate) batch: bool,
+
+    /// Field to sort by, as #REQ/S [default: that of the mode]. A `+` before it sorts upwards.
+    #[arg(long, short = 's', value_name = "FIELD")]
+    pub(crate) sort: Option<String>,
+
+    /// Fields to show, in order, with commas [default: those of the mode].
+    #[arg(long, short = 'f', value_name = "FIELDS", value_delimiter = ',')]
+    pub(crate) fields: Vec<String>,
+
+    /// Lists the fields of the mode.
+    #[arg(long, short = 'O')]
+    pub(crate) outputs: bool,
+
+    /// Shows lines that match alone, as TABLE==t or #REQ/S>=100; several must all match. `=` is part of the text, `==` equal,
+    /// and a `!` before all of it says not.
+    #[arg(long, short = 'i', value_name = "FILTER")]
+    pub(crate) filter: Vec<String>,
+
+    /// Lines at most.
+    #[arg(long, value_name = "COUNT", default_value_t = 50)]
+    pub(crate) lines: usize,
+
+    /// Prints JSON, one object a picture.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -1,5 +1,6 @@
 //! The data directory: its name, its lock and its layout version.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use storage::{FileName, Files, Kind, Local};
@@ -52,6 +53,36 @@ pub(crate) fn is_scheme(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
 
+/// Whose a folder is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tenant {
+    /// It is not there, or has no version file.
+    Nobody,
+    /// Bellows, in a layout that this version knows.
+    Bellows,
+}
+
+/// Whose `root` is, without taking or changing it. Fails where [`open`] would refuse it.
+pub(crate) fn tenant(root: &Path) -> Result<Tenant, Failure> {
+    let read = |name: &str| match storage::read_text(&root.join(name)) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::new(format!(
+            "{}: {error}; grant the right to read it, or choose another --data-dir",
+            root.join(name).display()
+        ))),
+    };
+    if let Some(text) = read(VERSION_FILE)? {
+        check_version(&root.display(), &text)?;
+        return Ok(Tenant::Bellows);
+    }
+    // HBase's version file is not text.
+    if storage::open_outside(&root.join(HBASE_VERSION_FILE)).is_ok() {
+        return Err(of_hbase(&root.display()));
+    }
+    Ok(Tenant::Nobody)
+}
+
 /// Locks `root` and checks its version. An empty directory gets the current one.
 pub(crate) fn open(root: &Path) -> Result<Local, Failure> {
     let local = Local::open(root).map_err(|error| Failure::of_storage(root.display(), &error))?;
@@ -63,29 +94,11 @@ pub(crate) fn open(root: &Path) -> Result<Local, Failure> {
 pub(crate) fn check_layout(files: &dyn Files, root: impl std::fmt::Display) -> Result<(), Failure> {
     let name = FileName::new(VERSION_FILE);
     match files.read(&name, 64) {
-        Ok(content) => {
-            let text = String::from_utf8_lossy(&content);
-            match text.trim().parse::<u32>() {
-                Ok(found) if found <= VERSION => Ok(()),
-                Ok(found) => Err(Failure::new(format!(
-                    "{root} was written by a newer version of bellows (layout {found}, this one knows {VERSION}); start \
-                     that version, or choose another --data-dir"
-                ))),
-                Err(_) => Err(Failure::new(format!(
-                    "{root}/{VERSION_FILE} holds {text:?} where a version was expected; it is damaged: restore it, or \
-                     choose another --data-dir"
-                ))),
-            }
-        }
+        Ok(content) => check_version(&root, &String::from_utf8_lossy(&content)),
         Err(error) if error.kind() == Kind::NotFound => {
             // Our version file is written before HBase's.
             match files.open(&FileName::new(HBASE_VERSION_FILE)) {
-                Ok(_) => {
-                    return Err(Failure::new(format!(
-                        "{root} belongs to Apache HBase (it has {HBASE_VERSION_FILE} and no {VERSION_FILE}) and cannot be \
-                         taken over; choose another --data-dir"
-                    )));
-                }
+                Ok(_) => return Err(of_hbase(&root)),
                 Err(error) if error.kind() == Kind::NotFound => {}
                 Err(error) => return Err(Failure::of_storage(&root, &error)),
             }
@@ -96,6 +109,28 @@ pub(crate) fn check_layout(files: &dyn Files, root: impl std::fmt::Display) -> R
         }
         Err(error) => Err(Failure::of_storage(&root, &error)),
     }
+}
+
+/// Checks the content of the version file of `root`.
+fn check_version(root: &impl std::fmt::Display, text: &str) -> Result<(), Failure> {
+    match text.trim().parse::<u32>() {
+        Ok(found) if found <= VERSION => Ok(()),
+        Ok(found) => Err(Failure::new(format!(
+            "{root} was written by a newer version of bellows (layout {found}, this one knows {VERSION}); start that version, or \
+             choose another --data-dir"
+        ))),
+        Err(_) => Err(Failure::new(format!(
+            "{root}/{VERSION_FILE} holds {text:?} where a version was expected; it is damaged: restore it, or choose another \
+             --data-dir"
+        ))),
+    }
+}
+
+fn of_hbase(root: &impl std::fmt::Display) -> Failure {
+    Failure::new(format!(
+        "{root} belongs to Apache HBase (it has {HBASE_VERSION_FILE} and no {VERSION_FILE}) and cannot be taken over; choose \
+         another --data-dir"
+    ))
 }
 
 #[cfg(test)]
@@ -136,11 +171,14 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "real folders are the point")]
     fn a_directory_of_a_newer_version_is_refused_and_left_as_it_is() {
         let root = std::env::temp_dir().join(format!("bellows-place-{:x}", env::World::real().random()));
+        assert_eq!(tenant(&root).expect("readable"), Tenant::Nobody);
         drop(open(&root).expect("new"));
         drop(open(&root).expect("again"));
+        assert_eq!(tenant(&root).expect("readable"), Tenant::Bellows);
         std::fs::write(root.join(VERSION_FILE), "2\n").expect("writable");
         let failure = open(&root).expect_err("newer").to_string();
         assert!(failure.contains("newer version") && failure.contains("layout 2"), "{failure}");
+        assert_eq!(tenant(&root).expect_err("newer").to_string(), failure);
         assert_eq!(std::fs::read(root.join(VERSION_FILE)).expect("there"), b"2\n");
         std::fs::remove_dir_all(&root).expect("the test's own");
     }
@@ -153,6 +191,7 @@ mod tests {
         std::fs::write(root.join(HBASE_VERSION_FILE), "PBUF").expect("writable");
         let failure = open(&root).expect_err("of another").to_string();
         assert!(failure.contains("Apache HBase") && failure.contains("--data-dir"), "{failure}");
+        assert_eq!(tenant(&root).expect_err("of another").to_string(), failure);
         assert!(!root.join(VERSION_FILE).exists());
         std::fs::remove_dir_all(&root).expect("the test's own");
     }

@@ -3,17 +3,22 @@
 mod allocator;
 mod args;
 mod bucket;
+mod bundle;
 mod check;
 mod dashboard;
 mod data_dir;
+mod doctor;
 mod failure;
 mod greeting;
 mod log_place;
 mod logging;
 mod output;
+mod page;
 mod root;
 mod settings;
 mod start;
+mod tar;
+mod top;
 mod znodes;
 
 use std::process::ExitCode;
@@ -37,7 +42,7 @@ fn main() -> ExitCode {
         }
     };
     match run(args.command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(failure) => {
             output::complain(&format!("bellows: {failure}"));
             ExitCode::FAILURE
@@ -45,8 +50,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> Result<(), Failure> {
-    match command {
+fn run(command: Command) -> Result<ExitCode, Failure> {
+    let done = match command {
         Command::Start(options) => {
             let ring = web::LogRing::new(env::World::real());
             let level = logging::start(&ring);
@@ -62,6 +67,15 @@ fn run(command: Command) -> Result<(), Failure> {
         },
         Command::Memstore(options) => dashboard::watch(&options, "/memstores", output::write),
         Command::Cache(options) => dashboard::watch(&options, "/cache", output::write),
+        Command::Doctor(options) => {
+            let report = doctor::examine(&options)?;
+            let text = if options.json { format!("{:#}\n", report.to_json()) } else { report.to_string() };
+            output::unless_closed(output::write(&text))?;
+            return Ok(if report.is_well() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+        Command::Top(options) => top::run(&options, output::write),
+        Command::Debug(args::Debug::Bundle(options)) => bundle::write(&options, output::say),
         Command::Keys => output::unless_closed(output::write(&conf::Conf::new().table().to_string())),
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }

@@ -81,6 +81,14 @@ impl Root {
         Ok(Arc::new(local))
     }
 
+    /// Tries what a store must be able to do, as a start does; nothing for a folder.
+    pub(crate) fn probe(&self, conf: &Conf) -> Result<(), Failure> {
+        match self {
+            Root::Folder(_) => Ok(()),
+            Root::Bucket { .. } => self.connect(conf).map(drop),
+        }
+    }
+
     /// Connects to the store, which must keep the promises that the data rests on.
     fn connect(&self, conf: &Conf) -> Result<Arc<Bucket>, Failure> {
         let Root::Bucket { bucket, prefix } = self else { unreachable!("a folder needs no connection") };
