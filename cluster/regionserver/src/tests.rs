@@ -3,7 +3,7 @@
 mod admin;
 mod aggregate;
 mod background;
-mod bench;
+pub(crate) mod bench;
 mod bulk_load;
 mod cache_faults;
 mod compactions;

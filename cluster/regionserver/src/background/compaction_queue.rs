@@ -137,7 +137,9 @@ impl CompactionQueue {
             }
         }
         let mine = self.waiting.iter().filter(|wanted| lanes.contains(&wanted.lane));
-        Err(mine.filter_map(|wanted| wanted.again.due).map(|due| due.since(now)).min())
+        // One that is due waits for its store, not for the clock: without this the threads would ask again and again.
+        let later = mine.filter_map(|wanted| wanted.again.due).filter(|due| *due > now);
+        Err(later.map(|due| due.since(now)).min())
     }
 
     /// The store of a compaction that was taken is free again.
@@ -193,5 +195,31 @@ impl CompactionQueue {
     pub(super) fn counts(&self) -> CompactionCounts {
         let large = self.waiting.iter().filter(|wanted| wanted.lane == Lane::Large).count();
         CompactionCounts { small: self.waiting.len() - large, large, running: self.running.len() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use env::World;
+
+    use super::*;
+    use crate::tests::bench::Bench;
+
+    #[test]
+    fn a_compaction_that_is_due_while_its_store_is_busy_is_no_reason_to_ask_at_once() {
+        let (bench, now) = (Bench::new(), World::real().moment());
+        let region = bench.server.regions().all().remove(0);
+        let plan = CompactionPlan { files: 3, bytes: 3, major: false, is_large: false, files_left: 5 };
+        let wanted =
+            |major| Wanted::new(&region, "f".into(), &CompactionPlan { major, ..plan }, Origin::System);
+        let mut queue = CompactionQueue::default();
+        queue.push(wanted(false));
+        let running = queue.take(Lane::Small, now).expect("its store is free");
+        let mut failed = wanted(true);
+        failed.again = Again { failures: 1, due: Some(now) };
+        queue.push(failed);
+        assert_eq!(queue.take(Lane::Small, now).err(), Some(None), "not after no time at all");
+        queue.end(&running);
+        assert!(queue.take(Lane::Small, now).is_ok_and(|next| next.major));
     }
 }

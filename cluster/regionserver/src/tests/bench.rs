@@ -19,8 +19,8 @@ use pb::mutation_proto::column_value::QualifierValue;
 use pb::mutation_proto::{ColumnValue, MutationType};
 
 /// A server and its caller.
-pub(super) struct Bench {
-    pub(super) server: Arc<RegionServer>,
+pub(crate) struct Bench {
+    pub(crate) server: Arc<RegionServer>,
     pub(super) world: World,
     pub(super) codec: Codec,
     pub(super) version: Option<(u32, u32)>,
@@ -35,7 +35,7 @@ pub(super) struct Bench {
 
 impl Bench {
     /// Table `t` with families `f` and `g`, one region for all rows, and default options.
-    pub(super) fn new() -> Bench {
+    pub(crate) fn new() -> Bench {
         Bench::with(Options::default(), &[("", "")])
     }
 
