@@ -430,17 +430,19 @@ impl Faults {
 
     /// Mends everything, and has the server run.
     pub fn end(&mut self) {
+        let had_failed =
+            self.server.conduct.lock().failing_of_10_000 > 0 || self.kinds.contains(&Kind::FailingStore);
         self.due.clear();
         self.kinds.clear();
         self.scheduler.note(|| "faults are over".to_owned());
         self.scheduler.resume_machine(self.server.machine());
         self.set_links(Link::default());
-        let had_failed = self.server.conduct.lock().failing_of_10_000 > 0;
         self.mend_disk();
         self.mend_store();
         self.server.place().set_bytes_max(None);
         if had_failed {
-            // A log that failed stays dead until somebody starts it again.
+            // A log that failed stays dead until somebody starts it again, and so does a region that cannot tell what became of
+            // its files.
             self.go_down(Server::kill, 1);
             self.due.clear();
         }
