@@ -6,6 +6,14 @@ pub(crate) const LATER: &[(&str, &str)] = &[
     ("hbase.pb.StoreFileEntry", "reference"),
 ];
 
+/// Fields of our own, under numbers that HBase does not use: its readers pass over them.
+pub(crate) const OURS: &[(&str, &str)] = &[
+    // Who may change a store's file list, so that of two servers one does.
+    ("hbase.pb.StoreFileList", "owner"),
+    ("hbase.pb.StoreFileList", "opening"),
+    ("hbase.pb.StoreFileList", "commit"),
+];
+
 /// Whole schemas of HBase.
 pub(crate) const FILES: &[(&str, &str)] = &[
     ("Backup.proto", "the state that the backup tool keeps for itself"),
