@@ -22,6 +22,9 @@ const CLONE: &str = "cloned";
 /// Snapshots at one time.
 const SNAPSHOTS_MAX: usize = 4;
 
+/// A snapshot must be cloned after so many failures at most.
+const CLONES_MAX: u32 = 3;
+
 /// The numbers of a table's rows.
 #[derive(Clone, Debug, Default)]
 struct Content {
@@ -284,9 +287,19 @@ impl Snapshots {
         let unreadable = |error: client::Error| {
             Complaint::Unreadable(format!("snapshots: {snapshot} cannot be read by a clone: {error}"))
         };
-        let clone = format!("judged{}", self.judged.fetch_add(1, Ordering::AcqRel));
         let admin = cluster.admin();
-        admin.clone_snapshot(snapshot, &name(&clone)).await.map_err(unreadable)?;
+        // The file that a clone is being made of may be moved to the archive meanwhile, and a store does not let it be read on.
+        // Then the clone fails as a whole, and the next one finds the file.
+        let mut tries = 0;
+        let clone = loop {
+            let clone = format!("judged{}", self.judged.fetch_add(1, Ordering::AcqRel));
+            match admin.clone_snapshot(snapshot, &name(&clone)).await {
+                Ok(()) => break clone,
+                Err(error) if tries == CLONES_MAX => return Err(unreadable(error)),
+                Err(_) => tries += 1,
+            }
+            env::sleep(Duration::from_secs(5)).await;
+        };
         let found = cluster.table(&clone).expect("a name").scan(Scan::new()).collect().await;
         let what = format!("the clone of snapshot {snapshot}");
         content.check(&what, &found.map_err(unreadable)?).map_err(|words| format!("snapshots: {words}"))?;
