@@ -84,7 +84,15 @@ fn appendable(world: &World, conf: &Conf, files: &Arc<dyn Files>) -> Result<Arc<
         return Ok(Arc::clone(files));
     }
     let patience = conf.value(&keys::cluster::S3_SETTLE_TIME)?;
-    Ok(Arc::new(Segmented::new(Arc::clone(files), world.clone(), patience)))
+    let growing = Segmented::new(Arc::clone(files), world.clone(), patience);
+    match growing.collect(&FileName::new(FOLDER)) {
+        Ok(0) => {}
+        Ok(files) => tracing::info!(files, "removed what was left of deleted log files"),
+        Err(error) => {
+            tracing::warn!(%error, "cannot remove what is left of deleted log files; the next start tries again")
+        }
+    }
+    Ok(Arc::new(growing))
 }
 
 fn moved(root: &str, from: impl std::fmt::Display, to: &str, change: &str) -> Failure {

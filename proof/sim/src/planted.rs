@@ -55,4 +55,6 @@ pub const PLANTED: &[PlantedBug] = &[
     bug(26, "--fault WrongBits", "the checksum of a block is not compared"),
     bug(27, "--fault WrongBits --fault Kill", "the checksum of the log's batches is not compared"),
     bug(28, "--fault Misdirected", "damage in the log is taken for a torn tail"),
+    bug(29, "--fault FailingStore --fault Kill", "a log in the store trusts the listing of its files"),
+    bug(30, "--fault FailingStore", "a part of the log whose outcome is unknown is taken for written"),
 ];

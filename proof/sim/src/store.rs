@@ -7,10 +7,10 @@
 //! - a call fails and changed nothing;
 //! - a call took place, and its reply is lost;
 //! - a swap whose reply is lost takes place seconds later, if the object still is as it expects;
-//! - a listing is as old as the one before it. Not of the folders in which a store's list or a table's schema is found by
+//! - a listing is as old as one of the few before it. Not of the folders in which a store's list or a table's schema is found by
 //!   its number: there the listing must be up to date, as S3 promises.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub struct StoreConduct {
     pub call_us: (u64, u64),
     /// Calls that fail, of 10,000.
     pub failing_of_10_000: u64,
-    /// Listings that are as old as the one before, of 10.
+    /// Listings that are as old as one before, of 10.
     pub stale_of_10: u64,
 }
 
@@ -45,6 +45,8 @@ impl Default for StoreConduct {
 const LOST_OF_10: u64 = 5;
 /// Of the swaps whose reply is lost, those that take place later, of 10.
 const LATE_OF_10: u64 = 5;
+/// How many listings before the last one a listing may be as old as.
+const OLD_LISTINGS: usize = 4;
 /// How much later a swap takes place at most, in ns.
 const LATE_MAX: u64 = 5_000_000_000;
 
@@ -60,8 +62,8 @@ struct LateSwap {
 struct State {
     conduct: StoreConduct,
     late: Vec<LateSwap>,
-    /// What the last listing of a folder had.
-    listed: BTreeMap<FileName, Vec<Entry>>,
+    /// What the last listings of a folder had, the newest last.
+    listed: BTreeMap<FileName, VecDeque<Vec<Entry>>>,
 }
 
 /// See the file. Clones are the same store.
@@ -195,15 +197,16 @@ impl Files for Store {
         let found = self.act("list", folder, || self.content.list(folder))?;
         let mut state = self.state.lock();
         let stale_of_10 = state.conduct.stale_of_10;
-        let before = state.listed.insert(folder.clone(), found.clone());
-        drop(state);
-        match before {
-            Some(before) if !decides(folder) && scheduler().below(10) < stale_of_10 => {
-                scheduler().count("fault: a stale listing of the store");
-                Ok(before)
-            }
-            _ => Ok(found),
+        let known = state.listed.entry(folder.clone()).or_default();
+        if known.len() > OLD_LISTINGS {
+            known.pop_front();
         }
+        known.push_back(found.clone());
+        if decides(folder) || known.len() == 1 || scheduler().below(10) >= stale_of_10 {
+            return Ok(found);
+        }
+        scheduler().count("fault: a stale listing of the store");
+        Ok(known[scheduler().below(known.len() as u64 - 1) as usize].clone())
     }
 
     fn delete(&self, name: &FileName) -> Result<()> {

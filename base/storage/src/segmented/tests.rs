@@ -97,6 +97,26 @@ fn a_seal_outlives_its_file() {
 }
 
 #[test]
+fn what_a_deletion_that_was_cut_short_has_left_is_collected_and_nothing_else() {
+    let base = whole();
+    let files = over(&base);
+    for name in ["log/1", "log/2", "log/3"] {
+        let mut writer = files.create(&file(name)).expect("new");
+        writer.write(b"bytes").expect("kept");
+        writer.sync().expect("durable");
+        files.seal(&file(name)).expect("sealed");
+    }
+    base.delete(&part::name(&file("log/2"), 0)).expect("the beginning of a deletion");
+    files.delete(&file("log/3")).expect("deleted");
+    assert_eq!(files.collect(&file("log")).expect("collected"), 1);
+    assert_eq!(files.collect(&file("log")).expect("collected"), 0, "seals are left alone");
+    let left: Vec<String> =
+        base.list(&file("log")).expect("listed").iter().map(|entry| entry.name.to_string()).collect();
+    let expected = ["1/00000000", "1/00000001", "1/00000002", "2/00000002", "3/00000002"];
+    assert_eq!(left, expected.map(|name| format!("log/{name}.part")));
+}
+
+#[test]
 fn a_gap_ends_a_file_and_damage_is_an_error() {
     let base = whole();
     let files = over(&base);
@@ -111,7 +131,7 @@ fn a_gap_ends_a_file_and_damage_is_an_error() {
     assert!(error.contains("log/1/00000002.part") && error.contains("checksum"), "{error}");
     base.delete(&part::name(&file("log/1"), 2)).expect("deleted");
     assert_eq!(files.read(&file("log/1"), 100).expect("up to the gap"), b"one ");
-    files.seal(&file("log/1")).expect("in the gap");
+    files.seal(&file("log/1")).expect("sealed");
     assert_eq!(files.read(&file("log/1"), 100).expect("up to the seal"), b"one ");
 }
 
