@@ -35,6 +35,7 @@ pub mod memory;
 mod name;
 mod object;
 mod outside;
+mod overlay;
 mod segmented;
 
 pub use capability::{Capabilities, Capability};
@@ -47,6 +48,7 @@ pub use memory::Memory;
 pub use name::FileName;
 pub use object::{Object, Settled, Version};
 pub use outside::{delete_outside, open_outside};
+pub use overlay::Overlay;
 pub use segmented::Segmented;
 
 use std::future::Future;

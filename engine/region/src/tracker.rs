@@ -410,17 +410,9 @@ mod tests {
         left: Mutex<usize>,
     }
 
-    impl Files for Overtaken {
-        fn capabilities(&self) -> storage::Capabilities {
-            self.memory.capabilities()
-        }
-
-        fn create(&self, name: &FileName) -> storage::Result<Box<dyn storage::FileWriter>> {
-            self.memory.create(name)
-        }
-
-        fn open(&self, name: &FileName) -> storage::Result<Arc<dyn storage::FileReader>> {
-            self.memory.open(name)
+    impl storage::Overlay for Overtaken {
+        fn below(&self) -> &dyn Files {
+            &self.memory
         }
 
         fn list(&self, folder: &FileName) -> storage::Result<Vec<storage::Entry>> {
@@ -433,36 +425,6 @@ mod tests {
                 self.memory.delete(&old.name)?;
             }
             Ok(found)
-        }
-
-        fn delete(&self, name: &FileName) -> storage::Result<()> {
-            self.memory.delete(name)
-        }
-
-        fn load(&self, name: &FileName, bytes_max: usize) -> storage::Result<storage::Object> {
-            self.memory.load(name, bytes_max)
-        }
-
-        fn swap(
-            &self,
-            name: &FileName,
-            expected: Option<&storage::Version>,
-            new: &[u8],
-        ) -> storage::Result<storage::Version> {
-            self.memory.swap(name, expected, new)
-        }
-
-        fn settle(
-            &self,
-            name: &FileName,
-            expected: Option<&storage::Version>,
-            new: &[u8],
-        ) -> storage::Result<storage::Settled> {
-            self.memory.settle(name, expected, new)
-        }
-
-        fn place(&self) -> String {
-            self.memory.place()
         }
     }
 

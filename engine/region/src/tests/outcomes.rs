@@ -1,7 +1,7 @@
 //! A swap of a small object that happened but reported failure: nothing is lost, and the region opens again.
 
 use super::*;
-use storage::{Capabilities, Entry, FileReader, FileWriter, Kind, Object, Outcome, Settled, Version};
+use storage::{Kind, Object, Outcome, Settled, Version};
 
 /// Files whose swaps report failure after they happened, and whose small objects then cannot be read, as configured.
 struct Doubtful {
@@ -27,29 +27,9 @@ impl Doubtful {
     }
 }
 
-impl Files for Doubtful {
-    fn capabilities(&self) -> Capabilities {
-        self.files.capabilities()
-    }
-
-    fn create(&self, name: &FileName) -> storage::Result<Box<dyn FileWriter>> {
-        self.files.create(name)
-    }
-
-    fn open(&self, name: &FileName) -> storage::Result<Arc<dyn FileReader>> {
-        self.files.open(name)
-    }
-
-    fn sync(&self, name: &FileName) -> storage::Result<()> {
-        self.files.sync(name)
-    }
-
-    fn list(&self, folder: &FileName) -> storage::Result<Vec<Entry>> {
-        self.files.list(folder)
-    }
-
-    fn delete(&self, name: &FileName) -> storage::Result<()> {
-        self.files.delete(name)
+impl storage::Overlay for Doubtful {
+    fn below(&self) -> &dyn Files {
+        &self.files
     }
 
     fn load(&self, name: &FileName, bytes_max: usize) -> storage::Result<Object> {
@@ -68,10 +48,6 @@ impl Files for Doubtful {
     fn settle(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> storage::Result<Settled> {
         self.check_readable(name, Outcome::MayHaveHappened)?;
         self.files.settle(name, expected, new)
-    }
-
-    fn place(&self) -> String {
-        self.files.place()
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::file_life::{Server, put};
 use super::*;
-use storage::{Capabilities, Entry, FileReader, FileWriter, Kind, Object, Outcome, Settled, Version};
+use storage::{FileReader, FileWriter, Kind, Object, Outcome, Settled, Version};
 
 /// Files that refuse writes and deletes. Counts files opened or loaded.
 struct WriteProtected(Memory, AtomicUsize);
@@ -19,9 +19,9 @@ impl WriteProtected {
     }
 }
 
-impl Files for WriteProtected {
-    fn capabilities(&self) -> Capabilities {
-        self.0.capabilities()
+impl storage::Overlay for WriteProtected {
+    fn below(&self) -> &dyn Files {
+        &self.0
     }
 
     fn create(&self, name: &FileName) -> storage::Result<Box<dyn FileWriter>> {
@@ -35,10 +35,6 @@ impl Files for WriteProtected {
 
     fn sync(&self, name: &FileName) -> storage::Result<()> {
         WriteProtected::refuse(name, "sync")
-    }
-
-    fn list(&self, folder: &FileName) -> storage::Result<Vec<Entry>> {
-        self.0.list(folder)
     }
 
     fn delete(&self, name: &FileName) -> storage::Result<()> {
@@ -56,10 +52,6 @@ impl Files for WriteProtected {
 
     fn settle(&self, name: &FileName, _: Option<&Version>, _: &[u8]) -> storage::Result<Settled> {
         WriteProtected::refuse(name, "settle")
-    }
-
-    fn place(&self) -> String {
-        self.0.place()
     }
 }
 

@@ -99,6 +99,37 @@ fn in_growing_files_nothing_is_acknowledged_after_the_seal_that_its_reader_does_
     race(&(Arc::new(files) as Arc<dyn Files>), 400);
 }
 
+/// A store whose listings are from before the log was begun.
+struct OldListings(Memory);
+
+impl storage::Overlay for OldListings {
+    fn below(&self) -> &dyn Files {
+        &self.0
+    }
+
+    fn list(&self, _folder: &FileName) -> storage::Result<Vec<storage::Entry>> {
+        Ok(Vec::new())
+    }
+}
+
+#[test]
+fn a_log_is_found_whole_where_no_listing_has_its_files() {
+    let (world, store) = (World::real(), Memory::with(Capabilities::NONE));
+    let open = |store: Memory, owner| {
+        let files = storage::Segmented::new(Arc::new(OldListings(store)), world.clone(), Duration::ZERO);
+        Log::open(world.clone(), Arc::new(files), folder(), options(owner)).expect("taken")
+    };
+    let (log, _) = open(store.clone(), 0);
+    for sequence in 1..=60 {
+        let ticket = log.append(&edit("a", sequence, &[1; 60])).expect("alive");
+        log.sync_blocking(ticket, Level::Disk).expect("durable");
+    }
+    assert!(log.file_number() > 5, "files were begun: {}", log.file_number());
+    let (_next, recovered) = open(store.kill(), 1);
+    let found: Vec<u64> = replayed(&recovered, "a").into_iter().map(|(sequence, _)| sequence).collect();
+    assert_eq!(found, (1..=60).collect::<Vec<_>>());
+}
+
 /// Rounds on a disk; `BELLOWS_WAL_RACES=10000` makes it as many as in memory, which takes minutes of syncs.
 fn rounds_on_disk() -> u64 {
     std::env::var("BELLOWS_WAL_RACES").ok().and_then(|text| text.parse().ok()).unwrap_or(200)

@@ -444,9 +444,9 @@ impl FileWriter for SlowWriter {
     }
 }
 
-impl Files for SlowToFinish {
-    fn capabilities(&self) -> storage::Capabilities {
-        self.place.capabilities()
+impl storage::Overlay for SlowToFinish {
+    fn below(&self) -> &dyn Files {
+        &self.place
     }
 
     fn create(&self, name: &FileName) -> storage::Result<Box<dyn FileWriter>> {
@@ -460,56 +460,6 @@ impl Files for SlowToFinish {
         marker: &[u8],
     ) -> storage::Result<Box<dyn FileWriter>> {
         Ok(Box::new(SlowWriter(self.place.reuse_space(name, given_up, marker)?, self.clone())))
-    }
-
-    fn open(&self, name: &FileName) -> storage::Result<Arc<dyn storage::FileReader>> {
-        self.place.open(name)
-    }
-
-    fn sync(&self, name: &FileName) -> storage::Result<()> {
-        self.place.sync(name)
-    }
-
-    fn seal(&self, name: &FileName) -> storage::Result<()> {
-        self.place.seal(name)
-    }
-
-    fn list(&self, folder: &FileName) -> storage::Result<Vec<storage::Entry>> {
-        self.place.list(folder)
-    }
-
-    fn delete(&self, name: &FileName) -> storage::Result<()> {
-        self.place.delete(name)
-    }
-
-    fn load(&self, name: &FileName, bytes_max: usize) -> storage::Result<storage::Object> {
-        self.place.load(name, bytes_max)
-    }
-
-    fn swap(
-        &self,
-        name: &FileName,
-        expected: Option<&storage::Version>,
-        new: &[u8],
-    ) -> storage::Result<storage::Version> {
-        self.place.swap(name, expected, new)
-    }
-
-    fn settle(
-        &self,
-        name: &FileName,
-        expected: Option<&storage::Version>,
-        new: &[u8],
-    ) -> storage::Result<storage::Settled> {
-        self.place.settle(name, expected, new)
-    }
-
-    fn place(&self) -> String {
-        self.place.place()
-    }
-
-    fn bytes_free(&self) -> storage::Result<u64> {
-        self.place.bytes_free()
     }
 }
 

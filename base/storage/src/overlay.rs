@@ -1,0 +1,135 @@
+//! Files of which a test bends some calls.
+
+use std::sync::Arc;
+
+use crate::{Capabilities, Entry, FileName, FileReader, FileWriter, Files, Object, Result, Settled, Version};
+
+/// Files over others: each call goes to those below, unless it is written anew. For tests that make a call slow, wrong or
+/// refused.
+///
+/// Whoever implements this should name it by its path: the methods have the names of those of [`Files`].
+#[expect(missing_docs, reason = "each method is that of `Files` of the same name")]
+pub trait Overlay: Send + Sync + 'static {
+    /// The files below.
+    fn below(&self) -> &dyn Files;
+
+    fn capabilities(&self) -> Capabilities {
+        self.below().capabilities()
+    }
+
+    fn create(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
+        self.below().create(name)
+    }
+
+    fn reuse_space(
+        &self,
+        name: &FileName,
+        given_up: &FileName,
+        marker: &[u8],
+    ) -> Result<Box<dyn FileWriter>> {
+        self.below().reuse_space(name, given_up, marker)
+    }
+
+    fn link(&self, from: &FileName, to: &FileName) -> Result<()> {
+        self.below().link(from, to)
+    }
+
+    fn open(&self, name: &FileName) -> Result<Arc<dyn FileReader>> {
+        self.below().open(name)
+    }
+
+    fn sync(&self, name: &FileName) -> Result<()> {
+        self.below().sync(name)
+    }
+
+    fn seal(&self, name: &FileName) -> Result<()> {
+        self.below().seal(name)
+    }
+
+    fn list(&self, folder: &FileName) -> Result<Vec<Entry>> {
+        self.below().list(folder)
+    }
+
+    fn delete(&self, name: &FileName) -> Result<()> {
+        self.below().delete(name)
+    }
+
+    fn load(&self, name: &FileName, bytes_max: usize) -> Result<Object> {
+        self.below().load(name, bytes_max)
+    }
+
+    fn swap(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Version> {
+        self.below().swap(name, expected, new)
+    }
+
+    fn settle(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Settled> {
+        self.below().settle(name, expected, new)
+    }
+
+    fn bytes_free(&self) -> Result<u64> {
+        self.below().bytes_free()
+    }
+}
+
+impl<T: Overlay> Files for T {
+    fn capabilities(&self) -> Capabilities {
+        Overlay::capabilities(self)
+    }
+
+    fn create(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
+        Overlay::create(self, name)
+    }
+
+    fn reuse_space(
+        &self,
+        name: &FileName,
+        given_up: &FileName,
+        marker: &[u8],
+    ) -> Result<Box<dyn FileWriter>> {
+        Overlay::reuse_space(self, name, given_up, marker)
+    }
+
+    fn link(&self, from: &FileName, to: &FileName) -> Result<()> {
+        Overlay::link(self, from, to)
+    }
+
+    fn open(&self, name: &FileName) -> Result<Arc<dyn FileReader>> {
+        Overlay::open(self, name)
+    }
+
+    fn sync(&self, name: &FileName) -> Result<()> {
+        Overlay::sync(self, name)
+    }
+
+    fn seal(&self, name: &FileName) -> Result<()> {
+        Overlay::seal(self, name)
+    }
+
+    fn list(&self, folder: &FileName) -> Result<Vec<Entry>> {
+        Overlay::list(self, folder)
+    }
+
+    fn delete(&self, name: &FileName) -> Result<()> {
+        Overlay::delete(self, name)
+    }
+
+    fn load(&self, name: &FileName, bytes_max: usize) -> Result<Object> {
+        Overlay::load(self, name, bytes_max)
+    }
+
+    fn swap(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Version> {
+        Overlay::swap(self, name, expected, new)
+    }
+
+    fn settle(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Settled> {
+        Overlay::settle(self, name, expected, new)
+    }
+
+    fn place(&self) -> String {
+        self.below().place()
+    }
+
+    fn bytes_free(&self) -> Result<u64> {
+        Overlay::bytes_free(self)
+    }
+}
