@@ -55,22 +55,18 @@ fn main() -> Result<(), Failure> {
         let answer = match &line[..] {
             "start" => {
                 let cluster = clients::connect(servers);
-                let made = cluster.clone();
-                wait(&runtime, async move { clients::create_table(&made).await })??;
+                runtime.handle().block_on(clients::create_table(&cluster))?;
                 tasks.extend(begin(&runtime, &shared, &cluster, seed)?);
                 "started".to_owned()
             }
-            "probe" => {
-                let servers = servers.clone();
-                wait(&runtime, async move { probe(&servers).await })?
-            }
+            "probe" => runtime.handle().block_on(probe(servers)),
             "close" | "open" => {
                 shared.gate.send_replace(line == "open");
                 if line == "open" { "opened".to_owned() } else { "closed".to_owned() }
             }
             "verify" => {
-                let (shared, cluster) = (Arc::clone(&shared), clients::connect(servers));
-                match wait(&runtime, async move { clients::verify(&shared, &cluster).await })? {
+                let cluster = clients::connect(servers);
+                match runtime.handle().block_on(clients::verify(&shared, &cluster)) {
                     Ok(rows) => format!("good {rows}"),
                     Err(error) => format!("bad: the table cannot be read: {error}"),
                 }
@@ -141,17 +137,4 @@ async fn probe(servers: &str) -> String {
             Err(_) => env::sleep(Duration::from_millis(3)).await,
         }
     }
-}
-
-/// Waits for a future on the runtime.
-fn wait<T: Send + 'static>(
-    runtime: &Runtime,
-    work: impl Future<Output = T> + Send + 'static,
-) -> Result<T, Failure> {
-    let (sender, receiver) = std::sync::mpsc::channel();
-    runtime.spawn(async move {
-        // The receiver waits below.
-        let _sent = sender.send(work.await);
-    });
-    receiver.recv().map_err(|_| "a task broke".into())
 }

@@ -66,8 +66,8 @@ fn main() -> Result<(), Failure> {
                 format!("dead {}", ledger.acknowledged())
             }
             ("verify", server) => {
-                let (cluster, ledger) = (connect(server), Arc::clone(&ledger));
-                match wait(&runtime, async move { verify::everything(&cluster, &ledger).await })? {
+                let cluster = connect(server);
+                match runtime.handle().block_on(verify::everything(&cluster, &ledger)) {
                     Ok(rows) => format!("good {rows}"),
                     Err(why) => format!("bad: {why}"),
                 }
@@ -150,20 +150,7 @@ fn still_good(ledger: &Ledger, fate: Fate) -> String {
 fn end(runtime: &Runtime, load: Load) -> Result<(), Failure> {
     load.stop.send_replace(true);
     for task in load.tasks {
-        wait(runtime, task)?.map_err(|broken| format!("a task broke: {broken}"))?;
+        runtime.handle().block_on(task).map_err(|broken| format!("a task broke: {broken}"))?;
     }
     Ok(())
-}
-
-/// Waits for a future on the runtime.
-fn wait<T: Send + 'static>(
-    runtime: &Runtime,
-    work: impl Future<Output = T> + Send + 'static,
-) -> Result<T, Failure> {
-    let (sender, receiver) = std::sync::mpsc::channel();
-    runtime.spawn(async move {
-        // The receiver waits below.
-        let _sent = sender.send(work.await);
-    });
-    receiver.recv().map_err(|_| "the task broke".into())
 }
