@@ -5,11 +5,12 @@
 //! ending the collection: a bundle of a server that hangs is worth the most.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use env::{Runtime, World};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::Value;
 
 use crate::args::{Bundle, Doctor};
@@ -18,7 +19,6 @@ use crate::failure::Failure;
 use crate::output;
 use crate::page;
 use crate::settings::Settings;
-use crate::tar::Tar;
 
 /// Pages and the names of their files.
 const PAGES: &[(&str, &str)] = &[
@@ -70,12 +70,7 @@ pub(crate) fn write(options: &Bundle, say: impl Fn(&str) -> std::io::Result<()>)
     let output =
         options.output.clone().unwrap_or_else(|| PathBuf::from(format!("bellows-debug-{seconds}.tar.gz")));
     let files = collect(options, web)?;
-    let mut tar = Tar::default();
-    for file in &files {
-        tar.add(&format!("bellows-debug/{}", file.name), file.content.as_bytes(), seconds)?;
-    }
-    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    let packed = packed.write_all(&tar.finish()).and_then(|()| packed.finish()).map_err(Failure::new)?;
+    let packed = pack(&files, seconds).map_err(Failure::new)?;
     storage::write_outside(&output, &packed).map_err(|error| {
         Failure::new(format!("{}: {error}; choose another file with --output", output.display()))
     })?;
@@ -92,6 +87,19 @@ pub(crate) fn write(options: &Bundle, say: impl Fn(&str) -> std::io::Result<()>)
         files.len(),
         packed.len()
     )))
+}
+
+/// The files as a tar file, compressed; `time` is in seconds since 1970.
+fn pack(files: &[File], time: u64) -> std::io::Result<Vec<u8>> {
+    let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::default()));
+    for File { name, content } in files {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o600);
+        header.set_mtime(time);
+        tar.append_data(&mut header, format!("bellows-debug/{name}"), content.as_bytes())?;
+    }
+    tar.into_inner()?.finish()
 }
 
 /// A file of the bundle.

@@ -17,7 +17,6 @@ mod page;
 mod root;
 mod settings;
 mod start;
-mod tar;
 mod top;
 mod znodes;
 
