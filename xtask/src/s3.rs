@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use crate::chance::{Chance, seed_from_the_clock};
 use crate::crash::{self, LogPlace};
 use crate::java::succeed;
-use crate::server::{Server, fresh_folder, no_panic};
+use crate::server::{Server, binary, fresh_folder, no_panic};
 use crate::workload::Workload;
-use crate::{NOT_RUN, Outcome};
+use crate::{NOT_RUN, Outcome, web};
 
 /// The server, with its version.
 const VERSITYGW: &str = "github.com/versity/versitygw/cmd/versitygw@v1.8.0";
@@ -97,7 +97,63 @@ pub(crate) fn suite() -> Outcome {
     succeed("the tests of the object store", tests)?;
     crash::run_on_store(ROUNDS, &store.endpoint, LogPlace::Store)?;
     crash::run_on_store(ROUNDS, &store.endpoint, LogPlace::Disk)?;
-    takeovers(TAKEOVERS, &store.endpoint)
+    takeovers(TAKEOVERS, &store.endpoint)?;
+    requests_of_a_flush(&store.endpoint)
+}
+
+/// A flush of little sends its file and the store's list; the log, which lies in the store, too, sends its markers. It reads,
+/// lists and deletes nothing.
+fn requests_of_a_flush(endpoint: &str) -> Outcome {
+    let folder = fresh_folder("requests")?;
+    let data = PathBuf::from(format!("s3://bellows/requests-{}", std::process::id()));
+    let mut options = crash::store_options(endpoint, "");
+    // So that nothing but the flush asks for anything.
+    for quiet in ["hbase.server.thread.wakefrequency=3600000", "hbase.hstore.compaction.min=10"] {
+        options.extend(["-D".to_owned(), quiet.to_owned()]);
+    }
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    let server = Server::start_with_log(&data, &folder.join("log"), &options)?;
+    let mut load = Command::new(binary());
+    load.args(["bench", "insert", "--at", &server.rpc, "--rows", "200", "--operations", "100"])
+        .args(["--warm-up", "0", "--seconds", "20", "--table", "counted"])
+        .stdout(Stdio::null());
+    succeed("bellows bench", load)?;
+    let before = settled_requests(&server)?;
+    web::act(&server.web, "counted", "flush")?;
+    let after = settled_requests(&server)?;
+    let (sent, wanted): ([u64; 5], _) =
+        (std::array::from_fn(|kind| after[kind] - before[kind]), [3, 0, 0, 0, 0]);
+    server.stop()?;
+    say!("a flush sent {} PUT, {} GET, {} LIST, {} DELETE", sent[0], sent[1], sent[2], sent[3]);
+    if sent != wanted {
+        return Err(format!("requests of a flush by kind: {sent:?}, expected {wanted:?}"));
+    }
+    std::fs::remove_dir_all(folder).map_err(|error| error.to_string())
+}
+
+/// The requests of a server once it sends none: what nobody waits for goes into the log after a second.
+fn settled_requests(server: &Server) -> Result<[u64; 5], String> {
+    let mut last = requests(server)?;
+    loop {
+        std::thread::sleep(Duration::from_secs(2));
+        let now = requests(server)?;
+        if now == last {
+            return Ok(now);
+        }
+        last = now;
+    }
+}
+
+/// PUT, GET, LIST, DELETE and multipart requests of a server so far.
+fn requests(server: &Server) -> Result<[u64; 5], String> {
+    let page = web::page(&server.web, "/metrics")?;
+    let of_kind = |kind: &str| {
+        let begin = format!("bellows_store_requests_total{{kind=\"{kind}\"}} ");
+        let line = page.lines().find_map(|line| line.strip_prefix(&begin));
+        line.and_then(|count| count.parse().ok())
+            .ok_or_else(|| format!("/metrics has no requests of kind {kind}"))
+    };
+    Ok([of_kind("put")?, of_kind("get")?, of_kind("list")?, of_kind("delete")?, of_kind("multipart")?])
 }
 
 /// A server hangs under load, another takes its bucket, and the first goes on: it acknowledges nothing that the second does
