@@ -270,6 +270,23 @@ pub trait FileReader: Send + Sync {
         let _unused = (offset, length);
         None
     }
+
+    /// The file as one that grows part by part, each durable when it can be read; `None` for any other file.
+    fn as_growing(&self) -> Option<&dyn GrowingFile> {
+        None
+    }
+}
+
+/// A file that others see growing. Whatever a reader finds in it is durable.
+pub trait GrowingFile {
+    /// Whether nothing will follow: the file was finished or sealed.
+    fn is_ended(&self) -> bool;
+
+    /// The file with what was written since it was opened. One request if there is nothing new but an ended file, two if it still
+    /// grows, and one more for each new part.
+    ///
+    /// Fails with [`Kind::NotFound`] when the file was deleted.
+    fn grown(&self) -> Result<Arc<dyn FileReader>>;
 }
 
 /// See [`FileReader::read_awaited`].

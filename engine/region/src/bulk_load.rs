@@ -31,7 +31,6 @@ use storage::{FileName, FileReader, Kind};
 use wal::StoreChange;
 
 use crate::commit::Commit;
-use crate::markers::change;
 use crate::mvcc::Awaits;
 use crate::open_files::PinnedFile;
 use crate::recent_loads::RecentLoads;
@@ -290,8 +289,7 @@ impl Region {
             })
             .filter(|(_, files)| !files.is_empty())
             .collect();
-        let changes: Vec<StoreChange> =
-            by_store.iter().map(|(store, files)| change(store, files, &[])).collect();
+        let mut changes: Vec<StoreChange> = Vec::with_capacity(by_store.len());
         // No compaction replaces one of the files before all are listed and the intent is forgotten.
         let _whole = self.listing.write();
         let is_noted = by_store.len() > 1 && !env::planted(22);
@@ -306,9 +304,10 @@ impl Region {
                 are_oldest: !are_newest,
                 view: &|view| view.clone(),
                 while_closing: true,
+                marker: None,
             };
             // With an intent the other stores may have their files already, or get them at the next opening.
-            self.commit(store, commit).map_err(|error| match is_noted {
+            let changed = self.commit(store, commit).map_err(|error| match is_noted {
                 true => self.abort(format!(
                     "bulk load {sequence} is in some families only, and {} failed: {error}; restart the server, which \
                      completes it",
@@ -316,6 +315,7 @@ impl Region {
                 )),
                 false => error,
             })?;
+            changes.push(changed);
         }
         if is_noted {
             self.forget_intent();

@@ -2,7 +2,7 @@
 //!
 //! 1. The new files are complete and at their final places; no list names them.
 //! 2. The list is replaced. From here on an opening of the store finds the new files and not the removed ones.
-//! 3. The view is replaced: new readers use the new files.
+//! 3. The view is replaced: new readers use the new files. A marker in the log tells followers.
 //! 4. The removed files are left to the janitor. Earlier readers continue to read them.
 //!
 //! If step 2 fails, the new files are left to the janitor. If it may have happened, the janitor gets nothing until a
@@ -10,8 +10,11 @@
 
 use std::sync::Arc;
 
+use cell::SequenceId;
 use storage::FileName;
+use wal::{Kind, StoreChange};
 
+use crate::markers::change;
 use crate::region::Region;
 use crate::store::Store;
 use crate::store_file::{Listed, StoreFile};
@@ -30,16 +33,18 @@ pub(crate) struct Commit<'a> {
     pub(crate) view: &'a dyn Fn(&View) -> View,
     /// Whether the commit is also made while the region closes.
     pub(crate) while_closing: bool,
+    /// The kind and the sequence id of the marker that tells followers of the log. `None` if the caller appends one.
+    pub(crate) marker: Option<(Kind, SequenceId)>,
 }
 
 impl Region {
-    /// Changes a store's files. Durable when this returns.
+    /// Changes a store's files. Durable when this returns. The log's markers have the order of the lists.
     ///
     /// Fails with [`Error::NotServing`] if the region is closing, because its next owner may have read the list
     /// already.
-    pub(crate) fn commit(&self, store: &Store, commit: Commit<'_>) -> Result<()> {
+    pub(crate) fn commit(&self, store: &Store, commit: Commit<'_>) -> Result<StoreChange> {
         self.check_owner()?;
-        let Commit { remove, add, are_oldest, view, while_closing } = commit;
+        let Commit { remove, add, are_oldest, view, while_closing, marker } = commit;
         let mut tracker = store.tracker.lock();
         let refused = || add.iter().for_each(|file| store.give_up(file));
         if !while_closing && self.write.lock().closing {
@@ -73,10 +78,14 @@ impl Region {
         }
         tracker.replace(&list).inspect_err(|_| refused())?;
         store.change_view(|old| View { files: files.clone(), ..view(old) });
+        let change = StoreChange { list: tracker.state(&files), ..change(store, &add, remove) };
+        if let Some((kind, sequence)) = marker {
+            self.mark(kind, sequence, vec![change.clone()]);
+        }
         drop(tracker);
         remove.iter().for_each(|file| file.forget_blocks());
         store.leave_to_janitor(remove);
-        Ok(())
+        Ok(change)
     }
 }
 

@@ -23,7 +23,6 @@ use crate::compaction_policy::{
 };
 use crate::dropped_markers::DroppedMarkers;
 use crate::heap::{Heap, Source};
-use crate::markers::change;
 use crate::new_file::NewFilePlan;
 use crate::options::Access;
 use crate::region::Region;
@@ -319,13 +318,12 @@ impl Region {
             are_oldest: false,
             view: &|view| View { horizon: view.horizon.max(newest), ..view.clone() },
             while_closing: false,
+            marker: Some((wal::Kind::Compaction, self.write.lock().last_sequence)),
         };
         {
             let _no_load = self.listing.read();
             self.commit(store, commit)?;
         }
-        let last = self.write.lock().last_sequence;
-        self.mark(wal::Kind::Compaction, last, vec![change(store, &new, &chosen)]);
         // The replaced files have freed room in a full cache. Skipped when the region closes.
         if !self.write.lock().closing {
             for made in &made {
@@ -348,13 +346,12 @@ impl Region {
             are_oldest: false,
             view: &View::clone,
             while_closing: false,
+            marker: Some((wal::Kind::Compaction, self.write.lock().last_sequence)),
         };
         {
             let _no_load = self.listing.read();
             self.commit(store, commit)?;
         }
-        let last = self.write.lock().last_sequence;
-        self.mark(wal::Kind::Compaction, last, vec![change(store, &[], &expired)]);
         Ok(expired.len())
     }
 }

@@ -131,7 +131,6 @@ impl Region {
                 );
             })?;
             if let Some(file) = done.file {
-                self.mark(Kind::FlushCommit, done.through, vec![change(store, &[Arc::clone(&file)], &[])]);
                 flushed.files += 1;
                 flushed.bytes += file.size();
                 flushed.cells += file.reader.entries();
@@ -254,6 +253,7 @@ impl Region {
                 ..view.clone()
             },
             while_closing: true,
+            marker: Some((Kind::FlushCommit, through)),
         };
         self.commit(store, commit)?;
         drop(made.pin);

@@ -26,7 +26,12 @@ impl Region {
 
     /// All stores with all their files as additions.
     pub(crate) fn all_files(&self) -> Vec<StoreChange> {
-        self.stores.iter().map(|store| change(store, &store.view.load().files, &[])).collect()
+        let all = |store: &Store| {
+            let tracker = store.tracker.lock();
+            let files = &store.view.load().files;
+            StoreChange { list: tracker.state(files), ..change(store, files, &[]) }
+        };
+        self.stores.iter().map(all).collect()
     }
 }
 
@@ -34,5 +39,5 @@ impl Region {
 pub(crate) fn change(store: &Store, added: &[Arc<StoreFile>], removed: &[Arc<StoreFile>]) -> StoreChange {
     let names =
         |files: &[Arc<StoreFile>]| files.iter().map(|file| file.listed.name.as_str().into()).collect();
-    StoreChange { family: store.family[..].into(), added: names(added), removed: names(removed) }
+    StoreChange { family: store.family[..].into(), added: names(added), removed: names(removed), list: None }
 }

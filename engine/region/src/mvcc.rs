@@ -100,6 +100,11 @@ impl Mvcc {
         incomplete.filter(|awaits| *awaits != Awaits::FileLists).max().unwrap_or(Awaits::Nothing)
     }
 
+    /// Completes every write up to `sequence`, where all writes come from another process in order and none begins here.
+    pub(crate) fn follow(&self, sequence: SequenceId) {
+        self.read_point.fetch_max(sequence.0, Ordering::AcqRel);
+    }
+
     /// Whether the read point has reached `sequence`. If not, `waker` is woken when it has.
     pub(crate) fn reached(&self, sequence: SequenceId, waker: &Waker) -> bool {
         if self.read_point() >= sequence {

@@ -9,6 +9,7 @@ use env::sync::{Mutex, RwLock};
 use hfile::{ReadOptions, Reader};
 use memstore::Level;
 use proto::{FamilyDescriptor, RegionInfo};
+use wal::LogPosition;
 
 use crate::accordion::LevelChoice;
 use crate::bulk_load;
@@ -25,16 +26,21 @@ use crate::{Error, FlushReason, Result};
 impl Region {
     /// Opens a region. When this returns, all its writes that are in the log but not in its files are in memory.
     pub fn open(opening: Opening) -> Result<Arc<Region>> {
-        Region::open_as(opening, Access::Owner)
+        Region::open_as(opening, Access::Owner, None)
     }
 
     /// Opens a region for reading only, with the content of its files and the recovered log. The region writes and
     /// deletes nothing: writes, flushes and compactions fail with [`Error::ReadOnly`].
     pub fn open_for_reading(opening: Opening) -> Result<Arc<Region>> {
-        Region::open_as(opening, Access::Reader)
+        Region::open_as(opening, Access::Reader, None)
     }
 
-    fn open_as(opening: Opening, access: Access) -> Result<Arc<Region>> {
+    /// Like [`open_for_reading`](Region::open_for_reading), with the log's records before `until`, which must all be there.
+    pub(crate) fn open_to_follow(opening: Opening, until: LogPosition) -> Result<Arc<Region>> {
+        Region::open_as(opening, Access::Reader, Some(until))
+    }
+
+    fn open_as(opening: Opening, access: Access, until: Option<LogPosition>) -> Result<Arc<Region>> {
         let table_options = opening.table.options().map_err(Error::Schema)?;
         let flush_size = table_options.flush_bytes.unwrap_or(opening.options.flush_size);
         if access == Access::Owner {
@@ -85,7 +91,7 @@ impl Region {
         };
         let mut last = in_files;
         if let Some(recovered) = &recovered {
-            last = region.replay(recovered, in_files)?;
+            last = region.replay(recovered, in_files, until)?;
             if access == Access::Owner {
                 // The records are in memory now, and in files once the region is closed.
                 recovered.taken(region.info.encoded_name().as_str().as_bytes());
@@ -93,7 +99,9 @@ impl Region {
         }
         let open_sequence = last.next();
         region.write.get_mut().last_sequence = open_sequence;
-        (region.mvcc, region.open_sequence) = (Mvcc::new(open_sequence), open_sequence);
+        // The next write of the region's owner may have the next sequence id.
+        let shown = if access == Access::Reader { last } else { open_sequence };
+        (region.mvcc, region.open_sequence) = (Mvcc::new(shown), open_sequence);
         if region.memstore_bytes() > 0 {
             region.memstore.oldest_edit.store(region.world.now().0, Ordering::Relaxed);
         } else if access == Access::Owner {
@@ -112,58 +120,31 @@ impl Region {
         }
     }
 
-    /// Replays writes that are in the log but not in a store's files. Returns the last sequence id.
-    fn replay(&self, recovered: &wal::LogReader, in_files: SequenceId) -> Result<SequenceId> {
-        let flushed: Vec<SequenceId> = self
-            .stores
-            .iter()
-            .map(|store| {
-                store.view.load().files.iter().map(|file| file.max_sequence()).max().unwrap_or_default()
-            })
-            .collect();
-        let mut beyond: Vec<Vec<LaterWrites>> = self
-            .stores
-            .iter()
-            .zip(&flushed)
-            .map(|(store, flushed)| LaterWrites::of(&store.view.load().files, *flushed))
-            .collect();
+    /// Replays writes that are in the log, before `until`, but not in a store's files. Returns the last sequence id.
+    fn replay(
+        &self,
+        recovered: &wal::LogReader,
+        in_files: SequenceId,
+        until: Option<LogPosition>,
+    ) -> Result<SequenceId> {
+        let mut covered = Covered::of(self);
         let mut last = in_files;
-        let flushed = match env::planted(12) {
-            true => vec![flushed.iter().max().copied().unwrap_or_default(); flushed.len()],
-            false => flushed,
-        };
-        recovered.replay::<Error>(self.info.encoded_name().as_str().as_bytes(), |record| {
+        let name = self.info.encoded_name().as_str().as_bytes();
+        let end = until.unwrap_or(LogPosition { file: u64::MAX, offset: 0 });
+        recovered.read_until::<Error>(name, end, until.is_some(), |record| {
+            if record.kind != wal::Kind::Edit {
+                return Ok(());
+            }
             last = last.max(record.sequence);
-            if let Some((group, nonce)) = record.nonce {
+            if let Some((group, nonce)) = record.nonce
+                && until.is_none()
+            {
                 let (time, sequence) = (record.time, record.sequence);
                 self.recovered_nonces.lock().push(RecoveredNonce { group, nonce, time, sequence });
             }
-            let block = CellBlock::parse(bytes::Bytes::copy_from_slice(record.cells)).map_err(|error| {
-                Error::Corrupt {
-                    file: format!("log record {} of {}", record.sequence, self.info.encoded_name()),
-                    what: "cells",
-                    expected: "whole cells".to_owned(),
-                    found: error.to_string(),
-                }
-            })?;
-            let mut kept = Vec::with_capacity(record.cells.len());
-            for cell in block.cells() {
-                let store = self.stores.iter().position(|store| store.family == cell.family());
-                let Some(store) = store.filter(|store| record.sequence > flushed[*store]) else { continue };
-                let cell = Cell::trusted(cell.bytes(), record.sequence);
-                let mut is_there = false;
-                for file in &mut beyond[store] {
-                    is_there = is_there || file.has(cell)?;
-                }
-                if !is_there {
-                    cell::block::write_with_tags(&mut kept, cell);
-                }
-            }
-            if !kept.is_empty() {
+            if self.insert_logged(record, &mut covered)? {
                 self.replayed.fetch_add(1, Ordering::Relaxed);
             }
-            self.insert(&kept, record.sequence, record.time);
-            self.restore_markers(&kept, record.sequence);
             // The log may hold more than memory: flush on the way, as the earlier run did.
             if self.memstore_bytes() >= self.flush_size && self.access == Access::Owner {
                 // All earlier writes of every family are in memory now, but other records with this sequence id may
@@ -175,6 +156,31 @@ impl Region {
             Ok(())
         })?;
         Ok(last)
+    }
+
+    /// Inserts the cells of an edit that are not in files. Returns whether there were any.
+    pub(crate) fn insert_logged(&self, record: &wal::Record<'_>, covered: &mut Covered) -> Result<bool> {
+        let block = CellBlock::parse(bytes::Bytes::copy_from_slice(record.cells)).map_err(|error| {
+            Error::Corrupt {
+                file: format!("log record {} of {}", record.sequence, self.info.encoded_name()),
+                what: "cells",
+                expected: "whole cells".to_owned(),
+                found: error.to_string(),
+            }
+        })?;
+        let mut kept = Vec::with_capacity(record.cells.len());
+        for cell in block.cells() {
+            let Some(store) = self.stores.iter().position(|store| store.family == cell.family()) else {
+                continue;
+            };
+            let cell = Cell::trusted(cell.bytes(), record.sequence);
+            if !covered.0[store].has(cell)? {
+                cell::block::write_with_tags(&mut kept, cell);
+            }
+        }
+        self.insert(&kept, record.sequence, record.time);
+        self.restore_markers(&kept, record.sequence);
+        Ok(!kept.is_empty())
     }
 }
 
@@ -206,9 +212,67 @@ fn open_store(
     }
     open.sort_by_key(|file| file.max_sequence());
     let level = family_options.in_memory_compaction.and_then(|level| Level::of_name(level.as_str()));
+    // A reader's memory goes when its owner's is in a file.
+    let level = if access == Access::Reader { Some(Level::None) } else { level };
     let asked = LevelChoice { is_system: table.name().is_system(), family: level };
     let share = flush_size / table.families().len().max(1) as u64;
     Store::new(family, comparator_of(info), folder, open, tracker, options, (asked, share))
+}
+
+/// Which logged writes a region's files have, store by store, as of the moment when this was made.
+pub(crate) struct Covered(Vec<CoveredStore>);
+
+/// The writes in the files of one store.
+pub(crate) struct CoveredStore {
+    /// The files have all writes up to here.
+    flushed: SequenceId,
+    later: Vec<LaterWrites>,
+}
+
+impl CoveredStore {
+    pub(crate) fn of(files: &[Arc<StoreFile>]) -> CoveredStore {
+        let flushed = files.iter().map(|file| file.max_sequence()).max().unwrap_or_default();
+        CoveredStore { flushed, later: LaterWrites::of(files, flushed) }
+    }
+
+    /// Up to where the files have all writes.
+    pub(crate) fn flushed(&self) -> SequenceId {
+        self.flushed
+    }
+
+    /// Whether the files have this cell of the log.
+    pub(crate) fn has(&mut self, cell: Cell<'_>) -> Result<bool> {
+        if cell.sequence() <= self.flushed {
+            return Ok(true);
+        }
+        for file in &mut self.later {
+            if file.has(cell)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl Covered {
+    pub(crate) fn of(region: &Region) -> Covered {
+        let mut stores: Vec<CoveredStore> =
+            region.stores.iter().map(|store| CoveredStore::of(&store.view.load().files)).collect();
+        if env::planted(12) {
+            let newest = stores.iter().map(|store| store.flushed).max().unwrap_or_default();
+            stores.iter_mut().for_each(|store| store.flushed = newest);
+        }
+        Covered(stores)
+    }
+
+    /// Up to where the files of the store at `index` have all writes.
+    pub(crate) fn flushed(&self, index: usize) -> SequenceId {
+        self.0[index].flushed
+    }
+
+    pub(crate) fn replace(&mut self, index: usize, store: CoveredStore) {
+        self.0[index] = store;
+    }
 }
 
 /// A file with some writes after the store's flushed sequence id. The flush that wrote it retained other writes of that

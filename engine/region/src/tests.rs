@@ -18,6 +18,7 @@ mod bulk_load;
 mod compaction_policies;
 mod deferred_sources;
 mod file_life;
+mod follow;
 mod gets;
 mod halves;
 mod heap_sizes;

@@ -24,9 +24,11 @@ use env::World;
 use prost::Message;
 use proto::pb;
 use storage::{Capability, FileName, Files, Kind, Object, Outcome, Version, swap_confirmed};
+use wal::ListState;
 
 use crate::options::Access;
 pub(crate) use crate::store_file::Listed;
+use crate::store_file::StoreFile;
 use crate::{Error, Result};
 
 const FOLDER: &str = ".filelist";
@@ -125,6 +127,8 @@ pub(crate) struct Tracker {
     /// Lists that this opening has written or tried to write.
     commits: u64,
     current: Option<Register>,
+    /// The opening and the number of the list that was read or written last; `None` for a list without them.
+    stamp: Option<(u64, u64)>,
     /// The largest timestamp that any list may have, including failed writes; the next must be greater.
     attempted: u64,
     /// The list whose writing failed and may have happened; `None` once a later list is written.
@@ -154,10 +158,12 @@ impl Tracker {
             // deleted.
             files.sync(&newest.name)?;
         }
+        let mut stamp = None;
         let (current, listed) = match newest {
             None => (None, Vec::new()),
             Some(FoundList { name, list, version }) => {
                 let timestamp = list.timestamp;
+                stamp = list.opening.zip(list.commit);
                 let listed = entries(&name, list)?;
                 (Some(Register { name, timestamp, version }), listed)
             }
@@ -172,6 +178,7 @@ impl Tracker {
             opening,
             commits: 0,
             current,
+            stamp,
             attempted,
             doubt: None,
         };
@@ -186,6 +193,19 @@ impl Tracker {
             return Ok(());
         }
         self.replace(listed)
+    }
+
+    /// Which state of the list this is, where the store has `files`; `None` if the list was written without a number, or there is
+    /// none.
+    pub(crate) fn state(&self, files: &[Arc<StoreFile>]) -> Option<ListState> {
+        let (opening, commit) = self.stamp?;
+        let digest = ListState::digest(files.iter().map(|file| &*file.listed.name));
+        Some(ListState { opening, commit, digest })
+    }
+
+    /// Notes that the list of the store's owner is in this state now, and its files are here.
+    pub(crate) fn follow(&mut self, state: ListState) {
+        self.stamp = Some((state.opening, state.commit));
     }
 
     /// Deletes lists older than the current one, left by a crash or a failed deletion. Returns their number.
@@ -251,6 +271,7 @@ impl Tracker {
             Ok(version) => {
                 self.doubt = None;
                 self.current = Some(Register { name, timestamp, version });
+                self.stamp = Some((self.opening, self.commits));
                 return Ok(true);
             }
             Err(cause) => cause,

@@ -41,7 +41,7 @@ pub use format::{Kind, Record};
 pub use holder::LogHolder;
 pub use index::Sequences;
 pub use log::{Log, Options};
-pub use marker::{Marker, StoreChange};
+pub use marker::{ListState, Marker, StoreChange};
 pub use reader::{LogPosition, LogReader, LogTail, TornTail};
 pub use seal::{SealedLog, seal};
 

@@ -4,9 +4,10 @@
 //! went and what it may drop from memory; replication and backup need them to copy files that came from outside.
 //!
 //! ```text
-//! cells    stores 2B · store, store, …
+//! cells    stores 2B · store, store, … · list, list, …, one for each store; absent in old logs and for acts that change no list
 //! store    family length 1B · family · added 4B · name, name, … · removed 4B · name, name, …
 //! name     length 2B · name of the file within the store's folder
+//! list     1B, 0 or 1; after a 1: opening 8B · commit 8B · digest of the names 8B
 //! ```
 
 use crate::format::{Kind, Record};
@@ -29,6 +30,33 @@ pub struct StoreChange {
     pub added: Vec<Box<str>>,
     /// Names of files that went.
     pub removed: Vec<Box<str>>,
+    /// The store's file list with this change; `None` if it changed no list.
+    pub list: Option<ListState>,
+}
+
+/// Which state of a store's file list this is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ListState {
+    /// Tells the openings of a store apart.
+    pub opening: u64,
+    /// Grows with each list that the opening writes.
+    pub commit: u64,
+    /// The [digest](ListState::digest) of the names in it.
+    pub digest: u64,
+}
+
+impl ListState {
+    /// A number that tells sets of names apart, in whatever order.
+    pub fn digest<'a>(names: impl IntoIterator<Item = &'a str>) -> u64 {
+        // FNV-1a, stirred so that the sum of two names does not stand for two others.
+        let of_name = |name: &str| {
+            let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+            });
+            (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        };
+        names.into_iter().map(of_name).fold(0, u64::wrapping_add)
+    }
 }
 
 impl Marker {
@@ -51,6 +79,16 @@ impl Marker {
                 }
             }
         }
+        if self.stores.iter().any(|store| store.list.is_some()) {
+            for store in &self.stores {
+                out.push(u8::from(store.list.is_some()));
+                if let Some(ListState { opening, commit, digest }) = store.list {
+                    [opening, commit, digest]
+                        .iter()
+                        .for_each(|part| out.extend_from_slice(&part.to_be_bytes()));
+                }
+            }
+        }
         out
     }
 
@@ -65,7 +103,13 @@ impl Marker {
         for _ in 0..count {
             let [length] = array::<1>(&mut rest)?;
             let family = bytes(&mut rest, usize::from(length))?.into();
-            stores.push(StoreChange { family, added: names(&mut rest)?, removed: names(&mut rest)? });
+            let (added, removed) = (names(&mut rest)?, names(&mut rest)?);
+            stores.push(StoreChange { family, added, removed, list: None });
+        }
+        if !rest.is_empty() {
+            for store in &mut stores {
+                store.list = list(&mut rest)?;
+            }
         }
         rest.is_empty().then_some(Marker { kind: record.kind, stores })
     }
@@ -81,6 +125,17 @@ fn bytes<'a>(input: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
     let (first, rest) = input.split_at_checked(length)?;
     *input = rest;
     Some(first)
+}
+
+fn list(input: &mut &[u8]) -> Option<Option<ListState>> {
+    match array(input)? {
+        [0] => Some(None),
+        [1] => {
+            let mut part = || Some(u64::from_be_bytes(array(input)?));
+            Some(Some(ListState { opening: part()?, commit: part()?, digest: part()? }))
+        }
+        _ => None,
+    }
 }
 
 fn names(input: &mut &[u8]) -> Option<Vec<Box<str>>> {
@@ -105,9 +160,13 @@ mod tests {
             family: family.into(),
             added: added.iter().map(|&name| name.into()).collect(),
             removed: removed.iter().map(|&name| name.into()).collect(),
+            list: None,
         };
         let stores = vec![store(b"f", &["new"], &["one", "two"]), store(b"g", &[], &[])];
-        for kind in Kind::ALL.into_iter().filter(|kind| kind.is_marker()) {
+        let mut listed = stores.clone();
+        listed[0].list = Some(ListState { opening: u64::MAX, commit: 3, digest: ListState::digest(["new"]) });
+        let kinds = || Kind::ALL.into_iter().filter(|kind| kind.is_marker());
+        for (kind, stores) in kinds().map(|kind| (kind, &stores)).chain(kinds().map(|kind| (kind, &listed))) {
             let marker = Marker { kind, stores: stores.clone() };
             let cells = marker.encode();
             let record = |cells| Record {
@@ -119,11 +178,29 @@ mod tests {
                 nonce: None,
                 cells,
             };
-            assert_eq!(Marker::decode(&record(&cells)), Some(marker));
-            for cut in 0..cells.len() {
+            assert_eq!(Marker::decode(&record(&cells)), Some(marker.clone()));
+            // Without its lists it is the marker of an old log.
+            let whole = Marker {
+                stores: vec![
+                    StoreChange { list: None, ..marker.stores[0].clone() },
+                    marker.stores[1].clone(),
+                ],
+                kind,
+            };
+            let without = whole.encode().len();
+            for cut in (0..cells.len()).filter(|cut| *cut != without) {
                 assert_eq!(Marker::decode(&record(&cells[..cut])), None, "{kind:?} cut at {cut}");
             }
             assert_eq!(Marker::decode(&Record { kind: Kind::Edit, ..record(&cells) }), None);
+        }
+    }
+
+    #[test]
+    fn a_digest_is_of_the_names_in_any_order() {
+        let digest = |names: &[&str]| ListState::digest(names.iter().copied());
+        assert_eq!(digest(&["a", "b", "c"]), digest(&["c", "a", "b"]));
+        for other in [&["a", "b"][..], &["a", "b", "d"], &["a", "bc"], &["a", "b", "c", "c"], &[]] {
+            assert_ne!(digest(&["a", "b", "c"]), digest(other), "{other:?}");
         }
     }
 }

@@ -32,6 +32,7 @@ pub struct LogReader {
     place: Arc<dyn Files>,
     left: Mutex<NotTaken>,
     torn_tails: Vec<TornTail>,
+    end: LogPosition,
 }
 
 /// The regions whose records were not taken yet, and the files that have them.
@@ -95,13 +96,19 @@ impl LogReader {
         mut files: Vec<OldFile>,
         regions: HashMap<Box<[u8]>, RegionPlaces>,
         torn_tails: Vec<TornTail>,
+        end: LogPosition,
     ) -> LogReader {
         for places in regions.values() {
             places.files().for_each(|file| files[file].regions += 1);
         }
         let files = files.into_iter().map(|file| (file.regions > 0).then_some(file)).collect();
         let regions = regions.into_iter().map(|(region, places)| (region, Arc::new(places))).collect();
-        LogReader { place, left: Mutex::new(NotTaken { files, regions }), torn_tails }
+        LogReader { place, left: Mutex::new(NotTaken { files, regions }), torn_tails, end }
+    }
+
+    /// Where the log ended when it was looked at: a [tail](LogTail) from here gives the records that this reader does not have.
+    pub fn end(&self) -> LogPosition {
+        self.end
     }
 
     /// The regions that have records which were not taken yet.
@@ -166,6 +173,19 @@ impl LogReader {
     pub fn read<E: From<Error>>(
         &self,
         region: &[u8],
+        each: impl FnMut(&Record<'_>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        self.read_until(region, LogPosition { file: u64::MAX, offset: 0 }, false, each)
+    }
+
+    /// Like [`read`](LogReader::read), without the records from `until` on. With `strict`, a file that its owner has given up
+    /// since the log was looked at is an [error](Error::Gone): whoever has read the stores' file lists before that needs what was
+    /// in it.
+    pub fn read_until<E: From<Error>>(
+        &self,
+        region: &[u8],
+        until: LogPosition,
+        strict: bool,
         mut each: impl FnMut(&Record<'_>) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
         let (places, files) = {
@@ -180,6 +200,7 @@ impl LogReader {
             let mut batches = SpanBatches::new(name, &**reader, *number, span, buffer);
             loop {
                 let (offset, mut rest) = match batches.next() {
+                    Ok(Some((offset, ..))) if (LogPosition { file: *number, offset }) >= until => break,
                     Ok(Some((offset, _, payload))) => (offset, payload),
                     Ok(None) => break,
                     // The owner before gave the file up at the time when the log was taken from it: every edit in it is in
@@ -188,6 +209,10 @@ impl LogReader {
                     Err(Error::Corrupt { .. } | Error::Storage(_))
                         if folder::is_given_up(&*self.place, name)? =>
                     {
+                        if strict {
+                            let folder = name.parent().unwrap_or_else(FileName::root);
+                            return Err(Error::Gone { folder, number: *number }.into());
+                        }
                         break;
                     }
                     Err(error) => return Err(error.into()),

@@ -7,7 +7,7 @@ use env::sync::Mutex;
 
 use super::part::{self, HEADER_LENGTH, Part, PartKind};
 use super::{PART_MAX, Segmented};
-use crate::{Error, FileName, FileReader, Kind, Outcome, Result};
+use crate::{Error, FileName, FileReader, GrowingFile, Kind, Outcome, Result};
 
 /// Parts that are read at once: a log is read in order, and a request takes long.
 const AT_ONCE: usize = 16;
@@ -19,7 +19,20 @@ pub(super) struct Reader {
     /// Where each part begins in the file.
     starts: Vec<u64>,
     size: u64,
+    /// Whether the last part is an end or a seal.
+    is_ended: bool,
     parts: Mutex<Vec<Option<Arc<[u8]>>>>,
+}
+
+/// What looking for the next part has found.
+enum Next {
+    Nothing,
+    /// A part with bytes of the file, and whether it is the last.
+    Part {
+        content: Vec<u8>,
+        is_last: bool,
+    },
+    Seal,
 }
 
 impl Reader {
@@ -38,29 +51,26 @@ impl Reader {
         if let Some(last) = starts.pop() {
             size = last;
         }
-        loop {
+        let is_ended = loop {
             let number = starts.len() as u32;
-            let at = part::name(&name, number);
-            let content = match files.base.load(&at, PART_MAX) {
-                Ok(object) => object.content,
-                Err(error) if error.kind() == Kind::NotFound && number > 0 => break,
-                Err(error) if error.kind() == Kind::NotFound => return Err(files.absent(&name, "open")),
-                Err(error) => return Err(error),
-            };
-            let kind = Part::parse(&at, &content)?.kind;
-            if kind != PartKind::Seal {
-                starts.push(size);
-                size += part::payload_size(content.len() as u64);
+            match next_part(&files, &name, number)? {
+                Next::Nothing if number == 0 => return Err(files.absent(&name, "open")),
+                Next::Nothing => break false,
+                Next::Seal => break true,
+                Next::Part { content, is_last } => {
+                    starts.push(size);
+                    size += part::payload_size(content.len() as u64);
+                    if is_last {
+                        break true;
+                    }
+                }
             }
-            if kind != PartKind::Data {
-                break;
-            }
-        }
+        };
         if starts.len() > 1 {
             files.part(&name, 0)?.ok_or_else(|| files.absent(&name, "open"))?;
         }
         let parts = Mutex::new(vec![None; starts.len()]);
-        Ok(Reader { files, name, starts, size, parts })
+        Ok(Reader { files, name, starts, size, is_ended, parts })
     }
 
     /// The payload of a part, with the header before it.
@@ -117,9 +127,57 @@ impl Reader {
     }
 }
 
+/// Looks for part `number` of the file.
+fn next_part(files: &Segmented, name: &FileName, number: u32) -> Result<Next> {
+    let at = part::name(name, number);
+    let content = match files.base.load(&at, PART_MAX) {
+        Ok(object) => object.content,
+        Err(error) if error.kind() == Kind::NotFound => return Ok(Next::Nothing),
+        Err(error) => return Err(error),
+    };
+    Ok(match Part::parse(&at, &content)?.kind {
+        PartKind::Seal => Next::Seal,
+        kind => Next::Part { content, is_last: kind == PartKind::End },
+    })
+}
+
+impl GrowingFile for Reader {
+    fn is_ended(&self) -> bool {
+        self.is_ended
+    }
+
+    fn grown(&self) -> Result<Arc<dyn FileReader>> {
+        let (mut starts, mut size, mut is_ended) = (self.starts.clone(), self.size, self.is_ended);
+        // Whoever follows a file has read what was there before.
+        let mut parts = vec![None; starts.len()];
+        while !is_ended {
+            match next_part(&self.files, &self.name, starts.len() as u32)? {
+                Next::Nothing => {
+                    // A file that was deleted has no next part either.
+                    self.files.part(&self.name, 0)?.ok_or_else(|| self.files.absent(&self.name, "read"))?;
+                    break;
+                }
+                Next::Seal => is_ended = true,
+                Next::Part { content, is_last } => {
+                    starts.push(size);
+                    size += part::payload_size(content.len() as u64);
+                    parts.push(Some(content.into()));
+                    is_ended = is_last;
+                }
+            }
+        }
+        let (files, name) = (self.files.clone(), self.name.clone());
+        Ok(Arc::new(Reader { files, name, starts, size, is_ended, parts: Mutex::new(parts) }))
+    }
+}
+
 impl FileReader for Reader {
     fn size(&self) -> u64 {
         self.size
+    }
+
+    fn as_growing(&self) -> Option<&dyn GrowingFile> {
+        Some(self)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {

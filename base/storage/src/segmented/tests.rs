@@ -165,3 +165,39 @@ fn nothing_is_acknowledged_after_a_seal_that_its_reader_does_not_find() {
         assert_eq!(found, acknowledged.load(Ordering::SeqCst), "round {round}");
     }
 }
+
+#[test]
+fn a_reader_that_follows_a_file_sees_each_part_the_end_and_the_deletion() {
+    let base = whole();
+    let files = over(&base);
+    let mut writer = files.create(&file("log/1")).expect("new");
+    let text = |reader: &Arc<dyn FileReader>| {
+        let mut content = vec![0; reader.size() as usize];
+        reader.read_at(0, &mut content).expect("there");
+        String::from_utf8(content).expect("text")
+    };
+    let again = |reader: &Arc<dyn FileReader>| reader.as_growing().expect("it grows").grown();
+    let mut reader = files.open(&file("log/1")).expect("there");
+    for (part, seen) in [("one ", "one "), ("two ", "one two ")] {
+        writer.write(part.as_bytes()).expect("kept");
+        assert!(!again(&reader).expect("nothing new").as_growing().expect("it grows").is_ended());
+        writer.sync().expect("durable");
+        reader = again(&reader).expect("more");
+        assert_eq!(text(&reader), seen);
+    }
+    // What is deleted while nobody looks has no next part; it must not look as if nothing came.
+    let paused = Arc::clone(&reader);
+    writer.finish().expect("ended");
+    reader = again(&reader).expect("the end");
+    assert!(reader.as_growing().expect("it grows").is_ended());
+    files.delete(&file("log/1")).expect("deleted");
+    assert_eq!(again(&paused).map(drop).expect_err("gone").kind(), Kind::NotFound);
+    // A seal ends a file, too.
+    let mut writer = files.create(&file("log/2")).expect("new");
+    let reader = files.open(&file("log/2")).expect("there");
+    files.seal(&file("log/2")).expect("sealed");
+    writer.write(b"late").expect("kept");
+    writer.sync().expect_err("sealed");
+    let reader = again(&reader).expect("there");
+    assert!(reader.as_growing().expect("it grows").is_ended() && text(&reader).is_empty());
+}

@@ -7,10 +7,10 @@ use super::*;
 use storage::{FileReader, FileWriter, Kind, Object, Outcome, Settled, Version};
 
 /// Files that refuse writes and deletes. Counts files opened or loaded.
-struct WriteProtected(Memory, AtomicUsize);
+pub(super) struct WriteProtected(Memory, AtomicUsize);
 
 impl WriteProtected {
-    fn new(files: &Memory) -> WriteProtected {
+    pub(super) fn new(files: &Memory) -> WriteProtected {
         WriteProtected(files.clone(), AtomicUsize::new(0))
     }
 

@@ -131,7 +131,8 @@ fn markers_are_read_back_and_keep_no_file() {
     let options = Options::default();
     let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| kind.is_marker()).collect();
     let marker = |kind| {
-        let store = StoreChange { family: b"f"[..].into(), added: vec!["x".into()], removed: Vec::new() };
+        let store =
+            StoreChange { family: b"f"[..].into(), added: vec!["x".into()], removed: Vec::new(), list: None };
         Marker { kind, stores: vec![store] }
     };
     {

@@ -147,3 +147,60 @@ fn a_tail_beside_writers_loses_nothing_and_repeats_nothing() {
     seen.extend(more(&mut tail));
     assert_eq!(seen, (1..=600).collect::<Vec<_>>());
 }
+
+/// A log whose files grow part by part, as in an object store, and its place.
+fn growing(base: &Memory) -> (Log, Arc<dyn Files>) {
+    let patience = Duration::from_secs(1);
+    let place: Arc<dyn Files> =
+        Arc::new(storage::Segmented::new(Arc::new(base.clone()), World::real(), patience));
+    let (log, _) = Log::open(World::real(), Arc::clone(&place), folder(), options()).expect("taken");
+    (log, place)
+}
+
+#[test]
+fn a_tail_of_growing_files_sees_each_synced_record_at_once_also_under_the_next_owner() {
+    let base = Memory::with(storage::Capabilities::NONE);
+    let (first, place) = growing(&base);
+    let mut tail = LogTail::open(Arc::clone(&place), folder(), LogPosition::default());
+    for sequence in 1..=20 {
+        write(&first, sequence, Level::Os);
+        assert_eq!(more(&mut tail), [sequence]);
+        assert_eq!(more(&mut tail), []);
+    }
+    assert!(tail.position().file > 1, "it went from file to file");
+    // What the reader knows and what the tail gives from there on is everything, once.
+    let reader = LogReader::open(&place, &folder()).expect("readable");
+    assert!(reader.end() <= tail.position());
+    assert_eq!(more(&mut LogTail::open(Arc::clone(&place), folder(), reader.end())), [0; 0]);
+    // Another takes the log between two writes; what the first still tries is not in it.
+    write(&first, 21, Level::Os);
+    let (second, _) = growing(&base);
+    let ticket = first.append(&edit("a", 99, b"late"));
+    ticket.and_then(|ticket| first.sync_blocking(ticket, Level::Os)).expect_err("fenced");
+    write(&second, 22, Level::Os);
+    assert_eq!(more(&mut tail), [21, 22]);
+    let from = |until| {
+        let mut found = Vec::new();
+        let read = reader.read_until::<Error>(b"a", until, true, |record| {
+            found.push(record.sequence.0);
+            Ok(())
+        });
+        read.map(|()| found)
+    };
+    assert_eq!(from(reader.end()).expect("there").last(), Some(&20));
+    assert_eq!(from(LogPosition::default()).expect("there"), [0; 0]);
+}
+
+#[test]
+fn a_tail_of_growing_files_that_slept_is_told_what_is_gone() {
+    let base = Memory::with(storage::Capabilities::NONE);
+    let (log, place) = growing(&base);
+    write(&log, 1, Level::Os);
+    let mut tail = LogTail::open(Arc::clone(&place), folder(), LogPosition::default());
+    assert_eq!(more(&mut tail), [1]);
+    (2..=20).for_each(|sequence| write(&log, sequence, Level::Os));
+    log.flushed(b"a", SequenceId(20));
+    // No new part is there, as if nothing had been written.
+    let gone = tail.advance::<Error>(|_| Ok(())).expect_err("its file was removed");
+    assert!(matches!(gone, Error::Gone { number: 1, .. }), "{gone}");
+}

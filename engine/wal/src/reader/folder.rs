@@ -7,7 +7,7 @@ use env::HashMap;
 use storage::{FileName, Files};
 
 use super::scan::{FileContents, OpenFile, read_header};
-use super::{LogReader, OldFile, RegionPlaces, TornTail};
+use super::{LogPosition, LogReader, OldFile, RegionPlaces, TornTail};
 use crate::format::{HEADER_LENGTH, VERSION_OVER};
 use crate::log::{LogFile, file_name};
 use crate::owner::NotedFiles;
@@ -123,8 +123,9 @@ pub(crate) fn read_folder(
         found.add(number, look)?;
     }
     let unsynced = found.live.range(durable_to + 1..).map(|(_, file)| file.name.clone()).collect();
-    let Assembly { old_files, regions, torn_tails, live, .. } = found;
-    let reader = LogReader::new(Arc::clone(files), old_files, regions, torn_tails);
+    let Assembly { old_files, regions, torn_tails, live, before, .. } = found;
+    let end = before.map(|last| LogPosition { file: last.number(), offset: last.contents.whole });
+    let reader = LogReader::new(Arc::clone(files), old_files, regions, torn_tails, end.unwrap_or_default());
     Ok(FolderContents { reader, live, unsynced, epoch_max, number_max })
 }
 

@@ -33,6 +33,8 @@ pub struct LogTail {
     position: LogPosition,
     /// Of a log in this process; `None` where only the log's own bytes tell what is durable.
     durable: Option<DurableSource>,
+    /// The file at the position, if it grows part by part.
+    growing: Option<LiveFile>,
     buffer: Vec<u8>,
 }
 
@@ -49,6 +51,11 @@ impl LiveFile {
         let (name, reader, header) = (&self.name, &*self.reader, self.header);
         OpenFile { name, reader, header, size: reader.size() }
     }
+
+    /// Whether the storage says that nothing will follow in this file.
+    fn is_ended(&self) -> bool {
+        self.reader.as_growing().is_some_and(|growing| growing.is_ended())
+    }
 }
 
 /// The part of a file that may be read now.
@@ -62,8 +69,10 @@ struct Readable {
 impl LogTail {
     /// Follows the log in `folder` from `from` on. What is durable is known from the log's bytes alone: a batch counts when a
     /// later batch or file says that it was synced. So the last batches of an idle log are seen when something follows them.
+    /// In files that [grow part by part](storage::GrowingFile) everything that can be read is durable, and seen at once; then
+    /// a call that finds nothing new takes two requests.
     pub fn open(files: Arc<dyn Files>, folder: FileName, from: LogPosition) -> LogTail {
-        LogTail { files, folder, position: from, durable: None, buffer: Vec::new() }
+        LogTail { files, folder, position: from, durable: None, growing: None, buffer: Vec::new() }
     }
 
     pub(crate) fn with_source(self, durable: DurableSource) -> LogTail {
@@ -83,10 +92,19 @@ impl LogTail {
         &mut self,
         mut each: impl FnMut(&Record<'_>) -> std::result::Result<(), E>,
     ) -> std::result::Result<u64, E> {
+        let mut given = 0;
+        if let Some(file) = self.growing.take() {
+            let file = self.look_again(file)?;
+            let Readable { end, is_all } = self.readable(&file, &[], false)?;
+            given += self.give(&file, end, &mut each)?;
+            if !is_all && !file.is_ended() {
+                self.growing = Some(file);
+                return Ok(given);
+            }
+        }
         // In this order: what is durable at this moment is in files that the listing has.
         let durable = self.durable.as_ref().map(|source| source());
-        let files = self.begun_files()?;
-        let mut given = 0;
+        let mut files = self.begun_files()?;
         for (index, file) in files.iter().enumerate() {
             if file.number > self.position.file || self.position.offset < HEADER_LENGTH as u64 {
                 self.position = LogPosition { file: file.number, offset: HEADER_LENGTH as u64 };
@@ -104,16 +122,33 @@ impl LogTail {
                 break;
             }
         }
+        let is_last =
+            |file: &LiveFile| file.number == self.position.file && file.reader.as_growing().is_some();
+        self.growing = files.pop().filter(is_last);
         Ok(given)
+    }
+
+    /// The file with what was written since it was looked at.
+    fn look_again(&self, file: LiveFile) -> Result<LiveFile> {
+        let Some(growing) = file.reader.as_growing() else { return Ok(file) };
+        match growing.grown() {
+            Ok(reader) => Ok(LiveFile { reader, ..file }),
+            Err(error) if error.kind() == StorageKind::NotFound => {
+                Err(Error::Gone { folder: self.folder.clone(), number: file.number })
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// The files from the position on that were begun and count.
     fn begun_files(&self) -> Result<Vec<LiveFile>> {
         let mut begun: Vec<LiveFile> = Vec::new();
         let noted = noted_files(&*self.files, &self.folder)?;
-        for (number, name) in numbered_files(&*self.files, &self.folder, noted)? {
+        // From the last to the first: an owner who begins a file has sealed those of the owner before. So what is found here of a
+        // file is all of it if a later owner's file is there.
+        for (number, name) in numbered_files(&*self.files, &self.folder, noted)?.into_iter().rev() {
             if number < self.position.file {
-                continue;
+                break;
             }
             let reader = match self.files.open(&name) {
                 Ok(reader) => reader,
@@ -125,6 +160,7 @@ impl LogTail {
                 begun.push(LiveFile { number, name, reader, header });
             }
         }
+        begun.reverse();
         let wanted = self.position.file;
         if wanted != 0 && begun.first().is_none_or(|file| file.number != wanted) {
             return Err(Error::Gone { folder: self.folder.clone(), number: wanted });
@@ -137,6 +173,7 @@ impl LogTail {
         let open = file.open();
         // A file of an earlier owner: the one after it has synced what it found.
         let is_left = later.iter().any(|other| other.header.epoch > file.header.epoch);
+        let all_durable = file.reader.as_growing().is_some();
         let mut whole = self.position.offset;
         let mut synced = whole;
         let mut payload = Vec::new();
@@ -150,16 +187,18 @@ impl LogTail {
             if ends {
                 let is_durable = is_older
                     || is_left
+                    || all_durable
                     || header.synced == offset
                     || later.first().is_some_and(|next| says_whole(next, file.number).unwrap_or(false));
                 let end = if is_durable { whole } else { synced };
                 return Ok(Readable { end, is_all: is_durable });
             }
         }
-        if is_left || is_older {
+        if is_left || is_older || file.is_ended() {
             return Ok(Readable { end: whole, is_all: true });
         }
-        Ok(Readable { end: synced.min(whole), is_all: false })
+        let end = if all_durable { whole } else { synced.min(whole) };
+        Ok(Readable { end, is_all: false })
     }
 
     /// Gives the records between the position and `end`.

@@ -1,0 +1,271 @@
+//! A region that another process writes, kept up to date here for reading.
+//!
+//! The owner's log has everything in one order: edits, and markers for each change of a store's file list. A follower
+//!
+//! 1. reads the file lists and the log up to a place ([`RegionFollower::open`]);
+//! 2. takes every later record, in order ([`RegionFollower::apply`]): the cells of an edit go into memory, and the files of a
+//!    marker come and go, with what they replace in memory;
+//! 3. lets readers see what was applied ([`RegionFollower::show`]).
+//!
+//! It writes nothing and deletes nothing.
+//!
+//! **Lists and log.** The lists are read at another moment than the log, so they may be ahead of it. Each list and each marker has
+//! the number of its state ([`wal::ListState`]): the changes of a marker that the list had already are passed over, the next one is
+//! applied, and the names that result must have the digest that the owner has noted. Whatever does not fit, a marker
+//! without a number, another owner with other files, or a file that was compacted away and deleted before it was opened, makes
+//! the follower [outdated](Followed::Outdated): it serves what it has, and a new one is opened in its place.
+//!
+//! **What readers see.** A follower that was just opened may have files with writes that it has not yet met in the log, and
+//! nothing tells which of a row's cells are among them. So it is for its user to serve the region only after it has applied
+//! everything that the log had when the lists were read. From then on readers see a prefix of the owner's writes, row by row.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use cell::SequenceId;
+use memstore::Segment;
+use storage::Kind as StorageKind;
+use wal::{Kind, LogPosition, LogReader, Marker, Record, StoreChange};
+
+use crate::open::{Covered, CoveredStore};
+use crate::opening::Opening;
+use crate::region::Region;
+use crate::store::Store;
+use crate::store_file::{FileOpener, Listed, StoreFile};
+use crate::view::View;
+use crate::{Error, Result};
+
+/// See the module.
+pub struct RegionFollower {
+    region: Arc<Region>,
+    opening: Opening,
+    covered: Covered,
+    /// The last sequence id in memory or in files.
+    applied: SequenceId,
+    is_outdated: bool,
+}
+
+/// What became of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Followed {
+    /// It was applied, or changed nothing.
+    Applied,
+    /// The follower cannot go on, for a reason that a new one does not have.
+    Outdated,
+}
+
+impl RegionFollower {
+    /// Opens the region with the content of its files and the records of `log` before `until`. `log` was read before this call.
+    ///
+    /// Fails with [`Error::Storage`] of kind [`NotFound`](StorageKind::NotFound), or with [`wal::Error::Gone`], when a file was
+    /// compacted away or a log file retired meanwhile: with a log read anew it can be tried again.
+    pub fn open(opening: Opening, log: &Arc<LogReader>, until: LogPosition) -> Result<RegionFollower> {
+        let opening = Opening { recovered: None, ..opening };
+        let with_log = Opening { recovered: Some(Arc::clone(log)), ..opening.clone() };
+        let region = Region::open_to_follow(with_log, until)?;
+        let (covered, applied) = (Covered::of(&region), region.read_point());
+        Ok(RegionFollower { region, opening, covered, applied, is_outdated: false })
+    }
+
+    /// The region, which is open for reading.
+    pub fn region(&self) -> &Arc<Region> {
+        &self.region
+    }
+
+    /// What it was opened with, for another in its place.
+    pub fn opening(&self) -> &Opening {
+        &self.opening
+    }
+
+    /// Whether another must be opened in its place.
+    pub fn is_outdated(&self) -> bool {
+        self.is_outdated
+    }
+
+    /// Takes the next record of the region. Readers may see it from [`show`](RegionFollower::show) on.
+    ///
+    /// An outdated follower takes none. An error is damage, or of the storage; the record may be given again then.
+    pub fn apply(&mut self, record: &Record<'_>) -> Result<Followed> {
+        if self.is_outdated {
+            return Ok(Followed::Outdated);
+        }
+        let fits = match record.kind {
+            Kind::Edit => {
+                self.apply_edit(record)?;
+                true
+            }
+            Kind::FlushCommit | Kind::Compaction | Kind::BulkLoad | Kind::RegionOpen => {
+                match Marker::decode(record) {
+                    Some(marker) => self.apply_marker(&marker)?,
+                    None => false,
+                }
+            }
+            _ => true,
+        };
+        self.is_outdated = !fits;
+        Ok(if fits { Followed::Applied } else { Followed::Outdated })
+    }
+
+    /// Lets readers see everything that was applied.
+    pub fn show(&self) {
+        self.region.mvcc.follow(self.applied);
+    }
+
+    fn apply_edit(&mut self, record: &Record<'_>) -> Result<()> {
+        let region = Arc::clone(&self.region);
+        let mut state = region.write.lock();
+        let before = region.memstore_bytes();
+        if region.insert_logged(record, &mut self.covered)? && before == 0 {
+            region.memstore.oldest_edit.store(record.time.0, Ordering::Relaxed);
+        }
+        state.last_sequence = state.last_sequence.max(record.sequence);
+        self.applied = self.applied.max(record.sequence);
+        Ok(())
+    }
+
+    /// Whether the marker could be applied.
+    fn apply_marker(&mut self, marker: &Marker) -> Result<bool> {
+        for change in &marker.stores {
+            let Ok(index) = self.region.store_index(&change.family) else { return Ok(false) };
+            let fits = match marker.kind {
+                Kind::RegionOpen => self.meet_owner(index, change),
+                _ => self.change_files(index, change)?,
+            };
+            if !fits {
+                return Ok(false);
+            }
+        }
+        Ok(marker.kind != Kind::RegionOpen || marker.stores.len() == self.region.stores.len())
+    }
+
+    /// Goes on under another owner, or another opening of the same: its files must be those that are here.
+    fn meet_owner(&self, index: usize, change: &StoreChange) -> bool {
+        let store = &self.region.stores[index];
+        let mut tracker = store.tracker.lock();
+        match (tracker.state(&store.view.load().files), change.list) {
+            (Some(own), Some(other)) if own.opening == other.opening && own.commit >= other.commit => true,
+            (own, Some(other)) if own.is_none_or(|own| own.digest == other.digest) => {
+                let is_same =
+                    own.is_some() || (change.added.is_empty() && store.view.load().files.is_empty());
+                if is_same {
+                    tracker.follow(other);
+                }
+                is_same
+            }
+            // Without a list the store has no files.
+            (None, None) => change.added.is_empty(),
+            _ => false,
+        }
+    }
+
+    /// Lets the files of a change come and go. Returns whether the result is what the owner has.
+    fn change_files(&mut self, index: usize, change: &StoreChange) -> Result<bool> {
+        let region = Arc::clone(&self.region);
+        let store = &region.stores[index];
+        let Some(theirs) = change.list else { return Ok(false) };
+        let old = store.view.load().files.clone();
+        let own = store.tracker.lock().state(&old);
+        match own {
+            Some(own) if own.opening == theirs.opening && own.commit >= theirs.commit => return Ok(true),
+            Some(own) if own.opening != theirs.opening => return Ok(false),
+            _ => {}
+        }
+        let is_removed =
+            |file: &&Arc<StoreFile>| change.removed.iter().any(|name| **name == *file.listed.name);
+        let mut files: Vec<Arc<StoreFile>> = old.iter().filter(|file| !is_removed(file)).cloned().collect();
+        let names =
+            files.iter().map(|file| &*file.listed.name).chain(change.added.iter().map(|name| &**name));
+        if wal::ListState::digest(names) != theirs.digest {
+            return Ok(false);
+        }
+        for name in &change.added {
+            match self.open_file(store, name) {
+                Ok(file) => files.push(Arc::new(file)),
+                Err(Error::Storage(error)) if error.kind() == StorageKind::NotFound => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        files.sort_by_key(|file| file.max_sequence());
+        let newest = files.iter().map(|file| file.newest_sequence()).max().unwrap_or_default();
+        // A file has what was written before its marker, and possibly more than the log: writes that skip it.
+        self.applied = self.applied.max(newest);
+        self.show();
+        self.replace_view(index, files, newest)?;
+        store.tracker.lock().follow(theirs);
+        old.iter().filter(is_removed).for_each(|file| file.forget_blocks());
+        Ok(true)
+    }
+
+    /// Gives readers the new files of a store, and takes from memory what they have.
+    fn replace_view(&mut self, index: usize, files: Vec<Arc<StoreFile>>, newest: SequenceId) -> Result<()> {
+        let region = Arc::clone(&self.region);
+        let (store, pool) = (&region.stores[index], &region.options.memory);
+        let mut covered = CoveredStore::of(&files);
+        let _no_write = region.write.lock();
+        let view = store.view.load_full();
+        let with_files = View { files, horizon: view.horizon.max(newest), ..View::clone(&view) };
+        if covered.flushed() <= self.covered.flushed(index)
+            || view.segments().all(|segment| segment.is_empty())
+        {
+            store.view.store(Arc::new(with_files));
+            self.covered.replace(index, covered);
+            return Ok(());
+        }
+        let segments: Vec<Arc<Segment>> = view.segments().cloned().collect();
+        let (mut active, mut pipeline) = (Arc::new(view.active.successor(pool)), Vec::new());
+        let mut failure = None;
+        let mut keep = |cell: cell::Cell<'_>| match covered.has(cell) {
+            Ok(true) => {}
+            Ok(false) => {
+                while !active.insert([cell.bytes()], cell.sequence()) {
+                    let next = Arc::new(active.successor(pool));
+                    pipeline.insert(0, std::mem::replace(&mut active, next));
+                }
+            }
+            Err(error) => failure = Some(error),
+        };
+        if self.applied > covered_through(&with_files.files) {
+            Segment::visit(&segments, |cell, _| keep(cell));
+        }
+        if let Some(error) = failure {
+            // The old segments are sealed now: writes go on in a new one beside them.
+            let active = Arc::new(active.successor(pool));
+            let snapshot = Vec::new();
+            store.view.store(Arc::new(View { active, pipeline: segments, snapshot, ..View::clone(&view) }));
+            return Err(error);
+        }
+        store.view.store(Arc::new(View { active, pipeline, snapshot: Vec::new(), ..with_files }));
+        self.covered.replace(index, covered);
+        if region.memstore_bytes() == 0 {
+            region.memstore.oldest_edit.store(0, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn open_file(&self, store: &Store, name: &str) -> Result<StoreFile> {
+        let opener = FileOpener {
+            files: &*self.region.files,
+            cache: &self.region.cache,
+            caching: &Store::caching(&self.region.info, &store.options()),
+            open_files: &self.region.options.open_files,
+        };
+        // Flushes, compactions and loads make whole files of the store.
+        let size = self.region.files.open(&store.folder.join(name))?.size();
+        StoreFile::open(&opener, &store.folder, Listed { name: name.to_owned(), size, reference: None })
+    }
+}
+
+/// The sequence id up to which `files` have all writes, and no file has later ones.
+fn covered_through(files: &[Arc<StoreFile>]) -> SequenceId {
+    files.iter().map(|file| file.max_sequence()).max().unwrap_or_default()
+}
+
+impl std::fmt::Debug for RegionFollower {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RegionFollower")
+            .field("region", &self.region)
+            .field("applied", &self.applied)
+            .field("is_outdated", &self.is_outdated)
+            .finish_non_exhaustive()
+    }
+}
