@@ -5,6 +5,9 @@
 use proto::ServerName;
 use region::Error;
 use rpc::{Exception, class};
+use storage::Kind;
+
+use crate::bulk_source::PathRefusal;
 
 /// The exception for `error`, from the server called `server`.
 pub fn of_region(error: &Error, server: &ServerName) -> Exception {
@@ -22,7 +25,9 @@ pub fn of_region(error: &Error, server: &ServerName) -> Exception {
         Error::NotALong(_)
         | Error::CellTooLarge { .. }
         | Error::ReadOnly(_)
-        | Error::BadRequest(_)
+        | Error::BulkLoad(_)
+        | Error::Heir(_)
+        | Error::NewCellTooLong { .. }
         | Error::EmptyRow
         | Error::RowTooLong(_)
         | Error::CellOfOtherRow { .. }
@@ -43,8 +48,26 @@ pub fn of_region(error: &Error, server: &ServerName) -> Exception {
     }
 }
 
+/// The exception for a bulk load that failed. A file that is not there is one of the caller's.
+pub(crate) fn of_bulk_load(error: &Error, server: &ServerName) -> Exception {
+    match error {
+        Error::Storage(error) if error.kind() == Kind::NotFound => {
+            Exception::new(class::FILE_NOT_FOUND, error.to_string())
+        }
+        error => of_region(error, server),
+    }
+}
+
+/// The exception for a path of a bulk load that is not read.
+pub(crate) fn of_bulk_path(refused: &PathRefusal) -> Exception {
+    Exception::do_not_retry(refused.to_string())
+}
+
 #[cfg(test)]
 mod tests {
+    use cell::Malformed;
+    use region::{BulkLoadRefusal, Busy, HeirRefusal};
+
     use super::*;
 
     #[test]
@@ -58,15 +81,19 @@ mod tests {
         let family = Error::NoSuchFamily { family: text(), region: text(), table: text() };
         let outside =
             Error::WrongRegion { what: "put", region: text(), start: text(), end: text(), row: text() };
+        let half = proto::EncodedName::parse("0123456789abcdef0123456789abcdef").expect("a name");
+        let cause = Malformed { what: "tags length", offset: 0, expected: 65_535, found: 70_000 };
         for (error, class, never) in [
             (outside, "WrongRegionException", false),
             (family, "NoSuchColumnFamilyException", true),
-            (Error::TooBusy(text()), "RegionTooBusyException", false),
+            (Busy::RowLocked { row: text(), waited_ms: 30_000 }.into(), "RegionTooBusyException", false),
             (Error::NotServing(text()), "NotServingRegionException", false),
             (Error::NotALong(3), "DoNotRetryIOException", true),
             (Error::CellTooLarge { size: 2, limit: 1 }, "DoNotRetryIOException", true),
             (Error::RowTooBig { limit: 1, row: text() }, "RowTooBigException", true),
-            (Error::BadRequest(text()), "DoNotRetryIOException", true),
+            (BulkLoadRefusal::NoCells { path: text() }.into(), "DoNotRetryIOException", true),
+            (HeirRefusal::HalfFile { file: text(), region: half }.into(), "DoNotRetryIOException", true),
+            (Error::NewCellTooLong { column: text(), row: text(), cause }, "DoNotRetryIOException", true),
             (Error::EmptyRow, "DoNotRetryIOException", true),
             (Error::RowTooLong(40_000), "DoNotRetryIOException", true),
             (Error::CellOfOtherRow { cell_row: text(), row: text() }, "DoNotRetryIOException", true),
@@ -83,5 +110,15 @@ mod tests {
         assert_eq!(long.message, "Field is not a long, it's 3 bytes wide");
         let row = of_region(&Error::RowTooLong(40_000), &server);
         assert_eq!(row.message, "Row length 40000 is > 32767");
+        let gone = storage::Error::new(
+            Kind::NotFound,
+            storage::Outcome::DidNotHappen,
+            &storage::FileName::new("job/f/a"),
+            "open",
+        );
+        let gone = of_bulk_load(&Error::Storage(gone), &server);
+        assert_eq!((gone.class.as_ref(), gone.do_not_retry), (class::FILE_NOT_FOUND, false));
+        let outside = of_bulk_path(&PathRefusal::NotAbsolute { path: "a".to_owned() });
+        assert!(outside.do_not_retry && outside.message.contains("name the file by its whole path"));
     }
 }

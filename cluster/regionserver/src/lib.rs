@@ -23,6 +23,7 @@
 mod admin_service;
 mod awaited;
 mod background;
+mod bulk_source;
 mod cache_metrics;
 mod call_sample;
 mod cells;

@@ -21,7 +21,7 @@ use crate::pending::Pending;
 use crate::query::{FamilyQuery, Isolation, ReadMode, Scan, TimeRange};
 use crate::region::{Region, WriteState};
 use crate::repeats::without_repeats;
-use crate::{Error, Result};
+use crate::{Busy, Error, Result};
 
 /// What a mutation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,10 +241,8 @@ impl Region {
         let (bytes, limit) =
             (self.memstore_bytes(), self.flush_size.saturating_mul(self.options.block_multiplier));
         if bytes > limit && !self.info.is_meta() {
-            return Err(Error::TooBusy(format!(
-                "Over memstore limit={limit}, regionName={}, memstoreSize={bytes}; wait for a flush",
-                self.info.encoded_name()
-            )));
+            let region = self.info.encoded_name().clone();
+            return Err(Busy::MemstoreFull { limit, region, size: bytes }.into());
         }
         Ok(())
     }

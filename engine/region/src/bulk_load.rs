@@ -38,7 +38,7 @@ use crate::region::Region;
 use crate::store::Store;
 use crate::store_file::{FileOpener, StoreFile, StoreFileName};
 use crate::tracker::Listed;
-use crate::{Error, FlushReason, Result};
+use crate::{BulkLoadRefusal, Busy, Error, FlushReason, Result};
 
 pub(crate) use intent::roll_forward;
 
@@ -166,27 +166,21 @@ impl Region {
         for BulkFile { family, path, file, .. } in &load.files {
             let store = self
                 .store(family)
-                .map_err(|_| Error::BadRequest(format!("No such column family {}", family.escape_ascii())))?;
+                .map_err(|_| BulkLoadRefusal::NoSuchFamily { family: family.escape_ascii().to_string() })?;
             let file = file.as_ref().map_err(storage::Error::clone)?;
             let caching = Store::caching(&self.info, &store.options());
             let name = FileName::new(path.trim_start_matches('/'));
             let reader = Reader::open(Arc::clone(file), name, Arc::clone(&cache), caching)?;
             let (Some(first), Some(last)) = (reader.first_key(), reader.last_key()) else {
-                return Err(Error::BadRequest(format!("bulk load file {path} has no cells; leave it out")));
+                return Err(BulkLoadRefusal::NoCells { path: path.clone() }.into());
             };
             if reader.comparator() != store.comparator {
-                return Err(Error::BadRequest(format!(
-                    "bulk load file {path} has the order of another kind of table; write it for table {}",
-                    self.info.table()
-                )));
+                let table = self.info.table().clone();
+                return Err(BulkLoadRefusal::OtherOrder { path: path.clone(), table }.into());
             }
             if first.family() != family {
-                return Err(Error::BadRequest(format!(
-                    "bulk load file {path} is for column family {}, and its cells are of {}; move it to the folder of \
-                     its family",
-                    family.escape_ascii(),
-                    first.family().escape_ascii()
-                )));
+                let [family, found] = [&**family, first.family()].map(|name| name.escape_ascii().to_string());
+                return Err(BulkLoadRefusal::OtherFamily { path: path.clone(), family, found }.into());
             }
             if !(self.info.contains_row(first.row()) && self.info.contains_row(last.row())) {
                 misfits.push(path.clone());
@@ -211,9 +205,8 @@ impl Region {
     }
 
     fn pin_new(&self, place: &FileName) -> Result<PinnedFile> {
-        self.options.open_files.pin(place).ok_or_else(|| {
-            Error::TooBusy(format!("the janitor is deleting {place}, left by an earlier load; load again"))
-        })
+        let pin = self.options.open_files.pin(place);
+        pin.ok_or_else(|| Busy::FileCondemned { file: place.clone() }.into())
     }
 
     /// Loads files whose bytes are in the region's storage. Returns the number of bytes.

@@ -1,5 +1,9 @@
 //! Errors of a region. The region server maps them to exceptions, in one place.
 
+mod refusals;
+
+pub use refusals::{BulkLoadRefusal, Busy, HeirRefusal};
+
 /// The result of an operation on a region.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -33,9 +37,9 @@ pub enum Error {
         /// The table's name.
         table: String,
     },
-    /// The memstore is over its limit, or a row lock is held too long: the caller may retry.
-    #[error("{0}")]
-    TooBusy(String),
+    /// The call would wait too long: the caller may retry.
+    #[error(transparent)]
+    TooBusy(#[from] Busy),
     /// The region is closed or closing.
     #[error("{0} is closed")]
     NotServing(String),
@@ -64,9 +68,25 @@ pub enum Error {
         /// The row.
         row: String,
     },
-    /// A request that can never succeed, for a reason without a variant of its own.
-    #[error("{0}")]
-    BadRequest(String),
+    /// Files cannot be bulk-loaded.
+    #[error(transparent)]
+    BulkLoad(#[from] BulkLoadRefusal),
+    /// A new region cannot take over files.
+    #[error(transparent)]
+    Heir(#[from] HeirRefusal),
+    /// The cell that an increment or append would write is longer than a cell can be.
+    #[error(
+        "the new cell of column {column} in row {row} cannot be written: {cause}; replace the column by a put of a \
+         shorter value"
+    )]
+    NewCellTooLong {
+        /// Family and qualifier.
+        column: String,
+        /// The row.
+        row: String,
+        /// The part that is too long.
+        cause: cell::Malformed,
+    },
     /// A row key without bytes.
     #[error("Row length can't be 0")]
     EmptyRow,

@@ -67,7 +67,7 @@ pub use cell_place::CellPlace;
 pub use clean::Search;
 pub use compact::{CompactionMonitor, CompactionPlan, CompactionRequest, StoreCompaction};
 pub use compaction_policy::{CompactionPolicy, DateTieredOptions};
-pub use error::{Error, Result};
+pub use error::{BulkLoadRefusal, Busy, Error, HeirRefusal, Result};
 pub use flush::Flushed;
 pub use flush_decision::{FlushDecision, FlushFacts, FlushReason, FlushUrgency, decide_flush};
 pub use follow::{Followed, RegionFollower};

@@ -9,7 +9,7 @@ use env::sync::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
 use crate::write_times::WriteTimes;
-use crate::{Error, ReadMode, Result};
+use crate::{Busy, Error, ReadMode, Result};
 
 const STRIPES: usize = 1024;
 /// Largest number of rows that are checked for duplicates.
@@ -98,11 +98,10 @@ impl RowLocks {
         match mode {
             ReadMode::MemoryOnly => stripe.try_lock().ok_or(Error::WouldBlock),
             ReadMode::Any => stripe.try_lock_for(self.wait).ok_or_else(|| {
-                Error::TooBusy(format!(
-                    "Failed to obtain the lock of row {} within {} ms (hbase.rowlock.wait.duration)",
-                    row.escape_ascii(),
-                    self.wait.as_millis()
-                ))
+                Error::from(Busy::RowLocked {
+                    row: row.escape_ascii().to_string(),
+                    waited_ms: self.wait.as_millis(),
+                })
             }),
         }
     }

@@ -318,7 +318,11 @@ impl Region {
             self.check_size(parts.size() + 4)?;
             let write = |block: &mut Vec<u8>, parts: CellParts<'_>| {
                 block.extend_from_slice(&(parts.size() as u32).to_be_bytes());
-                parts.write(block).map_err(|error| Error::BadRequest(error.to_string()))
+                parts.write(block).map_err(|cause| Error::NewCellTooLong {
+                    column: format!("{}:{}", parts.family.escape_ascii(), parts.qualifier.escape_ascii()),
+                    row: parts.row.escape_ascii().to_string(),
+                    cause,
+                })
             };
             write(block, parts)?;
             if let Some(answer) = &mut answer {

@@ -24,7 +24,7 @@ use crate::region::Region;
 use crate::store::Store;
 use crate::store_file::{Half, Reference, StoreFile, StoreFileName, StorePlace};
 use crate::tracker::{Listed, Tracker};
-use crate::{Error, Result};
+use crate::{Error, HeirRefusal, Result};
 
 /// What a new region shares of another region's files.
 #[derive(Clone, Debug)]
@@ -68,17 +68,15 @@ impl Region {
     /// no earlier than its parent, which clients expect of a newer location.
     pub fn write_child(child: &RegionInfo, folder: &FileName, parents: &[Arc<Region>]) -> Result<()> {
         let Some(first) = parents.first() else {
-            return Err(Error::BadRequest(format!("region {child} has no parent to take rows from")));
+            return Err(HeirRefusal::NoParent { child: Box::new(child.clone()) }.into());
         };
         for store in &first.stores {
             let heir = Region::store_folder(folder, &store.family);
             let (mut pins, mut list) = (Vec::new(), Vec::new());
             for parent in if env::planted(24) { &parents[..1] } else { parents } {
                 if parent.memstore_bytes() > 0 {
-                    return Err(Error::BadRequest(format!(
-                        "region {} has writes that are in no file; close it before region {child} takes its rows",
-                        parent.info
-                    )));
+                    let [parent, child] = [&parent.info, child].map(|info| Box::new(info.clone()));
+                    return Err(HeirRefusal::UnflushedWrites { parent, child }.into());
                 }
                 let share = share_of(child, &parent.info)?;
                 let files = parent.store(&store.family)?.view.load().files.clone();
@@ -118,11 +116,8 @@ impl Region {
 
     fn write_reference(&self, file: &StoreFile, heir: &FileName, reference: &Reference) -> Result<Listed> {
         if file.is_half() {
-            return Err(Error::BadRequest(format!(
-                "file {} of region {} is half of another; compact the region before it is split or merged",
-                file.listed.name,
-                self.info.encoded_name()
-            )));
+            let (file, region) = (file.listed.name.clone(), self.info.encoded_name().clone());
+            return Err(HeirRefusal::HalfFile { file, region }.into());
         }
         let parent: &EncodedName = self.info.encoded_name();
         let name = StoreFileName::reference(&file.name, parent).to_string();
@@ -137,12 +132,16 @@ impl Region {
 
 /// The store in a folder.
 fn place_of(folder: &FileName) -> Result<StorePlace> {
-    StorePlace::of_folder(folder).ok_or_else(|| Error::Corrupt {
+    StorePlace::of_folder(folder).ok_or_else(|| no_place_of_link(folder, folder.to_string()))
+}
+
+fn no_place_of_link(folder: &FileName, found: String) -> Error {
+    Error::Corrupt {
         file: folder.to_string(),
         what: "folder of a link",
         expected: "data/<namespace>/<table>/<region>/<family>".to_owned(),
-        found: folder.to_string(),
-    })
+        found,
+    }
 }
 
 /// Writes a link to the file `listed` of the store `here`, whose parsed name is `name`, in the folder of the store `heir`.
@@ -155,7 +154,8 @@ pub(crate) fn write_link(
 ) -> Result<Listed> {
     let there = place_of(heir)?;
     // A reference stays the same half of the file that it is linked to.
-    let name = StoreFileName::link(here, name)?;
+    let name = StoreFileName::link(here, name)
+        .map_err(|error| no_place_of_link(&here.folder(), error.to_string()))?;
     let target = name.origin(&there);
     let back = target.back_references(&name.file).join(&there.as_back_reference());
     if !env::planted(23) {
@@ -181,9 +181,8 @@ fn share_of(child: &RegionInfo, parent: &RegionInfo) -> Result<Reference> {
         (true, true) => (None, Bytes::new()),
     };
     let half = half.ok_or_else(|| {
-        Error::BadRequest(format!(
-            "region {child} takes neither all rows of region {parent} nor those on one side of a row"
-        ))
+        let [child, parent] = [child, parent].map(|info| Box::new(info.clone()));
+        HeirRefusal::NotOneSide { child, parent }
     })?;
     Ok(Reference { half, split_row: row })
 }

@@ -76,7 +76,7 @@ impl Region {
             let heir = Region::store_folder(folder, &family.family_name);
             let mut list = Vec::new();
             for file in &family.store_files {
-                let name = StoreFileName::parse(&file.name).map_err(corrupt)?;
+                let name = StoreFileName::parse(&file.name).map_err(|error| corrupt(error.to_string()))?;
                 let reference =
                     file.reference.as_ref().map(Reference::try_from).transpose().map_err(corrupt)?;
                 let size = size_of(files, &name.origin(&here).places_of(&name.file))?;

@@ -55,8 +55,9 @@ impl StoreFile {
             expected: expected.to_owned(),
             found,
         };
-        let name = StoreFileName::parse(&listed.name)
-            .map_err(|found| corrupt("name in the file list", "the name of a store file", found))?;
+        let name = StoreFileName::parse(&listed.name).map_err(|error| {
+            corrupt("name in the file list", "the name of a store file", error.to_string())
+        })?;
         if name.is_own() {
             let place = folder.join(&listed.name);
             let file = opener.files.open(&place)?;

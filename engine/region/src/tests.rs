@@ -31,6 +31,7 @@ mod partial_rows;
 mod parts;
 mod raw_rows;
 mod read_only;
+mod refusals;
 mod retained_rows;
 mod seeks;
 mod skipped_rows;

@@ -21,6 +21,8 @@ pub mod class {
     classes! {
         /// A failure that may not recur.
         IO = "java.io.IOException" false;
+        /// A file of the caller's is not there.
+        FILE_NOT_FOUND = "java.io.FileNotFoundException" false;
         /// The base class of exceptions that must not be retried.
         DO_NOT_RETRY_IO = "org.apache.hadoop.hbase.DoNotRetryIOException" true;
         /// The region is not on this server, or no longer: look it up again.

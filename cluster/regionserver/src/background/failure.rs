@@ -53,7 +53,8 @@ mod tests {
     #[test]
     fn a_panic_is_a_failure_like_any_other() {
         assert_eq!(attempt(|| Ok(3)).expect("done"), 3);
-        let too_busy = attempt::<()>(|| Err(region::Error::TooBusy("row".to_owned())));
+        let locked = || region::Busy::RowLocked { row: "row".to_owned(), waited_ms: 1 };
+        let too_busy = attempt::<()>(|| Err(locked().into()));
         assert!(matches!(too_busy, Err(region::Error::TooBusy(_))));
         let broken = attempt(|| Ok([1, 2][std::hint::black_box(2)])).expect_err("out of range");
         assert!(

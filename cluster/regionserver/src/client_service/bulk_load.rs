@@ -8,20 +8,18 @@
 //!
 //! Files that the caller hands over, which is the default, are deleted after the load, as HBase moves them.
 
-mod source;
-
 use std::sync::Arc;
 
 use bytes::Bytes;
 use proto::{TableName, pb};
 use region::{BulkFile, BulkLoad, BulkLoadOutcome, Region};
 use rpc::{Answer, Call, Exception, Reply};
-use storage::{FileName, Kind};
+use storage::{FileName, Files};
 
-use self::source::Source;
-use crate::RegionServer;
+use crate::bulk_source::{self, PathRefusal, Source};
 use crate::counters::count;
 use crate::watch::later;
+use crate::{RegionServer, exceptions};
 
 /// Answers PrepareBulkLoad: a token that no other load has.
 pub(super) fn prepare(server: &Arc<RegionServer>, call: &Call) -> Answer {
@@ -37,7 +35,7 @@ pub(super) fn prepare(server: &Arc<RegionServer>, call: &Call) -> Answer {
     let user = call.connection.user.effective.as_deref().unwrap_or("unknown").replace(['/', ':'], "_");
     let world = &server.foundation().world;
     let name = format!("{user}__{table}__{:016x}{:016x}", world.random(), world.random());
-    let bulk_token = source::url(&*server.foundation().files, &layout::staging().join(&name));
+    let bulk_token = bulk_source::url(&*server.foundation().files, &layout::staging().join(&name));
     Ok(Reply::of(&pb::PrepareBulkLoadResponse { bulk_token })).into()
 }
 
@@ -51,20 +49,8 @@ pub(super) fn cleanup(server: &Arc<RegionServer>, call: &Call) -> Answer {
     let running = server.clone();
     let cleaned = move || {
         let files = &running.foundation().files;
-        let folder = match Source::parse(&**files, &request.bulk_token)? {
-            Source::Within(folder)
-                if folder.below(&layout::staging()).is_some_and(|rest| !rest.is_empty()) =>
-            {
-                folder
-            }
-            _ => {
-                return Err(Exception::do_not_retry(format!(
-                    "bulk token {} is no folder in {}; use the one that PrepareBulkLoad has returned",
-                    request.bulk_token,
-                    source::url(&**files, &layout::staging())
-                )));
-            }
-        };
+        let folder = staging_folder(&**files, &request.bulk_token)
+            .map_err(|refused| exceptions::of_bulk_path(&refused))?;
         let failed = |error: storage::Error| Exception::io(error.to_string());
         for entry in files.list(&folder).map_err(failed)? {
             files.delete(&entry.name).map_err(failed)?;
@@ -72,6 +58,29 @@ pub(super) fn cleanup(server: &Arc<RegionServer>, call: &Call) -> Answer {
         Ok(Reply::of(&pb::CleanupBulkLoadResponse {}))
     };
     later(server, call, env::blocking(cleaned))
+}
+
+/// The staging folder that a token names.
+fn staging_folder(files: &dyn Files, token: &str) -> Result<FileName, PathRefusal> {
+    let staging = layout::staging();
+    match Source::parse(files, token)? {
+        Source::Within(folder) if folder.below(&staging).is_some_and(|rest| !rest.is_empty()) => Ok(folder),
+        _ => {
+            Err(PathRefusal::NoToken { token: token.to_owned(), staging: bulk_source::url(files, &staging) })
+        }
+    }
+}
+
+/// The files that a request names. Refuses those that the load would take away from the server.
+fn sources(files: &dyn Files, request: &pb::BulkLoadHFileRequest) -> Result<Vec<Source>, PathRefusal> {
+    let named = |pair: &pb::bulk_load_h_file_request::FamilyPath| {
+        let source = Source::parse(files, &pair.path)?;
+        if !request.copy_file() {
+            source.check_may_go()?;
+        }
+        Ok(source)
+    };
+    request.family_path.iter().map(named).collect()
 }
 
 /// Answers BulkLoadHFile when the files are in the region, durably.
@@ -100,14 +109,7 @@ fn load_blocking(
     request: &pb::BulkLoadHFileRequest,
 ) -> Result<bool, Exception> {
     let files = &server.foundation().files;
-    let sources = request
-        .family_path
-        .iter()
-        .map(|pair| Source::parse(&**files, &pair.path))
-        .collect::<Result<Vec<Source>, Exception>>()?;
-    if !request.copy_file() {
-        sources.iter().try_for_each(Source::check_may_go)?;
-    }
+    let sources = sources(&**files, request).map_err(|refused| exceptions::of_bulk_path(&refused))?;
     let of = |(pair, source): (&pb::bulk_load_h_file_request::FamilyPath, &Source)| BulkFile {
         family: Bytes::clone(&pair.family),
         path: pair.path.clone(),
@@ -132,10 +134,7 @@ fn load_blocking(
                 "files to be bulk-loaded have rows of other regions: the client has to cut them");
             return Ok(false);
         }
-        Err(region::Error::Storage(error)) if error.kind() == Kind::NotFound => {
-            return Err(Exception::new(FILE_NOT_FOUND, error.to_string()));
-        }
-        Err(error) => return Err(server.exception(&error)),
+        Err(error) => return Err(exceptions::of_bulk_load(&error, server.name())),
     }
     server.loaded(region);
     if !request.copy_file() {
@@ -147,13 +146,4 @@ fn load_blocking(
         }
     }
     Ok(true)
-}
-
-/// What Java calls a file that is not there.
-const FILE_NOT_FOUND: &str = "java.io.FileNotFoundException";
-
-/// Where HBase puts what it must not load: never deleted by a load.
-fn is_own_data(name: &FileName) -> bool {
-    let first = name.as_str().split('/').next().unwrap_or_default();
-    matches!(first, "data" | "archive" | "mobdir" | "WALs" | "oldWALs" | "MasterData" | "bellows")
 }

@@ -90,11 +90,11 @@ fn named_by(files: &dyn Files, folder: &FileName) -> Result<BTreeSet<FileName>> 
     let mut named = BTreeSet::new();
     let here = StorePlace::of_folder(folder);
     for listed in tracker::all_listed(files, folder)? {
-        let parsed = StoreFileName::parse(&listed.name).map_err(|found| Error::Corrupt {
+        let parsed = StoreFileName::parse(&listed.name).map_err(|error| Error::Corrupt {
             file: folder.to_string(),
             what: "name in the file list",
             expected: "the name of a store file".to_owned(),
-            found,
+            found: error.to_string(),
         })?;
         named.insert(folder.join(&listed.name));
         if let Some(here) = &here {

@@ -101,7 +101,7 @@ fn files_of(name: &FileName, content: &[u8]) -> Result<BTreeSet<FileName>> {
         for family in region.family_files {
             let here = place_of(info.table(), info.encoded_name(), &family.family_name);
             for file in family.store_files {
-                let parsed = StoreFileName::parse(&file.name).map_err(corrupt)?;
+                let parsed = StoreFileName::parse(&file.name).map_err(|error| corrupt(error.to_string()))?;
                 named.insert(parsed.origin(&here).folder().join(&parsed.file));
             }
         }

@@ -15,8 +15,6 @@ use cell::SequenceId;
 use proto::{EncodedName, TableName};
 use storage::FileName;
 
-use crate::{Error, Result};
-
 /// The archive's folder, which repeats the layout of the root.
 pub(crate) const ARCHIVE: &str = "archive";
 const MOB: &str = "mobdir";
@@ -110,6 +108,31 @@ pub(crate) struct LinkTarget {
     pub(crate) region: EncodedName,
 }
 
+/// A name that no store file has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name:?}: {problem}")]
+pub(crate) struct InvalidName {
+    name: String,
+    problem: NameProblem,
+}
+
+/// What is wrong with a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NameProblem {
+    #[error("not a file of this folder")]
+    OtherFolder,
+    #[error("a link without a region")]
+    LinkWithoutRegion,
+    #[error("a link to an invalid table name")]
+    LinkedTable,
+    #[error("a link to an invalid region name")]
+    LinkedRegion,
+    #[error("a reference to an invalid region name")]
+    ParentRegion,
+    #[error("a reference without a file")]
+    NoFile,
+}
+
 /// The parsed name of a store file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoreFileName {
@@ -123,22 +146,22 @@ pub(crate) struct StoreFileName {
 
 impl StoreFileName {
     /// Parses a name. It comes from a list on disk and may be anything.
-    pub(crate) fn parse(name: &str) -> std::result::Result<StoreFileName, String> {
-        let fail = |why: &str| Err(format!("{name:?}: {why}"));
+    pub(crate) fn parse(name: &str) -> Result<StoreFileName, InvalidName> {
+        let fail = |problem| Err(InvalidName { name: name.to_owned(), problem });
         if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
-            return fail("not a file of this folder");
+            return fail(NameProblem::OtherFolder);
         }
         let (link, rest) = match name.rsplit_once('=') {
             None => (None, name),
             Some((table, rest)) => {
                 let Some((region, rest)) = rest.split_once('-') else {
-                    return fail("a link without a region");
+                    return fail(NameProblem::LinkWithoutRegion);
                 };
                 let Ok(table) = table.replace('=', ":").parse() else {
-                    return fail("a link to an invalid table name");
+                    return fail(NameProblem::LinkedTable);
                 };
                 let Ok(region) = EncodedName::parse(region) else {
-                    return fail("a link to an invalid region name");
+                    return fail(NameProblem::LinkedRegion);
                 };
                 (Some(LinkTarget { table, region }), rest)
             }
@@ -146,21 +169,22 @@ impl StoreFileName {
         let (file, parent) = match rest.split_once('.') {
             Some((file, parent)) => match EncodedName::parse(parent) {
                 Ok(parent) => (file, Some(parent)),
-                Err(_) => return fail("a reference to an invalid region name"),
+                Err(_) => return fail(NameProblem::ParentRegion),
             },
             None => (rest, None),
         };
         if file.is_empty() {
-            return fail("a reference without a file");
+            return fail(NameProblem::NoFile);
         }
         Ok(StoreFileName { link, file: file.to_owned(), parent })
     }
 
     /// The name of a link to a file of the store `of`. If that file is a link or a half, the new link has the same
-    /// target.
-    pub(crate) fn link(of: &StorePlace, name: &StoreFileName) -> Result<StoreFileName> {
+    /// target. Fails if the store's folder is in no region's.
+    pub(crate) fn link(of: &StorePlace, name: &StoreFileName) -> Result<StoreFileName, InvalidName> {
         let StorePlace { table, region, .. } = name.origin(of);
-        let region = EncodedName::parse(&region).map_err(|error| Error::BadRequest(error.to_string()))?;
+        let region = EncodedName::parse(&region)
+            .map_err(|_| InvalidName { name: region, problem: NameProblem::LinkedRegion })?;
         let target = LinkTarget { table, region };
         Ok(StoreFileName { link: Some(target), ..name.clone() })
     }
@@ -257,10 +281,23 @@ mod tests {
 
     #[test]
     fn invalid_names_are_refused() {
-        for name in ["", ".", "..", "a/b", "../x", "t=r-abc", "=-", "abc.", "abc.parent", ".filelist", "a\0"]
-        {
-            assert!(StoreFileName::parse(name).is_err(), "{name:?}");
+        for (problem, names) in [
+            (NameProblem::OtherFolder, &["", ".", "..", "a/b", "../x", "a\0"][..]),
+            (NameProblem::LinkWithoutRegion, &["t=abc"]),
+            (NameProblem::LinkedTable, &["=-"]),
+            (NameProblem::LinkedRegion, &["t=r-abc"]),
+            (NameProblem::ParentRegion, &["abc.", "abc.parent", ".filelist"]),
+            (NameProblem::NoFile, &[&format!(".{PARENT}")]),
+        ] {
+            for name in names {
+                let expected = InvalidName { name: (*name).to_owned(), problem };
+                assert_eq!(StoreFileName::parse(name), Err(expected), "{name:?}");
+            }
         }
+        let outside = StorePlace::of_folder(&FileName::new("data/ns/t/region/f")).expect("a store");
+        let own = StoreFileName::parse("abc").expect("a name");
+        let refused = StoreFileName::link(&outside, &own).expect_err("no region is called so");
+        assert_eq!(refused.to_string(), "\"region\": a link to an invalid region name");
     }
 
     #[test]

@@ -219,7 +219,7 @@ fn a_link_to_a_half_is_that_half() {
     top.write_heir(&Server::folder(&clone), &Inherits::Links).expect("written");
     assert_eq!(rows(&server.open(&clone, f())), "z");
     let again = top.write_heir(&Server::folder(&Server::info("t", 4)), &half(Half::Top, "zz"));
-    assert!(matches!(again, Err(Error::BadRequest(_))), "{again:?}");
+    assert!(matches!(again, Err(Error::Heir(HeirRefusal::HalfFile { .. }))), "{again:?}");
 }
 
 #[test]

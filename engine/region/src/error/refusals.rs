@@ -1,0 +1,111 @@
+//! Why a region refuses a request: each variant names the thing, and its text says what to do.
+
+use proto::{EncodedName, RegionInfo, TableName};
+use storage::FileName;
+
+/// Why files cannot be bulk-loaded. The same call fails again.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BulkLoadRefusal {
+    /// The table has no such family.
+    #[error("No such column family {family}")]
+    NoSuchFamily {
+        /// The family.
+        family: String,
+    },
+    /// A file has no cells, so nobody can say where it belongs.
+    #[error("bulk load file {path} has no cells; leave it out")]
+    NoCells {
+        /// The file, as the client named it.
+        path: String,
+    },
+    /// The cells of a file are in the order of another kind of table.
+    #[error("bulk load file {path} has the order of another kind of table; write it for table {table}")]
+    OtherOrder {
+        /// The file, as the client named it.
+        path: String,
+        /// The table that it was to be loaded into.
+        table: TableName,
+    },
+    /// The cells of a file are of another family than the one that it is for.
+    #[error(
+        "bulk load file {path} is for column family {family}, and its cells are of {found}; move it to the folder of its \
+         family"
+    )]
+    OtherFamily {
+        /// The file, as the client named it.
+        path: String,
+        /// The family that it is for.
+        family: String,
+        /// The family of its cells.
+        found: String,
+    },
+}
+
+/// Why a new region cannot take over the files of another one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HeirRefusal {
+    /// The new region has no parent.
+    #[error("region {child} has no parent to take rows from")]
+    NoParent {
+        /// The new region.
+        child: Box<RegionInfo>,
+    },
+    /// The parent has writes that are in no file yet.
+    #[error("region {parent} has writes that are in no file; close it before region {child} takes its rows")]
+    UnflushedWrites {
+        /// The region with the writes.
+        parent: Box<RegionInfo>,
+        /// The new region.
+        child: Box<RegionInfo>,
+    },
+    /// A file is half of another one already.
+    #[error(
+        "file {file} of region {region} is half of another; compact the region before it is split or merged"
+    )]
+    HalfFile {
+        /// The file's name in its store.
+        file: String,
+        /// The region that lists it.
+        region: EncodedName,
+    },
+    /// The rows of the new region are not those on one side of a row.
+    #[error("region {child} takes neither all rows of region {parent} nor those on one side of a row")]
+    NotOneSide {
+        /// The new region.
+        child: Box<RegionInfo>,
+        /// The region whose files it is to take over.
+        parent: Box<RegionInfo>,
+    },
+}
+
+/// What a call would have to wait for longer than it may. The caller retries.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Busy {
+    /// Another write holds the lock of the row.
+    #[error("Failed to obtain the lock of row {row} within {waited_ms} ms (hbase.rowlock.wait.duration)")]
+    RowLocked {
+        /// The row.
+        row: String,
+        /// How long the call waited, in ms.
+        waited_ms: u128,
+    },
+    /// The region's memory is over its limit.
+    #[error("Over memstore limit={limit}, regionName={region}, memstoreSize={size}; wait for a flush")]
+    MemstoreFull {
+        /// The limit in bytes.
+        limit: u64,
+        /// The region.
+        region: EncodedName,
+        /// The size in bytes.
+        size: u64,
+    },
+    /// The janitor is deleting the file that the call would write.
+    #[error("the janitor is deleting {file}, left by an earlier load; load again")]
+    FileCondemned {
+        /// The file.
+        file: FileName,
+    },
+}
