@@ -123,6 +123,28 @@ mod tests {
     }
 
     #[test]
+    fn a_region_info_that_was_written_despite_an_error_is_there_after_a_crash() {
+        let info = info();
+        let folder = region_folder(&info);
+        let file = region_info(info.table(), info.encoded_name());
+        let is_whole = |place: &Memory| {
+            let content = place.read(&file, REGION_INFO_BYTES_MAX);
+            content.is_ok_and(|content| RegionInfo::from_file(&content.into()).as_ref() == Ok(&info))
+        };
+        let new = |_: &Memory| {};
+        let torn = |place: &Memory| drop(place.swap(&file, None, b"torn").expect("the disk works"));
+        for (prepare, overcome) in [(&new as &dyn Fn(&Memory), 1), (&torn, 1)] {
+            let kept = |place: &Memory| keep_region_info(place, &folder, &info).is_ok();
+            let found = storage::at_every_false_alarm(prepare, kept, |next, succeeded| {
+                assert!(!succeeded || is_whole(next), "it was said to be durable");
+                keep_region_info(next, &folder, &info).expect("a start writes it");
+                assert!(is_whole(next));
+            });
+            assert_eq!(found, overcome, "what reports failure is read again");
+        }
+    }
+
+    #[test]
     fn a_region_info_that_is_missing_cut_short_or_of_another_region_is_written_anew() {
         let (files, info) = (Memory::new(), info());
         let folder = region_folder(&info);

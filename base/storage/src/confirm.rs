@@ -26,6 +26,20 @@ pub fn swap_confirmed(
     }
 }
 
+/// Makes earlier deletions in the folder of `marker` durable: they are after the next durable write to it, so this
+/// creates the empty object `marker` there. The caller deletes it, or everything else of the folder first.
+///
+/// A marker that an earlier attempt has left is settled: that attempt may have failed before its write was durable.
+pub fn make_deletions_durable(files: &dyn Files, marker: &FileName) -> Result<()> {
+    match swap_confirmed(files, marker, None, b"") {
+        Err(error) if error.kind() == Kind::Conflict => match files.settle(marker, None, b"")? {
+            Settled::Happened(_) => Ok(()),
+            Settled::DidNotHappen | Settled::Replaced => Err(error),
+        },
+        made => made.map(drop),
+    }
+}
+
 fn conflict(name: &FileName) -> Error {
     Error::new(Kind::Conflict, Outcome::MayHaveHappened, name, "swap")
 }
@@ -53,6 +67,27 @@ mod tests {
         let error = swap_confirmed(&memory, &name, Some(&two), b"three").expect_err("it did not happen");
         assert_eq!(error.outcome(), Outcome::DidNotHappen);
         assert_eq!(memory.read(&name, 10).expect("there"), b"two");
+    }
+
+    #[test]
+    fn deletions_are_durable_whatever_an_earlier_attempt_has_left() {
+        let (gone, marker) = (FileName::new("folder/gone"), FileName::new("folder/marker"));
+        let attempted = || {
+            let memory = Memory::new();
+            memory.swap(&gone, None, b"x").expect("the disk works");
+            memory.delete(&gone).expect("the disk works");
+            fault(&memory, 1, Outcome::MayHaveHappened);
+            memory.swap(&marker, None, b"").expect_err("the marker is there, and failure is reported");
+            memory
+        };
+        let mut back = 0;
+        for seed in 0..16 {
+            back += usize::from(attempted().crash(seed).open(&gone).is_ok());
+            let memory = attempted();
+            make_deletions_durable(&memory, &marker).expect("durable");
+            assert!(memory.crash(seed).open(&gone).is_err(), "seed {seed}");
+        }
+        assert!(back > 0, "without it a deleted file is there again after some crashes");
     }
 
     #[test]

@@ -222,6 +222,13 @@ pub struct Fault {
     pub last: bool,
 }
 
+impl Fault {
+    /// The act happens and reports failure, and the place goes on.
+    pub fn false_alarm(act: u64) -> Fault {
+        Fault { act, kind: Kind::Failed, outcome: Outcome::MayHaveHappened, last: false }
+    }
+}
+
 impl Memory {
     /// An empty place with all capabilities.
     pub fn new() -> Memory {

@@ -63,3 +63,29 @@ fn uuid(world: &World) -> String {
         low << 16 >> 16
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use env::WallTime;
+
+    use super::*;
+
+    #[test]
+    fn a_cluster_that_was_founded_despite_an_error_keeps_its_id() {
+        let told = env::sync::Mutex::new(None);
+        let world = |seed| World::simulated(seed, WallTime(1_000_000));
+        let overcome = storage::at_every_false_alarm(
+            |_empty| *told.lock() = None,
+            |place| {
+                *told.lock() = found(place, &world(1)).ok();
+                told.lock().is_some()
+            },
+            |next, founded| {
+                let id = found(next, &world(2)).expect("a start after it founds or finds the cluster");
+                assert_eq!(found(next, &world(3)).expect("complete"), id);
+                assert!(!founded || told.lock().as_ref() == Some(&id), "clients know the id {told:?}");
+            },
+        );
+        assert_eq!(overcome, 2, "the id and the version are read again");
+    }
+}

@@ -345,11 +345,7 @@ impl Master {
         }
         self.files.delete(&layout::snapshot_info(name))?;
         let deleted = layout::deleted_snapshot(name);
-        // Deletions in a folder are durable after the next durable write to it.
-        match self.files.swap(&deleted, None, b"") {
-            Err(error) if error.kind() == Kind::Conflict => {}
-            swapped => drop(swapped?),
-        }
+        storage::make_deletions_durable(&*self.files, &deleted)?;
         for entry in objects.iter().filter(|entry| entry.name != deleted) {
             self.files.delete(&entry.name)?;
         }

@@ -2,6 +2,7 @@
 
 mod crash;
 mod fake;
+mod false_alarms;
 mod hbck;
 mod nonsense;
 mod servers;

@@ -168,6 +168,21 @@ mod tests {
     }
 
     #[test]
+    fn a_version_that_was_written_despite_an_error_is_there_after_a_crash() {
+        let version = |place: &storage::Memory| place.read(&FileName::new(VERSION_FILE), 64).ok();
+        let overcome = storage::at_every_false_alarm(
+            |_empty| {},
+            |place| check_layout(place, "root").is_ok(),
+            |next, succeeded| {
+                assert!(!succeeded || version(next).is_some(), "the directory is this server's");
+                check_layout(next, "root").expect("the next start takes it");
+                assert_eq!(version(next).expect("written"), b"1\n");
+            },
+        );
+        assert_eq!(overcome, 1, "the version is read again");
+    }
+
+    #[test]
     #[expect(clippy::disallowed_methods, reason = "real folders are the point")]
     fn a_directory_of_a_newer_version_is_refused_and_left_as_it_is() {
         let root = std::env::temp_dir().join(format!("bellows-place-{:x}", env::World::real().random()));

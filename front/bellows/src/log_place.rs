@@ -32,10 +32,25 @@ pub(crate) fn open(
     root: &str,
     wal_dir: Option<&Root>,
 ) -> Result<Arc<dyn Files>, Failure> {
+    let elsewhere = match wal_dir {
+        Some(wal_dir) => Some((wal_dir.to_string(), wal_dir.open_for_log(conf)?)),
+        None => None,
+    };
+    open_at(world, conf, files, root, elsewhere)
+}
+
+/// As [`open`], with the place that `hbase.wal.dir` names open, and as people know it.
+fn open_at(
+    world: &World,
+    conf: &Conf,
+    files: &Arc<dyn Files>,
+    root: &str,
+    elsewhere: Option<(String, Arc<dyn Files>)>,
+) -> Result<Arc<dyn Files>, Failure> {
     let (note, version) = read(&**files, root, NOTE)?.unzip();
     let noted = note.as_deref().and_then(|note| note.split_once('\n'));
     let before = noted.map(|(place, _)| place).filter(|place| !place.is_empty());
-    let Some(wal_dir) = wal_dir else {
+    let Some((log_place, log)) = elsewhere else {
         let log = appendable(world, conf, files)?;
         let Some(before) = before else { return Ok(log) };
         if !has_log(&*log, root)? {
@@ -45,12 +60,11 @@ pub(crate) fn open(
         write(&**files, root, NOTE, version.as_ref(), &format!("\n{id}"))?;
         return Ok(log);
     };
-    let log = appendable(world, conf, &wal_dir.open_for_log(conf)?)?;
+    let log = appendable(world, conf, &log)?;
     let id = match noted.map(|(_, id)| id.trim()).filter(|id| !id.is_empty()) {
         Some(id) => id.to_owned(),
         None => format!("{:016x}{:016x}", world.random(), world.random()),
     };
-    let log_place = wal_dir.to_string();
     let belongs = read(&*log, &log_place, BELONGS)?;
     if belongs.as_ref().is_some_and(|(other, _)| other.trim() != id) {
         return Err(Failure::new(format!(
@@ -134,9 +148,63 @@ fn write(
 mod tests {
     use std::path::PathBuf;
 
-    use storage::Local;
+    use storage::{Local, Memory};
 
     use super::*;
+
+    /// Starts a server of `data`, whose log is at `place` if one is named, and begins a log file.
+    fn begin(data: &Memory, place: Option<(&str, &Memory)>) -> Result<(), String> {
+        let shared = |memory: &Memory| Arc::new(memory.clone()) as Arc<dyn Files>;
+        let elsewhere = place.map(|(name, log)| (name.to_owned(), shared(log)));
+        let log = open_at(&World::real(), &Conf::new(), &shared(data), "data", elsewhere);
+        let log = log.map_err(|failure| failure.to_string())?;
+        if let Ok(writer) = log.create(&FileName::new(FOLDER).join("00000000000000000001.wal")) {
+            writer.finish().map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Notes that were written and reported failure lead the next start to the log, whichever of them a crash takes back.
+    #[test]
+    fn notes_that_were_written_despite_an_error_lead_to_the_log() {
+        let overcome = storage::at_every_false_alarm(
+            |_empty| {},
+            |data| begin(data, Some(("log", &Memory::new()))).is_ok(),
+            |data, succeeded| {
+                let elsewhere = begin(data, None);
+                assert!(!succeeded || elsewhere.is_err_and(|why| why.contains("move the folder WALs")));
+            },
+        );
+        assert_eq!(overcome, 1, "the note in the data directory is read again");
+        let data = env::sync::Mutex::new(Memory::new());
+        let overcome = storage::at_every_false_alarm(
+            |_empty| *data.lock() = Memory::new(),
+            |log| begin(&data.lock(), Some(("log", log))).is_ok(),
+            |log, succeeded| {
+                let started = begin(&data.lock(), Some(("log", log)));
+                assert!(!succeeded || started.is_ok(), "{started:?}");
+            },
+        );
+        // The other one is the creation of the log file, which the server leaves for later.
+        assert_eq!(overcome, 2, "the note in the log's folder is read again");
+    }
+
+    /// The way back: the note that the log is under the data directory again.
+    #[test]
+    fn a_log_that_was_moved_back_is_found_despite_an_error() {
+        let moved_back = |data: &Memory| {
+            begin(data, Some(("log", &Memory::new()))).expect("new");
+            let writer = data.create(&FileName::new(FOLDER).join("00000000000000000001.wal"));
+            writer.and_then(|writer| writer.finish()).expect("moved");
+        };
+        let overcome = storage::at_every_false_alarm(
+            moved_back,
+            |data| begin(data, None).is_ok(),
+            |data, _| begin(data, None).expect("the log is there"),
+        );
+        // The other one is the creation of the log file, which is there.
+        assert_eq!(overcome, 2, "the note is read again");
+    }
 
     /// Folders `data`, `data2`, `log` and `log2` of one test, removed at its end.
     struct Folders(PathBuf);

@@ -62,16 +62,11 @@ impl Janitor {
         Ok(())
     }
 
-    /// Makes the deletions in a folder durable: they are after the next durable write to it, so this creates an object
-    /// there and deletes it.
+    /// Makes the deletions in a folder durable.
     fn make_deletions_durable(&self, folder: &FileName) -> Result<()> {
-        let last = folder.join(".emptied");
-        match self.files.swap(&last, None, b"") {
-            // An earlier attempt has left it, durably.
-            Err(error) if error.kind() == Kind::Conflict => {}
-            swapped => drop(swapped?),
-        }
-        Ok(self.files.delete(&last)?)
+        let marker = folder.join(".emptied");
+        storage::make_deletions_durable(&*self.files, &marker)?;
+        Ok(self.files.delete(&marker)?)
     }
 
     /// Deletes files of the archive that have no holder any more, and back references without a target. Returns the
