@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use proto::catalog::TableState;
-use proto::{FamilyDescriptor, RegionInfo, TableDescriptor, TableName, catalog, pb};
+use proto::{FamilyDescriptor, RegionInfo, ServerName, TableDescriptor, TableName, catalog, pb};
 use rpc::{Exception, class};
 
 use crate::cluster::specifier;
@@ -312,6 +312,19 @@ impl Admin {
         let answer: pb::GetClusterStatusResponse =
             self.cluster.on_master("GetClusterStatus", &request).await?;
         Ok(answer.cluster_status)
+    }
+
+    /// Makes every live region server read its configuration again. Keys that act on a running server have their new values
+    /// when this returns.
+    pub async fn update_configuration(&self) -> Result<()> {
+        let status = self.cluster_status().await?;
+        for live in status.live_servers {
+            let server = ServerName::try_from(&live.server)?;
+            let request = pb::UpdateConfigurationRequest {};
+            let _read: pb::UpdateConfigurationResponse =
+                self.cluster.on_server(&server, "AdminService", "UpdateConfiguration", &request).await?;
+        }
+        Ok(())
     }
 
     /// Waits for a procedure. Masters that return no procedure id have finished the work when they answer.
