@@ -22,9 +22,9 @@ use crate::chance::{Chance, seed_from_the_clock};
 use crate::crash::OPTIONS;
 use crate::image::{Image, KINDS, Mount};
 use crate::powercut::{FIRST, apart, obstacle};
-use crate::server::{Server, Start, binary, build, fresh_folder, log_of, no_panic, target};
+use crate::server::{Server, Start, binary, build, fresh_folder, log_of, no_panic};
 use crate::talk::Talk;
-use crate::{NOT_RUN, Outcome, run as run_command};
+use crate::{NOT_RUN, Outcome, programs, run as run_command};
 use plan::{Fault, Rates, Step};
 
 pub(crate) const USAGE: &str = "\
@@ -125,7 +125,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
     if options.binary.is_none() {
         build()?;
     }
-    run_command("cargo", &["build", "--quiet", "-p", "fire"])?;
+    programs::build("fire")?;
     let this = std::env::current_exe().map_err(|error| format!("this program's own name: {error}"))?;
     let again = options.command();
     let mut command = apart();
@@ -148,7 +148,7 @@ pub(crate) fn run_inside(words: &[&str]) -> Outcome {
         Ok::<PathBuf, String>(kept)
     };
     let (server, client) =
-        (keep(options.binary.clone().unwrap_or_else(binary))?, keep(target().join("debug/fire"))?);
+        (keep(options.binary.clone().unwrap_or_else(binary))?, keep(programs::target().join("debug/fire"))?);
     let make = KINDS.iter().find(|(kind, _)| *kind == options.kind).expect("parsed").1;
     let image = Image::make(&folder, options.kind, make)?;
     say!("{}", options.command());

@@ -15,10 +15,10 @@ use std::cell::{Cell, RefCell};
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use crate::Outcome;
 use crate::chance::{Chance, seed_from_the_clock};
 use crate::server::{Server, build, fresh_folder, log_of, no_panic};
-use crate::talk::{self, Talk};
+use crate::talk::Talk;
+use crate::{Outcome, programs};
 
 /// Short timeouts: the longest handshake of each port in ms.
 const OPTIONS: &[&str] = &[
@@ -114,7 +114,7 @@ impl Scene<'_> {
 pub(crate) fn run(seed: Option<u64>) -> Outcome {
     let seed = seed.unwrap_or_else(seed_from_the_clock);
     build()?;
-    talk::build("pulse")?;
+    programs::build_example("pulse")?;
     let folder = fresh_folder("hostile")?;
     say!("seed {seed}");
     attack_all(&Server::start_in(&folder, OPTIONS)?, seed)

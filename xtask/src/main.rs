@@ -41,6 +41,7 @@ mod loadtest;
 mod packages;
 mod pe;
 mod powercut;
+mod programs;
 mod readpath;
 mod regex;
 mod release;
@@ -73,6 +74,7 @@ const PARTS: &[Part] = &[
     ("fmt", "the code is formatted", fmt),
     ("clippy", "no lint speaks", clippy),
     ("unit", "the workspace's own tests", unit),
+    ("programs", "every program builds, and the server with its own features", programs::check),
     ("descriptors", "our messages are HBase's, field by field (JDK and Maven)", descriptors),
     ("client", "the native client against a server of its own, over both registries", client),
     ("bench", "every workload of the load generator finds what it wrote, and first answers are seen", bench),
@@ -344,14 +346,13 @@ fn bench() -> Outcome {
 /// Runs every target of `proof/targets`, for this many seconds together.
 fn fuzz(seconds: u32, seed: Option<u64>) -> Outcome {
     let seed = seed.unwrap_or_else(chance::seed_from_the_clock).to_string();
-    run("cargo", &["run", "--quiet", "-p", "targets", "--", &seconds.to_string(), &seed])
+    run(&programs::build("targets")?.display().to_string(), &[&seconds.to_string(), &seed])
 }
 
 fn client() -> Outcome {
     let server = server::Server::start("client", &[])?;
-    let check = |kind: &str, address: &str| {
-        run("cargo", &["run", "--quiet", "-p", "client", "--example", "check", "--", kind, address])
-    };
+    let program = programs::build_example("check")?.display().to_string();
+    let check = |kind: &str, address: &str| run(&program, &[kind, address]);
     check("rpc", &server.rpc)?;
     check("zookeeper", &server.registry)?;
     server.stop()

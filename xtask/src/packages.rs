@@ -4,11 +4,11 @@
 //! list of a few hundred packages is generated in the same form, and the part reports that.
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use crate::server::{Server, build, fresh_folder, log_of, no_panic};
-use crate::{Outcome, run as run_command};
+use crate::{Outcome, programs};
 
 const APT: &str = "/var/lib/apt/lists";
 
@@ -57,7 +57,7 @@ pub(crate) fn run(lists: &[&str]) -> Outcome {
 
 /// Builds the example.
 pub(crate) fn build_example() -> Outcome {
-    run_command("cargo", &["build", "--quiet", "-p", "client", "--example", "packages"])
+    programs::build_example("packages").map(drop)
 }
 
 fn apt_has_lists() -> bool {
@@ -67,8 +67,7 @@ fn apt_has_lists() -> bool {
 
 /// Runs the example; returns its output.
 pub(crate) fn packages(server: &Server, words: &[&str]) -> Result<String, String> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-    let program = target.join("debug/examples/packages");
+    let program = programs::target().join("debug/examples/packages");
     let output = Command::new(&program)
         .args(["--server", &server.rpc])
         .args(words)

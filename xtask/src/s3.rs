@@ -92,7 +92,8 @@ pub(crate) fn suite() -> Outcome {
     let store = Store::start()?;
     let mut tests = Command::new("cargo");
     tests
-        .args(["test", "--quiet", "-p", "objectstore", "--test", "store"])
+        // With the features of the workspace, so that no library is built again.
+        .args(["test", "--quiet", "--workspace", "--test", "store"])
         .env("BELLOWS_S3_ENDPOINT", &store.endpoint);
     succeed("the tests of the object store", tests)?;
     crash::run_on_store(ROUNDS, &store.endpoint, LogPlace::Store)?;

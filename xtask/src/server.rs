@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::programs::{self, target};
 use crate::run;
 
 /// A running `bellows`, ended when this is dropped.
@@ -27,11 +28,6 @@ pub(crate) struct Server {
 
 /// As many open files as a process gets by default on most machines, whatever this one gives.
 const FEW_FILES: &str = r#"ulimit -Sn 1024; exec "$0" "$@""#;
-
-/// Where cargo puts what it builds.
-pub(crate) fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from)
-}
 
 /// Where the built server is.
 pub(crate) fn binary() -> PathBuf {
@@ -114,9 +110,9 @@ pub(crate) fn fresh_folder(name: &str) -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// Builds the server.
+/// Builds the server, if it is not built yet.
 pub(crate) fn build() -> Result<(), String> {
-    run("cargo", &["build", "--quiet", "-p", "bellows"])
+    programs::build("bellows").map(drop)
 }
 
 impl Server {

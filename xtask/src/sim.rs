@@ -4,18 +4,18 @@
 //! time as the machine has processors.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::Outcome;
+use crate::{Outcome, programs};
 
 /// How to call it.
 pub(crate) const USAGE: &str = "       cargo xtask sim [--seeds FROM..TO] | --seed N [--transcript [--steps]] [--planted N] [--fault KIND]… [--workload NAME]
                   | planted [--hunts N] [--seeds N] [--only N,N,…]   (each mistake that the code has for this is found, from several first seeds)";
 
-const PROGRAM: &str = "target/debug/sim";
 /// Seeds of one process.
 const BATCH: u64 = 10;
 /// Seeds of the part of `cargo xtask test`.
@@ -32,7 +32,7 @@ pub(crate) fn suite() -> Outcome {
 
 /// Runs what the words ask for.
 pub(crate) fn run(words: &[&str]) -> Outcome {
-    crate::run("cargo", &["build", "--quiet", "--package", "sim"])?;
+    programs::build("sim")?;
     match words {
         [] => seeds(0, SEEDS),
         ["--seeds", range] => {
@@ -53,7 +53,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
             }
             planted(hunts, seeds, &only)
         }
-        words => crate::run(PROGRAM, words),
+        words => crate::run(&program().display().to_string(), words),
     }
 }
 
@@ -61,8 +61,14 @@ fn number(word: &str) -> Result<u64, String> {
     word.parse().map_err(|_| format!("{word} is no number"))
 }
 
+fn program() -> PathBuf {
+    programs::target().join("debug/sim")
+}
+
 fn simulate(words: &[&str]) -> Result<Output, String> {
-    Command::new(PROGRAM).args(words).output().map_err(|error| format!("cannot start {PROGRAM}: {error}"))
+    let program = program();
+    let output = Command::new(&program).args(words).output();
+    output.map_err(|error| format!("cannot start {}: {error}", program.display()))
 }
 
 /// Calls `act` with 0, 1, 2 … below `count`, in as many threads as there are processors, until one fails.

@@ -6,8 +6,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use crate::run;
-use crate::server::target;
+use crate::programs::target;
 
 /// No answer takes longer.
 const ANSWER_MAX: Duration = Duration::from_secs(120);
@@ -17,11 +16,6 @@ pub(crate) struct Talk {
     child: Child,
     input: ChildStdin,
     answers: Receiver<String>,
-}
-
-/// Builds an example of the client.
-pub(crate) fn build(example: &str) -> Result<(), String> {
-    run("cargo", &["build", "--quiet", "-p", "client", "--example", example])
 }
 
 impl Talk {

@@ -1,6 +1,7 @@
 //! Controls the client of a crash test (`cluster/client/examples/crash`) by commands, one per line.
 
-use crate::talk::{self, Talk};
+use crate::programs;
+use crate::talk::Talk;
 
 /// The running client.
 pub(crate) struct Workload(Talk);
@@ -8,7 +9,7 @@ pub(crate) struct Workload(Talk);
 impl Workload {
     /// Builds the client.
     pub(crate) fn build() -> Result<(), String> {
-        talk::build("crash")
+        programs::build_example("crash").map(drop)
     }
 
     /// Starts the built client.

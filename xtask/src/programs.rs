@@ -1,0 +1,50 @@
+//! Builds the programs that parts run.
+//!
+//! Cargo builds a library again for each set of features, and each choice of packages has its own: the server alone, the
+//! simulation and the client's examples would compile most of the workspace four times after the unit tests. So a run of
+//! all parts builds every program once, with the features that the unit tests have. A part that runs alone builds what it
+//! needs.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::{Outcome, run};
+
+/// Whether every program was built by [`build_all`].
+static ALL_BUILT: AtomicBool = AtomicBool::new(false);
+
+/// Where cargo puts what it builds.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from)
+}
+
+/// Builds every program of the workspace but this one, which runs, and all examples. They have the features of the unit
+/// tests: examples ask for those, too.
+fn build_all() -> Outcome {
+    let packages = ["build", "--quiet", "--workspace", "--exclude", "xtask"];
+    run("cargo", &[&packages[..], &["--bins", "--examples"]].concat())?;
+    ALL_BUILT.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
+/// The part of `cargo xtask test`. The server's own features must be enough for it: they are what is shipped.
+pub(crate) fn check() -> Outcome {
+    build_all()?;
+    run("cargo", &["check", "--quiet", "--package", "bellows"])
+}
+
+/// Builds the program of a package, if it is not built yet. Returns its place.
+pub(crate) fn build(package: &str) -> Result<PathBuf, String> {
+    if !ALL_BUILT.load(Ordering::Relaxed) {
+        run("cargo", &["build", "--quiet", "--package", package])?;
+    }
+    Ok(target().join("debug").join(package))
+}
+
+/// Builds an example of the client, if it is not built yet. Returns its place.
+pub(crate) fn build_example(example: &str) -> Result<PathBuf, String> {
+    if !ALL_BUILT.load(Ordering::Relaxed) {
+        run("cargo", &["build", "--quiet", "--package", "client", "--example", example])?;
+    }
+    Ok(target().join("debug/examples").join(example))
+}
