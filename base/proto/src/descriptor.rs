@@ -165,6 +165,12 @@ impl FamilyDescriptor {
         self.configuration.iter().rev().find(|(k, _)| k == key).map(|(_, value)| value.as_str())
     }
 
+    /// Sets one override of the site configuration.
+    pub fn configure(&mut self, key: &str, value: &str) {
+        self.configuration.retain(|(known, _)| known != key);
+        self.configuration.push((key.to_owned(), value.to_owned()));
+    }
+
     /// Parses the attributes to options, with HBase's defaults.
     pub fn options(&self) -> Result<FamilyOptions, Error> {
         FamilyOptions::read(self)

@@ -40,12 +40,11 @@ impl Version {
     }
 }
 
-/// Every version of a table's descriptor, the newest first.
-fn versions(files: &dyn Files, table: &TableName) -> storage::Result<Vec<(Version, FileName)>> {
-    let folder = layout::descriptors(table);
+/// Every version of a descriptor in a folder, the newest first.
+fn versions(files: &dyn Files, folder: &FileName) -> storage::Result<Vec<(Version, FileName)>> {
     let mut found = Vec::new();
-    for entry in files.list(&folder)? {
-        let version = entry.name.below(&folder).and_then(Version::parse);
+    for entry in files.list(folder)? {
+        let version = entry.name.below(folder).and_then(Version::parse);
         if let Some(version) =
             version.filter(|version| version.length.is_none_or(|length| length == entry.size))
         {
@@ -58,8 +57,13 @@ fn versions(files: &dyn Files, table: &TableName) -> storage::Result<Vec<(Versio
 
 /// Reads the newest complete descriptor of `table`; `None` if there is none.
 pub fn read(files: &dyn Files, table: &TableName) -> Result<Option<TableDescriptor>, Error> {
+    read_in(files, &layout::descriptors(table))
+}
+
+/// Reads the newest complete descriptor in the folder of a table's descriptors; `None` if there is none.
+pub fn read_in(files: &dyn Files, folder: &FileName) -> Result<Option<TableDescriptor>, Error> {
     let mut damage = None;
-    for (_, name) in versions(files, table)? {
+    for (_, name) in versions(files, folder)? {
         let content = match files.read(&name, SIZE_MAX) {
             Ok(content) => content,
             Err(error) if error.kind() == Kind::NotFound => continue,

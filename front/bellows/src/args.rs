@@ -34,6 +34,8 @@ pub(crate) enum Command {
     /// Collects what somebody needs who is to find out what is wrong with a server.
     #[command(subcommand)]
     Debug(Debug),
+    /// Takes over the root folder of an Apache HBase 2.x that was stopped in order, and says first what is not carried.
+    Adopt(Adopt),
     /// Lists every configuration key with its default and origin.
     Keys,
 }
@@ -100,6 +102,30 @@ pub(crate) struct Doctor {
     /// Prints JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Options of `bellows adopt`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Adopt {
+    /// The folder that hbase.rootdir of that HBase names.
+    #[arg(value_name = "HBASE_ROOT")]
+    pub(crate) root: PathBuf,
+
+    /// Says what would be done, and changes nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Adopts the root although something is left behind.
+    #[arg(long)]
+    pub(crate) leave_behind: bool,
+
+    /// The hbase-site.xml of that HBase; hbase.wal.dir is taken from it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) site: Option<PathBuf>,
+
+    /// Sets a key. It overrides the file.
+    #[arg(short = 'D', value_name = "KEY=VALUE", value_parser = key_value)]
+    pub(crate) define: Vec<(String, String)>,
 }
 
 /// What `bellows debug` can do.

@@ -83,6 +83,30 @@ pub(crate) fn tenant(root: &Path) -> Result<Tenant, Failure> {
     Ok(Tenant::Nobody)
 }
 
+/// Locks `root`, which must be the root folder of an Apache HBase that nobody has adopted.
+pub(crate) fn open_of_hbase(root: &Path) -> Result<Local, Failure> {
+    if storage::open_outside(&root.join(VERSION_FILE)).is_ok() {
+        return Err(Failure::new(format!(
+            "{0} is the data directory of bellows already; run bellows start --data-dir {0}",
+            root.display()
+        )));
+    }
+    if let Err(error) = storage::open_outside(&root.join(HBASE_VERSION_FILE)) {
+        return Err(Failure::new(format!(
+            "{} is no root folder of Apache HBase ({HBASE_VERSION_FILE}: {error}); name the folder that hbase.rootdir says",
+            root.display()
+        )));
+    }
+    Local::open(root).map_err(|error| Failure::of_storage(root.display(), &error))
+}
+
+/// Makes the root folder of an HBase a data directory of this program. This is the last act of an adoption.
+pub(crate) fn take(files: &dyn Files, root: impl std::fmt::Display) -> Result<(), Failure> {
+    storage::swap_confirmed(files, &FileName::new(VERSION_FILE), None, format!("{VERSION}\n").as_bytes())
+        .map(drop)
+        .map_err(|error| Failure::of_storage(root, &error))
+}
+
 /// Locks `root` and checks its version. An empty directory gets the current one.
 pub(crate) fn open(root: &Path) -> Result<Local, Failure> {
     let local = Local::open(root).map_err(|error| Failure::of_storage(root.display(), &error))?;
@@ -128,8 +152,8 @@ fn check_version(root: &impl std::fmt::Display, text: &str) -> Result<(), Failur
 
 fn of_hbase(root: &impl std::fmt::Display) -> Failure {
     Failure::new(format!(
-        "{root} belongs to Apache HBase (it has {HBASE_VERSION_FILE} and no {VERSION_FILE}) and cannot be taken over; choose \
-         another --data-dir"
+        "{root} belongs to Apache HBase (it has {HBASE_VERSION_FILE} and no {VERSION_FILE}); choose another --data-dir, or stop \
+         that HBase and take its data over: bellows adopt --dry-run {root}"
     ))
 }
 

@@ -1,5 +1,6 @@
 //! The `bellows` binary: wiring only.
 
+mod adopt;
 mod allocator;
 mod args;
 mod bucket;
@@ -74,6 +75,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         }
         Command::Top(options) => top::run(&options, output::write),
         Command::Debug(args::Debug::Bundle(options)) => bundle::write(&options, output::say),
+        Command::Adopt(options) => adopt::run(&options, output::write),
         Command::Keys => output::unless_closed(output::write(&conf::Conf::new().table().to_string())),
     };
     done.map(|()| ExitCode::SUCCESS)

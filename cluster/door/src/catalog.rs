@@ -1,0 +1,44 @@
+//! What hbase:meta says.
+
+use std::collections::BTreeMap;
+
+use proto::TableName;
+use proto::catalog::{self, RegionRow, TableState};
+
+use crate::peek::Row;
+use crate::{Error, Result};
+
+/// The content of hbase:meta.
+#[derive(Debug, Default)]
+pub(crate) struct Catalog {
+    pub(crate) regions: BTreeMap<TableName, Vec<RegionRow>>,
+    pub(crate) states: BTreeMap<TableName, TableState>,
+}
+
+impl Catalog {
+    /// Understands the rows of hbase:meta. A row that cannot be read is an error: it may be the only one that says that a
+    /// region is there.
+    pub(crate) fn of_rows(rows: &[Row]) -> Result<Catalog> {
+        let mut content = Catalog::default();
+        for row in rows {
+            let failed = |cause| Error::Row {
+                table: "hbase:meta",
+                row: row.key.escape_ascii().to_string(),
+                cause: Box::new(cause),
+            };
+            let columns = row.columns.iter().map(|c| (&*c.family, &*c.qualifier, c.value.clone()));
+            if let Some(region) = RegionRow::decode(columns).map_err(failed)? {
+                content.regions.entry(region.region.table().clone()).or_default().push(region);
+            }
+            let is_state =
+                |c: &&catalog::Column| *c.family == *catalog::TABLE && *c.qualifier == *catalog::STATE;
+            // An empty value is how HBase clears a column.
+            if let Some(column) = row.columns.iter().find(is_state).filter(|column| !column.value.is_empty())
+            {
+                let table = TableName::from_bytes(&row.key).map_err(failed)?;
+                content.states.insert(table, catalog::decode_table_state(&column.value).map_err(failed)?);
+            }
+        }
+        Ok(content)
+    }
+}

@@ -1,0 +1,78 @@
+//! Why a root can be neither read nor changed.
+
+use storage::FileName;
+
+/// The result of reading or changing a root.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a root can be neither read nor changed. What was changed before leaves a root that HBase opens, and that can be
+/// adopted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no root of HBase in this place.
+    #[error(
+        "{0} has no hbase.version: it is no root folder of Apache HBase; name the folder that hbase.rootdir says"
+    )]
+    NoRoot(String),
+    /// A file is missing that every root of a supported release has.
+    #[error("{file} is missing: {remedy}")]
+    Missing {
+        /// The file or folder.
+        file: FileName,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// The layout is of another release.
+    #[error(
+        "{file} says layout version {found}, expected 8: start a release 2.x of HBase on this root once, and stop it"
+    )]
+    Version {
+        /// The file.
+        file: FileName,
+        /// The version.
+        found: String,
+    },
+    /// A small file of the root cannot be understood.
+    #[error("{file} cannot be read: {cause}; repair it with HBase's own tools first")]
+    Damaged {
+        /// The file.
+        file: String,
+        /// What is wrong.
+        cause: Box<proto::Error>,
+    },
+    /// A row of a catalog table cannot be understood.
+    #[error("row {row} of {table} cannot be read: {cause}; repair it with HBase's own tools first")]
+    Row {
+        /// The table.
+        table: &'static str,
+        /// The row, printable.
+        row: String,
+        /// What is wrong.
+        cause: Box<proto::Error>,
+    },
+    /// Files of a region cannot be read or written.
+    #[error("{what}: {cause}")]
+    Region {
+        /// Which region or store.
+        what: String,
+        /// What is wrong.
+        cause: Box<region::Error>,
+    },
+    /// A log cannot be opened.
+    #[error(transparent)]
+    Log(#[from] wal::Error),
+    /// A descriptor cannot be read.
+    #[error(transparent)]
+    Descriptor(#[from] master::Error),
+    /// Storage failed.
+    #[error(transparent)]
+    Storage(#[from] storage::Error),
+}
+
+impl Error {
+    /// Names the region or store of an error.
+    pub(crate) fn of_region(what: impl ToString) -> impl FnOnce(region::Error) -> Error {
+        move |cause| Error::Region { what: what.to_string(), cause: Box::new(cause) }
+    }
+}

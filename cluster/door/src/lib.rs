@@ -1,0 +1,33 @@
+//! The door between root folders of Apache HBase 2.x and this project.
+//!
+//! ```text
+//!   HBase's root ── look ──▶ Inventory ── adopt ──▶ a root that this project serves
+//!                              │
+//!                              └─ Report: what blocks, what is left behind, what is worth knowing
+//! ```
+//!
+//! [`look`] reads everything that the adoption rests on, and writes nothing: descriptors, hbase:meta, the master's
+//! procedures, the head of every store file. [`adopt`] changes three things, in this order:
+//!
+//! 1. Each store whose files are those in its folder gets a file list.
+//! 2. Each table's descriptor names the FILE tracker.
+//! 3. The caller writes the version file of this project. From then on the root is no longer HBase's.
+//!
+//! After each single write before the last HBase can still open the root: a list beside files that no tracker of FILE
+//! reads says nothing, and a descriptor names FILE only when all lists of its table are there. So a crash needs no repair;
+//! the adoption is repeated, and lists of stores that HBase still keeps by folder are written anew.
+//!
+//! The crate does not know processes: whoever calls it has made sure that neither program runs on the root.
+
+mod adopt;
+mod catalog;
+mod error;
+mod inventory;
+mod losses;
+mod peek;
+mod procedures;
+
+pub use adopt::adopt;
+pub use error::{Error, Result};
+pub use inventory::{FoundRegion, FoundTable, Inventory, look};
+pub use losses::Report;

@@ -1,0 +1,179 @@
+//! What an adoption cannot carry.
+
+use std::fmt;
+
+use proto::TableDescriptor;
+use proto::descriptor::sanity;
+use storage::{FileName, Files, Kind};
+
+use crate::Result;
+use crate::inventory::{FoundTable, TRACKER, found_by};
+
+/// What was found out about an adoption, in sentences that name the thing and what to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Why the root cannot be adopted as it is.
+    pub blockers: Vec<String>,
+    /// What HBase does with this root and nobody will do after the adoption.
+    pub left_behind: Vec<String>,
+    /// What is worth knowing.
+    pub notes: Vec<String>,
+    /// How many regions there are.
+    pub regions: usize,
+    /// How many store files they have.
+    pub files: usize,
+    /// Bytes of them.
+    pub bytes: u64,
+}
+
+impl Report {
+    pub(crate) fn blocks(&mut self, why: impl Into<String>) {
+        self.blockers.push(why.into());
+    }
+
+    pub(crate) fn leaves(&mut self, what: impl Into<String>) {
+        self.left_behind.push(what.into());
+    }
+
+    pub(crate) fn notes(&mut self, what: impl Into<String>) {
+        self.notes.push(what.into());
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { regions, files, bytes, .. } = self;
+        writeln!(f, "{regions} regions, {files} store files, {} MB", bytes >> 20)?;
+        for (title, lines) in [
+            ("cannot be adopted as it is", &self.blockers),
+            ("is left behind", &self.left_behind),
+            ("note", &self.notes),
+        ] {
+            for line in lines {
+                writeln!(f, "{title}: {line}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The tables of HBase's own features: what they mean, nobody acts upon.
+const FEATURES: [(&str, &str); 8] = [
+    (
+        "hbase:acl",
+        "permissions are not checked: whoever reaches the server's port may read and write everything",
+    ),
+    (
+        "hbase:labels",
+        "visibility labels are not checked: whoever reaches the server's port may read every cell",
+    ),
+    ("hbase:quota", "quotas and throttles do not act"),
+    ("hbase:rsgroup", "groups of region servers do not act"),
+    ("hbase:replication", "queues of replication are not shipped"),
+    ("hbase:slowlog", "slow calls are no longer written to this table"),
+    ("hbase:canary", "the canary's table is an ordinary one"),
+    ("backup:system", "incremental backups do not go on"),
+];
+
+/// Classes of coprocessors that are built in.
+fn is_built_in(class: &str) -> bool {
+    sanity::Limits::default().coprocessors.iter().any(|known| known == class)
+}
+
+/// What a table's descriptor asks for and does not get.
+pub(crate) fn of_table(table: &TableDescriptor, report: &mut Report) {
+    let name = table.name();
+    for family in table.families() {
+        let shown = family.name().escape_ascii();
+        if found_by(table, family).is_none() {
+            report.blocks(format!(
+                "family {shown} of table {name} is moved from one store file tracker to another: let the change end, so that \
+                 {TRACKER} is DEFAULT or FILE"
+            ));
+        }
+        if family.attributes().text("IS_MOB").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+            report.blocks(format!(
+                "family {shown} of table {name} keeps large values in MOB files, which are not read: copy the table to one \
+                 without IS_MOB, and drop it"
+            ));
+        }
+        if family.attributes().text("REPLICATION_SCOPE").is_some_and(|scope| scope != "0") {
+            report.leaves(format!(
+                "family {shown} of table {name} is replicated: its peers get nothing any more"
+            ));
+        }
+    }
+    let mut plain = table.clone();
+    for (key, value) in table.attributes().iter() {
+        let Ok(key) = std::str::from_utf8(key) else { continue };
+        if !key.to_ascii_lowercase().starts_with("coprocessor$") {
+            continue;
+        }
+        let value = String::from_utf8_lossy(value);
+        let class = value.split('|').nth(1).unwrap_or(&value).trim().to_owned();
+        plain.attributes_mut().remove(key.as_bytes());
+        if !is_built_in(&class) {
+            report.leaves(format!("table {name} runs the coprocessor {class}: it runs no longer"));
+        }
+    }
+    if let Ok(options) = table.options()
+        && options.region_replication > 1
+    {
+        report.leaves(format!(
+            "table {name} has {} replicas of each region: only the first is served",
+            options.region_replication
+        ));
+    }
+    let mut lax = plain.clone();
+    lax.attributes_mut().set("hbase.table.sanity.checks".into(), "false".into());
+    let limits = sanity::Limits::default();
+    if let Err(error) = sanity::check(&lax, &limits) {
+        report.blocks(format!("table {name}: {error}"));
+    } else if let Err(error) = sanity::check(&plain, &limits) {
+        report.leaves(format!("table {name} is served, and some of its attributes do not act: {error}"));
+    }
+}
+
+/// What the whole root has.
+pub(crate) fn of_root(files: &dyn Files, tables: &[FoundTable], report: &mut Report) -> Result<()> {
+    for (name, words) in FEATURES {
+        if tables.iter().any(|table| table.descriptor.name().as_str() == name) {
+            report.leaves(format!("{name}: {words}"));
+        }
+    }
+    if tables[0].descriptor.family(b"ns").is_some() {
+        report.blocks(
+            "hbase:meta has the family ns, as in HBase 3, where namespaces are kept in another way: this is for releases 2.x",
+        );
+    }
+    match files.list(&FileName::new("peers")) {
+        Ok(peers) if !peers.is_empty() => {
+            report.leaves("peers of replication in the folder peers get nothing any more")
+        }
+        Err(error) if error.kind() != Kind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    report.notes(
+        "settings in hbase-site.xml and in ZooKeeper are not looked at: peers of replication, coprocessors of the whole \
+         cluster, switches",
+    );
+    Ok(())
+}
+
+/// Logs that were not replayed: a server has not ended in order, or still runs.
+pub(crate) fn of_logs(log: &dyn Files, report: &mut Report) -> Result<()> {
+    let folder = FileName::new("WALs");
+    for entry in log.list(&folder)? {
+        // Files of this project lie in the folder itself: of an adoption that did not end.
+        let Some((server, _)) = entry.name.below(&folder).and_then(|below| below.split_once('/')) else {
+            continue;
+        };
+        if server.contains(',') {
+            report.blocks(format!(
+                "{} is a log that was not replayed: HBase runs, or was killed; start it once more, and stop it in order",
+                entry.name
+            ));
+        }
+    }
+    Ok(())
+}

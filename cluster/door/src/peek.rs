@@ -1,0 +1,109 @@
+//! Reading a region of HBase's as it lies, without a change of its folder.
+//!
+//! The engine finds a store's files in a list. HBase's DEFAULT tracker keeps none, so the lists are kept in memory, over
+//! the files.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cache::Cache;
+use cell::Cell;
+use env::World;
+use proto::catalog::Column;
+use proto::{RegionInfo, TableDescriptor};
+use region::{CellSink, FoundStore, Limits, Opening, ReadMode, Region, RegionOptions, Scan};
+use storage::{Entry, FileName, FileReader, Files, Memory, Object, Overlay};
+
+use crate::{Error, Result};
+
+/// Bytes of blocks that are kept while a region is read.
+const CACHE_BYTES: usize = 32 << 20;
+
+/// Files with the lists of some stores, which are not there.
+struct WithLists {
+    below: Arc<dyn Files>,
+    lists: Memory,
+}
+
+/// Whether this is a list of a store, or the folder of the lists.
+fn is_list(name: &FileName) -> bool {
+    name.last() == ".filelist" || name.parent().is_some_and(|folder| folder.last() == ".filelist")
+}
+
+impl Overlay for WithLists {
+    fn below(&self) -> &dyn Files {
+        &*self.below
+    }
+
+    fn list(&self, folder: &FileName) -> storage::Result<Vec<Entry>> {
+        if is_list(folder) { self.lists.list(folder) } else { self.below.list(folder) }
+    }
+
+    fn open(&self, name: &FileName) -> storage::Result<Arc<dyn FileReader>> {
+        if is_list(name) { self.lists.open(name) } else { self.below.open(name) }
+    }
+
+    fn load(&self, name: &FileName, bytes_max: usize) -> storage::Result<Object> {
+        if is_list(name) { self.lists.load(name, bytes_max) } else { self.below.load(name, bytes_max) }
+    }
+}
+
+/// A row of a region, with the newest version of each column.
+pub(crate) struct Row {
+    pub(crate) key: Bytes,
+    pub(crate) columns: Vec<Column>,
+}
+
+/// Reads all rows of the region in `folder`, whose stores have these files, in the order of the table's families.
+pub(crate) fn read_rows(
+    files: &Arc<dyn Files>,
+    world: &World,
+    folder: &FileName,
+    info: &RegionInfo,
+    table: &TableDescriptor,
+    stores: &[FoundStore],
+) -> Result<Vec<Row>> {
+    let failed = |cause| Error::of_region(folder)(cause);
+    let lists = Memory::new();
+    let in_memory: Arc<dyn Files> = Arc::new(lists.clone());
+    for (store, family) in stores.iter().zip(table.families()) {
+        store.write_list(&in_memory, folder, family, world).map_err(failed)?;
+    }
+    let log_files: Arc<dyn Files> = Arc::new(Memory::new());
+    let (log, _) = wal::Log::open(world.clone(), log_files, FileName::new("WALs"), wal::Options::default())?;
+    let region = Region::open_for_reading(Opening {
+        info: info.clone(),
+        table: Arc::new(table.clone()),
+        files: Arc::new(WithLists { below: Arc::clone(files), lists }),
+        folder: folder.clone(),
+        log: Arc::new(log),
+        cache: Arc::new(Cache::with_bytes(CACHE_BYTES)),
+        world: world.clone(),
+        options: RegionOptions::default(),
+        recovered: None,
+    })
+    .map_err(failed)?;
+    let mut rows = Rows::default();
+    let mut scanner = region.scanner(Scan::default()).map_err(failed)?;
+    while scanner.next_row(&Limits::NONE, &mut rows, ReadMode::Any).map_err(failed)?.more {}
+    Ok(rows.0)
+}
+
+/// Groups cells into rows.
+#[derive(Default)]
+struct Rows(Vec<Row>);
+
+impl CellSink for Rows {
+    fn cell(&mut self, cell: Cell<'_>) {
+        let part = Bytes::copy_from_slice;
+        let column = Column {
+            family: part(cell.family()),
+            qualifier: part(cell.qualifier()),
+            value: part(cell.value()),
+        };
+        match self.0.last_mut() {
+            Some(row) if row.key == cell.row() => row.columns.push(column),
+            _ => self.0.push(Row { key: part(cell.row()), columns: vec![column] }),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The files of a store that another program wrote, before a list of this project's names them.
+//!
+//! HBase's DEFAULT tracker has no list: the files that lie in a store's folder are the store's files. It passes over empty
+//! files, over other names, and over files that a compaction has replaced and that were not moved to the archive yet, as
+//! after a kill: the file that replaced them names them (`COMPACTION_EVENT_KEY`). Reading both would bring back cells that the
+//! compaction has dropped. Source: HBase 2.6 `StoreFileInfo`, `StoreEngine.openStoreFiles`.
+//!
+//! HBase's FILE tracker has the list that this project keeps, too.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use cache::Cache;
+use env::World;
+use proto::{FamilyDescriptor, RegionInfo, pb, pbuf};
+use storage::{FileName, Files};
+
+use crate::open_files::OpenFiles;
+use crate::options::Access;
+use crate::region::Region;
+use crate::store::Store;
+use crate::store_file::{FileOpener, Listed, StoreFile, StoreFileName};
+use crate::tracker::Tracker;
+use crate::{Error, Result};
+
+/// The property of a file that names the files whose cells a compaction wrote into it.
+const COMPACTED: &[u8] = b"COMPACTION_EVENT_KEY";
+
+/// What says which files a store has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FoundBy {
+    /// The store's folder (HBase's DEFAULT tracker).
+    Folder,
+    /// The store's list (HBase's FILE tracker, and this project).
+    List,
+}
+
+/// The files of one store, each of which was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FoundStore {
+    listed: Vec<Listed>,
+    /// Files that a compaction has replaced.
+    pub replaced: Vec<FileName>,
+    /// Other files in the folder, which HBase passes over.
+    pub ignored: Vec<FileName>,
+    /// Bytes of the files.
+    pub bytes: u64,
+    /// Files whose bytes are those of another store: links and references.
+    pub shared: usize,
+}
+
+impl FoundStore {
+    /// Looks for the files of `family` in the region with the folder `region`, and opens each of them; nothing is written.
+    ///
+    /// Fails when a file is damaged or missing, or is written in a way that this project does not read.
+    pub fn find(
+        files: &Arc<dyn Files>,
+        region: &FileName,
+        info: &RegionInfo,
+        family: &FamilyDescriptor,
+        by: FoundBy,
+        world: &World,
+    ) -> Result<FoundStore> {
+        let folder = Region::store_folder(region, family.name());
+        let mut found = FoundStore::default();
+        let (cache, open_files) = (Arc::new(Cache::with_bytes(0)), Arc::<OpenFiles>::default());
+        let caching = Store::caching(info, &family.options().map_err(Error::Schema)?);
+        let opener =
+            FileOpener { files: &**files, cache: &cache, caching: &caching, open_files: &open_files };
+        let named = match by {
+            FoundBy::Folder => named_by_folder(&**files, &folder, &mut found.ignored)?,
+            FoundBy::List => Tracker::open(Arc::clone(files), &folder, world.clone(), Access::Reader)?.1,
+        };
+        let mut gone = BTreeSet::new();
+        for listed in named {
+            let file = StoreFile::open(&opener, &folder, listed)?;
+            gone.extend(replaced_by(&file)?);
+            found.bytes += file.size();
+            found.shared += usize::from(!file.name.is_own());
+            found.listed.push(Listed { size: file.reader.size(), ..file.listed });
+        }
+        if by == FoundBy::Folder {
+            let is_gone = |listed: &mut Listed| gone.contains(&listed.name);
+            let replaced = found.listed.extract_if(.., is_gone).collect::<Vec<_>>();
+            found.bytes -= replaced.iter().map(|listed| listed.size).sum::<u64>();
+            found.replaced = replaced.iter().map(|listed| folder.join(&listed.name)).collect();
+        }
+        Ok(found)
+    }
+
+    /// How many files the store has.
+    pub fn len(&self) -> usize {
+        self.listed.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.listed.is_empty()
+    }
+
+    /// Writes the list of the store, which may have one already, to `files`. Durable when this returns.
+    pub fn write_list(
+        &self,
+        files: &Arc<dyn Files>,
+        region: &FileName,
+        family: &FamilyDescriptor,
+        world: &World,
+    ) -> Result<()> {
+        let folder = Region::store_folder(region, family.name());
+        let (mut tracker, before) = Tracker::open(Arc::clone(files), &folder, world.clone(), Access::Owner)?;
+        if before != self.listed {
+            tracker.replace(&self.listed)?;
+        }
+        tracker.remove_stale().map(drop)
+    }
+}
+
+/// The files in a store's folder that HBase's DEFAULT tracker takes; what it passes over goes to `ignored`.
+fn named_by_folder(files: &dyn Files, folder: &FileName, ignored: &mut Vec<FileName>) -> Result<Vec<Listed>> {
+    let mut named = Vec::new();
+    for entry in files.list(folder)? {
+        let name = entry.name.below(folder).unwrap_or_default();
+        // Folders, and what HBase's file systems hide.
+        if name.contains('/') || name.starts_with(['.', '_']) {
+            continue;
+        }
+        match StoreFileName::parse(name) {
+            Ok(parsed) if is_of_hbase(&parsed) && (entry.size > 0 || parsed.link.is_some()) => {
+                named.push(Listed { name: name.to_owned(), size: entry.size, reference: None });
+            }
+            _ => ignored.push(entry.name),
+        }
+    }
+    Ok(named)
+}
+
+/// Whether the file's own name is one that HBase's trackers take: hexadecimal digits, and the number of a bulk load.
+fn is_of_hbase(name: &StoreFileName) -> bool {
+    let (digits, rest) = name.file.split_at(
+        name.file.find(|letter: char| !matches!(letter, '0'..='9' | 'a'..='f')).unwrap_or(name.file.len()),
+    );
+    // The name of a MOB file ends with that of its region, and such a file can be the target of a link.
+    !digits.is_empty() && (rest.is_empty() || name.loaded_as().is_some() || name.link.is_some())
+}
+
+/// The names of the files that a compaction has replaced by this one.
+fn replaced_by(file: &StoreFile) -> Result<Vec<String>> {
+    let Some(value) = file.reader.info().get(COMPACTED) else { return Ok(Vec::new()) };
+    let event = pbuf::decode::<pb::CompactionEventTracker>("COMPACTION_EVENT_KEY", value);
+    let event = event.map_err(|error| Error::Corrupt {
+        file: file.reader.name().to_string(),
+        what: "COMPACTION_EVENT_KEY",
+        expected: "the names of files".to_owned(),
+        found: error.to_string(),
+    })?;
+    Ok(event.compacted_store_file.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect())
+}
