@@ -43,6 +43,7 @@ mod pe;
 mod powercut;
 mod programs;
 mod readpath;
+mod recipes;
 mod regex;
 mod release;
 mod s3;
@@ -105,6 +106,7 @@ const PARTS: &[Part] = &[
     ("gohbase", "what gohbase sends, byte by byte, plain and through snappy (Python 3)", gohbase::suite),
     ("hfile", "HBase's own tool reads the files that were written (JDK and Maven)", java::hfile::suite),
     ("packages", "Debian's package index, loaded and compared whole after kill -9", || packages::run(&[])),
+    ("recipes", "the seven recipes print what they print on Apache HBase", recipes::suite),
     ("diff", "recorded operations get the answers that Apache HBase gave (JDK and Maven)", diff::replay),
     ("pe", "HBase's PerformanceEvaluation runs to its end (JDK and Maven)", || pe::run(&[])),
     ("ycsb", "YCSB loads 100,000 records and runs workloads A to F (JDK and Maven)", || ycsb::run(&[])),
@@ -169,6 +171,7 @@ fn main() -> ExitCode {
         ["diff", ref options @ ..] => report("diff", &diff::run(options)),
         ["configuration"] => report("configuration", &configuration::write()),
         ["release"] => report("release", &release::run()),
+        ["recipes", ref options @ ..] => report("recipes", &recipes::run_with(options)),
         ["regex", ref options @ ..] => report("regex", &regex::run_all(options)),
         ["pe", ref options @ ..] => report("pe", &pe::run(options)),
         ["accordion", ref options @ ..] => report("accordion", &accordion::run(options)),
@@ -224,6 +227,7 @@ fn usage() -> ExitCode {
         compare::USAGE,
         accordion::USAGE,
         readpath::USAGE,
+        recipes::USAGE,
         churn::USAGE,
         fire::USAGE,
         flame::USAGE,
