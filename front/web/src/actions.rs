@@ -1,15 +1,14 @@
-//! What the pages can change, and who may.
+//! What the pages can change: each action with its inputs, its line of HBase's shell, and what it does.
 //!
-//! A change is a POST that comes from a page of this very server: the browser says so (`Sec-Fetch-Site`, `Origin`), the
-//! address that it used is this machine's, and the form has the token of this process. The name that it is about was typed
-//! by hand. On an address that other machines can reach nothing can be changed, until there is authentication.
+//! Who may do it is decided by [`crate::guard`].
 
-use axum::http::{HeaderMap, header};
-use env::World;
-use proto::TableName;
+use bytes::Bytes;
+use client::Admin;
+use proto::{RegionInfo, TableName};
 
 use crate::node::Console;
 use crate::query::Query;
+use crate::shell::{quoted, unescape};
 
 /// Something that can be done with a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,29 +16,67 @@ pub(crate) enum Action {
     Flush,
     Compact,
     MajorCompact,
+    Split,
+    Merge,
+    Snapshot,
+    Clone,
+    Restore,
+    DeleteSnapshot,
     Disable,
     Enable,
     Truncate,
     Drop,
 }
 
+/// What an input offers to choose from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    Regions,
+    Snapshots,
+    Nothing,
+}
+
+/// An input of an action, beside the name that confirms it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Input {
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) choice: Choice,
+    pub(crate) is_required: bool,
+}
+
+const SNAPSHOT: Input =
+    Input { name: "snapshot", title: "Snapshot", choice: Choice::Snapshots, is_required: true };
+
 impl Action {
-    pub(crate) const ALL: [Action; 7] = [
+    pub(crate) const ALL: [Action; 13] = [
         Action::Flush,
         Action::Compact,
         Action::MajorCompact,
+        Action::Split,
+        Action::Merge,
+        Action::Snapshot,
+        Action::Clone,
+        Action::Restore,
+        Action::DeleteSnapshot,
         Action::Disable,
         Action::Enable,
         Action::Truncate,
         Action::Drop,
     ];
 
-    /// Its name in addresses.
+    /// Its name in addresses: that of the shell's command, but for `truncate`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Action::Flush => "flush",
             Action::Compact => "compact",
             Action::MajorCompact => "major_compact",
+            Action::Split => "split",
+            Action::Merge => "merge_region",
+            Action::Snapshot => "snapshot",
+            Action::Clone => "clone_snapshot",
+            Action::Restore => "restore_snapshot",
+            Action::DeleteSnapshot => "delete_snapshot",
             Action::Disable => "disable",
             Action::Enable => "enable",
             Action::Truncate => "truncate",
@@ -56,6 +93,12 @@ impl Action {
             Action::Flush => "Flush",
             Action::Compact => "Compact",
             Action::MajorCompact => "Major compact",
+            Action::Split => "Split",
+            Action::Merge => "Merge regions",
+            Action::Snapshot => "Take a snapshot",
+            Action::Clone => "Clone a snapshot",
+            Action::Restore => "Restore a snapshot",
+            Action::DeleteSnapshot => "Delete a snapshot",
             Action::Disable => "Disable",
             Action::Enable => "Enable",
             Action::Truncate => "Truncate",
@@ -73,6 +116,22 @@ impl Action {
             Action::MajorCompact => {
                 "Rewrites all files of the table, and drops what is deleted or expired. It takes disk and CPU for as long as that lasts."
             }
+            Action::Split => {
+                "Makes two regions of one, so that two servers can share its load. Without a region all regions are split; without a row each in the middle of its data."
+            }
+            Action::Merge => {
+                "Makes one region of two or more that lie side by side. Give their names, with spaces between."
+            }
+            Action::Snapshot => {
+                "Keeps the table as it is now under a name, without copying it. Writes go on. Its files stay on disk until the snapshot is deleted."
+            }
+            Action::Clone => "Makes a new table with the content of a snapshot, without copying it.",
+            Action::Restore => {
+                "Gives the table the content that it had at the snapshot. What was written since is lost, unless you take another snapshot first. The table must be disabled."
+            }
+            Action::DeleteSnapshot => {
+                "Deletes the snapshot, and the files that nothing else needs. There is no way back."
+            }
             Action::Disable => "Closes all regions. Clients get errors until it is enabled again.",
             Action::Enable => "Opens all regions of a disabled table.",
             Action::Truncate => "Deletes every row. There is no way back. The table must be disabled first.",
@@ -83,26 +142,122 @@ impl Action {
     }
 
     pub(crate) fn is_dangerous(self) -> bool {
-        matches!(self, Action::Disable | Action::Truncate | Action::Drop)
+        matches!(
+            self,
+            Action::Restore | Action::DeleteSnapshot | Action::Disable | Action::Truncate | Action::Drop
+        )
     }
 
-    /// The line of HBase's shell that does the same.
-    pub(crate) fn shell_line(self, table: &str) -> String {
-        let command = if self == Action::Truncate { "truncate_preserve" } else { self.name() };
-        format!("{command} '{table}'")
+    /// What must or may be given, beside the name that confirms it.
+    pub(crate) fn inputs(self) -> &'static [Input] {
+        const fn input(name: &'static str, title: &'static str, choice: Choice, is_required: bool) -> Input {
+            Input { name, title, choice, is_required }
+        }
+        const SPLIT: &[Input] = &[
+            input("region", "Region, or nothing for all", Choice::Regions, false),
+            input("row", "Row at which, or nothing for the middle", Choice::Nothing, false),
+        ];
+        const MERGE: &[Input] = &[input("regions", "Regions", Choice::Regions, true)];
+        const TAKE: &[Input] = &[input("snapshot", "Name of the snapshot", Choice::Nothing, true)];
+        const CLONE: &[Input] = &[SNAPSHOT, input("table", "Name of the new table", Choice::Nothing, true)];
+        const OLD: &[Input] = &[SNAPSHOT];
+        match self {
+            Action::Split => SPLIT,
+            Action::Merge => MERGE,
+            Action::Snapshot => TAKE,
+            Action::Clone => CLONE,
+            Action::Restore | Action::DeleteSnapshot => OLD,
+            _ => &[],
+        }
+    }
+
+    /// The name that must be typed to confirm it: what is changed or lost by it.
+    pub(crate) fn confirmed_by<'a>(self, table: &'a str, form: &'a Query) -> &'a str {
+        if self == Action::DeleteSnapshot { form.get("snapshot") } else { table }
+    }
+
+    /// The line of HBase's shell that does the same; what the form lacks is in capital letters.
+    pub(crate) fn shell_line(self, table: &str, form: &Query) -> String {
+        let given = |name: &str, missing: &str| {
+            let value = form.get(name).trim();
+            quoted(if value.is_empty() { missing } else { value })
+        };
+        match self {
+            Action::Truncate => format!("truncate_preserve {}", quoted(table)),
+            Action::Split => {
+                let target = given("region", table);
+                match form.get("row") {
+                    "" => format!("split {target}"),
+                    row => format!("split {target}, \"{}\"", row.replace('"', "\\\"")),
+                }
+            }
+            Action::Merge => {
+                let regions: Vec<&str> = form.get("regions").split_whitespace().collect();
+                let regions = if regions.is_empty() { vec!["REGION", "NEXT REGION"] } else { regions };
+                let regions: Vec<String> = regions.into_iter().map(quoted).collect();
+                format!("merge_region {}", regions.join(", "))
+            }
+            Action::Snapshot => format!("snapshot {}, {}", quoted(table), given("snapshot", "NAME")),
+            Action::Clone => {
+                format!("clone_snapshot {}, {}", given("snapshot", "SNAPSHOT"), given("table", "NEW TABLE"))
+            }
+            Action::Restore | Action::DeleteSnapshot => {
+                format!("{} {}", self.name(), given("snapshot", "SNAPSHOT"))
+            }
+            _ => format!("{} {}", self.name(), quoted(table)),
+        }
     }
 
     /// Does it, and says what was done.
-    pub(crate) async fn run(self, console: &Console, name: &str) -> Result<String, String> {
+    pub(crate) async fn run(self, console: &Console, name: &str, form: &Query) -> Result<String, String> {
         let node = console.node.get().ok_or("the server is starting")?;
-        let table: TableName = name
-            .parse()
-            .map_err(|_| format!("{name:?} is no name of a table, expected letters, digits and _-."))?;
+        let table = table_name(name)?;
+        for input in self.inputs().iter().filter(|input| input.is_required) {
+            if form.get(input.name).trim().is_empty() {
+                return Err(format!("the field {:?} is empty; fill it in", input.title));
+            }
+        }
         let admin = node.cluster.admin();
+        let snapshot = form.get("snapshot").trim();
         let done = match self {
             Action::Flush => admin.flush(&table).await,
             Action::Compact => admin.compact(&table, false).await,
             Action::MajorCompact => admin.compact(&table, true).await,
+            Action::Split => split(&admin, &table, form).await?,
+            Action::Merge => {
+                let names: Vec<&str> = form.get("regions").split_whitespace().collect();
+                if names.len() < 2 {
+                    return Err(
+                        "a merge takes two regions or more, with spaces between their names".to_owned()
+                    );
+                }
+                admin.merge_regions(&regions_of(&admin, &table, &names).await?, false).await
+            }
+            Action::Snapshot => admin.snapshot(snapshot, &table).await,
+            Action::Clone => {
+                let new = table_name(form.get("table").trim())?;
+                // Restoring is what the master would do to a table that exists.
+                if admin.table_exists(&new).await.map_err(|error| error.to_string())? {
+                    return Err(format!("there is a table {new} already; give another name"));
+                }
+                admin.clone_snapshot(snapshot, &new).await
+            }
+            Action::Restore => {
+                let all = admin.snapshots().await.map_err(|error| error.to_string())?;
+                let its = all.iter().find(|one| one.name == snapshot).and_then(|one| one.table.as_deref());
+                match its {
+                    Some(its) if its.parse().ok().as_ref() == Some(&table) => {
+                        admin.restore_snapshot(snapshot, &table).await
+                    }
+                    Some(its) => return Err(format!("{snapshot} is a snapshot of {its}, not of {name}")),
+                    None => {
+                        return Err(format!(
+                            "there is no snapshot {snapshot:?}; the page of the table lists its own"
+                        ));
+                    }
+                }
+            }
+            Action::DeleteSnapshot => admin.delete_snapshot(snapshot).await,
             Action::Disable => admin.disable_table(&table).await,
             Action::Enable => admin.enable_table(&table).await,
             Action::Truncate => admin.truncate_table(&table, true).await,
@@ -110,130 +265,85 @@ impl Action {
         };
         *console.tables.lock() = None;
         done.map_err(|error| error.to_string())?;
-        tracing::info!(table = name, action = self.name(), "done from the web page");
+        let line = self.shell_line(name, form);
+        tracing::info!(table = name, action = self.name(), shell = line, "done from the web page");
         let state = match self {
             Action::Compact | Action::MajorCompact => "has begun; see Work",
             _ => "is done",
         };
-        Ok(format!("{} of {name} {state}.", self.title()))
+        Ok(format!("{line} {state}."))
     }
 }
 
-/// Keeps others from changing anything.
-#[derive(Clone, Debug)]
-pub(crate) struct Guard {
-    token: String,
+fn table_name(name: &str) -> Result<TableName, String> {
+    name.parse().map_err(|_| format!("{name:?} is no name of a table, expected letters, digits and _-."))
 }
 
-impl Guard {
-    /// One with a token of its own.
-    pub(crate) fn new(world: &World) -> Guard {
-        Guard { token: format!("{:016x}{:016x}", world.random(), world.random()) }
+/// The regions of a table with these encoded names, in key order.
+async fn regions_of(admin: &Admin, table: &TableName, names: &[&str]) -> Result<Vec<RegionInfo>, String> {
+    let all = admin.regions(table).await.map_err(|error| error.to_string())?;
+    for name in names {
+        if !all.iter().any(|location| location.region.encoded_name().as_str() == *name) {
+            return Err(format!(
+                "{table} has no region {name}; regions are named by 32 letters and digits, see above"
+            ));
+        }
     }
+    let is_named = |region: &RegionInfo| names.contains(&region.encoded_name().as_str());
+    Ok(all.into_iter().map(|location| location.region).filter(is_named).collect())
+}
 
-    /// What forms of this process have.
-    pub(crate) fn token(&self) -> &str {
-        &self.token
+async fn split(admin: &Admin, table: &TableName, form: &Query) -> Result<client::Result<()>, String> {
+    let (region, row) = (form.get("region").trim(), form.get("row"));
+    let row = (!row.is_empty()).then(|| Bytes::from(unescape(row)));
+    let regions = if region.is_empty() {
+        let all = admin.regions(table).await.map_err(|error| error.to_string())?;
+        all.into_iter().map(|location| location.region).collect()
+    } else {
+        regions_of(admin, table, &[region]).await?
+    };
+    for region in regions.iter().filter(|region| row.as_ref().is_none_or(|row| region.contains_row(row))) {
+        if let Err(error) = admin.split_region(region, row.clone()).await {
+            return Ok(Err(error));
+        }
     }
-
-    /// Whether a form may change `name`; else why not.
-    pub(crate) fn check(
-        &self,
-        console: &Console,
-        headers: &HeaderMap,
-        form: &Query,
-        name: &str,
-    ) -> Result<(), String> {
-        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        if !console.may_change() {
-            return Err("actions are off on an address that other machines can reach".to_owned());
+    match &row {
+        Some(row) if !regions.iter().any(|region| region.contains_row(row)) => {
+            Err(format!("row {} is not in that region", row.escape_ascii()))
         }
-        let host = text(header::HOST.as_str()).unwrap_or_default();
-        // A name that somebody else has pointed at this machine is not this machine's.
-        let own = host.rsplit_once(':').map_or(host, |(name, _)| name);
-        if !matches!(own, "localhost" | "127.0.0.1" | "[::1]") {
-            return Err(format!("the page was opened as {host:?}; open it as localhost or 127.0.0.1"));
-        }
-        if text("sec-fetch-site").is_some_and(|site| site != "same-origin") {
-            return Err("the form comes from another site".to_owned());
-        }
-        if let Some(origin) = text(header::ORIGIN.as_str())
-            && origin.strip_prefix("http://") != Some(host)
-        {
-            return Err("the form comes from another site".to_owned());
-        }
-        if form.get("token") != self.token {
-            return Err("the page is older than the server; load it again".to_owned());
-        }
-        if form.get("confirm") != name {
-            return Err(format!("type {name} to confirm, expected exactly that"));
-        }
-        Ok(())
+        _ => Ok(Ok(())),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log_ring::LogRing;
-    use crate::node::About;
-    use env::WallTime;
-
-    fn console(web: &str) -> std::sync::Arc<Console> {
-        let world = World::simulated(7, WallTime(0));
-        let about = About {
-            version: "0",
-            root: String::new(),
-            web: web.parse().expect("an address"),
-            started: WallTime(0),
-        };
-        Console::new(world.clone(), conf::Conf::new(), about, LogRing::new(world))
-    }
-
-    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
-        pairs
-            .iter()
-            .map(|(name, value)| (name.parse().expect("a name"), value.parse().expect("a value")))
-            .collect()
-    }
-
-    #[test]
-    fn only_a_form_of_this_server_with_the_name_typed_may_change_anything() {
-        let console = console("127.0.0.1:16010");
-        let guard = Guard::new(&console.world);
-        let form = Query::default().with("token", guard.token()).with("confirm", "t");
-        let own = [
-            ("host", "localhost:16010"),
-            ("origin", "http://localhost:16010"),
-            ("sec-fetch-site", "same-origin"),
-        ];
-        assert_eq!(guard.check(&console, &headers(&own), &form, "t"), Ok(()));
-        let refused = |pairs: &[(&'static str, &'static str)], form: &Query, part: &str| {
-            let error = guard.check(&console, &headers(pairs), form, "t").expect_err(part);
-            assert!(error.contains(part), "{error}, expected {part}");
-        };
-        refused(&[own[0], ("origin", "http://evil.example"), own[2]], &form, "another site");
-        refused(&[own[0], own[1], ("sec-fetch-site", "cross-site")], &form, "another site");
-        refused(&[("host", "evil.example:16010")], &form, "open it as localhost");
-        refused(&own, &form.with("token", "0"), "load it again");
-        refused(&own, &form.with("confirm", "T"), "to confirm");
-    }
-
-    #[test]
-    fn nothing_may_be_changed_where_other_machines_can_reach() {
-        let console = console("0.0.0.0:16010");
-        let guard = Guard::new(&console.world);
-        let form = Query::default().with("token", guard.token()).with("confirm", "t");
-        let error =
-            guard.check(&console, &headers(&[("host", "localhost:1")]), &form, "t").expect_err("open");
-        assert!(error.contains("other machines"), "{error}");
-    }
 
     #[test]
     fn every_action_has_a_line_of_the_shell() {
         for action in Action::ALL {
             assert_eq!(Action::of_name(action.name()), Some(action));
-            assert!(action.shell_line("t").ends_with(" 't'"));
+            let line = action.shell_line("it's", &Query::default());
+            assert!(
+                line.contains("'it\\'s'") != line.chars().any(|letter| letter.is_ascii_uppercase())
+                    || action == Action::Snapshot,
+                "{line}"
+            );
         }
+        let line = |action: Action, form: &str| action.shell_line("t", &Query::parse(form));
+        assert_eq!(line(Action::Split, ""), "split 't'");
+        assert_eq!(line(Action::Split, "region=ab&row=x%5Cx00"), "split 'ab', \"x\\x00\"");
+        assert_eq!(line(Action::Merge, "regions=a+b"), "merge_region 'a', 'b'");
+        assert_eq!(line(Action::Snapshot, "snapshot=s"), "snapshot 't', 's'");
+        assert_eq!(line(Action::Clone, "snapshot=s&table=n"), "clone_snapshot 's', 'n'");
+        assert_eq!(line(Action::Restore, ""), "restore_snapshot 'SNAPSHOT'");
+        assert_eq!(line(Action::Truncate, ""), "truncate_preserve 't'");
+    }
+
+    #[test]
+    fn what_is_lost_is_what_must_be_typed() {
+        let form = Query::parse("snapshot=s");
+        assert_eq!(Action::DeleteSnapshot.confirmed_by("t", &form), "s");
+        assert_eq!(Action::Restore.confirmed_by("t", &form), "t");
     }
 }

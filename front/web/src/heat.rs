@@ -10,6 +10,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use env::World;
 use parking_lot::{Mutex, RwLock};
@@ -19,6 +20,8 @@ use regionserver::SAMPLED_ONE_IN;
 pub(crate) const BUCKETS: usize = 256;
 /// Tables that have a map at most: 12 of about 1 MB.
 const TABLES_MAX: usize = 12;
+/// Seconds without a sample after which a table gives its map up for another one.
+const QUIET: u64 = 600;
 /// Keys that bounds are made of.
 const KEYS_MAX: usize = 4_096;
 /// Distinct keys from which the first bounds are made.
@@ -211,6 +214,11 @@ impl HeatMap {
         }
     }
 
+    /// The second of the last sample, to ten seconds.
+    fn last(&self) -> u64 {
+        self.filling[0].as_ref().map_or(0, |column| column.slot * HeatRange::Hour.step())
+    }
+
     fn begin_column(&mut self, at: usize, range: HeatRange, slot: u64) {
         let mut begun = Column::new(slot, &self.bounds);
         if let Some(column) = self.filling[at].take() {
@@ -361,11 +369,13 @@ pub(crate) struct HeatPicture {
 pub(crate) struct HeatMaps {
     world: World,
     tables: RwLock<Maps>,
+    /// The second until which every map is known to be in use.
+    full_until: AtomicU64,
 }
 
 impl HeatMaps {
     pub(crate) fn new(world: World) -> HeatMaps {
-        HeatMaps { world, tables: RwLock::default() }
+        HeatMaps { world, tables: RwLock::default(), full_until: AtomicU64::new(0) }
     }
 
     fn now(&self) -> u64 {
@@ -378,19 +388,33 @@ impl HeatMaps {
         let map = self.tables.read().get(table).map(Arc::clone);
         let map = match map {
             Some(map) => map,
-            None => {
-                let mut tables = self.tables.write();
-                if tables.len() >= TABLES_MAX && !tables.contains_key(table) {
-                    return;
-                }
-                let map =
-                    tables.entry(table.into()).or_insert_with(|| Arc::new(Mutex::new(HeatMap::new(now))));
-                Arc::clone(map)
-            }
+            None => match self.new_map(table, now) {
+                Some(map) => map,
+                None => return,
+            },
         };
         if let Some(mut map) = map.try_lock() {
             map.add(row, is_write, weight, now);
         }
+    }
+
+    /// A map for a table without one: a new one, or that of the table that has been quiet the longest. Looks for the latter
+    /// once in ten seconds at most.
+    fn new_map(&self, table: &[u8], now: u64) -> Option<Arc<Mutex<HeatMap>>> {
+        if now < self.full_until.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut tables = self.tables.write();
+        if tables.len() >= TABLES_MAX && !tables.contains_key(table) {
+            let quietest = tables.iter().map(|(name, map)| (map.lock().last(), name.clone())).min()?;
+            if quietest.0 + QUIET > now {
+                self.full_until.store(now + 10, Ordering::Relaxed);
+                return None;
+            }
+            tables.remove(&quietest.1);
+        }
+        let map = tables.entry(table.into()).or_insert_with(|| Arc::new(Mutex::new(HeatMap::new(now))));
+        Some(Arc::clone(map))
     }
 
     /// The tables that have a map.
@@ -615,6 +639,22 @@ mod tests {
             world.advance(Duration::from_secs(100));
         }
         assert_eq!(picture(&maps).pattern(), Pattern::Bursts);
+    }
+
+    #[test]
+    fn a_table_that_is_quiet_gives_its_map_up_for_one_that_is_not() {
+        let (world, maps) = maps();
+        (0..TABLES_MAX as u8).for_each(|table| maps.add(&[b'a' + table], b"r", true, 1));
+        maps.add(b"new", b"r", true, 1);
+        assert!(!maps.tables().contains(&"new".to_owned()), "every map is in use");
+        world.advance(Duration::from_secs(QUIET / 2));
+        // All but one are used again.
+        (1..TABLES_MAX as u8).for_each(|table| maps.add(&[b'a' + table], b"r", true, 1));
+        world.advance(Duration::from_secs(QUIET / 2 + 10));
+        maps.add(b"new", b"r", true, 1);
+        let names = maps.tables();
+        assert!(names.contains(&"new".to_owned()) && !names.contains(&"a".to_owned()), "{names:?}");
+        assert_eq!(names.len(), TABLES_MAX);
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod assets;
 mod client_table;
 mod dashboard;
 mod endpoints;
+mod guard;
 mod heat;
 mod history;
 mod listener;
@@ -24,6 +25,7 @@ mod metrics;
 mod node;
 mod query;
 mod sampler;
+mod shell;
 mod table_times;
 mod ui;
 
@@ -42,7 +44,8 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 
-use actions::{Action, Guard};
+use actions::Action;
+use guard::Guard;
 use query::Query;
 
 /// What is allowed to whoever connects.
@@ -230,12 +233,18 @@ async fn act(
 ) -> Response {
     let Some(action) = Action::of_name(&action) else { return not_found("there is no such action") };
     let form = Query::parse(&String::from_utf8_lossy(&body));
-    if let Err(why) = shared.guard.check(&shared.console, &headers, &form, &name) {
+    let confirmed = action.confirmed_by(&name, &form);
+    if let Err(why) = shared.guard.check(&shared.console, &headers, &form, confirmed) {
         return (StatusCode::FORBIDDEN, format!("nothing was changed: {why}\n")).into_response();
     }
-    let done = action.run(&shared.console, &name).await;
-    if action == Action::Drop && done.is_ok() {
-        return Redirect::to("/tables").into_response();
+    let done = action.run(&shared.console, &name, &form).await;
+    match (action, &done) {
+        (Action::Drop, Ok(_)) => return Redirect::to("/tables").into_response(),
+        (Action::Clone, Ok(_)) => {
+            let new = query::encode(form.get("table").trim().as_bytes());
+            return Redirect::to(&format!("/table/{new}")).into_response();
+        }
+        _ => {}
     }
     let status = if done.is_ok() { StatusCode::OK } else { StatusCode::CONFLICT };
     match ui::table::show(&shared.console, &name, &Query::default(), &shared.guard, Some(done)).await {

@@ -7,6 +7,7 @@ use crate::heat::HeatMaps;
 use crate::history::History;
 use crate::node::{Console, Snapshot, Snapshots, table_sums};
 use crate::query::encode;
+use crate::shell;
 
 /// Findings that are shown at most.
 const FINDINGS_MAX: usize = 10;
@@ -263,7 +264,7 @@ fn of_keys(evidence: &Evidence<'_>, latest: &Snapshot, found: &mut Vec<Finding>)
                 format!(
                     "One row of {table} is hot: {:.0} % of its traffic goes to {}, mostly {kind}.",
                     row.share * 100.0,
-                    parts::short(&parts::shell_bytes(&row.row), 60)
+                    parts::short(&shell::escape(&row.row), 60)
                 ),
                 "Spread it over several keys (a salt, a bucket number), or let clients cache it.",
                 page,

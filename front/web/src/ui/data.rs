@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{Frame, page, parts};
 use crate::node::Console;
 use crate::query::{Query, encode};
+use crate::shell;
 
 /// Rows of a page.
 const ROWS: usize = 25;
@@ -46,11 +47,11 @@ fn wanted(text: &str) -> Wanted {
     if text.is_empty() {
         Wanted::All
     } else if let Some(prefix) = text.strip_suffix('*') {
-        if prefix.is_empty() { Wanted::All } else { Wanted::Prefix(parts::bytes_of_shell(prefix)) }
+        if prefix.is_empty() { Wanted::All } else { Wanted::Prefix(shell::unescape(prefix)) }
     } else if let Some((from, to)) = text.split_once("..") {
-        Wanted::Range(parts::bytes_of_shell(from), parts::bytes_of_shell(to))
+        Wanted::Range(shell::unescape(from), shell::unescape(to))
     } else {
-        Wanted::Row(parts::bytes_of_shell(text))
+        Wanted::Row(shell::unescape(text))
     }
 }
 
@@ -71,9 +72,9 @@ async fn rows(cluster: &Cluster, table: &str, query: &Query) -> Result<Vec<Shown
     if !column.is_empty() {
         scan = match column.split_once(':') {
             Some((family, qualifier)) if !qualifier.is_empty() => {
-                scan.column(parts::bytes_of_shell(family), parts::bytes_of_shell(qualifier))
+                scan.column(shell::unescape(family), shell::unescape(qualifier))
             }
-            _ => scan.family(parts::bytes_of_shell(column.trim_end_matches(':'))),
+            _ => scan.family(shell::unescape(column.trim_end_matches(':'))),
         };
     }
     let table = cluster.table(table).map_err(|error| error.to_string())?;
@@ -87,11 +88,7 @@ async fn rows(cluster: &Cluster, table: &str, query: &Query) -> Result<Vec<Shown
                 .iter()
                 .take(CELLS_MAX)
                 .map(|cell| ShownCell {
-                    column: format!(
-                        "{}:{}",
-                        parts::shell_bytes(cell.family()),
-                        parts::shell_bytes(cell.qualifier())
-                    ),
+                    column: format!("{}:{}", shell::escape(cell.family()), shell::escape(cell.qualifier())),
                     timestamp: cell.timestamp(),
                     value: cell.value().to_vec(),
                 })
@@ -121,7 +118,7 @@ fn decodings(value: &[u8]) -> Vec<(&'static str, String)> {
     if let Ok(four) = <[u8; 4]>::try_from(value) {
         out.push(("int", i32::from_be_bytes(four).to_string()));
     }
-    out.push(("bytes", parts::shell_bytes(cut)));
+    out.push(("bytes", shell::escape(cut)));
     out
 }
 
@@ -154,7 +151,7 @@ fn body(rows: &[ShownRow], table: &str, query: &Query) -> Markup {
                             @for (at, cell) in row.cells.iter().enumerate() {
                                 tr class=[(at == 0).then_some("first")] {
                                     @if at == 0 {
-                                        th scope="rowgroup" rowspan=(row.cells.len()) { a href=(query.with("q", &parts::shell_bytes(&row.key)).with("versions", "10").address(&path)) { code { (parts::short(&parts::shell_bytes(&row.key), 60)) } } }
+                                        th scope="rowgroup" rowspan=(row.cells.len()) { a href=(query.with("q", &shell::escape(&row.key)).with("versions", "10").address(&path)) { code { (parts::short(&shell::escape(&row.key), 60)) } } }
                                     }
                                     td { code { (cell.column) } }
                                     td { (value(&cell.value)) }
@@ -166,7 +163,7 @@ fn body(rows: &[ShownRow], table: &str, query: &Query) -> Markup {
                 }
             }
             p.note {
-                @let last = parts::shell_bytes(&rows[rows.len() - 1].key);
+                @let last = shell::escape(&rows[rows.len() - 1].key);
                 @if rows.len() == limit { a href=(query.with("q", &format!("{last}\\x00..")).address(&path)) { "Next rows" } " · " }
                 (rows.len()) " rows. In HBase's shell: " code { (shell_line(table, query)) }
             }
@@ -186,7 +183,7 @@ fn written(timestamp: i64) -> String {
 /// The line of HBase's shell that finds the same.
 fn shell_line(table: &str, query: &Query) -> String {
     let limit = query.number("limit", ROWS, ROWS_MAX);
-    let quoted = |bytes: &[u8]| format!("\"{}\"", parts::shell_bytes(bytes).replace('"', "\\\""));
+    let quoted = |bytes: &[u8]| format!("\"{}\"", shell::escape(bytes).replace('"', "\\\""));
     match wanted(query.get("q")) {
         Wanted::All => format!("scan '{table}', {{LIMIT => {limit}}}"),
         Wanted::Row(row) => format!("get '{table}', {}", quoted(&row)),
@@ -255,9 +252,9 @@ pub(crate) async fn json(console: &Console, table: &str, query: &Query) -> Value
         Ok(rows) => json!({
             "table": table,
             "rows": rows.iter().map(|row| json!({
-                "row": parts::shell_bytes(&row.key),
+                "row": shell::escape(&row.key),
                 "cells": row.cells.iter().map(|cell| json!({
-                    "column": cell.column, "timestamp": cell.timestamp, "value": parts::shell_bytes(&cell.value),
+                    "column": cell.column, "timestamp": cell.timestamp, "value": shell::escape(&cell.value),
                 })).collect::<Vec<_>>(),
             })).collect::<Vec<_>>(),
         }),

@@ -7,6 +7,7 @@ use super::{Frame, page, parts};
 use crate::heat::{Heat, HeatPicture, HeatRange};
 use crate::node::Console;
 use crate::query::{Query, encode};
+use crate::shell;
 
 /// Columns and rows of the drawing that the server makes; script draws every bucket.
 const COLUMNS: usize = 120;
@@ -84,8 +85,8 @@ fn body(picture: &HeatPicture, table: &str, query: &Query) -> Markup {
             figure.keys data-heat=(data) tabindex="0" aria-describedby="map-cursor" {
                 div.plot {
                     (drawing(picture))
-                    span.top-label { (parts::short(&parts::shell_bytes(first_key(picture, buckets - 1)), 40)) }
-                    span.bottom-label { (parts::short(&parts::shell_bytes(first_key(picture, 1.min(buckets - 1))), 40)) }
+                    span.top-label { (parts::short(&shell::escape(first_key(picture, buckets - 1)), 40)) }
+                    span.bottom-label { (parts::short(&shell::escape(first_key(picture, 1.min(buckets - 1))), 40)) }
                     span.from-label { (parts::clock(first)) }
                     span.to-label { (parts::clock(last)) " UTC" }
                 }
@@ -122,7 +123,7 @@ fn body(picture: &HeatPicture, table: &str, query: &Query) -> Markup {
                         tbody {
                             @for row in picture.hot_rows.iter().take(HOT_ROWS) {
                                 tr {
-                                    th scope="row" { a href={ "/data/" (encode(table.as_bytes())) "?q=" (encode(parts::shell_bytes(&row.row).as_bytes())) } { code { (parts::short(&parts::shell_bytes(&row.row), 80)) } } }
+                                    th scope="row" { a href={ "/data/" (encode(table.as_bytes())) "?q=" (encode(shell::escape(&row.row).as_bytes())) } { code { (parts::short(&shell::escape(&row.row), 80)) } } }
                                     td.n { (format!("{:.1} %", row.share * 100.0)) }
                                     td { (parts::bar(&[(row.share, "s0")], "Share of the table's traffic")) }
                                     td.n { (format!("{:.0} %", row.writes * 100.0)) }
@@ -141,8 +142,8 @@ fn body(picture: &HeatPicture, table: &str, query: &Query) -> Markup {
                     tbody {
                         @for (bucket, count, share) in hottest {
                             tr {
-                                td { code { (parts::short(&parts::shell_bytes(first_key(picture, bucket)), 60)) } @if bucket == 0 { span.note { "the start" } } }
-                                td { @if bucket + 1 < buckets { code { (parts::short(&parts::shell_bytes(first_key(picture, bucket + 1)), 60)) } } @else { span.note { "the end" } } }
+                                td { code { (parts::short(&shell::escape(first_key(picture, bucket)), 60)) } @if bucket == 0 { span.note { "the start" } } }
+                                td { @if bucket + 1 < buckets { code { (parts::short(&shell::escape(first_key(picture, bucket + 1)), 60)) } } @else { span.note { "the end" } } }
                                 td.n { (parts::count(f64::from(count))) }
                                 td { (parts::bar(&[(f64::from(share), "s0")], "Share of the table's traffic")) }
                             }
@@ -238,13 +239,13 @@ pub(crate) fn json(console: &Console, query: &Query) -> Value {
             "table": table,
             "pattern": picture.pattern().explained().0,
             "stepSeconds": range.step(),
-            "bounds": picture.bounds.iter().map(|bound| parts::shell_bytes(bound)).collect::<Vec<_>>(),
+            "bounds": picture.bounds.iter().map(|bound| shell::escape(bound)).collect::<Vec<_>>(),
             "times": picture.times,
             "counts": picture.counts.iter()
                 .map(|column| column.iter().map(|count| count.round()).collect::<Vec<_>>())
                 .collect::<Vec<_>>(),
             "hotRows": picture.hot_rows.iter().map(|row| json!({
-                "row": parts::shell_bytes(&row.row), "share": row.share, "writes": row.writes,
+                "row": shell::escape(&row.row), "share": row.share, "writes": row.writes,
             })).collect::<Vec<_>>(),
         }),
     }

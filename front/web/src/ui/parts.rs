@@ -82,39 +82,6 @@ pub(crate) fn date(milliseconds: i64) -> String {
     format!("{year}-{month:02}-{day:02} {}", clock(milliseconds))
 }
 
-/// Bytes as HBase's shell writes them: what is no plain letter as `\xHH`.
-pub(crate) fn shell_bytes(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len());
-    for byte in bytes {
-        match byte {
-            b'\\' => out.push_str("\\\\"),
-            b' '..=b'~' => out.push(*byte as char),
-            byte => out.push_str(&format!("\\x{byte:02X}")),
-        }
-    }
-    out
-}
-
-/// What [`shell_bytes`] made, as bytes; other letters are themselves.
-pub(crate) fn bytes_of_shell(text: &str) -> Vec<u8> {
-    let (mut out, mut left) = (Vec::with_capacity(text.len()), text);
-    while let Some(letter) = left.chars().next() {
-        let hex = left.strip_prefix("\\x").and_then(|rest| rest.get(..2));
-        if let Some(byte) = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            out.push(byte);
-            left = &left[4..];
-        } else if let Some(rest) = left.strip_prefix("\\\\") {
-            out.push(b'\\');
-            left = rest;
-        } else {
-            let mut buffer = [0; 4];
-            out.extend(letter.encode_utf8(&mut buffer).as_bytes());
-            left = &left[letter.len_utf8()..];
-        }
-    }
-    out
-}
-
 /// The first letters of a long text.
 pub(crate) fn short(text: &str, letters: usize) -> String {
     if text.chars().count() <= letters {
@@ -182,15 +149,6 @@ mod tests {
         assert_eq!([span(59.0), span(600.0), span(90_000.0)], ["59 s", "10 min", "25 h"]);
         assert_eq!(date(1_700_000_000_000), "2023-11-14 22:13:20");
         assert_eq!(date(951_782_400_000), "2000-02-29 00:00:00");
-    }
-
-    #[test]
-    fn bytes_of_rows_are_written_and_read_as_the_shell_does() {
-        let row = b"a\\b\x00\xff<script>";
-        let text = shell_bytes(row);
-        assert_eq!(text, "a\\\\b\\x00\\xFF<script>");
-        assert_eq!(bytes_of_shell(&text), row);
-        assert_eq!(bytes_of_shell("ü\\x4"), "ü\\x4".as_bytes());
     }
 
     #[test]

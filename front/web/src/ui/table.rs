@@ -1,15 +1,17 @@
 //! One table: what it is made of, its regions, and what can be done with it.
 
 use maud::{Markup, html};
-use proto::{TableDescriptor, TableName};
+use proto::{TableDescriptor, TableName, pb};
 use serde_json::{Value, json};
 
 use super::chart::{self, Chart, Unit};
 use super::{Frame, page, parts};
-use crate::actions::{Action, Guard};
+use crate::actions::{Action, Choice, Input};
+use crate::guard::Guard;
 use crate::history::Range;
 use crate::node::{Console, RegionFacts, Snapshots};
 use crate::query::{Query, encode};
+use crate::shell::{self, quoted};
 
 /// Regions of a page; more are on the next.
 const REGIONS: usize = 200;
@@ -35,12 +37,7 @@ const DEFAULTS: [(&str, &str); 16] = [
 ];
 
 fn text(bytes: &[u8]) -> String {
-    parts::shell_bytes(bytes)
-}
-
-/// A text in the shell's single quotes.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
+    shell::escape(bytes)
 }
 
 fn is_default(name: &str, value: &str) -> bool {
@@ -177,22 +174,68 @@ pub(crate) fn regions(name: &str, snapshots: &Snapshots, query: &Query) -> Marku
     }
 }
 
-fn actions(console: &Console, name: &str, guard: &Guard) -> Markup {
+/// The input of an action, with what there is to choose from.
+fn input(input: &Input, form: &str, choices: &Choices) -> Markup {
+    let list = format!("{form}-{}", input.name);
+    let options = match input.choice {
+        Choice::Regions => &choices.regions[..],
+        Choice::Snapshots => &choices.snapshots[..],
+        Choice::Nothing => &[],
+    };
+    html! {
+        label { (input.title) " "
+            input name=(input.name) autocomplete="off" spellcheck="false" required[input.is_required]
+                list=[(!options.is_empty()).then_some(&list)]; }
+        @if !options.is_empty() {
+            datalist id=(list) { @for (value, title) in options { option value=(value) { (title) } } }
+        }
+    }
+}
+
+/// What the inputs of actions offer: values and what they mean.
+#[derive(Default)]
+struct Choices {
+    regions: Vec<(String, String)>,
+    snapshots: Vec<(String, String)>,
+}
+
+impl Choices {
+    fn of(name: &str, snapshots: &Snapshots, taken: &[pb::SnapshotDescription]) -> Choices {
+        let all = snapshots.latest.as_ref().map_or(&[][..], |latest| &latest.regions);
+        let key = |bytes: &[u8], empty: &str| {
+            if bytes.is_empty() { empty.to_owned() } else { parts::short(&text(bytes), 24) }
+        };
+        let regions = all.iter().filter(|region| region.table == name).take(REGIONS).map(|region| {
+            let title = format!("{} to {}", key(&region.start, "the start"), key(&region.end, "the end"));
+            (region.encoded.clone(), title)
+        });
+        let taken = taken.iter().map(|one| (one.name.clone(), parts::date(one.creation_time.unwrap_or(0))));
+        Choices { regions: regions.collect(), snapshots: taken.collect() }
+    }
+}
+
+fn actions(console: &Console, name: &str, guard: &Guard, choices: &Choices) -> Markup {
     html! {
         @if !console.may_change() {
             p.note { "Actions are off: this page is open to other machines, and there is no authentication yet. Use HBase's shell." }
         } @else {
-            p.note { "Each action does what the shell's line beside it does. Type the table's name to confirm." }
+            p.note { "Each action does what the shell's line beside it does. A name that you type confirms it." }
             div.actions {
                 @for action in Action::ALL {
                     details {
                         summary { (action.title()) }
                         form method="post" action={ "/table/" (encode(name.as_bytes())) "/" (action.name()) } {
                             p { (action.explained()) }
-                            pre { code { (action.shell_line(name)) } }
+                            pre { code { (action.shell_line(name, &Query::default())) } }
                             input type="hidden" name="token" value=(guard.token());
-                            label { "Type " b { (name) } " "
-                                input name="confirm" autocomplete="off" spellcheck="false" required pattern=(regex_of(name)); }
+                            @for one in action.inputs() { (input(one, action.name(), choices)) }
+                            @if action == Action::DeleteSnapshot {
+                                label { "Type its name again "
+                                    input name="confirm" autocomplete="off" spellcheck="false" required; }
+                            } @else {
+                                label { "Type " b { (name) } " "
+                                    input name="confirm" autocomplete="off" spellcheck="false" required pattern=(regex_of(name)); }
+                            }
                             button type="submit" class=[action.is_dangerous().then_some("danger")] { (action.title()) }
                         }
                     }
@@ -200,6 +243,40 @@ fn actions(console: &Console, name: &str, guard: &Guard) -> Markup {
             }
         }
     }
+}
+
+fn snapshots_taken(taken: &Result<Vec<pb::SnapshotDescription>, String>) -> Markup {
+    html! {
+        @match taken {
+            Err(why) => { (parts::failure("The snapshots are not known just now:", why)) }
+            Ok(taken) if taken.is_empty() => { (parts::empty("There is no snapshot of this table.")) }
+            Ok(taken) => {
+                div.scroll tabindex="0" role="region" aria-label="Table of snapshots" {
+                    table.dense {
+                        thead { tr { th scope="col" { "Snapshot" } th scope="col" { "Taken (UTC)" } th scope="col" { "Expires" } } }
+                        tbody {
+                            @for one in taken {
+                                tr {
+                                    th scope="row" { code { (one.name) } }
+                                    td { (parts::date(one.creation_time.unwrap_or(0))) }
+                                    td { @match one.ttl.unwrap_or(0) { 0 => "never", seconds => { "after " (parts::span(seconds as f64)) } } }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The snapshots of a table, the newest first.
+async fn snapshots_of(console: &Console, table: &TableName) -> Result<Vec<pb::SnapshotDescription>, String> {
+    let node = console.node.get().ok_or("the server is starting")?;
+    let mut all = node.cluster.admin().snapshots().await.map_err(|error| error.to_string())?;
+    all.retain(|one| one.table.as_deref().and_then(|name| name.parse().ok()).as_ref() == Some(table));
+    all.sort_by_key(|one| std::cmp::Reverse(one.creation_time));
+    Ok(all)
 }
 
 /// A pattern that only `name` fits.
@@ -229,6 +306,8 @@ pub(crate) async fn show(
         tables.iter().find(|table| table.name == name).map(|table| table.state.to_lowercase())
     });
     let (history, snapshots) = (console.history(), console.snapshots.read().clone());
+    let taken = snapshots_of(console, &table).await;
+    let choices = Choices::of(name, &snapshots, taken.as_deref().unwrap_or_default());
     let live = html! {
         @match said {
             Some(Ok(done)) => p.done role="status" { (done) },
@@ -263,7 +342,8 @@ pub(crate) async fn show(
             h2 #schema { "Schema" }
             @match &descriptor { Ok(descriptor) => { (schema(descriptor)) }, Err(why) => { (parts::failure("The schema is not known just now:", why)) } }
         }
-        section aria-labelledby="actions" { h2 #actions { "Actions" } (actions(console, name, guard)) }
+        section aria-labelledby="snapshots" { h2 #snapshots { "Snapshots" } (snapshots_taken(&taken)) }
+        section aria-labelledby="actions" { h2 #actions { "Actions" } (actions(console, name, guard, &choices)) }
     };
     let path = format!("/table/{}", encode(name.as_bytes()));
     let frame = Frame { title: name, menu: "/tables", path: &path, query, has_range: true, is_live: true };

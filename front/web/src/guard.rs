@@ -1,0 +1,122 @@
+//! Who may change something from a page.
+//!
+//! A change is a POST that comes from a page of this very server: the browser says so (`Sec-Fetch-Site`, `Origin`), the
+//! address that it used is this machine's, and the form has the token of this process. The name that it is about was typed
+//! by hand. On an address that other machines can reach nothing can be changed, until there is authentication.
+
+use axum::http::{HeaderMap, header};
+use env::World;
+
+use crate::node::Console;
+use crate::query::Query;
+
+/// Keeps others from changing anything.
+#[derive(Clone, Debug)]
+pub(crate) struct Guard {
+    token: String,
+}
+
+impl Guard {
+    /// One with a token of its own.
+    pub(crate) fn new(world: &World) -> Guard {
+        Guard { token: format!("{:016x}{:016x}", world.random(), world.random()) }
+    }
+
+    /// What forms of this process have.
+    pub(crate) fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// Whether a form may change `name`; else why not.
+    pub(crate) fn check(
+        &self,
+        console: &Console,
+        headers: &HeaderMap,
+        form: &Query,
+        name: &str,
+    ) -> Result<(), String> {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        if !console.may_change() {
+            return Err("actions are off on an address that other machines can reach".to_owned());
+        }
+        let host = text(header::HOST.as_str()).unwrap_or_default();
+        // A name that somebody else has pointed at this machine is not this machine's.
+        let own = host.rsplit_once(':').map_or(host, |(name, _)| name);
+        if !matches!(own, "localhost" | "127.0.0.1" | "[::1]") {
+            return Err(format!("the page was opened as {host:?}; open it as localhost or 127.0.0.1"));
+        }
+        if text("sec-fetch-site").is_some_and(|site| site != "same-origin") {
+            return Err("the form comes from another site".to_owned());
+        }
+        if let Some(origin) = text(header::ORIGIN.as_str())
+            && origin.strip_prefix("http://") != Some(host)
+        {
+            return Err("the form comes from another site".to_owned());
+        }
+        if form.get("token") != self.token {
+            return Err("the page is older than the server; load it again".to_owned());
+        }
+        if form.get("confirm") != name {
+            return Err(format!("type {name} to confirm, expected exactly that"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log_ring::LogRing;
+    use crate::node::About;
+    use env::WallTime;
+
+    fn console(web: &str) -> std::sync::Arc<Console> {
+        let world = World::simulated(7, WallTime(0));
+        let about = About {
+            version: "0",
+            root: String::new(),
+            web: web.parse().expect("an address"),
+            started: WallTime(0),
+        };
+        Console::new(world.clone(), conf::Conf::new(), about, LogRing::new(world))
+    }
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs
+            .iter()
+            .map(|(name, value)| (name.parse().expect("a name"), value.parse().expect("a value")))
+            .collect()
+    }
+
+    #[test]
+    fn only_a_form_of_this_server_with_the_name_typed_may_change_anything() {
+        let console = console("127.0.0.1:16010");
+        let guard = Guard::new(&console.world);
+        let form = Query::default().with("token", guard.token()).with("confirm", "t");
+        let own = [
+            ("host", "localhost:16010"),
+            ("origin", "http://localhost:16010"),
+            ("sec-fetch-site", "same-origin"),
+        ];
+        assert_eq!(guard.check(&console, &headers(&own), &form, "t"), Ok(()));
+        let refused = |pairs: &[(&'static str, &'static str)], form: &Query, part: &str| {
+            let error = guard.check(&console, &headers(pairs), form, "t").expect_err(part);
+            assert!(error.contains(part), "{error}, expected {part}");
+        };
+        refused(&[own[0], ("origin", "http://evil.example"), own[2]], &form, "another site");
+        refused(&[own[0], own[1], ("sec-fetch-site", "cross-site")], &form, "another site");
+        refused(&[("host", "evil.example:16010")], &form, "open it as localhost");
+        refused(&own, &form.with("token", "0"), "load it again");
+        refused(&own, &form.with("confirm", "T"), "to confirm");
+    }
+
+    #[test]
+    fn nothing_may_be_changed_where_other_machines_can_reach() {
+        let console = console("0.0.0.0:16010");
+        let guard = Guard::new(&console.world);
+        let form = Query::default().with("token", guard.token()).with("confirm", "t");
+        let error =
+            guard.check(&console, &headers(&[("host", "localhost:1")]), &form, "t").expect_err("open");
+        assert!(error.contains("other machines"), "{error}");
+    }
+}
