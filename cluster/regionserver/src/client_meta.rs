@@ -40,6 +40,18 @@ impl ClusterView {
         ClusterView::default()
     }
 
+    /// The view of a cluster whose master and only region server share a process. `meta` is where hbase:meta is served.
+    pub fn of_one_process(cluster_id: &str, master: &ServerName, meta: MetaLocation) -> ClusterView {
+        let seen = Seen {
+            cluster_id: Some(cluster_id.to_owned()),
+            active_master: Some(master.clone()),
+            backup_masters: Vec::new(),
+            region_servers: meta.server.iter().cloned().collect(),
+            meta: vec![meta],
+        };
+        ClusterView { seen: ArcSwap::from_pointee(seen) }
+    }
+
     fn change(&self, change: impl Fn(&mut Seen)) {
         self.seen.rcu(|seen| {
             let mut seen = Seen::clone(seen);

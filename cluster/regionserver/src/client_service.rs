@@ -11,10 +11,14 @@ mod write;
 
 use std::sync::Arc;
 
-use rpc::{Answer, Call, Exception, Service, UpcomingRequests};
+use prost::Message;
+use proto::pb;
+use region::Region;
+use rpc::{Answer, Call, Exception, Reply, Service, UpcomingRequests};
 
 use crate::RegionServer;
-use crate::watch::watch;
+use crate::counters::count;
+use crate::watch::{later, watch};
 
 /// The service that reads and writes the rows of tables.
 #[derive(Clone, Debug)]
@@ -27,6 +31,26 @@ impl ClientService {
     pub fn new(server: Arc<RegionServer>) -> ClientService {
         ClientService { server }
     }
+}
+
+/// Answers a call that names a region, by work that blocks.
+fn blocking_on_region<M: Message + Default + 'static>(
+    server: &Arc<RegionServer>,
+    call: &Call,
+    region_of: fn(&M) -> &pb::RegionSpecifier,
+    work: impl FnOnce(&Arc<RegionServer>, &Arc<Region>, &M) -> Result<Reply, Exception> + Send + 'static,
+) -> Answer {
+    count(&server.counters().requests);
+    let request: M = match call.decode() {
+        Ok(request) => request,
+        Err(refused) => return refused.into(),
+    };
+    let region = match server.regions().find(region_of(&request)) {
+        Ok(region) => region,
+        Err(refused) => return refused.into(),
+    };
+    let running = server.clone();
+    later(server, call, env::blocking(move || work(&running, &region, &request)))
 }
 
 impl Service for ClientService {

@@ -11,6 +11,8 @@ pub(crate) mod multi;
 mod mutation;
 mod prefetch;
 mod query;
+#[cfg(test)]
+mod samples;
 mod specifier;
 
 pub(crate) use cells::RequestCells;

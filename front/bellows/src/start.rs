@@ -9,10 +9,7 @@ use cache::Cache;
 use env::{Runtime, World};
 use master::{HbckService, Master, MasterService};
 use proto::ServerName;
-use regionserver::{
-    AdminService, BootstrapNodeService, ClientMetaService, ClientService, ClusterView, Foundation,
-    LocalServers, MetaLocation, RegionServer,
-};
+use regionserver::{ClusterView, Foundation, LocalServers, MetaLocation, RegionServer};
 use storage::FileName;
 use web::{About, Console, LevelSwitch, LogRing, Node};
 
@@ -153,21 +150,14 @@ pub(crate) fn run(
         .map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
 
     let meta = master.meta_location();
-    let view = Arc::new(ClusterView::new());
-    view.set_cluster_id(master.cluster_id());
-    view.set_masters(Some(master_name.clone()), Vec::new());
-    view.set_region_servers(vec![server_name.clone()]);
-    view.set_meta(vec![MetaLocation {
+    let meta = MetaLocation {
         region: meta.region.clone(),
         server: Some(server_name.clone()),
         open_sequence: meta.open_sequence.unwrap_or(0),
-    }]);
+    };
+    let view = Arc::new(ClusterView::of_one_process(master.cluster_id(), &master_name, meta));
     let nodes_max = usize::try_from(options.bootstrap_nodes_max).unwrap_or(usize::MAX);
-    let services = rpc::Services::new()
-        .with("ClientService", Arc::new(ClientService::new(Arc::clone(&server))))
-        .with("AdminService", Arc::new(AdminService::new(Arc::clone(&server))))
-        .with("ClientMetaService", Arc::new(ClientMetaService::new(Arc::clone(&view), nodes_max)))
-        .with("BootstrapNodeService", Arc::new(BootstrapNodeService::new(view)))
+    let services = regionserver::services(&server, &view, nodes_max)
         .with("MasterService", Arc::new(MasterService::new(Arc::clone(&master))))
         .with("HbckService", Arc::new(HbckService::new(Arc::clone(&master))))
         .with_cluster_id(master.cluster_id());

@@ -13,10 +13,7 @@ use parking_lot::Mutex;
 use prost::Message;
 use proto::{ServerName, pb};
 use region::RegionOptions;
-use regionserver::{
-    AdminService, BootstrapNodeService, ClientMetaService, ClientService, ClusterView, Foundation,
-    LocalServers, MetaLocation, RegionServer,
-};
+use regionserver::{ClusterView, Foundation, LocalServers, MetaLocation, RegionServer};
 use storage::{FileName, Files, Memory, Segmented};
 
 use crate::disk::{Conduct, Disk, LOG_FOLDER, Leases, Medium, Profile};
@@ -379,20 +376,13 @@ fn serve(
     master.start_chores().map_err(|error| words(&error))?;
 
     let meta = master.meta_location();
-    let view = Arc::new(ClusterView::new());
-    view.set_cluster_id(master.cluster_id());
-    view.set_masters(Some(master_name.clone()), Vec::new());
-    view.set_region_servers(vec![server_name.clone()]);
-    view.set_meta(vec![MetaLocation {
+    let meta = MetaLocation {
         region: meta.region.clone(),
         server: Some(server_name.clone()),
         open_sequence: meta.open_sequence.unwrap_or(0),
-    }]);
-    let services = rpc::Services::new()
-        .with("ClientService", Arc::new(ClientService::new(Arc::clone(&server))))
-        .with("AdminService", Arc::new(AdminService::new(Arc::clone(&server))))
-        .with("ClientMetaService", Arc::new(ClientMetaService::new(Arc::clone(&view), 10)))
-        .with("BootstrapNodeService", Arc::new(BootstrapNodeService::new(view)))
+    };
+    let view = Arc::new(ClusterView::of_one_process(master.cluster_id(), &master_name, meta));
+    let services = regionserver::services(&server, &view, 10)
         .with("MasterService", Arc::new(MasterService::new(Arc::clone(&master))))
         .with_cluster_id(master.cluster_id());
     let rpc = rpc.serve(services);

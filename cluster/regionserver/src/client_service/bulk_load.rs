@@ -16,6 +16,7 @@ use region::{BulkFile, BulkLoad, BulkLoadOutcome, Region};
 use rpc::{Answer, Call, Exception, Reply};
 use storage::{FileName, Files};
 
+use super::blocking_on_region;
 use crate::bulk_source::{self, PathRefusal, Source};
 use crate::counters::count;
 use crate::watch::later;
@@ -85,21 +86,11 @@ fn sources(files: &dyn Files, request: &pb::BulkLoadHFileRequest) -> Result<Vec<
 
 /// Answers BulkLoadHFile when the files are in the region, durably.
 pub(super) fn load(server: &Arc<RegionServer>, call: &Call) -> Answer {
-    count(&server.counters().requests);
-    let request: pb::BulkLoadHFileRequest = match call.decode() {
-        Ok(request) => request,
-        Err(refused) => return refused.into(),
-    };
-    let region = match server.regions().find(&request.region) {
-        Ok(region) => region,
-        Err(refused) => return refused.into(),
-    };
-    let running = server.clone();
-    let loaded = move || {
-        let loaded = load_blocking(&running, &region, &request)?;
+    let region_of: fn(&pb::BulkLoadHFileRequest) -> &pb::RegionSpecifier = |request| &request.region;
+    blocking_on_region(server, call, region_of, |server, region, request| {
+        let loaded = load_blocking(server, region, request)?;
         Ok(Reply::of(&pb::BulkLoadHFileResponse { loaded }))
-    };
-    later(server, call, env::blocking(loaded))
+    })
 }
 
 /// Loads the files of a request; `false` if some do not fit into the region.

@@ -13,35 +13,21 @@ use proto::pb;
 use region::{Check, Mutation, ReadMode, Region};
 use rpc::{Answer, Call, Exception, Reply, class};
 
+use super::blocking_on_region;
 use crate::RegionServer;
-use crate::counters::count;
 use crate::request::{self, RequestCells};
-use crate::watch::later;
 
 /// Answers a call of an endpoint.
 pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
-    count(&server.counters().requests);
-    let request: pb::CoprocessorServiceRequest = match call.decode() {
-        Ok(request) => request,
-        Err(refused) => return refused.into(),
-    };
-    let region = match server.regions().find(&request.region) {
-        Ok(region) => region,
-        Err(refused) => return refused.into(),
-    };
-    let running = server.clone();
-    later(
-        server,
-        call,
-        env::blocking(move || {
-            let value = run_blocking(&running, &region, &request.call)?;
-            let specifier = pb::RegionSpecifier {
-                r#type: pb::region_specifier::RegionSpecifierType::RegionName as i32,
-                value: region.info().name().clone(),
-            };
-            Ok(Reply::of(&pb::CoprocessorServiceResponse { region: specifier, value }))
-        }),
-    )
+    let region_of: fn(&pb::CoprocessorServiceRequest) -> &pb::RegionSpecifier = |request| &request.region;
+    blocking_on_region(server, call, region_of, |server, region, request| {
+        let value = run_blocking(server, region, &request.call)?;
+        let specifier = pb::RegionSpecifier {
+            r#type: pb::region_specifier::RegionSpecifierType::RegionName as i32,
+            value: region.info().name().clone(),
+        };
+        Ok(Reply::of(&pb::CoprocessorServiceResponse { region: specifier, value }))
+    })
 }
 
 /// Runs an endpoint until its writes are durable. Returns the class and bytes of the response.

@@ -197,15 +197,8 @@ impl Split {
 mod tests {
     use env::WallTime;
 
+    use super::super::samples::{bend, table};
     use super::*;
-
-    fn table() -> TableDescriptor {
-        let mut table = TableDescriptor::new("t".parse().expect("a name"));
-        for family in ["f", "g"] {
-            table.set_family(proto::FamilyDescriptor::new(family).expect("a name"));
-        }
-        table
-    }
 
     fn some_request(any: &impl Fn(u64) -> u64) -> pb::GetRequest {
         let range = || pb::TimeRange { from: Some(any(3)), to: Some(3 + any(3)) };
@@ -245,14 +238,7 @@ mod tests {
             let mut bytes = request.encode_to_vec();
             last = request;
             if any(3) == 0 {
-                match any(3) {
-                    0 => bytes.truncate(any(bytes.len() as u64) as usize),
-                    1 => bytes.extend_from_within(any(bytes.len() as u64) as usize..),
-                    _ => {
-                        let at = any(bytes.len() as u64) as usize;
-                        bytes[at] = any(256) as u8;
-                    }
-                }
+                bend(&mut bytes, &any);
             }
             let bytes = Bytes::from(bytes);
             let expected = pb::GetRequest::decode(bytes.clone()).map(|request| {

@@ -246,6 +246,7 @@ mod tests {
     use env::{WallTime, World};
     use pb::mutation_proto::MutationType;
 
+    use super::super::samples::bend;
     use super::*;
 
     /// The decoded request as the message that it came from.
@@ -333,15 +334,8 @@ mod tests {
         let mut alike = 0;
         for _ in 0..4_000 {
             let mut bytes = some_request(&any).encode_to_vec();
-            if any(2) == 0 && !bytes.is_empty() {
-                match any(4) {
-                    0 => bytes.truncate(any(bytes.len() as u64) as usize),
-                    1 => bytes.extend_from_within(any(bytes.len() as u64) as usize..),
-                    _ => {
-                        let at = any(bytes.len() as u64) as usize;
-                        bytes[at] = any(256) as u8;
-                    }
-                }
+            if any(2) == 0 {
+                bend(&mut bytes, &any);
             }
             let bytes = Bytes::from(bytes);
             let expected = pb::MultiRequest::decode(bytes.clone()).map(|mut request| {

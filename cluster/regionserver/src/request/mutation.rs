@@ -242,17 +242,9 @@ mod tests {
     use cell::{SequenceId, block};
     use pb::mutation_proto::ColumnValue;
     use pb::mutation_proto::column_value::QualifierValue;
-    use proto::FamilyDescriptor;
 
+    use super::super::samples::table;
     use super::*;
-
-    fn table() -> TableDescriptor {
-        let mut table = TableDescriptor::new("t".parse().expect("a name"));
-        for family in ["f", "g"] {
-            table.set_family(FamilyDescriptor::new(family).expect("a name"));
-        }
-        table
-    }
 
     fn proto(kind: MutationType, values: Vec<QualifierValue>) -> pb::MutationProto {
         pb::MutationProto {

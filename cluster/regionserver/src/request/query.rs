@@ -154,17 +154,8 @@ fn families(
 
 #[cfg(test)]
 mod tests {
-    use proto::FamilyDescriptor;
-
+    use super::super::samples::table;
     use super::*;
-
-    fn table() -> TableDescriptor {
-        let mut table = TableDescriptor::new("t".parse().expect("a name"));
-        for family in ["f", "g"] {
-            table.set_family(FamilyDescriptor::new(family).expect("a name"));
-        }
-        table
-    }
 
     fn world() -> World {
         World::simulated(1, env::WallTime(0))

@@ -1,0 +1,19 @@
+//! The services that one region server has.
+
+use std::sync::Arc;
+
+use rpc::Services;
+
+use crate::{
+    AdminService, BootstrapNodeService, ClientMetaService, ClientService, ClusterView, RegionServer,
+};
+
+/// The services of `server`, by the names that clients use. They tell clients of `view`, with at most `nodes_max` bootstrap
+/// addresses.
+pub fn services(server: &Arc<RegionServer>, view: &Arc<ClusterView>, nodes_max: usize) -> Services {
+    Services::new()
+        .with("ClientService", Arc::new(ClientService::new(Arc::clone(server))))
+        .with("AdminService", Arc::new(AdminService::new(Arc::clone(server))))
+        .with("ClientMetaService", Arc::new(ClientMetaService::new(Arc::clone(view), nodes_max)))
+        .with("BootstrapNodeService", Arc::new(BootstrapNodeService::new(Arc::clone(view))))
+}
