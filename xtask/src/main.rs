@@ -46,6 +46,7 @@ mod readpath;
 mod recipes;
 mod regex;
 mod release;
+mod replica;
 mod s3;
 mod seeded;
 mod server;
@@ -102,6 +103,11 @@ const PARTS: &[Part] = &[
         "s3",
         "files in a real S3 store keep the rules of storage, and a server in it survives kill -9 (Go)",
         s3::suite,
+    ),
+    (
+        "replica",
+        "a read replica of a server in a real S3 store sees what it must see, and nothing else (Go)",
+        s3::replica,
     ),
     ("gohbase", "what gohbase sends, byte by byte, plain and through snappy (Python 3)", gohbase::suite),
     ("hfile", "HBase's own tool reads the files that were written (JDK and Maven)", java::hfile::suite),

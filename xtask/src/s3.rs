@@ -99,7 +99,15 @@ pub(crate) fn suite() -> Outcome {
     crash::run_on_store(ROUNDS, &store.endpoint, LogPlace::Store)?;
     crash::run_on_store(ROUNDS, &store.endpoint, LogPlace::Disk)?;
     takeovers(TAKEOVERS, &store.endpoint)?;
-    requests_of_a_flush(&store.endpoint)
+    requests_of_a_flush(&store.endpoint)?;
+    crate::replica::follows(&store.endpoint)
+}
+
+/// A read replica alone.
+pub(crate) fn replica() -> Outcome {
+    crate::server::build()?;
+    let store = Store::start()?;
+    crate::replica::follows(&store.endpoint)
 }
 
 /// A flush of little sends its file and the store's list; the log, which lies in the store, too, sends its markers. It reads,

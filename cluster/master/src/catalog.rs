@@ -30,22 +30,11 @@ pub(crate) struct CatalogContent {
     pub(crate) unreadable: Vec<Error>,
 }
 
-impl Catalog {
-    pub(crate) fn new(regions: Arc<Assignments>, clock: Arc<StampClock>) -> Catalog {
-        Catalog { regions, clock, meta: RegionInfo::meta().encoded_name().clone() }
-    }
-
-    /// Makes all later stamps greater than every timestamp in `region`. The clock may have been set back since those
-    /// were written, and no old delete marker may hide a new row.
-    pub(crate) fn outdo(&self, region: &EncodedName) -> Result<(), Exception> {
-        self.clock.outdo(self.regions.newest(region)?);
-        Ok(())
-    }
-
-    /// Reads hbase:meta.
-    pub(crate) fn read(&self) -> Result<CatalogContent, Error> {
+impl CatalogContent {
+    /// What the rows of hbase:meta say.
+    pub(crate) fn of(rows: Vec<CatalogRow>) -> CatalogContent {
         let mut content = CatalogContent::default();
-        for row in self.rows(&self.meta, "hbase:meta")? {
+        for row in rows {
             let CatalogContent { regions, states, unreadable } = &mut content;
             let mut told = |cause| {
                 let row = row.key.escape_ascii().to_string();
@@ -72,7 +61,45 @@ impl Catalog {
                 }
             }
         }
-        Ok(content)
+        content
+    }
+}
+
+/// The namespaces in the rows of hbase:namespace. Rows that cannot be read are logged.
+pub(crate) fn namespaces_of(rows: Vec<CatalogRow>) -> Vec<pb::NamespaceDescriptor> {
+    let mut found = Vec::new();
+    for row in rows {
+        let is_descriptor = |c: &&Column| {
+            *c.family == *catalog::NAMESPACE_FAMILY && *c.qualifier == *catalog::NAMESPACE_QUALIFIER
+        };
+        if let Some(column) = row.columns.iter().find(is_descriptor) {
+            match pb::NamespaceDescriptor::decode(column.value.clone()) {
+                Ok(namespace) => found.push(namespace),
+                Err(cause) => {
+                    let row = row.key.escape_ascii();
+                    tracing::error!(%row, %cause, "a row of hbase:namespace cannot be read and is left alone");
+                }
+            }
+        }
+    }
+    found
+}
+
+impl Catalog {
+    pub(crate) fn new(regions: Arc<Assignments>, clock: Arc<StampClock>) -> Catalog {
+        Catalog { regions, clock, meta: RegionInfo::meta().encoded_name().clone() }
+    }
+
+    /// Makes all later stamps greater than every timestamp in `region`. The clock may have been set back since those
+    /// were written, and no old delete marker may hide a new row.
+    pub(crate) fn outdo(&self, region: &EncodedName) -> Result<(), Exception> {
+        self.clock.outdo(self.regions.newest(region)?);
+        Ok(())
+    }
+
+    /// Reads hbase:meta.
+    pub(crate) fn read(&self) -> Result<CatalogContent, Error> {
+        Ok(CatalogContent::of(self.rows(&self.meta, "hbase:meta")?))
     }
 
     /// Writes rows of regions.
@@ -126,22 +153,7 @@ impl Catalog {
 
     /// Reads all namespaces from the region of hbase:namespace. Rows that cannot be read are logged.
     pub(crate) fn namespaces(&self, region: &EncodedName) -> Result<Vec<pb::NamespaceDescriptor>, Error> {
-        let mut found = Vec::new();
-        for row in self.rows(region, "hbase:namespace")? {
-            let is_descriptor = |c: &&Column| {
-                *c.family == *catalog::NAMESPACE_FAMILY && *c.qualifier == *catalog::NAMESPACE_QUALIFIER
-            };
-            if let Some(column) = row.columns.iter().find(is_descriptor) {
-                match pb::NamespaceDescriptor::decode(column.value.clone()) {
-                    Ok(namespace) => found.push(namespace),
-                    Err(cause) => {
-                        let row = row.key.escape_ascii();
-                        tracing::error!(%row, %cause, "a row of hbase:namespace cannot be read and is left alone");
-                    }
-                }
-            }
-        }
-        Ok(found)
+        Ok(namespaces_of(self.rows(region, "hbase:namespace")?))
     }
 
     /// Writes a namespace into the region of hbase:namespace.

@@ -7,6 +7,7 @@ mod check;
 mod repair;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use prost::Message;
 use proto::catalog::RegionRow;
@@ -53,6 +54,9 @@ impl HbckService {
 
 impl Service for HbckService {
     fn call(&self, call: Call) -> Answer {
+        if self.master.is_mirror.load(Ordering::Acquire) {
+            return Exception::do_not_retry(crate::service::READ_ONLY).into();
+        }
         match call.method.as_str() {
             "RunHbckChore" => self.with(&call, |master, _: pb::RunHbckChoreRequest| {
                 master.run_hbck()?;

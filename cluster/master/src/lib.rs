@@ -32,6 +32,7 @@ mod error;
 mod hbck;
 pub mod intents;
 mod merge;
+mod mirror;
 mod namespaces;
 mod options;
 mod parents;
@@ -55,6 +56,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use env::World;
 use env::sync::{Condvar, Mutex, RwLock};
@@ -65,6 +67,7 @@ use storage::Files;
 
 pub use error::Error;
 pub use hbck::{HbckReport, HbckService, Inconsistency};
+pub use mirror::{Mirror, Mirrored, PrimaryCatalog};
 pub use options::Options;
 pub use selection::Selection;
 pub use service::MasterService;
@@ -110,6 +113,8 @@ pub struct Master {
     /// Whether the process ends, and its notification for the chore.
     stopping: Mutex<bool>,
     stopped: Condvar,
+    /// Whether it belongs to a read replica, and refuses every change.
+    is_mirror: AtomicBool,
     cluster_id: String,
     /// Host, port and start time, by which clients tell this master from its predecessor.
     name: ServerName,

@@ -14,6 +14,7 @@ mod tables;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use prost::Message;
@@ -52,6 +53,9 @@ impl MasterService {
 
 impl Service for MasterService {
     fn call(&self, call: Call) -> Answer {
+        if self.master.is_mirror.load(Ordering::Acquire) && !reads(&call.method) {
+            return Exception::do_not_retry(READ_ONLY).into();
+        }
         if let Some(handler) = self.handlers.get(call.method.as_str()) {
             return handler(&self.master, call);
         }
@@ -60,6 +64,17 @@ impl Service for MasterService {
             None => Exception::unknown_method("MasterService", &call.method).into(),
         }
     }
+}
+
+/// HBase 3 has a class of its own for this, which clients of HBase 2 do not know; it is one of those that are not retried.
+pub(crate) const READ_ONLY: &str = "Operation not allowed in Read-Only Mode: this server is a read replica; ask the primary, or start this \
+                         server without --read-replica to make it the primary";
+
+/// Whether a method changes nothing that belongs to the primary. What only stops this server does not.
+fn reads(method: &str) -> bool {
+    let verbs = ["Get", "get", "List", "Is", "Has"];
+    let others = ["Shutdown", "StopMaster", "StopServer", "ClearDeadServers"];
+    verbs.iter().any(|verb| method.starts_with(verb)) || others.contains(&method)
 }
 
 type Outcomes = Result<Reply, Exception>;
@@ -135,6 +150,36 @@ fn answer(outcome: Outcomes) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_read_replica_answers_what_reads_and_refuses_what_changes() {
+        let refused: Vec<&str> =
+            HANDLERS.into_iter().flatten().map(|(name, _)| *name).filter(|name| !reads(name)).collect();
+        // Every method that is added is in one of the two lists; look here whether it is in the right one.
+        for change in [
+            "CreateTable",
+            "DeleteTable",
+            "ModifyTable",
+            "MoveRegion",
+            "SplitRegion",
+            "Snapshot",
+            "SetBalancerRunning",
+            "truncateTable",
+            "FlushTable",
+            "ExecProcedure",
+            "RunCatalogScan",
+            "Balance",
+            "Normalize",
+            "SwitchRpcThrottle",
+        ] {
+            assert!(refused.contains(&change), "{change}");
+        }
+        for read in
+            ["GetTableDescriptors", "IsMasterRunning", "getProcedureResult", "ListNamespaces", "StopMaster"]
+        {
+            assert!(!refused.contains(&read), "{read}");
+        }
+    }
 
     #[test]
     fn every_method_has_one_handler() {

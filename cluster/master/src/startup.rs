@@ -15,6 +15,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use contract::RegionServers;
 use env::World;
@@ -63,6 +64,7 @@ impl Master {
             snapshot_use: Mutex::default(),
             stopping: Mutex::default(),
             stopped: Condvar::new(),
+            is_mirror: AtomicBool::new(false),
             world,
             options,
             files,

@@ -18,6 +18,10 @@ pub struct AdminService {
     server: Arc<RegionServer>,
 }
 
+/// Methods that change something of the data, and which a read replica refuses.
+const CHANGES: [&str; 5] =
+    ["FlushRegion", "RollWALWriter", "CompactRegion", "CompactionSwitch", "ClearCompactionQueues"];
+
 impl AdminService {
     /// A service for `server`.
     pub fn new(server: Arc<RegionServer>) -> AdminService {
@@ -26,6 +30,9 @@ impl AdminService {
 
     fn answer(&self, call: &Call) -> Result<Answer, Exception> {
         let server = &self.server;
+        if CHANGES.contains(&&*call.method) {
+            server.check_primary()?;
+        }
         let reply = match &*call.method {
             "FlushRegion" => return self.flush(call),
             "RollWALWriter" => return self.roll_log(),

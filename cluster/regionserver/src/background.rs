@@ -194,6 +194,11 @@ impl Background {
         u64::try_from(self.memory.fetch_add(change, Ordering::Relaxed) + change).unwrap_or(0)
     }
 
+    /// Takes a region that is dropped out of the sum of all memstores.
+    pub(crate) fn disregard(&self, region: &Region) {
+        self.account_for(region, InMemory::default());
+    }
+
     /// Sleeps for `time` or until notified; returns at once if the server stops.
     fn rest(&self, wake: &Condvar, queues: &mut MutexGuard<'_, Queues>, time: Duration) {
         if !self.stops() {

@@ -62,6 +62,11 @@ impl Service for ClientService {
         if let Err(stopped) = self.server.check_open() {
             return stopped.into();
         }
+        if let Some(replica) = self.server.replica()
+            && let Err(refused) = replica.check(&call.method)
+        {
+            return refused.into();
+        }
         let answer = match &*call.method {
             "Get" => get::answer(&self.server, &call),
             "Mutate" => mutate::answer(&self.server, &call),

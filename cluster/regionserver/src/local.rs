@@ -107,12 +107,7 @@ impl Inner {
     }
 
     fn rows(&self, region: &EncodedName) -> Result<Vec<CatalogRow>, Exception> {
-        let mut rows = Rows::default();
-        self.told(self.find(region)?.scanner(Scan::default()).and_then(|mut scanner| {
-            while scanner.next_row(&Limits::NONE, &mut rows, ReadMode::Any)?.more {}
-            Ok(())
-        }))?;
-        Ok(rows.0)
+        self.told(rows_of(&self.find(region)?))
     }
 
     fn newest(&self, region: &EncodedName) -> Result<Stamp, Exception> {
@@ -309,6 +304,14 @@ impl RegionServers for LocalServers {
             self.inner.server.stop();
         }
     }
+}
+
+/// All rows of a region.
+pub(crate) fn rows_of(region: &Arc<Region>) -> Result<Vec<CatalogRow>, region::Error> {
+    let mut rows = Rows::default();
+    let mut scanner = region.scanner(Scan::default())?;
+    while scanner.next_row(&Limits::NONE, &mut rows, ReadMode::Any)?.more {}
+    Ok(rows.0)
 }
 
 /// Groups cells into rows.

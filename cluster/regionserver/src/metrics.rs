@@ -232,6 +232,12 @@ impl Source for RegionServer {
             let help = "Bytes a second that compactions may write together; absent without a limit.";
             out.gauge("bellows_compaction_throughput_limit", help, &[], limit as f64);
         }
+        if let Some(replica) = self.replica() {
+            let help = "Time since which everything that the primary had acknowledged is seen here.";
+            out.gauge("bellows_replica_lag_seconds", help, &[], replica.lag().as_secs_f64());
+            let help = "Regions that follow the primary, two of its catalog among them.";
+            out.gauge("bellows_replica_regions", help, &[], replica.count() as f64);
+        }
         self.times.show(out);
         crate::cache_metrics::show(&self.foundation().cache, out);
     }

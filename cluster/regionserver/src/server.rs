@@ -8,7 +8,7 @@ use cache::Cache;
 use conf::Conf;
 use env::sync::Mutex;
 use env::{HashMap, WallTime, World};
-use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor, pb};
+use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor, TableName, pb};
 use region::{Janitor, Opening, Region, RegionOptions};
 use rpc::{Exception, class};
 use storage::{FileName, Files};
@@ -20,6 +20,7 @@ use crate::counters::{Counters, count, count_many};
 use crate::memory::pressure;
 use crate::nonces::Nonces;
 use crate::regions::{MovedTo, OnlineRegions};
+use crate::replica::{self, Replica};
 use crate::scanners::Scanners;
 use crate::slow_calls::SlowCalls;
 use crate::split_requests::SplitRequests;
@@ -71,6 +72,8 @@ pub struct RegionServer {
     /// When each region was last flushed, or else opened.
     flush_times: Mutex<HashMap<EncodedName, WallTime>>,
     reread: Mutex<Option<Reread>>,
+    /// What follows the primary, if this is a read replica.
+    replica: OnceLock<Arc<Replica>>,
     stopping: AtomicBool,
     stop: Notify,
 }
@@ -98,6 +101,7 @@ impl RegionServer {
             split_requests: SplitRequests::default(),
             flush_times: Mutex::default(),
             reread: Mutex::default(),
+            replica: OnceLock::new(),
             stopping: AtomicBool::new(false),
             stop: Notify::new(),
             name,
@@ -105,6 +109,26 @@ impl RegionServer {
             region_options: ArcSwap::from_pointee(foundation.region_options.clone()),
             foundation,
         })
+    }
+
+    /// Makes this server a read replica: from now on it opens regions of tables for reading only, and follows them. Its own are
+    /// hbase:meta and hbase:namespace.
+    pub fn follow(self: &Arc<Self>, replica: Arc<Replica>) -> std::io::Result<()> {
+        replica.start(self)?;
+        if self.replica.set(replica).is_err() {
+            tracing::warn!("the server is a read replica already; another primary is not heeded");
+        }
+        Ok(())
+    }
+
+    /// What follows the primary, if this is a read replica.
+    pub fn replica(&self) -> Option<&Arc<Replica>> {
+        self.replica.get()
+    }
+
+    /// Refuses what would change something on a read replica.
+    pub(crate) fn check_primary(&self) -> Result<(), Exception> {
+        if self.replica.get().is_some() { Err(replica::refused()) } else { Ok(()) }
     }
 
     /// Starts the threads that flush, compact and expire leases. They end when the server is stopped or dropped.
@@ -174,7 +198,11 @@ impl RegionServer {
             return Ok(region);
         }
         self.regions.begin_opening(encoded.clone(), info.name().clone());
+        let is_own = info.is_meta() || *info.table() == TableName::namespaces();
         let opening = self.opening(info, table);
+        if let Some(replica) = self.replica.get().filter(|_| !is_own) {
+            return replica.open(&opening, true).inspect_err(|_| self.regions.opening_failed(&encoded));
+        }
         let began = self.foundation.world.moment();
         let task = self.background_tasks.begin(format!("Opening {}", opening.info), "replaying the log");
         let opened = Region::open(opening);
@@ -211,7 +239,7 @@ impl RegionServer {
         }
     }
 
-    fn opening(&self, info: RegionInfo, table: Arc<TableDescriptor>) -> Opening {
+    pub(crate) fn opening(&self, info: RegionInfo, table: Arc<TableDescriptor>) -> Opening {
         Opening {
             folder: layout::region_folder(&info),
             info,
@@ -298,6 +326,9 @@ impl RegionServer {
         encoded: &EncodedName,
         moved_to: Option<MovedTo>,
     ) -> Result<bool, region::Error> {
+        if let Some(replica) = self.replica.get() {
+            replica.forget(encoded);
+        }
         let Some(region) = self.regions.remove(encoded, moved_to) else { return Ok(false) };
         self.scanners.close_region(&region);
         self.background.forget(&region);
@@ -307,6 +338,9 @@ impl RegionServer {
         let closed = region.close();
         task.end(&closed);
         self.background.account(&region);
+        if self.replica.get().is_some() {
+            self.background.disregard(&region);
+        }
         let flushed = closed.inspect_err(|error| {
             // Its writes are in memory alone: another opening would not find them.
             if !matches!(error, region::Error::Aborted(_)) {
@@ -402,6 +436,9 @@ impl RegionServer {
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.background.stop();
+        if let Some(replica) = self.replica.get() {
+            replica.stop();
+        }
         self.stop.notify_waiters();
     }
 
@@ -453,8 +490,9 @@ impl RegionServer {
         }
     }
 
-    /// Refuses writes while all memstores together exceed their limit. hbase:meta is never refused.
+    /// Refuses writes on a read replica, and while all memstores together exceed their limit, except to hbase:meta.
     pub(crate) fn check_memory(&self, options: &Options, region: &Region) -> Result<(), Exception> {
+        self.check_primary()?;
         if self.background.memory() > options.memstore_bytes_max && !region.info().is_meta() {
             count(&self.counters.writes_refused);
             return Err(Exception::region_too_busy(format!(
@@ -467,6 +505,12 @@ impl RegionServer {
 
     /// The exception that a client gets for an engine's error.
     pub(crate) fn exception(&self, error: &region::Error) -> Exception {
+        if self.replica.get().is_some() && replica::is_gone(error) {
+            // The next round brings the files in its place. Clients go on where they were.
+            return Exception::not_serving_region(format!(
+                "a file was compacted away by the primary and deleted before it was read: {error}"
+            ));
+        }
         exceptions::of_region(error, &self.name)
     }
 }

@@ -77,6 +77,11 @@ impl RegionFollower {
         &self.opening
     }
 
+    /// Takes no more records: another must be opened in its place.
+    pub fn give_up(&mut self) {
+        self.is_outdated = true;
+    }
+
     /// Whether another must be opened in its place.
     pub fn is_outdated(&self) -> bool {
         self.is_outdated

@@ -32,7 +32,7 @@ pub struct LogReader {
     place: Arc<dyn Files>,
     left: Mutex<NotTaken>,
     torn_tails: Vec<TornTail>,
-    end: LogPosition,
+    end: Mutex<LogPosition>,
 }
 
 /// The regions whose records were not taken yet, and the files that have them.
@@ -103,12 +103,69 @@ impl LogReader {
         }
         let files = files.into_iter().map(|file| (file.regions > 0).then_some(file)).collect();
         let regions = regions.into_iter().map(|(region, places)| (region, Arc::new(places))).collect();
-        LogReader { place, left: Mutex::new(NotTaken { files, regions }), torn_tails, end }
+        LogReader { place, left: Mutex::new(NotTaken { files, regions }), torn_tails, end: Mutex::new(end) }
     }
 
-    /// Where the log ended when it was looked at: a [tail](LogTail) from here gives the records that this reader does not have.
+    /// Where the log ended when it was looked at, or up to where a [tail](LogTail::note_in) has noted since what it gave: a tail
+    /// from here gives the records that this reader does not have.
     pub fn end(&self) -> LogPosition {
-        self.end
+        *self.end.lock()
+    }
+
+    /// Notes a batch of the log that a tail has given.
+    fn note(&self, file: OldFile, span: FileSpan, regions: HashMap<Box<[u8]>, Sequences>) {
+        let mut end = self.end.lock();
+        if (LogPosition { file: file.number, offset: span.offset }) < *end {
+            return;
+        }
+        *end = LogPosition { file: file.number, offset: span.end() };
+        let mut left = self.left.lock();
+        let NotTaken { files, regions: known } = &mut *left;
+        let index = match files.last_mut() {
+            // The same file, which has grown.
+            Some(Some(last)) if last.number == file.number => {
+                last.reader = file.reader;
+                files.len() - 1
+            }
+            _ => {
+                files.push(Some(file));
+                files.len() - 1
+            }
+        };
+        for (region, sequences) in regions {
+            let places = Arc::make_mut(known.entry(region).or_default());
+            places.sequences.include(sequences);
+            match places.spans.last_mut() {
+                Some((last, before)) if *last as usize == index && before.end() == span.offset => {
+                    before.length += span.length;
+                }
+                _ => {
+                    places.spans.push((index as u32, span));
+                    let is_first =
+                        !places.spans[..places.spans.len() - 1].iter().any(|(one, _)| *one as usize == index);
+                    let file = files[index].as_mut().expect("just noted");
+                    file.regions += usize::from(is_first);
+                }
+            }
+        }
+    }
+
+    /// Forgets the files before number `first`, which are gone.
+    fn forget_before(&self, first: u64) {
+        let mut left = self.left.lock();
+        let NotTaken { files, regions } = &mut *left;
+        let is_gone: Vec<bool> =
+            files.iter().map(|file| file.as_ref().is_some_and(|file| file.number < first)).collect();
+        if !is_gone.contains(&true) {
+            return;
+        }
+        regions.retain(|_, places| {
+            Arc::make_mut(places).spans.retain(|(index, _)| !is_gone[*index as usize]);
+            !places.spans.is_empty()
+        });
+        for (file, _) in files.iter_mut().zip(&is_gone).filter(|(_, gone)| **gone) {
+            *file = None;
+        }
     }
 
     /// The regions that have records which were not taken yet.

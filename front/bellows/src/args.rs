@@ -68,6 +68,11 @@ pub(crate) struct Start {
     #[arg(long, value_name = "PORT", value_parser = port)]
     pub(crate) web_port: Option<u16>,
 
+    /// Serves the tables of the server that has the same data directory, for reading: a read replica
+    /// [key: hbase.global.readonly.enabled; default: false].
+    #[arg(long)]
+    pub(crate) read_replica: bool,
+
     /// An hbase-site.xml to read keys from.
     #[arg(long, value_name = "FILE")]
     pub(crate) site: Option<PathBuf>,

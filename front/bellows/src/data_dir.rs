@@ -135,6 +135,17 @@ pub(crate) fn check_layout(files: &dyn Files, root: impl std::fmt::Display) -> R
     }
 }
 
+/// Checks the version of the layout in `files`, which another server has made.
+pub(crate) fn check_is_there(files: &dyn Files, root: impl std::fmt::Display) -> Result<(), Failure> {
+    match files.read(&FileName::new(VERSION_FILE), 64) {
+        Ok(content) => check_version(&root, &String::from_utf8_lossy(&content)),
+        Err(error) if error.kind() == Kind::NotFound => Err(Failure::new(format!(
+            "{root} has no data of bellows ({VERSION_FILE} is missing): start the primary there first, or name its --data-dir"
+        ))),
+        Err(error) => Err(Failure::of_storage(&root, &error)),
+    }
+}
+
 /// Checks the content of the version file of `root`.
 fn check_version(root: &impl std::fmt::Display, text: &str) -> Result<(), Failure> {
     match text.trim().parse::<u32>() {

@@ -12,17 +12,22 @@ pub(crate) struct Greeting {
     pub(crate) zookeeper: SocketAddr,
     pub(crate) web: SocketAddr,
     pub(crate) znode_parent: String,
+    /// The place of the primary's data, if this is a read replica.
+    pub(crate) replica_of: Option<String>,
     pub(crate) ready_after_ms: u128,
 }
 
 impl fmt::Display for Greeting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Greeting { host, rpc, master, zookeeper, web, znode_parent, ready_after_ms } = self;
+        let Greeting { host, rpc, master, zookeeper, web, znode_parent, replica_of, ready_after_ms } = self;
+        let role = replica_of.as_ref().map(|place| format!("read replica of {place}: it takes no writes\n"));
+        let role = role.unwrap_or_default();
         let (rpc_port, master_port, zk_port) = (rpc.port(), master.port(), zookeeper.port());
         write!(
             f,
             "ready after {ready_after_ms} ms: region server {rpc}, master {master}, registry {zookeeper}, \
              web http://{web}/\n\
+             {role}\
              \n\
              Java (hbase-client 2.x), by the registry that needs no ZooKeeper:\n\
              \x20   Configuration conf = HBaseConfiguration.create();\n\
@@ -53,9 +58,11 @@ mod tests {
             zookeeper: at(3),
             web: at(4),
             znode_parent: "/hbase".into(),
+            replica_of: Some("s3://b/x".into()),
             ready_after_ms: 5,
         }
         .to_string();
+        assert!(text.contains("\nread replica of s3://b/x: it takes no writes\n"), "{text}");
         assert!(text.starts_with("ready after 5 ms: "), "scripts wait for this word: {text}");
         for line in
             ["\"localhost:1,localhost:2\"", "\"localhost:3\"", "clientPort\", \"3\"", "http://127.0.0.1:4/"]

@@ -92,6 +92,31 @@ fn open_at(
     Ok(log)
 }
 
+/// The place of the log that the server of the data in `files`, which people know as `root`, writes, for another that reads it.
+pub(crate) fn open_for_reading(
+    world: &World,
+    conf: &Conf,
+    files: &Arc<dyn Files>,
+    root: &Root,
+) -> Result<Arc<dyn Files>, Failure> {
+    let note = read(&**files, &root.to_string(), NOTE)?.map(|(note, _)| note);
+    let place = note.as_deref().and_then(|note| note.split_once('\n')).map(|(place, _)| place);
+    let log = match place.filter(|place| !place.is_empty()) {
+        None => Arc::clone(files),
+        Some(place) => match Root::parse(NOTE, place)? {
+            Root::Folder(folder) => {
+                return Err(Failure::new(format!(
+                    "the write-ahead log of {root} is in the folder {} of its server's machine, where no read replica can follow it; \
+                     start that server with its hbase.wal.dir in a bucket, or without one",
+                    folder.display()
+                )));
+            }
+            bucket => bucket.open_for_reading_log(conf)?,
+        },
+    };
+    Ok(Arc::new(Segmented::new(log, world.clone(), conf.value(&keys::cluster::S3_SETTLE_TIME)?)))
+}
+
 /// `files`, in which a log can append to a file: as they are, or with files that grow part by part.
 fn appendable(world: &World, conf: &Conf, files: &Arc<dyn Files>) -> Result<Arc<dyn Files>, Failure> {
     if files.capabilities().has(Capability::SyncPrefix) {

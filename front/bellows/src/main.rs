@@ -15,6 +15,7 @@ mod log_place;
 mod logging;
 mod output;
 mod page;
+mod replica;
 mod root;
 mod settings;
 mod start;

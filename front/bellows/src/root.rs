@@ -71,6 +71,25 @@ impl Root {
         Ok(Opened { meter: Some(Arc::clone(&store) as Arc<dyn Source>), files: store })
     }
 
+    /// Opens the place of another server's files for reading: nothing is tried there, and nothing written.
+    pub(crate) fn open_for_reading(&self, conf: &Conf) -> Result<Opened, Failure> {
+        if let Root::Folder(folder) = self {
+            return Err(Failure::new(format!(
+                "a read replica reads what another server writes, and a folder has one server: {} is none that two can have; \
+                 name a bucket, as --data-dir s3://BUCKET/FOLDER, for both",
+                folder.display()
+            )));
+        }
+        let store = self.bucket(conf)?;
+        data_dir::check_is_there(&*store, self)?;
+        Ok(Opened { meter: Some(Arc::clone(&store) as Arc<dyn Source>), files: store })
+    }
+
+    /// Opens a bucket that has nothing but another server's log, for reading.
+    pub(crate) fn open_for_reading_log(&self, conf: &Conf) -> Result<Arc<dyn Files>, Failure> {
+        Ok(self.bucket(conf)?)
+    }
+
     /// Opens the place for the log alone.
     pub(crate) fn open_for_log(&self, conf: &Conf) -> Result<Arc<dyn Files>, Failure> {
         let Root::Folder(folder) = self else { return Ok(self.connect(conf)?) };
@@ -91,18 +110,25 @@ impl Root {
 
     /// Connects to the store, which must keep the promises that the data rests on.
     fn connect(&self, conf: &Conf) -> Result<Arc<Bucket>, Failure> {
+        let store = self.bucket(conf)?;
+        store.probe().map_err(|error| self.unreachable(conf, &error))?;
+        Ok(store)
+    }
+
+    /// The store, as the settings name it.
+    fn bucket(&self, conf: &Conf) -> Result<Arc<Bucket>, Failure> {
         let Root::Bucket { bucket, prefix } = self else { unreachable!("a folder needs no connection") };
-        let options = options(conf, bucket, prefix)?;
-        let endpoint = options.endpoint.clone().unwrap_or_else(|| "Amazon S3".to_owned());
-        let failed = |error: storage::Error| {
-            Failure::new(format!(
-                "{self} at {endpoint}: {error}; check that the bucket is there, fs.s3a.endpoint, fs.s3a.endpoint.region, and the \
-                 right to read and write with fs.s3a.access.key"
-            ))
-        };
-        let store = Bucket::new(options).map_err(failed)?;
-        store.probe().map_err(failed)?;
-        Ok(Arc::new(store))
+        let store = Bucket::new(options(conf, bucket, prefix)?);
+        store.map(Arc::new).map_err(|error| self.unreachable(conf, &error))
+    }
+
+    fn unreachable(&self, conf: &Conf, error: &storage::Error) -> Failure {
+        let endpoint = options(conf, "", "").ok().and_then(|options| options.endpoint);
+        Failure::new(format!(
+            "{self} at {}: {error}; check that the bucket is there, fs.s3a.endpoint, fs.s3a.endpoint.region, and the right to read \
+             and write with fs.s3a.access.key",
+            endpoint.as_deref().unwrap_or("Amazon S3")
+        ))
     }
 }
 

@@ -23,6 +23,8 @@ const SITE_REMEDY: &str = "name a file in the form of hbase-site.xml, or leave -
 pub(crate) struct Settings {
     pub(crate) conf: Conf,
     pub(crate) root: Root,
+    /// Whether this server is a read replica of the one that has the root.
+    pub(crate) is_replica: bool,
     /// Where the log lies, when not under the root.
     pub(crate) wal_dir: Option<Root>,
     /// Name under which clients reach the region server.
@@ -94,6 +96,9 @@ impl Settings {
         let root = root(start, &conf)?;
         check_ports(Settings {
             wal_dir: wal_dir(&conf, &root)?,
+            is_replica: start.read_replica
+                || conf.value(&keys::cluster::READ_ONLY)?
+                || conf.value(&keys::cluster::READ_REPLICA)?,
             root,
             host,
             master_host,

@@ -18,6 +18,7 @@ use crate::args::Start;
 use crate::failure::Failure;
 use crate::greeting::Greeting;
 use crate::log_place;
+use crate::replica::ReadReplica;
 use crate::root::Opened;
 use crate::settings::Settings;
 use crate::znodes::Znodes;
@@ -80,9 +81,19 @@ pub(crate) fn run(
     console.with_level(level);
     runtime.spawn(web::serve(web, settings.web_options.clone(), Arc::clone(&console)));
 
-    let Opened { files, meter } = root.open(&settings.conf)?;
-    let wal_dir = settings.wal_dir.as_ref();
-    let log_files = log_place::open(&world, &settings.conf, &files, &root.to_string(), wal_dir)?;
+    let replica = settings.is_replica.then(|| ReadReplica::open(&world, &settings)).transpose()?;
+    let wal_dir = settings.wal_dir.as_ref().filter(|_| replica.is_none());
+    let (Opened { files, meter }, log_files) = match &replica {
+        Some(replica) => {
+            let own = Opened { files: Arc::clone(&replica.own), meter: replica.meter.clone() };
+            (own, Arc::new(storage::Memory::new()) as Arc<dyn storage::Files>)
+        }
+        None => {
+            let opened = root.open(&settings.conf)?;
+            let log = log_place::open(&world, &settings.conf, &opened.files, &root.to_string(), wal_dir)?;
+            (opened, log)
+        }
+    };
     let log_root = wal_dir.unwrap_or(root).to_string();
     if root.folder().is_none() && wal_dir.is_some_and(|place| place.folder().is_some()) {
         tracing::warn!(log = log_root, files = %root,
@@ -133,6 +144,9 @@ pub(crate) fn run(
     server.on_update_configuration(move || {
         Settings::gather(&again).map(|settings| settings.conf).map_err(|failure| failure.to_string())
     });
+    if let Some(replica) = &replica {
+        replica.attach(&server)?;
+    }
     let servers = LocalServers::new(Arc::clone(&server))
         .map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
     let master_options = master::Options::from_conf(&settings.conf)?;
@@ -144,9 +158,13 @@ pub(crate) fn run(
         Master::start(world.clone(), master_options, files, Arc::new(servers), mirror, master_name.clone())
             .map_err(|error| Failure::of_words(root, error))?;
     server.set_master(master.requests());
+    if let Some(replica) = &replica {
+        replica.mirror(&server, &master)?;
+    }
+    let chores = || if replica.is_some() { Ok(()) } else { master.start_chores() };
     server
         .start()
-        .and_then(|()| master.start_chores())
+        .and_then(|()| chores())
         .map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
 
     let meta = master.meta_location();
@@ -191,7 +209,8 @@ pub(crate) fn run(
     for key in settings.conf.unknown() {
         tracing::info!(key, "no meaning here; bellows keys lists the keys that act");
     }
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), data = %root, server = %server_name,
+    let role = if replica.is_some() { "read replica" } else { "primary" };
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), data = %root, server = %server_name, role,
         regions = server.regions().count(), ms = world.moment().since(began).as_millis() as u64, "started");
     // Before the greeting, so that a signal right after it is not missed.
     let told_to_stop = {
@@ -205,6 +224,7 @@ pub(crate) fn run(
         zookeeper: registry.address(),
         web: web_address,
         znode_parent: settings.znode_parent.clone(),
+        replica_of: replica.as_ref().map(|_| root.to_string()),
         ready_after_ms: world.moment().since(began).as_millis(),
     });
     wait_for_the_end(&runtime, &server, &log, told_to_stop)

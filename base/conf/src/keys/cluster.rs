@@ -21,6 +21,19 @@ keys! {
     S3_READS_MAX: Count = "bellows.s3.reads.max", "64";
     /// How long a write of the store whose outcome is unknown is repeated before it fails.
     S3_SETTLE_TIME: Millis = "bellows.s3.settle.time", "30000";
+    /// Whether this server is a read replica of the one that has the same root: it follows that one's log, and refuses writes.
+    /// `--read-replica` says so, too.
+    READ_ONLY: Flag = "hbase.global.readonly.enabled", "false";
+    /// The same, as Amazon EMR names it.
+    READ_REPLICA: Flag = "hbase.emr.readreplica.enabled", "false";
+    /// Accepted and without effect: the catalog of a read replica is its own in any case.
+    META_SUFFIX: Text = "hbase.meta.table.suffix", "";
+    /// How far a read replica may be behind before it refuses reads. 0 means any distance.
+    REPLICA_MAX_LAG: Millis = "bellows.replica.max.lag", "0";
+    /// How often a read replica looks at the log of its primary while something comes.
+    REPLICA_POLL: Millis = "bellows.replica.poll", "100";
+    /// How often it looks while nothing comes. Each look is two requests of the store.
+    REPLICA_POLL_IDLE: Millis = "bellows.replica.poll.idle", "1000";
     /// Port on which clients that look for a ZooKeeper are answered.
     ZOOKEEPER_CLIENT_PORT: Port = "hbase.zookeeper.property.clientPort", "2181";
     /// Parent znode of the cluster's znodes.

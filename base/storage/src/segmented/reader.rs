@@ -107,6 +107,35 @@ impl Reader {
         failure.into_inner().map_or(Ok(()), Err)
     }
 
+    /// Looks for `count` parts from number `from` on, at once. In order, up to the first that is not there.
+    fn next_parts(&self, from: u32, count: usize) -> Result<Vec<Next>> {
+        if count == 1 {
+            return Ok(vec![next_part(&self.files, &self.name, from)?]);
+        }
+        let next = AtomicUsize::new(0);
+        let found: Mutex<Vec<Option<Result<Next>>>> = Mutex::new((0..count).map(|_| None).collect());
+        env::together("log-parts", count, || {
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= count {
+                    return;
+                }
+                let part = next_part(&self.files, &self.name, from + index as u32);
+                found.lock()[index] = Some(part);
+            }
+        });
+        let mut parts = Vec::with_capacity(count);
+        for part in found.into_inner().into_iter().flatten() {
+            let part = part?;
+            let is_end = matches!(part, Next::Nothing);
+            parts.push(part);
+            if is_end {
+                break;
+            }
+        }
+        Ok(parts)
+    }
+
     fn load(&self, index: usize) -> Result<Arc<[u8]>> {
         let name = part::name(&self.name, index as u32);
         let content = self.files.base.load(&name, PART_MAX)?.content;
@@ -150,21 +179,36 @@ impl GrowingFile for Reader {
         let (mut starts, mut size, mut is_ended) = (self.starts.clone(), self.size, self.is_ended);
         // Whoever follows a file has read what was there before.
         let mut parts = vec![None; starts.len()];
+        // One request finds out that nothing is new. Whoever is behind reads several parts at once.
+        let mut at_once = 1;
         while !is_ended {
-            match next_part(&self.files, &self.name, starts.len() as u32)? {
-                Next::Nothing => {
-                    // A file that was deleted has no next part either.
-                    self.files.part(&self.name, 0)?.ok_or_else(|| self.files.absent(&self.name, "read"))?;
+            let mut is_behind = true;
+            for next in self.next_parts(starts.len() as u32, at_once)? {
+                match next {
+                    Next::Nothing => {
+                        is_behind = false;
+                        break;
+                    }
+                    Next::Seal => is_ended = true,
+                    Next::Part { content, is_last } => {
+                        starts.push(size);
+                        size += part::payload_size(content.len() as u64);
+                        parts.push(Some(content.into()));
+                        is_ended = is_last;
+                    }
+                }
+                if is_ended {
                     break;
                 }
-                Next::Seal => is_ended = true,
-                Next::Part { content, is_last } => {
-                    starts.push(size);
-                    size += part::payload_size(content.len() as u64);
-                    parts.push(Some(content.into()));
-                    is_ended = is_last;
-                }
             }
+            if !is_behind {
+                break;
+            }
+            at_once = (at_once * 2).min(AT_ONCE);
+        }
+        if starts.len() == self.starts.len() && !is_ended {
+            // A file that was deleted has no next part either.
+            self.files.part(&self.name, 0)?.ok_or_else(|| self.files.absent(&self.name, "read"))?;
         }
         let (files, name) = (self.files.clone(), self.name.clone());
         Ok(Arc::new(Reader { files, name, starts, size, is_ended, parts: Mutex::new(parts) }))

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use env::HashMap;
 use storage::{FileName, FileReader, Files, Kind as StorageKind};
 
 use super::folder::numbered_files;
-use super::no_record;
 use super::scan::{OpenFile, SpanBatches, read_header};
+use super::{LogReader, OldFile, no_record};
 use crate::format::{BATCH_HEADER_LENGTH, HEADER_LENGTH, Header, Kind, Record};
-use crate::index::FileSpan;
+use crate::index::{FileSpan, Sequences};
 use crate::owner::noted_files;
 use crate::{Error, Result};
 
@@ -35,6 +36,8 @@ pub struct LogTail {
     durable: Option<DurableSource>,
     /// The file at the position, if it grows part by part.
     growing: Option<LiveFile>,
+    /// Where it notes what it gave.
+    index: Option<Arc<LogReader>>,
     buffer: Vec<u8>,
 }
 
@@ -72,11 +75,25 @@ impl LogTail {
     /// In files that [grow part by part](storage::GrowingFile) everything that can be read is durable, and seen at once; then
     /// a call that finds nothing new takes two requests.
     pub fn open(files: Arc<dyn Files>, folder: FileName, from: LogPosition) -> LogTail {
-        LogTail { files, folder, position: from, durable: None, growing: None, buffer: Vec::new() }
+        LogTail {
+            files,
+            folder,
+            position: from,
+            durable: None,
+            growing: None,
+            index: None,
+            buffer: Vec::new(),
+        }
     }
 
     pub(crate) fn with_source(self, durable: DurableSource) -> LogTail {
         LogTail { durable: Some(durable), ..self }
+    }
+
+    /// Notes in `reader`, which has the log up to here or farther, what is given from now on. So the reader has always what the
+    /// tail has given, without reading it again.
+    pub fn note_in(&mut self, reader: Arc<LogReader>) {
+        self.index = Some(reader);
     }
 
     /// Everything before this place was given.
@@ -146,7 +163,11 @@ impl LogTail {
         let noted = noted_files(&*self.files, &self.folder)?;
         // From the last to the first: an owner who begins a file has sealed those of the owner before. So what is found here of a
         // file is all of it if a later owner's file is there.
-        for (number, name) in numbered_files(&*self.files, &self.folder, noted)?.into_iter().rev() {
+        let numbered = numbered_files(&*self.files, &self.folder, noted)?;
+        if let (Some(index), Some((first, _))) = (&self.index, numbered.first()) {
+            index.forget_before(*first);
+        }
+        for (number, name) in numbered.into_iter().rev() {
             if number < self.position.file {
                 break;
             }
@@ -215,15 +236,27 @@ impl LogTail {
         let mut given = 0;
         while let Some((offset, _, payload)) = batches.next()? {
             let mut rest = payload;
+            let mut regions: HashMap<Box<[u8]>, Sequences> = HashMap::default();
             while !rest.is_empty() {
                 let (record, after) = Record::read(rest).ok_or_else(|| no_record(&file.name, offset))?;
                 rest = after;
                 if record.kind == Kind::Edit || record.kind.is_marker() {
                     each(&record)?;
                     given += 1;
+                    if self.index.is_some() {
+                        match regions.get_mut(record.region) {
+                            Some(known) => known.include(Sequences::of(&record)),
+                            None => drop(regions.insert(record.region.into(), Sequences::of(&record))),
+                        }
+                    }
                 }
             }
-            self.position.offset = offset + (BATCH_HEADER_LENGTH + payload.len()) as u64;
+            let span = FileSpan { offset, length: (BATCH_HEADER_LENGTH + payload.len()) as u64 };
+            self.position.offset = span.end();
+            if let Some(index) = &self.index {
+                let (name, reader) = (file.name.clone(), Arc::clone(&file.reader));
+                index.note(OldFile { name, number: file.number, reader, regions: 0 }, span, regions);
+            }
         }
         self.buffer = batches.into_buffer();
         Ok(given)

@@ -1,0 +1,224 @@
+//! The master of a read replica: its catalog is a copy of the primary's, with its own places.
+//!
+//! It is a master like any other, over files of its own that hold hbase:meta and hbase:namespace and nothing else. The primary's
+//! catalog is given to it again and again ([`Mirror::follow`]); it opens what came, closes what went, and writes its own
+//! hbase:meta, in which clients find its own server. Calls that would change something are refused.
+//!
+//! A region that cannot be opened, because it is being dropped for instance, is FAILED_OPEN and tried again the next time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use contract::CatalogRow;
+use env::sync::Mutex;
+use proto::catalog::{RegionRow, RegionState, TableState};
+use proto::{RegionInfo, TableDescriptor, TableName};
+use rpc::Exception;
+use storage::Files;
+
+use crate::catalog::{CatalogContent, namespaces_of};
+use crate::view::TableEntry;
+use crate::{Error, Master, descriptors};
+
+/// The primary's catalog, as its regions have it.
+#[derive(Clone, Debug, Default)]
+pub struct PrimaryCatalog {
+    /// The rows of hbase:meta.
+    pub meta: Vec<CatalogRow>,
+    /// The rows of hbase:namespace.
+    pub namespaces: Vec<CatalogRow>,
+}
+
+/// What [`Mirror::follow`] has left for the next time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mirrored {
+    /// Regions that could not be opened.
+    pub failed: usize,
+    /// Tables whose descriptors are not there, which is so while they are made or dropped.
+    pub without_descriptor: usize,
+}
+
+impl PrimaryCatalog {
+    /// The region of hbase:namespace, which `meta` names.
+    pub fn namespace_region(meta: Vec<CatalogRow>) -> Option<RegionInfo> {
+        let content = CatalogContent::of(meta);
+        content.regions.get(&TableName::namespaces())?.first().map(|row| row.region.clone())
+    }
+}
+
+/// Keeps the catalog of a read replica's master like the primary's.
+pub struct Mirror {
+    master: Arc<Master>,
+    /// The primary's files.
+    files: Arc<dyn Files>,
+    /// What was taken over: a table that is as it was is left alone.
+    last: BTreeMap<TableName, PrimaryTable>,
+}
+
+/// A table of the primary.
+#[derive(Clone, Debug, PartialEq)]
+struct PrimaryTable {
+    state: TableState,
+    rows: Vec<RegionRow>,
+}
+
+impl std::fmt::Debug for Mirror {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Mirror").field("tables", &self.last.len()).finish_non_exhaustive()
+    }
+}
+
+impl Mirror {
+    /// A mirror of the primary that has its descriptors in `files`. From now on `master` refuses every change.
+    pub fn new(master: Arc<Master>, files: Arc<dyn Files>) -> Mirror {
+        master.is_mirror.store(true, Ordering::Release);
+        Mirror { master, files, last: BTreeMap::new() }
+    }
+
+    /// Makes the tables that are served those of the primary. With `reread` descriptors of tables whose regions are as they were
+    /// are read again, too.
+    pub fn follow(&mut self, primary: &PrimaryCatalog, reread: bool) -> Result<Mirrored, Error> {
+        let mut content = CatalogContent::of(primary.meta.clone());
+        let told = |cause| Error::Region { act: "mirroring the catalog".to_owned(), cause: Box::new(cause) };
+        let master = &self.master;
+        master.mirror_namespaces(primary).map_err(told)?;
+        let mut tables: BTreeMap<TableName, PrimaryTable> = BTreeMap::new();
+        for (table, state) in &content.states {
+            tables.insert(table.clone(), PrimaryTable { state: *state, rows: Vec::new() });
+        }
+        for (table, rows) in std::mem::take(&mut content.regions) {
+            // HBase counts a table without a state as enabled.
+            let unknown = || PrimaryTable { state: TableState::Enabled, rows: Vec::new() };
+            tables.entry(table).or_insert_with(unknown).rows = rows;
+        }
+        let is_own = |table: &TableName| table.is_meta() || *table == TableName::namespaces();
+        tables.retain(|table, _| !is_own(table));
+        let known: BTreeMap<TableName, Arc<TableDescriptor>> = master.read_view(|view| {
+            view.tables.iter().map(|(name, table)| (name.clone(), Arc::clone(&table.descriptor))).collect()
+        });
+        let mut mirrored = Mirrored::default();
+        for name in known.keys().filter(|name| !is_own(name) && !tables.contains_key(*name)) {
+            self.last.remove(name);
+            master.drop_mirrored(name).map_err(told)?;
+        }
+        for (name, table) in tables {
+            if !reread && self.last.get(&name) == Some(&table) {
+                continue;
+            }
+            let descriptor = match descriptors::read(&*self.files, &name) {
+                Ok(Some(found)) => match known.get(&name) {
+                    Some(same) if **same == found => Arc::clone(same),
+                    _ => Arc::new(found),
+                },
+                Err(error @ Error::Storage(_)) => return Err(error),
+                unreadable => {
+                    if let Err(error) = unreadable {
+                        tracing::error!(table = %name, %error, "the table is out of reach on this read replica");
+                    }
+                    mirrored.without_descriptor += 1;
+                    continue;
+                }
+            };
+            self.last.remove(&name);
+            let failed =
+                master.mirror_table(&name, &descriptor, table.state, table.rows.clone()).map_err(told)?;
+            mirrored.failed += failed;
+            if failed == 0 {
+                self.last.insert(name, table);
+            }
+        }
+        Ok(mirrored)
+    }
+}
+
+impl Master {
+    /// Opens and closes what is needed. Returns the number of regions that could not be opened.
+    fn mirror_table(
+        &self,
+        name: &TableName,
+        descriptor: &Arc<TableDescriptor>,
+        state: TableState,
+        rows: Vec<RegionRow>,
+    ) -> Result<usize, Exception> {
+        let known = self.read_view(|view| view.tables.get(name).cloned());
+        let old_rows = known.as_ref().map(|known| known.regions.clone()).unwrap_or_default();
+        let is_served = matches!(state, TableState::Enabled | TableState::Enabling);
+        let state = if is_served { TableState::Enabled } else { TableState::Disabled };
+        if known.as_ref().is_some_and(|known| known.descriptor != *descriptor) {
+            // Each region is opened again, with the new schema.
+            self.in_parallel(old_rows.clone(), |row| self.regions.close(row.region.encoded_name()))?;
+        }
+        let serves = |row: &RegionRow| is_served && !row.region.is_offline() && !row.region.is_split();
+        let is_open = |row: &RegionRow| self.regions.owner(row.region.encoded_name()).is_some();
+        let to_open: Vec<RegionRow> =
+            rows.iter().filter(|row| serves(row) && !is_open(row)).cloned().collect();
+        let opened: Mutex<BTreeMap<Vec<u8>, RegionRow>> = Mutex::default();
+        let failed = Mutex::new(0);
+        self.in_parallel(to_open, |row| {
+            let now = self.regions.open(&row.region, descriptor, None).unwrap_or_else(|cause| {
+                tracing::warn!(region = %row.region, %cause, "the region cannot be opened on this read replica yet");
+                *failed.lock() += 1;
+                RegionRow::new(row.region.clone(), RegionState::FailedOpen)
+            });
+            opened.lock().insert(row.region.name().to_vec(), now);
+            Ok(())
+        })?;
+        let mut opened = opened.into_inner();
+        let row_of = |row: RegionRow| {
+            let old = old_rows.iter().find(|old| old.region == row.region);
+            match (opened.remove(&row.region.name()[..]), old) {
+                (Some(opened), _) => RegionRow { merged_from: row.merged_from, ..opened },
+                (None, Some(old)) if serves(&row) => old.clone(),
+                _ if is_served => RegionRow { server: None, target: None, open_sequence: None, ..row },
+                _ => RegionRow::new(row.region, RegionState::Closed),
+            }
+        };
+        let next: Vec<RegionRow> = rows.into_iter().map(row_of).collect();
+        let changed: Vec<&RegionRow> = next.iter().filter(|row| !old_rows.contains(row)).collect();
+        let is_there = |region: &RegionInfo| next.iter().any(|row| row.region.name() == region.name());
+        let gone: Vec<RegionInfo> =
+            old_rows.iter().map(|row| &row.region).filter(|region| !is_there(region)).cloned().collect();
+        let same = known.as_ref().is_some_and(|known| {
+            known.state == state && known.descriptor == *descriptor && changed.is_empty() && gone.is_empty()
+        });
+        if !same {
+            self.catalog.replace_regions(changed, &gone)?;
+            self.catalog.put_state(name, state)?;
+            let entry = TableEntry::new(Arc::clone(descriptor), state, next.clone());
+            self.update_view(|view| view.put_table(entry));
+        }
+        // Clients find the new regions from here on.
+        let mut over = next.iter().filter(|row| !serves(row)).map(|row| &row.region).chain(&gone);
+        over.try_for_each(|region| self.regions.close(region.encoded_name()))?;
+        Ok(failed.into_inner())
+    }
+
+    fn drop_mirrored(&self, name: &TableName) -> Result<(), Exception> {
+        let rows = self
+            .read_view(|view| view.tables.get(name).map(|table| table.regions.clone()).unwrap_or_default());
+        self.catalog.remove(name)?;
+        self.update_view(|view| view.remove_table(name));
+        self.in_parallel(rows, |row| self.regions.close(row.region.encoded_name()))
+    }
+
+    fn mirror_namespaces(&self, primary: &PrimaryCatalog) -> Result<(), Exception> {
+        let theirs = namespaces_of(primary.namespaces.clone());
+        let own = self.read_view(|view| view.namespaces.clone());
+        let name_of = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let region = self.namespace_region()?;
+        for namespace in theirs.iter().filter(|one| own.get(&name_of(&one.name)) != Some(one)) {
+            self.catalog.put_namespace(&region, namespace)?;
+        }
+        let is_gone = |name: &&String| !theirs.iter().any(|one| name_of(&one.name) == **name);
+        // Before the primary's are known, there are the two that are always there.
+        for name in own.keys().filter(is_gone).filter(|_| !theirs.is_empty()) {
+            self.catalog.remove_namespace(&region, name)?;
+        }
+        if !theirs.is_empty() {
+            let named = theirs.into_iter().map(|one| (name_of(&one.name), one)).collect();
+            self.update_view(|view| view.namespaces = named);
+        }
+        Ok(())
+    }
+}

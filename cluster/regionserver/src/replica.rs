@@ -1,0 +1,493 @@
+//! A read replica: regions that another server, the primary, writes are served here for reading.
+//!
+//! One thread reads the primary's log as it grows, and hands each record to the follower of its region
+//! ([`region::RegionFollower`]). The primary does not know of its replicas: nothing is written to its place and nothing deleted.
+//!
+//! 1. **Opening.** The region's file lists are read, and its records in the log up to where the tail stands, which notes where the
+//!    records of each region are. While regions are opened the tail stands still.
+//! 2. **Serving.** A region is served from the next round on that has read the log to its end: then everything that its files
+//!    had when it was opened is known from the log as well.
+//! 3. **Rounds.** Every [poll](ReplicaOptions::poll) the tail gives what is new. After each round readers see all of it.
+//! 4. **Opening again.** A follower that cannot go on, because of a file that was compacted away and deleted or a new owner with other
+//!    files, is replaced by a new one; the region that is served stays until then. If a file of the log is gone before it was
+//!    read, all regions are opened again.
+//!
+//! **Lag.** A round that reaches the end of the log shows everything that was acknowledged before it began. So the lag is the time
+//! since the beginning of the last such round after which no region was left behind. It does not depend on anybody else's clock,
+//! and does not grow when the primary writes nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use conf::{Conf, keys};
+use env::sync::{Condvar, Mutex, RwLock};
+use env::{HashMap, Moment, Priority, World};
+use proto::{EncodedName, RegionInfo, TableDescriptor};
+use region::{Opening, Region, RegionFollower};
+use rpc::Exception;
+use storage::{FileName, Files, Kind};
+use wal::{LogReader, LogTail, Record};
+
+use crate::RegionServer;
+
+/// How often a region is opened again because files were gone meanwhile.
+const ATTEMPTS_MAX: usize = 20;
+/// Longest time that whoever opens a region waits until it is served.
+const SERVED_WITHIN: Duration = Duration::from_secs(60);
+/// Rounds that follow one another without a pause, to catch up after regions were opened again.
+const ROUNDS_MAX: usize = 10;
+/// Threads that open regions again.
+const OPENERS: usize = 8;
+
+/// Where the primary keeps what a replica reads.
+#[derive(Clone)]
+pub struct Primary {
+    /// The primary's files.
+    pub files: Arc<dyn Files>,
+    /// The place of its log.
+    pub log: Arc<dyn Files>,
+    /// The folder of its log there.
+    pub folder: FileName,
+}
+
+impl Primary {
+    /// The log as it is now, and what follows from there on.
+    fn look(&self) -> wal::Result<(Arc<LogReader>, LogTail)> {
+        let reader = Arc::new(LogReader::open(&self.log, &self.folder)?);
+        let mut tail = LogTail::open(Arc::clone(&self.log), self.folder.clone(), reader.end());
+        tail.note_in(Arc::clone(&reader));
+        Ok((reader, tail))
+    }
+}
+
+/// The options of a replica.
+#[derive(Clone, Debug)]
+pub struct ReplicaOptions {
+    /// Pause between two looks at the log while something was new (`bellows.replica.poll`).
+    pub poll: Duration,
+    /// The longest pause, after some looks that found nothing (`bellows.replica.poll.idle`).
+    pub poll_idle: Duration,
+    /// The lag above which reads are refused; `None` for any (`bellows.replica.max.lag`).
+    pub lag_max: Option<Duration>,
+}
+
+impl ReplicaOptions {
+    /// The options that the configuration says.
+    pub fn from_conf(conf: &Conf) -> conf::Result<ReplicaOptions> {
+        let poll = conf.value(&keys::cluster::REPLICA_POLL)?.max(Duration::from_millis(1));
+        let lag_max = conf.value(&keys::cluster::REPLICA_MAX_LAG)?;
+        Ok(ReplicaOptions {
+            poll,
+            poll_idle: conf.value(&keys::cluster::REPLICA_POLL_IDLE)?.max(poll),
+            lag_max: Some(lag_max).filter(|max| !max.is_zero()),
+        })
+    }
+}
+
+/// See the module.
+pub struct Replica {
+    world: World,
+    primary: Primary,
+    options: ReplicaOptions,
+    /// Shared by those who open regions; held alone by the round.
+    standstill: RwLock<()>,
+    tail: Mutex<LogTail>,
+    /// The log up to where the tail stands, or farther, for openings. The tail notes in it what it gives.
+    reader: Mutex<Arc<LogReader>>,
+    regions: Mutex<HashMap<Box<[u8]>, Followed>>,
+    /// Notified after each round, with `regions`.
+    after_round: Condvar,
+    /// The beginning of the last round that left no region behind.
+    current: Mutex<Moment>,
+    pace: Mutex<Pace>,
+    /// Notified when `pace` changes.
+    hurried: Condvar,
+}
+
+/// When the next round begins.
+#[derive(Default)]
+struct Pace {
+    hurry: bool,
+    stop: bool,
+}
+
+/// A region that is followed.
+struct Followed {
+    follower: RegionFollower,
+    /// Whether the follower's region is the one that is served.
+    is_served: bool,
+    /// Whether clients may find it.
+    is_public: bool,
+}
+
+/// How a round ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Round {
+    /// At the end of the log, with so many new records, and every region is served.
+    Current(u64),
+    /// Another round must follow at once.
+    Again,
+    /// The storage failed.
+    Failed,
+}
+
+impl Replica {
+    /// Looks at the primary's log. Follows nothing before [`start`](Replica::start).
+    pub fn new(world: World, primary: Primary, options: ReplicaOptions) -> wal::Result<Arc<Replica>> {
+        let (reader, tail) = primary.look()?;
+        Ok(Arc::new(Replica {
+            current: Mutex::new(world.moment()),
+            world,
+            primary,
+            options,
+            standstill: RwLock::default(),
+            tail: Mutex::new(tail),
+            reader: Mutex::new(reader),
+            regions: Mutex::default(),
+            after_round: Condvar::new(),
+            pace: Mutex::default(),
+            hurried: Condvar::new(),
+        }))
+    }
+
+    /// Starts the thread that follows the log. It ends when the server stops.
+    pub fn start(self: &Arc<Self>, server: &Arc<RegionServer>) -> std::io::Result<()> {
+        let (replica, server) = (Arc::clone(self), Arc::downgrade(server));
+        let follow = move || {
+            let mut pause = replica.options.poll;
+            while let Some(server) = server.upgrade() {
+                let began = replica.world.moment();
+                pause = match env::caught(|| replica.catch_up(&server)) {
+                    Ok(Round::Current(0)) => (pause * 2).min(replica.options.poll_idle),
+                    Ok(_) => replica.options.poll,
+                    Err(words) => {
+                        tracing::error!(
+                            words,
+                            "an invariant is broken; the replica goes on with the next round"
+                        );
+                        replica.options.poll_idle
+                    }
+                };
+                drop(server);
+                if !replica.rest(pause.saturating_sub(replica.world.moment().since(began))) {
+                    return;
+                }
+            }
+        };
+        env::spawn_thread("replica", Priority::Serving, follow).map(drop)
+    }
+
+    /// Ends the thread.
+    pub fn stop(&self) {
+        self.pace.lock().stop = true;
+        self.hurried.notify_all();
+    }
+
+    /// The files of the primary.
+    pub fn files(&self) -> &Arc<dyn Files> {
+        &self.primary.files
+    }
+
+    /// The time since which everything that the primary had acknowledged is seen here.
+    pub fn lag(&self) -> Duration {
+        self.world.moment().since(*self.current.lock())
+    }
+
+    /// The number of regions that are followed.
+    pub fn count(&self) -> usize {
+        self.regions.lock().len()
+    }
+
+    /// Refuses a call of a client's method that writes, and any when the replica is too far behind. What writes among the
+    /// actions of a call is refused one by one.
+    pub(crate) fn check(&self, method: &str) -> Result<(), Exception> {
+        if matches!(method, "Mutate" | "PrepareBulkLoad" | "BulkLoadHFile" | "CleanupBulkLoad") {
+            return Err(refused());
+        }
+        let Some(max) = self.options.lag_max else { return Ok(()) };
+        let lag = self.lag();
+        if lag <= max {
+            return Ok(());
+        }
+        Err(Exception::io(format!(
+            "this read replica is {} ms behind its primary, more than bellows.replica.max.lag = {} ms; try again, or read from \
+             the primary",
+            lag.as_millis(),
+            max.as_millis()
+        )))
+    }
+
+    /// Waits until everything is seen that the primary had acknowledged before this call. `false` if that takes longer than
+    /// `limit`.
+    pub fn wait_current(&self, limit: Duration) -> bool {
+        let asked = self.world.moment();
+        self.hurry();
+        let mut regions = self.regions.lock();
+        while *self.current.lock() < asked {
+            let waited = self.world.moment().since(asked);
+            if waited >= limit {
+                return false;
+            }
+            self.after_round.wait_for(&mut regions, limit.saturating_sub(waited));
+        }
+        true
+    }
+
+    /// Opens a region and follows it. When this returns it is current. With `is_public` clients find it from now on.
+    pub(crate) fn open(&self, opening: &Opening, is_public: bool) -> Result<Arc<Region>, region::Error> {
+        let name: Box<[u8]> = opening.info.encoded_name().as_str().as_bytes().into();
+        let opening = Opening { files: Arc::clone(&self.primary.files), ..opening.clone() };
+        {
+            let _still = self.standstill.read();
+            let follower = self.open_follower(&opening)?;
+            self.regions.lock().insert(name.clone(), Followed { follower, is_served: false, is_public });
+        }
+        let began = self.world.moment();
+        self.hurry();
+        let mut regions = self.regions.lock();
+        loop {
+            let Some(followed) = regions.get(&name) else {
+                return Err(region::Error::NotServing(opening.info.to_string()));
+            };
+            if followed.is_served {
+                return Ok(Arc::clone(followed.follower.region()));
+            }
+            if self.pace.lock().stop || self.world.moment().since(began) > SERVED_WITHIN {
+                regions.remove(&name);
+                return Err(region::Error::NotServing(format!(
+                    "{} does not become current, and",
+                    opening.info
+                )));
+            }
+            self.after_round.wait_for(&mut regions, self.options.poll_idle);
+        }
+    }
+
+    /// Follows a region of the primary that no client finds here: its catalog.
+    pub fn watch(
+        &self,
+        server: &RegionServer,
+        info: RegionInfo,
+        table: Arc<TableDescriptor>,
+    ) -> Result<Arc<Region>, region::Error> {
+        self.open(&server.opening(info, table), false)
+    }
+
+    /// The region as it is now; another object after it was opened again.
+    pub fn region(&self, name: &EncodedName) -> Option<Arc<Region>> {
+        let regions = self.regions.lock();
+        let followed = regions.get(name.as_str().as_bytes()).filter(|followed| followed.is_served)?;
+        Some(Arc::clone(followed.follower.region()))
+    }
+
+    /// Follows a region no longer.
+    pub fn forget(&self, name: &EncodedName) {
+        self.regions.lock().remove(name.as_str().as_bytes());
+    }
+
+    /// Opens a follower where the tail stands. The caller sees to it that it stands still.
+    fn open_follower(&self, opening: &Opening) -> Result<RegionFollower, region::Error> {
+        let position = self.tail.lock().position();
+        let mut attempts = 0;
+        loop {
+            let reader = Arc::clone(&*self.reader.lock());
+            let error = match RegionFollower::open(opening.clone(), &reader, position) {
+                Ok(follower) => return Ok(follower),
+                Err(error) => error,
+            };
+            attempts += 1;
+            if !is_gone(&error) || attempts == ATTEMPTS_MAX {
+                return Err(error);
+            }
+            // Retired or compacted away meanwhile: both are younger when they are read again.
+            self.renew_reader(&reader)?;
+        }
+    }
+
+    /// Reads the log anew, unless somebody has done so since `old` was read. The caller sees to it that the tail stands still.
+    fn renew_reader(&self, old: &Arc<LogReader>) -> Result<(), wal::Error> {
+        let mut kept = self.reader.lock();
+        if Arc::ptr_eq(&kept, old) {
+            let reader = Arc::new(LogReader::open(&self.primary.log, &self.primary.folder)?);
+            self.tail.lock().note_in(Arc::clone(&reader));
+            *kept = reader;
+        }
+        Ok(())
+    }
+
+    fn hurry(&self) {
+        self.pace.lock().hurry = true;
+        self.hurried.notify_all();
+    }
+
+    /// Waits for the next round. `false` when there is none.
+    fn rest(&self, pause: Duration) -> bool {
+        let mut pace = self.pace.lock();
+        if !pace.hurry && !pace.stop {
+            self.hurried.wait_for(&mut pace, pause);
+        }
+        pace.hurry = false;
+        !pace.stop
+    }
+
+    /// Rounds until one leaves no region behind.
+    fn catch_up(&self, server: &RegionServer) -> Round {
+        let mut round = Round::Again;
+        for _ in 0..ROUNDS_MAX {
+            round = self.round(server);
+            if round != Round::Again {
+                break;
+            }
+        }
+        self.after_round.notify_all();
+        round
+    }
+
+    fn round(&self, server: &RegionServer) -> Round {
+        let _alone = self.standstill.write();
+        let began = self.world.moment();
+        let advanced = self.advance(server);
+        let records = match advanced {
+            Ok(records) => records,
+            Err(wal::Error::Gone { number, .. }) => {
+                tracing::warn!(
+                    file = number,
+                    "a file of the primary's log is gone before it was read: all regions are opened again"
+                );
+                return self.begin_again(server);
+            }
+            Err(error) => {
+                tracing::warn!(%error, lag_ms = self.lag().as_millis() as u64, "the primary's log cannot be read; it is tried again");
+                return Round::Failed;
+            }
+        };
+        let outdated = self.outdated();
+        if outdated.is_empty() {
+            *self.current.lock() = began;
+            return Round::Current(records);
+        }
+        match self.open_again(server, &outdated) {
+            true => Round::Again,
+            false => Round::Failed,
+        }
+    }
+
+    /// Applies what is new in the log, and shows it. Returns the number of records.
+    fn advance(&self, server: &RegionServer) -> Result<u64, wal::Error> {
+        let mut regions = self.regions.lock();
+        let mut tail = self.tail.lock();
+        let records = tail.advance::<wal::Error>(|record| {
+            if let Some(followed) = regions.get_mut(record.region) {
+                followed.apply(record);
+            }
+            Ok(())
+        })?;
+        drop(tail);
+        for followed in regions.values_mut().filter(|followed| !followed.follower.is_outdated()) {
+            followed.follower.show();
+            let region = followed.follower.region();
+            if followed.is_public && !followed.is_served {
+                server.regions().insert(Arc::clone(region));
+            }
+            followed.is_served = true;
+            server.background.account(region);
+        }
+        Ok(records)
+    }
+
+    fn outdated(&self) -> Vec<Opening> {
+        let regions = self.regions.lock();
+        let outdated = regions.values().filter(|followed| followed.follower.is_outdated());
+        outdated.map(|followed| followed.follower.opening().clone()).collect()
+    }
+
+    /// Opens regions again. Returns whether all could be.
+    fn open_again(&self, server: &RegionServer, openings: &[Opening]) -> bool {
+        let next = std::sync::atomic::AtomicUsize::new(0);
+        let all = std::sync::atomic::AtomicBool::new(true);
+        env::together("replica", openings.len().min(OPENERS), || {
+            loop {
+                let index = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                let Some(opening) = openings.get(index) else { return };
+                match self.open_follower(opening) {
+                    Ok(follower) => {
+                        let mut regions = self.regions.lock();
+                        let name = opening.info.encoded_name().as_str().as_bytes();
+                        if let Some(followed) = regions.get_mut(name) {
+                            // What was served stays where clients find it until the new one is current.
+                            server.background.disregard(followed.follower.region());
+                            (followed.follower, followed.is_served) = (follower, false);
+                        }
+                    }
+                    Err(error) => {
+                        tracing::warn!(region = %opening.info, %error,
+                            "the region cannot be opened again, and is served as it was; it is tried again");
+                        all.store(false, std::sync::atomic::Ordering::Relaxed);
+                    }
+                }
+            }
+        });
+        all.into_inner()
+    }
+
+    /// Reads the log anew and opens all regions again.
+    fn begin_again(&self, server: &RegionServer) -> Round {
+        let (reader, tail) = match self.primary.look() {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!(%error, "the primary's log cannot be read; it is tried again");
+                return Round::Failed;
+            }
+        };
+        (*self.reader.lock(), *self.tail.lock()) = (reader, tail);
+        let openings: Vec<Opening> = {
+            let mut regions = self.regions.lock();
+            // What cannot be opened now has missed records.
+            regions.values_mut().for_each(|followed| followed.follower.give_up());
+            regions.values().map(|followed| followed.follower.opening().clone()).collect()
+        };
+        match self.open_again(server, &openings) {
+            true => Round::Again,
+            false => Round::Failed,
+        }
+    }
+}
+
+impl Followed {
+    fn apply(&mut self, record: &Record<'_>) {
+        if let Err(error) = self.follower.apply(record) {
+            let region = self.follower.region().info();
+            tracing::warn!(%region, %error, "a record of the primary's log cannot be applied: the region is opened again");
+            self.follower.give_up();
+        }
+    }
+}
+
+/// Whether a file was gone, which the owner no longer needs.
+pub(crate) fn is_gone(error: &region::Error) -> bool {
+    match error {
+        region::Error::Storage(error) => error.kind() == Kind::NotFound,
+        region::Error::Log(error) => matches!(error, wal::Error::Gone { .. }),
+        _ => false,
+    }
+}
+
+/// The exception for whatever would change something.
+pub(crate) fn refused() -> Exception {
+    // HBase 3 has a class of its own for this, which clients of HBase 2 do not know; it is one of these.
+    Exception::do_not_retry(
+        "Operation not allowed in Read-Only Mode: this server is a read replica; write to the primary, or start this server \
+         without --read-replica to make it the primary",
+    )
+}
+
+/// All rows of a region of the catalog.
+pub fn catalog_rows(region: &Arc<Region>) -> Result<Vec<contract::CatalogRow>, region::Error> {
+    crate::local::rows_of(region)
+}
+
+impl std::fmt::Debug for Replica {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Replica").field("options", &self.options).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,178 @@
+//! `bellows start --read-replica`: a server that serves what another one writes, from the same bucket.
+//!
+//! Everything that such a server has of its own is in memory: a log to which nothing is appended, hbase:meta with its own places,
+//! and hbase:namespace. A thread compares the primary's catalog with that one and opens and closes regions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use env::{Priority, World};
+use master::{Master, Mirror, Mirrored, PrimaryCatalog};
+use proto::{RegionInfo, TableDescriptor, catalog};
+use region::Region;
+use regionserver::{Primary, RegionServer, Replica, ReplicaOptions, catalog_rows};
+use storage::{FileName, Files, Memory};
+use telemetry::Source;
+
+use crate::failure::Failure;
+use crate::log_place;
+use crate::root::Opened;
+use crate::settings::Settings;
+
+/// How often descriptors are read again of tables whose regions are as they were: a change of some attributes changes nothing
+/// else.
+const REREAD: Duration = Duration::from_secs(30);
+/// Pause before what could not be opened is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// What a read replica has in the place of a server's own files and log.
+pub(crate) struct ReadReplica {
+    world: World,
+    primary: Primary,
+    pub(crate) meter: Option<Arc<dyn Source>>,
+    /// Files of its own catalog.
+    pub(crate) own: Arc<dyn Files>,
+    options: ReplicaOptions,
+}
+
+impl ReadReplica {
+    /// Looks at the primary's place, and writes nothing there.
+    pub(crate) fn open(world: &World, settings: &Settings) -> Result<ReadReplica, Failure> {
+        let (conf, root) = (&settings.conf, &settings.root);
+        let Opened { files, meter } = root.open_for_reading(conf)?;
+        let log = log_place::open_for_reading(world, conf, &files, root)?;
+        let own: Arc<dyn Files> = Arc::new(Memory::new());
+        let id = layout::cluster_id();
+        let content = files.read(&id, 4096).map_err(|error| Failure::of_storage(root, &error))?;
+        own.swap(&id, None, &content).map_err(|error| Failure::of_storage(root, &error))?;
+        let primary = Primary { files, log, folder: FileName::new(log_place::FOLDER) };
+        Ok(ReadReplica {
+            world: world.clone(),
+            primary,
+            meter,
+            own,
+            options: ReplicaOptions::from_conf(conf)?,
+        })
+    }
+
+    /// Lets the server follow the primary's log.
+    pub(crate) fn attach(&self, server: &Arc<RegionServer>) -> Result<(), Failure> {
+        let replica = Replica::new(self.world.clone(), self.primary.clone(), self.options.clone())
+            .map_err(|error| Failure::of_words(self.primary.log.place(), error))?;
+        server.follow(replica).map_err(|error| Failure::new(format!("cannot start a thread: {error}")))
+    }
+
+    /// Takes the primary's catalog over, and goes on with that in the background.
+    pub(crate) fn mirror(&self, server: &Arc<RegionServer>, master: &Arc<Master>) -> Result<(), Failure> {
+        let mut catalog = Catalog {
+            mirror: Mirror::new(Arc::clone(master), Arc::clone(&self.primary.files)),
+            files: Arc::clone(&self.primary.files),
+            meta: RegionInfo::meta(),
+            namespaces: None,
+        };
+        let place = self.primary.files.place();
+        let mut last = catalog.look(server).map_err(|error| Failure::of_words(&place, error))?;
+        let first = catalog.follow(server, true).map_err(|error| Failure::of_words(&place, error))?;
+        let (world, poll, server) = (self.world.clone(), self.options.poll, Arc::downgrade(server));
+        let mut retry = first != Mirrored::default();
+        let work = move || {
+            let (mut read, mut tried) = (world.moment(), world.moment());
+            loop {
+                world.pause(poll);
+                let Some(server) = server.upgrade().filter(|server| !server.is_stopping()) else { return };
+                let now = world.moment();
+                let reread = now.since(read) >= REREAD;
+                let outcome = catalog.look(&server).and_then(|seen| {
+                    let is_due = reread || seen != last || (retry && now.since(tried) >= RETRY);
+                    if !is_due {
+                        return Ok(None);
+                    }
+                    last = seen;
+                    catalog.follow(&server, reread).map(Some)
+                });
+                match outcome {
+                    Ok(None) => continue,
+                    Ok(Some(mirrored)) => retry = mirrored != Mirrored::default(),
+                    Err(error) => {
+                        tracing::warn!(error, "the primary's catalog cannot be followed; it is tried again");
+                        retry = true;
+                    }
+                }
+                tried = now;
+                if reread {
+                    read = now;
+                }
+            }
+        };
+        env::spawn_thread("catalog", Priority::Background, work)
+            .map(drop)
+            .map_err(|error| Failure::new(format!("cannot start a thread: {error}")))
+    }
+}
+
+/// The primary's catalog, which is followed and which no client finds here.
+struct Catalog {
+    mirror: Mirror,
+    files: Arc<dyn Files>,
+    meta: RegionInfo,
+    namespaces: Option<RegionInfo>,
+}
+
+/// Up to where both regions of the catalog have been seen.
+type Seen = (u64, u64);
+
+impl Catalog {
+    fn region(&self, server: &RegionServer, info: &RegionInfo) -> Result<Arc<Region>, String> {
+        let replica = server.replica().ok_or("the server is no read replica")?;
+        if let Some(region) = replica.region(info.encoded_name()) {
+            return Ok(region);
+        }
+        let table =
+            master::descriptors::read(&*self.files, info.table()).map_err(|error| error.to_string())?;
+        let built_in = || -> TableDescriptor {
+            if info.is_meta() { catalog::meta_descriptor() } else { catalog::namespaces_descriptor() }
+        };
+        let table = Arc::new(table.unwrap_or_else(built_in));
+        replica.watch(server, info.clone(), table).map_err(|error| error.to_string())
+    }
+
+    fn look(&self, server: &RegionServer) -> Result<Seen, String> {
+        let meta = self.region(server, &self.meta)?.read_point();
+        let namespaces = match &self.namespaces {
+            Some(region) => self.region(server, region)?.read_point().0,
+            None => 0,
+        };
+        Ok((meta.0, namespaces))
+    }
+
+    fn follow(&mut self, server: &RegionServer, reread: bool) -> Result<Mirrored, String> {
+        let rows = |region: &Arc<Region>| catalog_rows(region).map_err(|error| error.to_string());
+        let meta = rows(&self.region(server, &self.meta)?)?;
+        let region = PrimaryCatalog::namespace_region(meta.clone());
+        if region != self.namespaces
+            && let (Some(old), Some(replica)) = (&self.namespaces, server.replica())
+        {
+            replica.forget(old.encoded_name());
+        }
+        self.namespaces = region;
+        let namespaces = match &self.namespaces {
+            Some(region) => rows(&self.region(server, region)?)?,
+            None => Vec::new(),
+        };
+        let primary = PrimaryCatalog { meta, namespaces };
+        self.mirror.follow(&primary, reread).map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_no_place_for_a_read_replica() {
+        let start = crate::args::Start { data_dir: Some("/srv/x".into()), ..Default::default() };
+        let settings = Settings::gather(&start).expect("good");
+        let refused = ReadReplica::open(&World::real(), &settings).err().expect("refused").to_string();
+        assert!(refused.contains("/srv/x") && refused.contains("s3://BUCKET/FOLDER"), "{refused}");
+    }
+}

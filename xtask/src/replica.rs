@@ -1,0 +1,65 @@
+//! A read replica beside a server whose files are in an S3 store, and its promotion.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::chance::seed_from_the_clock;
+use crate::server::{Server, fresh_folder, no_panic};
+use crate::talk::Talk;
+use crate::{Outcome, crash, programs, web};
+
+/// Rounds of load, each of this many seconds: before and after the primary is replaced.
+const SECONDS: u64 = 15;
+/// How long a server that was replaced may run on.
+const END_MAX: Duration = Duration::from_secs(20);
+/// Within this time after the command another server must take writes.
+const PROMOTED_WITHIN: Duration = Duration::from_secs(5);
+
+/// A replica reads along while its primary is loaded, flushed, compacted and split, and tables come and go. Then the primary hangs,
+/// another server takes its bucket, and the replica goes on under that one.
+pub(crate) fn follows(endpoint: &str) -> Outcome {
+    programs::build_example("replica")?;
+    let folder = fresh_folder("replica")?;
+    let data = PathBuf::from(format!("s3://bellows/replica-{}", std::process::id()));
+    let options = crash::store_options(endpoint, "");
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    let of_replica: Vec<&str> = options.iter().copied().chain(["--read-replica"]).collect();
+    let log = |name: &str| folder.join(format!("{name}.log"));
+    let seed = seed_from_the_clock();
+    let failed = |why: String| format!("seed {seed}: {why}\n  the servers' logs are in {}", folder.display());
+    let too_early = Server::start_with_log(&data, &log("too-early"), &of_replica).map(drop);
+    if !too_early.is_err_and(|why| why.contains("start the primary there first")) {
+        return Err(failed("a replica of nothing must say that there is no primary".to_owned()));
+    }
+    let primary = Server::start_with_log(&data, &log("primary"), &options)?;
+    let replica = Server::start_with_log(&data, &log("replica"), &of_replica)?;
+    let mut judge = Talk::with("replica", &seed.to_string())?;
+    let mut judged = |primary: &Server| {
+        let answer = judge.ask(&format!("run {} {} {SECONDS}", primary.rpc, replica.rpc))?;
+        answer.strip_prefix("good ").map(str::to_owned).ok_or(answer)
+    };
+    let first = judged(&primary).map_err(failed)?;
+    primary.pause().map_err(failed)?;
+    let began = Instant::now();
+    let next = Server::start_with_log(&data, &log("next"), &options).map_err(failed)?;
+    let promoted = began.elapsed();
+    primary.resume_and_end(END_MAX).map_err(failed)?;
+    if promoted > PROMOTED_WITHIN {
+        return Err(failed(format!(
+            "another server took {promoted:?} until it served, more than {PROMOTED_WITHIN:?}"
+        )));
+    }
+    let second = judged(&next).map_err(failed)?;
+    let page = web::page(&replica.web, "/metrics")?;
+    let lag = page.lines().find_map(|line| line.strip_prefix("bellows_replica_lag_seconds "));
+    let lag: f64 = lag.and_then(|lag| lag.parse().ok()).ok_or("/metrics of a replica has no lag")?;
+    if lag > 5.0 {
+        return Err(failed(format!("the replica says that it is {lag} s behind an idle primary")));
+    }
+    next.stop()?;
+    replica.stop()?;
+    ["primary", "replica", "next"].iter().try_for_each(|name| no_panic(&log(name))).map_err(failed)?;
+    say!("a replica: {first}");
+    say!("another server took the bucket in {} ms; the replica under it: {second}", promoted.as_millis());
+    std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())
+}
