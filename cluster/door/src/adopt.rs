@@ -8,13 +8,20 @@ use region::FoundBy;
 use storage::Files;
 
 use crate::inventory::{Inventory, TRACKER, found_by};
+use crate::replay::write_log;
 use crate::{Error, Result};
 
-/// Writes the file lists of all stores and the descriptors that say so. May be repeated after a failure or a crash, after
-/// another [`look`](crate::look). Afterwards the caller writes the version file of this project.
+/// Writes the file lists of all stores and the descriptors that say so, and to `log` the writes that are in HBase's logs
+/// alone. May be repeated after a failure or a crash, after another [`look`](crate::look). Afterwards the caller writes the
+/// version file of this project, and [puts HBase's logs away](crate::put_logs_away).
 ///
 /// The caller has looked at the report: this does not refuse.
-pub fn adopt(inventory: &Inventory, files: &Arc<dyn Files>, world: &World) -> Result<()> {
+pub fn adopt(
+    inventory: &Inventory,
+    files: &Arc<dyn Files>,
+    log: &Arc<dyn Files>,
+    world: &World,
+) -> Result<()> {
     for table in &inventory.tables {
         let families = table.descriptor.families();
         for region in &table.regions {
@@ -32,7 +39,7 @@ pub fn adopt(inventory: &Inventory, files: &Arc<dyn Files>, world: &World) -> Re
             master::descriptors::write(&**files, &described)?;
         }
     }
-    Ok(())
+    write_log(&inventory.logs, log, world)
 }
 
 /// The descriptor with the FILE tracker for the table and all its families.

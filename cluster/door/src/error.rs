@@ -59,6 +59,36 @@ pub enum Error {
         /// What is wrong.
         cause: Box<region::Error>,
     },
+    /// Two logs of HBase have different writes of a region with the same numbers.
+    #[error(
+        "write {sequence} of region {region} in {file} comes after later ones of another log: start HBase once more, and stop \
+         it in order"
+    )]
+    Order {
+        /// The file.
+        file: FileName,
+        /// The region's encoded name.
+        region: String,
+        /// The write's number.
+        sequence: u64,
+    },
+    /// Something is under way that only this project can finish.
+    #[error("{what} is not finished: run bellows start on the root, wait until it is, and stop it in order")]
+    Unfinished {
+        /// What is under way.
+        what: String,
+    },
+    /// A region has writes in the log alone.
+    #[error(
+        "region {region} has writes that are in no store file: run bellows start on the root, and stop it in order"
+    )]
+    NotFlushed {
+        /// The region.
+        region: String,
+    },
+    /// A log of HBase cannot be read.
+    #[error(transparent)]
+    HBaseLog(#[from] hbaselog::Error),
     /// A log cannot be opened.
     #[error(transparent)]
     Log(#[from] wal::Error),

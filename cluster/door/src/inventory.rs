@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use env::World;
-use proto::catalog::TableState;
+use proto::catalog::{RegionRow, TableState};
+use proto::region_info::META_ENCODED_NAME;
 use proto::{EncodedName, FamilyDescriptor, RegionInfo, TableDescriptor, TableName, pb, pbuf};
 use region::{FoundBy, FoundStore};
 use storage::{FileName, Files, Kind};
@@ -13,7 +14,8 @@ use storage::{FileName, Files, Kind};
 use crate::catalog::Catalog;
 use crate::losses::{self, Report};
 use crate::peek::read_rows;
-use crate::procedures::{self, MasterStore};
+use crate::procedures;
+use crate::replay::{LOGS, LogFile, logs_of_servers, recovered};
 use crate::{Error, Result};
 
 /// The attribute that names the tracker of a table or family.
@@ -27,6 +29,10 @@ const SMALL: usize = 64 << 10;
 pub struct Inventory {
     /// The tables, also hbase:meta and the other system tables.
     pub tables: Vec<FoundTable>,
+    /// The rows of regions in hbase:meta.
+    pub(crate) rows: Vec<RegionRow>,
+    /// HBase's logs that were not replayed.
+    pub(crate) logs: Vec<LogFile>,
     /// What was found out about the adoption.
     pub report: Report,
 }
@@ -53,83 +59,121 @@ pub struct FoundRegion {
     pub stores: Vec<FoundStore>,
 }
 
+/// How HBase ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It was stopped in order: there are no logs.
+    InOrder,
+    /// It may have been killed: the caller says that no process of it runs.
+    Somehow,
+}
+
 /// Reads what an adoption rests on. `files` is the root folder, `log` the place that has the folder `WALs`. Nothing is
 /// written.
-pub fn look(files: &Arc<dyn Files>, log: &dyn Files, world: &World) -> Result<Inventory> {
+pub fn look(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World, ended: Ended) -> Result<Inventory> {
     check_version(&**files)?;
     let mut report = Report::default();
-    let store = MasterStore::find(&**files)?;
-    for procedure in procedures::unfinished(&store.rows(files, world)?)? {
+    for procedure in procedures::unfinished(&procedures::rows(files, log, world)?)? {
         report.blocks(format!(
             "HBase's master has not finished {procedure}: start HBase once more, wait until list_procedures shows it no \
              more, and stop it"
         ));
     }
-    losses::of_logs(log, &mut report)?;
-    let disk = OnDisk::list(&**files)?;
-    for file in &disk.unreplayed {
-        report.blocks(format!(
-            "{file} has writes that HBase has not replayed: start HBase once more, and stop it when all regions are open"
-        ));
+    let mut logs = Vec::new();
+    for name in OnDisk::list(&**files)?.unreplayed {
+        logs.push(LogFile::scan(files, name)?);
     }
-    let meta = read_meta(files, world)?;
-    let region = &meta.regions[0];
-    let rows = read_rows(files, world, &region.folder, &region.info, &meta.descriptor, &region.stores)?;
-    let mut content = Catalog::of_rows(&rows)?;
-    let mut names: BTreeSet<TableName> = disk.regions.keys().cloned().collect();
-    names.extend(content.regions.keys().chain(content.states.keys()).cloned());
-    names.remove(&TableName::meta());
-    let mut tables = vec![meta];
-    for name in names {
-        let rows = content.regions.remove(&name).unwrap_or_default();
-        let state = content.states.get(&name).copied();
-        if rows.is_empty() && state.is_none() {
-            report.notes(format!(
-                "{} has files of a table that is not in hbase:meta: nobody serves it, and it is left as it is",
-                layout::table(&name)
-            ));
-            continue;
-        }
-        let Some(descriptor) = master::descriptors::read(&**files, &name)? else {
-            report.blocks(format!(
-                "table {name} is in hbase:meta and has no .tableinfo in {}: restore that file, or remove the table's rows",
-                layout::descriptors(&name)
-            ));
-            continue;
-        };
-        losses::of_table(&descriptor, &mut report);
-        let folders = disk.regions.get(&name).cloned().unwrap_or_default();
-        // HBase counts a table without a state as enabled.
-        let mut table =
-            FoundTable { descriptor, state: state.unwrap_or(TableState::Enabled), regions: Vec::new() };
-        for info in rows.into_iter().map(|row| row.region) {
-            if !folders.contains(info.encoded_name()) {
-                report.blocks(format!(
-                    "region {info} is in hbase:meta and has no folder {}: repair the table with HBCK2 first",
-                    layout::region_folder(&info)
+    for name in logs_of_servers(&**log, &FileName::new(LOGS))? {
+        logs.push(LogFile::scan(log, name)?);
+    }
+    losses::of_logs(&logs, ended, &mut report);
+    let mut inventory = Inventory { tables: Vec::new(), rows: Vec::new(), logs, report };
+    inventory.read_tables(files, world)?;
+    losses::of_root(&**files, &inventory.tables, &mut inventory.report)?;
+    Ok(inventory)
+}
+
+/// Reads a root that has no logs of HBase's.
+pub(crate) fn inventory(files: &Arc<dyn Files>, world: &World) -> Result<Inventory> {
+    let mut inventory =
+        Inventory { tables: Vec::new(), rows: Vec::new(), logs: Vec::new(), report: Report::default() };
+    inventory.read_tables(files, world)?;
+    Ok(inventory)
+}
+
+impl Inventory {
+    fn read_tables(&mut self, files: &Arc<dyn Files>, world: &World) -> Result<()> {
+        let disk = OnDisk::list(&**files)?;
+        let meta = read_meta(files, world)?;
+        let recovered = recovered(&self.logs, META_ENCODED_NAME.as_bytes(), world)?;
+        let rows = read_rows(files, world, &meta.regions[0], &meta.descriptor, recovered)?;
+        let mut content = Catalog::of_rows(&rows)?;
+        let mut names: BTreeSet<TableName> = disk.regions.keys().cloned().collect();
+        names.extend(content.regions.keys().chain(content.states.keys()).cloned());
+        names.remove(&TableName::meta());
+        self.tables.push(meta);
+        for name in names {
+            let rows = content.regions.remove(&name).unwrap_or_default();
+            let state = content.states.get(&name).copied();
+            if rows.is_empty() && state.is_none() {
+                self.report.notes(format!(
+                    "{} has files of a table that is not in hbase:meta: nobody serves it, and it is left as it is",
+                    layout::table(&name)
                 ));
                 continue;
             }
-            table.add(files, world, info, &mut report)?;
-        }
-        for folder in folders {
-            // Regions that were merged, and what HBase's janitor had not come to.
-            if table.regions.iter().any(|region| *region.info.encoded_name() == folder) {
+            let Some(descriptor) = master::descriptors::read(&**files, &name)? else {
+                self.report.blocks(format!(
+                    "table {name} is in hbase:meta and has no .tableinfo in {}: restore that file, or remove the table's \
+                     rows",
+                    layout::descriptors(&name)
+                ));
                 continue;
-            }
-            let folder = layout::region(&name, &folder);
-            match read_region_info(&**files, &folder) {
-                Ok(info) => table.add(files, world, info, &mut report)?,
-                Err(error) => report.notes(format!("{folder} is left as it is: {error}")),
-            }
+            };
+            losses::of_table(&descriptor, &mut self.report);
+            // HBase counts a table without a state as enabled.
+            let state = state.unwrap_or(TableState::Enabled);
+            let mut table = FoundTable { descriptor, state, regions: Vec::new() };
+            let folders = disk.regions.get(&name).cloned().unwrap_or_default();
+            table.add_all(files, world, &rows, folders, &mut self.report)?;
+            self.rows.extend(rows);
+            self.tables.push(table);
         }
-        tables.push(table);
+        Ok(())
     }
-    losses::of_root(&**files, &tables, &mut report)?;
-    Ok(Inventory { tables, report })
 }
 
 impl FoundTable {
+    /// Adds the regions that hbase:meta or a folder names.
+    fn add_all(
+        &mut self,
+        files: &Arc<dyn Files>,
+        world: &World,
+        rows: &[RegionRow],
+        mut folders: BTreeSet<EncodedName>,
+        report: &mut Report,
+    ) -> Result<()> {
+        for info in rows.iter().map(|row| &row.region) {
+            if folders.remove(info.encoded_name()) {
+                self.add(files, world, info.clone(), report)?;
+            } else {
+                report.blocks(format!(
+                    "region {info} is in hbase:meta and has no folder {}: repair the table with HBCK2 first",
+                    layout::region_folder(info)
+                ));
+            }
+        }
+        // Regions that were merged, and what HBase's janitor had not come to.
+        for folder in folders {
+            let folder = layout::region(self.descriptor.name(), &folder);
+            match read_region_info(&**files, &folder) {
+                Ok(info) => self.add(files, world, info, report)?,
+                Err(error) => report.notes(format!("{folder} is left as it is: {error}")),
+            }
+        }
+        Ok(())
+    }
+
     /// Adds a region with the files of its stores.
     fn add(
         &mut self,
@@ -215,14 +259,16 @@ fn read_meta(files: &Arc<dyn Files>, world: &World) -> Result<FoundTable> {
 
 /// What the folders below `data` say.
 #[derive(Default)]
-struct OnDisk {
+pub(crate) struct OnDisk {
     regions: BTreeMap<TableName, BTreeSet<EncodedName>>,
-    /// Files of `recovered.edits` that hold writes.
-    unreplayed: Vec<FileName>,
+    /// Files of `recovered.edits` that hold writes, by region and number.
+    pub(crate) unreplayed: Vec<FileName>,
+    /// Bulk loads of this project that are not in all their families.
+    pub(crate) bulk_loads: Vec<FileName>,
 }
 
 impl OnDisk {
-    fn list(files: &dyn Files) -> Result<OnDisk> {
+    pub(crate) fn list(files: &dyn Files) -> Result<OnDisk> {
         let mut found = OnDisk::default();
         let data = FileName::new("data");
         for entry in files.list(&data)? {
@@ -240,6 +286,10 @@ impl OnDisk {
                 && file.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit())
             {
                 found.unreplayed.push(entry.name);
+            } else if let [_, ".bulkload"] = rest
+                && entry.size > 0
+            {
+                found.bulk_loads.push(entry.name);
             }
         }
         Ok(found)

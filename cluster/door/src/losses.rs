@@ -7,7 +7,8 @@ use proto::descriptor::sanity;
 use storage::{FileName, Files, Kind};
 
 use crate::Result;
-use crate::inventory::{FoundTable, TRACKER, found_by};
+use crate::inventory::{Ended, FoundTable, TRACKER, found_by};
+use crate::replay::LogFile;
 
 /// What was found out about an adoption, in sentences that name the thing and what to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub struct Report {
     pub files: usize,
     /// Bytes of them.
     pub bytes: u64,
+    /// Writes in logs that were not replayed.
+    pub writes: usize,
 }
 
 impl Report {
@@ -43,7 +46,11 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Report { regions, files, bytes, .. } = self;
-        writeln!(f, "{regions} regions, {files} store files, {} MB", bytes >> 20)?;
+        write!(f, "{regions} regions, {files} store files, {} MB", bytes >> 20)?;
+        if self.writes > 0 {
+            write!(f, ", {} writes in logs", self.writes)?;
+        }
+        writeln!(f)?;
         for (title, lines) in [
             ("cannot be adopted as it is", &self.blockers),
             ("is left behind", &self.left_behind),
@@ -153,6 +160,9 @@ pub(crate) fn of_root(files: &dyn Files, tables: &[FoundTable], report: &mut Rep
         Err(error) if error.kind() != Kind::NotFound => return Err(error.into()),
         _ => {}
     }
+    if !files.list(&FileName::new("corrupt"))?.is_empty() {
+        report.notes("the folder corrupt has logs that HBase could not read; their writes are not carried, as in HBase");
+    }
     report.notes(
         "settings in hbase-site.xml and in ZooKeeper are not looked at: peers of replication, coprocessors of the whole \
          cluster, switches",
@@ -161,19 +171,22 @@ pub(crate) fn of_root(files: &dyn Files, tables: &[FoundTable], report: &mut Rep
 }
 
 /// Logs that were not replayed: a server has not ended in order, or still runs.
-pub(crate) fn of_logs(log: &dyn Files, report: &mut Report) -> Result<()> {
-    let folder = FileName::new("WALs");
-    for entry in log.list(&folder)? {
-        // Files of this project lie in the folder itself: of an adoption that did not end.
-        let Some((server, _)) = entry.name.below(&folder).and_then(|below| below.split_once('/')) else {
-            continue;
-        };
-        if server.contains(',') {
+pub(crate) fn of_logs(logs: &[LogFile], ended: Ended, report: &mut Report) {
+    for log in logs {
+        if ended == Ended::InOrder {
             report.blocks(format!(
-                "{} is a log that was not replayed: HBase runs, or was killed; start it once more, and stop it in order",
-                entry.name
+                "{} has writes that HBase has not replayed: HBase runs, or was killed; make sure that no process of it runs, and \
+                 repeat with --killed",
+                log.name
+            ));
+            continue;
+        }
+        report.writes += log.entries;
+        if log.torn > 0 {
+            report.notes(format!(
+                "the last {} bytes of {} are no whole entry: a write that was never acknowledged",
+                log.torn, log.name
             ));
         }
     }
-    Ok(())
 }

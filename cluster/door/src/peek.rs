@@ -9,11 +9,12 @@ use bytes::Bytes;
 use cache::Cache;
 use cell::Cell;
 use env::World;
+use proto::TableDescriptor;
 use proto::catalog::Column;
-use proto::{RegionInfo, TableDescriptor};
-use region::{CellSink, FoundStore, Limits, Opening, ReadMode, Region, RegionOptions, Scan};
+use region::{CellSink, Limits, Opening, ReadMode, Region, RegionOptions, Scan};
 use storage::{Entry, FileName, FileReader, Files, Memory, Object, Overlay};
 
+use crate::inventory::FoundRegion;
 use crate::{Error, Result};
 
 /// Bytes of blocks that are kept while a region is read.
@@ -54,35 +55,46 @@ pub(crate) struct Row {
     pub(crate) columns: Vec<Column>,
 }
 
-/// Reads all rows of the region in `folder`, whose stores have these files, in the order of the table's families.
-pub(crate) fn read_rows(
+/// Opens a region for reading, with the writes that its log has and its files have not.
+pub(crate) fn open_region(
     files: &Arc<dyn Files>,
     world: &World,
-    folder: &FileName,
-    info: &RegionInfo,
+    found: &FoundRegion,
     table: &TableDescriptor,
-    stores: &[FoundStore],
-) -> Result<Vec<Row>> {
-    let failed = |cause| Error::of_region(folder)(cause);
+    recovered: Option<Arc<wal::LogReader>>,
+) -> Result<Arc<Region>> {
+    let failed = |cause| Error::of_region(&found.folder)(cause);
     let lists = Memory::new();
     let in_memory: Arc<dyn Files> = Arc::new(lists.clone());
-    for (store, family) in stores.iter().zip(table.families()) {
-        store.write_list(&in_memory, folder, family, world).map_err(failed)?;
+    for (store, family) in found.stores.iter().zip(table.families()) {
+        store.write_list(&in_memory, &found.folder, family, world).map_err(failed)?;
     }
     let log_files: Arc<dyn Files> = Arc::new(Memory::new());
     let (log, _) = wal::Log::open(world.clone(), log_files, FileName::new("WALs"), wal::Options::default())?;
-    let region = Region::open_for_reading(Opening {
-        info: info.clone(),
+    Region::open_for_reading(Opening {
+        info: found.info.clone(),
         table: Arc::new(table.clone()),
         files: Arc::new(WithLists { below: Arc::clone(files), lists }),
-        folder: folder.clone(),
+        folder: found.folder.clone(),
         log: Arc::new(log),
         cache: Arc::new(Cache::with_bytes(CACHE_BYTES)),
         world: world.clone(),
         options: RegionOptions::default(),
-        recovered: None,
+        recovered,
     })
-    .map_err(failed)?;
+    .map_err(failed)
+}
+
+/// Reads all rows of a region, and the writes that its log has and its files have not.
+pub(crate) fn read_rows(
+    files: &Arc<dyn Files>,
+    world: &World,
+    found: &FoundRegion,
+    table: &TableDescriptor,
+    recovered: Option<Arc<wal::LogReader>>,
+) -> Result<Vec<Row>> {
+    let region = open_region(files, world, found, table, recovered)?;
+    let failed = |cause| Error::of_region(&found.folder)(cause);
     let mut rows = Rows::default();
     let mut scanner = region.scanner(Scan::default()).map_err(failed)?;
     while scanner.next_row(&Limits::NONE, &mut rows, ReadMode::Any).map_err(failed)?.more {}

@@ -11,48 +11,38 @@ use std::sync::Arc;
 
 use env::World;
 use prost::Message;
-use proto::{RegionInfo, TableDescriptor, pb};
+use proto::pb;
 use region::{FoundBy, FoundStore};
 use storage::{FileName, Files};
 
-use crate::inventory::{found_by, read_region_info};
+use crate::inventory::{FoundRegion, found_by, read_region_info};
 use crate::peek::{Row, read_rows};
+use crate::replay::{LogFile, logs_of_servers, recovered};
 use crate::{Error, Result};
 
 const FAMILY: &[u8] = b"proc";
 const REMEDY: &str = "the root is of a release before HBase 2.3, or was never started; start HBase 2.6 on it once, and stop it";
 
-/// The master's own region.
-pub(crate) struct MasterStore {
-    pub(crate) folder: FileName,
-    pub(crate) info: RegionInfo,
-    pub(crate) table: TableDescriptor,
-}
-
-impl MasterStore {
-    /// Finds the region below `MasterData`.
-    pub(crate) fn find(files: &dyn Files) -> Result<MasterStore> {
-        let folder = FileName::new("MasterData/data/master/store");
-        let missing = || Error::Missing { file: folder.clone(), remedy: REMEDY };
-        let table = master::descriptors::read_in(files, &folder.join(".tabledesc"))?.ok_or_else(missing)?;
-        let entries = files.list(&folder)?;
-        let name = entries.iter().map(|entry| &entry.name).find(|name| name.last() == ".regioninfo");
-        let folder = name.and_then(|name| name.parent()).ok_or_else(missing)?;
-        let info = read_region_info(files, &folder)?;
-        Ok(MasterStore { folder, info, table })
-    }
-
-    /// Reads all rows.
-    pub(crate) fn rows(&self, files: &Arc<dyn Files>, world: &World) -> Result<Vec<Row>> {
-        let families = self.table.families().iter();
-        let stores = families.map(|family| {
-            let by = found_by(&self.table, family).unwrap_or(FoundBy::Folder);
-            FoundStore::find(files, &self.folder, &self.info, family, by, world)
-                .map_err(Error::of_region(&self.folder))
-        });
-        let stores = stores.collect::<Result<Vec<_>>>()?;
-        read_rows(files, world, &self.folder, &self.info, &self.table, &stores)
-    }
+/// Reads the rows of the master's own region. `log` is the place of logs.
+pub(crate) fn rows(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) -> Result<Vec<Row>> {
+    let base = FileName::new("MasterData/data/master/store");
+    let missing = || Error::Missing { file: base.clone(), remedy: REMEDY };
+    let table = master::descriptors::read_in(&**files, &base.join(".tabledesc"))?.ok_or_else(missing)?;
+    let entries = files.list(&base)?;
+    let name = entries.iter().map(|entry| &entry.name).find(|name| name.last() == ".regioninfo");
+    let folder = name.and_then(|name| name.parent()).ok_or_else(missing)?;
+    let info = read_region_info(&**files, &folder)?;
+    let families = table.families().iter();
+    let stores = families.map(|family| {
+        let by = found_by(&table, family).unwrap_or(FoundBy::Folder);
+        FoundStore::find(files, &folder, &info, family, by, world).map_err(Error::of_region(&folder))
+    });
+    let found = FoundRegion { stores: stores.collect::<Result<_>>()?, info, folder };
+    // HBase leaves these logs also when it is stopped in order.
+    let logs = logs_of_servers(&**log, &FileName::new("MasterData/WALs"))?.into_iter();
+    let logs = logs.map(|name| LogFile::scan(log, name)).collect::<Result<Vec<_>>>()?;
+    let recovered = recovered(&logs, found.info.encoded_name().as_str().as_bytes(), world)?;
+    read_rows(files, world, &found, &table, recovered)
 }
 
 /// The procedures that are not finished: number and class.

@@ -79,11 +79,15 @@ pub fn read_in(files: &dyn Files, folder: &FileName) -> Result<Option<TableDescr
 
 /// Writes `descriptor` durably as the newest of its table, and deletes the older ones.
 pub fn write(files: &dyn Files, descriptor: &TableDescriptor) -> storage::Result<()> {
-    let folder = layout::descriptors(descriptor.name());
+    write_in(files, &layout::descriptors(descriptor.name()), descriptor)
+}
+
+/// Writes `descriptor` durably as the newest in the folder of a table's descriptors, and deletes the older ones.
+pub fn write_in(files: &dyn Files, folder: &FileName, descriptor: &TableDescriptor) -> storage::Result<()> {
     let content = descriptor.to_file();
     // Incomplete files count, too: their numbers are taken.
-    let entries = files.list(&folder)?;
-    let parsed = entries.iter().filter_map(|entry| entry.name.below(&folder).and_then(Version::parse));
+    let entries = files.list(folder)?;
+    let parsed = entries.iter().filter_map(|entry| entry.name.below(folder).and_then(Version::parse));
     let number = parsed.map(|version| version.number).max().unwrap_or(0) + 1;
     let name = folder.join(&format!(".tableinfo.{number:010}.{}", content.len()));
     let mut file = files.create(&name)?;

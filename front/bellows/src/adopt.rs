@@ -1,9 +1,9 @@
 //! `bellows adopt`: takes over the root folder of an Apache HBase.
 
 use std::fmt::Write as _;
-use std::path::Path;
 use std::sync::Arc;
 
+use door::Ended;
 use env::World;
 use storage::Files;
 
@@ -12,9 +12,6 @@ use crate::data_dir;
 use crate::failure::Failure;
 use crate::output;
 use crate::settings::Settings;
-
-/// The file that [`storage::Local`] locks.
-const LOCK: &str = "LOCK";
 
 /// Looks at the root, says what was found, and adopts it unless something is in the way.
 pub(crate) fn run(options: &Adopt, mut say: impl FnMut(&str) -> std::io::Result<()>) -> Result<(), Failure> {
@@ -31,11 +28,11 @@ pub(crate) fn run(options: &Adopt, mut say: impl FnMut(&str) -> std::io::Result<
             "{root} is in an object store: only a root folder on a disk of this machine is adopted; copy it to one first"
         )));
     };
-    let was_locked = storage::open_outside(&folder.join(LOCK)).is_ok();
+    let was_locked = storage::open_outside(&folder.join(data_dir::LOCK)).is_ok();
     let files: Arc<dyn Files> = Arc::new(data_dir::open_of_hbase(folder)?);
     let done = look_and_adopt(options, &settings, &files, &world, &mut say);
     if !was_locked && (options.dry_run || done.is_err()) {
-        forget_lock(folder);
+        data_dir::forget_lock(folder);
     }
     done
 }
@@ -53,7 +50,8 @@ fn look_and_adopt(
         Some(place) => place.open_for_log(&settings.conf)?,
         None => Arc::clone(files),
     };
-    let inventory = door::look(files, &*log, world).map_err(of_door)?;
+    let ended = if options.killed { Ended::Somehow } else { Ended::InOrder };
+    let inventory = door::look(files, &log, world, ended).map_err(of_door)?;
     let report = &inventory.report;
     let mut text = format!("{root}: {} tables, {report}", inventory.tables.len());
     let blockers = report.blockers.len();
@@ -73,16 +71,10 @@ fn look_and_adopt(
         }
         return Ok(());
     }
-    door::adopt(&inventory, files, world).map_err(of_door)?;
+    door::adopt(&inventory, files, &log, world).map_err(of_door)?;
     data_dir::take(&**files, root)?;
+    door::put_logs_away(&**files, &*log).map_err(of_door)?;
     let _in_memory = write!(text, "adopted; serve it with: bellows start --data-dir {root}");
     text.push('\n');
     output::unless_closed(say(&text))
-}
-
-/// Removes the file that was locked, which HBase does not know.
-fn forget_lock(folder: &Path) {
-    if let Err(error) = storage::delete_outside(&folder.join(LOCK)) {
-        tracing::debug!(%error, "the lock file stays");
-    }
 }

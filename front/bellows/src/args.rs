@@ -34,8 +34,10 @@ pub(crate) enum Command {
     /// Collects what somebody needs who is to find out what is wrong with a server.
     #[command(subcommand)]
     Debug(Debug),
-    /// Takes over the root folder of an Apache HBase 2.x that was stopped in order, and says first what is not carried.
+    /// Takes over the root folder of an Apache HBase 2.x that does not run, and says first what is not carried.
     Adopt(Adopt),
+    /// Makes a data directory that was stopped in order the root folder of an Apache HBase 2.6.
+    HandBack(HandBack),
     /// Lists every configuration key with its default and origin.
     Keys,
 }
@@ -124,7 +126,28 @@ pub(crate) struct Adopt {
     #[arg(long)]
     pub(crate) leave_behind: bool,
 
+    /// Adopts the root of an HBase that was not stopped in order, with the writes in its logs. You have made sure that no
+    /// process of it runs.
+    #[arg(long)]
+    pub(crate) killed: bool,
+
     /// The hbase-site.xml of that HBase; hbase.wal.dir is taken from it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) site: Option<PathBuf>,
+
+    /// Sets a key. It overrides the file.
+    #[arg(short = 'D', value_name = "KEY=VALUE", value_parser = key_value)]
+    pub(crate) define: Vec<(String, String)>,
+}
+
+/// Options of `bellows hand-back`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct HandBack {
+    /// The data directory.
+    #[arg(value_name = "FOLDER")]
+    pub(crate) root: PathBuf,
+
+    /// The hbase-site.xml that the server had; hbase.wal.dir is taken from it.
     #[arg(long, value_name = "FILE")]
     pub(crate) site: Option<PathBuf>,
 

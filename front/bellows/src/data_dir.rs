@@ -11,6 +11,9 @@ use crate::failure::Failure;
 const VERSION: u32 = 1;
 const VERSION_FILE: &str = "bellows.version";
 
+/// The file that [`storage::Local`] locks.
+pub(crate) const LOCK: &str = "LOCK";
+
 /// The version file of Apache HBase.
 const HBASE_VERSION_FILE: &str = "hbase.version";
 
@@ -105,6 +108,29 @@ pub(crate) fn take(files: &dyn Files, root: impl std::fmt::Display) -> Result<()
     storage::swap_confirmed(files, &FileName::new(VERSION_FILE), None, format!("{VERSION}\n").as_bytes())
         .map(drop)
         .map_err(|error| Failure::of_storage(root, &error))
+}
+
+/// Locks `root`, which must be a data directory of this program.
+pub(crate) fn open_existing(root: &Path) -> Result<Local, Failure> {
+    match tenant(root)? {
+        Tenant::Bellows => open(root),
+        Tenant::Nobody => Err(Failure::new(format!(
+            "{} is no data directory of bellows (it has no {VERSION_FILE}); name the one that bellows start was given",
+            root.display()
+        ))),
+    }
+}
+
+/// Makes a data directory that HBase can open no longer one of this program.
+pub(crate) fn give(files: &dyn Files, root: impl std::fmt::Display) -> Result<(), Failure> {
+    files.delete(&FileName::new(VERSION_FILE)).map_err(|error| Failure::of_storage(root, &error))
+}
+
+/// Removes the file that was locked, which HBase does not know.
+pub(crate) fn forget_lock(folder: &Path) {
+    if let Err(error) = storage::delete_outside(&folder.join(LOCK)) {
+        tracing::debug!(%error, "the lock file stays");
+    }
 }
 
 /// Locks `root` and checks its version. An empty directory gets the current one.

@@ -11,6 +11,7 @@ mod data_dir;
 mod doctor;
 mod failure;
 mod greeting;
+mod hand_back;
 mod log_place;
 mod logging;
 mod output;
@@ -77,6 +78,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Top(options) => top::run(&options, output::write),
         Command::Debug(args::Debug::Bundle(options)) => bundle::write(&options, output::say),
         Command::Adopt(options) => adopt::run(&options, output::write),
+        Command::HandBack(options) => hand_back::run(&options, output::write),
         Command::Keys => output::unless_closed(output::write(&conf::Conf::new().table().to_string())),
     };
     done.map(|()| ExitCode::SUCCESS)

@@ -100,3 +100,21 @@ pub(crate) fn wal_records(bytes: &[u8]) {
         wal_file(&seal::wal(bytes));
     }
 }
+
+/// A log file of HBase, plain or compressed.
+pub(crate) fn hbase_log(bytes: &[u8]) {
+    let name = FileName::new("file");
+    let files = file_of(&name, bytes);
+    let Ok(mut reader) = hbaselog::Reader::open(files.open(&name).expect("it was written"), name) else {
+        return;
+    };
+    let mut size = 0;
+    // An entry takes at least a byte of the file, and a word of a dictionary may be said again and again.
+    while let Ok(Some(entry)) = reader.next_entry() {
+        size += entry.cells.cells().map(|cell| cell.row().len() + cell.value().len()).sum::<usize>();
+        if size > 64 << 20 {
+            return;
+        }
+    }
+    assert!(reader.torn() <= bytes.len() as u64, "{} bytes are torn of {}", reader.torn(), bytes.len());
+}

@@ -27,6 +27,7 @@ pub const TARGETS: &[Target] = &[
     ("hfile_trailer", disk::hfile_trailer),
     ("wal_file", disk::wal_file),
     ("wal_records", disk::wal_records),
+    ("hbase_log", disk::hbase_log),
 ];
 
 /// The target of that name.

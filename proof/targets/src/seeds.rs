@@ -47,6 +47,7 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
         "hfile" | "hfile_block" => HFILES.iter().map(|file| file.to_vec()).collect(),
         "hfile_trailer" => HFILES.iter().map(|file| file[file.len() - TRAILER..].to_vec()).collect(),
         "wal_file" => vec![log()],
+        "hbase_log" => vec![hbase_log(false), hbase_log(true)],
         // Header and batch header before, the end's record behind.
         "wal_records" => vec![log()[48..].to_vec()],
         other => panic!("no target is called {other}"),
@@ -217,6 +218,39 @@ fn zookeeper() -> Vec<Vec<u8>> {
     all.push(request(101, &watches));
     all.push(request(100, &[&[0; 4][..], &text("digest"), &framed(b"user:password")].concat()));
     all
+}
+
+/// A log file of HBase with three entries; the words of a compressed one are said again.
+fn hbase_log(is_compressed: bool) -> Vec<u8> {
+    let header = pb::WalHeader { has_compression: Some(is_compressed), ..pb::WalHeader::default() };
+    let mut file = [&b"PWAL"[..], &header.encode_length_delimited_to_vec()].concat();
+    for number in 0..3u8 {
+        let word = |text: &[u8]| match (is_compressed, number) {
+            (false, _) => text.to_vec(),
+            (true, 0) => [&[0xff, text.len() as u8], text].concat(),
+            (true, _) => vec![0, 0],
+        };
+        let key = pb::WalKey {
+            encoded_region_name: word(b"1588230740").into(),
+            table_name: word(b"hbase:meta").into(),
+            log_sequence_number: u64::from(number),
+            write_time: 1,
+            following_kv_count: Some(1),
+            ..pb::WalKey::default()
+        };
+        file.extend(key.encode_length_delimited_to_vec());
+        let stamp_and_type = [0, 0, 0, 0, 0, 0, 0, 9, 4];
+        if is_compressed {
+            file.extend([15, 1, 0]);
+            file.extend([word(b"r"), word(b"f"), word(b"q")].concat());
+            file.extend(stamp_and_type);
+        } else {
+            file.extend([0, 0, 0, 24, 0, 0, 0, 15, 0, 0, 0, 1, 0, 1, b'r', 1, b'f', b'q']);
+            file.extend(stamp_and_type);
+        }
+        file.push(b'v');
+    }
+    file
 }
 
 /// A log of three batches and an end, of two regions.

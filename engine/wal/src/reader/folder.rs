@@ -55,9 +55,12 @@ pub(crate) fn numbered_files(
     Ok(numbered)
 }
 
-/// Whether the name, below the log's folder, is that of an object that the log keeps beside its files.
+/// Whether the name, below the log's folder, is that of an object that the log keeps beside its files, or of one that HBase
+/// keeps in the same place: a folder `host,port,start code` for each of its servers.
 fn is_other_part(below: &str) -> bool {
-    below == crate::owner::OWNER || below.starts_with(crate::holder::HOLDERS_WITH_SLASH)
+    below == crate::owner::OWNER
+        || below.starts_with(crate::holder::HOLDERS_WITH_SLASH)
+        || below.split_once('/').is_some_and(|(folder, _)| folder.contains(','))
 }
 
 /// One file, as far as it was looked at.

@@ -1,0 +1,188 @@
+//! Handing a root back to HBase.
+//!
+//! A root that was closed in order is nearly HBase's: folders, store files, lists, descriptors and hbase:meta are. What HBase's
+//! master needs besides is where hbase:meta was last, and which servers there were: it then assigns everything anew, as
+//! after a restart. Both lie in its own region, which is written here.
+//!
+//! 1. Everything is in store files, nothing is unfinished; else nothing is changed.
+//! 2. `MasterData` is written anew.
+//! 3. This project's log and its own small objects go.
+//! 4. The caller deletes the version file of this project. From then on the root is HBase's.
+//!
+//! After a crash before the last step the root is still this project's, and the whole may be repeated.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cache::Cache;
+use cell::{Cell, CellBlock, CellParts, CellType, SequenceId, Timestamp, block};
+use env::World;
+use master::intents::Intents;
+use proto::catalog::{Column, RegionRow};
+use proto::{FamilyDescriptor, RegionId, RegionInfo, ServerName, TableDescriptor, TableName};
+use region::{Durability, Mutation, MutationKind, Opening, ReadMode, Region, RegionOptions};
+use storage::{FileName, Files, Memory};
+use wal::LogReader;
+
+use crate::inventory::{Inventory, OnDisk, TRACKER, inventory};
+use crate::peek::open_region;
+use crate::replay::{LOGS, delete_own_logs, put_logs_away};
+use crate::{Error, Result};
+
+/// The folder of HBase's master.
+const MASTER: &str = "MasterData";
+
+/// Makes a root of this project, which was closed in order, one that HBase opens, but for the version file of this project.
+pub fn hand_back(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) -> Result<()> {
+    let inventory = inventory(files, world)?;
+    check_finished(files)?;
+    check_flushed(&inventory, files, log, world)?;
+    let servers = servers(&inventory, world);
+    write_master_data(files, &servers, world)?;
+    delete_own_logs(&**log)?;
+    put_logs_away(&**files, &**log)?;
+    delete_folder(&**files, "bellows")?;
+    files.delete(&FileName::new("bellows.wal"))?;
+    Ok(log.delete(&FileName::new("bellows.wal.of"))?)
+}
+
+fn delete_folder(files: &dyn Files, name: &str) -> Result<()> {
+    for entry in files.list(&FileName::new(name))? {
+        files.delete(&entry.name)?;
+    }
+    Ok(())
+}
+
+/// Refuses a root with changes that only this project can finish.
+fn check_finished(files: &Arc<dyn Files>) -> Result<()> {
+    if let Some(intent) = Intents::open(Arc::clone(files))?.all().first() {
+        let what = format!("a change of table {}", intent.table());
+        return Err(Error::Unfinished { what });
+    }
+    match OnDisk::list(&**files)?.bulk_loads.first() {
+        Some(file) => Err(Error::Unfinished { what: format!("a bulk load ({file})") }),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a root whose log has writes that are in no store file.
+fn check_flushed(
+    inventory: &Inventory,
+    files: &Arc<dyn Files>,
+    log: &Arc<dyn Files>,
+    world: &World,
+) -> Result<()> {
+    let reader = Arc::new(LogReader::open(log, &FileName::new(LOGS))?);
+    for table in &inventory.tables {
+        for found in &table.regions {
+            if reader.sequences(found.info.encoded_name().as_str().as_bytes()).is_none() {
+                continue;
+            }
+            let recovered = Some(Arc::clone(&reader));
+            let region = open_region(files, world, found, &table.descriptor, recovered)?;
+            if region.replayed() > 0 {
+                return Err(Error::NotFlushed { region: found.info.to_string() });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The servers that hbase:meta names. HBase assigns their regions anew.
+fn servers(inventory: &Inventory, world: &World) -> Vec<ServerName> {
+    let named = inventory.rows.iter().flat_map(|row| [&row.server, &row.target]).flatten();
+    let servers: BTreeSet<String> = named.map(ToString::to_string).collect();
+    let servers: Vec<ServerName> = servers.iter().filter_map(|name| name.parse().ok()).collect();
+    if servers.is_empty() {
+        let now = world.now().0;
+        return format!("localhost,16020,{now}").parse().into_iter().collect();
+    }
+    servers
+}
+
+/// The table of the master's own region, as HBase describes it.
+fn master_table() -> TableDescriptor {
+    let family = |name: &'static str| FamilyDescriptor::new(name).expect("a lawful name").with("VERSIONS", 1);
+    let mut table = TableDescriptor::new(TableName::new("master", "store").expect("a lawful name"));
+    table.attributes_mut().set("IS_META".into(), "false".into());
+    table.attributes_mut().set(TRACKER.into(), "DEFAULT".into());
+    table.set_family(
+        family("info")
+            .with("VERSIONS", 3)
+            .with("IN_MEMORY", true)
+            .with("BLOCKSIZE", 8192)
+            .with("DATA_BLOCK_ENCODING", "ROW_INDEX_V1")
+            .with("BLOOMFILTER", "ROWCOL"),
+    );
+    for name in ["proc", "rs", "state"] {
+        table.set_family(family(name));
+    }
+    table
+}
+
+/// Writes the region of HBase's master: hbase:meta was open on the first of these servers, and all of them were online.
+fn write_master_data(files: &Arc<dyn Files>, servers: &[ServerName], world: &World) -> Result<()> {
+    delete_folder(&**files, MASTER)?;
+    let table = master_table();
+    let base = FileName::new(MASTER).join("data/master/store");
+    let info = RegionInfo::new(table.name().clone(), Bytes::new(), Bytes::new(), RegionId(1));
+    let info = info.expect("the whole range of keys");
+    let folder = base.join(info.encoded_name().as_str());
+    let log_files: Arc<dyn Files> = Arc::new(Memory::new());
+    let (log, _) = wal::Log::open(world.clone(), log_files, FileName::new(LOGS), wal::Options::default())?;
+    let failed = |cause| Error::of_region(&folder)(cause);
+    let region = Region::open(Opening {
+        info,
+        table: Arc::new(table.clone()),
+        files: Arc::clone(files),
+        folder: folder.clone(),
+        log: Arc::new(log),
+        cache: Arc::new(Cache::with_bytes(0)),
+        world: world.clone(),
+        options: RegionOptions::default(),
+        recovered: None,
+    })
+    .map_err(failed)?;
+    let now = Timestamp(world.now().0);
+    let mut rows = Vec::new();
+    for server in servers {
+        let column = Column { family: "rs".into(), qualifier: "state".into(), value: "ONLINE".into() };
+        rows.push(put(Bytes::from(server.to_string()), &[column], now)?);
+    }
+    if let Some(server) = servers.first() {
+        let row = RegionRow::open(RegionInfo::meta(), server.clone(), 1);
+        rows.push(put(row.key(), &row.columns(), now)?);
+    }
+    for outcome in region.apply(&rows, ReadMode::Any).map_err(failed)?.outcomes {
+        outcome.map_err(failed)?;
+    }
+    region.close().map_err(failed)?;
+    // The files in the folder are the store's, as HBase's DEFAULT tracker has it.
+    for entry in files.list(&folder)? {
+        if entry.name.parent().is_some_and(|parent| parent.last() == ".filelist") {
+            files.delete(&entry.name)?;
+        }
+    }
+    Ok(master::descriptors::write_in(&**files, &base.join(".tabledesc"), &table)?)
+}
+
+fn put(row: Bytes, columns: &[Column], timestamp: Timestamp) -> Result<Mutation> {
+    let mut cells = Vec::new();
+    for column in columns {
+        let Column { family, qualifier, value } = column;
+        let parts =
+            CellParts { row: &row, family, qualifier, timestamp, cell_type: CellType::Put, value, tags: b"" };
+        let bytes = parts.to_vec().expect("names and values are short");
+        block::write_with_tags(&mut cells, Cell::trusted(&bytes, SequenceId::ZERO));
+    }
+    Ok(Mutation {
+        kind: MutationKind::Put,
+        row,
+        cells: CellBlock::parse(cells.into()).expect("whole cells"),
+        durability: Durability::Sync,
+        time_range: None,
+        return_results: false,
+        nonce: None,
+    })
+}

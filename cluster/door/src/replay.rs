@@ -1,0 +1,238 @@
+//! The writes of a killed HBase that are in its logs alone: found in HBase's files, and copied to a log of this project, from
+//! which the next start recovers each region.
+//!
+//! A region's writes may lie in several files: of one server after the other, or twice when HBase had to begin a new file
+//! in a hurry. This project's log has them in the order of their sequence ids. So the files are gone through in passes:
+//! a region's writes are copied from a file when those of all files with lower sequence ids were. Mostly the order of the
+//! files' names does, and one pass is enough. Memory is bound by one entry, and by the numbers of writes that lie in two
+//! files.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use env::World;
+use hbaselog::{Entry, Reader};
+use storage::{FileName, Files, Memory};
+use wal::{Kind, Log, LogReader, Record};
+
+use crate::{Error, Result};
+
+/// The folder of the logs of HBase's region servers, and of this project's.
+pub(crate) const LOGS: &str = "WALs";
+
+/// A log file of HBase.
+pub(crate) struct LogFile {
+    files: Arc<dyn Files>,
+    pub(crate) name: FileName,
+    /// The lowest and the highest sequence id of each region's writes.
+    extents: BTreeMap<Vec<u8>, (u64, u64)>,
+    pub(crate) entries: usize,
+    /// Bytes at the end that are no whole entry.
+    pub(crate) torn: u64,
+}
+
+impl std::fmt::Debug for LogFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LogFile")
+            .field("name", &self.name)
+            .field("entries", &self.entries)
+            .finish_non_exhaustive()
+    }
+}
+
+impl LogFile {
+    /// Reads a file once from end to end.
+    pub(crate) fn scan(files: &Arc<dyn Files>, name: FileName) -> Result<LogFile> {
+        let (mut extents, mut entries) = (BTreeMap::new(), 0);
+        let torn = read(files, &name, &mut |entry| {
+            let sequence = entry.sequence.0;
+            let extent = extents.entry(entry.region).or_insert((sequence, sequence));
+            *extent = (extent.0.min(sequence), extent.1.max(sequence));
+            entries += 1;
+            Ok(())
+        })?;
+        Ok(LogFile { files: Arc::clone(files), name, extents, entries, torn })
+    }
+
+    /// Whether it has writes of this region.
+    pub(crate) fn has(&self, region: &[u8]) -> bool {
+        self.extents.contains_key(region)
+    }
+}
+
+/// Gives each write of a file, and returns the bytes at its end that are torn.
+fn read(files: &Arc<dyn Files>, name: &FileName, act: &mut dyn FnMut(Entry) -> Result<()>) -> Result<u64> {
+    let mut reader = Reader::open(files.open(name)?, name.clone())?;
+    while let Some(entry) = reader.next_entry()? {
+        // Markers of flushes and the like say nothing that the files do not.
+        if entry.cells.count() > 0 {
+            act(entry)?;
+        }
+    }
+    Ok(reader.torn())
+}
+
+/// The logs of region servers in the folder `folder`, as `WALs` has them: a folder for each server.
+pub(crate) fn logs_of_servers(files: &dyn Files, folder: &FileName) -> Result<Vec<FileName>> {
+    let mut found = Vec::new();
+    for entry in files.list(folder)? {
+        // Files of this project lie in the folder itself.
+        if let Some((server, _)) = entry.name.below(folder).and_then(|below| below.split_once('/'))
+            && server.contains(',')
+        {
+            found.push(entry.name);
+        }
+    }
+    // The number at the end of a name is the time when the file was begun.
+    let time = |name: &FileName| {
+        let name = name.last().trim_end_matches(".meta").to_owned();
+        name.rsplit('.').next().and_then(|number| number.parse::<u64>().ok())
+    };
+    found.sort_by_key(|name| (time(name), name.clone()));
+    Ok(found)
+}
+
+/// What is known of a region while its writes are copied.
+#[derive(Default)]
+struct Progress {
+    /// The files that have writes of it, in the order of their sequence ids.
+    files: VecDeque<usize>,
+    last: Option<u64>,
+    /// Where the writes of the next file begin, if before those of this one end.
+    overlaps_from: Option<u64>,
+    /// The sequence ids that were copied and may come again.
+    recent: HashSet<u64>,
+}
+
+/// Copies the writes of all files to `log`, or those of one region. Nothing is durable until the log is closed.
+fn copy(files: &[LogFile], only: Option<&[u8]>, log: &Log) -> Result<()> {
+    let mut regions = BTreeMap::<&[u8], Progress>::new();
+    for (index, file) in files.iter().enumerate() {
+        for region in file.extents.keys().filter(|region| only.is_none_or(|only| only == &region[..])) {
+            regions.entry(region).or_default().files.push_back(index);
+        }
+    }
+    for (region, progress) in &mut regions {
+        progress.files.make_contiguous().sort_by_key(|&index| files[index].extents[*region].0);
+    }
+    while regions.values().any(|progress| !progress.files.is_empty()) {
+        for (index, file) in files.iter().enumerate() {
+            copy_due(index, file, files, &mut regions, log)?;
+        }
+    }
+    Ok(())
+}
+
+/// Copies the writes of those regions that are to go on with this file.
+fn copy_due(
+    index: usize,
+    file: &LogFile,
+    files: &[LogFile],
+    regions: &mut BTreeMap<&[u8], Progress>,
+    log: &Log,
+) -> Result<()> {
+    let mut due = HashSet::new();
+    for (region, progress) in &mut *regions {
+        if progress.files.front() == Some(&index) {
+            progress.files.pop_front();
+            let next = progress.files.front().map(|&next| files[next].extents[*region].0);
+            progress.overlaps_from = next.filter(|next| *next <= file.extents[*region].1);
+            due.insert(*region);
+        }
+    }
+    if due.is_empty() {
+        return Ok(());
+    }
+    let mut in_this_file = HashSet::new();
+    read(&file.files, &file.name, &mut |entry| {
+        if !due.contains(&entry.region[..]) {
+            return Ok(());
+        }
+        let progress = regions.get_mut(&entry.region[..]).expect("it is due");
+        let sequence = entry.sequence.0;
+        let is_repeated = progress
+            .last
+            .is_some_and(|last| sequence < last || sequence == last && !in_this_file.contains(&entry.region));
+        if is_repeated {
+            if progress.recent.contains(&sequence) {
+                return Ok(());
+            }
+            return Err(Error::Order {
+                file: file.name.clone(),
+                region: entry.region.escape_ascii().to_string(),
+                sequence,
+            });
+        }
+        progress.last = Some(sequence);
+        if !in_this_file.contains(&entry.region) {
+            in_this_file.insert(entry.region.clone());
+        }
+        if progress.overlaps_from.is_some_and(|from| sequence >= from) {
+            progress.recent.insert(sequence);
+        }
+        log.append(&Record {
+            kind: Kind::Edit,
+            region: &entry.region,
+            table: &entry.table,
+            sequence: entry.sequence,
+            time: entry.time,
+            nonce: entry.nonce,
+            cells: entry.cells.bytes(),
+        })?;
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// The writes of one region, as recovery reads them; `None` if there are none.
+pub(crate) fn recovered(files: &[LogFile], region: &[u8], world: &World) -> Result<Option<Arc<LogReader>>> {
+    if !files.iter().any(|file| file.has(region)) {
+        return Ok(None);
+    }
+    let memory: Arc<dyn Files> = Arc::new(Memory::new());
+    let folder = FileName::new(LOGS);
+    let (log, _) = Log::open(world.clone(), Arc::clone(&memory), folder.clone(), wal::Options::default())?;
+    copy(files, Some(region), &log)?;
+    log.close()?;
+    Ok(Some(Arc::new(LogReader::open(&memory, &folder)?)))
+}
+
+/// Writes the log from which the next start recovers. Whatever log of this project was there is of an adoption that did
+/// not end, and goes first. Durable when this returns.
+pub(crate) fn write_log(files: &[LogFile], place: &Arc<dyn Files>, world: &World) -> Result<()> {
+    delete_own_logs(&**place)?;
+    if files.iter().all(|file| file.extents.is_empty()) {
+        return Ok(());
+    }
+    let options = wal::Options { owner: "adopt".to_owned(), ..wal::Options::default() };
+    let (log, _) = Log::open(world.clone(), Arc::clone(place), FileName::new(LOGS), options)?;
+    copy(files, None, &log)?;
+    Ok(log.close()?)
+}
+
+/// Deletes the log of this project.
+pub(crate) fn delete_own_logs(place: &dyn Files) -> Result<()> {
+    let folder = FileName::new(LOGS);
+    for entry in place.list(&folder)? {
+        let below = entry.name.below(&folder).unwrap_or_default();
+        if below.ends_with(".wal") || below == "OWNER" || below.starts_with("holders/") {
+            place.delete(&entry.name)?;
+        }
+    }
+    Ok(())
+}
+
+/// Puts HBase's logs, whose writes are elsewhere now, where HBase keeps logs that it no longer needs. May be repeated.
+pub fn put_logs_away(files: &dyn Files, log: &dyn Files) -> Result<()> {
+    for name in logs_of_servers(log, &FileName::new(LOGS))? {
+        let away = FileName::new("oldWALs").join(name.last());
+        // What an earlier attempt has left may not be whole.
+        log.delete(&away)?;
+        storage::copy(&*log.open(&name)?, log.create(&away)?)?;
+        log.delete(&name)?;
+    }
+    for name in crate::inventory::OnDisk::list(files)?.unreplayed {
+        files.delete(&name)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! The dictionaries of a compressed log: what was said lately is said again by a number.
+//!
+//! ```text
+//! new word      ff · length (7 bits a byte) · bytes
+//! known word    number 2B, below 8000
+//! ```
+//!
+//! Writer and reader keep the same words in the same places: a new word takes the next free place, and when there is none
+//! that of the word that was used longest ago.
+
+use crate::source::{Source, Stop, wrong};
+
+/// Stands before a new word.
+const NEW: u8 = 0xff;
+/// Longest word in bytes; rows and qualifiers are the longest.
+const WORD_MAX: usize = 64 << 20;
+/// No neighbour.
+const NONE: u16 = u16::MAX;
+
+/// The words of one kind.
+pub(crate) struct Dictionary {
+    max: u16,
+    words: Vec<Word>,
+    /// The word that was used last.
+    first: u16,
+    /// The word that was used longest ago.
+    last: u16,
+}
+
+struct Word {
+    bytes: Vec<u8>,
+    newer: u16,
+    older: u16,
+}
+
+impl Dictionary {
+    /// An empty dictionary with room for `max` words.
+    pub(crate) fn new(max: u16) -> Dictionary {
+        Dictionary { max, words: Vec::new(), first: NONE, last: NONE }
+    }
+
+    /// Appends the word that comes next in `source` to `out`. Returns its length.
+    pub(crate) fn read(&mut self, source: &mut Source, out: &mut Vec<u8>) -> Result<usize, Stop> {
+        let first = source.byte()?;
+        if first == NEW {
+            let length = source.length("length of a word", WORD_MAX)?;
+            let bytes = source.take(length)?;
+            out.extend_from_slice(bytes);
+            let word = bytes.to_vec();
+            self.add(word);
+            return Ok(length);
+        }
+        let number = u16::from_be_bytes([first, source.byte()?]);
+        let known = self.words.len();
+        let word = self
+            .words
+            .get(usize::from(number))
+            .ok_or_else(|| wrong("word", format!("a number below {known}"), number))?;
+        out.extend_from_slice(&word.bytes);
+        let length = word.bytes.len();
+        self.used(number);
+        Ok(length)
+    }
+
+    /// The word in a field of a message.
+    pub(crate) fn read_field(&mut self, field: &[u8]) -> Result<Vec<u8>, Stop> {
+        let (&first, rest) = field.split_first().ok_or_else(|| wrong("name", "a word", "nothing"))?;
+        if first == NEW {
+            // The length is that of the rest, after its own bytes.
+            let digits = rest.iter().position(|byte| *byte < 0x80).map(|at| at + 1);
+            let word = digits.and_then(|digits| rest.get(digits..)).unwrap_or_default().to_vec();
+            self.add(word.clone());
+            return Ok(word);
+        }
+        let number = rest.first().map_or(NONE, |second| u16::from_be_bytes([first, *second]));
+        let word = self.words.get(usize::from(number)).map(|word| word.bytes.clone());
+        let word = word.ok_or_else(|| wrong("name", "a known word", number))?;
+        self.used(number);
+        Ok(word)
+    }
+
+    fn add(&mut self, bytes: Vec<u8>) {
+        // HBase keeps no place for it: it is always said as a new word.
+        if bytes.is_empty() {
+            return;
+        }
+        if self.words.len() < usize::from(self.max) {
+            let number = self.words.len() as u16;
+            self.words.push(Word { bytes, newer: NONE, older: NONE });
+            self.push_front(number);
+        } else {
+            let number = self.last;
+            self.words[usize::from(number)].bytes = bytes;
+            self.used(number);
+        }
+    }
+
+    fn used(&mut self, number: u16) {
+        if self.first != number {
+            let Word { newer, older, .. } = self.words[usize::from(number)];
+            self.words[usize::from(newer)].older = older;
+            match older {
+                NONE => self.last = newer,
+                older => self.words[usize::from(older)].newer = newer,
+            }
+            self.push_front(number);
+        }
+    }
+
+    fn push_front(&mut self, number: u16) {
+        let before = std::mem::replace(&mut self.first, number);
+        let word = &mut self.words[usize::from(number)];
+        (word.newer, word.older) = (NONE, before);
+        match before {
+            NONE => self.last = number,
+            before => self.words[usize::from(before)].newer = number,
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Why a log file cannot be read.
+
+use storage::FileName;
+
+/// The result of reading a log file.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a log file cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file is encrypted, and the key is in HBase's key store.
+    #[error("log {0} is encrypted: start HBase with its keys once more, and stop it in order")]
+    Encrypted(FileName),
+    /// The file is written in a way that is not known.
+    #[error("log {file} has {what}, which is not read here: start HBase once more, and stop it in order")]
+    Unsupported {
+        /// The file.
+        file: FileName,
+        /// What is not known.
+        what: String,
+    },
+    /// The file is damaged.
+    #[error("log corrupt file={file} offset={offset}: {what}, expected {expected}, found {found}")]
+    Corrupt {
+        /// The file.
+        file: FileName,
+        /// Where the entry begins, in bytes.
+        offset: u64,
+        /// What is wrong.
+        what: &'static str,
+        /// What should be there.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+    /// Storage failed.
+    #[error(transparent)]
+    Storage(#[from] storage::Error),
+}

@@ -1,0 +1,115 @@
+//! The bytes of a file from front to back, up to where the entries end.
+
+use std::sync::Arc;
+
+use storage::FileReader;
+
+/// Bytes that are read from the file at once: 1 MB.
+const PART: usize = 1 << 20;
+
+/// Why bytes cannot be had or understood.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The file ends before.
+    End,
+    /// They are not what they should be: what, expected, found.
+    Wrong(&'static str, String, String),
+    /// Storage failed.
+    Storage(storage::Error),
+}
+
+impl From<storage::Error> for Stop {
+    fn from(error: storage::Error) -> Stop {
+        Stop::Storage(error)
+    }
+}
+
+pub(crate) fn wrong(what: &'static str, expected: impl ToString, found: impl ToString) -> Stop {
+    Stop::Wrong(what, expected.to_string(), found.to_string())
+}
+
+/// A file, read from front to back.
+pub(crate) struct Source {
+    file: Arc<dyn FileReader>,
+    /// Where the entries end.
+    end: u64,
+    /// Bytes of the file from `offset - taken` on.
+    buffer: Vec<u8>,
+    taken: usize,
+    /// The offset of the next byte.
+    offset: u64,
+}
+
+impl Source {
+    pub(crate) fn new(file: Arc<dyn FileReader>, end: u64) -> Source {
+        Source { file, end, buffer: Vec::new(), taken: 0, offset: 0 }
+    }
+
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Bytes that are left.
+    pub(crate) fn left(&self) -> u64 {
+        self.end - self.offset
+    }
+
+    /// The next `count` bytes, which are not taken.
+    fn peek(&mut self, count: usize) -> Result<&[u8], Stop> {
+        if count as u64 > self.left() {
+            return Err(Stop::End);
+        }
+        let has = self.buffer.len() - self.taken;
+        if has < count {
+            self.buffer.drain(..self.taken);
+            self.taken = 0;
+            let more = (count - has).max(PART).min((self.left() - has as u64) as usize);
+            self.buffer.resize(has + more, 0);
+            self.file.read_at(self.offset + has as u64, &mut self.buffer[has..])?;
+        }
+        Ok(&self.buffer[self.taken..self.taken + count])
+    }
+
+    /// Takes the next `count` bytes.
+    pub(crate) fn take(&mut self, count: usize) -> Result<&[u8], Stop> {
+        self.peek(count)?;
+        let at = self.taken;
+        self.taken += count;
+        self.offset += count as u64;
+        Ok(&self.buffer[at..at + count])
+    }
+
+    pub(crate) fn byte(&mut self) -> Result<u8, Stop> {
+        Ok(self.take(1)?[0])
+    }
+
+    /// A number of seven bits a byte, the lowest first, up to 32 bits.
+    pub(crate) fn number(&mut self) -> Result<u32, Stop> {
+        let mut number = 0u64;
+        for shift in (0..35).step_by(7) {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return u32::try_from(number).map_err(|_| wrong("number", "32 bits", number));
+            }
+        }
+        Err(wrong("number", "at most 5 bytes", "more"))
+    }
+
+    /// A length, which must fit into `max` bytes.
+    pub(crate) fn length(&mut self, what: &'static str, max: usize) -> Result<usize, Stop> {
+        let length = self.number()? as usize;
+        if length > max { Err(wrong(what, format!("at most {max} bytes"), length)) } else { Ok(length) }
+    }
+
+    /// Whether all bytes that are left are zero, as after the loss of power.
+    pub(crate) fn only_zeros(&mut self) -> Result<bool, Stop> {
+        while self.left() > 0 {
+            let count = self.left().min(PART as u64) as usize;
+            if self.take(count)?.iter().any(|byte| *byte != 0) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

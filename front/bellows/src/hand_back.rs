@@ -1,0 +1,43 @@
+//! `bellows hand-back`: makes a data directory the root folder of an Apache HBase.
+
+use std::sync::Arc;
+
+use env::World;
+use storage::Files;
+
+use crate::args::{HandBack, Start};
+use crate::data_dir;
+use crate::failure::Failure;
+use crate::log_place;
+use crate::output;
+use crate::settings::Settings;
+
+/// Hands the data directory back, unless something in it is not finished.
+pub(crate) fn run(
+    options: &HandBack,
+    mut say: impl FnMut(&str) -> std::io::Result<()>,
+) -> Result<(), Failure> {
+    let world = World::real();
+    let settings = Settings::gather(&Start {
+        data_dir: Some(options.root.clone()),
+        site: options.site.clone(),
+        define: options.define.clone(),
+        ..Start::default()
+    })?;
+    let root = &settings.root;
+    let Some(folder) = root.folder() else {
+        return Err(Failure::new(format!(
+            "{root} is in an object store: only a data directory on a disk of this machine is handed back"
+        )));
+    };
+    let files: Arc<dyn Files> = Arc::new(data_dir::open_existing(folder)?);
+    // As a start does: a log that lies elsewhere must not be overlooked.
+    let wal_dir = settings.wal_dir.as_ref();
+    let log = log_place::open(&world, &settings.conf, &files, &root.to_string(), wal_dir)?;
+    door::hand_back(&files, &log, &world).map_err(|error| Failure::of_words(root, error))?;
+    data_dir::give(&*files, root)?;
+    data_dir::forget_lock(folder);
+    output::unless_closed(say(&format!(
+        "{root} is a root folder of Apache HBase again: set hbase.rootdir to it, and start HBase 2.6\n"
+    )))
+}
