@@ -6,6 +6,7 @@ mod cells;
 mod comparator;
 mod condition;
 mod filter;
+mod foreign;
 mod get;
 pub(crate) mod multi;
 mod mutation;

@@ -196,7 +196,8 @@ fn has_in_lower_case(part: &[u8], text: &str) -> bool {
 }
 
 /// Compares `unscaled · 10^-scale` digit by digit, so that numbers may have any size.
-fn compare_decimals(left: &[u8], right: &[u8]) -> Option<Ordering> {
+/// Compares two decimal numbers as `Bytes.toBytes(BigDecimal)` encodes them; none if one is no number.
+pub(crate) fn compare_decimals(left: &[u8], right: &[u8]) -> Option<Ordering> {
     let (left, right) = (Decimal::parse(left)?, Decimal::parse(right)?);
     Some(match (left.negative, right.negative) {
         (false, true) => Ordering::Greater,

@@ -23,6 +23,14 @@ pub enum Error {
         /// The rule.
         rule: &'static str,
     },
+    /// The bytes of a filter of another program cannot be read.
+    #[error("{filter}: {reason}")]
+    Unreadable {
+        /// The filter.
+        filter: &'static str,
+        /// What is wrong with them.
+        reason: String,
+    },
 }
 
 /// Why a part of a cell cannot be compared.
@@ -43,6 +51,9 @@ pub enum Failure {
     /// The filter has no comparator.
     #[error("the filter has no comparator to compare a cell with")]
     NoComparator,
+    /// A row is no document, or a condition on it cannot be decided.
+    #[error("the document cannot be judged: {0}")]
+    Document(String),
     /// A search exceeded the step limit.
     #[error(
         "the pattern {pattern:?} took more than {steps} steps on one value; write it so that less can match twice"

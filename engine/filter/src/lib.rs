@@ -9,6 +9,7 @@
 
 mod comparable;
 mod error;
+mod foreign;
 mod list;
 mod rows;
 mod single;
@@ -17,6 +18,7 @@ use cell::{Cell, Key, KeyBuf};
 
 pub use comparable::{BitOperator, Comparable, CompareOperator, Pattern};
 pub use error::{Error, Failure, Result};
+pub use foreign::SparkColumn;
 pub use javaregex::Charset;
 pub use list::Operator;
 pub use rows::RowRange;

@@ -5,9 +5,11 @@ use std::collections::HashSet;
 use bytes::Bytes;
 use cell::{Cell, CellType, Key, KeyBuf, Timestamp, is_same};
 
+use crate::foreign::{Documents, Spark, read_stop_prefix};
 use crate::rows::{Fuzzy, Ranges};
 use crate::{
-    Comparable, CompareOperator, Error, Failure, Filter, Refusal, Result, ReturnCode, RowRange, Transform,
+    Comparable, CompareOperator, Error, Failure, Filter, Refusal, Result, ReturnCode, RowRange, SparkColumn,
+    Transform,
 };
 
 /// Qualifiers from `min` to `max`; `None` is open.
@@ -75,6 +77,11 @@ enum Rule {
         row: Bytes,
         done: bool,
     },
+    /// The same for a prefix, forwards alone.
+    InclusiveStopPrefix {
+        prefix: Bytes,
+        done: bool,
+    },
     Row {
         operator: CompareOperator,
         with: Comparable,
@@ -118,6 +125,8 @@ enum Rule {
     },
     Fuzzy(Fuzzy),
     Ranges(Ranges),
+    Spark(Spark),
+    Documents(Box<Documents>),
 }
 
 #[derive(Clone, Debug)]
@@ -156,6 +165,7 @@ impl Single {
             Rule::ColumnPagination { count, .. } | Rule::ColumnCount { count, .. } => *count = 0,
             Rule::Dependent { stamps, .. } => stamps.clear(),
             Rule::SingleValue(rule) => (rule.found, rule.matched) = (false, false),
+            Rule::Spark(spark) => spark.reset(),
             _ => {}
         }
     }
@@ -165,7 +175,7 @@ impl Single {
             Rule::Prefix { passed, .. } => *passed,
             Rule::Page { size, rows } => rows >= size,
             Rule::ColumnCount { limit, count } => count > limit,
-            Rule::InclusiveStop { done, .. } => *done,
+            Rule::InclusiveStop { done, .. } | Rule::InclusiveStopPrefix { done, .. } => *done,
             Rule::Fuzzy(fuzzy) => fuzzy.is_done(),
             Rule::Ranges(ranges) => ranges.is_done(),
             _ => false,
@@ -181,6 +191,7 @@ impl Single {
                 | Rule::Page { .. }
                 | Rule::ColumnCount { .. }
                 | Rule::InclusiveStop { .. }
+                | Rule::InclusiveStopPrefix { .. }
                 | Rule::Fuzzy(_)
                 | Rule::Ranges(_)
         )
@@ -250,6 +261,10 @@ impl Single {
             }
             Rule::InclusiveStop { row: stop, done } => {
                 *done = if reversed { row < &stop[..] } else { row > &stop[..] };
+                *done
+            }
+            Rule::InclusiveStopPrefix { prefix, done } => {
+                *done = row[..row.len().min(prefix.len())] > prefix[..];
                 *done
             }
             Rule::Row { operator, with, refused } => {
@@ -356,7 +371,14 @@ impl Single {
                 *count = count.saturating_add(1);
                 if *count > *limit { NextColumn } else { IncludeAndNextColumn }
             }
-            Rule::InclusiveStop { done, .. } => keep_or(!*done, NextRow),
+            Rule::InclusiveStop { done, .. } | Rule::InclusiveStopPrefix { done, .. } => {
+                keep_or(!*done, NextRow)
+            }
+            Rule::Spark(spark) => {
+                spark.note(cell);
+                Include
+            }
+            Rule::Documents(_) => IncludeAndNextColumn,
             Rule::Family { operator, with } => {
                 keep_or(with.keeps(*operator, cell.family(), &mut self.failure), NextRow)
             }
@@ -458,6 +480,8 @@ impl Single {
                 | Rule::Dependent { .. }
                 | Rule::SingleValue(_)
                 | Rule::RandomRow { .. }
+                | Rule::Spark(_)
+                | Rule::Documents(_)
         )
     }
 
@@ -471,6 +495,11 @@ impl Single {
             Rule::SingleValue(rule) if rule.exclude => {
                 for (cell, keep) in cells.iter().zip(keep) {
                     *keep &= !rule.is_of(*cell);
+                }
+            }
+            Rule::Documents(documents) => {
+                if let Err(failure) = documents.filter_row_cells(cells, keep) {
+                    self.failure.get_or_insert(failure);
                 }
             }
             _ => {}
@@ -495,6 +524,7 @@ impl Single {
                 *refused
             }
             Rule::Fuzzy(fuzzy) => fuzzy.is_row_refused(),
+            Rule::Spark(spark) => spark.is_row_refused(),
             _ => false,
         }
     }
@@ -609,6 +639,22 @@ impl Filter {
     /// InclusiveStopFilter.
     pub fn inclusive_stop(row: Bytes) -> Filter {
         Single::filter(Rule::InclusiveStop { row, done: false })
+    }
+
+    /// HDocDB's InclusiveStopPrefixFilter, from the stream of Java objects that its class writes.
+    pub fn inclusive_stop_prefix(stream: &[u8]) -> Result<Filter> {
+        let prefix = read_stop_prefix(stream)?;
+        Ok(Single::filter(Rule::InclusiveStopPrefix { prefix, done: false }))
+    }
+
+    /// HDocDB's HDocumentFilter, from the stream of Java objects that its class writes.
+    pub fn documents(stream: &[u8]) -> Result<Filter> {
+        Ok(Single::filter(Rule::Documents(Box::new(Documents::read(stream)?))))
+    }
+
+    /// SparkSQLPushDownFilter: an expression, the values that it names by index, and the columns that it names.
+    pub fn spark(expression: &str, values: Vec<Bytes>, columns: Vec<SparkColumn>) -> Result<Filter> {
+        Ok(Single::filter(Rule::Spark(Spark::new(expression, values, columns)?)))
     }
 
     /// RowFilter.

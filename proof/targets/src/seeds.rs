@@ -192,8 +192,28 @@ fn filters() -> Vec<Vec<u8>> {
         "SkipFilter",
         pb::SkipFilter { filter: filter("FilterList", list.encode_to_vec()) }.encode_to_vec(),
     ));
+    all.extend([(DOCUMENTS, HDOCDB), (SPARK, PUSH_DOWN)].map(|(class, hex)| pb::Filter {
+        name: class.to_owned(),
+        serialized_filter: Some(crate::unhex(hex).expect("hexadecimal digits").into()),
+    }));
     all.iter().map(Message::encode_to_vec).collect()
 }
+
+const DOCUMENTS: &str = "io.hdocdb.store.HDocumentFilter";
+const SPARK: &str = "org.apache.hadoop.hbase.spark.SparkSQLPushDownFilter";
+
+/// What HDocDB's class writes for conditions on paths.
+const HDOCDB: &str = "\
+        aced00057793000000000100000002010003635b5d0000000d0000000005000000000200000003010001620000000101\
+        1100000001100000000100016210000000010001620c000000040000000001000b74776f20776f7264732e6200000003\
+        010c0000000400000000010005642e612e6300000003011100000001100000000100016210000000010001620c000000\
+        040000000000000000";
+
+/// What the class of the Spark connector writes.
+const PUSH_DOWN: &str = "\
+        0a0b432069734e6f744e756c6c1a0c0a0012036b65791a034b45591a090a01661201611a01411a090a01661201621a01\
+        421a090a01671201611a014322366f72672e6170616368652e6861646f6f702e68626173652e737061726b2e64617461\
+        736f75726365732e4e61697665456e636f646572";
 
 fn zookeeper() -> Vec<Vec<u8>> {
     let text = |value: &str| framed(value.as_bytes());

@@ -10,6 +10,7 @@ use proto::pb;
 use rpc::Exception;
 
 use super::comparator::{self, PACKAGE, read, unknown};
+use super::foreign;
 
 /// Most levels of nested filters.
 const DEPTH_MAX: usize = 64;
@@ -151,7 +152,10 @@ fn nested(proto: &pb::Filter, world: &World, depth: usize) -> Result<Filter, Exc
             }
             Filter::list(operator, filters)
         }
-        _ => return Err(unknown(name)),
+        _ => match foreign::filter(name, bytes) {
+            Some(filter) => filter?,
+            None => return Err(unknown(name)),
+        },
     })
 }
 

@@ -243,6 +243,9 @@ impl RegionScanner<'_> {
             Some(filter) if part.buffered => !judge_row(filter, &mut part.buffer),
             _ => self.given == 0 && part.given == 0,
         };
+        if part.buffered {
+            self.check_filter()?;
+        }
         step.rows_scanned = 1;
         if !is_dropped && self.stores.iter().any(|store| store.on_demand) {
             step.rows_scanned += u64::from(self.read_families_on_demand(&mut part)?);

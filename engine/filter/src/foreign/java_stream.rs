@@ -1,0 +1,149 @@
+//! Streams that `java.io.ObjectOutputStream` writes, as far as they have primitive data alone.
+//!
+//! ```text
+//!   AC ED 00 05   { 77 length:1 bytes | 7A length:4 bytes }…
+//! ```
+//!
+//! A class that implements `Externalizable` and writes itself by hand leaves only such blocks. Objects in a stream are
+//! refused: nothing is ever made of a class that the stream names.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+const HEADER: &[u8] = &[0xac, 0xed, 0x00, 0x05];
+const BLOCK: u8 = 0x77;
+const LONG_BLOCK: u8 = 0x7a;
+
+/// Why a stream cannot be read.
+pub(super) type Reason = String;
+
+/// The data of a stream, read from the front.
+pub(super) struct JavaStream<'a> {
+    data: Cow<'a, [u8]>,
+    at: usize,
+}
+
+impl<'a> JavaStream<'a> {
+    /// Opens a stream. Its blocks are put together; one block is not copied.
+    pub(super) fn open(bytes: &'a [u8]) -> Result<JavaStream<'a>, Reason> {
+        let mut left =
+            bytes.strip_prefix(HEADER).ok_or("a stream of Java objects begins with AC ED 00 05")?;
+        let mut data = Cow::Borrowed(&[][..]);
+        while let Some((&kind, rest)) = left.split_first() {
+            let (length, rest) = match kind {
+                BLOCK => rest.split_first().map(|(&length, rest)| (usize::from(length), rest)),
+                LONG_BLOCK => rest.split_first_chunk::<4>().map(|(length, rest)| {
+                    // A negative length is more than any stream has.
+                    (u32::from_be_bytes(*length) as usize, rest)
+                }),
+                kind => return Err(format!("a block of data was expected, not the kind {kind:#04x}")),
+            }
+            .ok_or("the stream ends in a block's length")?;
+            let (block, rest) = rest.split_at_checked(length).ok_or("the stream ends within a block")?;
+            match &mut data {
+                data if data.is_empty() => *data = Cow::Borrowed(block),
+                data => data.to_mut().extend_from_slice(block),
+            }
+            left = rest;
+        }
+        Ok(JavaStream { data, at: 0 })
+    }
+
+    /// The next bytes.
+    pub(super) fn bytes(&mut self, length: usize) -> Result<&[u8], Reason> {
+        let end = self.at.checked_add(length).filter(|end| *end <= self.data.len());
+        let end = end
+            .ok_or_else(|| format!("{length} bytes were expected, {} are left", self.data.len() - self.at))?;
+        let bytes = &self.data[self.at..end];
+        self.at = end;
+        Ok(bytes)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Reason> {
+        Ok(self.bytes(N)?.try_into().expect("as long as asked"))
+    }
+
+    /// `readByte`.
+    pub(super) fn byte(&mut self) -> Result<u8, Reason> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    /// `readInt`.
+    pub(super) fn int(&mut self) -> Result<i32, Reason> {
+        Ok(i32::from_be_bytes(self.array()?))
+    }
+
+    /// An int that counts what follows, each of at least one byte.
+    pub(super) fn count(&mut self) -> Result<usize, Reason> {
+        let count = self.int()?;
+        let left = self.data.len() - self.at;
+        usize::try_from(count)
+            .ok()
+            .filter(|count| *count <= left)
+            .ok_or_else(|| format!("{count} things were announced, and {left} bytes are left"))
+    }
+
+    /// Bytes behind their length as an int.
+    pub(super) fn long_bytes(&mut self) -> Result<Bytes, Reason> {
+        let length = self.count()?;
+        self.bytes(length).map(Bytes::copy_from_slice)
+    }
+
+    /// `readUTF`: a length of two bytes, and characters of UTF-16 that are written in one to three bytes each.
+    pub(super) fn utf(&mut self) -> Result<String, Reason> {
+        let length = u16::from_be_bytes(self.array()?);
+        let bytes = self.bytes(usize::from(length))?;
+        let (mut units, mut at) = (Vec::with_capacity(bytes.len()), 0);
+        while let Some(&first) = bytes.get(at) {
+            let tail = |index: usize| {
+                let byte = bytes.get(at + index).filter(|byte| **byte & 0xc0 == 0x80);
+                byte.map(|byte| u16::from(byte & 0x3f)).ok_or("the text is no UTF-8 of Java's kind")
+            };
+            let (unit, length) = match first >> 4 {
+                0..=7 => (u16::from(first), 1),
+                0xc | 0xd => (u16::from(first & 0x1f) << 6 | tail(1)?, 2),
+                0xe => (u16::from(first & 0x0f) << 12 | tail(1)? << 6 | tail(2)?, 3),
+                _ => return Err("the text is no UTF-8 of Java's kind".to_owned()),
+            };
+            units.push(unit);
+            at += length;
+        }
+        Ok(String::from_utf16_lossy(&units))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(blocks: &[u8]) -> Result<JavaStream<'_>, Reason> {
+        JavaStream::open(blocks)
+    }
+
+    #[test]
+    fn blocks_of_both_kinds_are_one_run_of_data() {
+        let stream =
+            [HEADER, &[BLOCK, 3, 0, 0, 1], &[LONG_BLOCK, 0, 0, 0, 6, 2, 0, 3, b'a', 0xc0, 0x80]].concat();
+        let mut stream = open(&stream).expect("a stream");
+        assert_eq!(stream.int(), Ok(0x0000_0102));
+        assert_eq!(stream.utf().as_deref(), Ok("a\0"));
+        assert!(stream.byte().expect_err("the end").contains("0 are left"));
+    }
+
+    #[test]
+    fn what_is_no_data_or_ends_early_is_refused() {
+        let refused = |tail: &[u8], part: &str| {
+            let stream = [HEADER, tail].concat();
+            let error = open(&stream).err().unwrap_or_else(|| panic!("{part}"));
+            assert!(error.contains(part), "{error}, expected {part}");
+        };
+        refused(&[0x73], "not the kind 0x73");
+        refused(&[BLOCK, 2, 1], "within a block");
+        refused(&[LONG_BLOCK, 0xff, 0xff, 0xff, 0xff], "within a block");
+        refused(&[LONG_BLOCK, 0], "a block's length");
+        assert!(open(b"AB").is_err());
+        let stream = [HEADER, &[BLOCK, 4, 0x7f, 0xff, 0xff, 0xff]].concat();
+        assert!(open(&stream).expect("a stream").count().expect_err("too many").contains("announced"));
+    }
+}
