@@ -21,6 +21,7 @@ macro_rules! say {
 mod accordion;
 mod apart;
 mod backed;
+mod browser;
 mod cachefaults;
 mod chance;
 mod churn;
@@ -177,6 +178,7 @@ fn main() -> ExitCode {
         ["diff", ref options @ ..] => report("diff", &diff::run(options)),
         ["configuration"] => report("configuration", &configuration::write()),
         ["release"] => report("release", &release::run()),
+        ["browser", ref names @ ..] => report("browser", &browser::suite(names)),
         ["recipes", ref options @ ..] => report("recipes", &recipes::run_with(options)),
         ["regex", ref options @ ..] => report("regex", &regex::run_all(options)),
         ["pe", ref options @ ..] => report("pe", &pe::run(options)),
@@ -234,6 +236,7 @@ fn usage() -> ExitCode {
         accordion::USAGE,
         readpath::USAGE,
         recipes::USAGE,
+        browser::USAGE,
         churn::USAGE,
         fire::USAGE,
         flame::USAGE,

@@ -41,18 +41,19 @@ fn settings(console: &Console) -> Vec<Setting> {
         .collect()
 }
 
-fn table(settings: &[&Setting], label: &str) -> Markup {
+/// A table of keys; `shows_default` adds what somebody changed, from what and where.
+fn table(settings: &[&Setting], label: &str, shows_default: bool) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label=(label) {
             table.dense.settings {
-                thead { tr { th scope="col" { "Key" } th scope="col" { "Value" } th scope="col" { "Default" } th scope="col" { "Set by" } th scope="col" { "Meaning" } } }
+                thead { tr { th scope="col" { "Key" } th scope="col" { "Value" }
+                    @if shows_default { th scope="col" { "Default" } th scope="col" { "Set by" } } th scope="col" { "Meaning" } } }
                 tbody {
                     @for setting in settings {
                         tr {
                             th scope="row" { code { (setting.name) } }
                             td { @if setting.is_default { (setting.value) } @else { b { (setting.value) } } }
-                            td { (setting.default) }
-                            td { (setting.origin) }
+                            @if shows_default { td { (setting.default) } td { (setting.origin) } }
                             td.words { (setting.meaning) }
                         }
                     }
@@ -79,7 +80,7 @@ pub(crate) fn show(console: &Console, query: &Query) -> String {
         }
         section aria-labelledby="changed" {
             h2 #changed { "Not the default" }
-            @if changed.is_empty() { (parts::empty("Every key has its default.")) } @else { (table(&changed, "Keys that are not at their default")) }
+            @if changed.is_empty() { (parts::empty("Every key has its default.")) } @else { (table(&changed, "Keys that are not at their default", true)) }
         }
         @if !unknown.is_empty() {
             section aria-labelledby="unknown" {
@@ -90,7 +91,7 @@ pub(crate) fn show(console: &Console, query: &Query) -> String {
         }
         section aria-labelledby="defaults" {
             h2 #defaults { "At their default" }
-            (table(&others, "Keys at their default"))
+            (table(&others, "Keys at their default", false))
         }
     };
     let frame = Frame {
