@@ -30,6 +30,7 @@ mod compare;
 mod configuration;
 mod crash;
 mod diff;
+mod docs;
 mod fire;
 mod flame;
 mod glossary;
@@ -178,6 +179,7 @@ fn main() -> ExitCode {
         ["diff", ref options @ ..] => report("diff", &diff::run(options)),
         ["configuration"] => report("configuration", &configuration::write()),
         ["release"] => report("release", &release::run()),
+        ["docs"] => report("docs", &docs::build()),
         ["browser", ref names @ ..] => report("browser", &browser::suite(names)),
         ["recipes", ref options @ ..] => report("recipes", &recipes::run_with(options)),
         ["regex", ref options @ ..] => report("regex", &regex::run_all(options)),
@@ -237,6 +239,7 @@ fn usage() -> ExitCode {
         readpath::USAGE,
         recipes::USAGE,
         browser::USAGE,
+        docs::USAGE,
         churn::USAGE,
         fire::USAGE,
         flame::USAGE,
