@@ -10,5 +10,6 @@ mod compactions;
 mod get_and_mutate;
 mod local;
 mod multi;
+mod replica;
 mod scan;
 mod stored;

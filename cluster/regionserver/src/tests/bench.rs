@@ -111,6 +111,11 @@ impl Bench {
         for (start, end) in regions {
             server.open_region(region(start, end), Arc::new(table())).expect("a new region");
         }
+        Bench::before(server, place, world)
+    }
+
+    /// A caller of `server`, whose files are in `place`.
+    pub(super) fn before(server: Arc<RegionServer>, place: storage::Memory, world: World) -> Bench {
         Bench {
             place,
             client: ClientService::new(server.clone()),

@@ -1,0 +1,192 @@
+//! A read replica beside its primary, over one place in memory, and what happens when that place fails or forgets.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use env::World;
+use proto::{ServerName, pb};
+use region::{CompactionRequest, FlushReason, Region, RegionOptions, Search};
+use storage::{Capabilities, Capability, FileName, Files, Kind, Memory, Object, Outcome, Overlay, Segmented};
+
+use super::bench::{Bench, class, get, mutation, region, table};
+use crate::{Foundation, Options, Primary, RegionServer, Replica, ReplicaOptions};
+
+use pb::mutation_proto::MutationType;
+
+/// Time within which a replica must have done what it does every few ms.
+const SOON: Duration = Duration::from_secs(20);
+
+/// The primary's place as the replica reaches it, which may not answer for a while.
+struct Reach {
+    place: Memory,
+    is_cut: Arc<AtomicBool>,
+}
+
+impl Overlay for Reach {
+    fn below(&self) -> &dyn Files {
+        &self.place
+    }
+
+    fn load(&self, name: &FileName, bytes_max: usize) -> storage::Result<Object> {
+        if self.is_cut.load(Ordering::Acquire) {
+            return Err(storage::Error::new(Kind::Failed, Outcome::DidNotHappen, name, "read"));
+        }
+        self.place.load(name, bytes_max)
+    }
+}
+
+/// A primary and its replica.
+struct Pair {
+    primary: Bench,
+    replica: Bench,
+    is_cut: Arc<AtomicBool>,
+}
+
+fn growing(files: Arc<dyn Files>) -> Arc<dyn Files> {
+    Arc::new(Segmented::new(files, World::real(), Duration::from_millis(10)))
+}
+
+fn server(port: u16, files: Arc<dyn Files>, log: Arc<dyn Files>) -> Arc<RegionServer> {
+    let world = World::real();
+    let log_options = wal::Options { file_bytes_max: 2_000, ..wal::Options::default() };
+    let (log, _) = wal::Log::open(world.clone(), log, FileName::new("WALs"), log_options).expect("a log");
+    let foundation = Foundation {
+        world,
+        files,
+        log: Arc::new(log),
+        // So that every read is one of the place.
+        cache: Arc::new(cache::Cache::with_bytes(0)),
+        region_options: RegionOptions { compaction_size_min: Some(0), ..RegionOptions::default() },
+        recovered: None,
+    };
+    RegionServer::new(
+        ServerName { host: "localhost".into(), port, start_code: 1 },
+        foundation,
+        Options::default(),
+    )
+}
+
+impl Pair {
+    fn new(lag_max: Option<Duration>) -> Pair {
+        let place = Memory::with(Capabilities::NONE.with(Capability::ListsAll));
+        let files: Arc<dyn Files> = Arc::new(place.clone());
+        let primary = server(1, Arc::clone(&files), growing(Arc::clone(&files)));
+        primary.open_region(region("", ""), Arc::new(table())).expect("a new region");
+        let is_cut = Arc::new(AtomicBool::new(false));
+        let log = growing(Arc::new(Reach { place: place.clone(), is_cut: Arc::clone(&is_cut) }));
+        let own: Arc<dyn Files> = Arc::new(Memory::new());
+        let replica = server(2, Arc::clone(&own), own);
+        let options =
+            ReplicaOptions { poll: Duration::from_millis(2), poll_idle: Duration::from_millis(10), lag_max };
+        let of = Primary { files, log, folder: FileName::new("WALs") };
+        replica.follow(Replica::new(World::real(), of, options).expect("readable")).expect("a thread");
+        replica.open_region(region("", ""), Arc::new(table())).expect("of the primary");
+        let bench = |server: Arc<RegionServer>| Bench::before(server, place.clone(), World::real());
+        Pair { primary: bench(primary), replica: bench(replica), is_cut }
+    }
+
+    fn cut(&self, is_cut: bool) {
+        self.is_cut.store(is_cut, Ordering::Release);
+    }
+
+    fn region(&self) -> Arc<Region> {
+        self.primary.server.regions().all()[0].clone()
+    }
+
+    /// What a get on the replica answers, once the replica has everything.
+    fn seen(&self, row: &'static str) -> Vec<String> {
+        assert!(self.replica.server.replica().expect("it is one").wait_current(SOON), "it becomes current");
+        self.replica.row(row)
+    }
+
+    /// The exception that a get on the replica ends with at last.
+    fn refused(&self, row: &'static str) -> rpc::Exception {
+        let began = World::real().moment();
+        loop {
+            let request = pb::GetRequest { region: self.replica.region_of(row.as_bytes()), get: get(row) };
+            if let Err(exception) = self.replica.client("Get", &request, Bytes::new()) {
+                return exception;
+            }
+            assert!(World::real().moment().since(began) < SOON, "it is answered all the time");
+        }
+    }
+}
+
+#[test]
+fn a_replica_sees_what_is_written_and_refuses_to_write() {
+    let pair = Pair::new(None);
+    pair.primary.put("a", "f:q", "in memory");
+    assert_eq!(pair.seen("a"), ["f:q=in memory"]);
+    pair.region().flush(FlushReason::Requested).expect("flushed");
+    pair.primary.put("b", "f:q", "later");
+    assert_eq!(
+        (pair.seen("a"), pair.seen("b")),
+        (vec!["f:q=in memory".to_owned()], vec!["f:q=later".to_owned()])
+    );
+    let refused = pair.replica.mutate(mutation(MutationType::Put, "a", "f:q", "x")).expect_err("read only");
+    assert_eq!((class(&refused), refused.do_not_retry), ("DoNotRetryIOException", true));
+    assert!(refused.message.contains("Read-Only Mode") && refused.message.contains("primary"), "{refused:?}");
+    let region = pair.replica.region_of(b"a");
+    let flush = pb::FlushRegionRequest { region, ..Default::default() };
+    let refused =
+        pair.replica.admin::<pb::FlushRegionResponse>("FlushRegion", &flush).expect_err("read only");
+    assert!(refused.do_not_retry && refused.message.contains("Read-Only Mode"), "{refused:?}");
+}
+
+#[test]
+fn reads_are_refused_while_the_replica_is_too_far_behind() {
+    let pair = Pair::new(Some(Duration::from_millis(400)));
+    pair.primary.put("a", "f:q", "v");
+    assert_eq!(pair.seen("a"), ["f:q=v"]);
+    pair.cut(true);
+    let refused = pair.refused("a");
+    assert!(
+        !refused.do_not_retry && refused.message.contains("bellows.replica.max.lag = 400 ms"),
+        "{refused:?}"
+    );
+    pair.primary.put("a", "f:q", "w");
+    pair.cut(false);
+    assert_eq!(pair.seen("a"), ["f:q=w"]);
+}
+
+#[test]
+fn a_file_that_is_deleted_under_a_replica_is_no_missing_row() {
+    let pair = Pair::new(None);
+    for value in ["1", "2", "3"] {
+        pair.primary.put("a", "f:q", value);
+        pair.region().flush(FlushReason::Requested).expect("flushed");
+    }
+    // A write brings the markers into the log.
+    pair.primary.put("z", "f:q", "v");
+    assert_eq!(pair.seen("a"), ["f:q=3"]);
+    pair.cut(true);
+    pair.region().compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
+    pair.region().clean(&pair.primary.server.janitor, Search::Folders).expect("collected");
+    let refused = pair.refused("a");
+    assert_eq!(class(&refused), "NotServingRegionException", "clients look again, and scans go on");
+    assert!(refused.message.contains("compacted away"), "{refused:?}");
+    pair.primary.put("z", "f:q", "w");
+    pair.cut(false);
+    assert_eq!((pair.seen("a"), pair.seen("z")), (vec!["f:q=3".to_owned()], vec!["f:q=w".to_owned()]));
+}
+
+#[test]
+fn a_replica_that_missed_a_part_of_the_log_begins_again() {
+    let pair = Pair::new(None);
+    pair.primary.put("a", "f:q", "0");
+    assert_eq!(pair.seen("a"), ["f:q=0"]);
+    pair.cut(true);
+    // Several files of the log come and go.
+    let log = &pair.primary.server.foundation().log;
+    for _ in 0..5 {
+        pair.primary.put("a", "f:q", &"x".repeat(3_000));
+        pair.region().flush(FlushReason::Requested).expect("flushed");
+        log.roll().expect("alive");
+    }
+    pair.primary.put("b", "f:q", "new");
+    pair.cut(false);
+    assert_eq!(pair.seen("b"), ["f:q=new"]);
+    assert_eq!(pair.seen("a"), [format!("f:q={}", "x".repeat(3_000))]);
+}
