@@ -10,10 +10,11 @@
 //! It writes nothing and deletes nothing.
 //!
 //! **Lists and log.** The lists are read at another moment than the log, so they may be ahead of it. Each list and each marker has
-//! the number of its state ([`wal::ListState`]): the changes of a marker that the list had already are passed over, the next one is
-//! applied, and the names that result must have the digest that the owner has noted. Whatever does not fit, a marker
-//! without a number, another owner with other files, or a file that was compacted away and deleted before it was opened, makes
-//! the follower [outdated](Followed::Outdated): it serves what it has, and a new one is opened in its place.
+//! the timestamp of its state ([`wal::ListState`]), which grows whoever owns the store: a marker of what the list had already is
+//! passed over, the next one is applied, and the names that result must have the digest that the owner has noted. An owner who
+//! opens the region says in its marker which files it has found; they come and go in the same way. Whatever does not fit, a marker
+//! without a timestamp, or a file that was compacted away and deleted before it was opened, makes the follower
+//! [outdated](Followed::Outdated): it serves what it has, and a new one is opened in its place.
 //!
 //! **What readers see.** A follower that was just opened may have files with writes that it has not yet met in the log, and
 //! nothing tells which of a row's cells are among them. So it is for its user to serve the region only after it has applied
@@ -133,7 +134,7 @@ impl RegionFollower {
         for change in &marker.stores {
             let Ok(index) = self.region.store_index(&change.family) else { return Ok(false) };
             let fits = match marker.kind {
-                Kind::RegionOpen => self.meet_owner(index, change),
+                Kind::RegionOpen => self.meet_owner(index, change)?,
                 _ => self.change_files(index, change)?,
             };
             if !fits {
@@ -143,24 +144,23 @@ impl RegionFollower {
         Ok(marker.kind != Kind::RegionOpen || marker.stores.len() == self.region.stores.len())
     }
 
-    /// Goes on under another owner, or another opening of the same: its files must be those that are here.
-    fn meet_owner(&self, index: usize, change: &StoreChange) -> bool {
-        let store = &self.region.stores[index];
-        let mut tracker = store.tracker.lock();
-        match (tracker.state(&store.view.load().files), change.list) {
-            (Some(own), Some(other)) if own.opening == other.opening && own.commit >= other.commit => true,
-            (own, Some(other)) if own.is_none_or(|own| own.digest == other.digest) => {
-                let is_same =
-                    own.is_some() || (change.added.is_empty() && store.view.load().files.is_empty());
-                if is_same {
-                    tracker.follow(other);
-                }
-                is_same
-            }
-            // Without a list the store has no files.
-            (None, None) => change.added.is_empty(),
-            _ => false,
+    /// Goes on under another owner, or another opening of the same, with the files that it has found.
+    fn meet_owner(&mut self, index: usize, change: &StoreChange) -> Result<bool> {
+        let files = self.region.stores[index].view.load().files.clone();
+        // Without a list the store has no files.
+        if change.list.is_none() {
+            return Ok(change.added.is_empty() && files.is_empty());
         }
+        let is_here = |name: &str| files.iter().any(|file| *file.listed.name == *name);
+        let stays = |name: &str| change.added.iter().any(|other| **other == *name);
+        let removed = files.iter().map(|file| &*file.listed.name).filter(|name| !stays(name));
+        let difference = StoreChange {
+            family: change.family.clone(),
+            added: change.added.iter().filter(|name| !is_here(name)).cloned().collect(),
+            removed: removed.map(Box::from).collect(),
+            list: change.list,
+        };
+        self.change_files(index, &difference)
     }
 
     /// Lets the files of a change come and go. Returns whether the result is what the owner has.
@@ -170,10 +170,8 @@ impl RegionFollower {
         let Some(theirs) = change.list else { return Ok(false) };
         let old = store.view.load().files.clone();
         let own = store.tracker.lock().state(&old);
-        match own {
-            Some(own) if own.opening == theirs.opening && own.commit >= theirs.commit => return Ok(true),
-            Some(own) if own.opening != theirs.opening => return Ok(false),
-            _ => {}
+        if own.is_some_and(|own| own.timestamp >= theirs.timestamp) {
+            return Ok(true);
         }
         let is_removed =
             |file: &&Arc<StoreFile>| change.removed.iter().any(|name| **name == *file.listed.name);

@@ -127,8 +127,8 @@ pub(crate) struct Tracker {
     /// Lists that this opening has written or tried to write.
     commits: u64,
     current: Option<Register>,
-    /// The opening and the number of the list that was read or written last; `None` for a list without them.
-    stamp: Option<(u64, u64)>,
+    /// The timestamp of the list that was read, written or followed last; `None` while there is no list.
+    stamp: Option<u64>,
     /// The largest timestamp that any list may have, including failed writes; the next must be greater.
     attempted: u64,
     /// The list whose writing failed and may have happened; `None` once a later list is written.
@@ -163,7 +163,7 @@ impl Tracker {
             None => (None, Vec::new()),
             Some(FoundList { name, list, version }) => {
                 let timestamp = list.timestamp;
-                stamp = list.opening.zip(list.commit);
+                stamp = Some(timestamp);
                 let listed = entries(&name, list)?;
                 (Some(Register { name, timestamp, version }), listed)
             }
@@ -195,17 +195,16 @@ impl Tracker {
         self.replace(listed)
     }
 
-    /// Which state of the list this is, where the store has `files`; `None` if the list was written without a number, or there is
-    /// none.
+    /// Which state of the list this is, where the store has `files`; `None` if there is no list.
     pub(crate) fn state(&self, files: &[Arc<StoreFile>]) -> Option<ListState> {
-        let (opening, commit) = self.stamp?;
+        let timestamp = self.stamp?;
         let digest = ListState::digest(files.iter().map(|file| &*file.listed.name));
-        Some(ListState { opening, commit, digest })
+        Some(ListState { timestamp, digest })
     }
 
     /// Notes that the list of the store's owner is in this state now, and its files are here.
     pub(crate) fn follow(&mut self, state: ListState) {
-        self.stamp = Some((state.opening, state.commit));
+        self.stamp = Some(state.timestamp);
     }
 
     /// Deletes lists older than the current one, left by a crash or a failed deletion. Returns their number.
@@ -271,7 +270,7 @@ impl Tracker {
             Ok(version) => {
                 self.doubt = None;
                 self.current = Some(Register { name, timestamp, version });
-                self.stamp = Some((self.opening, self.commits));
+                self.stamp = Some(timestamp);
                 return Ok(true);
             }
             Err(cause) => cause,

@@ -7,7 +7,7 @@
 //! cells    stores 2B · store, store, … · list, list, …, one for each store; absent in old logs and for acts that change no list
 //! store    family length 1B · family · added 4B · name, name, … · removed 4B · name, name, …
 //! name     length 2B · name of the file within the store's folder
-//! list     1B, 0 or 1; after a 1: opening 8B · commit 8B · digest of the names 8B
+//! list     1B, 0 or 1; after a 1: timestamp of the list 8B · digest of the names 8B
 //! ```
 
 use crate::format::{Kind, Record};
@@ -37,10 +37,8 @@ pub struct StoreChange {
 /// Which state of a store's file list this is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListState {
-    /// Tells the openings of a store apart.
-    pub opening: u64,
-    /// Grows with each list that the opening writes.
-    pub commit: u64,
+    /// The list's timestamp, which grows with each list of the store, whoever writes it.
+    pub timestamp: u64,
     /// The [digest](ListState::digest) of the names in it.
     pub digest: u64,
 }
@@ -82,10 +80,8 @@ impl Marker {
         if self.stores.iter().any(|store| store.list.is_some()) {
             for store in &self.stores {
                 out.push(u8::from(store.list.is_some()));
-                if let Some(ListState { opening, commit, digest }) = store.list {
-                    [opening, commit, digest]
-                        .iter()
-                        .for_each(|part| out.extend_from_slice(&part.to_be_bytes()));
+                if let Some(ListState { timestamp, digest }) = store.list {
+                    [timestamp, digest].iter().for_each(|part| out.extend_from_slice(&part.to_be_bytes()));
                 }
             }
         }
@@ -132,7 +128,7 @@ fn list(input: &mut &[u8]) -> Option<Option<ListState>> {
         [0] => Some(None),
         [1] => {
             let mut part = || Some(u64::from_be_bytes(array(input)?));
-            Some(Some(ListState { opening: part()?, commit: part()?, digest: part()? }))
+            Some(Some(ListState { timestamp: part()?, digest: part()? }))
         }
         _ => None,
     }
@@ -164,7 +160,7 @@ mod tests {
         };
         let stores = vec![store(b"f", &["new"], &["one", "two"]), store(b"g", &[], &[])];
         let mut listed = stores.clone();
-        listed[0].list = Some(ListState { opening: u64::MAX, commit: 3, digest: ListState::digest(["new"]) });
+        listed[0].list = Some(ListState { timestamp: u64::MAX, digest: ListState::digest(["new"]) });
         let kinds = || Kind::ALL.into_iter().filter(|kind| kind.is_marker());
         for (kind, stores) in kinds().map(|kind| (kind, &stores)).chain(kinds().map(|kind| (kind, &listed))) {
             let marker = Marker { kind, stores: stores.clone() };

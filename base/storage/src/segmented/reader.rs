@@ -11,6 +11,8 @@ use crate::{Error, FileName, FileReader, GrowingFile, Kind, Outcome, Result};
 
 /// Parts that are read at once: a log is read in order, and a request takes long.
 const AT_ONCE: usize = 16;
+/// Parts that are fetched before anybody waits for the slowest of them.
+const AHEAD: usize = 128;
 
 /// A file as it was when it was opened. It keeps what was read: whoever replays a log reads every part many times.
 pub(super) struct Reader {
@@ -84,10 +86,10 @@ impl Reader {
 
     /// Reads the part and some that follow it.
     fn fetch(&self, from: usize) -> Result<()> {
-        let to = (from + AT_ONCE).min(self.starts.len());
+        let to = (from + AHEAD).min(self.starts.len());
         let next = AtomicUsize::new(from);
         let failure = Mutex::new(None);
-        env::together("log-parts", to - from, || {
+        env::together("log-parts", AT_ONCE.min(to - from), || {
             loop {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 if index >= to {

@@ -224,6 +224,9 @@ fn a_follower_goes_on_under_the_next_owner_and_sees_no_write_that_was_not_acknow
     pair.put("a", &[(Q.0, 1, Q.1, b"v")]);
     replica.advance(&pair);
     let before = Arc::clone(&pair.owner);
+    let _holder = pair.log.hold("replica").expect("durable");
+    // The owner dies before the log has the marker of this flush; the next one says which files it has found.
+    before.flush(FlushReason::Requested).expect("flushed");
     pair.take_over();
     let late = before.apply(&[mutation(MutationKind::Put, "z", &[(Q.0, 1, Q.1, b"v")])], ReadMode::Any);
     let refused = late.and_then(|applied| applied.pending.wait_blocking());
@@ -231,7 +234,10 @@ fn a_follower_goes_on_under_the_next_owner_and_sees_no_write_that_was_not_acknow
     pair.put("b", &[(Q.0, 1, Q.1, b"v")]);
     replica.advance(&pair);
     assert_eq!(replica.all(), ["a/f:q@1=v", "b/f:q@1=v"]);
-    assert_eq!(replica.opened, 1, "the files are the same");
+    assert_eq!(replica.opened, 1, "nothing has to be read again");
+    let files = |region: &Region| region.file_names(&[]).expect("its families");
+    assert_eq!(files(replica.follower.region()), files(&pair.owner));
+    assert_eq!(files(&pair.owner).len(), 1);
 }
 
 #[test]

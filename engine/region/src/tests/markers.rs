@@ -57,23 +57,20 @@ fn the_log_has_markers_of_opens_flushes_compactions_and_closes() {
         &[Kind::RegionClose],
     ];
     assert_eq!(kinds, expected.concat());
-    let mut commits = 0;
-    let mut f = |added: &[Box<str>], removed: &[Box<str>], listed: &[Box<str>]| {
-        let list = found[2].1.stores[0].list.map(|list| {
-            commits += 1;
-            ListState {
-                commit: commits,
-                digest: ListState::digest(listed.iter().map(|name| &**name)),
-                ..list
-            }
-        });
+    let stamp = |marker: &Marker| marker.stores[0].list.map(|list| list.timestamp);
+    let stamps: Vec<u64> = found.iter().filter_map(|(_, marker)| stamp(marker)).collect();
+    assert!(stamps.is_sorted(), "{stamps:?}");
+    let f = |at: usize, added: &[Box<str>], removed: &[Box<str>], listed: &[Box<str>]| {
+        let list = found[at].1.stores[0]
+            .list
+            .map(|list| ListState { digest: ListState::digest(listed.iter().map(|name| &**name)), ..list });
         let list = list.filter(|_| !listed.is_empty());
         vec![StoreChange { family: b"f"[..].into(), added: added.to_vec(), removed: removed.to_vec(), list }]
     };
-    assert_eq!(found[2].1.stores, f(&before[..1], &[], &before[..1]));
-    assert_eq!(found[4].1.stores, f(&before[1..], &[], &before));
-    assert_eq!(found[5].1.stores, f(&after, &before, &after));
-    assert_eq!(found[6].1.stores, f(&[], &[], &[]));
+    assert_eq!(found[2].1.stores, f(2, &before[..1], &[], &before[..1]));
+    assert_eq!(found[4].1.stores, f(4, &before[1..], &[], &before));
+    assert_eq!(found[5].1.stores, f(5, &after, &before, &after));
+    assert_eq!(found[6].1.stores, f(6, &[], &[], &[]));
     let last = &found.last().expect("closed").1.stores;
     assert_eq!(last.iter().map(|store| store.added.len()).collect::<Vec<_>>(), [2, 0], "both families");
     assert!(found.windows(2).all(|pair| pair[0].0 <= pair[1].0), "{found:?}");

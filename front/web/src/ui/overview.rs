@@ -161,7 +161,13 @@ fn bodies(
     events: &[Event],
     range: Range,
 ) -> (Markup, Markup) {
+    let metric = |name: &str| snapshots.latest.as_ref().map_or(0.0, |latest| latest.metrics.sum(name, None));
+    let is_replica = metric("bellows_replica_regions") > 0.0;
     let live = html! {
+        @if is_replica {
+            p { "This server is a read replica. It knows everything that its primary had acknowledged "
+                (parts::ms(metric("bellows_replica_lag_seconds") * 1_000.0)) " ago." }
+        }
         section aria-labelledby="advisor" {
             h2 #advisor { "What needs you" }
             (findings_list(findings))
