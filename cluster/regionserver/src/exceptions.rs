@@ -1,4 +1,5 @@
-//! Maps the engine's errors to exceptions for clients, the only place where errors get a Java class.
+//! Maps errors of the engine and of bulk loads to exceptions for clients, the only place where errors get a Java class.
+//! What is wrong with a request's own bytes is an exception where it is read (`request`).
 //!
 //! Each mapping tells the client what to do: look the region up again, wait, or give up.
 
