@@ -7,7 +7,8 @@ use proto::TableDescriptor;
 use region::FoundBy;
 use storage::Files;
 
-use crate::inventory::{Inventory, TRACKER, found_by};
+use crate::found::{TRACKER, found_by};
+use crate::inventory::Inventory;
 use crate::replay::write_log;
 use crate::{Error, Result};
 

@@ -25,7 +25,8 @@ use region::{Durability, Mutation, MutationKind, Opening, ReadMode, Region, Regi
 use storage::{FileName, Files, Memory};
 use wal::LogReader;
 
-use crate::inventory::{Inventory, OnDisk, TRACKER, inventory};
+use crate::found::{OnDisk, TRACKER};
+use crate::inventory::{Inventory, inventory};
 use crate::peek::open_region;
 use crate::replay::{LOGS, delete_own_logs, put_logs_away};
 use crate::{Error, Result};

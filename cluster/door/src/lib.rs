@@ -25,6 +25,7 @@
 mod adopt;
 mod catalog;
 mod error;
+mod found;
 mod hand_back;
 mod inventory;
 mod losses;
@@ -34,7 +35,8 @@ mod replay;
 
 pub use adopt::adopt;
 pub use error::{Error, Result};
+pub use found::{Ended, FoundRegion, FoundTable};
 pub use hand_back::hand_back;
-pub use inventory::{Ended, FoundRegion, FoundTable, Inventory, look};
+pub use inventory::{Inventory, look};
 pub use losses::Report;
 pub use replay::put_logs_away;

@@ -7,7 +7,7 @@ use proto::descriptor::sanity;
 use storage::{FileName, Files, Kind};
 
 use crate::Result;
-use crate::inventory::{Ended, FoundTable, TRACKER, found_by};
+use crate::found::{Ended, FoundTable, TRACKER, found_by};
 use crate::replay::LogFile;
 
 /// What was found out about an adoption, in sentences that name the thing and what to do.

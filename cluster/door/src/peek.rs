@@ -14,7 +14,7 @@ use proto::catalog::Column;
 use region::{CellSink, Limits, Opening, ReadMode, Region, RegionOptions, Scan};
 use storage::{Entry, FileName, FileReader, Files, Memory, Object, Overlay};
 
-use crate::inventory::FoundRegion;
+use crate::found::FoundRegion;
 use crate::{Error, Result};
 
 /// Bytes of blocks that are kept while a region is read.

@@ -15,7 +15,7 @@ use proto::pb;
 use region::{FoundBy, FoundStore};
 use storage::{FileName, Files};
 
-use crate::inventory::{FoundRegion, found_by, read_region_info};
+use crate::found::{FoundRegion, found_by, read_region_info};
 use crate::peek::{Row, read_rows};
 use crate::replay::{LogFile, logs_of_servers, recovered};
 use crate::{Error, Result};

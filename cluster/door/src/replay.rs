@@ -7,14 +7,15 @@
 //! files' names does, and one pass is enough. Memory is bound by one entry, and by the numbers of writes that lie in two
 //! files.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use env::World;
+use env::{HashSet, World};
 use hbaselog::{Entry, Reader};
 use storage::{FileName, Files, Memory};
 use wal::{Kind, Log, LogReader, Record};
 
+use crate::found::OnDisk;
 use crate::{Error, Result};
 
 /// The folder of the logs of HBase's region servers, and of this project's.
@@ -131,7 +132,7 @@ fn copy_due(
     regions: &mut BTreeMap<&[u8], Progress>,
     log: &Log,
 ) -> Result<()> {
-    let mut due = HashSet::new();
+    let mut due: HashSet<&[u8]> = HashSet::default();
     for (region, progress) in &mut *regions {
         if progress.files.front() == Some(&index) {
             progress.files.pop_front();
@@ -143,7 +144,7 @@ fn copy_due(
     if due.is_empty() {
         return Ok(());
     }
-    let mut in_this_file = HashSet::new();
+    let mut in_this_file: HashSet<Vec<u8>> = HashSet::default();
     read(&file.files, &file.name, &mut |entry| {
         if !due.contains(&entry.region[..]) {
             return Ok(());
@@ -231,7 +232,7 @@ pub fn put_logs_away(files: &dyn Files, log: &dyn Files) -> Result<()> {
         storage::copy(&*log.open(&name)?, log.create(&away)?)?;
         log.delete(&name)?;
     }
-    for name in crate::inventory::OnDisk::list(files)?.unreplayed {
+    for name in OnDisk::list(files)?.unreplayed {
         files.delete(&name)?;
     }
     Ok(())

@@ -1,0 +1,106 @@
+//! What is found in a root folder: the data that all other modules work on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use proto::catalog::TableState;
+use proto::{EncodedName, FamilyDescriptor, RegionInfo, TableDescriptor, TableName};
+use region::{FoundBy, FoundStore};
+use storage::{FileName, Files};
+
+use crate::{Error, Result};
+
+/// The attribute that names the tracker of a table or family.
+pub(crate) const TRACKER: &str = "hbase.store.file-tracker.impl";
+/// The longest `.regioninfo` that is read, in bytes.
+const REGION_INFO_MAX: usize = 128 << 10;
+
+/// A table.
+#[derive(Debug)]
+pub struct FoundTable {
+    /// Its newest descriptor.
+    pub descriptor: TableDescriptor,
+    /// Its state.
+    pub state: TableState,
+    /// Its regions: all that hbase:meta or a folder names.
+    pub regions: Vec<FoundRegion>,
+}
+
+/// A region.
+#[derive(Debug)]
+pub struct FoundRegion {
+    /// The region.
+    pub info: RegionInfo,
+    /// Its folder.
+    pub folder: FileName,
+    /// Its stores, in the order of the table's families.
+    pub stores: Vec<FoundStore>,
+}
+
+/// How HBase ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It was stopped in order: there are no logs.
+    InOrder,
+    /// It may have been killed: the caller says that no process of it runs.
+    Somehow,
+}
+
+/// The tracker of a family; `None` for one that is neither DEFAULT nor FILE.
+pub(crate) fn found_by(table: &TableDescriptor, family: &FamilyDescriptor) -> Option<FoundBy> {
+    let own = family.configured(TRACKER).or_else(|| family.attributes().text(TRACKER));
+    match own.or_else(|| table.attributes().text(TRACKER)) {
+        None => Some(FoundBy::Folder),
+        Some(name) if name.eq_ignore_ascii_case("DEFAULT") => Some(FoundBy::Folder),
+        Some(name) if name.eq_ignore_ascii_case("FILE") => Some(FoundBy::List),
+        Some(_) => None,
+    }
+}
+
+/// Reads the `.regioninfo` of a region's folder.
+pub(crate) fn read_region_info(files: &dyn Files, folder: &FileName) -> Result<RegionInfo> {
+    let name = folder.join(".regioninfo");
+    let content = Bytes::from(files.read(&name, REGION_INFO_MAX)?);
+    RegionInfo::from_file(&content)
+        .map_err(|cause| Error::Damaged { file: name.to_string(), cause: Box::new(cause) })
+}
+
+/// What the folders below `data` say.
+#[derive(Default)]
+pub(crate) struct OnDisk {
+    /// The folders of regions, by table.
+    pub(crate) regions: BTreeMap<TableName, BTreeSet<EncodedName>>,
+    /// Files of `recovered.edits` that hold writes, by region and number.
+    pub(crate) unreplayed: Vec<FileName>,
+    /// Bulk loads of this project that are not in all their families.
+    pub(crate) bulk_loads: Vec<FileName>,
+}
+
+impl OnDisk {
+    pub(crate) fn list(files: &dyn Files) -> Result<OnDisk> {
+        let mut found = OnDisk::default();
+        let data = FileName::new("data");
+        for entry in files.list(&data)? {
+            let parts: Vec<&str> = entry.name.below(&data).unwrap_or_default().split('/').collect();
+            let [namespace, table, rest @ ..] = &parts[..] else { continue };
+            let Ok(name) = TableName::new(namespace, table) else { continue };
+            let regions = found.regions.entry(name).or_default();
+            if let [region, _, ..] = rest
+                && let Ok(region) = EncodedName::parse(region)
+            {
+                regions.insert(region);
+            }
+            if let [_, "recovered.edits", file] = rest
+                && entry.size > 0
+                && file.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit())
+            {
+                found.unreplayed.push(entry.name);
+            } else if let [_, ".bulkload"] = rest
+                && entry.size > 0
+            {
+                found.bulk_loads.push(entry.name);
+            }
+        }
+        Ok(found)
+    }
+}
