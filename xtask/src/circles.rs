@@ -21,7 +21,7 @@ mod tests {
         ("cluster/master", "clones intents replace tables"),
         (
             "cluster/regionserver",
-            "background memory options server slow_calls split_requests tasks throughput watch",
+            "background memory options replica server slow_calls split_requests tasks throughput watch",
         ),
         ("engine/filter", "rows single"),
         ("engine/hfile", "awaited error"),

@@ -11,13 +11,13 @@ use contract::{
 };
 use env::Runtime;
 use env::sync::Mutex;
-use proto::catalog::Column;
 use proto::{EncodedName, ServerName, TableDescriptor, pb};
 use region::{CellSink, Durability, Limits, Mutation, MutationKind, ReadMode, RecoveredNonce, Region, Scan};
 use rpc::Exception;
 use storage::FileName;
 
 use crate::RegionServer;
+use crate::catalog_rows::catalog_rows;
 
 /// Orders of the master that run at the same time; more wait.
 const ORDERS_MAX: usize = 32;
@@ -107,7 +107,7 @@ impl Inner {
     }
 
     fn rows(&self, region: &EncodedName) -> Result<Vec<CatalogRow>, Exception> {
-        self.told(rows_of(&self.find(region)?))
+        self.told(catalog_rows(&self.find(region)?))
     }
 
     fn newest(&self, region: &EncodedName) -> Result<Stamp, Exception> {
@@ -302,33 +302,6 @@ impl RegionServers for LocalServers {
     fn stop(&self, server: &ServerName) {
         if server == self.inner.server.name() {
             self.inner.server.stop();
-        }
-    }
-}
-
-/// All rows of a region.
-pub(crate) fn rows_of(region: &Arc<Region>) -> Result<Vec<CatalogRow>, region::Error> {
-    let mut rows = Rows::default();
-    let mut scanner = region.scanner(Scan::default())?;
-    while scanner.next_row(&Limits::NONE, &mut rows, ReadMode::Any)?.more {}
-    Ok(rows.0)
-}
-
-/// Groups cells into rows.
-#[derive(Default)]
-struct Rows(Vec<CatalogRow>);
-
-impl CellSink for Rows {
-    fn cell(&mut self, cell: Cell<'_>) {
-        let part = Bytes::copy_from_slice;
-        let column = Column {
-            family: part(cell.family()),
-            qualifier: part(cell.qualifier()),
-            value: part(cell.value()),
-        };
-        match self.0.last_mut() {
-            Some(row) if row.key == cell.row() => row.columns.push(column),
-            _ => self.0.push(CatalogRow { key: part(cell.row()), columns: vec![column] }),
         }
     }
 }

@@ -481,11 +481,6 @@ pub(crate) fn refused() -> Exception {
     )
 }
 
-/// All rows of a region of the catalog.
-pub fn catalog_rows(region: &Arc<Region>) -> Result<Vec<contract::CatalogRow>, region::Error> {
-    crate::local::rows_of(region)
-}
-
 impl std::fmt::Debug for Replica {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Replica").field("options", &self.options).finish_non_exhaustive()

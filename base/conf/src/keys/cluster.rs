@@ -26,8 +26,6 @@ keys! {
     READ_ONLY: Flag = "hbase.global.readonly.enabled", "false";
     /// The same, as Amazon EMR names it.
     READ_REPLICA: Flag = "hbase.emr.readreplica.enabled", "false";
-    /// Accepted and without effect: the catalog of a read replica is its own in any case.
-    META_SUFFIX: Text = "hbase.meta.table.suffix", "";
     /// How far a read replica may be behind before it refuses reads. 0 means any distance.
     REPLICA_MAX_LAG: Millis = "bellows.replica.max.lag", "0";
     /// How often a read replica looks at the log of its primary while something comes.

@@ -1,0 +1,36 @@
+//! Reads the catalog's own rows.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cell::Cell;
+use contract::CatalogRow;
+use proto::catalog::Column;
+use region::{CellSink, Limits, ReadMode, Region, Scan};
+
+/// All rows of a region of the catalog.
+pub fn catalog_rows(region: &Arc<Region>) -> Result<Vec<CatalogRow>, region::Error> {
+    let mut rows = Rows::default();
+    let mut scanner = region.scanner(Scan::default())?;
+    while scanner.next_row(&Limits::NONE, &mut rows, ReadMode::Any)?.more {}
+    Ok(rows.0)
+}
+
+/// Groups cells into rows.
+#[derive(Default)]
+struct Rows(Vec<CatalogRow>);
+
+impl CellSink for Rows {
+    fn cell(&mut self, cell: Cell<'_>) {
+        let part = Bytes::copy_from_slice;
+        let column = Column {
+            family: part(cell.family()),
+            qualifier: part(cell.qualifier()),
+            value: part(cell.value()),
+        };
+        match self.0.last_mut() {
+            Some(row) if row.key == cell.row() => row.columns.push(column),
+            _ => self.0.push(CatalogRow { key: part(cell.row()), columns: vec![column] }),
+        }
+    }
+}
