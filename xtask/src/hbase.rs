@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::java;
+use crate::run;
 use crate::server::fresh_folder;
 
 /// Longest time to start.
@@ -39,9 +40,15 @@ fn free_ports<const N: usize>() -> Result<[u16; N], String> {
 impl HBase {
     /// Starts it with more properties, and waits until it serves.
     pub(crate) fn start(properties: &[(&str, &str)]) -> Result<HBase, String> {
-        let class_path = java::class_path("tools")?;
         let folder = fresh_folder("hbase")?;
         let folder = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
+        HBase::start_in(folder, properties)
+    }
+
+    /// The same in a folder that exists, by its whole path: its data are in `root` there, what it keeps in ZooKeeper in
+    /// `zookeeper`.
+    pub(crate) fn start_in(folder: PathBuf, properties: &[(&str, &str)]) -> Result<HBase, String> {
+        let class_path = java::class_path("tools")?;
         let [zookeeper, master, server] = free_ports()?;
         let at = |name: &str| folder.join(name).display().to_string();
         let (root, zookeeper_data) = (format!("file://{}", at("root")), at("zookeeper"));
@@ -77,7 +84,7 @@ impl HBase {
         site.push_str("</configuration>\n");
         let conf = folder.join("conf");
         let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
-        std::fs::create_dir(&conf)
+        std::fs::create_dir_all(&conf)
             .and_then(|()| std::fs::write(conf.join("hbase-site.xml"), site))
             .map_err(failed)?;
         std::fs::copy(format!("{}/log4j2.properties", java::CONF), conf.join("log4j2.properties"))
@@ -119,6 +126,18 @@ impl HBase {
     /// The process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// SIGTERM: the orderly end.
+    pub(crate) fn stop(mut self) -> Result<(), String> {
+        run("kill", &["-TERM", &self.child.id().to_string()])?;
+        // Its exit status says that a signal ended it.
+        self.child.wait().map(drop).map_err(|error| error.to_string())
+    }
+
+    /// SIGKILL: the end without a word.
+    pub(crate) fn kill(mut self) -> Result<(), String> {
+        self.child.kill().and_then(|()| self.child.wait()).map(drop).map_err(|error| error.to_string())
     }
 
     /// Ends it and deletes its files.

@@ -31,6 +31,7 @@ mod configuration;
 mod crash;
 mod diff;
 mod docs;
+mod door;
 mod fire;
 mod flame;
 mod glossary;
@@ -186,6 +187,7 @@ fn main() -> ExitCode {
         ["pe", ref options @ ..] => report("pe", &pe::run(options)),
         ["accordion", ref options @ ..] => report("accordion", &accordion::run(options)),
         ["flame", ref options @ ..] => report("flame", &flame::run(options)),
+        ["door", ref options @ ..] => report("door", &door::run(options)),
         ["churn", ref options @ ..] => report("churn", &churn::run(options)),
         ["compare", ref options @ ..] => report("compare", &compare::run(options)),
         ["fire", ref options @ ..] => report("fire", &fire::run(options)),
@@ -241,6 +243,7 @@ fn usage() -> ExitCode {
         browser::USAGE,
         docs::USAGE,
         churn::USAGE,
+        door::USAGE,
         fire::USAGE,
         flame::USAGE,
     ];

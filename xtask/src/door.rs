@@ -1,0 +1,73 @@
+//! `cargo xtask door`: a table goes from Apache HBase to Bellows and back.
+//!
+//! HBase writes rows into 20 regions with a family for each encoding, and a snapshot of the first half; it is stopped in
+//! order, or killed while its logs have the second half. Bellows adopts the root, checks every cell, rewrites, deletes,
+//! splits, clones the snapshot, and is stopped; the root is handed back, and HBase, without its ZooKeeper's data, checks
+//! every cell again.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::Outcome;
+use crate::hbase::HBase;
+use crate::java;
+use crate::server::{Server, binary, build, fresh_folder};
+
+pub(crate) const USAGE: &str = "\
+       cargo xtask door [--rows N]   (20,000 rows unless said otherwise; JDK and Maven)";
+
+/// Logs with dictionaries and with values in one stream.
+const COMPRESSED: [(&str, &str); 2] = [
+    ("hbase.regionserver.wal.enablecompression", "true"),
+    ("hbase.regionserver.wal.value.compression", "true"),
+];
+
+/// `cargo xtask door` with these options.
+pub(crate) fn run(options: &[&str]) -> Outcome {
+    let rows = match options {
+        [] => 20_000,
+        ["--rows", rows] => rows.parse::<u32>().map_err(|_| format!("--rows {rows}: no number"))?,
+        _ => return Err(format!("usage:\n{USAGE}")),
+    };
+    build()?;
+    let class_path = java::compile("compat")?;
+    let door = |act: &str, at: &str| {
+        let rows = rows.to_string();
+        let command = java::java(&class_path, &[("proof.log", "OFF")], &["Door", act, at, &rows]);
+        java::succeed(&format!("Door {act}"), command)
+    };
+    for was_killed in [false, true] {
+        say!("HBase {}", if was_killed { "killed" } else { "stopped in order" });
+        let folder = fresh_folder("door")?;
+        let folder = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
+        let root = folder.join("root");
+        let hbase = HBase::start_in(folder.clone(), if was_killed { &COMPRESSED } else { &[] })?;
+        door("write", &hbase.rpc)?;
+        if was_killed {
+            hbase.kill()?
+        } else {
+            hbase.stop()?
+        }
+        bellows(if was_killed { &["adopt", "--killed"] } else { &["adopt"] }, &root)?;
+        let server = Server::start_in(&root, &[])?;
+        door("check", &server.rpc)?;
+        door("change", &server.rpc)?;
+        door("check-changed", &server.rpc)?;
+        server.stop()?;
+        bellows(&["hand-back"], &root)?;
+        let zookeeper = folder.join("zookeeper");
+        std::fs::remove_dir_all(&zookeeper).map_err(|error| format!("{}: {error}", zookeeper.display()))?;
+        let hbase = HBase::start_in(folder, &[])?;
+        door("check-changed", &hbase.rpc)?;
+        hbase.remove()?;
+    }
+    Ok(())
+}
+
+/// Runs a command of the built server on a root folder.
+fn bellows(words: &[&str], root: &Path) -> Outcome {
+    let program: PathBuf = binary();
+    let mut command = Command::new(&program);
+    command.args(words).arg(root);
+    java::succeed(&format!("bellows {}", words.join(" ")), command)
+}
