@@ -217,9 +217,17 @@ impl RegionFollower {
         let segments: Vec<Arc<Segment>> = view.segments().cloned().collect();
         let (mut active, mut pipeline) = (Arc::new(view.active.successor(pool)), Vec::new());
         let mut failure = None;
+        // The owner may have dropped a marker that masks a cell which stays here; then its files say so.
+        let may_mask = with_files.files.iter().any(|file| !file.dropped_markers.is_empty());
+        let mut stayed: Vec<(SequenceId, Vec<u8>)> = Vec::new();
         let mut keep = |cell: cell::Cell<'_>| match covered.has(cell) {
             Ok(true) => {}
             Ok(false) => {
+                if may_mask {
+                    let mut block = Vec::new();
+                    cell::block::write_with_tags(&mut block, cell);
+                    stayed.push((cell.sequence(), block));
+                }
                 while !active.insert([cell.bytes()], cell.sequence()) {
                     let next = Arc::new(active.successor(pool));
                     pipeline.insert(0, std::mem::replace(&mut active, next));
@@ -238,6 +246,9 @@ impl RegionFollower {
             return Err(error);
         }
         store.view.store(Arc::new(View { active, pipeline, snapshot: Vec::new(), ..with_files }));
+        for (sequence, block) in &stayed {
+            region.restore_markers(block, *sequence);
+        }
         self.covered.replace(index, covered);
         if region.memstore_bytes() == 0 {
             region.memstore.oldest_edit.store(0, Ordering::Relaxed);
