@@ -8,8 +8,10 @@
 pub(crate) mod asynchbase;
 pub(crate) mod client1;
 pub(crate) mod client3;
+mod gateway;
 pub(crate) mod happybase;
 pub(crate) mod hfile;
+pub(crate) mod rest;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -100,6 +100,7 @@ const PARTS: &[Part] = &[
         "happybase through HBase's own Thrift server (JDK, Maven and Python 3)",
         java::happybase::suite,
     ),
+    ("rest", "HBase's own REST server, from Python (JDK, Maven and Python 3)", java::rest::suite),
     ("startup", "ready in a second; what is refused is said in one line (JDK and Maven)", startup::run),
     ("disks", "a full disk and a read-only one are said in one line (root)", startup::disks),
     (
@@ -152,7 +153,7 @@ const USAGE: &str = "usage: cargo xtask test [--only PART] | --list
        cargo xtask boundaries [COUNT] [--unaided] [--client3]   (asynchronous scans across region boundaries; 10,000
                   unless said)
        cargo xtask asynchbase BOOTSTRAP QUORUM [TEXT]   (the asynchbase suite, likewise)
-       cargo xtask happybase|gohbase QUORUM [WORD...]   (the suites in Python, likewise)";
+       cargo xtask happybase|rest|gohbase QUORUM [WORD...]   (the suites in Python, likewise)";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -215,6 +216,7 @@ fn main() -> ExitCode {
             report("asynchbase", &java::asynchbase::against(bootstrap, quorum, more))
         }
         ["gohbase", quorum, ref more @ ..] => report("gohbase", &gohbase::against(quorum, more)),
+        ["rest", quorum, ref more @ ..] => report("rest", &java::rest::against(quorum, more)),
         ["happybase", quorum, ref more @ ..] => report("happybase", &java::happybase::against(quorum, more)),
         _ => usage(),
     }
