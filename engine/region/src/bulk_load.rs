@@ -109,13 +109,14 @@ impl Region {
     /// The caller's files stay. After [`BulkLoadOutcome::Loaded`] or [`BulkLoadOutcome::LoadedBefore`] the caller may delete
     /// them.
     pub fn bulk_load(&self, load: &BulkLoad) -> Result<BulkLoadOutcome> {
+        let mut recent = self.bulk_loads.lock();
+        // After the wait: the load before may have aborted the region.
         self.check_serving()?;
         self.check_owner()?;
         if self.read_only {
             return Err(Error::ReadOnly(self.info.name().escape_ascii().to_string()));
         }
         self.log.admits()?;
-        let mut recent = self.bulk_loads.lock();
         if self.is_loaded(load, &recent) {
             return Ok(BulkLoadOutcome::LoadedBefore);
         }

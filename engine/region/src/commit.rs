@@ -41,12 +41,13 @@ impl Region {
     /// Changes a store's files. Durable when this returns. The log's markers have the order of the lists.
     ///
     /// Fails with [`Error::NotServing`] if the region is closing, because its next owner may have read the list
-    /// already.
+    /// already, and with [`Error::Aborted`] after an abort: what the next opening completes must find the lists as they are.
     pub(crate) fn commit(&self, store: &Store, commit: Commit<'_>) -> Result<StoreChange> {
         self.check_owner()?;
         let Commit { remove, add, are_oldest, view, while_closing, marker } = commit;
         let mut tracker = store.tracker.lock();
         let refused = || add.iter().for_each(|file| store.give_up(file));
+        self.check_not_aborted().inspect_err(|_| refused())?;
         if !while_closing && self.write.lock().closing {
             refused();
             return Err(Error::NotServing(self.info.name().escape_ascii().to_string()));

@@ -237,6 +237,11 @@ impl Region {
         if self.lifecycle.closed.load(Ordering::Acquire) {
             return Err(Error::NotServing(self.info.name().escape_ascii().to_string()));
         }
+        self.check_not_aborted()
+    }
+
+    /// Fails if the region was [aborted](Region::abort).
+    pub(crate) fn check_not_aborted(&self) -> Result<()> {
         match self.lifecycle.aborted.get() {
             Some(cause) => Err(Error::Aborted(cause.clone())),
             None => Ok(()),

@@ -1,20 +1,24 @@
 //! The intent of a bulk load into several families: what makes it all or nothing.
 //!
 //! ```text
-//! <region>/.bulkload:  BulkLoadDescriptor · CRC32 4B       empty: no load is unfinished
+//! <region>/.bulkload:  00 · number 8B · BulkLoadDescriptor · CRC32 4B       no descriptor: no load is unfinished
 //! ```
 //!
 //! The object is written after the files have their final names, and before the first list names one. From then on the load
 //! is rolled forward: an opening of the region adds each file to its list, unless the list has it. No compaction replaces
-//! files before the load has ended. At the end the object is emptied, then deleted, because a deleted object may be there
-//! again after a loss of power.
+//! files before the load has ended. At the end the object is written without a load.
+//!
+//! Numbers are big-endian. The number is one more than that of the writing before, and the object is never deleted: no
+//! version of it comes twice. An object store may carry out a conditional put that failed seconds ago. If it expected a
+//! version that was there again, or no object, it would bring back a load that has long ended. Earlier versions wrote
+//! neither the zero nor the number, and emptied the object.
 
 use std::sync::Arc;
 
 use cell::SequenceId;
 use prost::Message;
 use proto::pb;
-use storage::{FileName, Files, Kind, swap_confirmed};
+use storage::{FileName, Files, Kind, Version, swap_confirmed};
 
 use crate::opening::Opening;
 use crate::options::Access;
@@ -27,6 +31,16 @@ use crate::{Error, Result};
 const NAME: &str = ".bulkload";
 const SIZE_MAX: usize = 16 << 20;
 
+/// Begins a numbered object; no protobuf message begins so.
+const NUMBERED: u8 = 0;
+
+/// What the object says.
+struct Note {
+    number: u64,
+    /// The load that may not be in all its stores yet.
+    load: Option<pb::BulkLoadDescriptor>,
+}
+
 impl Region {
     fn intent(&self) -> FileName {
         let folder = self.stores.first().and_then(|store| store.folder.parent());
@@ -34,7 +48,7 @@ impl Region {
     }
 
     /// Records that these stores get these files. If it cannot be told whether that happened, the region is aborted: its
-    /// next opening finds out.
+    /// next opening finds out. It is aborted, too, if another load is noted: that one is not in all its stores yet.
     pub(super) fn write_intent(
         &self,
         files: &[(&Store, Vec<Arc<StoreFile>>)],
@@ -59,9 +73,16 @@ impl Region {
             cluster_ids: Vec::new(),
             replicate: None,
         };
-        let mut bytes = descriptor.encode_to_vec();
-        bytes.extend_from_slice(&crc32(&bytes).to_be_bytes());
-        swap_over(&*self.files, &self.intent(), &bytes).map_err(|error| match error.outcome() {
+        let (before, note) = noted(&*self.files, &self.intent())?;
+        if note.load.is_some() {
+            return Err(self.abort(format!(
+                "{} notes a bulk load that was not completed; restart the server, which completes it",
+                self.intent()
+            )));
+        }
+        let bytes = encode(note.number + 1, &descriptor.encode_to_vec());
+        let written = swap_confirmed(&*self.files, &self.intent(), before.as_ref(), &bytes);
+        written.map(drop).map_err(|error| match error.outcome() {
             storage::Outcome::DidNotHappen => Error::from(error),
             storage::Outcome::MayHaveHappened => self.abort(format!(
                 "cannot tell whether bulk load {sequence} was noted in {}: {error}; restart the server, which finds out",
@@ -83,36 +104,28 @@ impl Region {
     }
 }
 
-fn forget(files: &dyn Files, intent: &FileName) -> storage::Result<()> {
-    swap_over(files, intent, b"")?;
-    // An empty object does no harm.
-    let _stays = files.delete(intent);
-    Ok(())
+/// The version of the object, if it is there, and what it says.
+fn noted(files: &dyn Files, intent: &FileName) -> Result<(Option<Version>, Note)> {
+    match files.load(intent, SIZE_MAX) {
+        Ok(object) => Ok((Some(object.version), decode(intent, &object.content)?)),
+        Err(error) if error.kind() == Kind::NotFound => Ok((None, Note { number: 0, load: None })),
+        Err(error) => Err(error.into()),
+    }
 }
 
-/// Writes an object, whatever it was before. The region's owner is its only writer.
-fn swap_over(files: &dyn Files, name: &FileName, content: &[u8]) -> storage::Result<()> {
-    let before = match files.load(name, SIZE_MAX) {
-        Ok(object) => Some(object.version),
-        Err(error) if error.kind() == Kind::NotFound => None,
-        Err(error) => return Err(error),
-    };
-    swap_confirmed(files, name, before.as_ref(), content).map(drop)
+/// Notes that no load is unfinished. The region's owner is the object's only writer.
+fn forget(files: &dyn Files, intent: &FileName) -> Result<()> {
+    let (before, note) = noted(files, intent)?;
+    swap_confirmed(files, intent, before.as_ref(), &encode(note.number + 1, b""))?;
+    Ok(())
 }
 
 /// Completes the bulk load that a crash of the region's last owner has cut short, if there is one.
 pub(crate) fn roll_forward(opening: &Opening) -> Result<()> {
     let Opening { files, folder, world, .. } = opening;
     let intent = folder.join(NAME);
-    let bytes = match files.read(&intent, SIZE_MAX) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == Kind::NotFound => return Ok(()),
-        Err(error) => return Err(error.into()),
-    };
-    if bytes.is_empty() {
-        return Ok(());
-    }
-    for store in read(&intent, &bytes)?.stores {
+    let Some(load) = noted(&**files, &intent)?.1.load else { return Ok(()) };
+    for store in load.stores {
         let folder = Region::store_folder(folder, &store.family_name);
         let (mut tracker, mut list) =
             Tracker::open(Arc::clone(files), &folder, world.clone(), Access::Owner)?;
@@ -130,23 +143,100 @@ pub(crate) fn roll_forward(opening: &Opening) -> Result<()> {
             tracker.replace(&list)?;
         }
     }
-    forget(&**files, &intent).map_err(Error::from)
+    forget(&**files, &intent)
 }
 
-fn read(intent: &FileName, bytes: &[u8]) -> Result<pb::BulkLoadDescriptor> {
-    let corrupt = |what, expected: String, found: String| Error::Corrupt {
+fn encode(number: u64, descriptor: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![NUMBERED];
+    bytes.extend_from_slice(&number.to_be_bytes());
+    bytes.extend_from_slice(descriptor);
+    bytes.extend_from_slice(&crc32(&bytes).to_be_bytes());
+    bytes
+}
+
+fn decode(intent: &FileName, bytes: &[u8]) -> Result<Note> {
+    let corrupt = |what, expected: &str, found: String| Error::Corrupt {
         file: intent.to_string(),
         what,
-        expected,
+        expected: expected.to_owned(),
         found,
     };
+    if bytes.is_empty() {
+        return Ok(Note { number: 0, load: None });
+    }
     let Some((message, sum)) = bytes.split_last_chunk::<4>() else {
-        return Err(corrupt("length", "at least 4 bytes".to_owned(), bytes.len().to_string()));
+        return Err(corrupt("length", "at least 4 bytes", bytes.len().to_string()));
     };
     let (expected, found) = (u32::from_be_bytes(*sum), crc32(message));
     if expected != found {
-        return Err(corrupt("checksum", format!("{expected:08x}"), format!("{found:08x}")));
+        return Err(corrupt("checksum", &format!("{expected:08x}"), format!("{found:08x}")));
     }
-    pb::BulkLoadDescriptor::decode(message)
-        .map_err(|error| corrupt("bulk load", "a message".to_owned(), error.to_string()))
+    let (number, descriptor) = match message.split_first() {
+        Some((&NUMBERED, rest)) => match rest.split_first_chunk::<8>() {
+            Some((number, descriptor)) => (u64::from_be_bytes(*number), descriptor),
+            None => return Err(corrupt("length", "a number of 8 bytes", rest.len().to_string())),
+        },
+        Some(_) => (0, message),
+        None => return Err(corrupt("length", "at least 5 bytes", bytes.len().to_string())),
+    };
+    if descriptor.is_empty() {
+        return Ok(Note { number, load: None });
+    }
+    let load = pb::BulkLoadDescriptor::decode(descriptor)
+        .map_err(|error| corrupt("bulk load", "a message", error.to_string()))?;
+    Ok(Note { number, load: Some(load) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load() -> pb::BulkLoadDescriptor {
+        let name = pb::TableName { namespace: "default".into(), qualifier: "t".into() };
+        pb::BulkLoadDescriptor {
+            table_name: name,
+            encoded_region_name: "r".into(),
+            bulkload_seq_num: 7,
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn a_note_has_its_number_and_its_load() {
+        let intent = FileName::new(NAME);
+        let note = decode(&intent, &encode(3, &load().encode_to_vec())).expect("whole");
+        assert_eq!((note.number, note.load), (3, Some(load())));
+        let note = decode(&intent, &encode(4, b"")).expect("whole");
+        assert_eq!((note.number, note.load), (4, None));
+        for length in 1..encode(4, b"").len() {
+            assert!(decode(&intent, &encode(4, b"")[..length]).is_err(), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn notes_without_a_number_are_read() {
+        let intent = FileName::new(NAME);
+        let mut old = load().encode_to_vec();
+        old.extend_from_slice(&crc32(&old).to_be_bytes());
+        let note = decode(&intent, &old).expect("whole");
+        assert_eq!((note.number, note.load), (0, Some(load())));
+        let note = decode(&intent, b"").expect("whole");
+        assert_eq!((note.number, note.load), (0, None));
+    }
+
+    /// What a store carries out late must find another version than it expects.
+    #[test]
+    fn no_writing_is_like_one_before() {
+        let (files, intent) = (storage::Memory::new(), FileName::new(NAME));
+        let mut seen = std::collections::BTreeSet::new();
+        for _ in 0..3 {
+            forget(&files, &intent).expect("written");
+            let (version, _) = noted(&files, &intent).expect("read");
+            assert!(version.is_some(), "an object that is gone can be made again");
+            assert!(
+                seen.insert(files.load(&intent, SIZE_MAX).expect("there").content),
+                "the same bytes twice"
+            );
+        }
+    }
 }

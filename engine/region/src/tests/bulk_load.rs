@@ -6,6 +6,8 @@ use storage::memory::Fault;
 use storage::{Kind, Outcome};
 
 use super::*;
+use crate::commit::Commit;
+use crate::view::View;
 
 /// Writes a file as a job does: rows with one column each, whose cells have no sequence id. Column is `family:qualifier`.
 fn write_file(files: &Memory, name: &str, column: &str, timestamp: i64, rows: &[&str]) {
@@ -238,6 +240,61 @@ fn files_that_do_not_belong_are_refused_before_anything_changes() {
     });
     assert!(message(refused("f", "job/f/across")).contains("major version"));
     assert!(is_loaded(&region.bulk_load(&own(&bench, &[("f", "job/f/in")]))));
+}
+
+#[test]
+fn nothing_overtakes_a_load_that_is_in_some_families_only() {
+    let paths = [("f", "job/f/one"), ("g", "job/g/one")];
+    let intent = FileName::new("data/default/t/r/.bulkload");
+    let mut half = 0;
+    for act in 1.. {
+        let bench = Bench::new();
+        write_file(&bench.files, paths[0].1, "f:q", 5, &["a"]);
+        write_file(&bench.files, paths[1].1, "g:q", 5, &["a"]);
+        bench.files.set_fault(Some(Fault {
+            act: bench.files.acts() + act,
+            kind: Kind::Failed,
+            outcome: Outcome::DidNotHappen,
+            last: false,
+        }));
+        let answer = bench.region.bulk_load(&own(&bench, &paths));
+        if is_loaded(&answer) {
+            break;
+        }
+        let Ok(noted) = bench.files.load(&intent, 1 << 20) else { continue };
+        // The load is noted after the number, or is over.
+        if noted.content.len() < 20 {
+            continue;
+        }
+        half += 1;
+        assert!(matches!(answer, Err(Error::Aborted(_))), "act {act}: {answer:?}");
+        let lists =
+            || bench.region.stores.iter().map(|store| store.view.load().files.len()).collect::<Vec<_>>();
+        let before = lists();
+        // What began before the abort changes no list any more.
+        let commit = Commit {
+            remove: &bench.region.stores[0].view.load().files.clone(),
+            add: Vec::new(),
+            are_oldest: false,
+            view: &View::clone,
+            while_closing: true,
+            marker: None,
+        };
+        let committed = bench.region.commit(&bench.region.stores[0], commit);
+        assert!(matches!(committed, Err(Error::Aborted(_))), "act {act}: {committed:?}");
+        assert_eq!(lists(), before, "act {act}");
+        // Who finds the note does not write over it.
+        let other = Bench::new();
+        write_file(&other.files, paths[0].1, "f:q", 5, &["b"]);
+        write_file(&other.files, paths[1].1, "g:q", 5, &["b"]);
+        other.files.swap(&intent, None, &noted.content).expect("noted");
+        let refused = other.region.bulk_load(&own(&other, &paths));
+        assert!(matches!(refused, Err(Error::Aborted(_))), "act {act}: {refused:?}");
+        assert_eq!(other.files.load(&intent, 1 << 20).expect("kept").content, noted.content, "act {act}");
+
+        assert_eq!(bench.kill().all(), "a/f:q@5=loaded a/g:q@5=loaded", "act {act}");
+    }
+    assert!(half > 1, "{half} loads stopped half-way");
 }
 
 #[test]
