@@ -1,6 +1,6 @@
 //! A log is taken over while its owner still writes: the owner acknowledges nothing that the new owner does not find.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use storage::{Capabilities, Local, Memory};
 
@@ -97,6 +97,46 @@ fn in_growing_files_nothing_is_acknowledged_after_the_seal_that_its_reader_does_
     let store = Arc::new(Memory::with(Capabilities::NONE));
     let files = storage::Segmented::new(store, World::real(), Duration::from_secs(1));
     race(&(Arc::new(files) as Arc<dyn Files>), 400);
+}
+
+/// A store in which somebody deletes a file of the log when its second part is read for the first time.
+struct Vanishing {
+    store: Memory,
+    armed: AtomicBool,
+}
+
+impl storage::Overlay for Vanishing {
+    fn below(&self) -> &dyn Files {
+        &self.store
+    }
+
+    fn load(&self, name: &FileName, bytes_max: usize) -> storage::Result<storage::Object> {
+        if name.as_str().ends_with("/00000001.part") && self.armed.swap(false, Ordering::SeqCst) {
+            let file = name.parent().expect("a folder");
+            for entry in self.store.list(&file)? {
+                self.store.delete(&entry.name)?;
+            }
+        }
+        self.store.load(name, bytes_max)
+    }
+}
+
+#[test]
+fn a_file_that_its_owner_gives_up_while_the_next_one_reads_it_is_passed_over() {
+    let (world, store) = (World::real(), Memory::with(Capabilities::NONE));
+    let open = |store: Arc<dyn Files>, owner| {
+        let files = storage::Segmented::new(store, world.clone(), Duration::ZERO);
+        Log::open(world.clone(), Arc::new(files), folder(), options(owner))
+    };
+    let (log, _) = open(Arc::new(store.clone()), 0).expect("new");
+    for sequence in 1..=3 {
+        let ticket = log.append(&edit("a", sequence, &[1; 60])).expect("alive");
+        log.sync_blocking(ticket, Level::Disk).expect("durable");
+    }
+    let vanishing = Arc::new(Vanishing { store, armed: AtomicBool::new(true) });
+    let (_next, recovered) = open(Arc::clone(&vanishing) as Arc<dyn Files>, 1).expect("taken");
+    assert!(!vanishing.armed.load(Ordering::SeqCst), "a second part was read");
+    assert!(recovered.is_empty());
 }
 
 /// A store whose listings are from before the log was begun.

@@ -100,10 +100,11 @@ pub(crate) fn read_folder(
     let (mut looks, mut durable_to) = (Vec::with_capacity(numbered.len()), 0);
     for (number, name) in numbered.into_iter().rev() {
         let look = look_at(&**files, number, &name, durable_to >= number);
-        // The owner before may have given the file up while it was read here. Then its bytes were overwritten, and what was
-        // read is neither damage nor a torn tail. A file that is not given up by now was not overwritten before.
+        // The owner before may have given the file up while it was read here. Then its bytes were overwritten or deleted, and
+        // what was read is neither damage nor a torn tail, and what could not be read is no failure. A file that is not given
+        // up by now was not overwritten before.
         let is_doubtful = match &look {
-            Err(Error::Corrupt { .. }) => true,
+            Err(Error::Corrupt { .. } | Error::Storage(_)) => true,
             Ok(Look::Begun(begun)) => !begun.contents.ended,
             _ => false,
         };

@@ -27,7 +27,8 @@ type DurableSource = Arc<dyn Fn() -> LogPosition + Send + Sync>;
 
 /// Follows a log, whoever owns it, up to what is durable.
 ///
-/// Files that were not read yet must be [held](crate::Log::hold): a file that is gone is an error.
+/// A file that was deleted before it was read is [`Error::Gone`]. To avoid that the caller [holds](crate::Log::hold) the log's
+/// files; a read replica does not, and begins again.
 pub struct LogTail {
     files: Arc<dyn Files>,
     folder: FileName,
