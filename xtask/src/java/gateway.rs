@@ -87,7 +87,8 @@ impl Drop for Gateway {
 /// A folder with the gateway's configuration; it takes none from its command line.
 fn conf(kind: Kind, quorum: &str) -> Result<String, String> {
     let (host, port) = quorum.rsplit_once(':').ok_or_else(|| format!("{quorum} is not host:port"))?;
-    let folder = fresh_folder(kind.name())?.display().to_string();
+    // Not the name of the part, whose folder the server has.
+    let folder = fresh_folder(&format!("{}-gateway", kind.name()))?.display().to_string();
     let properties = [
         ("hbase.zookeeper.quorum", host),
         ("hbase.zookeeper.property.clientPort", port),
