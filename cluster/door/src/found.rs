@@ -72,7 +72,7 @@ pub(crate) struct OnDisk {
     pub(crate) regions: BTreeMap<TableName, BTreeSet<EncodedName>>,
     /// Files of `recovered.edits` that hold writes, by region and number.
     pub(crate) unreplayed: Vec<FileName>,
-    /// Bulk loads of this project that are not in all their families.
+    /// What this project's regions have noted of their last bulk loads.
     pub(crate) bulk_loads: Vec<FileName>,
 }
 
@@ -95,8 +95,8 @@ impl OnDisk {
                 && file.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit())
             {
                 found.unreplayed.push(entry.name);
-            } else if let [_, ".bulkload"] = rest
-                && entry.size > 0
+            } else if let [_, file] = rest
+                && *file == region::BULK_LOAD_NOTE
             {
                 found.bulk_loads.push(entry.name);
             }

@@ -37,13 +37,16 @@ const MASTER: &str = "MasterData";
 /// Makes a root of this project, which was closed in order, one that HBase opens, but for the version file of this project.
 pub fn hand_back(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) -> Result<()> {
     let inventory = inventory(files, world)?;
-    check_finished(files)?;
+    let notes = check_finished(files)?;
     check_flushed(&inventory, files, log, world)?;
     let servers = servers(&inventory, world);
     write_master_data(files, &servers, world)?;
     delete_own_logs(&**log)?;
     put_logs_away(&**files, &**log)?;
     delete_folder(&**files, "bellows")?;
+    for note in notes {
+        files.delete(&note)?;
+    }
     files.delete(&FileName::new("bellows.wal"))?;
     Ok(log.delete(&FileName::new("bellows.wal.of"))?)
 }
@@ -55,16 +58,19 @@ fn delete_folder(files: &dyn Files, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a root with changes that only this project can finish.
-fn check_finished(files: &Arc<dyn Files>) -> Result<()> {
+/// Refuses a root with changes that only this project can finish. Returns what regions have noted of bulk loads that ended.
+fn check_finished(files: &Arc<dyn Files>) -> Result<Vec<FileName>> {
     if let Some(intent) = Intents::open(Arc::clone(files))?.all().first() {
         let what = format!("a change of table {}", intent.table());
         return Err(Error::Unfinished { what });
     }
-    match OnDisk::list(&**files)?.bulk_loads.first() {
-        Some(file) => Err(Error::Unfinished { what: format!("a bulk load ({file})") }),
-        None => Ok(()),
+    let notes = OnDisk::list(&**files)?.bulk_loads;
+    for note in &notes {
+        if region::is_bulk_load_unfinished(&**files, note).map_err(Error::of_region(note))? {
+            return Err(Error::Unfinished { what: format!("a bulk load ({note})") });
+        }
     }
+    Ok(notes)
 }
 
 /// Refuses a root whose log has writes that are in no store file.

@@ -41,6 +41,7 @@ use crate::tracker::Listed;
 use crate::{BulkLoadRefusal, Busy, Error, FlushReason, Result};
 
 pub(crate) use intent::roll_forward;
+pub use intent::{NAME as BULK_LOAD_NOTE, is_unfinished as is_bulk_load_unfinished};
 
 /// Blocks of a file that is checked are cached in this many bytes, apart from the server's cache.
 const CHECK_CACHE_BYTES: usize = 1 << 20;

@@ -29,11 +29,12 @@ pub(crate) struct Commit<'a> {
     pub(crate) add: Vec<Arc<StoreFile>>,
     /// Whether the new files are older than all others, if none is removed.
     pub(crate) are_oldest: bool,
-    /// Makes the new view from the old one, except its files.
+    /// Makes the new view from the old one; the commit itself sets the view's files.
     pub(crate) view: &'a dyn Fn(&View) -> View,
     /// Whether the commit is also made while the region closes.
     pub(crate) while_closing: bool,
-    /// The kind and the sequence id of the marker that tells followers of the log. `None` if the caller appends one.
+    /// Kind and sequence id of the marker that this commit appends to the log, from which followers learn of the new list. `None`
+    /// if the caller appends the marker.
     pub(crate) marker: Option<(Kind, SequenceId)>,
 }
 

@@ -4,8 +4,8 @@
 //!
 //! 1. The janitor [condemns](OpenFiles::condemn) the file. A file in use by this process is kept; a condemned file
 //!    cannot be pinned.
-//! 2. It asks every [`FileHolder`]. Each reads its state from storage: memory of a region proves nothing, and no holder
-//!    concludes anything from what a listing lacks.
+//! 2. It asks every [`FileHolder`]. Each reads its state from storage: memory of a region proves nothing. Holders find file lists
+//!    and back references by listing folders, so a listing must have what was written before it, as local disks and S3 promise.
 //! 3. It deletes files without a holder. If one holder cannot tell, it deletes nothing.
 //!
 //! A file that no list names is never listed again, so a late step does no harm. The files of a dropped table go the

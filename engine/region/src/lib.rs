@@ -62,7 +62,7 @@ mod write_times;
 
 pub use accordion::{InMemory, MemoryAct, MemoryCounts, MemoryEvent, MemoryLoad, MemoryUse, SegmentLoad};
 pub use apply::{Applied, Durability, Mutation, MutationKind};
-pub use bulk_load::{BulkFile, BulkLoad, BulkLoadOutcome};
+pub use bulk_load::{BULK_LOAD_NOTE, BulkFile, BulkLoad, BulkLoadOutcome, is_bulk_load_unfinished};
 pub use cell::CellSink;
 pub use cell_place::CellPlace;
 pub use clean::Search;

@@ -362,13 +362,20 @@ fn a_root_that_is_handed_back_has_what_hbases_master_looks_for() {
     adopt(&files).expect("adopted");
     let shared: Arc<dyn Files> = Arc::new(files.clone());
     write(&files, "bellows/switches", b"");
+    // A region's note of bulk loads: one that is not in all its families, then none.
+    let note = find(&files, "/.regioninfo").parent().expect("a folder").join(".bulkload");
+    let unfinished = b"\x00\x00\x00\x00\x00\x00\x00\x00\x01\x0a\x0c\x0a\x07\x64\x65\x66\x61\x75\x6c\x74\x12\x01\x74\x12\x01\x72\x20\x07\x89\x41\xb9\xc6";
+    write(&files, note.as_str(), unfinished);
+    let error = door::hand_back(&shared, &shared, &world()).expect_err("refused").to_string();
+    assert!(error.contains("a bulk load"), "{error}");
+    files.delete(&note).expect("deleted");
+    write(&files, note.as_str(), b"\x00\x00\x00\x00\x00\x00\x00\x00\x02\x08\x07\x75\x82");
     door::hand_back(&shared, &shared, &world()).expect("handed back");
     let names = content(&files);
-    assert!(
-        !names
-            .keys()
-            .any(|name| name.starts_with("bellows") || name.ends_with(".wal") || name.ends_with("OWNER"))
-    );
+    let is_own = |name: &String| {
+        name.starts_with("bellows") || [".wal", "OWNER", ".bulkload"].iter().any(|end| name.ends_with(end))
+    };
+    assert!(!names.keys().any(is_own), "{names:?}");
     let master: Vec<&String> = names.keys().filter(|name| name.starts_with("MasterData/")).collect();
     let store = "MasterData/data/master/store/1595e783b53d99cd5eef43b6debb2682";
     let has = |part: &str| master.iter().any(|name| name.starts_with(&format!("{store}{part}")));

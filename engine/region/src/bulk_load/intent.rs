@@ -28,7 +28,8 @@ use crate::store_file::{StoreFile, StoreFileName};
 use crate::tracker::{Listed, Tracker, crc32};
 use crate::{Error, Result};
 
-const NAME: &str = ".bulkload";
+/// The name of the object, in a region's folder.
+pub const NAME: &str = ".bulkload";
 const SIZE_MAX: usize = 16 << 20;
 
 /// Begins a numbered object; no protobuf message begins so.
@@ -111,6 +112,11 @@ fn noted(files: &dyn Files, intent: &FileName) -> Result<(Option<Version>, Note)
         Err(error) if error.kind() == Kind::NotFound => Ok((None, Note { number: 0, load: None })),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Whether the object `intent` notes a bulk load that is not in all its families.
+pub fn is_unfinished(files: &dyn Files, intent: &FileName) -> Result<bool> {
+    Ok(noted(files, intent)?.1.load.is_some())
 }
 
 /// Notes that no load is unfinished. The region's owner is the object's only writer.
