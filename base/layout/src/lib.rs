@@ -7,7 +7,7 @@
 //! data/<namespace>/<table>/.tabledesc/.tableinfo.<10 digits>.<length>
 //! data/<namespace>/<table>/<region>/.regioninfo    PBUF delimited RegionInfo
 //! data/<namespace>/<table>/<region>/<family>/…     the region's own
-//! data/<namespace>/<table>/<region>/.bulkload      a bulk load that is not in all its families yet
+//! data/<namespace>/<table>/<region>/.bulkload      the last bulk load of several families; says whether it is unfinished
 //! staging/…                                        names of bulk loads; nothing lies there
 //! bellows/switches                                 the master's switches
 //! bellows/unfinished                               changes of tables that are not finished

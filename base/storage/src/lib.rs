@@ -134,8 +134,8 @@ pub trait Files: Send + Sync + 'static {
         Err(Error::unsupported(name, "seal", Capability::SyncPrefix))
     }
 
-    /// All files below the folder `folder`, at any depth, in order of name. For people and for collecting garbage: a listing
-    /// may be stale and decides nothing.
+    /// All files below the folder `folder`, at any depth, in order of name. Without [`Capability::ListsAll`] it may be stale. Callers
+    /// that find small objects by it (file lists, schemas, links, snapshots) rely on a store that lists what was written before.
     fn list(&self, folder: &FileName) -> Result<Vec<Entry>>;
 
     /// Removes a file, and folders that become empty by it. Removing what is not there succeeds.

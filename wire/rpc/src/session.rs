@@ -33,7 +33,8 @@ const VERSION: u8 = 0;
 const AUTH_SIMPLE: u8 = 80;
 const AUTH_KERBEROS: u8 = 81;
 const AUTH_DIGEST: u8 = 82;
-/// The answer of a server without SASL to a client that starts it, in place of a token's length.
+/// Sent by this server, which has no SASL, where a client that begins SASL expects the length of a token. The client then goes on
+/// with simple authentication.
 const SWITCH_TO_SIMPLE_AUTH: i32 = -88;
 const PREAMBLE_LENGTH: usize = 6;
 /// Maximum length of a request header that is waited for in a frame that is refused anyway.

@@ -143,12 +143,12 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Sends as much as the server takes; it may have hung up by then, which is its right. Gives whether it took all.
+    /// Sends `bytes` and returns whether all of them could be sent. The server may close the connection at any time.
     pub(super) fn tell(&mut self, bytes: &[u8]) -> bool {
         self.0.write_all(bytes).is_ok()
     }
 
-    /// No more comes from us.
+    /// Closes the sending side of the connection.
     pub(super) fn finish(&mut self) {
         // Fails when the server has hung up, which is what is asked for.
         let _gone = self.0.shutdown(Shutdown::Write);
