@@ -321,7 +321,8 @@ impl Region {
             marker: Some((wal::Kind::Compaction, self.write.lock().last_sequence)),
         };
         {
-            let _no_load = self.listing.read();
+            let give_up = |_: &Error| new.iter().for_each(|file| store.give_up(file));
+            let _no_load = self.without_load().inspect_err(give_up)?;
             self.commit(store, commit)?;
         }
         // The replaced files have freed room in a full cache. Skipped when the region closes.
@@ -349,7 +350,7 @@ impl Region {
             marker: Some((wal::Kind::Compaction, self.write.lock().last_sequence)),
         };
         {
-            let _no_load = self.listing.read();
+            let _no_load = self.without_load()?;
             self.commit(store, commit)?;
         }
         Ok(expired.len())

@@ -1,7 +1,7 @@
 //! Opens a region: its files from their lists, and newer writes from the log.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use cache::Kinds;
 use cell::{Cell, CellBlock, Comparator, SequenceId};
@@ -76,6 +76,7 @@ impl Region {
             flushing: Mutex::default(),
             bulk_loads: Mutex::default(),
             listing: RwLock::default(),
+            is_note_left: AtomicBool::new(false),
             open_sequence: SequenceId::ZERO,
             replayed: AtomicU64::new(0),
             lifecycle: Lifecycle::default(),

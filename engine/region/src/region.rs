@@ -79,6 +79,8 @@ pub struct Region {
     pub(crate) bulk_loads: Mutex<RecentLoads>,
     /// Held exclusively while a bulk load changes the lists of several stores, and shared while a compaction changes one.
     pub(crate) listing: RwLock<()>,
+    /// Whether the note of a bulk load that is done could not be replaced yet. Changes only while `listing` is held exclusively.
+    pub(crate) is_note_left: AtomicBool,
     pub(crate) open_sequence: SequenceId,
     /// Log records that were replayed into memory when it was opened.
     pub(crate) replayed: AtomicU64,

@@ -14,8 +14,10 @@
 //! neither the zero nor the number, and emptied the object.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use cell::SequenceId;
+use env::sync::RwLockReadGuard;
 use prost::Message;
 use proto::pb;
 use storage::{FileName, Files, Kind, Version, swap_confirmed};
@@ -49,7 +51,8 @@ impl Region {
     }
 
     /// Records that these stores get these files. If it cannot be told whether that happened, the region is aborted: its
-    /// next opening finds out. It is aborted, too, if another load is noted: that one is not in all its stores yet.
+    /// next opening finds out. It is aborted, too, if a load is noted that is
+    /// not in all its stores yet.
     pub(super) fn write_intent(
         &self,
         files: &[(&Store, Vec<Arc<StoreFile>>)],
@@ -75,7 +78,7 @@ impl Region {
             replicate: None,
         };
         let (before, note) = noted(&*self.files, &self.intent())?;
-        if note.load.is_some() {
+        if note.load.is_some() && !self.is_note_left.load(Ordering::Acquire) {
             return Err(self.abort(format!(
                 "{} notes a bulk load that was not completed; restart the server, which completes it",
                 self.intent()
@@ -92,15 +95,29 @@ impl Region {
         })
     }
 
-    /// Records that the load is in all its stores.
+    /// Records that the load is in all its stores. If that fails, as on a full disk, the region goes on: until a later attempt
+    /// succeeds no file is replaced, so that the next opening would find every file of the load in its list.
     pub(super) fn forget_intent(&self) {
-        // If that fails the next opening finds every file in its list, unless a compaction has replaced it. So the region
-        // must not go on.
-        if let Err(error) = forget(&*self.files, &self.intent()) {
-            let _aborted = self.abort(format!(
-                "bulk load is done, and {} cannot be emptied: {error}; restart the server, which does it",
-                self.intent()
-            ));
+        let is_left = forget(&*self.files, &self.intent()).is_err();
+        self.is_note_left.store(is_left, Ordering::Release);
+    }
+
+    /// Waits until no bulk load runs, and lets none begin while the guard lives. Whoever replaces files has it.
+    ///
+    /// Tries again to record that the last load is done, if that failed, and fails if it fails once more.
+    pub(crate) fn without_load(&self) -> Result<RwLockReadGuard<'_, ()>> {
+        loop {
+            let guard = self.listing.read();
+            if !self.is_note_left.load(Ordering::Acquire) {
+                return Ok(guard);
+            }
+            drop(guard);
+            let _alone = self.listing.write();
+            // Another thread may have been here, or another load.
+            if self.is_note_left.load(Ordering::Acquire) {
+                forget(&*self.files, &self.intent())?;
+                self.is_note_left.store(false, Ordering::Release);
+            }
         }
     }
 }

@@ -297,6 +297,51 @@ fn nothing_overtakes_a_load_that_is_in_some_families_only() {
     assert!(half > 1, "{half} loads stopped half-way");
 }
 
+/// A full disk, for one: the load is answered as done, and the region goes on.
+#[test]
+fn a_note_that_stays_after_its_load_is_replaced_before_files_are() {
+    let paths = [("f", "job/f/one"), ("g", "job/g/one")];
+    let intent = FileName::new("data/default/t/r/.bulkload");
+    let mut stayed = 0;
+    for act in 1.. {
+        let bench = Bench::new();
+        for (family, path) in paths {
+            write_file(&bench.files, path, &format!("{family}:q"), 5, &["a"]);
+        }
+        let fault = Fault {
+            act: bench.files.acts() + act,
+            kind: Kind::Full,
+            outcome: Outcome::DidNotHappen,
+            last: false,
+        };
+        bench.files.set_fault(Some(fault));
+        let answer = bench.region.bulk_load(&own(&bench, &paths));
+        if bench.files.acts() < fault.act {
+            break;
+        }
+        if !is_loaded(&answer) {
+            continue;
+        }
+        let note = bench.files.load(&intent, 1 << 20).expect("noted").content;
+        if note.len() < 20 {
+            continue;
+        }
+        stayed += 1;
+        // A compaction replaces files of the load. Before that it replaces the note, so the next opening does not miss them.
+        bench.put("b", "f:q", 5, "later");
+        bench.region.flush(FlushReason::Requested).expect("flushed");
+        bench.files.set_fault(None);
+        bench.region.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
+        assert!(
+            bench.files.load(&intent, 1 << 20).expect("noted").content.len() < 20,
+            "the note is replaced"
+        );
+        clean(&bench.region).expect("cleaned");
+        assert_eq!(bench.kill().all(), "a/f:q@5=loaded a/g:q@5=loaded b/f:q@5=later", "act {act}");
+    }
+    assert!(stayed > 0, "no note stayed");
+}
+
 #[test]
 fn a_damaged_intent_is_an_error() {
     let bench = Bench::new();
