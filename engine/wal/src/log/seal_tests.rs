@@ -121,6 +121,35 @@ impl storage::Overlay for Vanishing {
     }
 }
 
+/// Also the swap of the object `OWNER`: it happens, is reported as failed, and the process ends.
+#[test]
+fn a_takeover_whose_calls_happen_and_report_failure_loses_nothing() {
+    let world = World::real();
+    let open =
+        |place: &Memory, owner| Log::open(world.clone(), Arc::new(place.clone()), folder(), options(owner));
+    let write = |log: &Log, sequence| {
+        let ticket = log.append(&edit("a", sequence, &[1; 60]))?;
+        log.sync_blocking(ticket, Level::Disk)
+    };
+    let overcome = storage::at_every_false_alarm(
+        |place| {
+            let (log, _) = open(place, 0).expect("new");
+            (1..=3).for_each(|sequence| write(&log, sequence).expect("durable"));
+        },
+        |place| open(place, 1).and_then(|(log, _)| write(&log, 4)).is_ok(),
+        |place, succeeded| {
+            let (log, recovered) = open(place, 2).expect("the log is there");
+            let found: Vec<u64> =
+                replayed(&recovered, "a").into_iter().map(|(sequence, _)| sequence).collect();
+            let acknowledged = if succeeded { 4 } else { 3 };
+            assert!(found.len() >= acknowledged, "{acknowledged} were acknowledged, {found:?} found");
+            assert_eq!(found, (1..=found.len() as u64).collect::<Vec<_>>());
+            write(&log, 5).expect("it goes on");
+        },
+    );
+    assert!(overcome > 0, "the object of the owner is read again");
+}
+
 #[test]
 fn a_file_that_its_owner_gives_up_while_the_next_one_reads_it_is_passed_over() {
     let (world, store) = (World::real(), Memory::with(Capabilities::NONE));
