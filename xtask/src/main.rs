@@ -40,6 +40,7 @@ mod hbase;
 mod hostile;
 mod image;
 mod java;
+mod layers;
 mod loadtest;
 mod packages;
 mod pe;
