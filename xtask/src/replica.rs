@@ -12,8 +12,9 @@ use crate::{Outcome, crash, programs, web};
 const SECONDS: u64 = 15;
 /// How long a server that was replaced may run on.
 const END_MAX: Duration = Duration::from_secs(20);
-/// Within this time after the command another server must take writes.
-const PROMOTED_WITHIN: Duration = Duration::from_secs(5);
+/// Within this time after the command another server must take writes. On a quiet machine it takes 3 to 5 s, mostly to read the log;
+/// the limit is for a machine that has other work.
+const PROMOTED_WITHIN: Duration = Duration::from_secs(30);
 
 /// A replica reads along while its primary is loaded, flushed, compacted and split, and tables come and go. Then the primary hangs,
 /// another server takes its bucket, and the replica goes on under that one.

@@ -99,8 +99,7 @@ pub(crate) fn suite() -> Outcome {
     crash::run_on_store(ROUNDS, &store.endpoint, LogPlace::Store)?;
     crash::run_on_store(ROUNDS, &store.endpoint, LogPlace::Disk)?;
     takeovers(TAKEOVERS, &store.endpoint)?;
-    requests_of_a_flush(&store.endpoint)?;
-    crate::replica::follows(&store.endpoint)
+    requests_of_a_flush(&store.endpoint)
 }
 
 /// A read replica alone.
