@@ -170,15 +170,15 @@ fn can_be_opened_by_hbase(files: &Memory) -> bool {
     })
 }
 
-#[test]
-fn an_adoption_that_ends_at_any_act_leaves_a_root_of_hbase_and_is_continued() {
-    let whole = root("stopped.tar.gz");
+/// Adopts the root `name` with a disk that fails at some acts, each tenth or so and the last ones, then again after the crash.
+fn is_continued_after_each(name: &str, step: u64, last: u64, expected: &BTreeMap<String, (usize, usize)>) {
+    let whole = root(name);
+    let begin = whole.acts();
     adopt(&whole).expect("adopted");
-    let acts = whole.acts() - root("stopped.tar.gz").acts();
+    let acts = whole.acts() - begin;
     assert!(acts > 50, "{acts} acts");
-    // Each tenth of them, and the last ones.
-    for act in (1..=acts).filter(|act| act % 10 == 1 || act + 5 > acts) {
-        let files = root("stopped.tar.gz");
+    for act in (1..=acts).filter(|act| act % step == 1 || act + last > acts) {
+        let files = root(name);
         let at = files.acts() + act;
         files.set_fault(Some(Fault {
             act: at,
@@ -192,8 +192,13 @@ fn an_adoption_that_ends_at_any_act_leaves_a_root_of_hbase_and_is_continued() {
         adopt(&files).expect("continued");
         let mut found = rows(&files);
         found.retain(|name, _| !name.starts_with("hbase:"));
-        assert_eq!(found, expected(), "act {act}");
+        assert_eq!(&found, expected, "act {act}");
     }
+}
+
+#[test]
+fn an_adoption_that_ends_at_any_act_leaves_a_root_of_hbase_and_is_continued() {
+    is_continued_after_each("stopped.tar.gz", 10, 5, &expected());
 }
 
 /// The first line of the report that says why the changed root is refused.
@@ -303,27 +308,7 @@ fn the_writes_of_a_killed_hbase_are_in_its_logs() {
 
 #[test]
 fn an_adoption_with_logs_that_ends_at_any_act_is_continued_and_loses_no_write() {
-    let whole = root("killed.tar.gz");
-    let begin = whole.acts();
-    adopt(&whole).expect("adopted");
-    let acts = whole.acts() - begin;
-    for act in (1..=acts).filter(|act| act % 20 == 1 || act + 12 > acts) {
-        let files = root("killed.tar.gz");
-        let at = files.acts() + act;
-        files.set_fault(Some(Fault {
-            act: at,
-            kind: Kind::Failed,
-            outcome: Outcome::MayHaveHappened,
-            last: true,
-        }));
-        adopt(&files).expect_err("the disk is gone");
-        let files = files.crash(act);
-        assert!(can_be_opened_by_hbase(&files), "act {act}");
-        adopt(&files).expect("continued");
-        let mut found = rows(&files);
-        found.retain(|name, _| !name.starts_with("hbase:"));
-        assert_eq!(found, expected_of_killed(), "act {act}");
-    }
+    is_continued_after_each("killed.tar.gz", 20, 12, &expected_of_killed());
 }
 
 #[test]
