@@ -147,7 +147,7 @@ fn a_takeover_whose_calls_happen_and_report_failure_loses_nothing() {
             write(&log, 5).expect("it goes on");
         },
     );
-    assert!(overcome > 0, "the object of the owner is read again");
+    assert!(overcome > 0, "a takeover survives some of them");
 }
 
 #[test]
