@@ -15,21 +15,21 @@ use crate::{Block, BlockKey, BlockKind, Bucket, Cache, Cells, FileId, Part};
 /// The caching options of a family. The server's [switches](crate::Switches) are added to it.
 #[derive(Clone, Debug)]
 pub struct Caching {
-    /// Whose looks these are.
+    /// The table under which lookups are counted.
     pub table: Arc<str>,
-    /// BLOCKCACHE: data blocks are kept when they are read.
+    /// BLOCKCACHE: data blocks are cached when they are read.
     pub data_on_read: bool,
     /// IN_MEMORY: its blocks are favoured, up to a share of the memory.
     pub in_memory: bool,
-    /// CACHE_DATA_ON_WRITE: data blocks of flushed files are kept; index and blooms with them.
+    /// CACHE_DATA_ON_WRITE: data blocks of flushed files are cached, and index and bloom blocks with them.
     pub data_on_write: bool,
-    /// CACHE_INDEX_ON_WRITE.
+    /// CACHE_INDEX_ON_WRITE: index blocks are cached when they are written.
     pub index_on_write: bool,
-    /// CACHE_BLOOMS_ON_WRITE.
+    /// CACHE_BLOOMS_ON_WRITE: bloom filter chunks are cached when they are written.
     pub blooms_on_write: bool,
-    /// EVICT_BLOCKS_ON_CLOSE: a file that is closed takes its blocks along.
+    /// EVICT_BLOCKS_ON_CLOSE: the blocks of a file are evicted when it is closed.
     pub evict_on_close: bool,
-    /// PREFETCH_BLOCKS_ON_OPEN: a file that is opened is read into the cache.
+    /// PREFETCH_BLOCKS_ON_OPEN: a file is read into the cache when it is opened.
     pub prefetch_on_open: bool,
 }
 
@@ -48,27 +48,27 @@ impl Default for Caching {
     }
 }
 
-/// Some kinds of blocks.
+/// A set of block kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kinds {
-    /// Cells.
+    /// Blocks of cells.
     pub data: bool,
-    /// The index.
+    /// Blocks of the index.
     pub index: bool,
-    /// Bloom filters.
+    /// Chunks of bloom filters.
     pub blooms: bool,
 }
 
 impl Kinds {
-    /// All of them.
+    /// Every kind.
     pub const ALL: Kinds = Kinds { data: true, index: true, blooms: true };
 
-    /// Whether there is one at all.
+    /// Whether the set is not empty.
     pub fn any(self) -> bool {
         self.data || self.index || self.blooms
     }
 
-    /// Whether `kind` is one of them.
+    /// Whether the set contains `kind`.
     pub fn has(self, kind: BlockKind) -> bool {
         match kind {
             BlockKind::Data => self.data,
@@ -78,21 +78,21 @@ impl Kinds {
     }
 }
 
-/// How a block is asked for.
+/// How a request wants a block.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
-    /// Whether the request wants data that is read kept. Index and blooms are kept whatever it wants.
+    /// Whether a data block that is read is cached. Index and bloom blocks are cached in any case.
     pub keep: bool,
     /// Whether the caller must not wait for a device.
     pub memory_only: bool,
 }
 
-/// The cache's state of a file, shared by all who have it open.
+/// The cache's state of a file, shared by all that have it open.
 #[derive(Debug)]
 pub(crate) struct FileEntry {
     pub(crate) id: FileId,
     pub(crate) size: u64,
-    /// The hash of its name.
+    /// The hash of the file's name.
     tag: u64,
     gone: AtomicBool,
 }
@@ -115,10 +115,10 @@ impl FileEntry {
     }
 }
 
-/// Which part of a file must [be read](File::is_being_read).
+/// A file [is being read](File::is_being_read) when one part in this many of its bytes was.
 const READ_PART: u64 = 4;
 
-/// A file that somebody reads through the cache.
+/// A file that is read through the cache.
 #[derive(Debug)]
 pub struct File {
     cache: Arc<Cache>,
@@ -139,7 +139,7 @@ impl File {
         File { cache, known, name, caching, tally }
     }
 
-    /// Its id here.
+    /// Returns the file's id in the cache.
     pub fn id(&self) -> FileId {
         self.known.id
     }
@@ -148,8 +148,9 @@ impl File {
         BlockKey { file: self.known.id, offset }
     }
 
-    /// The block at `offset`: from memory, or by `read`, once for all who ask at the same time. `None` when it is not in
-    /// memory and the caller must not wait. `expected` is what it is counted as when it is missed.
+    /// Returns the block at `offset`, from the cache or by `read`. `read` is called once for all that miss the block at
+    /// the same time. `None` when the block is in no tier and the caller must not wait. A miss is counted under the
+    /// kind `expected`.
     #[inline]
     pub fn block<E>(
         &self,
@@ -169,9 +170,9 @@ impl File {
         self.fetch(offset, expected, ask, read).map(Some)
     }
 
-    /// Cells of the data block at `offset` that `pick` chooses among all that the block has, for who wants few: copied out
-    /// of a device, where the block lies on one and nobody has to wait for it. `None` where that cannot be, and where
-    /// memory would keep the block: then [the block](File::block) is to be asked for. `keep` is as there.
+    /// Returns the cells of the data block at `offset` that `pick` chooses, for a caller that needs few of them. The
+    /// cells are copied out of a device, if the block is on one and no wait is needed. `None` in any other case, and
+    /// when memory would cache the block: then the caller asks for [the block](File::block). `keep` is [`Ask::keep`].
     #[inline]
     pub fn part(&self, offset: u64, keep: bool, pick: impl FnOnce(&Part) -> Range<usize>) -> Option<Cells> {
         let bucket = self.cache.bucket.as_ref().filter(|bucket| bucket.has_parts())?;
@@ -193,8 +194,8 @@ impl File {
         Some(cells)
     }
 
-    /// The blocks at `offsets`, in their order, as far as they lie in memory, for who only prepares looks that count: nobody is
-    /// noted as having asked.
+    /// Returns those of the blocks at `offsets` that are in memory, in order. For preparing later lookups: this one is
+    /// not counted.
     pub fn peek(
         &self,
         expected: BlockKind,
@@ -209,7 +210,7 @@ impl File {
         memory.map(|memory| memory.peek(offsets.map(|offset| self.key(offset)))).unwrap_or_default()
     }
 
-    /// Whether [`peek`](File::peek) can find blocks of data.
+    /// Whether [`peek`](File::peek) can find data blocks.
     #[inline]
     pub fn has_data_in_memory(&self) -> bool {
         match self.cache.bucket.as_ref().filter(|bucket| bucket.combined) {
@@ -222,7 +223,7 @@ impl File {
         Mark { tag: self.known.tag, offset }
     }
 
-    /// The block, where nobody has to wait for it.
+    /// Returns the block from either tier, if that needs no wait.
     #[inline]
     fn look(&self, offset: u64, expected: BlockKind) -> Option<(Arc<Block>, Tier)> {
         let key = self.key(offset);
@@ -240,7 +241,7 @@ impl File {
         }
     }
 
-    /// A block that a call has brought from a device may be worth a place in memory.
+    /// Offers a block that was read from a device to the memory tier.
     fn promote(&self, key: BlockKey, block: &Arc<Block>) {
         if self.cache.bucket.as_ref().is_some_and(|bucket| !bucket.is_near())
             && let Some(memory) = &self.cache.memory
@@ -296,8 +297,8 @@ impl File {
         Ok(block)
     }
 
-    /// A block that was missed in memory and that the caller has read without [`block`](File::block): counted as missed, and
-    /// kept as `ask` says.
+    /// Records a block that was missed in memory and that the caller has read without [`block`](File::block). It counts
+    /// as a miss, and is cached as `ask` says.
     pub fn bring(&self, offset: u64, expected: BlockKind, ask: Ask, block: Block) -> Arc<Block> {
         self.tally.miss(expected, ask.keep);
         let block = Arc::new(block);
@@ -305,7 +306,7 @@ impl File {
         block
     }
 
-    /// Keeps a block that was read, if that is wanted. Says whether it was.
+    /// Caches a block that was read, if it should be. Returns whether it should.
     fn keep(&self, key: BlockKey, block: &Arc<Block>, ask: Ask) -> bool {
         let wanted = block.kind != BlockKind::Data || (ask.keep && self.keeps_data());
         if wanted {
@@ -314,7 +315,7 @@ impl File {
         wanted
     }
 
-    /// Whether data blocks are kept when they are read.
+    /// Whether data blocks are cached when they are read.
     fn keeps_data(&self) -> bool {
         let switches = &self.cache.options.switches;
         (self.caching.data_on_read && switches.data_on_read) || self.prefetches()
@@ -341,20 +342,20 @@ impl File {
         }
     }
 
-    /// Whether the block at `offset` is in some tier. Not counted as a look.
+    /// Whether some tier has the block at `offset`. Not counted as a lookup.
     pub fn has(&self, offset: u64) -> bool {
         let key = self.key(offset);
         self.cache.memory.as_ref().is_some_and(|memory| memory.has(key))
             || self.cache.bucket.as_ref().is_some_and(|bucket| bucket.has(key))
     }
 
-    /// The bucket cache, if such blocks are kept there.
+    /// Returns the bucket cache, if blocks of this kind are cached there.
     fn bucket_for(&self, kind: BlockKind) -> Option<&Bucket> {
         self.cache.bucket.as_ref().filter(|bucket| kind == BlockKind::Data || !bucket.combined)
     }
 
-    /// Whether a block that [weighs](Block::weight) about so much would likely be kept with none going for it: to spare reading one
-    /// that is not.
+    /// Whether a block of about this [weight](Block::weight) would likely be cached without an eviction. If not,
+    /// reading it ahead would be wasted.
     pub fn has_room(&self, offset: u64, kind: BlockKind, bytes: usize) -> bool {
         let (key, in_memory) = (self.key(offset), self.admission(bytes, Cause::Ahead).in_memory);
         match (self.bucket_for(kind), &self.cache.memory) {
@@ -364,9 +365,9 @@ impl File {
         }
     }
 
-    /// Keeps a block that was read for no request: of a file that was just written or opened. One that is `asked_for` by its
-    /// family, or takes the place of one that was kept, goes before others that requests have asked for once; any other is kept by
-    /// tiers that have room for it. Says whether there was any, or it was asked for.
+    /// Caches a block that no request has read: one of a file that was just written or opened. With `asked_for`, when
+    /// the family wants it or when it replaces a cached block, it precedes blocks that were requested once. Otherwise
+    /// it only uses free space. Returns whether there was space or `asked_for` is set.
     pub fn put(&self, offset: u64, block: Block, asked_for: bool) -> bool {
         let cause = if asked_for { Cause::Wanted } else { Cause::Ahead };
         let has_room = asked_for || self.has_room(offset, block.kind, block.weight());
@@ -374,7 +375,8 @@ impl File {
         has_room
     }
 
-    /// Which blocks are kept when the file was flushed. With data come index and blooms: nothing is found without.
+    /// Returns the kinds of blocks that a flush caches. With data blocks come index and bloom blocks, without which no
+    /// lookup finds them.
     pub fn kept_of_flush(&self) -> Kinds {
         let switches = &self.cache.options.switches;
         if self.caching.data_on_write || switches.data_on_write {
@@ -383,7 +385,7 @@ impl File {
         Kinds { data: false, ..self.index_and_blooms() }
     }
 
-    /// Which blocks are kept when the file came out of a compaction of files of `bytes` together.
+    /// Returns the kinds of blocks that a compaction caches whose input files have `bytes` in total.
     pub fn kept_of_compaction(&self, bytes: u64) -> Kinds {
         let switches = &self.cache.options.switches;
         if switches.compacted_on_write && bytes <= switches.compacted_bytes_max {
@@ -401,14 +403,15 @@ impl File {
         }
     }
 
-    /// Whether blocks of a file that takes this one's place are kept where this one's are: a compaction leaves the cache as warm
-    /// as it was.
+    /// Whether a file that replaces this one gets its blocks cached where this one's are. So a compaction leaves the
+    /// cache as warm as it was.
     pub fn stays_warm(&self) -> bool {
         self.cache.options.switches.stays_warm && self.keeps_data()
     }
 
-    /// Whether so much of it is being read that what is flushed next to it will be, too: a quarter of its bytes lies in blocks that
-    /// requests have read. To read a block ahead costs a fourth of what it costs who waits for it.
+    /// Whether requests read so much of the file that they will probably read the file flushed after it: a quarter of
+    /// its bytes is in cached blocks that were requested. Reading a block ahead costs a fourth of what a request pays
+    /// that waits for it.
     pub fn is_being_read(&self) -> bool {
         self.stays_warm() && self.cache.read_bytes_of(self.known.id) >= (self.known.size / READ_PART).max(1)
     }
@@ -418,24 +421,24 @@ impl File {
         self.caching.prefetch_on_open || self.cache.options.switches.prefetch_on_open
     }
 
-    /// Whether the file is gone: nothing of it is kept any more.
+    /// Whether the file was deleted, so that none of its blocks is cached any more.
     pub fn is_gone(&self) -> bool {
         self.known.is_gone()
     }
 
-    /// The file is closed and may be opened again: its blocks stay unless the family wants them dropped.
+    /// Closes the file, which may be opened again. Its blocks stay, unless EVICT_BLOCKS_ON_CLOSE is set.
     pub fn close(&self) {
         if self.caching.evict_on_close || self.cache.options.switches.evict_on_close {
             self.evict();
         }
     }
 
-    /// Drops its blocks. Returns how many there were.
+    /// Evicts the file's blocks. Returns their number.
     pub fn evict(&self) -> usize {
         self.cache.evict_file(&self.known)
     }
 
-    /// The file is deleted: its blocks go, and none come any more. Returns how many there were.
+    /// Removes a deleted file: evicts its blocks, and admits none from now on. Returns the number of evicted blocks.
     pub fn remove(&self) -> usize {
         let mut files = self.cache.files.lock();
         if files.get(&self.name).is_some_and(|known| Arc::ptr_eq(known, &self.known)) {
@@ -445,7 +448,7 @@ impl File {
         self.cache.forget(&self.known)
     }
 
-    /// The cache it is read through.
+    /// Returns the cache that the file is read through.
     pub fn cache(&self) -> &Arc<Cache> {
         &self.cache
     }

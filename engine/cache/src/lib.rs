@@ -1,17 +1,16 @@
 //! The block cache: decoded blocks, handed out by reference.
 //!
-//! A block stays alive as long as somebody holds it; eviction only drops the cache's own hold, so it never copies and
-//! never waits for readers. What the crate does not know: what is in a block, and where it comes from: whoever misses
-//! one brings a way to read it.
+//! A block stays alive as long as somebody holds a reference to it. Eviction only drops the cache's own reference, so
+//! it never copies and never waits for readers. This crate does not know what is in a block or where it comes from: a
+//! caller passes the function that reads a missing block.
 //!
-//! 1. A reader of a file has a [`File`] here. Files are known by name, so that a file that is closed and opened again
-//!    finds its blocks; a file that is gone takes them along.
-//! 2. [`File::block`] looks into memory ([`memory`]: sharded, W-TinyLFU). A look that hits allocates nothing. Behind it
-//!    there may be a second tier ([`bucket`]).
-//!    Who wants few cells of a block asks for a part of it first ([`File::part`]), which is all that is copied out of a
-//!    device.
-//! 3. Of several that miss the same block at once, one reads it; the others wait for it ([`flight`]).
-//! 4. Looks are counted by table, kind and tier ([`Counts`]).
+//! 1. A reader of a file has a [`File`] here. Files are identified by name, so a file that is closed and opened again
+//!    finds its blocks. Deleting a file evicts them.
+//! 2. [`File::block`] looks a block up in memory ([`memory`]: sharded, W-TinyLFU), and then in the second tier, if
+//!    there is one ([`bucket`]). A hit in memory allocates nothing. A caller that needs few cells first asks for a part
+//!    of the block ([`File::part`]), so that no more than that is copied out of a device.
+//! 3. When several callers miss the same block at once, one reads it and the others wait ([`flight`]).
+//! 4. Lookups are counted by table, block kind and tier ([`Counts`]).
 
 mod bucket;
 mod counts;
@@ -45,16 +44,16 @@ use crate::memory::Memory;
 use crate::persist::{SavedFile, Snapshot};
 use crate::prefetch::Prefetch;
 
-/// A file, for as long as the cache knows it. Never given to another.
+/// The id of a file, as long as the cache knows it. Ids are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(u64);
 
-/// Where a block lies.
+/// Identifies a block: its file, and where it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BlockKey {
-    /// In which file.
+    /// The file.
     pub file: FileId,
-    /// Where in it, in bytes.
+    /// The offset in the file, in bytes.
     pub offset: u64,
 }
 
@@ -70,76 +69,78 @@ pub enum BlockKind {
 }
 
 impl BlockKind {
-    /// All there are.
+    /// Every kind.
     pub const ALL: [BlockKind; 3] = [BlockKind::Data, BlockKind::Index, BlockKind::Bloom];
 }
 
-/// A block ready to be read: checked, decompressed, with what its reader needs beside it. Or, where memory is dearer than
-/// time, checked and left packed.
+/// A block ready to be read: verified, decompressed, with the search structures that its reader needs. If the cache
+/// saves memory at the cost of time, it is verified and still [packed](Block::packed).
 #[derive(Debug)]
 pub struct Block {
     /// The kind of its content.
     pub kind: BlockKind,
     /// The content, without header and checksums.
     pub bytes: Bytes,
-    /// For data: where each cell begins, in bytes from the start of `bytes`.
+    /// For data: the offset of each cell in `bytes`.
     pub offsets: Words,
-    /// For data in the plain order of rows: four bytes of each cell's row, to search in; else empty.
+    /// For data whose rows are sorted bytewise: four bytes of each cell's row, for searching; else empty.
     pub heads: Words,
-    /// How many bytes all these rows share; the heads are what follows.
+    /// Number of leading bytes that all these rows share. The heads are the four bytes after them.
     pub shared: u16,
-    /// For data: a bit for each cell, 32 in a number, from the lowest on: whether it is the first of its row here.
+    /// For data: one bit for each cell, 32 in a number, from the lowest bit on: whether the cell is the first of its
+    /// row in the block.
     pub row_starts: Words,
-    /// Length of the block on disk, header and checksums included: the next one begins there.
+    /// Length of the block on disk, in bytes, with header and checksums. The next block begins after it.
     pub disk_length: u32,
-    /// Where the block of the same kind before it lies, in bytes from the start of the file.
+    /// Offset in the file of the previous block of the same kind.
     pub previous: Option<u64>,
-    /// Whether `bytes` are as they lie in the file, header included, to be unpacked by whoever reads them.
+    /// Whether `bytes` are as in the file, with the header, and the reader unpacks them.
     pub packed: bool,
 }
 
 impl Block {
-    /// What the cache counts for it, in bytes.
+    /// Returns the size that the cache counts for the block, in bytes.
     pub fn weight(&self) -> usize {
         weight_of(self.bytes.len(), self.offsets.len(), self.heads.len())
     }
 }
 
-/// See [`Block::weight`].
+/// Computes [`Block::weight`].
 fn weight_of(bytes: usize, offsets: usize, heads: usize) -> usize {
     // With the counts of its owners, and what the allocator rounds up.
     let itself = size_of::<Block>() + 2 * size_of::<usize>() + 8;
     bytes + 4 * (offsets + heads + row_start_words(offsets)) + itself
 }
 
-/// How many numbers [`Block::row_starts`] has for so many cells.
+/// Returns the number of words in [`Block::row_starts`] for this many cells.
 fn row_start_words(cells: usize) -> usize {
     cells.div_ceil(u32::BITS as usize)
 }
 
-/// What is found for somebody who wants few cells of a block.
+/// The result of a lookup for a caller that needs few cells of a block.
 #[derive(Debug)]
 pub enum Cells {
-    /// All of it.
+    /// The whole block.
     Whole(Arc<Block>),
-    /// Those and some beside them.
+    /// The wanted cells, and perhaps some beside them.
     Part(Part),
 }
 
-/// What a cache is made with.
+/// The settings of a cache.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bytes of blocks in memory (`hfile.block.cache.size`, a share of the machine's); 0 keeps nothing.
+    /// Size of the memory tier in bytes (`hfile.block.cache.size`, a share of the machine's memory); 0 caches nothing.
     pub bytes_max: usize,
-    /// The share of those that blocks of in-memory families hold against all others
+    /// Fraction of it that blocks of in-memory families may hold against all others
     /// (`hbase.lru.blockcache.memory.percentage`).
     pub in_memory_share: f64,
-    /// What is true of every family, whatever it says itself.
+    /// The server's switches, which apply to every family.
     pub switches: Switches,
-    /// How many files are read into the cache at the same time when they are opened (`hbase.hfile.thread.prefetch`).
+    /// Number of files that are read into the cache at the same time after they were opened
+    /// (`hbase.hfile.thread.prefetch`).
     pub prefetch_threads: usize,
-    /// How much of a file is read at once for a scan that walks over blocks which are not here, in bytes; 0 reads block by
-    /// block (`bellows.hfile.read.ahead.max`).
+    /// Maximum number of bytes that a scan reads ahead at once when its blocks are not cached; 0 reads block by block
+    /// (`bellows.hfile.read.ahead.max`).
     pub read_ahead_bytes_max: usize,
 }
 
@@ -155,23 +156,23 @@ impl Default for Options {
     }
 }
 
-/// The server's switches, for all families.
+/// The server's switches, which apply to all families.
 #[derive(Clone, Copy, Debug)]
 pub struct Switches {
-    /// Data blocks are kept when they are read (`hbase.block.data.cacheonread`); a family may still say no.
+    /// Data blocks are cached when they are read (`hbase.block.data.cacheonread`). A family can still turn this off.
     pub data_on_read: bool,
-    /// Data blocks are kept packed, as they lie in files that compress or encode them, and unpacked at each look
+    /// Data blocks are cached compressed and encoded as in the file, and unpacked at each lookup
     /// (`hbase.block.data.cachecompressed`).
     pub data_compressed: bool,
-    /// Data blocks of flushed files are kept (`hbase.rs.cacheblocksonwrite`).
+    /// Data blocks of flushed files are cached (`hbase.rs.cacheblocksonwrite`).
     pub data_on_write: bool,
-    /// Index blocks of written files are kept (`hfile.block.index.cacheonwrite`).
+    /// Index blocks of written files are cached (`hfile.block.index.cacheonwrite`).
     pub index_on_write: bool,
-    /// Bloom chunks of written files are kept (`hfile.block.bloom.cacheonwrite`).
+    /// Bloom filter chunks of written files are cached (`hfile.block.bloom.cacheonwrite`).
     pub blooms_on_write: bool,
     /// All blocks of files that a compaction writes are cached (`hbase.rs.cachecompactedblocksonwrite`).
     pub compacted_on_write: bool,
-    /// Largest total size in bytes of the compacted files with which their blocks are still cached
+    /// Maximum total size of a compaction's input files, in bytes, at which all blocks of its output are cached
     /// (`hbase.rs.cachecompactedblocksonwrite.threshold`).
     pub compacted_bytes_max: u64,
     /// Blocks that replace cached ones are cached when they are written (`bellows.block.cache.stays.warm`).
@@ -199,7 +200,7 @@ impl Default for Switches {
     }
 }
 
-/// All tiers, and the files they know.
+/// The block cache: its tiers, and the files that it knows.
 #[derive(Debug)]
 pub struct Cache {
     options: Options,
@@ -208,23 +209,23 @@ pub struct Cache {
     persistence: Option<Persistence>,
     flights: Flights,
     files: Mutex<HashMap<Box<str>, Arc<FileEntry>>>,
-    /// Files after which those are forgotten that nobody has open and of which no block is left.
+    /// Number of known files at which those are removed that are not open and have no cached block.
     sweep_at: AtomicU64,
     tables: Mutex<Vec<Arc<Tally>>>,
     prefetch: Prefetch,
     last_file: AtomicU64,
 }
 
-/// Files that are known before the first sweep.
+/// Number of known files before the first such sweep.
 const FILES_UNSWEPT: u64 = 1024;
 
 impl Cache {
-    /// A cache of at most `bytes_max` bytes in memory; 0 keeps nothing.
+    /// Creates a cache of at most `bytes_max` bytes in memory; 0 caches nothing.
     pub fn with_bytes(bytes_max: usize) -> Cache {
         Cache::new(Options { bytes_max, ..Options::default() })
     }
 
-    /// A cache as `options` say.
+    /// Creates a cache with these options.
     pub fn new(options: Options) -> Cache {
         Cache {
             memory: (options.bytes_max > 0).then(|| Memory::new(options.bytes_max, options.in_memory_share)),
@@ -240,13 +241,13 @@ impl Cache {
         }
     }
 
-    /// The same with a second tier behind the one in memory.
+    /// Adds a second tier behind the memory tier.
     pub fn with_bucket(self, bucket: Bucket) -> Cache {
         Cache { bucket: Some(bucket), ..self }
     }
 
-    /// The same with an index of the second tier that the next process finds again; what the last one has left is taken
-    /// over, and checked block by block when it is read.
+    /// Saves the second tier's index for the next process, and restores the index that the last process left. Each
+    /// restored block is verified when it is read.
     pub fn with_persistence(self, persistence: Persistence) -> Cache {
         let snapshot = persistence.load();
         let mut ids: HashMap<_, _> = HashMap::default();
@@ -267,7 +268,7 @@ impl Cache {
         Cache { persistence: Some(persistence), ..self }
     }
 
-    /// Keeps the second tier's index for the next process, if that is wanted.
+    /// Saves the second tier's index for the next process, if the cache was given a place for it.
     pub fn persist(&self) -> storage::Result<()> {
         let (Some(persistence), Some(bucket)) = (&self.persistence, &self.bucket) else { return Ok(()) };
         let blocks = bucket.placed();
@@ -279,18 +280,18 @@ impl Cache {
         persistence.save(&Snapshot { files, blocks })
     }
 
-    /// The second tier, if there is one.
+    /// Returns the second tier, if there is one.
     pub fn bucket(&self) -> Option<&Bucket> {
         self.bucket.as_ref()
     }
 
-    /// What it was made with.
+    /// Returns the cache's options.
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// The file `name` of `size` bytes, for somebody who reads it. Whoever opens it while its blocks are still here finds
-    /// them: a finished file never changes, and one of another size is another.
+    /// Opens the file `name` of `size` bytes. If its blocks are still cached they are found: a finished file never
+    /// changes. A file of the same name and another size is another file.
     pub fn open_file(self: &Arc<Cache>, name: &str, size: u64, caching: Caching) -> File {
         let tally = self.tally(&caching.table);
         let mut files = self.files.lock();
@@ -323,7 +324,7 @@ impl Cache {
         tally
     }
 
-    /// Drops the blocks of a file that nobody shall find again.
+    /// Evicts the blocks of a deleted file, and admits none of it any more.
     fn forget(&self, known: &FileEntry) -> usize {
         known.set_gone();
         self.evict_file(known)
@@ -339,23 +340,24 @@ impl Cache {
             || self.bucket.as_ref().is_some_and(|bucket| bucket.has_blocks_of(file))
     }
 
-    /// Bytes of a file in blocks that requests have read, in the tier that has more of them: a block may be in both.
+    /// Bytes of a file in blocks that requests have read, in the tier that has more of them, because a block may be in
+    /// both.
     fn read_bytes_of(&self, file: FileId) -> u64 {
         let in_memory = self.memory.as_ref().map_or(0, |memory| memory.read_bytes_of(file));
         in_memory.max(self.bucket.as_ref().map_or(0, |bucket| bucket.read_bytes_of(file)))
     }
 
-    /// How many bytes it holds in memory at most.
+    /// Returns the capacity of the memory tier, in bytes.
     pub fn bytes_max(&self) -> usize {
         self.memory.as_ref().map_or(0, Memory::bytes_max)
     }
 
-    /// Does `work` on a thread of the cache's own, behind what waits there already. For reading files into the cache.
+    /// Queues `work` for one of the cache's own threads. For reading files into the cache.
     pub fn later(&self, work: impl FnOnce() + Send + 'static) {
         self.prefetch.add(Box::new(work));
     }
 
-    /// What was counted, over all tables.
+    /// Returns the statistics over all tables.
     pub fn counts(&self) -> Counts {
         let mut counts = self.memory.as_ref().map_or_else(Counts::default, Memory::counts);
         for tally in self.tables.lock().iter() {
@@ -364,7 +366,7 @@ impl Cache {
         counts
     }
 
-    /// What was counted of each table, in order of name.
+    /// Returns the statistics of each table, sorted by name.
     pub fn tables(&self) -> Vec<TableCounts> {
         let mut tables: Vec<TableCounts> = self
             .tables

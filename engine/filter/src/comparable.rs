@@ -195,8 +195,8 @@ fn has_in_lower_case(part: &[u8], text: &str) -> bool {
         .any(|window| window[0].to_ascii_lowercase() == *first && window.eq_ignore_ascii_case(text))
 }
 
-/// Compares `unscaled · 10^-scale` digit by digit, so that numbers may have any size.
-/// Compares two decimal numbers as `Bytes.toBytes(BigDecimal)` encodes them; none if one is no number.
+/// Compares two decimal numbers as `Bytes.toBytes(BigDecimal)` encodes them, digit by digit, so that they may have any
+/// size. `None` if one is not a number.
 pub(crate) fn compare_decimals(left: &[u8], right: &[u8]) -> Option<Ordering> {
     let (left, right) = (Decimal::parse(left)?, Decimal::parse(right)?);
     Some(match (left.negative, right.negative) {

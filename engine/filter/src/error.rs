@@ -23,12 +23,12 @@ pub enum Error {
         /// The rule.
         rule: &'static str,
     },
-    /// The bytes of a filter of another program cannot be read.
+    /// The encoded filter of another program (HDocDB, Spark) cannot be decoded.
     #[error("{filter}: {reason}")]
     Unreadable {
         /// The filter.
         filter: &'static str,
-        /// What is wrong with them.
+        /// What is wrong with the bytes.
         reason: String,
     },
 }
@@ -51,7 +51,7 @@ pub enum Failure {
     /// The filter has no comparator.
     #[error("the filter has no comparator to compare a cell with")]
     NoComparator,
-    /// A row is no document, or a condition on it cannot be decided.
+    /// A row is not a document, or a condition on it cannot be decided.
     #[error("the document cannot be judged: {0}")]
     Document(String),
     /// A search exceeded the step limit.

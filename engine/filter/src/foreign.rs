@@ -1,7 +1,7 @@
-//! Filters of programs that put a jar on HBase's servers, known by the names of their Java classes.
+//! Filters of programs that put a jar on HBase's servers, found by the names of their Java classes.
 //!
-//! Whoever uses these programs needs no jar here. What arrives is what the Java class writes: a protobuf message, or a
-//! stream of Java objects ([`java_stream`]). Each decides as the Java class does.
+//! Users of these programs need no jar here. A filter arrives as its Java class writes it: a protobuf message, or a
+//! stream of Java objects ([`java_stream`]). Each filter decides as its Java class does.
 
 mod documents;
 mod java_stream;
@@ -13,7 +13,7 @@ pub use spark::SparkColumn;
 
 use crate::Error;
 
-/// An error in what arrived.
+/// The error for bytes that cannot be decoded.
 fn unreadable(filter: &'static str, reason: impl Into<String>) -> Error {
     Error::Unreadable { filter, reason: reason.into() }
 }

@@ -10,10 +10,10 @@ use bytes::Bytes;
 use crate::single::after_prefix;
 use crate::{Error, Result, ReturnCode};
 
-/// A key of which some bytes are fixed.
+/// The state of a FuzzyRowFilter: keys of which some bytes are fixed.
 #[derive(Clone, Debug)]
 pub(crate) struct Fuzzy {
-    /// Bytes that are not fixed are 0 in the key.
+    /// The keys. Bytes that are not fixed are 0.
     keys: Vec<(Vec<u8>, Vec<bool>)>,
     /// The index of the key that matched last.
     last: Option<usize>,

@@ -57,7 +57,7 @@ enum Rule {
         found: bool,
     },
     ColumnPrefix(Bytes),
-    /// Sorted; `hint` is the one to seek to.
+    /// ColumnPrefixFilter for several sorted prefixes; `hint` is the next prefix to seek to.
     ColumnPrefixes {
         prefixes: Vec<Bytes>,
         hint: usize,
@@ -77,7 +77,7 @@ enum Rule {
         row: Bytes,
         done: bool,
     },
-    /// The same for a prefix, forwards alone.
+    /// InclusiveStopFilter for a prefix: rows up to the last one with the prefix. Forward scans only.
     InclusiveStopPrefix {
         prefix: Bytes,
         done: bool,

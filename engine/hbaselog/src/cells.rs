@@ -1,10 +1,10 @@
-//! The cells of an entry, which become those of a cell block: `length 4B · KeyValue with tags`.
+//! Decodes the cells of an entry to the form of a cell block: `length 4B · KeyValue with tags`.
 //!
 //! ```text
-//! compressed   length of key · of value · of tags (7 bits a byte) · row · family · qualifier, words of dictionaries
+//! compressed   length of key · of value · of tags (7 bits a byte) · row · family · qualifier, dictionary words
 //!              · timestamp 8B · type 1B · value · tags
 //! value        plain, or: length (7 bits a byte) · that many bytes of one deflate stream of the whole file
-//! tags         plain, or a word for each tag, without its length
+//! tags         plain, or a dictionary word for each tag, without its length
 //! ```
 
 use flate2::{Decompress, FlushDecompress, Status};
@@ -20,7 +20,7 @@ const WORDS_FEW: u16 = 127;
 /// HBase's number of GZ.
 pub(crate) const GZ: u32 = 1;
 
-/// What a reader of compressed cells keeps from entry to entry.
+/// The state of a reader of compressed cells, kept from entry to entry.
 pub(crate) struct Dictionaries {
     pub(crate) regions: Dictionary,
     pub(crate) tables: Dictionary,

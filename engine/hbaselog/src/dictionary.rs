@@ -1,18 +1,18 @@
-//! The dictionaries of a compressed log: what was said lately is said again by a number.
+//! The dictionaries of a compressed log: a word that was used recently is written as a number.
 //!
 //! ```text
 //! new word      ff · length (7 bits a byte) · bytes
 //! known word    number 2B, below 8000
 //! ```
 //!
-//! Writer and reader keep the same words in the same places: a new word takes the next free place, and when there is none
-//! that of the word that was used longest ago.
+//! Writer and reader keep the same words at the same numbers. A new word gets the next free number or, if there is
+//! none, that of the least recently used word.
 
 use crate::source::{Source, Stop, wrong};
 
-/// Stands before a new word.
+/// Precedes a new word.
 const NEW: u8 = 0xff;
-/// Longest word in bytes; rows and qualifiers are the longest.
+/// Maximum length of a word, in bytes; rows and qualifiers are the longest.
 const WORD_MAX: usize = 64 << 20;
 /// No neighbour.
 const NONE: u16 = u16::MAX;
@@ -21,9 +21,9 @@ const NONE: u16 = u16::MAX;
 pub(crate) struct Dictionary {
     max: u16,
     words: Vec<Word>,
-    /// The word that was used last.
+    /// The most recently used word.
     first: u16,
-    /// The word that was used longest ago.
+    /// The least recently used word.
     last: u16,
 }
 
@@ -34,12 +34,12 @@ struct Word {
 }
 
 impl Dictionary {
-    /// An empty dictionary with room for `max` words.
+    /// Creates an empty dictionary for at most `max` words.
     pub(crate) fn new(max: u16) -> Dictionary {
         Dictionary { max, words: Vec::new(), first: NONE, last: NONE }
     }
 
-    /// Appends the word that comes next in `source` to `out`. Returns its length.
+    /// Appends the next word in `source` to `out`, and returns its length.
     pub(crate) fn read(&mut self, source: &mut Source, out: &mut Vec<u8>) -> Result<usize, Stop> {
         let first = source.byte()?;
         if first == NEW {
@@ -62,7 +62,7 @@ impl Dictionary {
         Ok(length)
     }
 
-    /// The word in a field of a message.
+    /// Decodes the word in a field of a message.
     pub(crate) fn read_field(&mut self, field: &[u8]) -> Result<Vec<u8>, Stop> {
         let (&first, rest) = field.split_first().ok_or_else(|| wrong("name", "a word", "nothing"))?;
         if first == NEW {

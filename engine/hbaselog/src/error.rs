@@ -12,12 +12,12 @@ pub enum Error {
     /// The file is encrypted, and the key is in HBase's key store.
     #[error("log {0} is encrypted: start HBase with its keys once more, and stop it in order")]
     Encrypted(FileName),
-    /// The file is written in a way that is not known.
+    /// The file uses an unsupported codec or value.
     #[error("log {file} has {what}, which is not read here: start HBase once more, and stop it in order")]
     Unsupported {
         /// The file.
         file: FileName,
-        /// What is not known.
+        /// The unsupported codec or value.
         what: String,
     },
     /// The file is damaged.
@@ -25,13 +25,13 @@ pub enum Error {
     Corrupt {
         /// The file.
         file: FileName,
-        /// Where the entry begins, in bytes.
+        /// The offset of the entry, in bytes.
         offset: u64,
         /// What is wrong.
         what: &'static str,
-        /// What should be there.
+        /// The expected content.
         expected: String,
-        /// What is there.
+        /// The content found.
         found: String,
     },
     /// Storage failed.

@@ -15,21 +15,21 @@ use crate::{Error, Result};
 
 const MAGIC: &[u8; 4] = b"PWAL";
 const MAGIC_AT_END: &[u8; 4] = b"LAWP";
-/// Longest header, key or trailer in bytes.
+/// Maximum length of a header, key or trailer, in bytes.
 const MESSAGE_MAX: usize = 64 << 20;
-/// Most bytes of the cells of an entry: 1 GB. Words of dictionaries make much of few bytes.
+/// Maximum size of the cells of an entry, in bytes: 1 GB. A few bytes of dictionary numbers can decode to many.
 const ENTRY_MAX: usize = 1 << 30;
-/// Cells of this family say what a region did; they are no data.
+/// The family of markers, which record events of a region and are no data.
 const MARKERS: &[u8] = b"METAFAMILY";
 
-/// A write to one region, atomic.
+/// One atomic write to one region.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// The region's encoded name.
     pub region: Vec<u8>,
     /// The table's name.
     pub table: Vec<u8>,
-    /// The region's number of the write.
+    /// The sequence id of the write.
     pub sequence: SequenceId,
     /// When it was written.
     pub time: WallTime,
@@ -45,15 +45,16 @@ pub struct Reader {
     source: Source,
     /// `None` for a file that is not compressed.
     dictionaries: Option<Dictionaries>,
-    /// Whether the file was closed in order, so that it has whole entries alone.
+    /// Whether the file was closed in order, so that every entry is complete.
     closed: bool,
-    /// Bytes at the end that are no whole entry.
+    /// Bytes at the end that are no complete entry.
     torn: u64,
     ended: bool,
 }
 
 impl Reader {
-    /// Opens a file. One that ends before or in its header has no entries: HBase acknowledges nothing before.
+    /// Opens a file. A file that ends before the end of its header has no entries, because HBase acknowledges nothing
+    /// before that.
     pub fn open(file: Arc<dyn FileReader>, name: FileName) -> Result<Reader> {
         let size = file.size();
         let end = entries_end(&*file, size)?;
@@ -72,7 +73,8 @@ impl Reader {
         &self.name
     }
 
-    /// Bytes at the end that are no whole entry; known once there is no next entry. They were never acknowledged.
+    /// Bytes at the end that are no complete entry. Known once [`next_entry`](Reader::next_entry) has returned `None`.
+    /// They were never acknowledged.
     pub fn torn(&self) -> u64 {
         self.torn
     }
@@ -166,7 +168,7 @@ impl Reader {
         })
     }
 
-    /// Ends the file where the entry at `offset` cannot be read, or says why that is damage.
+    /// Ends the file at the entry at `offset`, which cannot be read; an error if that is damage.
     fn stop(&mut self, offset: u64, stop: Stop) -> Result<()> {
         let at_end = self.source.offset() + self.source.left();
         let (what, expected, found) = match stop {
@@ -193,7 +195,7 @@ impl Reader {
     }
 }
 
-/// Where the entries of a file that was closed end; `None` for any other file.
+/// Returns where the entries of a file that was closed in order end; `None` for any other file.
 fn entries_end(file: &dyn FileReader, size: u64) -> Result<Option<u64>> {
     let Some(at) = size.checked_sub(8) else { return Ok(None) };
     let mut end = [0; 8];

@@ -7,12 +7,12 @@ use storage::FileReader;
 /// Bytes that are read from the file at once: 1 MB.
 const PART: usize = 1 << 20;
 
-/// Why bytes cannot be had or understood.
+/// Why bytes cannot be read or decoded.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The file ends before.
+    /// The file ends before them.
     End,
-    /// They are not what they should be: what, expected, found.
+    /// They are invalid: the part, what was expected, what was found.
     Wrong(&'static str, String, String),
     /// Storage failed.
     Storage(storage::Error),
@@ -31,9 +31,9 @@ pub(crate) fn wrong(what: &'static str, expected: impl ToString, found: impl ToS
 /// A file, read from front to back.
 pub(crate) struct Source {
     file: Arc<dyn FileReader>,
-    /// Where the entries end.
+    /// The offset at which the entries end.
     end: u64,
-    /// Bytes of the file from `offset - taken` on.
+    /// Bytes of the file, beginning at `offset - taken`.
     buffer: Vec<u8>,
     taken: usize,
     /// The offset of the next byte.
@@ -49,12 +49,12 @@ impl Source {
         self.offset
     }
 
-    /// Bytes that are left.
+    /// Number of bytes that are left.
     pub(crate) fn left(&self) -> u64 {
         self.end - self.offset
     }
 
-    /// The next `count` bytes, which are not taken.
+    /// Returns the next `count` bytes without consuming them.
     fn peek(&mut self, count: usize) -> Result<&[u8], Stop> {
         if count as u64 > self.left() {
             return Err(Stop::End);
@@ -70,7 +70,7 @@ impl Source {
         Ok(&self.buffer[self.taken..self.taken + count])
     }
 
-    /// Takes the next `count` bytes.
+    /// Consumes the next `count` bytes.
     pub(crate) fn take(&mut self, count: usize) -> Result<&[u8], Stop> {
         self.peek(count)?;
         let at = self.taken;
@@ -83,7 +83,7 @@ impl Source {
         Ok(self.take(1)?[0])
     }
 
-    /// A number of seven bits a byte, the lowest first, up to 32 bits.
+    /// Reads a varint of seven bits a byte, the lowest first, of at most 32 bits.
     pub(crate) fn number(&mut self) -> Result<u32, Stop> {
         let mut number = 0u64;
         for shift in (0..35).step_by(7) {
@@ -96,13 +96,13 @@ impl Source {
         Err(wrong("number", "at most 5 bytes", "more"))
     }
 
-    /// A length, which must fit into `max` bytes.
+    /// Reads a length of at most `max` bytes.
     pub(crate) fn length(&mut self, what: &'static str, max: usize) -> Result<usize, Stop> {
         let length = self.number()? as usize;
         if length > max { Err(wrong(what, format!("at most {max} bytes"), length)) } else { Ok(length) }
     }
 
-    /// Whether all bytes that are left are zero, as after the loss of power.
+    /// Whether all remaining bytes are zero, as after a loss of power.
     pub(crate) fn only_zeros(&mut self) -> Result<bool, Stop> {
         while self.left() > 0 {
             let count = self.left().min(PART as u64) as usize;

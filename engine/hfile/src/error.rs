@@ -1,4 +1,4 @@
-//! What can go wrong with an HFile.
+//! Errors of HFiles.
 
 use std::fmt::Display;
 
@@ -6,47 +6,48 @@ use storage::FileName;
 
 use crate::MissingBlock;
 
-/// The result of an act on an HFile.
+/// The result of an operation on an HFile.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why it could not be done.
+/// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The bytes are not what was written. Never answered with data.
+    /// The bytes are not what was written. No data is returned.
     #[error("hfile corrupt file={file} offset={offset}: {what}, expected {expected}, found {found}")]
     Corrupt {
         /// The file.
         file: FileName,
-        /// Where in it, in bytes.
+        /// The offset of the damage, in bytes.
         offset: u64,
-        /// What is wrong there.
+        /// What is wrong.
         what: &'static str,
-        /// What should be there.
+        /// The expected content.
         expected: String,
-        /// What is there.
+        /// The content found.
         found: String,
     },
-    /// The file is sound but uses something that is not read here.
+    /// The file is intact but uses a feature that is not supported.
     #[error("hfile {file} uses {what}, which this version does not read")]
     Unsupported {
         /// The file.
         file: FileName,
-        /// What it uses.
+        /// The feature.
         what: String,
     },
-    /// The block is not in memory, and the caller must not wait for the disk. The read is repeated where it may.
+    /// The block is not in memory, and the caller must not wait for the disk. The caller repeats the read where it may
+    /// block.
     #[error("block not cached")]
     NotCached,
-    /// The block is not in memory, and can be awaited. Then the read is repeated.
+    /// The block is not in memory, and can be awaited. Afterwards the caller repeats the read.
     #[error("{} bytes at offset {} of {} are not in memory", .0.length(), .0.offset(), .0.file())]
     Missing(MissingBlock),
-    /// Cells came out of order: the file is not written.
+    /// Cells were appended out of order. The file is not written.
     #[error("cell out of order: {next} after {last}")]
     OutOfOrder {
-        /// The last one.
+        /// The last appended cell.
         last: String,
-        /// The one that came after it.
+        /// The cell that sorts before it.
         next: String,
     },
     /// A file could not be read or written.

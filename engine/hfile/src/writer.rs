@@ -198,9 +198,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Marks the last appended cell. A block is cached if half of its cells are marked, so that at most twice the
-    /// marked bytes are cached.
-    /// than twice of what is marked is.
+    /// Marks the last appended cell. A block is cached if half of its cells are marked, so at most twice as many bytes
+    /// are cached as are marked.
     #[inline]
     pub fn mark_warm(&mut self) {
         self.warm_cells += 1;

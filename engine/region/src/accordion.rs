@@ -56,9 +56,9 @@ pub(crate) struct Accordion {
     pub(crate) policy: Mutex<Policy>,
     /// Bytes at which the active segment is sealed; `u64::MAX` for never.
     pub(crate) bound: AtomicU64,
-    /// Whether sealed segments wait for the background.
+    /// Whether sealed segments wait for the background threads.
     pub(crate) waiting: AtomicBool,
-    /// Whether the background was asked to compact.
+    /// Whether the background threads were asked to compact.
     pub(crate) announced: AtomicBool,
     /// Whether compacting is not expected to free much more before the next flush.
     pub(crate) exhausted: AtomicBool,
@@ -139,8 +139,8 @@ impl Accordion {
         self.retained.lock().has_retained()
     }
 
-    /// Records that a flush has written the snapshot up to `sequence`, except `retained_bytes` bytes; `kept` is the event if
-    /// some were retained.
+    /// Records that a flush has written the snapshot up to `sequence`, except `retained_bytes` bytes; `kept` is the
+    /// event if some rows were retained.
     pub(crate) fn flush_done(&self, sequence: SequenceId, retained_bytes: u64, kept: Option<MemoryEvent>) {
         let mut history = self.history.lock();
         if let Some(event) = kept {

@@ -1,11 +1,12 @@
 //! Altering the table of an open region.
 //!
 //! Most of a schema says how new files are written and what readers may see: encoding, compression, bloom filter, block
-//! size, versions, time to live, compaction. A region takes these over while it is open. Readers that are under way go on
-//! with what they began with, and compactions bring the older files into the new form.
+//! size, versions, time to live, compaction. A region takes these over while it is open. Running readers continue with
+//! the schema with which they began, and compactions rewrite older files in the new form.
 //!
-//! Everything else belongs to the state that an opening makes: families that come or go, memory, caches, durability.
-//! Such a region is opened again. What is not known here is taken to be of that kind.
+//! Everything else belongs to the state that opening a region creates: added or removed families, memory, caches,
+//! durability. After such a change the region must be opened again, and so it must after any change that this module
+//! does not know.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::region::Region;
 use crate::view::View;
 use crate::{RegionOptions, Result};
 
-/// Beginnings of the keys in CONFIGURATION that [`Region::tune`] applies.
+/// Prefixes of the keys in CONFIGURATION that [`Region::tune`] applies.
 const TUNED: [&str; 8] = [
     "hbase.hstore.compaction",
     "hbase.hstore.defaultengine.compactionpolicy",
@@ -74,7 +75,7 @@ fn is_reshaped(old: &FamilyDescriptor, new: &FamilyDescriptor) -> bool {
         }
 }
 
-/// The options without those that an open region takes over.
+/// The family's options without those that an open region takes over.
 fn lasting_of_family(options: FamilyOptions) -> FamilyOptions {
     FamilyOptions {
         versions_max: 1,
@@ -106,7 +107,7 @@ fn lasting_of_table(options: TableOptions) -> TableOptions {
     }
 }
 
-/// The keys of the configuration, and classes, that a table or family sets.
+/// The configuration keys and classes that a table or family sets.
 struct Keys(BTreeMap<String, String>);
 
 fn keys(attributes: &Attributes, configuration: &[(String, String)]) -> Keys {
@@ -121,7 +122,7 @@ fn keys(attributes: &Attributes, configuration: &[(String, String)]) -> Keys {
 }
 
 impl Keys {
-    /// Whether a key differs that only an opening reads.
+    /// Whether a key differs that is read only when a region is opened.
     fn is_changed(&self, other: &Keys) -> bool {
         let is_lasting = |key: &String| !TUNED.iter().any(|begin| key.starts_with(begin));
         let keys = self.0.keys().chain(other.0.keys());

@@ -70,7 +70,7 @@ pub struct BulkLoad {
     pub token: Option<String>,
 }
 
-/// What became of a bulk load.
+/// The result of a bulk load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BulkLoadOutcome {
     /// The files are in the region, durably.
@@ -80,18 +80,18 @@ pub enum BulkLoadOutcome {
     },
     /// An earlier call has loaded these files.
     LoadedBefore,
-    /// These files have rows of other regions, probably because the region was split. Nothing was loaded.
+    /// Some files have rows of other regions, probably because the region was split; their paths. Nothing was loaded.
     DoesNotFit(Vec<String>),
 }
 
 /// A file whose bytes are in the store's folder under a name that no list has.
 struct Staged<'a> {
     store: &'a Store,
-    /// The first part of the final name.
+    /// The digest with which the final name begins.
     digest: String,
-    /// Where the bytes are.
+    /// The file that has the bytes.
     place: FileName,
-    /// Whether the load made this file, and removes it.
+    /// Whether this load created that file, and so must remove it.
     is_copy: bool,
     _pin: Option<PinnedFile>,
 }
@@ -151,7 +151,7 @@ impl Region {
         !load.files.is_empty() && load.files.iter().all(is_there)
     }
 
-    /// The first part of a loaded file's name; `None` if each call is a load of its own.
+    /// The digest with which a loaded file's name begins; `None` if each call is a load of its own.
     fn digest(&self, load: &BulkLoad, file: &BulkFile) -> Option<String> {
         let mut md5 = Md5::new();
         for part in [load.token.as_ref()?.as_bytes(), self.info.name(), &file.family, file.path.as_bytes()] {

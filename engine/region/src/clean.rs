@@ -10,7 +10,7 @@ use crate::store::Store;
 /// Where a region looks for unlisted files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Search {
-    /// Files that flushes and compactions have given up since the region was opened.
+    /// Files that flushes and compactions have replaced since the region was opened.
     GivenUp,
     /// Those, and all unlisted files in the stores' folders, which a crash or a failed deletion has left.
     Folders,
@@ -38,7 +38,7 @@ impl Region {
         Ok(removed)
     }
 
-    /// Whether files that flushes and compactions have given up still exist.
+    /// Whether files that flushes and compactions have replaced still exist.
     pub fn has_given_up_files(&self) -> bool {
         self.stores.iter().any(|store| !store.unlisted.lock().is_empty())
     }

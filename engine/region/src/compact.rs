@@ -5,8 +5,8 @@
 //! 3. The files are merged into new ones, without cells that no reader can see.
 //! 4. The store's list is replaced ([`Region::commit`]); readers that began earlier keep the old files.
 //!
-//! One compaction of a store runs at a time. It tells a [`CompactionMonitor`] how far it is, which may slow it down or
-//! end it.
+//! One compaction of a store runs at a time. It reports its progress to a [`CompactionMonitor`], which may slow it down
+//! or end it.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub struct StoreCompaction {
     pub major: bool,
     /// Whether a client asked for it.
     pub is_user: bool,
-    /// Whether the numbers for quiet hours apply (`hbase.hstore.compaction.ratio.offpeak`).
+    /// Whether the off-peak numbers apply (`hbase.hstore.compaction.ratio.offpeak`).
     pub off_peak: bool,
 }
 
@@ -70,11 +70,11 @@ pub struct CompactionPlan {
 
 /// Watches a running compaction. Its methods are called by the thread that compacts.
 pub trait CompactionMonitor: Sync {
-    /// The compaction will read so many cells, from files of so many bytes.
+    /// Called before the first cell is read, with the number of cells and bytes of the input files.
     fn begin(&self, _cells: u64, _bytes: u64) {}
 
-    /// So many more cells were read, and bytes written. May block to slow the compaction down; `Break` ends it without a
-    /// change.
+    /// Called with the number of cells read and bytes written since the last call. May block to slow the compaction
+    /// down; `Break` ends it without a change.
     fn advance(&self, _cells: u64, _bytes: u64) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
@@ -99,7 +99,7 @@ impl Region {
         self.stores.iter().any(|store| store.view.load().files.iter().any(|file| file.is_half()))
     }
 
-    /// Whether some store has files that a compaction would take unasked.
+    /// Whether some store has files that its policy would compact without a request.
     pub fn needs_compaction(&self) -> bool {
         self.stores.iter().any(|store| self.plan_of(store, &StoreCompaction::of_system(store)).is_some())
     }
@@ -334,7 +334,7 @@ impl Region {
         Ok(expired + chosen.len())
     }
 
-    /// Takes files whose cells have all expired off the store's list. Returns their number.
+    /// Removes files whose cells have all expired from the store's list. Returns their number.
     fn drop_expired(&self, store: &Store) -> Result<usize> {
         let files = store.view.load().files.clone();
         let expired = store.expired(&files, self.world.now().0);
@@ -358,14 +358,14 @@ impl Region {
 }
 
 impl StoreCompaction {
-    /// The compaction of a store that nobody asked for.
+    /// A compaction of a store that nobody requested.
     fn of_system(store: &Store) -> StoreCompaction {
         StoreCompaction { family: store.family.clone(), major: false, is_user: false, off_peak: false }
     }
 }
 
 impl Store {
-    /// Those of `files`, all files of the store, whose cells have all expired.
+    /// Selects from `files`, all files of the store, those whose cells have all expired.
     fn expired(&self, files: &[Arc<StoreFile>], now: i64) -> Vec<Arc<StoreFile>> {
         // Most families keep their cells for ever.
         let scan_info = self.scan_info();
@@ -377,7 +377,7 @@ impl Store {
         expired.into_iter().map(|index| Arc::clone(&files[index])).collect()
     }
 
-    /// A number from 0 to 1, derived from the names of the store's files.
+    /// A pseudo-random number from 0 to 1 that depends only on the names of the store's files.
     fn chance_of_files(&self) -> f64 {
         let mut state = 0xcbf2_9ce4_8422_2325_u64;
         for file in &self.view.load().files {

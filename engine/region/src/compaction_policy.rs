@@ -6,7 +6,8 @@
 //!
 //! 1. Files above the maximum size that are older than all others are left alone, unless a major compaction is asked
 //!    for or they are references.
-//! 2. It is tried as a major compaction if a client asks for one, or if one is [due](major) and the store has few files.
+//! 2. The selection is a major compaction if a client asks for one, or if one is [due](major) and the store has few
+//!    files.
 //! 3. Otherwise the policy chooses a run. References are always taken, because they keep a parent's files.
 //! 4. A run is cut to the maximum number of files, its oldest first, unless a client asks for a major compaction.
 //!
@@ -79,11 +80,11 @@ pub struct DateTieredOptions {
     pub age_max_ms: i64,
     /// Number of files at which the window of the present is compacted (`…incoming.window.min`).
     pub incoming_files_min: usize,
-    /// Length in ms of the newest windows (`…base.window.millis`).
+    /// Length of the newest windows, in ms (`…base.window.millis`).
     pub base_window_ms: i64,
-    /// Number of windows after which the next ones are as many times longer (`…windows.per.tier`).
+    /// Number of windows after which the next ones are longer by this factor (`…windows.per.tier`).
     pub windows_per_tier: i64,
-    /// Age in ms above which windows get no longer (`…max.tier.age.millis`); `None` for `age_max_ms`.
+    /// Age in ms above which windows do not get longer (`…max.tier.age.millis`); `None` for `age_max_ms`.
     pub tier_age_max_ms: Option<i64>,
     /// Whether a minor compaction always writes one file (`…single.output.for.minor.compaction`).
     pub single_output: bool,
@@ -105,7 +106,7 @@ impl Default for DateTieredOptions {
     }
 }
 
-/// What a selection has to know about a file.
+/// The facts about a file on which a selection depends.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FileFacts {
     /// Bytes.
@@ -132,7 +133,7 @@ impl FileFacts {
     }
 }
 
-/// Who asks for a compaction, for what, and when.
+/// Who requests a compaction, of which kind, and when.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SelectionRequest {
     /// Ms since 1970.
@@ -141,7 +142,7 @@ pub(crate) struct SelectionRequest {
     pub(crate) is_user: bool,
     /// Whether all files should become one.
     pub(crate) major: bool,
-    /// Whether the numbers for quiet hours apply.
+    /// Whether the off-peak numbers apply.
     pub(crate) off_peak: bool,
     /// Largest size in bytes of a flushed file.
     pub(crate) flush_size: u64,
@@ -151,10 +152,10 @@ pub(crate) struct SelectionRequest {
     pub(crate) jitter: f64,
 }
 
-/// What a compaction takes and writes.
+/// The files that a compaction reads, and how it writes the result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Selection {
-    /// The files it takes.
+    /// The selected files.
     pub(crate) files: Range<usize>,
     /// Whether it is a major compaction.
     pub(crate) major: bool,

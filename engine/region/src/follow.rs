@@ -1,24 +1,25 @@
-//! A region that another process writes, kept up to date here for reading.
+//! A region that another process owns and writes, kept up to date here for reading.
 //!
 //! The owner's log has everything in one order: edits, and markers for each change of a store's file list. A follower
 //!
 //! 1. reads the file lists and the log up to a place ([`RegionFollower::open`]);
-//! 2. takes every later record, in order ([`RegionFollower::apply`]): the cells of an edit go into memory, and the files of a
-//!    marker come and go, with what they replace in memory;
-//! 3. lets readers see what was applied ([`RegionFollower::show`]).
+//! 2. applies every later record, in order ([`RegionFollower::apply`]): it inserts the cells of an edit into memory; at
+//!    a marker it adds and removes files, and drops the cells that the new files have from memory;
+//! 3. makes what was applied visible to readers ([`RegionFollower::show`]).
 //!
 //! It writes nothing and deletes nothing.
 //!
-//! **Lists and log.** The lists are read at another moment than the log, so they may be ahead of it. Each list and each marker has
-//! the timestamp of its state ([`wal::ListState`]), which grows whoever owns the store: a marker of what the list had already is
-//! passed over, the next one is applied, and the names that result must have the digest that the owner has noted. An owner who
-//! opens the region says in its marker which files it has found; they come and go in the same way. Whatever does not fit, a marker
-//! without a timestamp, or a file that was compacted away and deleted before it was opened, makes the follower
-//! [outdated](Followed::Outdated): it serves what it has, and a new one is opened in its place.
+//! **Lists and log.** The lists are read later than the log, so they may be ahead of it. Each list and each marker has
+//! a timestamp ([`wal::ListState`]), which grows with every change, whoever owns the store. The follower skips a marker
+//! whose change its list has already. It applies a later one, and the resulting file names must have the digest in the
+//! marker. An owner that opens the region writes a marker with all files that it has found; the follower applies the
+//! difference in the same way. Three things make the follower [outdated](Followed::Outdated): a digest that differs, a
+//! marker without a timestamp, and a file that was compacted away and deleted before the follower opened it. An
+//! outdated follower still serves what it has, until a new one is opened in its place.
 //!
-//! **What readers see.** A follower that was just opened may have files with writes that it has not yet met in the log, and
-//! nothing tells which of a row's cells are among them. So it is for its user to serve the region only after it has applied
-//! everything that the log had when the lists were read. From then on readers see a prefix of the owner's writes, row by row.
+//! **What readers see.** The files of a new follower may have writes that it has not yet read in the log, and it cannot
+//! tell which cells these are. So its user must not serve the region before the follower has applied everything that
+//! the log had when the lists were read. From then on readers see a prefix of the owner's writes, row by row.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -36,7 +37,7 @@ use crate::store_file::{FileOpener, Listed, StoreFile};
 use crate::view::View;
 use crate::{Error, Result};
 
-/// See the module.
+/// A region that follows its owner's log; see the module documentation.
 pub struct RegionFollower {
     region: Arc<Region>,
     opening: Opening,
@@ -46,12 +47,12 @@ pub struct RegionFollower {
     is_outdated: bool,
 }
 
-/// What became of a record.
+/// The result of applying a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Followed {
     /// It was applied, or changed nothing.
     Applied,
-    /// The follower cannot go on, for a reason that a new one does not have.
+    /// The follower cannot continue, and a new one must be opened in its place.
     Outdated,
 }
 
@@ -73,24 +74,25 @@ impl RegionFollower {
         &self.region
     }
 
-    /// What it was opened with, for another in its place.
+    /// Returns the inputs with which it was opened, for opening another follower.
     pub fn opening(&self) -> &Opening {
         &self.opening
     }
 
-    /// Takes no more records: another must be opened in its place.
+    /// Makes the follower outdated: it applies no more records, and another must be opened in its place.
     pub fn give_up(&mut self) {
         self.is_outdated = true;
     }
 
-    /// Whether another must be opened in its place.
+    /// Whether another follower must be opened in its place.
     pub fn is_outdated(&self) -> bool {
         self.is_outdated
     }
 
-    /// Takes the next record of the region. Readers may see it from [`show`](RegionFollower::show) on.
+    /// Applies the next record of the region. [`show`](RegionFollower::show) makes it visible to readers.
     ///
-    /// An outdated follower takes none. An error is damage, or of the storage; the record may be given again then.
+    /// An outdated follower ignores the record. An error means damage or a failure of storage; the call may be
+    /// repeated.
     pub fn apply(&mut self, record: &Record<'_>) -> Result<Followed> {
         if self.is_outdated {
             return Ok(Followed::Outdated);
@@ -112,7 +114,7 @@ impl RegionFollower {
         Ok(if fits { Followed::Applied } else { Followed::Outdated })
     }
 
-    /// Lets readers see everything that was applied.
+    /// Makes everything that was applied visible to readers.
     pub fn show(&self) {
         self.region.mvcc.follow(self.applied);
     }
@@ -129,7 +131,7 @@ impl RegionFollower {
         Ok(())
     }
 
-    /// Whether the marker could be applied.
+    /// Applies a marker. Returns `false` if it does not fit this follower's files.
     fn apply_marker(&mut self, marker: &Marker) -> Result<bool> {
         for change in &marker.stores {
             let Ok(index) = self.region.store_index(&change.family) else { return Ok(false) };
@@ -144,7 +146,7 @@ impl RegionFollower {
         Ok(marker.kind != Kind::RegionOpen || marker.stores.len() == self.region.stores.len())
     }
 
-    /// Goes on under another owner, or another opening of the same, with the files that it has found.
+    /// Takes over the files that an owner has found when it opened the region.
     fn meet_owner(&mut self, index: usize, change: &StoreChange) -> Result<bool> {
         let files = self.region.stores[index].view.load().files.clone();
         // Without a list the store has no files.
@@ -163,7 +165,7 @@ impl RegionFollower {
         self.change_files(index, &difference)
     }
 
-    /// Lets the files of a change come and go. Returns whether the result is what the owner has.
+    /// Adds and removes the files of a change. Returns whether the result is the owner's list.
     fn change_files(&mut self, index: usize, change: &StoreChange) -> Result<bool> {
         let region = Arc::clone(&self.region);
         let store = &region.stores[index];
@@ -199,7 +201,7 @@ impl RegionFollower {
         Ok(true)
     }
 
-    /// Gives readers the new files of a store, and takes from memory what they have.
+    /// Gives readers the new files of a store, and drops the cells that these files have from memory.
     fn replace_view(&mut self, index: usize, files: Vec<Arc<StoreFile>>, newest: SequenceId) -> Result<()> {
         let region = Arc::clone(&self.region);
         let (store, pool) = (&region.stores[index], &region.options.memory);

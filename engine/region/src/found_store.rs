@@ -1,11 +1,11 @@
 //! The files of a store that another program wrote, before a list of this project's names them.
 //!
-//! HBase's DEFAULT tracker has no list: the files that lie in a store's folder are the store's files. It passes over empty
-//! files, over other names, and over files that a compaction has replaced and that were not moved to the archive yet, as
-//! after a kill: the file that replaced them names them (`COMPACTION_EVENT_KEY`). Reading both would bring back cells that the
-//! compaction has dropped. Source: HBase 2.6 `StoreFileInfo`, `StoreEngine.openStoreFiles`.
+//! HBase's DEFAULT tracker has no list: the files that lie in a store's folder are the store's files. It passes over
+//! empty files, over other names, and over files that a compaction has replaced and that were not moved to the archive
+//! yet, as after a kill: the file that replaced them names them (`COMPACTION_EVENT_KEY`). Reading both would bring back
+//! cells that the compaction has dropped. Source: HBase 2.6 `StoreFileInfo`, `StoreEngine.openStoreFiles`.
 //!
-//! HBase's FILE tracker has the list that this project keeps, too.
+//! HBase's FILE tracker keeps the same list as this project.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::{Error, Result};
 /// The property of a file that names the files whose cells a compaction wrote into it.
 const COMPACTED: &[u8] = b"COMPACTION_EVENT_KEY";
 
-/// What says which files a store has.
+/// Where the set of a store's files is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FoundBy {
     /// The store's folder (HBase's DEFAULT tracker).
@@ -39,7 +39,7 @@ pub enum FoundBy {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundStore {
     listed: Vec<Listed>,
-    /// Files that a compaction has replaced.
+    /// Files that a compaction has replaced and that were not archived yet.
     pub replaced: Vec<FileName>,
     /// Other files in the folder, which HBase passes over.
     pub ignored: Vec<FileName>,
@@ -88,17 +88,17 @@ impl FoundStore {
         Ok(found)
     }
 
-    /// How many files the store has.
+    /// The number of files.
     pub fn len(&self) -> usize {
         self.listed.len()
     }
 
-    /// Whether it has none.
+    /// Whether the store has no files.
     pub fn is_empty(&self) -> bool {
         self.listed.is_empty()
     }
 
-    /// Writes the list of the store, which may have one already, to `files`. Durable when this returns.
+    /// Writes the store's list to `files`, and replaces an existing one. Durable when this returns.
     pub fn write_list(
         &self,
         files: &Arc<dyn Files>,
@@ -115,7 +115,8 @@ impl FoundStore {
     }
 }
 
-/// The files in a store's folder that HBase's DEFAULT tracker takes; what it passes over goes to `ignored`.
+/// Returns the files in a store's folder that HBase's DEFAULT tracker takes; adds files that it passes over to
+/// `ignored`.
 fn named_by_folder(files: &dyn Files, folder: &FileName, ignored: &mut Vec<FileName>) -> Result<Vec<Listed>> {
     let mut named = Vec::new();
     for entry in files.list(folder)? {
@@ -134,7 +135,7 @@ fn named_by_folder(files: &dyn Files, folder: &FileName, ignored: &mut Vec<FileN
     Ok(named)
 }
 
-/// Whether the file's own name is one that HBase's trackers take: hexadecimal digits, and the number of a bulk load.
+/// Whether HBase's trackers take a file with this name: hexadecimal digits, and perhaps the number of a bulk load.
 fn is_of_hbase(name: &StoreFileName) -> bool {
     let (digits, rest) = name.file.split_at(
         name.file.find(|letter: char| !matches!(letter, '0'..='9' | 'a'..='f')).unwrap_or(name.file.len()),

@@ -220,12 +220,12 @@ fn open_store(
     Store::new(family, comparator_of(info), folder, open, tracker, options, (asked, share))
 }
 
-/// Which logged writes a region's files have, store by store, as of the moment when this was made.
+/// The logged writes that a region's files have, store by store. Made once; later changes of the files are not seen.
 pub(crate) struct Covered(Vec<CoveredStore>);
 
 /// The writes in the files of one store.
 pub(crate) struct CoveredStore {
-    /// The files have all writes up to here.
+    /// Sequence id up to which the files have all writes.
     flushed: SequenceId,
     later: Vec<LaterWrites>,
 }
@@ -236,12 +236,12 @@ impl CoveredStore {
         CoveredStore { flushed, later: LaterWrites::of(files, flushed) }
     }
 
-    /// Up to where the files have all writes.
+    /// Sequence id up to which the files have all writes.
     pub(crate) fn flushed(&self) -> SequenceId {
         self.flushed
     }
 
-    /// Whether the files have this cell of the log.
+    /// Whether the files have this cell, which comes from the log.
     pub(crate) fn has(&mut self, cell: Cell<'_>) -> Result<bool> {
         if cell.sequence() <= self.flushed {
             return Ok(true);
@@ -266,7 +266,7 @@ impl Covered {
         Covered(stores)
     }
 
-    /// Up to where the files of the store at `index` have all writes.
+    /// Sequence id up to which the files of the store at `index` have all writes.
     pub(crate) fn flushed(&self, index: usize) -> SequenceId {
         self.0[index].flushed
     }
@@ -284,7 +284,7 @@ struct LaterWrites {
 }
 
 impl LaterWrites {
-    /// Those of `files` that have writes after `flushed`.
+    /// Selects from `files` those with writes after `flushed`.
     fn of(files: &[Arc<StoreFile>], flushed: SequenceId) -> Vec<LaterWrites> {
         let beyond = |file: &Arc<StoreFile>| {
             let newest = file.reader.newest_sequence().filter(|newest| *newest > flushed)?;

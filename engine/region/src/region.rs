@@ -79,7 +79,8 @@ pub struct Region {
     pub(crate) bulk_loads: Mutex<RecentLoads>,
     /// Held exclusively while a bulk load changes the lists of several stores, and shared while a compaction changes one.
     pub(crate) listing: RwLock<()>,
-    /// Whether the note of a bulk load that is done could not be replaced yet. Changes only while `listing` is held exclusively.
+    /// Whether the end of the last bulk load could not be recorded yet. Changes only while `listing` is held
+    /// exclusively.
     pub(crate) is_note_left: AtomicBool,
     pub(crate) open_sequence: SequenceId,
     /// Log records that were replayed into memory when it was opened.
@@ -91,7 +92,7 @@ pub struct Region {
     pub(crate) memstore: MemstoreState,
     /// The latest time of a write, in ms since 1970. Changes only under the write lock.
     pub(crate) clock: AtomicI64,
-    /// Nonces met in replay that were not taken yet.
+    /// Nonces found in replay that were not taken yet.
     pub(crate) recovered_nonces: Mutex<Vec<RecoveredNonce>>,
 }
 
@@ -129,7 +130,7 @@ impl MemstoreState {
     }
 }
 
-/// A write with a nonce that replay met in the log.
+/// A write with a nonce that replay has found in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveredNonce {
     /// The client's nonce group.
@@ -211,7 +212,7 @@ impl Region {
         self.replayed.load(Ordering::Relaxed)
     }
 
-    /// Takes the nonces of all writes that replay met, including writes that were already in files. A second call
+    /// Takes the nonces of all writes that replay has found, including writes that were already in files. A second call
     /// returns none.
     pub fn take_recovered_nonces(&self) -> Vec<RecoveredNonce> {
         std::mem::take(&mut self.recovered_nonces.lock())

@@ -19,9 +19,11 @@ use crate::{Error, FlushReason, Result};
 const VERSION: i32 = 0;
 
 impl Region {
-    /// The files of this region at one moment. With `flush`, they have every write that was acknowledged before the call.
+    /// The files of this region at one moment. With `flush`, they have every write that was acknowledged before the
+    /// call.
     ///
-    /// The caller has made durable before that a snapshot of the table is being taken, so that the janitor keeps the files.
+    /// Before the call, the caller must have recorded durably that a snapshot of the table is being taken, so that the
+    /// janitor keeps the files.
     pub fn snapshot(&self, flush: bool) -> Result<pb::SnapshotRegionManifest> {
         self.check_owner()?;
         self.check_serving()?;

@@ -66,7 +66,7 @@ struct Lists {
     number_max: u64,
 }
 
-/// A complete list as it was read.
+/// A complete list, as it was read.
 struct FoundList {
     name: FileName,
     list: pb::StoreFileList,
@@ -78,7 +78,7 @@ fn list_number(name: &str) -> Option<u64> {
     name.strip_prefix("f1.").or_else(|| name.strip_prefix("f2."))?.parse().ok()
 }
 
-/// How often lists are read again because one was deleted while they were read.
+/// How often lists are read again because one was deleted meanwhile.
 const READINGS_MAX: usize = 100;
 
 /// Reads the lists in a folder. A list that is too short was cut off by a crash, and is ignored if another is complete.
@@ -94,7 +94,8 @@ fn read_lists(files: &dyn Files, folder: &FileName) -> Result<Lists> {
     Err(error.because("each list was deleted before it was read: the listing is not up to date").into())
 }
 
-/// Reads the lists once. `None` if one is gone: its owner has written another, which the listing may not have had.
+/// Reads the lists once. `None` if a listed one was deleted meanwhile: its owner has written a newer one, which the
+/// listing may have missed.
 fn try_read_lists(files: &dyn Files, folder: &FileName) -> Result<Option<Lists>> {
     let (mut whole, mut torn, mut number_max) = (Vec::new(), None, 0);
     for entry in files.list(folder)? {
@@ -120,9 +121,9 @@ pub(crate) struct Tracker {
     files: Arc<dyn Files>,
     folder: FileName,
     world: World,
-    /// The name of the log's owner, for people.
+    /// The log owner's name, for people.
     owner: String,
-    /// Tells this opening from others.
+    /// Distinguishes this opening from others.
     opening: u64,
     /// Lists that this opening has written or tried to write.
     commits: u64,
@@ -195,14 +196,14 @@ impl Tracker {
         self.replace(listed)
     }
 
-    /// Which state of the list this is, where the store has `files`; `None` if there is no list.
+    /// The state of the list, for a store with these `files`; `None` if there is no list.
     pub(crate) fn state(&self, files: &[Arc<StoreFile>]) -> Option<ListState> {
         let timestamp = self.stamp?;
         let digest = ListState::digest(files.iter().map(|file| &*file.listed.name));
         Some(ListState { timestamp, digest })
     }
 
-    /// Notes that the list of the store's owner is in this state now, and its files are here.
+    /// Records the state of the list that the store's owner has written, whose files this process has opened.
     pub(crate) fn follow(&mut self, state: ListState) {
         self.stamp = Some(state.timestamp);
     }
@@ -254,7 +255,7 @@ impl Tracker {
         Err(Error::Broken(format!("the file list in {} changes each time it was read", self.folder)))
     }
 
-    /// Replaces the list; `false` if it was not as it was read last, but is this owner's.
+    /// Replaces the list; `false` if its content is not what was read last, but was written by this owner.
     fn try_replace(&mut self, list: &[Listed]) -> Result<bool> {
         let now = u64::try_from(self.world.now().0).unwrap_or(0);
         let timestamp = now.max(self.attempted + 1);
@@ -340,7 +341,7 @@ impl Tracker {
     }
 }
 
-/// How often a list is written again because an earlier writing of the same owner, believed lost, had taken place.
+/// How often a list is written again because an earlier write of the same owner, reported as failed, had happened.
 const ATTEMPTS_MAX: usize = 10;
 
 fn read_list(files: &dyn Files, name: &FileName) -> Result<(pb::StoreFileList, Version)> {

@@ -1,7 +1,7 @@
 //! A budget of bytes a second, which all flushes or all compactions of a server share.
 //!
-//! A writer spends what it has written, and sleeps until that is paid for. So the limit acts on what runs: a wait ends when
-//! the limit changes or the writer has to end.
+//! A writer reports the bytes that it has written, and sleeps until the budget covers them. A wait ends early when the
+//! limit changes or the writer has to stop, so a new limit also affects running writers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,16 +9,16 @@ use std::time::Duration;
 use env::sync::{Condvar, Mutex};
 use env::{Moment, World};
 
-/// Longest time that a writer sleeps before it looks at the limit again.
+/// Longest sleep of a writer between two checks of the limit.
 const NAP: Duration = Duration::from_millis(100);
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
 /// The bytes that flushes or compactions may write, shared by all of a server.
 #[derive(Debug)]
 pub struct WriteBudget {
-    /// Bytes a second.
+    /// The limit in bytes a second.
     limit: AtomicU64,
-    /// When all bytes that were spent so far are paid for.
+    /// The time from which on the budget covers all bytes written so far.
     paid_at: Mutex<Option<Moment>>,
     wake: Condvar,
 }
@@ -35,7 +35,7 @@ impl WriteBudget {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Sets the limit, also for writers that wait now. Returns whether it is another one.
+    /// Sets the limit, also for waiting writers. Returns whether it has changed.
     pub fn set_limit(&self, bytes_per_second: u64) -> bool {
         let mut paid_at = self.paid_at.lock();
         if self.limit.swap(bytes_per_second, Ordering::Relaxed) == bytes_per_second {
@@ -47,13 +47,13 @@ impl WriteBudget {
         true
     }
 
-    /// Writers that wait look whether they should end.
+    /// Makes waiting writers check whether they should stop.
     pub fn wake(&self) {
         let _paid_at = self.paid_at.lock();
         self.wake.notify_all();
     }
 
-    /// Spends `bytes`. Blocks until they are paid for, or until `ends` says that there is no need to go on.
+    /// Spends `bytes`. Blocks until the budget covers them, or until `ends` returns that the writer should stop.
     pub fn spend(&self, bytes: u64, world: &World, ends: impl Fn() -> bool) {
         let limit = self.limit();
         if limit == u64::MAX || bytes == 0 {

@@ -1,24 +1,24 @@
-//! What can go wrong with the log.
+//! Errors of the log.
 
 use storage::{FileName, Outcome};
 
-/// The result of an act on the log.
+/// The result of an operation on the log.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why the log could not do it, and what that means for the caller.
+/// Why an operation on the log failed, and what the caller must do.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The log failed earlier and accepts nothing more; whether what waited is durable is not known. The server must
+    /// The log failed earlier and accepts nothing more. Whether waiting writes are durable is unknown. The server must
     /// end and recover.
     #[error("the log has failed: {cause}; check the disk of {file}, then start the server again")]
     Dead {
         /// The file that was being written.
         file: FileName,
-        /// What happened first.
+        /// The first failure.
         cause: String,
     },
-    /// There is no room for the log. What waits is written when there is; nothing needs to be started again.
+    /// The disk has no room for the log. Waiting writes are written when there is room; no restart is needed.
     #[error(
         "no space is left in {place} for the write-ahead log ({cause}); free some space there: writes are taken again \
          without a restart"
@@ -26,12 +26,12 @@ pub enum Error {
     Full {
         /// The folder or device.
         place: String,
-        /// What the system said.
+        /// The system's error.
         cause: String,
-        /// Whether the write that is answered with this may become durable all the same.
+        /// Whether the refused write may become durable later.
         outcome: Outcome,
     },
-    /// Somebody else has taken or sealed the log.
+    /// Another process has taken or sealed the log.
     #[error(
         "the log was taken over by {by} (epoch {epoch}): this server no longer owns its regions and must stop"
     )]
@@ -41,7 +41,7 @@ pub enum Error {
         /// The new owner's name.
         by: String,
     },
-    /// The log was closed in order before.
+    /// The log was closed in order.
     #[error("the log is closed")]
     Closed,
     /// The record is longer than the limit; nothing was written.
@@ -49,9 +49,9 @@ pub enum Error {
         "a log record of {found} bytes is over the limit of {limit} bytes (bellows.wal.record.max.bytes)"
     )]
     TooLarge {
-        /// Its size.
+        /// Its size in bytes.
         found: usize,
-        /// The limit.
+        /// The limit in bytes.
         limit: usize,
     },
     /// Bytes that were durable are damaged.
@@ -59,13 +59,13 @@ pub enum Error {
     Corrupt {
         /// The file.
         file: FileName,
-        /// Where in it, in bytes.
+        /// The offset of the damage, in bytes.
         offset: u64,
-        /// What is wrong there.
+        /// What is wrong.
         what: &'static str,
-        /// What should be there.
+        /// The expected content.
         expected: String,
-        /// What is there.
+        /// The content found.
         found: String,
     },
     /// The file was written by a newer version.
@@ -75,12 +75,12 @@ pub enum Error {
     Newer {
         /// The file.
         file: FileName,
-        /// Its format.
+        /// The version of its format.
         found: u32,
-        /// The newest format known here.
+        /// The newest version that is supported.
         known: u32,
     },
-    /// A file that was to be read was removed.
+    /// A file was deleted before it was read.
     #[error(
         "file {number} of the log {folder} is gone before it was read to its end: hold the log by name to follow it, and \
          begin again from a copy of the data"
@@ -91,18 +91,18 @@ pub enum Error {
         /// The file's number.
         number: u64,
     },
-    /// A file could not be read or made; nothing was acknowledged by it.
+    /// A file could not be read or created. Nothing was acknowledged.
     #[error("{0}")]
     Storage(String),
 }
 
 impl Error {
-    /// Whether the log goes on by itself: the error is this write's alone.
+    /// Whether only this write failed and the log continues.
     pub fn passes(&self) -> bool {
         matches!(self, Error::Full { .. } | Error::TooLarge { .. })
     }
 
-    /// Whether the write may be durable all the same.
+    /// Whether the write may be durable nevertheless.
     pub fn outcome(&self) -> Outcome {
         match self {
             Error::Dead { .. } | Error::Fenced { .. } => Outcome::MayHaveHappened,

@@ -14,11 +14,12 @@
 //! known to be durable when the batch was written. It tells a torn tail (nothing says that the bytes were ever durable)
 //! from a damaged middle (a later batch says that they were).
 //!
-//! **The end of a file.** The last batch has an [`Index`](Kind::Index) record and an [`End`](Kind::End) record. When the log
-//! is closed, everything before that batch is synced first, and its `synced` is its own offset. When the log is rolled, the
-//! file is synced only after the next file was begun. Then the next file gets a [`Whole`](Kind::Whole) record with the
-//! number of the file that is now durable to its end. Nothing in a file is acknowledged as durable before that record is
-//! durable with it. So a file without an end, followed by a file of the same epoch that has batches,
+//! **The end of a file.** The last batch has an [`Index`](Kind::Index) record and an [`End`](Kind::End) record. When
+//! the log is closed, everything before that batch is synced first, and its `synced` is its own offset. When the log is
+//! rolled, the file is synced only after the next file was begun. Then the next file gets a [`Whole`](Kind::Whole)
+//! record with the number of the file that is now durable to its end. Nothing in a file is acknowledged as durable
+//! before that record is durable with it. So a file without an end, followed by a file of the same epoch that has
+//! batches,
 //!
 //! * is damaged when any later file of the epoch says `Whole` of it or of a file after it;
 //! * else lost its tail when the power failed between the two. Then the next file is void, because order is kept.
@@ -27,17 +28,18 @@
 //!
 //! The damage of the last batch of an unfinished file cannot be told from a torn tail.
 //!
-//! **The index** says in which batches each region has records, see [`index`](crate::index). It is trusted when the file is
-//! known to be durable to its end: a later file says `Whole` of it, or the last batch says that everything before it was
-//! synced. Versions before 4 have no index.
+//! **The index** says in which batches each region has records, see [`index`](crate::index). It is trusted when the
+//! file is known to be durable to its end: a later file says `Whole` of it, or the last batch says that everything
+//! before it was synced. Versions before 4 have no index.
 //!
-//! **In the space of an older file** (versions 3 and 5). A file may begin in the space of one that nobody needs any more: its
-//! pages and blocks exist already, which is most of what writing costs. Before the file is renamed it gets a header with the
-//! number 0, which says that nothing of it is needed, whatever its name. Then it gets its own header. Bytes of the older file
-//! after the last batch have another number, so no checksum there fits; zeros follow the last batch that was written, and the
-//! rest is cut off when the file is finished. Two things are unknown about such a file: how much after the last whole batch was
-//! torn, and whether a sector there was not written or is damaged, because it holds old bytes where it would hold zeros. So a
-//! whole batch after a bad one proves damage only if it says that the bad one was durable.
+//! **In the space of an older file** (versions 3 and 5). A file may begin in the space of one that nobody needs any
+//! more. Its pages and blocks exist already, and allocating them is most of the cost of a write. Before the file is
+//! renamed it gets a header with the number 0, which says that nothing of it is needed, whatever its name. Then it gets
+//! its own header. Bytes of the older file after the last batch have another number, so no checksum there fits; zeros
+//! follow the last batch that was written, and the rest is cut off when the file is finished. In such a file a sector
+//! that was not written holds old bytes, where another file would have zeros. So two things are unknown: how much was
+//! torn after the last whole batch, and whether a bad sector was damaged or never written. A whole batch after a bad
+//! one therefore proves damage only if it says that the bad one was durable.
 
 use cell::SequenceId;
 use env::WallTime;
@@ -46,20 +48,20 @@ use env::WallTime;
 pub(crate) const MAGIC: &[u8; 8] = b"BELLOWAL";
 /// The version written here, of a file in new space.
 pub(crate) const VERSION: u32 = 4;
-/// The version written here, of a file in the space of an older one. No newer version is known.
+/// The version written here, of a file in the space of an older one. Newer versions are refused.
 pub(crate) const VERSION_OVER: u32 = 5;
 /// A file in the space of an older one, as it was written before files had an index.
 const VERSION_OVER_BEFORE_INDEX: u32 = 3;
-/// The number in the header of a file that nobody needs.
+/// The file number in the header of a file that is no longer needed.
 pub(crate) const NO_NUMBER: u64 = 0;
 /// Bytes before the first batch.
 pub(crate) const HEADER_LENGTH: usize = 32;
 /// Bytes of a batch before its payload.
 pub(crate) const BATCH_HEADER_LENGTH: usize = 16;
-/// Bytes of a record besides its names and cells, its length included.
+/// Bytes of a record without its names and cells, including its length.
 const RECORD_FIXED: usize = 4 + 1 + 8 + 8 + 8 + 8 + 2 + 2;
 
-/// Bytes of a record up to and with its kind.
+/// Bytes of a record up to and including its kind.
 pub(crate) const RECORD_BEGIN: usize = 4 + 1;
 /// Bytes of a record without names and cells, such as the one that ends a file.
 pub(crate) const BARE_RECORD_LENGTH: usize = RECORD_FIXED;
@@ -70,30 +72,30 @@ pub(crate) const BARE_RECORD_LENGTH: usize = RECORD_FIXED;
 pub enum Kind {
     /// Cells that were written, atomically.
     Edit = 1,
-    /// The region was opened; its first new sequence id is the record's.
+    /// The region was opened. The record's sequence id is the region's first new one.
     RegionOpen = 2,
-    /// The file whose number is the sequence is durable to its end.
+    /// The file whose number is in the sequence field is durable to its end.
     Whole = 3,
-    /// Where each region's records lie in the part of the file before it.
+    /// The index of the part of the file before it.
     Index = 4,
-    /// The region was closed in order; its last sequence id is the record's.
+    /// The region was closed in order. The record's sequence id is the region's last one.
     RegionClose = 5,
-    /// A flush began: everything up to and with the sequence goes to files.
+    /// A flush began, of everything up to and including the sequence id.
     FlushStart = 6,
-    /// The flush is committed: everything up to and with the sequence is in files.
+    /// A flush was committed: everything up to and including the sequence id is in files.
     FlushCommit = 7,
-    /// The flush failed; what it had taken stays in memory.
+    /// A flush failed; its cells stay in memory.
     FlushAbort = 8,
     /// Files were replaced by others with the same cells.
     Compaction = 9,
-    /// Files from outside were added, with the sequence as that of their cells.
+    /// Files were bulk-loaded; the record's sequence id is that of their cells.
     BulkLoad = 10,
-    /// The file ends here, in order.
+    /// The end of a complete file.
     End = 255,
 }
 
 impl Kind {
-    /// All of them.
+    /// Every kind.
     pub const ALL: [Kind; 11] = [
         Kind::Edit,
         Kind::RegionOpen,
@@ -112,33 +114,33 @@ impl Kind {
         Kind::ALL.into_iter().find(|kind| *kind as u8 == code)
     }
 
-    /// Whether it says what a region did beside writing cells: see [`Marker`](crate::Marker).
+    /// Whether the record is an event of a region other than a write: see [`Marker`](crate::Marker).
     pub fn is_marker(self) -> bool {
         !matches!(self, Kind::Edit | Kind::Whole | Kind::Index | Kind::End)
     }
 }
 
-/// One act on one region.
+/// A record: one event of one region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// Its kind.
     pub kind: Kind,
     /// The region's encoded name.
     pub region: &'a [u8],
-    /// The table's name, for whoever reads the log without the catalog.
+    /// The table's name, for readers of the log without the catalog.
     pub table: &'a [u8],
-    /// The write's number in its region.
+    /// The sequence id of the write in its region.
     pub sequence: SequenceId,
     /// When it was written.
     pub time: WallTime,
     /// The client's nonce group and nonce, if it gave any.
     pub nonce: Option<(u64, u64)>,
-    /// Cells as in a cell block with tags: `length 4B · cell` again and again.
+    /// Cells as in a cell block with tags: `length 4B · cell`, repeated.
     pub cells: &'a [u8],
 }
 
 impl<'a> Record<'a> {
-    /// Bytes in the log.
+    /// Returns the size in the log, in bytes.
     pub fn size(&self) -> usize {
         RECORD_FIXED + self.region.len() + self.table.len() + self.cells.len()
     }
@@ -159,7 +161,7 @@ impl<'a> Record<'a> {
         out.extend_from_slice(self.cells);
     }
 
-    /// Whether a payload of `length` bytes may begin with `bytes`: a look that costs next to nothing.
+    /// Whether a payload of `length` bytes may begin with `bytes`. A cheap check before the payload is read.
     pub(crate) fn may_begin_with(bytes: &[u8; RECORD_BEGIN], length: u32) -> bool {
         let (of_record, kind) = (u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]), bytes[4]);
         of_record as usize >= RECORD_FIXED - 4
@@ -167,7 +169,7 @@ impl<'a> Record<'a> {
             && Kind::of_code(kind).is_some()
     }
 
-    /// The record that `bytes` begin with, and the rest.
+    /// Decodes the record at the front of `bytes`, and returns it with the rest.
     pub(crate) fn read(bytes: &'a [u8]) -> Option<(Record<'a>, &'a [u8])> {
         let (length, rest) = take::<4>(bytes)?;
         let (body, rest) = rest.split_at_checked(u32::from_be_bytes(length) as usize)?;
@@ -222,17 +224,17 @@ impl Header {
         matches!(self.version, VERSION_OVER | VERSION_OVER_BEFORE_INDEX)
     }
 
-    /// Whether the file waits to be begun, and nothing of it is needed.
+    /// Whether the file is a spare: nothing in it is needed.
     pub(crate) fn is_void(self) -> bool {
         self.is_over() && self.number == NO_NUMBER
     }
 
-    /// Whether a file that has its end has an index, too.
+    /// Whether a complete file of this version has an index.
     pub(crate) fn has_index(self) -> bool {
         self.version >= VERSION
     }
 
-    /// `None` for bytes that are not a whole header.
+    /// Decodes a header; `None` for bytes that are not a complete header.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Header> {
         let (magic, rest) = take::<8>(bytes)?;
         let (version, rest) = take::<4>(rest)?;
@@ -248,7 +250,7 @@ impl Header {
     }
 }
 
-/// A batch's own bytes, before its payload.
+/// The header of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BatchHeader {
     pub(crate) length: u32,
@@ -257,7 +259,7 @@ pub(crate) struct BatchHeader {
 }
 
 impl BatchHeader {
-    /// The header of `payload` written at `offset` of file `number`.
+    /// Creates the header of `payload`, written at `offset` of file `number`.
     pub(crate) fn of(number: u64, offset: u64, synced: u64, payload: &[u8]) -> BatchHeader {
         let length = u32::try_from(payload.len()).expect("the buffer's limit is below 4 GB");
         BatchHeader { length, synced, sum: batch_sum(number, offset, length, synced, payload) }
@@ -277,7 +279,7 @@ impl BatchHeader {
         BatchHeader { length: word(0), synced, sum: word(12) }
     }
 
-    /// Whether `payload` is what this header, at `offset` of file `number`, was written for.
+    /// Whether this header was written for `payload` at `offset` of file `number`.
     pub(crate) fn fits(self, number: u64, offset: u64, payload: &[u8]) -> bool {
         payload.len() == self.length as usize
             && (env::planted(27) || self.sum == batch_sum(number, offset, self.length, self.synced, payload))

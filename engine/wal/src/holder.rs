@@ -19,7 +19,7 @@ use crate::{Error, Result};
 
 /// The folder of the holders' objects within the log's.
 const HOLDERS: &str = "holders";
-/// The same, as the beginning of a name.
+/// The same folder, as the prefix of a name.
 pub(crate) const HOLDERS_WITH_SLASH: &str = "holders/";
 
 /// A named holder of log files: each file from [`lowest`](LogHolder::lowest) on stays until this holder has let it go.
@@ -45,12 +45,12 @@ impl LogHolder {
         self.shared.back().held_from.get(&self.name).copied().unwrap_or(u64::MAX)
     }
 
-    /// Files before `lowest` are needed no longer; durable when this returns. A smaller number than before changes nothing.
+    /// Releases the files before `lowest`. Durable when this returns. A smaller number than before changes nothing.
     pub fn advance(&self, lowest: u64) -> Result<()> {
         self.shared.advance_holder(&self.name, lowest)
     }
 
-    /// The holder is gone for good, and needs nothing.
+    /// Removes the holder, which needs no file any more.
     pub fn release(self) -> Result<()> {
         self.shared.release_holder(&self.name)
     }
@@ -66,7 +66,7 @@ impl std::fmt::Debug for LogHolder {
 #[derive(Default)]
 pub(crate) struct HolderObjects(BTreeMap<Box<str>, Register>);
 
-/// By name, the lowest file that a holder needs.
+/// The lowest file that each holder needs, by the holder's name.
 pub(crate) type HeldFrom = BTreeMap<Box<str>, u64>;
 
 impl HolderObjects {
@@ -98,7 +98,7 @@ impl HolderObjects {
         self.0.contains_key(name)
     }
 
-    /// Makes it durable that `name` needs the files from `lowest` on.
+    /// Records durably that `name` needs the files from `lowest` on.
     pub(crate) fn put(
         &mut self,
         files: &Arc<dyn Files>,
@@ -117,7 +117,8 @@ impl HolderObjects {
         }
     }
 
-    /// Removes a holder. First its object says that nothing is held: a removal may be undone by the loss of power.
+    /// Removes a holder. Its object is first replaced by one that holds nothing, because a loss of power may undo the
+    /// removal.
     pub(crate) fn remove(&mut self, files: &Arc<dyn Files>, folder: &FileName, name: &str) -> Result<()> {
         self.put(files, folder, name, RELEASED)?;
         self.0.remove(name);
@@ -125,12 +126,12 @@ impl HolderObjects {
     }
 }
 
-/// In the place of a number: nothing is held.
+/// Stands for a file number: nothing is held.
 const RELEASED: u64 = u64::MAX;
-/// Bytes of a holder's object at most.
+/// Maximum size of a holder's object, in bytes.
 const CONTENT_MAX: usize = 256;
 
-/// Whether a name may be that of a holder: it is part of a file's name.
+/// Whether a name may be a holder's: it becomes a part of a file's name.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     if (1..=100).contains(&name.len()) && !name.starts_with('.') && name.bytes().all(is_plain) {
@@ -141,7 +142,7 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     )))
 }
 
-/// `lowest=NUMBER crc32c=SUM`: a line that people can read.
+/// Encodes `lowest=NUMBER crc32c=SUM`, a line that people can read.
 fn encode(lowest: u64) -> Vec<u8> {
     let text = format!("lowest={lowest}");
     format!("{text} crc32c={:08x}\n", crc32c(&[text.as_bytes()])).into_bytes()

@@ -1,8 +1,9 @@
-//! Where each region's records lie in a file.
+//! The index of a log file: which batches have records of which region.
 //!
-//! An index record covers a *section*: the batches from the index record before it, or from the file's header, to its own
-//! batch. One is written every [`index_every`](crate::Options::index_every) bytes, and one with the record that ends the
-//! file. Each names the one before it, so a reader goes from the end to the front and reads nothing else.
+//! An index record covers a *section*: the batches from the index record before it, or from the file's header, to its
+//! own batch. One is written every [`index_every`](crate::Options::index_every) bytes, and one with the record that
+//! ends the file. Each has the offset of the one before it, so a reader goes from the end to the front and reads
+//! nothing else.
 //!
 //! ```text
 //! index record   sequence: offset of the batch with the index record before, 0 for none; cells:
@@ -11,30 +12,31 @@
 //! span           gap since the end of the span before, or since `from` (varint) · length (varint)
 //! ```
 //!
-//! `whole` is the newest file that is known to be durable to its end, 0 for none. `oldest` and `newest` are the sequence ids
-//! of the region's edits in the section, 0 when it has markers alone. A span is a run of whole batches, so that a reader can
-//! check their sums. Spans of a region that lie close together are one span, and have batches of others in between.
+//! `whole` is the newest file that is known to be durable to its end, 0 for none. `oldest` and `newest` are the
+//! sequence ids of the region's edits in the section, 0 when it has markers alone. A span is a run of whole batches, so
+//! that a reader can check their checksums. Spans of a region that are close together are joined, with the batches of
+//! other regions between them.
 
 use cell::SequenceId;
 use env::{HashMap, WallTime};
 
 use crate::format::{Kind, Record};
 
-/// Batches of other regions between two spans of one region are read along if they have no more than this many bytes: that
-/// costs less than another call of the system.
+/// Maximum number of bytes between two spans of a region that are joined. Reading them costs less than another system
+/// call.
 const GAP_MAX: u64 = 4 << 10;
 
 /// The sequence ids of a region's edits, from the oldest to the newest. Both are 0 when there are none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sequences {
-    /// The smallest.
+    /// The smallest sequence id.
     pub oldest: SequenceId,
-    /// The largest.
+    /// The largest sequence id.
     pub newest: SequenceId,
 }
 
 impl Sequences {
-    /// Those of one record. A marker has none of its own.
+    /// The sequence ids of one record. A marker has none of its own.
     pub(crate) fn of(record: &Record<'_>) -> Sequences {
         match record.kind {
             Kind::Edit => Sequences { oldest: record.sequence, newest: record.sequence },
@@ -74,7 +76,7 @@ pub(crate) struct RegionExtent {
 }
 
 impl RegionExtent {
-    /// The region has records in the batch `span`, which comes after those that are known.
+    /// Adds the batch `span`, which comes after the known spans and has records of the region.
     pub(crate) fn add(&mut self, sequences: Sequences, span: FileSpan) {
         self.sequences.include(sequences);
         match self.spans.last_mut() {
@@ -94,13 +96,13 @@ impl RegionExtent {
 pub(crate) struct SectionIndex {
     /// The newest file that is known to be durable to its end.
     pub(crate) whole_to: Option<u64>,
-    /// Where the section begins in the file.
+    /// The offset at which the section begins.
     pub(crate) from: u64,
     pub(crate) regions: HashMap<Box<[u8]>, RegionExtent>,
 }
 
 impl SectionIndex {
-    /// The cells of the index record of a section.
+    /// Encodes the cells of a section's index record.
     pub(crate) fn encode<'r>(
         whole_to: Option<u64>,
         from: u64,
@@ -129,7 +131,7 @@ impl SectionIndex {
         out
     }
 
-    /// Reads the cells of an index record in the batch at `offset`. `None` for anything else, whatever the bytes are.
+    /// Decodes the cells of an index record in the batch at `offset`. `None` for any other bytes.
     pub(crate) fn decode(cells: &[u8], offset: u64) -> Option<SectionIndex> {
         let mut rest = Input(cells);
         let whole_to = Some(rest.word()?).filter(|number| *number != 0);
@@ -157,7 +159,7 @@ impl SectionIndex {
         })
     }
 
-    /// Adds what the section after this one says.
+    /// Adds the content of the next section's index.
     pub(crate) fn append(&mut self, later: SectionIndex) {
         self.whole_to = self.whole_to.max(later.whole_to);
         for (region, extent) in later.regions {
@@ -166,7 +168,7 @@ impl SectionIndex {
     }
 }
 
-/// The record that holds an index; `previous` is the offset of the batch with the one before it.
+/// Creates the record that holds an index; `previous` is the offset of the batch with the index before it.
 pub(crate) fn index_record(previous: Option<u64>, cells: &[u8]) -> Record<'_> {
     Record {
         kind: Kind::Index,

@@ -50,7 +50,7 @@ pub(crate) use roll::WhenFull;
 /// Limits of the log.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The owner's name, which errors and `OWNER` tell people.
+    /// The owner's name, for people: in errors and in `OWNER`.
     pub owner: String,
     /// Bytes after which a file is ended and another begun (`hbase.regionserver.hlog.blocksize` times
     /// `hbase.regionserver.logroll.multiplier` in HBase; 128 MB × 0.5).
@@ -103,7 +103,7 @@ impl Default for Options {
 pub struct Log {
     shared: Arc<Shared>,
     syncer: Mutex<Option<Thread<()>>>,
-    /// Removes the spare files of the owner before.
+    /// Removes the spare files that the previous owner has left.
     remover: Mutex<Option<Thread<()>>>,
 }
 
@@ -125,16 +125,16 @@ pub(crate) struct Shared {
     durable_at: Mutex<LogPosition>,
     /// The objects of named holders. Locked while one is written; the back may be locked after it.
     holders: Mutex<HolderObjects>,
-    /// Whether a batch waits for room on the disk, for readers without a lock.
+    /// Whether a batch waits for room on the disk; read without a lock.
     full: AtomicBool,
-    /// Whether a file was begun since [`Log::has_grown`] was asked.
+    /// Whether a file was begun since the last call of [`Log::has_grown`].
     grown: AtomicBool,
     files: Arc<dyn Files>,
     folder: FileName,
     options: Options,
     /// Whether the files lack [`Capability::ListsAll`], so that the claim notes which there are.
     notes_files: bool,
-    /// Whether what is written survives the process; else every waiter waits for the disk.
+    /// Whether written bytes survive the death of the process. If not, every waiter waits for the disk.
     writes_through: bool,
     /// The right to write the log.
     pub(crate) claim: Claim,
@@ -151,7 +151,7 @@ pub(crate) struct Front {
     appended: u64,
     records: u64,
     pub(crate) waiters: Vec<Waiter>,
-    /// How many waiters there were so far.
+    /// Number of waiters so far.
     pub(crate) waiters_seen: u64,
     /// Tasks that wait for the log's end.
     watchers: Vec<Waker>,
@@ -165,7 +165,7 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    /// Notes that the buffer has records of a region.
+    /// Records that the buffer has records of a region.
     fn note(&mut self, run: RegionRun<'_>) {
         match self.regions.get_mut(run.region) {
             Some(known) => known.include(run.sequences),
@@ -290,8 +290,8 @@ impl Log {
         Ok((log, found.reader))
     }
 
-    /// Removes files of the owner before that nobody needs. Spare files are large, so a thread removes them: nobody should wait
-    /// for the disk here.
+    /// Removes files of the previous owner that nobody needs. Spare files are large, so a separate thread removes them
+    /// and the open does not wait for the disk.
     fn remove_left_files(&self) -> Result<()> {
         if !self.shared.back().unneeded.iter().any(|file| file.can_be_reused) {
             self.shared.remove_unneeded();
@@ -429,8 +429,8 @@ impl Log {
         self.shared.remove_unneeded();
     }
 
-    /// Removes files that were kept long enough after nobody needed them. To be called every few seconds: where other processes
-    /// reach the place, an owner that is idle learns here that another has taken the log.
+    /// Removes files that were kept long enough after they became unneeded. Call it every few seconds: where other
+    /// processes can reach the log, an idle owner learns here that another has taken it.
     pub fn tidy(&self) {
         if !self.shared.files.capabilities().has(Capability::OneProcess) {
             // Whoever watches the log is told. A place that does not answer says nothing about owners.
@@ -440,8 +440,8 @@ impl Log {
         self.shared.remove_unneeded();
     }
 
-    /// Finds the holder `name`, or begins one that needs every file there is. From then on each file stays until that holder
-    /// has let it go, also in the next life of the server.
+    /// Returns the holder `name`, or creates one that needs every existing file. From then on each file stays until
+    /// that holder has released it, also after a restart.
     pub fn hold(&self, name: &str) -> Result<LogHolder> {
         check_name(name)?;
         self.shared.begin_holder(name)?;
@@ -460,12 +460,12 @@ impl Log {
         tail.with_source(Arc::new(move || *shared.durable_at.lock()))
     }
 
-    /// Reports that a region is gone for good, because its table was dropped: none of its records is needed.
+    /// Reports that a region no longer exists, because its table was dropped: none of its records is needed.
     pub fn forget_region(&self, region: &[u8]) {
         self.flushed(region, SequenceId::MAX);
     }
 
-    /// Removes spare files: somebody else found the disk full.
+    /// Removes spare files, because another writer found the disk full.
     pub fn remove_spares(&self) {
         // Removing large files takes time: the back is not locked meanwhile.
         let spares = std::mem::take(&mut self.shared.back().spares);

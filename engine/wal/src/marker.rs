@@ -15,26 +15,26 @@ use crate::format::{Kind, Record};
 /// An event of a region, and the store files that it added and removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marker {
-    /// Which act: any [kind that is a marker](Kind::is_marker).
+    /// The kind of event: any [kind that is a marker](Kind::is_marker).
     pub kind: Kind,
     /// The stores that took part. For [`RegionOpen`](Kind::RegionOpen), all of them, with all their files as added.
     pub stores: Vec<StoreChange>,
 }
 
-/// Which files of a store came and went.
+/// The files that a store has gained and lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoreChange {
     /// The store's family.
     pub family: Box<[u8]>,
-    /// Names of files that came, within the store's folder.
+    /// Names of added files, within the store's folder.
     pub added: Vec<Box<str>>,
-    /// Names of files that went.
+    /// Names of removed files.
     pub removed: Vec<Box<str>>,
     /// The store's file list with this change; `None` if it changed no list.
     pub list: Option<ListState>,
 }
 
-/// Which state of a store's file list this is.
+/// Identifies one state of a store's file list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListState {
     /// The list's timestamp, which grows with each list of the store, whoever writes it.
@@ -44,7 +44,7 @@ pub struct ListState {
 }
 
 impl ListState {
-    /// A number that tells sets of names apart, in whatever order.
+    /// A digest of a set of names, whatever their order.
     pub fn digest<'a>(names: impl IntoIterator<Item = &'a str>) -> u64 {
         // FNV-1a, stirred so that the sum of two names does not stand for two others.
         let of_name = |name: &str| {
@@ -58,7 +58,7 @@ impl ListState {
 }
 
 impl Marker {
-    /// A marker that names no store.
+    /// Creates a marker that names no store.
     pub fn of(kind: Kind) -> Marker {
         Marker { kind, stores: Vec::new() }
     }
@@ -88,7 +88,7 @@ impl Marker {
         out
     }
 
-    /// Reads a record that is a marker; `None` for any other record, and for bytes that are no marker.
+    /// Decodes a marker; `None` for any other record, and for invalid bytes.
     pub fn decode(record: &Record<'_>) -> Option<Marker> {
         if !record.kind.is_marker() {
             return None;

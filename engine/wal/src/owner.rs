@@ -29,23 +29,23 @@ use crate::{Error, Result};
 
 /// The name of the object in the log's folder.
 pub(crate) const OWNER: &str = "OWNER";
-/// Bytes of the object at most.
+/// Maximum size of the object, in bytes.
 const CONTENT_MAX: usize = 1 << 10;
 
 /// The process that owns a log, or has sealed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LogOwner {
-    /// Larger than that of every owner before.
+    /// Larger than that of every earlier owner.
     pub(crate) epoch: u64,
-    /// For people.
+    /// The owner's name, for people.
     pub(crate) name: String,
-    /// Tells two owners of one name apart.
+    /// Distinguishes two owners of one name.
     nonce: u64,
 }
 
 impl LogOwner {
-    /// `epoch=NUMBER nonce=NUMBER files=FIRST..LAST by=NAME crc32c=SUM`: a line that people can read. `files` is there where
-    /// listings may be old.
+    /// Encodes `epoch=NUMBER nonce=NUMBER files=FIRST..LAST by=NAME crc32c=SUM`, a line that people can read. `files`
+    /// is written where listings may be old.
     fn encode(&self, files: Option<NotedFiles>) -> Vec<u8> {
         let LogOwner { epoch, name, nonce } = self;
         let files =
@@ -76,14 +76,14 @@ impl LogOwner {
     }
 }
 
-/// The numbers of the files that there may be, the last one included.
+/// The numbers of the files that may exist, including the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotedFiles {
     pub(crate) first: u64,
     pub(crate) last: u64,
 }
 
-/// What the owner of the log in `folder` has noted of its files, where listings may be old.
+/// Returns what the owner of the log in `folder` has noted about its files, where listings may be old.
 pub(crate) fn noted_files(files: &dyn Files, folder: &FileName) -> Result<Option<NotedFiles>> {
     if files.capabilities().has(Capability::ListsAll) {
         return Ok(None);
@@ -99,14 +99,14 @@ pub(crate) fn noted_files(files: &dyn Files, folder: &FileName) -> Result<Option
 pub(crate) struct Claim {
     register: Mutex<Register>,
     pub(crate) owner: LogOwner,
-    /// What the owner before has noted of its files.
+    /// What the previous owner has noted about its files.
     pub(crate) noted: Option<NotedFiles>,
 }
 
 impl Claim {
-    /// Takes the log from whoever has it. When this returns, nothing that the owner before writes succeeds.
+    /// Takes the log from its owner. When this returns, every write of the previous owner fails.
     ///
-    /// Fails when another takes it at the same time: one of the two has it then.
+    /// Fails if another process takes the log at the same time; one of the two has it then.
     pub(crate) fn take(
         world: &World,
         files: &Arc<dyn Files>,
@@ -148,7 +148,7 @@ impl Claim {
         Ok(Claim { register: Mutex::new(register), owner, noted })
     }
 
-    /// Says in the object that the epoch is at least `epoch`: files that were written before there was such an object have one.
+    /// Raises the epoch in the object to at least `epoch`, for a log whose files are older than the object.
     pub(crate) fn raise_epoch(&mut self, epoch: u64) -> Result<()> {
         if epoch > self.owner.epoch {
             self.owner.epoch = epoch;
@@ -157,7 +157,7 @@ impl Claim {
         Ok(())
     }
 
-    /// Says in the object which files there may be. Fails with [`Error::Fenced`] when another has taken the log.
+    /// Notes in the object which files may exist. Fails with [`Error::Fenced`] if another process has taken the log.
     pub(crate) fn note_files(&self, files: NotedFiles) -> Result<()> {
         let content = self.owner.encode(Some(files));
         let mut register = self.register.lock();
@@ -175,7 +175,7 @@ impl Claim {
         LogOwner::parse(content).is_some_and(|(owner, _)| owner.is(&self.owner))
     }
 
-    /// Fails with [`Error::Fenced`] when another has taken the log.
+    /// Fails with [`Error::Fenced`] if another process has taken the log.
     pub(crate) fn check(&self) -> Result<()> {
         let found = self.register.lock().look(CONTENT_MAX)?;
         if found.as_deref().is_some_and(|content| self.is_named_in(content)) {
@@ -184,7 +184,7 @@ impl Claim {
         Err(self.other(found.as_deref()))
     }
 
-    /// The error that tells who has the log, where `content` names another.
+    /// The error that names the new owner, if `content` names another one.
     fn other(&self, content: Option<&[u8]>) -> Error {
         match content.and_then(LogOwner::parse).filter(|(owner, _)| !owner.is(&self.owner)) {
             Some((LogOwner { epoch, name, .. }, _)) => Error::Fenced { epoch, by: name },

@@ -1,12 +1,12 @@
 //! Reading a log, whoever owns it: nothing is written, cut or removed.
 //!
-//! A file that ends with an index is not read when the log is opened for reading; any other file is read once from end to
-//! end. Then it is known which spans of which files have records of each region, and [`replay`](LogReader::replay) reads a
-//! region's spans alone, with their checksums. So regions can be replayed side by side, and memory is bound by the number
-//! of spans, not by their bytes. Damage in a span is found when the span is read.
+//! A file that ends with an index is not read when the log is opened for reading; any other file is read once from end
+//! to end. The reader then has the spans of each region, and [`replay`](LogReader::replay) reads only those, and
+//! verifies their checksums. So regions can be replayed in parallel, and memory is bounded by the number of spans, not
+//! by their bytes. Damage in a span is found when the span is read.
 //!
-//! A region that has [taken](LogReader::taken) its records is forgotten: a file that is removed gives its space back only
-//! when nobody holds it open.
+//! The reader forgets a region that has [taken](LogReader::taken) its records, and closes files that no region needs. A
+//! deleted file frees its space only when nobody has it open.
 
 mod folder;
 mod scan;
@@ -47,15 +47,15 @@ struct OldFile {
     name: FileName,
     number: u64,
     reader: Arc<dyn FileReader>,
-    /// How many regions have a record in it.
+    /// Number of regions with records in the file.
     regions: usize,
 }
 
-/// Where the records of a region lie, in order.
+/// The places of a region's records, in order.
 #[derive(Clone, Debug, Default)]
 struct RegionPlaces {
     sequences: Sequences,
-    /// The index of a file, and a span there.
+    /// The index of a file, and a span in it.
     spans: Vec<(u32, FileSpan)>,
 }
 
@@ -65,26 +65,26 @@ impl RegionPlaces {
         self.spans.extend(extent.spans.iter().map(|span| (file, *span)));
     }
 
-    /// The files in which there are spans, each once.
+    /// The files in which the region has spans, each once.
     fn files(&self) -> impl Iterator<Item = usize> + '_ {
         self.spans.chunk_by(|left, right| left.0 == right.0).map(|same| same[0].0 as usize)
     }
 }
 
-/// Bytes at the end of a file that are not read: nothing says that they were ever durable.
+/// Bytes at the end of a file that are ignored, because nothing says that they were ever durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TornTail {
     /// The file.
     pub file: FileName,
-    /// Where the whole batches end, in bytes.
+    /// The offset after the last whole batch, in bytes.
     pub offset: u64,
-    /// Bytes after it; in a file that was begun in the space of another, some of them may be the other's.
+    /// Number of bytes after it. In a file in the space of an older one, some of them may be the older file's.
     pub bytes: u64,
 }
 
 impl LogReader {
-    /// Looks at the log in `folder`, which may have an owner that goes on writing. What is read is what was there at this
-    /// moment; of a log that is being written, the last records may not be durable yet.
+    /// Reads the index of the log in `folder`, whose owner may still be writing it. The reader has what was there at
+    /// this moment; the last records of a log that is being written may not be durable yet.
     ///
     /// Fails with [`Error::Corrupt`] when bytes that were durable are damaged.
     pub fn open(files: &Arc<dyn Files>, folder: &FileName) -> Result<LogReader> {
@@ -106,13 +106,13 @@ impl LogReader {
         LogReader { place, left: Mutex::new(NotTaken { files, regions }), torn_tails, end: Mutex::new(end) }
     }
 
-    /// Where the log ended when it was looked at, or up to where a [tail](LogTail::note_in) has noted since what it gave: a tail
-    /// from here gives the records that this reader does not have.
+    /// The position after the last record of this reader, including what a [tail](LogTail::note_in) has noted. A tail
+    /// from here returns the records that this reader lacks.
     pub fn end(&self) -> LogPosition {
         *self.end.lock()
     }
 
-    /// Notes a batch of the log that a tail has given.
+    /// Adds a batch that a tail has returned.
     fn note(&self, file: OldFile, span: FileSpan, regions: HashMap<Box<[u8]>, Sequences>) {
         let mut end = self.end.lock();
         if (LogPosition { file: file.number, offset: span.offset }) < *end {
@@ -150,7 +150,7 @@ impl LogReader {
         }
     }
 
-    /// Forgets the files before number `first`, which are gone.
+    /// Forgets the files before number `first`, which were deleted.
     fn forget_before(&self, first: u64) {
         let mut left = self.left.lock();
         let NotTaken { files, regions } = &mut *left;
@@ -168,12 +168,12 @@ impl LogReader {
         }
     }
 
-    /// The regions that have records which were not taken yet.
+    /// The regions whose records were not taken yet.
     pub fn regions(&self) -> Vec<Box<[u8]>> {
         self.left.lock().regions.keys().cloned().collect()
     }
 
-    /// Whether the log had no record of any region, or all were taken.
+    /// Whether no record is left: the log had none, or all were taken.
     pub fn is_empty(&self) -> bool {
         self.left.lock().regions.is_empty()
     }
@@ -184,14 +184,14 @@ impl LogReader {
         (sequences != Sequences::default()).then_some(sequences)
     }
 
-    /// Bytes that are read to replay a region.
+    /// Bytes to read for replaying a region.
     pub fn bytes_of(&self, region: &[u8]) -> u64 {
         let left = self.left.lock();
         left.regions.get(region).map_or(0, |places| places.spans.iter().map(|(_, span)| span.length).sum())
     }
 
-    /// Notes that the region has its records or no longer exists, so that this reader is not asked for them again. The log
-    /// keeps the records until its holders let them go, see [`Log::flushed`](crate::Log::flushed).
+    /// Records that the region has its records or no longer exists, so that this reader need not keep them. The log
+    /// keeps the records until its holders release them, see [`Log::flushed`](crate::Log::flushed).
     pub fn taken(&self, region: &[u8]) {
         let mut left = self.left.lock();
         let NotTaken { files, regions } = &mut *left;
@@ -215,7 +215,7 @@ impl LogReader {
         &self.torn_tails
     }
 
-    /// Gives each edit of `region`, in the order in which they were appended.
+    /// Passes each edit of `region` to the caller, in the order in which they were appended.
     pub fn replay<E: From<Error>>(
         &self,
         region: &[u8],
@@ -224,7 +224,8 @@ impl LogReader {
         self.read(region, |record| if record.kind == Kind::Edit { each(record) } else { Ok(()) })
     }
 
-    /// Gives each record of `region`, edits and [markers](crate::Marker), in the order in which they were appended.
+    /// Passes each record of `region`, edits and [markers](crate::Marker), to the caller, in the order in which they
+    /// were appended.
     ///
     /// Fails with [`Error::Corrupt`] when bytes that were durable are damaged.
     pub fn read<E: From<Error>>(
@@ -235,9 +236,9 @@ impl LogReader {
         self.read_until(region, LogPosition { file: u64::MAX, offset: 0 }, false, each)
     }
 
-    /// Like [`read`](LogReader::read), without the records from `until` on. With `strict`, a file that its owner has given up
-    /// since the log was looked at is an [error](Error::Gone): whoever has read the stores' file lists before that needs what was
-    /// in it.
+    /// Like [`read`](LogReader::read), for the records before `until`. With `strict`, a file that its owner has deleted
+    /// or reused since the log was opened is an [error](Error::Gone): a caller that has read the stores' file lists
+    /// before needs its records.
     pub fn read_until<E: From<Error>>(
         &self,
         region: &[u8],
@@ -288,7 +289,7 @@ impl LogReader {
     }
 }
 
-/// A batch, whose checksum fits, holds something else than records.
+/// The error for a batch with a valid checksum that does not consist of records.
 fn no_record(file: &FileName, offset: u64) -> Error {
     Error::Corrupt {
         file: file.clone(),

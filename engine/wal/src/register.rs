@@ -1,4 +1,4 @@
-//! A small object that is replaced as a whole, and says who replaced it.
+//! A small object that is replaced as a whole, and whose content names its writer.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use storage::{FileName, Files, Kind, Object, Version, swap_confirmed};
 
 use crate::Result;
 
-/// A small object as this process has read or written it last.
+/// A small object, as this process has last read or written it.
 pub(crate) struct Register {
     files: Arc<dyn Files>,
     name: FileName,
@@ -26,7 +26,7 @@ impl Register {
         }
     }
 
-    /// Makes the object, which must not exist.
+    /// Creates the object, which must not exist.
     pub(crate) fn create(files: &Arc<dyn Files>, name: FileName, content: &[u8]) -> Result<Register> {
         let version = swap_confirmed(&**files, &name, None, content)?;
         Ok(Register { files: Arc::clone(files), name, content: content.to_vec(), version })
@@ -36,14 +36,14 @@ impl Register {
         &self.content
     }
 
-    /// Replaces the content, durably. Fails when somebody else has replaced it.
+    /// Replaces the content, durably. Fails if another process has replaced it.
     pub(crate) fn replace(&mut self, content: &[u8]) -> Result<()> {
         self.version = swap_confirmed(&*self.files, &self.name, Some(&self.version), content)?;
         self.content = content.to_vec();
         Ok(())
     }
 
-    /// Reads the object again, after a replacement whose outcome is not known. `false` when it is gone.
+    /// Reads the object again after a replacement with an unknown outcome. Returns `false` if the object is gone.
     pub(crate) fn refresh(&mut self, bytes_max: usize) -> storage::Result<bool> {
         match self.files.load(&self.name, bytes_max) {
             Ok(Object { content, version }) => {
@@ -55,7 +55,7 @@ impl Register {
         }
     }
 
-    /// The object's content now, which somebody else may have replaced; `None` when it is gone.
+    /// Returns the object's current content, which another process may have replaced; `None` if the object is gone.
     pub(crate) fn look(&self, bytes_max: usize) -> storage::Result<Option<Vec<u8>>> {
         match self.files.read(&self.name, bytes_max) {
             Ok(content) => Ok(Some(content)),

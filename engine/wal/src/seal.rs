@@ -1,4 +1,4 @@
-//! Ending a log whose owner may still be writing it.
+//! Seals a log whose owner may still be writing it.
 
 use std::sync::Arc;
 
@@ -9,19 +9,20 @@ use crate::Result;
 use crate::owner::Claim;
 use crate::reader::{FolderContents, LogReader, read_folder};
 
-/// A log that nobody writes any more: everything that was ever acknowledged is in it, and nothing is added.
+/// A sealed log: it has everything that was ever acknowledged, and nothing can be added.
 #[derive(Debug)]
 pub struct SealedLog {
-    /// Reads its records.
+    /// Reads the log's records.
     pub reader: LogReader,
-    /// Larger than that of every owner; whoever claims the log next has a larger one.
+    /// Larger than that of every owner; the next owner of the log has a larger one.
     pub epoch: u64,
 }
 
-/// Ends the log in `folder`, and reads it. Its owner's next write, sync or roll fails with
-/// [`Error::Fenced`](crate::Error::Fenced), which tells `by`; whatever it has acknowledged is found by the reader.
+/// Seals the log in `folder`, and reads it. The next write, sync or roll of its owner fails with
+/// [`Error::Fenced`](crate::Error::Fenced), which names `by`. The reader finds everything that the owner has
+/// acknowledged.
 ///
-/// Sealing a log that has no owner, or was sealed before, is no error. [`Log::open`](crate::Log::open) seals, too.
+/// Sealing a log without an owner, or a sealed one, is no error. [`Log::open`](crate::Log::open) seals, too.
 pub fn seal(world: &World, files: &Arc<dyn Files>, folder: &FileName, by: &str) -> Result<SealedLog> {
     let Sealed { mut claim, found } = seal_for_owner(world, files, folder, by)?;
     claim.raise_epoch(found.epoch_max + 1)?;

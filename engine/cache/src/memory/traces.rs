@@ -17,7 +17,8 @@ fn key(item: u64) -> BlockKey {
     BlockKey { file: FileId(1), offset: item << 16 }
 }
 
-/// A policy that is told of a look and says whether it was a hit; a miss is kept as the policy sees fit.
+/// A policy under test. It is given each lookup and returns whether that was a hit; a missed block is cached as the
+/// policy decides.
 trait Policy {
     fn look(&mut self, item: u64) -> bool;
 }
@@ -231,13 +232,13 @@ impl Policy for PlainLru {
     }
 }
 
-/// Belady's: what is asked for again last goes first, or is not taken at all. It knows the rest of the trace, so that no
-/// policy can be before it.
+/// Belady's optimal policy: it evicts, or does not admit, the block that is used again last. It knows the rest of the
+/// trace, so no other policy exceeds it.
 struct Clairvoyant {
-    /// When each look's item is looked at next.
+    /// The position of the next lookup of the same item, for each lookup.
     next: Vec<usize>,
     at: usize,
-    /// Items by when they are looked at next.
+    /// Cached items by the position of their next lookup.
     kept: BTreeMap<usize, u64>,
     size: usize,
 }
@@ -266,7 +267,7 @@ impl Policy for Clairvoyant {
     }
 }
 
-/// Chance with a seed.
+/// Random numbers from a seed.
 struct Chance(u64);
 
 impl Chance {
@@ -297,8 +298,8 @@ impl Zipf {
         Zipf(sums)
     }
 
-    /// The hit rate, in per cent, of a cache that always holds the `size` items that are drawn most: as draws know nothing
-    /// of each other, no policy that knows nothing of those to come can be before it in the long run.
+    /// The hit rate, in per cent, of a cache that always holds the `size` most popular items. Draws are independent, so
+    /// no policy without knowledge of later draws exceeds this in the long run.
     fn ideal(&self, size: usize) -> f64 {
         100.0 * self.0[size - 1] / self.0.last().expect("items")
     }
@@ -318,11 +319,11 @@ struct Rates {
     s3_fifo: f64,
     hbase: f64,
     lru: f64,
-    /// What no policy can exceed.
+    /// The hit rate that no policy can exceed.
     bound: f64,
 }
 
-/// Hit rates in per cent over the second half of a trace, of those looks that `counts`.
+/// Hit rates in per cent over the second half of a trace, of the lookups for which `counts` returns true.
 fn rates(name: &str, trace: &[u64], counts: impl Fn(u64) -> bool) -> Rates {
     let rate = |policy: &mut dyn Policy| {
         let (mut hits, mut looks) = (0u64, 0u64);

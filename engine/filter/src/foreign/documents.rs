@@ -1,7 +1,8 @@
 //! The filters of HDocDB, a store of JSON documents in HBase: `HDocumentFilter` and `InclusiveStopPrefixFilter`.
 //!
-//! A document is a row. Its key is the document's id, each value a column that is named by its path (`a.b[3]`). All three are
-//! streams of Java objects. The filter has a tree of conditions on paths, and paths of what is returned:
+//! A document is a row. The row key is the document's id, and each value is a column whose name is the value's path
+//! (`a.b[3]`). The filters and the values are streams of Java objects. HDocumentFilter has a tree of conditions on
+//! paths, and the paths of the columns that it returns:
 //!
 //! ```text
 //!   filter     leaf:1 node  count:4 path…                                   a path as Java's UTF
@@ -31,7 +32,7 @@ use value::{Fault, Kind, NULL, Value};
 
 const NAME: &str = "HDocumentFilter";
 
-/// Most levels of conditions, and of values within values.
+/// Maximum depth of nested conditions, and of nested values.
 const DEPTH_MAX: usize = 100;
 
 /// The column with the time of a document's last change. It is always returned.
@@ -68,23 +69,23 @@ enum Operator {
     Greater,
     In,
     NotIn,
-    /// HDocDB has it and does not evaluate it.
+    /// HDocDB has this operator but does not evaluate it.
     Unsupported,
     TypeOf,
     NotTypeOf,
 }
 
-/// Columns that are returned.
+/// The columns that a query returns.
 #[derive(Clone, Debug)]
 enum Wanted {
-    /// Names that begin so.
+    /// Columns whose name begins with this.
     Prefix(String),
-    /// Names of elements of arrays: `[]` stands for every index.
+    /// Columns of array elements; `[]` stands for every index.
     Pattern(Arc<Regex>),
 }
 
 impl Documents {
-    /// Reads the filter from the stream of its Java class.
+    /// Decodes the filter from the stream of its Java class.
     pub(crate) fn read(bytes: &[u8]) -> Result<Documents> {
         let read = || {
             let mut stream = JavaStream::open(bytes)?;
@@ -99,7 +100,7 @@ impl Documents {
         read().map_err(|reason: Reason| unreadable(NAME, reason))
     }
 
-    /// Decides about a complete row: drops all of its cells, or those that nobody wants.
+    /// Decides about a complete row: drops all of its cells, or those that are not wanted.
     pub(crate) fn filter_row_cells(
         &self,
         cells: &[Cell<'_>],
@@ -194,7 +195,7 @@ impl Operator {
         })
     }
 
-    /// For operators that order.
+    /// Evaluates an operator that orders values.
     fn accepts(self, order: std::cmp::Ordering) -> bool {
         match self {
             Operator::Less => order.is_lt(),
@@ -276,7 +277,7 @@ fn one_holds(value: &Value, operator: Operator, operand: &Operand) -> std::resul
     }
 }
 
-/// A condition on an array: for operators that order, any element that can be compared decides.
+/// Evaluates a condition on an array. For operators that order values, any comparable element decides.
 fn any_holds(
     value: &Value,
     elements: &value::Elements,
@@ -311,7 +312,7 @@ fn any_holds(
     }
 }
 
-/// Reads the prefix of InclusiveStopPrefixFilter.
+/// Decodes the prefix of InclusiveStopPrefixFilter.
 pub(crate) fn read_stop_prefix(bytes: &[u8]) -> Result<Bytes> {
     let read = || JavaStream::open(bytes)?.long_bytes();
     read().map_err(|reason| unreadable("InclusiveStopPrefixFilter", reason))

@@ -1,11 +1,11 @@
-//! Streams that `java.io.ObjectOutputStream` writes, as far as they have primitive data alone.
+//! Decodes streams that `java.io.ObjectOutputStream` writes, if they contain only primitive data.
 //!
 //! ```text
-//!   AC ED 00 05   { 77 length:1 bytes | 7A length:4 bytes }…
+//! AC ED 00 05   { 77 length:1 bytes | 7A length:4 bytes }…
 //! ```
 //!
-//! A class that implements `Externalizable` and writes itself by hand leaves only such blocks. Objects in a stream are
-//! refused: nothing is ever made of a class that the stream names.
+//! A class that implements `Externalizable` by hand writes only such blocks. A stream with objects is refused, and no
+//! class that it names is ever instantiated.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ const HEADER: &[u8] = &[0xac, 0xed, 0x00, 0x05];
 const BLOCK: u8 = 0x77;
 const LONG_BLOCK: u8 = 0x7a;
 
-/// Why a stream cannot be read.
+/// Why a stream cannot be decoded.
 pub(super) type Reason = String;
 
 /// The data of a stream, read from the front.
@@ -25,7 +25,7 @@ pub(super) struct JavaStream<'a> {
 }
 
 impl<'a> JavaStream<'a> {
-    /// Opens a stream. Its blocks are put together; one block is not copied.
+    /// Opens a stream. Several blocks are joined; a single block is not copied.
     pub(super) fn open(bytes: &'a [u8]) -> Result<JavaStream<'a>, Reason> {
         let mut left =
             bytes.strip_prefix(HEADER).ok_or("a stream of Java objects begins with AC ED 00 05")?;
@@ -50,7 +50,7 @@ impl<'a> JavaStream<'a> {
         Ok(JavaStream { data, at: 0 })
     }
 
-    /// The next bytes.
+    /// Returns the next bytes.
     pub(super) fn bytes(&mut self, length: usize) -> Result<&[u8], Reason> {
         let end = self.at.checked_add(length).filter(|end| *end <= self.data.len());
         let end = end
@@ -64,17 +64,17 @@ impl<'a> JavaStream<'a> {
         Ok(self.bytes(N)?.try_into().expect("as long as asked"))
     }
 
-    /// `readByte`.
+    /// Implements `readByte`.
     pub(super) fn byte(&mut self) -> Result<u8, Reason> {
         Ok(self.array::<1>()?[0])
     }
 
-    /// `readInt`.
+    /// Implements `readInt`.
     pub(super) fn int(&mut self) -> Result<i32, Reason> {
         Ok(i32::from_be_bytes(self.array()?))
     }
 
-    /// An int that counts what follows, each of at least one byte.
+    /// Reads a count of following items, each of at least one byte.
     pub(super) fn count(&mut self) -> Result<usize, Reason> {
         let count = self.int()?;
         let left = self.data.len() - self.at;
@@ -84,13 +84,13 @@ impl<'a> JavaStream<'a> {
             .ok_or_else(|| format!("{count} things were announced, and {left} bytes are left"))
     }
 
-    /// Bytes behind their length as an int.
+    /// Reads bytes after their length, which is an int.
     pub(super) fn long_bytes(&mut self) -> Result<Bytes, Reason> {
         let length = self.count()?;
         self.bytes(length).map(Bytes::copy_from_slice)
     }
 
-    /// `readUTF`: a length of two bytes, and characters of UTF-16 that are written in one to three bytes each.
+    /// Implements `readUTF`: a length of two bytes, then UTF-16 units of one to three bytes each.
     pub(super) fn utf(&mut self) -> Result<String, Reason> {
         let length = u16::from_be_bytes(self.array()?);
         let bytes = self.bytes(usize::from(length))?;

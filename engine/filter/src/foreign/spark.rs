@@ -1,12 +1,13 @@
-//! `SparkSQLPushDownFilter` of HBase's Spark connector: keeps the rows for which an expression over their columns is true.
+//! `SparkSQLPushDownFilter` of HBase's Spark connector: keeps the rows for which an expression over their columns is
+//! true.
 //!
-//! The expression is text, words with single spaces between: `( age >= 0 AND ( name == 1 OR name isNull ) )`. A name is that
-//! of a column of Spark's table, mapped to a family and a qualifier, or to the row key (no family, `key`). A number is
-//! the place of a value that came with the filter. For `<`, `<=`, `>` and `>=` the value's first byte is its type
-//! (the connector's NaiveEncoder); the others compare plain bytes.
+//! The expression is text whose words are separated by single spaces: `( age >= 0 AND ( name == 1 OR name isNull ) )`.
+//! A name is a column of Spark's table, mapped to a family and a qualifier, or to the row key (no family, `key`). A
+//! number is the index of a value that came with the filter. For `<`, `<=`, `>` and `>=` the value's first byte is its
+//! type (the connector's NaiveEncoder); the others compare plain bytes.
 //!
-//! As in Java a row is kept when the expression cannot be evaluated, for example because a cell is shorter than its type.
-//! Other than in Java the values of such a row are forgotten before the next one.
+//! As in Java, a row is kept when the expression cannot be evaluated, for example because a cell is shorter than its
+//! type. Unlike in Java, the values of such a row are cleared before the next row.
 
 use std::cmp::Ordering;
 
@@ -18,7 +19,7 @@ use crate::Result;
 
 const NAME: &str = "SparkSQLPushDownFilter";
 
-/// Most levels of brackets.
+/// Maximum depth of nested parentheses.
 const DEPTH_MAX: usize = 1_000;
 
 /// A column of HBase and its name in the expression.
@@ -37,9 +38,9 @@ pub struct SparkColumn {
 pub(crate) struct Spark {
     expression: Expression,
     values: Vec<Bytes>,
-    /// The place of its value for each column, and the column.
+    /// The columns of the expression, each with the index of its value in `row`.
     columns: Vec<(usize, SparkColumn)>,
-    /// The value of each name of the expression, if the row has one.
+    /// The current row's value for each name of the expression; `None` if the row has none.
     row: Vec<Option<Vec<u8>>>,
 }
 
@@ -62,14 +63,14 @@ enum Operator {
     GreaterOrEqual,
 }
 
-/// A name of the row and the index of a value, which need not be there.
+/// The operands of a comparison: a name, and the index of a value, which may not exist.
 #[derive(Clone, Copy, Debug)]
 struct Operands {
     name: usize,
     value: i32,
 }
 
-/// The expression cannot be evaluated.
+/// The expression cannot be evaluated for this row.
 struct Undecided;
 
 impl Spark {
@@ -96,7 +97,7 @@ impl Spark {
         self.row.fill(None);
     }
 
-    /// Notes a value that the expression asks for.
+    /// Stores the value of a column that the expression uses.
     pub(crate) fn note(&mut self, cell: Cell<'_>) {
         for (place, column) in &self.columns {
             let value = match (column.family.is_empty(), &column.qualifier[..]) {
@@ -156,7 +157,7 @@ impl Operator {
     }
 }
 
-/// Compares a cell's value with one of the query, which has its type before it.
+/// Compares a cell's value with a value of the query, whose first byte is its type.
 fn compare(mine: &[u8], value: &[u8]) -> std::result::Result<Ordering, Undecided> {
     fn first<const N: usize>(bytes: &[u8]) -> std::result::Result<[u8; N], Undecided> {
         bytes.first_chunk().copied().ok_or(Undecided)
@@ -175,7 +176,7 @@ fn compare(mine: &[u8], value: &[u8]) -> std::result::Result<Ordering, Undecided
     })
 }
 
-/// `Double.compare`: 0.0 is greater than -0.0, and NaN, whatever its bits, greater than all.
+/// Implements `Double.compare`: 0.0 is greater than -0.0, and NaN, with any bits, is the greatest.
 pub(super) fn java_order_of_floats(left: f64, right: f64) -> Ordering {
     let plain = |number: f64| if number.is_nan() { f64::NAN.copysign(1.0) } else { number };
     plain(left).total_cmp(&plain(right))
@@ -183,7 +184,7 @@ pub(super) fn java_order_of_floats(left: f64, right: f64) -> Ordering {
 
 struct Parser<'a> {
     words: Vec<&'a str>,
-    /// The names that the expression asks for.
+    /// The names that the expression uses.
     names: Vec<String>,
 }
 
@@ -206,7 +207,7 @@ impl Parser<'_> {
         Ok(Operands { name: self.name(at)?, value })
     }
 
-    /// Parses what begins at a word. Returns it and the word after it.
+    /// Parses the expression that begins at a word. Returns it and the index of the word after it.
     fn parse(&mut self, at: usize, depth: usize) -> std::result::Result<(Expression, usize), String> {
         if depth > DEPTH_MAX {
             return Err(format!("brackets are nested deeper than {DEPTH_MAX}"));

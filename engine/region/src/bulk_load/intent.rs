@@ -4,14 +4,15 @@
 //! <region>/.bulkload:  00 · number 8B · BulkLoadDescriptor · CRC32 4B       no descriptor: no load is unfinished
 //! ```
 //!
-//! The object is written after the files have their final names, and before the first list names one. From then on the load
-//! is rolled forward: an opening of the region adds each file to its list, unless the list has it. No compaction replaces
-//! files before the load has ended. At the end the object is written without a load.
+//! The object is written after the files have their final names, and before the first list names one. From then on the
+//! load is rolled forward: an opening of the region adds each file to its list, unless the list has it. No compaction
+//! replaces files before the load has ended. At the end the object is written without a load.
 //!
-//! Numbers are big-endian. The number is one more than that of the writing before, and the object is never deleted: no
-//! version of it comes twice. An object store may carry out a conditional put that failed seconds ago. If it expected a
-//! version that was there again, or no object, it would bring back a load that has long ended. Earlier versions wrote
-//! neither the zero nor the number, and emptied the object.
+//! Integers are big-endian. Each write of the object increments the number, and the object is never deleted, so no
+//! version of it occurs twice. The reason: an object store may carry out a conditional put seconds after it reported
+//! failure. If the version that this put expects occurred again, or if the object were missing, the put would bring
+//! back a load that has long ended. Earlier versions of this program wrote neither the zero nor the number, and emptied
+//! the object.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -34,10 +35,10 @@ use crate::{Error, Result};
 pub const NAME: &str = ".bulkload";
 const SIZE_MAX: usize = 16 << 20;
 
-/// Begins a numbered object; no protobuf message begins so.
+/// The first byte of a numbered object; no protobuf message begins with it.
 const NUMBERED: u8 = 0;
 
-/// What the object says.
+/// The content of the object.
 struct Note {
     number: u64,
     /// The load that may not be in all its stores yet.
@@ -50,9 +51,9 @@ impl Region {
         folder.unwrap_or_else(FileName::root).join(NAME)
     }
 
-    /// Records that these stores get these files. If it cannot be told whether that happened, the region is aborted: its
-    /// next opening finds out. It is aborted, too, if a load is noted that is
-    /// not in all its stores yet.
+    /// Records that these stores get these files. If it is unknown whether the write happened, the region is aborted,
+    /// and its next opening finds out. The region is also aborted if another load is recorded that is not in all its
+    /// stores yet.
     pub(super) fn write_intent(
         &self,
         files: &[(&Store, Vec<Arc<StoreFile>>)],
@@ -95,16 +96,18 @@ impl Region {
         })
     }
 
-    /// Records that the load is in all its stores. If that fails, as on a full disk, the region goes on: until a later attempt
-    /// succeeds no file is replaced, so that the next opening would find every file of the load in its list.
+    /// Records that the load is in all its stores. If that fails, for instance on a full disk, the region continues.
+    /// Until a later attempt succeeds no file is replaced, so the next opening finds every file of the load in its
+    /// list.
     pub(super) fn forget_intent(&self) {
         let is_left = forget(&*self.files, &self.intent()).is_err();
         self.is_note_left.store(is_left, Ordering::Release);
     }
 
-    /// Waits until no bulk load runs, and lets none begin while the guard lives. Whoever replaces files has it.
+    /// Waits until no bulk load runs, and keeps others from beginning while the guard lives. Whoever replaces files
+    /// must hold it.
     ///
-    /// Tries again to record that the last load is done, if that failed, and fails if it fails once more.
+    /// If the end of the last load could not be recorded, tries again; fails if that fails.
     pub(crate) fn without_load(&self) -> Result<RwLockReadGuard<'_, ()>> {
         loop {
             let guard = self.listing.read();
@@ -122,7 +125,7 @@ impl Region {
     }
 }
 
-/// The version of the object, if it is there, and what it says.
+/// Returns the version and content of the object, if it exists.
 fn noted(files: &dyn Files, intent: &FileName) -> Result<(Option<Version>, Note)> {
     match files.load(intent, SIZE_MAX) {
         Ok(object) => Ok((Some(object.version), decode(intent, &object.content)?)),
@@ -131,19 +134,19 @@ fn noted(files: &dyn Files, intent: &FileName) -> Result<(Option<Version>, Note)
     }
 }
 
-/// Whether the object `intent` notes a bulk load that is not in all its families.
+/// Whether the object `intent` records a bulk load that is not in all its families.
 pub fn is_unfinished(files: &dyn Files, intent: &FileName) -> Result<bool> {
     Ok(noted(files, intent)?.1.load.is_some())
 }
 
-/// Notes that no load is unfinished. The region's owner is the object's only writer.
+/// Records that no load is unfinished. The region's owner is the object's only writer.
 fn forget(files: &dyn Files, intent: &FileName) -> Result<()> {
     let (before, note) = noted(files, intent)?;
     swap_confirmed(files, intent, before.as_ref(), &encode(note.number + 1, b""))?;
     Ok(())
 }
 
-/// Completes the bulk load that a crash of the region's last owner has cut short, if there is one.
+/// Completes the bulk load that a crash of the region's last owner has interrupted, if there is one.
 pub(crate) fn roll_forward(opening: &Opening) -> Result<()> {
     let Opening { files, folder, world, .. } = opening;
     let intent = folder.join(NAME);

@@ -1,4 +1,4 @@
-//! When a store is due for a major compaction without being asked: the period is over since its oldest file was written.
+//! When a store is due for a major compaction that nobody requested: its oldest file is older than the period.
 //!
 //! A single file that a major compaction wrote is left alone, unless some cell in it may have expired. With windows of
 //! time, one such file in each window is left alone.

@@ -22,7 +22,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// The window of the present.
+    /// The window that contains the present.
     pub(super) fn incoming(options: &DateTieredOptions, now: i64) -> Window {
         let length = options.base_window_ms.max(1);
         let age_max = options.tier_age_max_ms.unwrap_or(options.age_max_ms);

@@ -13,7 +13,7 @@ pub enum BulkLoadRefusal {
         /// The family.
         family: String,
     },
-    /// A file has no cells, so nobody can say where it belongs.
+    /// A file has no cells, so its key range is unknown.
     #[error("bulk load file {path} has no cells; leave it out")]
     NoCells {
         /// The file, as the client named it.
@@ -80,7 +80,7 @@ pub enum HeirRefusal {
     },
 }
 
-/// What a call would have to wait for longer than it may. The caller retries.
+/// Why a call would have to wait longer than it may. The caller retries.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Busy {

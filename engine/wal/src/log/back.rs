@@ -13,13 +13,13 @@ use crate::format::{
 use crate::holder::HeldFrom;
 use crate::index::{FileSpan, RegionExtent, SectionIndex, Sequences, index_record};
 
-/// The bytes of one write to a file.
+/// One write to a file.
 pub(super) struct Batch {
     /// Room for the batch's header, and the records.
     pub(super) bytes: Vec<u8>,
     /// The sequence ids of each region in it.
     pub(super) regions: HashMap<Box<[u8]>, Sequences>,
-    /// The position in the stream after it.
+    /// The position in the stream of records after the batch.
     pub(super) upto: u64,
     /// Number of records.
     pub(super) records: u64,
@@ -28,7 +28,7 @@ pub(super) struct Batch {
 pub(crate) struct Back {
     pub(super) writer: Option<Box<dyn FileWriter>>,
     pub(super) number: u64,
-    /// The largest number that was tried for a file, also when making it failed.
+    /// The largest file number that was tried, also when creating the file failed.
     pub(super) number_tried: u64,
     pub(super) synced_offset: u64,
     /// The part of the current file that no index record covers yet.
@@ -47,12 +47,12 @@ pub(crate) struct Back {
     pub(super) spares: BTreeMap<u64, Box<dyn FileWriter>>,
     /// Bytes that a file must have for its space to be reused; [`NEVER`] where no space is reused.
     pub(super) reuse_min: u64,
-    /// Files that nobody needs and that are not removed yet.
+    /// Files that are no longer needed and not yet removed.
     pub(super) unneeded: Vec<Unneeded>,
     pub(super) flushed: HashMap<Box<[u8]>, SequenceId>,
-    /// By name of a holder, the lowest file that it needs.
+    /// The lowest file that each holder needs, by the holder's name.
     pub(crate) held_from: HeldFrom,
-    /// How long a file stays that nobody needs any more.
+    /// How long a file is kept after it became unneeded.
     pub(super) keep_unneeded: Duration,
 }
 
@@ -62,7 +62,7 @@ pub(super) const NEVER: u64 = u64::MAX;
 /// The part of the current file that no index record covers yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpenSection {
-    /// Where it begins: after the header, or after the last index batch.
+    /// The offset at which it begins: after the header, or after the last index batch.
     pub(super) from: u64,
     /// The offset of the index batch before it.
     pub(super) previous: Option<u64>,
@@ -78,9 +78,9 @@ pub(crate) struct LogFile {
     pub(crate) bytes: u64,
     /// Its records of each region.
     regions: HashMap<Box<[u8]>, RegionInFile>,
-    /// Whether a reader may have it open, to replay it: then it may be removed, but its space must not be reused.
+    /// Whether a reader may have it open for replay. Then it may be removed, but its space must not be reused.
     pub(crate) is_read: bool,
-    /// Since when nobody needs it.
+    /// Since when the file is unneeded.
     unneeded_since: Option<Moment>,
 }
 
@@ -184,7 +184,7 @@ impl Back {
         }
     }
 
-    /// Moves the files that nobody needs to `unneeded`: no region, no named holder, and kept long enough.
+    /// Moves the files that neither a region nor a named holder needs, and that were kept long enough, to `unneeded`.
     pub(super) fn find_unneeded(&mut self, now: Moment) {
         let Back { live, unneeded, flushed, number, writer, retiring, reuse_min, .. } = self;
         let current = writer.is_some().then_some(*number);
@@ -218,12 +218,12 @@ pub(super) fn empty_batch() -> Vec<u8> {
     vec![0; BATCH_HEADER_LENGTH]
 }
 
-/// The name of file `number`, with so many digits that names sort like numbers.
+/// Returns the name of file `number`, padded with zeros so that names sort like numbers.
 pub(crate) fn file_name(folder: &FileName, number: u64) -> FileName {
     folder.join(&format!("{number:020}.wal"))
 }
 
-/// Makes file `number` with its header, durably.
+/// Creates file `number` with its header, durably.
 pub(super) fn make_file(
     files: &dyn Files,
     folder: &FileName,
@@ -272,7 +272,7 @@ pub(super) fn index_batch(
     batch
 }
 
-/// A record of the log itself, of no region.
+/// Creates a record of the log itself, which belongs to no region.
 pub(super) fn own_record(kind: Kind, value: u64) -> Record<'static> {
     Record {
         kind,

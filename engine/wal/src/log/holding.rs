@@ -5,13 +5,13 @@ use crate::reader::LogPosition;
 use crate::{Error, Result};
 
 impl Shared {
-    /// The log is durable up to `offset` of file `number`.
+    /// Records that the log is durable up to `offset` of file `number`.
     pub(super) fn is_durable_to(&self, number: u64, offset: u64) {
         let mut durable = self.durable_at.lock();
         *durable = (*durable).max(LogPosition { file: number, offset });
     }
 
-    /// Begins the holder `name`, which needs every file there is, unless there is one of this name.
+    /// Creates the holder `name`, which needs every existing file, unless there is one of this name.
     pub(super) fn begin_holder(&self, name: &str) -> Result<()> {
         let mut objects = self.holders.lock();
         if objects.has(name) {
@@ -29,7 +29,7 @@ impl Shared {
         })
     }
 
-    /// The holder needs no file before `lowest` any more.
+    /// Releases the files before `lowest` for a holder.
     pub(crate) fn advance_holder(&self, name: &str, lowest: u64) -> Result<()> {
         {
             let mut objects = self.holders.lock();
@@ -48,7 +48,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The holder is gone for good.
+    /// Removes a holder.
     pub(crate) fn release_holder(&self, name: &str) -> Result<()> {
         {
             let mut objects = self.holders.lock();

@@ -145,7 +145,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Fails when another has taken the log, and ends this one then.
+    /// Fails, and ends this log, if another process has taken it.
     pub(super) fn check_claim(&self) -> Result<()> {
         self.claim.check().inspect_err(|error| {
             if matches!(error, Error::Fenced { .. }) {
@@ -154,7 +154,7 @@ impl Shared {
         })
     }
 
-    /// Lets the current file grow by a quarter, because the next one cannot be made.
+    /// Lets the current file grow by a quarter, because the next one cannot be created.
     fn put_off(&self, back: &mut Back, cause: &dyn std::fmt::Display) -> Error {
         let size = back.writer.as_ref().map_or(0, |writer| writer.size());
         self.counts.rolls_failed.count();
@@ -165,7 +165,7 @@ impl Shared {
         Error::Storage(cause.to_string())
     }
 
-    /// Writes what was appended meanwhile and the end of the file, which is not durable yet.
+    /// Writes the buffer and the end of the file, which is not durable yet.
     fn write_end(&self, back: &mut Back) -> Result<()> {
         self.drain(back)?;
         let (number, synced, section) = (back.number, back.synced_offset, back.section);
@@ -203,7 +203,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Removes files that nobody needs, or makes spares of them. No lock is held: removing a large file takes time.
+    /// Removes unneeded files, or turns them into spares. Holds no lock, because removing a large file takes time.
     pub(super) fn remove_unneeded(&self) {
         let mut files = std::mem::take(&mut self.back().unneeded);
         // Whoever has taken the log decides what is needed of it.
@@ -220,7 +220,7 @@ impl Shared {
         }
     }
 
-    /// Whether `name` is a spare file that this owner has made.
+    /// Whether `name` is a spare file of this owner.
     fn is_own_spare(&self, name: &FileName) -> bool {
         let mut header = [0; HEADER_LENGTH];
         let read = self.files.open(name).and_then(|file| file.read_at(0, &mut header));
@@ -228,7 +228,7 @@ impl Shared {
         read.is_ok() && Header::parse(&header) == Some(own)
     }
 
-    /// Makes a spare of `old`, if the log may use as many files. Returns whether it did.
+    /// Turns `old` into a spare, if the log may keep as many files. Returns whether it did.
     pub(super) fn make_spare(&self, old: &FileName) -> bool {
         // A dead log makes no files: somebody else may own the folder.
         if self.front.lock().failure.is_some() {

@@ -204,7 +204,8 @@ impl Shared {
         }
     }
 
-    /// Runs the log's thread: it syncs for all waiters, writes what nobody waits for, and tries again when the disk was full.
+    /// Runs the log's thread: it syncs for all waiters, writes records that nobody waits for, and retries after a full
+    /// disk.
     pub(super) fn sync_for_waiters(&self) {
         *self.thread.lock() = Some(env::this_thread());
         loop {

@@ -1,4 +1,4 @@
-//! Reading all files of a log: which there are, which of them count, and what they hold.
+//! Reads all files of a log: which exist, which of them count, and what they contain.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ pub(crate) struct FolderContents {
     pub(crate) reader: LogReader,
     /// All files, by number.
     pub(crate) live: BTreeMap<u64, LogFile>,
-    /// Files that nothing says are durable to their end.
+    /// Files that are not known to be durable to their end.
     pub(crate) unsynced: Vec<FileName>,
     pub(crate) epoch_max: u64,
     pub(crate) number_max: u64,
 }
 
-/// The files of a log, by number: those that are listed, and those that its owner has `noted`, which need not be there. Fails
-/// on a name that no part of a log has.
+/// The files of a log, by number: those that are listed, and those that its owner has `noted`, which need not exist.
+/// Fails on a name that no part of a log has.
 pub(crate) fn numbered_files(
     files: &dyn Files,
     folder: &FileName,
@@ -55,17 +55,17 @@ pub(crate) fn numbered_files(
     Ok(numbered)
 }
 
-/// Whether the name, below the log's folder, is that of an object that the log keeps beside its files, or of one that HBase
-/// keeps in the same place: a folder `host,port,start code` for each of its servers.
+/// Whether the name, below the log's folder, belongs to an object that the log keeps beside its files, or to HBase,
+/// which keeps a folder `host,port,start code` for each of its servers in the same place.
 fn is_other_part(below: &str) -> bool {
     below == crate::owner::OWNER
         || below.starts_with(crate::holder::HOLDERS_WITH_SLASH)
         || below.split_once('/').is_some_and(|(folder, _)| folder.contains(','))
 }
 
-/// One file, as far as it was looked at.
+/// What was read of one file.
 enum Look {
-    /// It is gone, or waits to be begun: nothing of it is needed. `is_void` tells that it waits.
+    /// The file was deleted, or is a spare (`is_void`): nothing in it is needed.
     Nothing {
         name: FileName,
         size: u64,
@@ -142,7 +142,7 @@ struct Assembly {
     live: BTreeMap<u64, LogFile>,
     /// The last file that counts.
     before: Option<BegunFile>,
-    /// Files without any batch.
+    /// Files without a batch.
     empty: Vec<BegunFile>,
 }
 
@@ -205,7 +205,7 @@ impl Assembly {
     }
 }
 
-/// `file` was durable to its end, as file `later` says, and has none.
+/// The error for a file that was durable to its end, as file `later` says, and has no end record.
 fn no_end(file: &BegunFile, later: u64) -> Error {
     Error::Corrupt {
         file: file.file.name.clone(),
@@ -260,7 +260,7 @@ fn look_at(files: &dyn Files, number: u64, name: &FileName, is_durable: bool) ->
     Ok(Look::Begun(Box::new(BegunFile { file, version, epoch, size, contents })))
 }
 
-/// Whether the file was given up since: it is gone, or its space waits to be used by another.
+/// Whether the file was given up meanwhile: deleted, or turned into a spare.
 pub(super) fn is_given_up(files: &dyn Files, name: &FileName) -> Result<bool> {
     match files.open(name) {
         Ok(reader) => Ok(read_header(&*reader, reader.size())?.is_some_and(|header| header.is_void())),

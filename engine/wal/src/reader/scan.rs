@@ -21,13 +21,13 @@ pub(super) struct OpenFile<'f> {
 /// The content of a log file.
 pub(super) struct FileContents {
     pub(super) regions: HashMap<Box<[u8]>, RegionExtent>,
-    /// Whether nothing was written after its header, as far as that can be told.
+    /// Whether nothing was written after the header, as far as that can be determined.
     pub(super) is_empty: bool,
-    /// Where the whole batches end.
+    /// The offset after the last whole batch.
     pub(super) whole: u64,
-    /// Whether it is whole to its end record.
+    /// Whether the file is complete, with its end record.
     pub(super) ended: bool,
-    /// The newest file that it says is durable to its end.
+    /// The newest file that this one says is durable to its end.
     pub(super) whole_to: Option<u64>,
     pub(super) cut: Option<TornTail>,
 }
@@ -42,8 +42,8 @@ impl OpenFile<'_> {
         Error::Corrupt { file, offset, what, expected, found }
     }
 
-    /// Returns the content by the file's index, if that can be trusted: the file was ended in order, and it is durable to its
-    /// end, either by its last batch or by a later file (`is_durable`).
+    /// Returns the content by the file's index, if the index can be trusted: the file was ended in order, and it is
+    /// durable to its end, either by its last batch or by a later file (`is_durable`).
     pub(super) fn read_by_index(&self, is_durable: bool) -> Result<Option<FileContents>> {
         let length = BARE_RECORD_LENGTH as u64;
         if !self.header.has_index() || self.size < HEADER_LENGTH as u64 + length {
@@ -98,7 +98,7 @@ impl OpenFile<'_> {
         }))
     }
 
-    /// Reads every batch. A torn tail ends the file; anything else that is not whole is an error.
+    /// Reads every batch. A torn tail ends the file; any other incomplete batch is an error.
     pub(super) fn scan(&self) -> Result<FileContents> {
         let (size, is_over) = (self.size, self.header.is_over());
         let mut offset = HEADER_LENGTH as u64;
@@ -149,7 +149,7 @@ impl OpenFile<'_> {
         Ok(FileContents { regions, is_empty, whole: offset, ended, whole_to, cut })
     }
 
-    /// The records of the batch at `offset`, whose checksum was found to fit.
+    /// The records of the batch at `offset`, whose checksum was verified.
     pub(super) fn records<'p>(
         &'p self,
         offset: u64,
@@ -192,11 +192,11 @@ impl OpenFile<'_> {
         Ok(header.fits(self.number(), offset, payload).then_some(header))
     }
 
-    /// Why the bad batch at `bad` is damage and not a torn tail, if it is.
+    /// Explains why the bad batch at `bad` is damage and not a torn tail; `None` if it may be a torn tail.
     ///
-    /// A whole batch after it that says the bytes at `bad` were durable proves it. So does any whole batch after it, unless
-    /// there is a hole between the two: when the power fails, sectors that were not written are zeros, and later ones may
-    /// have been written; a process that is killed leaves no hole.
+    /// A later whole batch that says the bytes at `bad` were durable proves damage. So does any later whole batch,
+    /// unless a hole lies between the two. In a loss of power, sectors that were not written are zeros, and later ones
+    /// may have been written; a killed process leaves no hole.
     fn damage(&self, bad: u64) -> Result<Option<String>> {
         let mut tail = vec![0; (self.size - bad) as usize];
         self.reader.read_at(bad, &mut tail)?;
@@ -223,11 +223,12 @@ impl OpenFile<'_> {
             .map(|at| format!("there is one at offset {}", bad + at as u64)))
     }
 
-    /// The offset of a whole batch after `bad` that says at least `synced` bytes were durable, if there is one. In a file over
-    /// an older one, where a sector that was not written cannot be told from one that is damaged, that alone proves damage.
+    /// Returns the offset of a whole batch after `bad` that says at least `synced` bytes were durable, if there is one.
+    /// In a file in the space of an older one, a sector that was not written looks like a damaged one, and only such a
+    /// batch proves damage.
     ///
-    /// Much may lie after the end of such a file, and what somebody once wrote may look like the header of a long batch,
-    /// again and again; so the record after it is looked at before the batch is read.
+    /// A lot may follow the end of such a file, and client data may look like the header of a long batch. So the record
+    /// after the header is checked before the batch is read.
     fn later_batch(&self, bad: u64, synced: u64) -> Result<Option<u64>> {
         const LOOK: usize = BATCH_HEADER_LENGTH + RECORD_BEGIN;
         let (mut window, mut payload) = (Vec::new(), Vec::new());
@@ -255,7 +256,7 @@ impl OpenFile<'_> {
         Ok(None)
     }
 
-    /// Whether `offset` is followed by the zeros with which a write into the space of another file ends.
+    /// Whether the zeros that follow a write into reused space begin at `offset`.
     fn are_zeros(&self, offset: u64) -> Result<bool> {
         let mut bytes = [0; storage::ZEROS_MIN];
         let bytes = &mut bytes[..storage::ZEROS_MIN.min((self.size - offset) as usize)];
@@ -264,7 +265,7 @@ impl OpenFile<'_> {
     }
 }
 
-/// Adds a record of the batch `span` to what is known of its region.
+/// Adds a record of the batch `span` to its region.
 fn note(regions: &mut HashMap<Box<[u8]>, RegionExtent>, record: &Record<'_>, span: FileSpan) {
     let sequences = Sequences::of(record);
     match regions.get_mut(record.region) {
@@ -280,7 +281,7 @@ fn note(regions: &mut HashMap<Box<[u8]>, RegionExtent>, record: &Record<'_>, spa
     }
 }
 
-/// The header of a file of `size` bytes; `None` for bytes that are not a whole header.
+/// Returns the header of a file of `size` bytes; `None` for an incomplete header.
 pub(super) fn read_header(file: &dyn FileReader, size: u64) -> Result<Option<Header>> {
     if size < HEADER_LENGTH as u64 {
         return Ok(None);
@@ -290,14 +291,14 @@ pub(super) fn read_header(file: &dyn FileReader, size: u64) -> Result<Option<Hea
     Ok(Header::parse(&bytes))
 }
 
-/// How much of a file is read at a time, in bytes, unless a batch is longer.
+/// Bytes of a file that are read at a time, unless a batch is longer.
 const WINDOW: usize = 256 << 10;
 /// Bytes that a disk writes completely or not at all.
 const SECTOR: u64 = 512;
-/// The part of a sector from which on zeros are no accident: a batch does not begin with as many.
+/// Length of a run of zeros in a sector, in bytes, that is no coincidence: no batch begins with as many.
 const ZEROS_MIN: usize = 8;
 
-/// Whether a sector, or what of one lies in `bytes`, which begin at `offset` of their file, is nothing but zeros.
+/// Whether a sector, or the part of one in `bytes`, consists of zeros. `bytes` begin at `offset` of their file.
 fn has_hole(bytes: &[u8], offset: u64) -> bool {
     let first = (SECTOR - offset % SECTOR) as usize;
     let (head, rest) = bytes.split_at(first.min(bytes.len()));
@@ -306,21 +307,21 @@ fn has_hole(bytes: &[u8], offset: u64) -> bool {
         .any(|part| part.len() >= ZEROS_MIN && part.iter().all(|&byte| byte == 0))
 }
 
-/// Reads the whole batches of a span, in few calls. A batch that is not whole is an error.
+/// Reads the whole batches of a span, with few calls. An incomplete batch is an error.
 pub(super) struct SpanBatches<'f> {
     pub(super) name: &'f FileName,
     pub(super) reader: &'f dyn FileReader,
     pub(super) number: u64,
-    /// The next batch.
+    /// The offset of the next batch.
     at: u64,
     end: u64,
     window: Vec<u8>,
-    /// Where in the file the window begins.
+    /// The offset of the window in the file.
     window_at: u64,
 }
 
 impl<'f> SpanBatches<'f> {
-    /// `buffer` is the memory of an earlier reader, if there was one.
+    /// Creates a reader; `buffer` is reused memory of an earlier one.
     pub(super) fn new(
         name: &'f FileName,
         reader: &'f dyn FileReader,
@@ -337,7 +338,7 @@ impl<'f> SpanBatches<'f> {
         self.window
     }
 
-    /// The next batch: its offset, its header and its records.
+    /// Returns the next batch: its offset, its header and its records.
     pub(super) fn next(&mut self) -> Result<Option<(u64, BatchHeader, &[u8])>> {
         if self.at >= self.end {
             return Ok(None);
@@ -371,7 +372,7 @@ impl<'f> SpanBatches<'f> {
         }
     }
 
-    /// Sees to it that `length` bytes at `offset` are in the window. `false` when the span ends before.
+    /// Makes sure that the window has `length` bytes at `offset`. Returns `false` when the span ends before.
     fn fill(&mut self, offset: u64, length: usize) -> Result<bool> {
         if offset + length as u64 > self.end {
             return Ok(false);

@@ -13,16 +13,16 @@ use crate::index::{FileSpan, Sequences};
 use crate::owner::noted_files;
 use crate::{Error, Result};
 
-/// A place in a log, between two batches.
+/// A position in a log, between two batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LogPosition {
-    /// The number of a file; 0 for the first file that is there.
+    /// The number of the file; 0 for the first existing file.
     pub file: u64,
-    /// Bytes from the beginning of the file; 0 for its first batch.
+    /// The offset in the file, in bytes; 0 for its first batch.
     pub offset: u64,
 }
 
-/// Returns up to where a log is durable.
+/// Returns the position up to which a log is durable.
 type DurableSource = Arc<dyn Fn() -> LogPosition + Send + Sync>;
 
 /// Follows a log, whoever owns it, up to what is durable.
@@ -33,11 +33,12 @@ pub struct LogTail {
     files: Arc<dyn Files>,
     folder: FileName,
     position: LogPosition,
-    /// Of a log in this process; `None` where only the log's own bytes tell what is durable.
+    /// The source of the durable position, for a log in this process; `None` where only the log's bytes tell what is
+    /// durable.
     durable: Option<DurableSource>,
     /// The file at the position, if it grows part by part.
     growing: Option<LiveFile>,
-    /// Where it notes what it gave.
+    /// The reader in which returned batches are noted.
     index: Option<Arc<LogReader>>,
     buffer: Vec<u8>,
 }
@@ -56,7 +57,7 @@ impl LiveFile {
         OpenFile { name, reader, header, size: reader.size() }
     }
 
-    /// Whether the storage says that nothing will follow in this file.
+    /// Whether the storage says that this file will not grow any more.
     fn is_ended(&self) -> bool {
         self.reader.as_growing().is_some_and(|growing| growing.is_ended())
     }
@@ -64,17 +65,17 @@ impl LiveFile {
 
 /// The part of a file that may be read now.
 struct Readable {
-    /// Where the batches end that are durable.
+    /// The offset after the last durable batch.
     end: u64,
-    /// Whether nothing will follow in this file.
+    /// Whether this file will not grow any more.
     is_all: bool,
 }
 
 impl LogTail {
-    /// Follows the log in `folder` from `from` on. What is durable is known from the log's bytes alone: a batch counts when a
-    /// later batch or file says that it was synced. So the last batches of an idle log are seen when something follows them.
-    /// In files that [grow part by part](storage::GrowingFile) everything that can be read is durable, and seen at once; then
-    /// a call that finds nothing new takes two requests.
+    /// Follows the log in `folder` from `from` on. What is durable is determined from the log's bytes alone: a batch
+    /// counts when a later batch or file says that it was synced. So the last batches of an idle log are returned once
+    /// something follows them. In files that [grow part by part](storage::GrowingFile) everything that can be read is
+    /// durable, and returned at once; a call that finds nothing new takes two requests.
     pub fn open(files: Arc<dyn Files>, folder: FileName, from: LogPosition) -> LogTail {
         LogTail {
             files,
@@ -91,21 +92,21 @@ impl LogTail {
         LogTail { durable: Some(durable), ..self }
     }
 
-    /// Notes in `reader`, which has the log up to here or farther, what is given from now on. So the reader has always what the
-    /// tail has given, without reading it again.
+    /// Notes in `reader` every batch that is returned from now on; `reader` has the log up to here or farther. So the
+    /// reader always has what the tail has returned, without reading it again.
     pub fn note_in(&mut self, reader: Arc<LogReader>) {
         self.index = Some(reader);
     }
 
-    /// Everything before this place was given.
+    /// The position after everything that was returned.
     pub fn position(&self) -> LogPosition {
         self.position
     }
 
-    /// Gives each record that became durable since the last call, edits and markers, in order, and returns how many there
-    /// were. When `each` fails, the batch it failed in is given again by the next call.
+    /// Passes each record that became durable since the last call, edits and markers, in order, and returns their
+    /// number. When `each` fails, the next call repeats the batch in which it failed.
     ///
-    /// Fails with [`Error::Gone`] when a file was removed before it was read to its end.
+    /// Fails with [`Error::Gone`] when a file was deleted before it was read to its end.
     pub fn advance<E: From<Error>>(
         &mut self,
         mut each: impl FnMut(&Record<'_>) -> std::result::Result<(), E>,
@@ -146,7 +147,7 @@ impl LogTail {
         Ok(given)
     }
 
-    /// The file with what was written since it was looked at.
+    /// Returns the file with what was written since it was last read.
     fn look_again(&self, file: LiveFile) -> Result<LiveFile> {
         let Some(growing) = file.reader.as_growing() else { return Ok(file) };
         match growing.grown() {
@@ -190,7 +191,7 @@ impl LogTail {
         Ok(begun)
     }
 
-    /// How much of a file can be read. `is_older` tells that the log goes on in a later file, by the word of its owner.
+    /// Returns how much of a file can be read. `is_older` says that its owner has begun a later file.
     fn readable(&self, file: &LiveFile, later: &[LiveFile], is_older: bool) -> Result<Readable> {
         let open = file.open();
         // A file of an earlier owner: the one after it has synced what it found.
@@ -223,7 +224,7 @@ impl LogTail {
         Ok(Readable { end, is_all: false })
     }
 
-    /// Gives the records between the position and `end`.
+    /// Passes the records between the position and `end`.
     fn give<E: From<Error>>(
         &mut self,
         file: &LiveFile,

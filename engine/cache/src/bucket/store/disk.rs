@@ -9,12 +9,13 @@ use storage::Device;
 use crate::bucket::DeviceCounts;
 use crate::bucket::health::Health;
 
-/// See the file.
+/// One device of the bucket cache.
 pub(super) struct Disk {
     pub(super) device: Arc<dyn Device>,
     pub(super) reads: Health,
     pub(super) writes: Health,
-    /// Whether it is given nothing more, and whether it is used no more at all. Set under the lock of the index.
+    /// Whether the device receives no more blocks, and whether it is no longer used at all. Set under the lock of the
+    /// index.
     pub(super) read_only: AtomicBool,
     pub(super) disabled: AtomicBool,
     failed: AtomicU64,
@@ -36,12 +37,12 @@ impl Disk {
         self.disabled.load(Ordering::Relaxed)
     }
 
-    /// Whether blocks are taken in.
+    /// Whether the device receives blocks.
     pub(super) fn takes(&self) -> bool {
         !self.read_only.load(Ordering::Relaxed) && !self.is_disabled()
     }
 
-    /// Counts a read or a write that failed.
+    /// Counts a failed read or write.
     pub(super) fn note_failed(&self) {
         self.failed.fetch_add(1, Ordering::Relaxed);
     }

@@ -1,11 +1,11 @@
-//! An entry of the bucket cache's index: where the record of a block lies, and the checksum of its head.
+//! An entry of the bucket cache's index: the location of a block's record, and the checksum of the record's head.
 
 use std::sync::Arc;
 
 use crate::Block;
 use crate::bucket::record::KeptHead;
 
-/// Where a record lies.
+/// The location of a record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     pub(super) at: u64,
@@ -30,7 +30,7 @@ impl PartialEq for Slot {
 #[derive(Debug)]
 pub(super) enum Entry {
     Waiting(Arc<Block>),
-    /// With its head, if that is kept.
+    /// The block is on a device; its head, if that is kept in memory.
     Written(Slot, Option<KeptHead>),
 }
 
@@ -39,7 +39,7 @@ impl Entry {
         matches!(self, Entry::Waiting(waiting) if Arc::ptr_eq(waiting, block))
     }
 
-    /// Where it lies, when it is written.
+    /// Returns the location of the record, if the block is written.
     pub(super) fn slot(&self) -> Option<Slot> {
         match self {
             Entry::Waiting(_) => None,
@@ -47,7 +47,7 @@ impl Entry {
         }
     }
 
-    /// Bytes of the record, or of the block where it is not written yet.
+    /// Returns the length of the record, or of the block before it is written, in bytes.
     pub(super) fn length(&self) -> u32 {
         match self {
             Entry::Waiting(block) => block.disk_length,
@@ -55,7 +55,7 @@ impl Entry {
         }
     }
 
-    /// Bytes of the head that is kept.
+    /// Returns the size of the kept head, in bytes.
     pub(super) fn head_bytes(&self) -> u64 {
         match self {
             Entry::Written(_, Some(head)) => head.weight(),

@@ -13,7 +13,7 @@ const REMEDY_FULL: &str = "what is there is still read, and everything else from
      or put one there that can be written, and start the server again";
 
 impl Shared {
-    /// Forgets a record that cannot be had. `false` when the index has forgotten it already.
+    /// Removes a record that cannot be read from the index. Returns `false` if the index no longer has it.
     pub(super) fn drop_slot(&self, key: BlockKey, slot: Slot) -> bool {
         let mut state = self.state.lock();
         let same = state.index.peek(key).is_some_and(|entry| entry.slot() == Some(slot));
@@ -24,7 +24,7 @@ impl Shared {
         same
     }
 
-    /// Notes that a read found the record as it was written.
+    /// Records that a read returned what was written.
     #[inline]
     pub(super) fn note_sound(&self, key: BlockKey, slot: Slot) {
         self.disk_of(slot.at).reads.note_success();
@@ -45,7 +45,7 @@ impl Shared {
         state.index.replace(key, found);
     }
 
-    /// Forgets a record that is not what was written, unless its slot has become another block's meanwhile.
+    /// Removes a record that differs from what was written, unless its slot was given to another block meanwhile.
     pub(super) fn note_unsound(&self, key: BlockKey, slot: Slot) {
         if !self.drop_slot(key, slot) {
             return;
@@ -90,7 +90,7 @@ impl Shared {
         }
     }
 
-    /// A device that takes no write, and of whose blocks the last one is gone: there is nothing left whose read could fail
+    /// Stops using a device that receives no more blocks and whose last block is gone: no read is left that could fail
     /// for too long.
     fn give_up_if_useless(&self, lane: usize, cause: &storage::Error) {
         if !self.disks[lane].takes() && self.state.lock().slots.used_on(lane) == 0 {
@@ -98,7 +98,7 @@ impl Shared {
         }
     }
 
-    /// A device is read and not written any more.
+    /// Makes a device read-only: its blocks are still read, and it receives no more.
     fn give_nothing_more(&self, lane: usize, cause: &storage::Error) {
         let disk = &self.disks[lane];
         let mut state = self.state.lock();
@@ -112,7 +112,7 @@ impl Shared {
         self.tell_if_read_only(others);
     }
 
-    /// A device is used no more. With the last one the cache is not, either.
+    /// Stops using a device. With the last device, the cache is disabled.
     fn give_up(&self, lane: usize, cause: &storage::Error) {
         let disk = &self.disks[lane];
         let mut state = self.state.lock();
@@ -132,8 +132,8 @@ impl Shared {
         self.tell_if_read_only(others);
     }
 
-    /// Lets no block come to a device, and says how many others take some. Where none does, nothing waits for a writer any
-    /// more.
+    /// Stops the admission of blocks to a device, and returns the number of devices that still receive blocks. If there
+    /// is none, drops the blocks that wait for a writer.
     fn close(&self, state: &mut State, lane: usize) -> usize {
         state.slots.close(lane);
         let others = self.disks.iter().filter(|disk| disk.takes()).count();
@@ -157,7 +157,7 @@ impl Shared {
         }
     }
 
-    /// The cache is used no more.
+    /// Disables the cache.
     pub(super) fn disable(&self, cause: &str) {
         if self.disabled.swap(true, Ordering::Relaxed) {
             return;

@@ -7,15 +7,16 @@ use crate::bucket::{BlockLocation, record};
 use crate::memory::{Admission, Cause, hash_of};
 use crate::{BlockKey, FileId};
 
-/// Places of the index that are looked through before others have the lock.
+/// Index entries visited before the lock is released for others.
 const SLICE: usize = 1_024;
 
 impl Store {
-    /// Where all blocks lie that are written, a slice of the index after the other: others get and write between two.
+    /// Returns the location of every written block. Visits the index in slices, and releases the lock between two
+    /// slices.
     ///
-    /// So it is no picture of one moment. A block that comes meanwhile may be missing, or be there twice, of which the first
-    /// is taken when it is restored; and one that goes is there where another lies then. All of this happens to an index
-    /// that is read a moment after it was kept, too: what does not lie where it should fails its check when it is read.
+    /// So the result is not a snapshot of one moment. A block that is added meanwhile may be missing or occur twice, of
+    /// which restoring takes the first. The location of a block that is evicted meanwhile may belong to another block.
+    /// A saved index is outdated in the same ways a moment later; a wrong location fails its check when it is read.
     pub(in crate::bucket) fn placed(&self) -> Vec<BlockLocation> {
         let mut placed = Vec::with_capacity(self.0.state.lock().index.len());
         // What waits for the lock does not wait for memory.
@@ -63,7 +64,7 @@ impl Store {
 }
 
 impl State {
-    /// Whether each block of the index is the one that its slot is said to be of.
+    /// Whether each block of the index is the one that the allocator has for its slot.
     pub(super) fn is_whole(&self) -> bool {
         let lies_there = |key, slot: Slot| self.slots.block_at(slot.at) == Some(key);
         let mut entries = self.index.entries(0..self.index.places());

@@ -18,11 +18,11 @@ const BLOCKS: u64 = 1_000;
 const SEEDS: u64 = 12;
 const MARK: Mark = Mark { tag: 7, offset: 0 };
 
-/// A device that, while it is ill, does some of what it is asked wrongly, and is slow now and then.
+/// A device that returns errors and wrong bytes, and is slow at times, while it is told to.
 struct Ill {
     inner: Scratch,
     world: World,
-    /// One act in so many fails in this way; 0 for none.
+    /// Makes one operation in this many fail in this way; 0 for none.
     fails: AtomicU64,
     is_slow: AtomicBool,
 }
@@ -81,7 +81,7 @@ fn mark(number: u64) -> Mark {
     Mark { offset: number, ..MARK }
 }
 
-/// The block of this number, as it should be: none has the bytes of another.
+/// Returns the correct content of the block with this number; no two blocks share bytes.
 fn content(number: u64) -> Block {
     let length = 100 + number * 37 % 3_700;
     let bytes: Vec<u8> =
@@ -110,7 +110,7 @@ fn open(devices: &[Arc<Ill>], world: &World) -> Store {
     Store::new(shared, &options, world.clone())
 }
 
-/// One thing that somebody asks of the store.
+/// Performs one random operation on the store.
 fn act(store: &Store, world: &World) {
     // Some are asked for much more often than others.
     let number = if world.random().is_multiple_of(2) { world.random() % 40 } else { world.random() % BLOCKS };
@@ -140,7 +140,7 @@ fn act(store: &Store, world: &World) {
     }
 }
 
-/// At a rest everything says the same.
+/// Checks that index, buckets and counters agree while nothing is in progress.
 fn check(store: &Store, what: &str) {
     store.settle();
     let (counts, state) = (store.counts(), store.0.state.lock());

@@ -7,10 +7,10 @@ use super::{Entry, Shared, Slot, State};
 use crate::bucket::record::{self, Mark};
 use crate::{Block, BlockKey};
 
-/// Evictions for one slot before a whole bucket is emptied.
+/// Maximum number of evictions for one slot before a whole bucket is emptied.
 const EVICTIONS_MAX: usize = 8;
 
-/// A block that waits.
+/// A block that waits for a writer.
 pub(super) struct Job {
     pub(super) key: BlockKey,
     pub(super) mark: Mark,
@@ -18,7 +18,7 @@ pub(super) struct Job {
 }
 
 impl State {
-    /// The blocks that lie in a bucket. In a slot that is being written none lies yet.
+    /// Returns the blocks in a bucket, without those that are still being written.
     fn written_in(&self, bucket: usize) -> impl Iterator<Item = BlockKey> {
         let lies_at = |at, block| self.index.peek(block)?.slot().filter(|slot| slot.at == at);
         self.slots
@@ -29,7 +29,7 @@ impl State {
 }
 
 impl Shared {
-    /// Writes what waits, until the store is gone.
+    /// Writes queued blocks until the store is dropped.
     pub(super) fn write_all(&self) {
         let mut state = self.state.lock();
         loop {
@@ -98,7 +98,7 @@ impl Shared {
         }
     }
 
-    /// A slot, though others must go for it.
+    /// Allocates a slot, and evicts other blocks if necessary.
     fn make_slot(&self, state: &mut State, block: BlockKey, length: usize) -> Option<u64> {
         for _ in 0..EVICTIONS_MAX {
             if let Some(at) = state.slots.allocate(block, length) {

@@ -1,4 +1,4 @@
-//! Documents: built of a row's cells, and asked for the value at a path.
+//! Documents, built from a row's cells, and lookups of values by path.
 
 use cell::Cell;
 
@@ -9,7 +9,7 @@ use crate::foreign::java_stream::JavaStream;
 
 const ID: &str = "_id";
 
-/// What is at a path: a part of the document, or an array that was gathered from elements.
+/// The value at a path: a part of the document, or an array gathered from elements.
 pub(super) enum Found<'a> {
     Part(&'a Value),
     Gathered(Value),
@@ -29,7 +29,7 @@ fn id_is_not_last() -> Fault {
 }
 
 impl Value {
-    /// The document of a row.
+    /// Builds the document of a row.
     pub(super) fn of_cells(cells: &[Cell<'_>]) -> Result<Value, Fault> {
         let read = |bytes: &[u8], what: &str| {
             let value = JavaStream::open(bytes).and_then(|mut stream| Value::read(&mut stream, 0));
@@ -57,8 +57,7 @@ impl Value {
         Ok(document)
     }
 
-    /// Sets the value at a path of a document, and makes what is missing on the way. With `by_time` a value does not
-    /// replace a newer one.
+    /// Sets the value at a path, and creates missing parents. With `by_time`, a newer value is not replaced.
     pub(super) fn set(&mut self, path: &[Step], value: Value, by_time: bool) -> Result<(), Fault> {
         let Some((step, rest)) = path.split_first() else { return Ok(()) };
         let (old, is_map) = match (&mut self.content, step) {
@@ -114,7 +113,7 @@ impl Value {
         Ok(())
     }
 
-    /// Finds the value at a path of a document.
+    /// Returns the value at a path.
     pub(super) fn find(&self, path: &Path) -> Result<Option<Found<'_>>, Fault> {
         self.find_in(&path.0)
     }
@@ -142,7 +141,7 @@ impl Value {
     }
 }
 
-/// What is at the rest of a path in every element of an array. Arrays in arrays are joined.
+/// Gathers the values at the rest of a path from every element of an array. Nested arrays are joined.
 fn gather<'a>(array: &'a Value, elements: &'a Elements, rest: &[Step]) -> Result<Option<Found<'a>>, Fault> {
     let Some(next) = rest.first() else { return Ok(Some(Found::Part(array))) };
     let mut gathered = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::value::Fault;
 
-/// Most steps of a path.
+/// Maximum number of steps of a path.
 const STEPS_MAX: usize = 100;
 
 /// A step of a path.
@@ -23,7 +23,7 @@ fn invalid(text: &str, why: &str) -> Fault {
 }
 
 impl Path {
-    /// Parses a path as OJAI's grammar does: what follows a complete path is not looked at.
+    /// Parses a path by OJAI's grammar. Text after a complete path is ignored.
     pub(super) fn parse(text: &str) -> Result<Path, Fault> {
         if text.is_empty() {
             return Ok(Path(vec![Step::Name(String::new())]));
@@ -48,7 +48,7 @@ impl Path {
     }
 }
 
-/// A single space between tokens is skipped; more of them are a name.
+/// Skips one space between tokens. Further spaces belong to a name.
 fn skip_space(left: &mut &str) {
     if let Some(rest) = left.strip_prefix(' ')
         && !rest.starts_with(is_plain)
@@ -92,7 +92,7 @@ fn index(left: &mut &str) -> Result<Step, String> {
     number.map(|number| Step::Index(Some(number))).ok_or_else(|| "an index is too large".to_owned())
 }
 
-/// Letters that are plain, or written with a backslash.
+/// Reads letters, plain or escaped by a backslash.
 fn letters(left: &mut &str, is_plain: fn(char) -> bool) -> Result<String, String> {
     let mut units: Vec<u16> = Vec::new();
     while let Some(letter) = left.chars().next() {

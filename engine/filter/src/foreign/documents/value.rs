@@ -1,4 +1,4 @@
-//! Values of documents: their types, and equality and order as Java's classes have them.
+//! Values of documents: their types, and equality and order as in Java's classes.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use crate::comparable::compare_decimals;
 use crate::foreign::java_stream::{JavaStream, Reason};
 use crate::foreign::spark::java_order_of_floats;
 
-/// What goes wrong with a value. The difference is Java's: what is wrong with an argument makes a comparison false, and
-/// all else ends the scan.
+/// What is wrong with a value. The distinction is Java's: a wrong argument makes a comparison false, and any other
+/// fault ends the scan.
 #[derive(Clone, Debug)]
 pub(super) enum Fault {
     /// An `IllegalArgumentException`.
@@ -28,7 +28,7 @@ impl Fault {
     }
 }
 
-/// The types of OJAI, with their codes.
+/// OJAI's value types, with their codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Null = 1,
@@ -78,21 +78,21 @@ impl Kind {
 
 pub(super) type Elements = BTreeMap<u32, Value>;
 
-/// The members of an object, with its id apart.
+/// The members of an object; its id is separate.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Members {
     pub(super) id: Option<Box<Value>>,
     pub(super) entries: BTreeMap<String, Value>,
 }
 
-/// A value, and the time of its cell in ms.
+/// A value, and the timestamp of its cell in ms.
 #[derive(Clone, Debug)]
 pub(super) struct Value {
     pub(super) content: Content,
     pub(super) time: i64,
 }
 
-/// What is not there.
+/// Stands for a missing value.
 pub(super) static NULL: Value = Value { content: Content::Scalar(Kind::Null, Bytes::new()), time: 0 };
 
 #[derive(Clone, Debug)]
@@ -102,7 +102,7 @@ pub(super) enum Content {
     Array(Elements),
 }
 
-/// A scalar as the object that Java compares.
+/// A scalar as the Java object that is compared.
 #[derive(Debug)]
 enum Object<'a> {
     Null,
@@ -127,7 +127,7 @@ impl Value {
         Value { content, time: 0 }
     }
 
-    /// Reads a value from a stream.
+    /// Decodes a value from a stream.
     pub(super) fn read(stream: &mut JavaStream<'_>, depth: usize) -> Result<Value, Reason> {
         if depth > DEPTH_MAX {
             return Err(format!("values are nested deeper than {DEPTH_MAX}"));
@@ -170,7 +170,7 @@ impl Value {
         }
     }
 
-    /// The milliseconds of a timestamp; other values have none.
+    /// Returns a timestamp in ms; `None` for other values.
     pub(super) fn timestamp(&self) -> Result<i64, Fault> {
         match &self.content {
             Content::Scalar(Kind::Timestamp, bytes) => number(bytes).map(i64::from_be_bytes),
@@ -180,7 +180,7 @@ impl Value {
         }
     }
 
-    /// The object of a scalar; none of an array or object.
+    /// Returns the Java object of a scalar; `None` for an array or object.
     fn object(&self) -> Result<Option<Object<'_>>, Fault> {
         let Content::Scalar(kind, bytes) = &self.content else { return Ok(None) };
         Ok(Some(match kind {
@@ -233,7 +233,7 @@ impl Value {
         }
     }
 
-    /// Whether an element equals this value.
+    /// Whether an element of the array equals this value.
     pub(super) fn is_among(&self, elements: &Elements) -> Result<bool, Fault> {
         for element in elements.values() {
             if self.equals(element)? {
@@ -258,7 +258,7 @@ impl Value {
     }
 }
 
-/// `AbstractMap.equals`: a null here equals nothing there.
+/// Implements `AbstractMap.equals`: a null here equals no value there.
 fn equal_maps<K: Ord>(mine: &BTreeMap<K, Value>, others: &BTreeMap<K, Value>) -> Result<bool, Fault> {
     if mine.len() != others.len() {
         return Ok(false);
@@ -279,12 +279,12 @@ fn length(bytes: &[u8], expected: usize) -> Fault {
     Fault::Argument(format!("a value has {} bytes, expected {expected}", bytes.len()))
 }
 
-/// The first bytes of a number; more are not looked at.
+/// Decodes a number from the first bytes; further bytes are ignored.
 fn number<const N: usize>(bytes: &[u8]) -> Result<[u8; N], Fault> {
     bytes.first_chunk().copied().ok_or_else(|| length(bytes, N))
 }
 
-/// Scale, and the digits without bytes that only repeat the sign.
+/// Returns the scale, and the digits without leading bytes that repeat the sign.
 fn decimal_parts(bytes: &[u8]) -> (&[u8], &[u8]) {
     let (scale, mut digits) = bytes.split_at(4);
     while let [first @ (0 | 0xff), second, ..] = digits
@@ -304,7 +304,7 @@ impl Object<'_> {
         }
     }
 
-    /// `compareTo` of the Java class. Dates and times of day are subtracted there, and so may overflow.
+    /// Implements `compareTo` of the Java class. Dates and times of day are subtracted there, so they may overflow.
     fn compare(&self, other: &Object<'_>) -> Option<Ordering> {
         Some(match (self, other) {
             (Object::Boolean(mine), Object::Boolean(other)) => mine.cmp(other),
