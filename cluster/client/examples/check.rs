@@ -6,8 +6,8 @@
 //! cargo run -p client --example check -- rpc 127.0.0.1:16000 gzip      cell blocks compressed: gzip, snappy, lz4
 //! ```
 //!
-//! It makes a namespace `client_check` with tables of its own and removes them again. The status is 0 when all is as it
-//! should be; otherwise the first thing that is not is told.
+//! It creates a namespace `client_check` with tables of its own and removes them again. The exit status is 0 when every
+//! check passes; otherwise the first failure is printed.
 
 use std::error::Error as StdError;
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! Whether a server is alive, as a client of it would say: for each line of input a new connection, a put and a get; and
-//! rows for others to ask for.
+//! Tells whether a server is alive, as a client sees it: for each line of input it makes a new connection, a put and a
+//! get. It can also write rows for others to read.
 //!
 //! ```text
 //! pulse HOST:PORT        beat        →  alive MICROSECONDS | dead: WHY

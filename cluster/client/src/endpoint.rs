@@ -8,7 +8,8 @@ use crate::cluster::{decode, specifier};
 use crate::{Result, Table};
 
 impl Table {
-    /// Calls a coprocessor endpoint of the region that has `row`, with a request message and for a response message in bytes.
+    /// Calls a coprocessor endpoint of the region that contains `row`, with an encoded request. Returns the encoded
+    /// response.
     pub async fn call_endpoint(
         &self,
         row: impl Into<Bytes>,

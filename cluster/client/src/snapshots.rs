@@ -5,7 +5,7 @@ use proto::{TableName, pb};
 use crate::{Admin, Result};
 
 impl Admin {
-    /// Takes a snapshot of a table, with what is in memory. Fails if there is one of this name.
+    /// Takes a snapshot of a table, including what is in memory. Fails if a snapshot of this name exists.
     pub async fn snapshot(&self, name: &str, table: &TableName) -> Result<()> {
         let (nonce_group, nonce) = self.nonce();
         let request = pb::SnapshotRequest { snapshot: description(name, Some(table)), nonce_group, nonce };
@@ -39,7 +39,8 @@ impl Admin {
         self.restore(name, table).await
     }
 
-    /// The master clones a snapshot if there is no such table, and restores it otherwise.
+    /// Restores or clones a snapshot: the master clones it if the table does not exist, and restores the table
+    /// otherwise.
     async fn restore(&self, name: &str, table: &TableName) -> Result<()> {
         let (nonce_group, nonce) = self.nonce();
         let request = pb::RestoreSnapshotRequest {

@@ -1,5 +1,5 @@
-//! An administrator: makes the table, then flushes, compacts and alters it, and makes, disables, empties and removes
-//! tables of its own, while the writers write.
+//! The administrator of the crash test. It creates the table, then flushes, compacts and alters it while the writers
+//! write, and creates, disables, truncates and deletes tables of its own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const COMPRESSIONS: [&str; 5] = ["NONE", "GZ", "SNAPPY", "LZ4", "ZSTD"];
 const ENCODINGS: [&str; 2] = ["NONE", "ROW_INDEX_V1"];
 const BLOOMS: [&str; 3] = ["ROW", "ROWCOL", "NONE"];
 
-/// Works until an operation fails, or what is answered counts no more.
+/// Works until an operation fails, or until answers no longer count.
 pub(crate) async fn run(cluster: Cluster, ledger: Arc<Ledger>, chance: World) -> Result<(), Error> {
     let admin = cluster.admin();
     let table: TableName = TABLE.parse()?;
@@ -58,7 +58,7 @@ pub(crate) async fn run(cluster: Cluster, ledger: Arc<Ledger>, chance: World) ->
     Ok(())
 }
 
-/// The table, its families stored in one of many ways.
+/// The table's descriptor; each family stores its files in another way.
 fn descriptor(
     name: &TableName,
     alteration: u64,
@@ -79,7 +79,7 @@ fn descriptor(
     Ok(table)
 }
 
-/// One step in the life of a table of our own.
+/// Performs one random step in the life of an administrator's own table.
 async fn side_table(
     cluster: &Cluster,
     admin: &Admin,

@@ -1,45 +1,45 @@
-//! What was asked of the server, and what it acknowledged.
+//! Records what was requested of the server, and what it acknowledged.
 //!
-//! Of each row the ledger has the content that the last acknowledged change left, and the content that a change without
-//! an answer would leave. A row belongs to one writer, which has one change under way at a time, so after a crash a row is
-//! exactly one of the two; when somebody has read the second already, it is that one. Counters that several writers add
-//! to have bounds instead: at least everything acknowledged, at most that and everything under way.
+//! The ledger has two contents of each row: the one after the last acknowledged change, and the one after a change
+//! whose answer is missing. A row belongs to one writer, which has one change under way at a time. So after a crash a
+//! row has exactly one of the two contents; if a reader has seen the second, it has that one. Counters that several
+//! writers add to have bounds instead: at least everything acknowledged, at most that and everything under way.
 
 use std::collections::{BTreeMap, HashSet};
 
 use bytes::Bytes;
 use env::sync::Mutex;
 
-/// Kinds that change nothing.
+/// Kinds of operations that change nothing.
 const READS: [&str; 3] = ["get", "scan", "refused check"];
 
-/// Columns by `family:qualifier`; none of them is a row that is not there.
+/// Columns by `family:qualifier`; an empty map is a row that does not exist.
 pub(crate) type Columns = BTreeMap<String, Bytes>;
 
-/// A row.
+/// The expected contents of a row.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
     pub(crate) now: Columns,
-    /// What it is when the change without an answer happened.
+    /// The content if the unanswered change happened.
     pub(crate) next: Option<Columns>,
-    /// Somebody read `next`: it can't go away any more.
+    /// Whether a reader has seen `next`, which must then stay.
     pub(crate) next_seen: bool,
 }
 
 /// A counter that several writers add to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counter {
-    /// What it was when it was last looked at between two loads.
+    /// The value at the last comparison between two loads.
     pub(crate) base: i64,
     pub(crate) acknowledged: i64,
     pub(crate) under_way: i64,
-    /// Every value that was given back since then.
+    /// Every value that was returned since then.
     pub(crate) returned: HashSet<i64>,
-    /// The most that was given back or read since then.
+    /// The largest value that was returned or read since then.
     pub(crate) seen: i64,
 }
 
-/// How a table of the administrator's own is.
+/// The state of an administrator's own table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum SideTable {
     #[default]
@@ -52,24 +52,23 @@ pub(crate) enum SideTable {
     },
 }
 
-/// A thing that is in one of the states possible now, the first of which is the acknowledged one.
+/// A thing that may be in one of these states; the first is the acknowledged one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Uncertain<T> {
     pub(crate) now: T,
     pub(crate) next: Option<T>,
 }
 
-/// What the server does.
+/// What happens to the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// Every operation succeeds.
+    /// It lives: every operation must succeed.
     #[default]
     Lives,
-    /// It is killed at any moment, or was.
+    /// It is about to be killed, or was.
     Dies,
-    /// Its disk goes down, then it is killed. A system that is about to lose its disk calls a sync good that began
-    /// before and kept nothing; without power it would say nothing any more. So what is answered from now on counts as
-    /// not answered.
+    /// Its disk is about to fail, and then it is killed. A system that is losing its disk may report success for a sync
+    /// that began before and wrote nothing. So answers from now on do not count.
     Breaks,
 }
 
@@ -78,9 +77,9 @@ pub(crate) struct Content {
     pub(crate) rows: BTreeMap<String, Row>,
     pub(crate) counters: BTreeMap<String, Counter>,
     pub(crate) side_tables: BTreeMap<String, Uncertain<SideTable>>,
-    /// The number of the last alteration, which the table carries as an attribute.
+    /// The number of the last alteration, which the table has as an attribute.
     pub(crate) alteration: Uncertain<u64>,
-    /// Whether the table was made.
+    /// Whether the table was created.
     pub(crate) made: bool,
     fate: Fate,
     complaints: Vec<String>,
@@ -93,32 +92,32 @@ pub(crate) struct Content {
 pub(crate) struct Ledger(Mutex<Content>);
 
 impl Row {
-    /// What a reader that begins now must see at least.
+    /// Returns the least value that a reader that begins now must see.
     pub(crate) fn least(&self) -> &Columns {
         self.next.as_ref().filter(|_| self.next_seen).unwrap_or(&self.now)
     }
 }
 
 impl Ledger {
-    /// A number that grows with every call, over all rounds: timestamps of rows that are also deleted, where two changes
-    /// in one millisecond of the server's clock would hide one another.
+    /// Returns a number that grows with every call, over all rounds. Used as timestamps of rows that are also deleted,
+    /// where two changes in one millisecond of the server's clock would hide each other.
     pub(crate) fn tick(&self) -> i64 {
         let mut content = self.0.lock();
         content.tick += 1;
         content.tick
     }
 
-    /// What is acknowledged of a row.
+    /// Returns the acknowledged content of a row.
     pub(crate) fn row(&self, key: &str) -> Columns {
         self.0.lock().rows.get(key).map(|row| row.now.clone()).unwrap_or_default()
     }
 
-    /// What a reader of a row must see at least.
+    /// Returns the oldest content of a row that a reader may see.
     pub(crate) fn least(&self, key: &str) -> Columns {
         self.0.lock().rows.get(key).map(|row| row.least().clone()).unwrap_or_default()
     }
 
-    /// A change that leaves a row so is about to be sent.
+    /// Records that a change is about to be sent that leaves a row with this content.
     pub(crate) fn begin(&self, key: &str, next: Columns) {
         let mut content = self.0.lock();
         let row = content.rows.entry(key.to_owned()).or_default();
@@ -126,7 +125,7 @@ impl Ledger {
         row.next = Some(next);
     }
 
-    /// It was acknowledged.
+    /// Records that the change was acknowledged.
     pub(crate) fn done(&self, key: &str, kind: &'static str) {
         let mut content = self.0.lock();
         if content.fate == Fate::Breaks {
@@ -138,18 +137,18 @@ impl Ledger {
         *content.counts.entry(kind).or_default() += 1;
     }
 
-    /// Counts something else that was acknowledged.
+    /// Counts another kind of acknowledged operation.
     pub(crate) fn count(&self, kind: &'static str) {
         *self.0.lock().counts.entry(kind).or_default() += 1;
     }
 
-    /// The table is there.
+    /// Records that the table exists.
     pub(crate) fn made(&self) {
         let mut content = self.0.lock();
         content.made = content.fate != Fate::Breaks;
     }
 
-    /// A change of the administrator's was acknowledged.
+    /// Records that a change of the administrator was acknowledged.
     pub(crate) fn settle<T>(
         &self,
         kind: &'static str,
@@ -163,12 +162,12 @@ impl Ledger {
         }
     }
 
-    /// An addition is about to be sent.
+    /// Records that an addition is about to be sent.
     pub(crate) fn begin_addition(&self, key: &str, amount: i64) {
         self.0.lock().counters.entry(key.to_owned()).or_default().under_way += amount;
     }
 
-    /// It was acknowledged, with this new value.
+    /// Records that the addition was acknowledged, with this new value.
     pub(crate) fn done_addition(&self, key: &str, amount: i64, value: i64) {
         let mut content = self.0.lock();
         if content.fate == Fate::Breaks {
@@ -189,7 +188,7 @@ impl Ledger {
         }
     }
 
-    /// A row was read with the content that its change under way leaves: it can't go away any more.
+    /// Records that a reader has seen the content of the change under way, which must then stay.
     pub(crate) fn saw_next(&self, key: &str, is_next: impl FnOnce(&Columns) -> bool) {
         let mut content = self.0.lock();
         if content.fate != Fate::Breaks
@@ -199,12 +198,12 @@ impl Ledger {
         }
     }
 
-    /// What a reader of a counter must see at least.
+    /// Returns the least value of a counter that a reader must see.
     pub(crate) fn least_of_counter(&self, key: &str) -> i64 {
         self.0.lock().counters.get(key).map_or(0, |counter| counter.seen)
     }
 
-    /// It was read.
+    /// Records a value that was read of a counter.
     pub(crate) fn saw_counter(&self, key: &str, least: i64, value: i64) {
         let mut content = self.0.lock();
         if content.fate == Fate::Breaks {
@@ -219,40 +218,40 @@ impl Ledger {
         }
     }
 
-    /// Looks at and changes everything at once.
+    /// Runs `work` on the whole ledger under its lock.
     pub(crate) fn with<T>(&self, look: impl FnOnce(&mut Content) -> T) -> T {
         look(&mut self.0.lock())
     }
 
-    /// What the server does from here on. Gives the complaints so far.
+    /// Sets the fate of the server from now on. Returns the complaints so far.
     pub(crate) fn seal(&self, fate: Fate) -> Vec<String> {
         let mut content = self.0.lock();
         content.fate = fate;
         content.complaints.clone()
     }
 
-    /// What the server does.
+    /// Returns the fate of the server.
     pub(crate) fn fate(&self) -> Fate {
         self.0.lock().fate
     }
 
-    /// Something that must not be.
+    /// Records a violation of what was promised.
     pub(crate) fn complain(&self, why: String) {
         self.0.lock().complaints.push(why);
     }
 
-    /// Complaints so far; they are heard once.
+    /// Returns and clears the complaints so far.
     pub(crate) fn complaints(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().complaints)
     }
 
-    /// Changes acknowledged so far; reads are none.
+    /// Returns the number of acknowledged changes; reads do not count.
     pub(crate) fn acknowledged(&self) -> u64 {
         let content = self.0.lock();
         content.counts.iter().filter(|(kind, _)| !READS.contains(kind)).map(|(_, count)| count).sum()
     }
 
-    /// Every kind and how often it was acknowledged.
+    /// Returns every kind of operation and how often it was acknowledged.
     pub(crate) fn summary(&self) -> String {
         let content = self.0.lock();
         let parts: Vec<String> =

@@ -1,6 +1,7 @@
-//! A crash test's client: it loads a server until that dies, remembers what was acknowledged, and looks afterwards.
+//! The client of a crash test: it loads a server until the server dies, remembers what was acknowledged, and compares
+//! afterwards.
 //!
-//! It is told what to do line by line on its input, and answers each line with one line:
+//! It reads one command a line on its input, and answers each with one line:
 //!
 //! ```text
 //! load HOST:PORT      loading                     writers, readers and an administrator work from now on
@@ -11,8 +12,8 @@
 //! summary             KIND COUNT, …               how much of each kind was acknowledged
 //! ```
 //!
-//! It outlives the server, so the ledger is simply its memory. Rows are few and are written again and again: looking
-//! takes the same time in the last round as in the first.
+//! It outlives the server, so the ledger is in its memory. It rewrites few rows, so a comparison takes the same time in
+//! the last round as in the first.
 
 mod admin;
 mod ledger;
@@ -31,12 +32,12 @@ use ledger::{Fate, Ledger};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Writers that work side by side.
+/// Number of concurrent writers.
 const WRITERS: u64 = 4;
-/// Readers beside them: what one of them saw, the other must not miss afterwards.
+/// Number of concurrent readers. What one of them has seen must not be missing afterwards.
 const READERS: u64 = 2;
 
-/// What works on a server until it dies.
+/// The tasks that load a server until it dies.
 struct Load {
     stop: watch::Sender<bool>,
     tasks: Vec<env::Task<()>>,
@@ -86,7 +87,7 @@ fn connect(server: &str) -> Cluster {
     Cluster::connect(World::real(), Options::new(Registry::rpc(server.split(','))))
 }
 
-/// Chance of a task's own, from the seed.
+/// A random number generator for one task, from the seed.
 fn chance(seed: u64, task: u64) -> World {
     World::simulated(seed ^ task.wrapping_mul(0x9e37_79b9_7f4a_7c15), WallTime(0))
 }
@@ -118,7 +119,7 @@ fn begin(runtime: &Runtime, ledger: &Arc<Ledger>, server: &str, seed: u64) -> Lo
     Load { stop, tasks }
 }
 
-/// Runs a task; an error while the server lives, or that is more than its death, is a complaint.
+/// Runs a task. An error is a complaint unless the server's fate explains it.
 async fn guard(ledger: Arc<Ledger>, who: String, work: impl Future<Output = Result<(), client::Error>>) {
     if let Err(error) = work.await
         && !is_fate(ledger.fate(), &error)
@@ -127,7 +128,8 @@ async fn guard(ledger: Arc<Ledger>, who: String, work: impl Future<Output = Resu
     }
 }
 
-/// Whether the server's fate explains this error: nobody answered, for as long as it was tried, or its disk is gone.
+/// Whether the server's fate explains this error: no answer came until all attempts were used up, or its disk has
+/// failed.
 fn is_fate(fate: Fate, error: &client::Error) -> bool {
     match error {
         _ if fate == Fate::Lives => false,
@@ -139,7 +141,7 @@ fn is_fate(fate: Fate, error: &client::Error) -> bool {
     }
 }
 
-/// The server's fate is sealed; until now all must have been well.
+/// Sets the server's fate; there must be no complaint until now.
 fn still_good(ledger: &Ledger, fate: Fate) -> String {
     match ledger.seal(fate).first() {
         None => "alive".to_owned(),

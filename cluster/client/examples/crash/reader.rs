@@ -1,4 +1,4 @@
-//! A reader: what it sees is whole, not older than what was acknowledged, and stays.
+//! A reader: each row that it sees is complete, not older than what was acknowledged, and stays.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::ledger::{Columns, Ledger};
 use crate::verify::columns_of;
 use crate::writer::{ATOMIC, SHARED, TABLE, key};
 
-/// Reads rows that are changed as a whole until an operation fails.
+/// Reads rows whose columns are always changed together, until an operation fails.
 pub(crate) async fn run(cluster: Cluster, ledger: Arc<Ledger>, chance: World) -> Result<(), Error> {
     while !ledger.with(|content| content.made) {
         env::sleep(std::time::Duration::from_millis(2)).await;
@@ -49,13 +49,13 @@ pub(crate) async fn run(cluster: Cluster, ledger: Arc<Ledger>, chance: World) ->
     }
 }
 
-/// The number that a value starts with.
+/// The number with which a value begins.
 fn tick(value: &[u8]) -> Option<i64> {
     let digits = value.split(|byte| *byte == b':').next()?;
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// The one number in all columns of a row; zero for a row that is not there.
+/// The number that all columns of a row have in common; zero for a row that does not exist.
 fn common_tick(columns: &Columns) -> Option<i64> {
     let mut ticks = columns.values().map(|value| tick(value));
     let Some(first) = ticks.next() else { return Some(0) };
@@ -63,7 +63,7 @@ fn common_tick(columns: &Columns) -> Option<i64> {
     ticks.all(|other| other == Some(first)).then_some(first)
 }
 
-/// Compares what was read with what had been acknowledged or read when the reading began.
+/// Compares a row with what had been acknowledged or read when the read began.
 fn look(ledger: &Ledger, key: &str, least: &Columns, row: &Row) {
     let found = columns_of(row);
     let Some(seen) = common_tick(&found) else {

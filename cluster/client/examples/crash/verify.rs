@@ -1,6 +1,6 @@
-//! Looks whether everything acknowledged is there, and nothing that was never asked for.
+//! Verifies that everything acknowledged is there, and nothing that was never requested.
 //!
-//! What is found is what counts from then on: it was read, so it must stay.
+//! From then on the content that was found counts as read, so it must stay.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::admin::ALTERATION;
 use crate::ledger::{Columns, Content, Ledger, SideTable};
 use crate::writer::TABLE;
 
-/// Of the rows found, every so manieth is read by its key as well.
+/// One in this many of the rows found is also read by its key.
 const READ_BY_KEY: usize = 9;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -30,7 +30,7 @@ pub(crate) fn columns_of(row: &Row) -> Columns {
     columns
 }
 
-/// Compares the server's whole content with the ledger; gives the number of rows.
+/// Compares the server's whole content with the ledger, and returns the number of rows.
 pub(crate) async fn everything(cluster: &Cluster, ledger: &Ledger) -> Result<usize, Failure> {
     if let Some(first) = ledger.complaints().first() {
         return Err(first.clone().into());
@@ -123,7 +123,7 @@ fn settle_rows(content: &mut Content, mut found: BTreeMap<String, Columns>) -> R
     }
 }
 
-/// Columns, each by its first bytes and its length.
+/// Formats columns, each by its first bytes and its length.
 fn shown(columns: &Columns) -> String {
     let parts: Vec<String> = columns
         .iter()

@@ -1,7 +1,7 @@
-//! A writer: one change after the other, of every kind there is, on rows of its own.
+//! A writer: makes one change after the other, of every kind, to rows of its own.
 //!
-//! Each change is noted in the ledger before it is sent and after it was acknowledged, with the whole content of the row.
-//! What an operation gives back is compared with what it must.
+//! It records each change in the ledger before it is sent and after it was acknowledged, with the whole content of the
+//! row. It compares what an operation returns with the expected result.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use env::World;
 use crate::WRITERS;
 use crate::ledger::{Columns, Fate, Ledger};
 
-/// The table that is written.
+/// The table.
 pub(crate) const TABLE: &str = "crash";
-/// Counters that all writers add to.
+/// Number of counters that all writers add to.
 pub(crate) const SHARED: u64 = 3;
-/// Rows of each kind that a writer has.
+/// Number of rows of each kind that a writer has.
 const ROWS: u64 = 12;
-/// Of these a writer changes all columns at once.
+/// Number of these rows whose columns a writer always changes together.
 pub(crate) const ATOMIC: u64 = 6;
-/// A value grows up to here, then it begins anew.
+/// Size in bytes at which an appended value begins again.
 const APPENDED_MAX: usize = 4_000;
 
 type Done = Result<(), Error>;
@@ -40,7 +40,7 @@ enum Change {
     Delete(Delete),
 }
 
-/// A row's key: the first digit, by which the table is cut into regions, differs from row to row.
+/// The key of a row. Its first digit, by which the table is split into regions, differs from row to row.
 pub(crate) fn key(writer: u64, kind: &str, number: u64) -> String {
     let digit = (writer * 7 + number * 11 + kind.len() as u64 * 5) % 16;
     format!("{digit:x}-{kind}-{writer}-{number:02}")
@@ -64,7 +64,7 @@ impl Writer {
         self.chance.random() % limit
     }
 
-    /// Text that starts with `tick` and says no more; long enough that memstores fill and are flushed.
+    /// Text that begins with `tick` and is long enough to fill memstores, so that they are flushed.
     fn value(&self, tick: i64) -> Bytes {
         let length = match self.below(100) {
             0 => 100_000 + self.below(300_000),
@@ -78,7 +78,7 @@ impl Writer {
         value.into()
     }
 
-    /// Writes until an operation fails, or what is answered counts no more.
+    /// Writes until an operation fails, or until answers no longer count.
     pub(crate) async fn run(self) -> Done {
         while !self.ledger.with(|content| content.made) {
             env::sleep(std::time::Duration::from_millis(2)).await;
@@ -98,7 +98,7 @@ impl Writer {
         Ok(())
     }
 
-    /// A change of a row: a put of some columns, or a delete of some kind. At timestamps of our own.
+    /// A random change of a row, at an explicit timestamp: a put of some columns, or a delete of some kind.
     fn change(&self, kind: &str, number: u64) -> (String, Columns, Change) {
         let (row, tick) = (key(self.number, kind, number), self.ledger.tick());
         let mut columns = self.ledger.row(&row);
@@ -133,7 +133,7 @@ impl Writer {
         (row, columns, change)
     }
 
-    /// One row, one call.
+    /// Sends a change of one row in one call.
     async fn put_or_delete(&self) -> Done {
         let (row, columns, change) = self.change("put", self.below(ROWS));
         self.ledger.begin(&row, columns);
@@ -150,7 +150,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Rows of all regions in one call; each of them is acknowledged for itself.
+    /// Sends changes of rows in all regions in one call; each is acknowledged by itself.
     async fn batch(&self) -> Done {
         let (mut rows, mut actions) = (Vec::new(), Vec::new());
         for number in 0..ROWS * 2 {
@@ -179,7 +179,7 @@ impl Writer {
         failed.map_or(Ok(()), Err)
     }
 
-    /// An increment of two columns of a row, what the row is then, and the new value of the first.
+    /// An increment of two columns of a row, the resulting row, and the new value of the first column.
     fn addition(&self, row: &str) -> (Increment, Columns, i64) {
         let mut columns = self.ledger.row(row);
         let amount = self.below(100) as i64 - 20;
@@ -237,7 +237,7 @@ impl Writer {
         Ok(())
     }
 
-    /// A condition that holds: of one put, or of two changes at once. At the server's own time.
+    /// Sends a check that holds, with one put or two changes, at the server's timestamp.
     async fn check_and_put(&self) -> Done {
         let row = key(self.number, "check", self.below(ROWS));
         let mut columns = self.ledger.row(&row);
@@ -265,7 +265,7 @@ impl Writer {
         Ok(())
     }
 
-    /// A condition that does not hold changes nothing.
+    /// Sends a check that does not hold and must change nothing.
     async fn refused_check(&self) -> Done {
         let row = key(self.number, "check", self.below(ROWS));
         let check = CheckAndMutate::column(row.clone(), "f", "v")
@@ -279,7 +279,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Three puts and a delete that happen together: whoever reads sees one number everywhere.
+    /// Sends three puts and a delete that are applied atomically: a reader sees one number in all columns.
     async fn several_at_once(&self) -> Done {
         let row = key(self.number, "atomic", self.below(ATOMIC));
         let tick = self.ledger.tick();

@@ -40,7 +40,7 @@ const SERVER: &str = "127.0.0.1:16000";
 const TABLE: &str = "packages";
 const FAMILY: &str = "f";
 
-/// Rows in one request, so that the source need not be in memory twice.
+/// Number of rows in one request, so that the source need not be in memory twice.
 const ROWS_AT_ONCE: usize = 500;
 
 fn main() -> Result<(), Failure> {
@@ -64,7 +64,7 @@ fn main() -> Result<(), Failure> {
     receiver.recv()?
 }
 
-/// What can be asked for.
+/// The commands.
 enum Command {
     Load(Vec<PathBuf>),
     Get(String),
@@ -184,7 +184,7 @@ async fn load(table: &Table, index: &Index) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The newest version in the shape of a list, and which others there are.
+/// Prints the newest version in the format of a package list, and the numbers of the others.
 fn show(row: &Row) -> Result<(), Failure> {
     let newest = row.cells().iter().map(client::OwnedCell::timestamp).max();
     let mut fields = BTreeMap::new();

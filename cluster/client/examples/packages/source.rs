@@ -13,9 +13,9 @@ use crate::version::compare;
 
 const APT: &str = "/var/lib/apt/lists";
 
-/// What an LZ4 frame begins with.
+/// The magic bytes of an LZ4 frame.
 const LZ4: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
-/// What other compressors begin with, and what undoes them.
+/// The magic bytes of other compressors, and the programs that decompress them.
 const COMPRESSED: [(&[u8], &str); 3] = [
     (&[0x1f, 0x8b], "gzip -d"),
     (&[0xfd, b'7', b'z', b'X', b'Z'], "xz -d"),
@@ -25,7 +25,7 @@ const COMPRESSED: [(&[u8], &str); 3] = [
 /// One version of a package.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stanza {
-    /// Name and value of each field, by name.
+    /// The name and value of each field, sorted by name.
     pub(crate) fields: Vec<(Bytes, Bytes)>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Index {
     pub(crate) packages: BTreeMap<Bytes, Vec<Stanza>>,
 }
 
-/// The lists that apt has on this machine.
+/// The package lists of apt on this machine.
 pub(crate) fn lists_of_apt() -> Result<Vec<PathBuf>, Failure> {
     let entries = std::fs::read_dir(APT)
         .map_err(|error| format!("{APT}: {error}; this is no Debian: name a list, a Packages file"))?;
@@ -62,7 +62,7 @@ pub(crate) fn lists_of_apt() -> Result<Vec<PathBuf>, Failure> {
 }
 
 impl Index {
-    /// Adds a list; gives how many versions were new. A stanza that another list had already is one version with it.
+    /// Adds a list, and returns the number of new versions. A stanza that an earlier list had is the same version.
     pub(crate) fn add(&mut self, list: &Path) -> Result<usize, Failure> {
         let failed = |why: &dyn std::fmt::Display| format!("{}: {why}", list.display());
         let content = read(list).map_err(|error| failed(&error))?;

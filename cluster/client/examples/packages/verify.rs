@@ -1,4 +1,4 @@
-//! The table against its source: whole, by key, by prefix and by filter.
+//! Compares the table with its source: by a full scan, by key, by prefix and by filter.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use client::{Comparison, Filter, Get, Row, Scan, Table};
 use crate::source::{Index, Stanza};
 use crate::{FAMILY, Failure};
 
-/// Of so many packages one is read by its key.
+/// One package in this many is read by its key.
 const BY_KEY: usize = 50;
 
 /// A cell: qualifier, timestamp, value.
 type Cell<'a> = (&'a [u8], i64, &'a [u8]);
 
-/// One line for each way of reading; the first difference ends it.
+/// Prints a line for each way of reading; the first difference is an error.
 pub(crate) async fn verify(table: &Table, index: &Index) -> Result<Vec<String>, Failure> {
     Ok(vec![
         whole(table, index).await?,
@@ -90,7 +90,7 @@ async fn by_key(table: &Table, index: &Index) -> Result<String, Failure> {
     Ok(format!("by key: {} rows", rows.len()))
 }
 
-/// Every initial, so that the scans together find every row, and the commonest beginning of six bytes.
+/// Scans by every first byte, so that the scans together return every row, and by the most common prefix of six bytes.
 async fn by_prefix(table: &Table, index: &Index) -> Result<String, Failure> {
     let mut initials: Vec<u8> = index.packages.keys().filter_map(|name| name.first().copied()).collect();
     initials.dedup();
@@ -109,7 +109,7 @@ async fn by_prefix(table: &Table, index: &Index) -> Result<String, Failure> {
     Ok(format!("by prefix: {} scans", prefixes.len()))
 }
 
-/// By the newest value of a field: the commonest section and the rarest.
+/// Scans by the newest value of a field: the most common section and the rarest one.
 async fn by_filter(table: &Table, index: &Index) -> Result<String, Failure> {
     const FIELD: &str = "Section";
     let newest = |versions: &[Stanza]| versions.iter().rev().find_map(|stanza| stanza.value(FIELD)).cloned();

@@ -1,11 +1,11 @@
 //! Debian's order of versions: `[epoch:]upstream[-revision]` (Debian Policy, 5.6.12).
 //!
-//! Upstream and revision are compared piece by piece: first what is not a digit, where a tilde comes before everything,
-//! even the end, and letters before all others; then the digits as a number.
+//! Upstream and revision are compared piece by piece, alternating between non-digits and digits. Among non-digits a
+//! tilde sorts before everything, even the end, and letters before all others. Digits compare as a number.
 
 use std::cmp::Ordering;
 
-/// Which version is older.
+/// Compares two versions.
 pub(crate) fn compare(one: &[u8], other: &[u8]) -> Ordering {
     let (one, other) = (Parts::of(one), Parts::of(other));
     pieces(one.epoch, other.epoch)
@@ -20,7 +20,7 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// An epoch or a revision that is not there is 0.
+    /// Returns an epoch or revision; 0 if it is missing.
     fn of(version: &[u8]) -> Parts<'_> {
         let (epoch, rest) = match version.iter().position(|byte| *byte == b':') {
             Some(at) => (&version[..at], &version[at + 1..]),
@@ -51,7 +51,7 @@ fn pieces(mut one: &[u8], mut other: &[u8]) -> Ordering {
     Ordering::Equal
 }
 
-/// What is not a digit, the number behind it without its leading zeros, and the rest.
+/// Splits off the non-digits, and the number after them without its leading zeros; returns these and the rest.
 fn next_piece(version: &[u8]) -> (&[u8], &[u8], &[u8]) {
     let count = |bytes: &[u8], holds: fn(&u8) -> bool| bytes.iter().take_while(|byte| holds(byte)).count();
     let (word, rest) = version.split_at(count(version, |byte| !byte.is_ascii_digit()));
@@ -59,7 +59,7 @@ fn next_piece(version: &[u8]) -> (&[u8], &[u8], &[u8]) {
     (word, &digits[count(digits, |digit| *digit == b'0')..], rest)
 }
 
-/// The end of a word comes after a tilde and before everything else.
+/// The rank of a word's end: after a tilde and before everything else.
 const END: u16 = 1;
 
 fn weight(byte: u8) -> u16 {

@@ -1,4 +1,4 @@
-//! What was written, what was acknowledged and when, and what readers of the replica have seen.
+//! Records what was written, when it was acknowledged, and what readers of the replica have seen.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use client::Row;
 use env::sync::Mutex;
 use env::{Moment, World};
 
-/// Rows that are written, again and again.
+/// Number of rows, which are rewritten all the time.
 pub(crate) const ROWS: u64 = 400;
-/// Every so manieth write of a row deletes it.
+/// One write of a row in this many deletes it.
 const DELETED_EACH: u64 = 10;
 
 /// The name of a row.
@@ -16,18 +16,18 @@ pub(crate) fn row_name(row: u64) -> String {
     format!("row-{row:04}")
 }
 
-/// One row.
+/// The writes of one row.
 #[derive(Default)]
 struct Written {
-    /// The last write that was begun; 0 before the first.
+    /// The number of the last write that was begun; 0 before the first.
     begun: u64,
-    /// When each write was acknowledged, the first one first.
+    /// When each write was acknowledged, in order.
     acknowledged: Vec<Moment>,
-    /// The newest write that a reader of the replica has seen.
+    /// The number of the newest write that a reader of the replica has seen.
     seen: u64,
 }
 
-/// See the module.
+/// Judges what readers see; see the module documentation.
 pub(crate) struct Judge {
     world: World,
     rows: Vec<Mutex<Written>>,
@@ -51,12 +51,12 @@ impl Judge {
         self.world.moment()
     }
 
-    /// Whether the write of this number deletes its row. There is no row before the first one.
+    /// Whether the write with this number deletes its row.
     pub(crate) fn deletes(number: u64) -> bool {
         number.is_multiple_of(DELETED_EACH)
     }
 
-    /// The number of the row's next write.
+    /// Begins a write and returns its number.
     pub(crate) fn begin(&self, row: u64) -> u64 {
         let mut written = self.rows[row as usize].lock();
         written.begun += 1;
@@ -100,7 +100,8 @@ impl Judge {
         self.check(row, found, asked, before)
     }
 
-    /// Judges what a reader has found that asked at `asked`, when another had seen write `before`.
+    /// Judges the content that a reader has found whose request began at `asked`, when write `before` had been seen
+    /// already.
     fn check(&self, row: u64, found: Option<&Row>, asked: Moment, before: u64) -> Result<(), String> {
         let mut written = self.rows[row as usize].lock();
         let name = row_name(row);
@@ -136,7 +137,7 @@ impl Judge {
         self.tally.lock().equal_after = time;
     }
 
-    /// What was seen since the last call, in words.
+    /// Describes what was seen since the last call.
     pub(crate) fn figures(&self) -> String {
         let Tally { gets, scans, mut lags, equal_after } = std::mem::take(&mut *self.tally.lock());
         lags.sort();
@@ -153,7 +154,7 @@ impl Judge {
     }
 }
 
-/// The number of the write that a row shows.
+/// The number of the write whose content a row has.
 fn number_of(row: &Row) -> Result<u64, String> {
     let number = |family: &str| {
         let value = row.value(family, "q").ok_or_else(|| format!("family {family} is missing"))?;

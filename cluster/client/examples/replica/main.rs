@@ -1,15 +1,15 @@
-//! A read replica's judge: it writes to a primary, reads from its replica, and knows what the replica may say.
+//! Judges a read replica: it writes to the primary, reads from the replica, and checks that each answer is allowed.
 //!
-//! It is told what to do line by line on its input, and answers each line with one line:
+//! It reads one command a line on its input, and answers each with one line:
 //!
 //! ```text
 //! run PRIMARY REPLICA SECONDS   good FIGURES | bad: WHY   writers and an administrator work on the primary, readers on the
 //!                                                         replica; afterwards both have the same rows
 //! ```
 //!
-//! Each row has a number, in both of its families, that grows with each write; every tenth write deletes it. So what a reader
-//! finds says which write it saw: never half of one, never one that was not asked for, and never an older one than a reader
-//! before has seen.
+//! Each row has a number, in both of its families, that grows with each write; every tenth write deletes the row. So
+//! the content shows which write a reader saw. It must be a complete write that was requested, and not older than one
+//! that a reader saw before.
 
 mod judge;
 
@@ -30,9 +30,9 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 const TABLE: &str = "replicated";
 const WRITERS: u64 = 4;
 const READERS: u64 = 2;
-/// Bytes of a value, beside its number.
+/// Size of a value without its number, in bytes.
 const PADDING: usize = 200;
-/// Within this time after the last write the replica must have everything.
+/// Time after the last write within which the replica must have everything.
 const EQUAL_WITHIN: Duration = Duration::from_secs(10);
 
 fn main() -> Result<(), Failure> {
@@ -64,7 +64,7 @@ fn connect(server: &str) -> Cluster {
     Cluster::connect(World::real(), Options::new(Registry::rpc(server.split(','))))
 }
 
-/// Chance of a task's own, from the seed.
+/// A random number generator for one task, from the seed.
 fn chance(seed: u64, task: u64) -> World {
     World::simulated(seed ^ task.wrapping_mul(0x9e37_79b9_7f4a_7c15), WallTime(0))
 }
@@ -166,7 +166,8 @@ async fn read(
     Ok(())
 }
 
-/// Flushes, compacts and splits the table, and makes and drops others, which must come and go on the replica.
+/// Flushes, compacts and splits the table, and creates and drops others, which must appear on and disappear from the
+/// replica.
 async fn administrate(
     primary: &Cluster,
     replica: &Cluster,
@@ -213,7 +214,7 @@ async fn administrate(
     Ok(())
 }
 
-/// Nothing can be written or changed on a replica, and a client learns at once that trying again does not help.
+/// Checks that the replica refuses every change at once, with an exception that clients do not retry.
 async fn refuses(replica: &Cluster) -> Result<(), Failure> {
     let table = replica.table(TABLE)?;
     let meta = replica.table("hbase:meta")?;
@@ -247,7 +248,7 @@ fn is_read_only(error: &Error) -> bool {
     }
 }
 
-/// Waits until both have the same rows, and the judge knows them.
+/// Waits until both servers have the same rows, and they are the expected ones.
 async fn compare(judge: &Judge, primary: &Cluster, replica: &Cluster) -> Result<usize, Failure> {
     let scan = |cluster: &Cluster| {
         let table = cluster.table(TABLE);
@@ -279,7 +280,7 @@ async fn compare(judge: &Judge, primary: &Cluster, replica: &Cluster) -> Result<
     Ok(wanted.len() / 2)
 }
 
-/// Waits until something is so.
+/// Waits until `is_so` returns true, at most 20 s. The error names the condition `what`.
 async fn until<F: Future<Output = bool>>(what: &str, is_so: impl Fn() -> F) -> Result<(), Failure> {
     let world = World::real();
     let began = world.moment();
