@@ -12,7 +12,7 @@ use storage::FileName;
 
 use crate::{CatalogEdit, CatalogRow, OpenSequence, Stamp, Term};
 
-/// The answer of a server, on its way.
+/// The future answer of a server.
 pub type ServerFuture<T> = Pin<Box<dyn Future<Output = Result<T, Exception>> + Send>>;
 
 /// The order to open a region.
@@ -123,7 +123,7 @@ pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
     /// do not count: they find the files in the archive.
     fn is_needed(&self, server: &ServerName, folder: FileName) -> ServerFuture<bool>;
 
-    /// The shape of an open region. Its split row is looked for if `find_row` is set, which may flush the region.
+    /// The shape of an open region. With `find_row` it includes a split row, for which the region may be flushed.
     fn shape(&self, server: &ServerName, region: &EncodedName, find_row: bool) -> ServerFuture<RegionShape>;
 
     /// Removes the folder of a table, region or family that is gone from the catalog and whose regions are closed. Files
@@ -133,14 +133,15 @@ pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
     /// The regions that the server has open, with their terms.
     fn report(&self, server: &ServerName) -> ServerFuture<Vec<RegionReport>>;
 
-    /// Gives up what the server's log has of a region that was removed and is closed.
+    /// Discards what the server's log has of a closed region that was removed.
     fn forget(&self, server: &ServerName, region: &EncodedName) -> ServerFuture<()>;
 
-    /// Notes the nonces that the server's log has of regions that open no more, not of those in `serving`: a client may
-    /// repeat a call to a region that was split or merged meanwhile. Comes before the regions of a cluster that starts open.
+    /// Records the nonces that the server's log has of regions that no longer exist, that is, of regions not in
+    /// `serving`: a client may repeat a call to a region that was split or merged meanwhile. Called before the regions
+    /// of a starting cluster open.
     fn recover_nonces(&self, server: &ServerName, serving: BTreeSet<EncodedName>) -> ServerFuture<()>;
 
-    /// Gives up what the server's log has of earlier lives, except of the regions in `known`.
+    /// Discards what the server's log has from earlier runs, except of the regions in `known`.
     fn forget_others(&self, server: &ServerName, known: BTreeSet<EncodedName>) -> ServerFuture<()>;
 
     /// Flushes an open region: these families, or all when none is named.
@@ -172,7 +173,7 @@ pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
     fn stop(&self, server: &ServerName);
 }
 
-/// What a region server asks of its master.
+/// What a region server asks its master to do.
 pub trait MasterRequests: Send + Sync + 'static {
     /// Asks that a region that has grown too large be split at `row`. The call returns soon; whether the master splits the
     /// region is its decision, and a server may ask again.

@@ -27,7 +27,7 @@ pub struct StaleTerm {
 }
 
 impl StaleTerm {
-    /// What whoever gave the order is answered.
+    /// The exception for whoever gave the order.
     pub fn exception(self) -> Exception {
         let StaleTerm { region, ordered, known } = self;
         Exception::do_not_retry(format!(
@@ -37,7 +37,7 @@ impl StaleTerm {
     }
 }
 
-/// The terms of the regions that a server has open or has closed. It refuses orders whose term is over.
+/// The terms under which a server has its regions open, or has closed them. It refuses orders with an outdated term.
 #[derive(Debug, Default)]
 pub struct TermLedger {
     regions: BTreeMap<EncodedName, RegionTerm>,
@@ -50,8 +50,8 @@ struct RegionTerm {
 }
 
 impl TermLedger {
-    /// Admits the opening of a region under `term`. The same order again is admitted, one under an earlier term, or under
-    /// a term that was closed, is not.
+    /// Admits the opening of a region under `term`. The same order again is admitted. An order under an earlier term,
+    /// or under a term that was closed, is refused.
     pub fn admit_open(&mut self, region: &EncodedName, term: Term) -> Result<(), StaleTerm> {
         if let Some(known) = self.regions.get(region)
             && (term < known.term || (term == known.term && !known.is_open))
@@ -62,8 +62,8 @@ impl TermLedger {
         Ok(())
     }
 
-    /// Admits the closing of a region under `term`: its opening under that term or an earlier one is over. An order of a
-    /// term before the one that is open is not admitted.
+    /// Admits the closing of a region under `term`: openings under that term or an earlier one are over. An order with
+    /// an earlier term than that of the open region is refused.
     pub fn admit_close(&mut self, region: &EncodedName, term: Term) -> Result<(), StaleTerm> {
         if let Some(known) = self.regions.get(region)
             && term < known.term

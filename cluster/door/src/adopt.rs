@@ -12,11 +12,11 @@ use crate::inventory::Inventory;
 use crate::replay::write_log;
 use crate::{Error, Result};
 
-/// Writes the file lists of all stores and the descriptors that say so, and to `log` the writes that are in HBase's logs
-/// alone. May be repeated after a failure or a crash, after another [`look`](crate::look). Afterwards the caller writes the
-/// version file of this project, and [puts HBase's logs away](crate::put_logs_away).
+/// Writes the file lists of all stores and the descriptors that name the FILE tracker, and copies the writes that are
+/// in HBase's logs alone to `log`. May be repeated after a failure or a crash, after another [`look`](crate::look).
+/// Afterwards the caller writes the version file of this project, and [archives HBase's logs](crate::put_logs_away).
 ///
-/// The caller has looked at the report: this does not refuse.
+/// The caller has checked the report: this function refuses nothing.
 pub fn adopt(
     inventory: &Inventory,
     files: &Arc<dyn Files>,

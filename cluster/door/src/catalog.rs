@@ -1,4 +1,4 @@
-//! What hbase:meta says.
+//! The content of hbase:meta.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
-    /// Understands the rows of hbase:meta. A row that cannot be read is an error: it may be the only one that says that a
-    /// region is there.
+    /// Decodes the rows of hbase:meta. A row that cannot be decoded is an error, because it may be the only record of a
+    /// region.
     pub(crate) fn of_rows(rows: &[Row]) -> Result<Catalog> {
         let mut content = Catalog::default();
         for row in rows {

@@ -1,21 +1,21 @@
-//! Why a root can be neither read nor changed.
+//! Why a root folder cannot be read or changed.
 
 use storage::FileName;
 
 /// The result of reading or changing a root.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a root can be neither read nor changed. What was changed before leaves a root that HBase opens, and that can be
-/// adopted.
+/// Why a root folder cannot be read or changed. Changes made before the error leave a root that HBase can open and that
+/// can be adopted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no root of HBase in this place.
+    /// There is no root folder of HBase here.
     #[error(
         "{0} has no hbase.version: it is no root folder of Apache HBase; name the folder that hbase.rootdir says"
     )]
     NoRoot(String),
-    /// A file is missing that every root of a supported release has.
+    /// A file is missing that the root of every supported release has.
     #[error("{file} is missing: {remedy}")]
     Missing {
         /// The file or folder.
@@ -72,13 +72,13 @@ pub enum Error {
         /// The write's number.
         sequence: u64,
     },
-    /// Something is under way that only this project can finish.
+    /// A change is unfinished that only this project can finish.
     #[error("{what} is not finished: run bellows start on the root, wait until it is, and stop it in order")]
     Unfinished {
         /// What is under way.
         what: String,
     },
-    /// A region has writes in the log alone.
+    /// A region has writes that are only in the log.
     #[error(
         "region {region} has writes that are in no store file: run bellows start on the root, and stop it in order"
     )]
@@ -101,7 +101,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Names the region or store of an error.
+    /// Adds the name of the region or store to an error.
     pub(crate) fn of_region(what: impl ToString) -> impl FnOnce(region::Error) -> Error {
         move |cause| Error::Region { what: what.to_string(), cause: Box::new(cause) }
     }

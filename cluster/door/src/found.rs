@@ -1,4 +1,4 @@
-//! What is found in a root folder: the data that all other modules work on.
+//! The content of a root folder, as the other modules use it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,12 +37,12 @@ pub struct FoundRegion {
     pub stores: Vec<FoundStore>,
 }
 
-/// How HBase ended.
+/// How HBase was ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// It was stopped in order: there are no logs.
     InOrder,
-    /// It may have been killed: the caller says that no process of it runs.
+    /// It may have been killed. The caller has made sure that no process of it runs.
     Somehow,
 }
 
@@ -65,14 +65,14 @@ pub(crate) fn read_region_info(files: &dyn Files, folder: &FileName) -> Result<R
         .map_err(|cause| Error::Damaged { file: name.to_string(), cause: Box::new(cause) })
 }
 
-/// What the folders below `data` say.
+/// The content of the folders below `data`.
 #[derive(Default)]
 pub(crate) struct OnDisk {
     /// The folders of regions, by table.
     pub(crate) regions: BTreeMap<TableName, BTreeSet<EncodedName>>,
-    /// Files of `recovered.edits` that hold writes, by region and number.
+    /// Files of `recovered.edits` that have writes, by region and number.
     pub(crate) unreplayed: Vec<FileName>,
-    /// What this project's regions have noted of their last bulk loads.
+    /// The objects in which this project's regions record their last bulk loads.
     pub(crate) bulk_loads: Vec<FileName>,
 }
 

@@ -1,12 +1,12 @@
 //! Handing a root back to HBase.
 //!
-//! A root that was closed in order is nearly HBase's: folders, store files, lists, descriptors and hbase:meta are. What HBase's
-//! master needs besides is where hbase:meta was last, and which servers there were: it then assigns everything anew, as
-//! after a restart. Both lie in its own region, which is written here.
+//! In a root that was closed in order, folders, store files, lists, descriptors and hbase:meta are HBase's already.
+//! HBase's master also needs to know where hbase:meta was last, and which servers there were; it then assigns
+//! everything anew, as after a restart. Both are in the master's own region, which this module writes.
 //!
-//! 1. Everything is in store files, nothing is unfinished; else nothing is changed.
-//! 2. `MasterData` is written anew.
-//! 3. This project's log and its own small objects go.
+//! 1. Check that everything is in store files and nothing is unfinished; otherwise change nothing.
+//! 2. Write `MasterData` anew.
+//! 3. Delete this project's log and its own small objects.
 //! 4. The caller deletes the version file of this project. From then on the root is HBase's.
 //!
 //! After a crash before the last step the root is still this project's, and the whole may be repeated.
@@ -34,7 +34,8 @@ use crate::{Error, Result};
 /// The folder of HBase's master.
 const MASTER: &str = "MasterData";
 
-/// Makes a root of this project, which was closed in order, one that HBase opens, but for the version file of this project.
+/// Makes a root that this project has closed in order one that HBase can open, except for the version file of this
+/// project, which the caller deletes.
 pub fn hand_back(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) -> Result<()> {
     let inventory = inventory(files, world)?;
     let notes = check_finished(files)?;
@@ -58,7 +59,8 @@ fn delete_folder(files: &dyn Files, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a root with changes that only this project can finish. Returns what regions have noted of bulk loads that ended.
+/// Refuses a root with changes that only this project can finish. Returns the objects in which regions have recorded
+/// bulk loads that ended.
 fn check_finished(files: &Arc<dyn Files>) -> Result<Vec<FileName>> {
     if let Some(intent) = Intents::open(Arc::clone(files))?.all().first() {
         let what = format!("a change of table {}", intent.table());

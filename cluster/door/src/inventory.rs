@@ -1,4 +1,4 @@
-//! What lies in a root folder of HBase: tables, regions, the files of every store.
+//! The content of a root folder of HBase: tables, regions, the files of every store.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,21 +23,21 @@ use crate::{Error, Result};
 const LAYOUT: &str = "8";
 const SMALL: usize = 64 << 10;
 
-/// What lies in a root folder of HBase, as far as an adoption rests on it.
+/// The content of a root folder of HBase, as far as an adoption depends on it.
 #[derive(Debug)]
 pub struct Inventory {
     /// The tables, also hbase:meta and the other system tables.
     pub tables: Vec<FoundTable>,
-    /// The rows of regions in hbase:meta.
+    /// The regions' rows in hbase:meta.
     pub(crate) rows: Vec<RegionRow>,
     /// HBase's logs that were not replayed.
     pub(crate) logs: Vec<LogFile>,
-    /// What was found out about the adoption.
+    /// What the adoption refuses, loses or notes.
     pub report: Report,
 }
 
-/// Reads what an adoption rests on. `files` is the root folder, `log` the place that has the folder `WALs`. Nothing is
-/// written.
+/// Reads everything that an adoption depends on, and writes nothing. `files` is the root folder, `log` the storage that
+/// has the folder `WALs`.
 pub fn look(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World, ended: Ended) -> Result<Inventory> {
     check_version(&**files)?;
     let mut report = Report::default();
@@ -61,7 +61,7 @@ pub fn look(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World, ended: 
     Ok(inventory)
 }
 
-/// Reads a root that has no logs of HBase's.
+/// Reads a root without logs of HBase.
 pub(crate) fn inventory(files: &Arc<dyn Files>, world: &World) -> Result<Inventory> {
     let mut inventory =
         Inventory { tables: Vec::new(), rows: Vec::new(), logs: Vec::new(), report: Report::default() };

@@ -10,12 +10,12 @@ use crate::Result;
 use crate::found::{Ended, FoundTable, TRACKER, found_by};
 use crate::replay::LogFile;
 
-/// What was found out about an adoption, in sentences that name the thing and what to do.
+/// The findings about an adoption, in sentences that name the thing and what to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Why the root cannot be adopted as it is.
     pub blockers: Vec<String>,
-    /// What HBase does with this root and nobody will do after the adoption.
+    /// What HBase does with this root and Bellows will not do after the adoption.
     pub left_behind: Vec<String>,
     /// What is worth knowing.
     pub notes: Vec<String>,
@@ -25,7 +25,7 @@ pub struct Report {
     pub files: usize,
     /// Bytes of them.
     pub bytes: u64,
-    /// Writes in logs that were not replayed.
+    /// Number of writes in logs that were not replayed.
     pub writes: usize,
 }
 
@@ -64,7 +64,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// The tables of HBase's own features: what they mean, nobody acts upon.
+/// System tables of HBase's features that Bellows does not have, and the feature.
 const FEATURES: [(&str, &str); 8] = [
     (
         "hbase:acl",
@@ -82,12 +82,12 @@ const FEATURES: [(&str, &str); 8] = [
     ("backup:system", "incremental backups do not go on"),
 ];
 
-/// Classes of coprocessors that are built in.
+/// Whether a coprocessor class is built in.
 fn is_built_in(class: &str) -> bool {
     sanity::Limits::default().coprocessors.iter().any(|known| known == class)
 }
 
-/// What a table's descriptor asks for and does not get.
+/// Reports what a table's descriptor requests and Bellows does not provide.
 pub(crate) fn of_table(table: &TableDescriptor, report: &mut Report) {
     let name = table.name();
     for family in table.families() {
@@ -141,7 +141,7 @@ pub(crate) fn of_table(table: &TableDescriptor, report: &mut Report) {
     }
 }
 
-/// What the whole root has.
+/// Reports what the root as a whole has that is not carried over.
 pub(crate) fn of_root(files: &dyn Files, tables: &[FoundTable], report: &mut Report) -> Result<()> {
     for (name, words) in FEATURES {
         if tables.iter().any(|table| table.descriptor.name().as_str() == name) {
@@ -170,7 +170,7 @@ pub(crate) fn of_root(files: &dyn Files, tables: &[FoundTable], report: &mut Rep
     Ok(())
 }
 
-/// Logs that were not replayed: a server has not ended in order, or still runs.
+/// Reports logs that were not replayed: a server was killed, or still runs.
 pub(crate) fn of_logs(logs: &[LogFile], ended: Ended, report: &mut Report) {
     for log in logs {
         if ended == Ended::InOrder {

@@ -1,7 +1,7 @@
-//! Reading a region of HBase's as it lies, without a change of its folder.
+//! Reads a region of HBase without changing its folder.
 //!
-//! The engine finds a store's files in a list. HBase's DEFAULT tracker keeps none, so the lists are kept in memory, over
-//! the files.
+//! The engine finds a store's files in a list. HBase's DEFAULT tracker keeps none, so the lists are kept in memory,
+//! over the files.
 
 use std::sync::Arc;
 
@@ -17,16 +17,16 @@ use storage::{Entry, FileName, FileReader, Files, Memory, Object, Overlay};
 use crate::found::FoundRegion;
 use crate::{Error, Result};
 
-/// Bytes of blocks that are kept while a region is read.
+/// Size of the block cache while a region is read, in bytes.
 const CACHE_BYTES: usize = 32 << 20;
 
-/// Files with the lists of some stores, which are not there.
+/// Storage with the lists of some stores in memory instead of on disk.
 struct WithLists {
     below: Arc<dyn Files>,
     lists: Memory,
 }
 
-/// Whether this is a list of a store, or the folder of the lists.
+/// Whether the name is that of a store's list, or of the folder of lists.
 fn is_list(name: &FileName) -> bool {
     name.last() == ".filelist" || name.parent().is_some_and(|folder| folder.last() == ".filelist")
 }
@@ -55,7 +55,7 @@ pub(crate) struct Row {
     pub(crate) columns: Vec<Column>,
 }
 
-/// Opens a region for reading, with the writes that its log has and its files have not.
+/// Opens a region for reading, with the writes that are only in its log.
 pub(crate) fn open_region(
     files: &Arc<dyn Files>,
     world: &World,
@@ -85,7 +85,7 @@ pub(crate) fn open_region(
     .map_err(failed)
 }
 
-/// Reads all rows of a region, and the writes that its log has and its files have not.
+/// Reads all rows of a region, including writes that are only in its log.
 pub(crate) fn read_rows(
     files: &Arc<dyn Files>,
     world: &World,

@@ -1,11 +1,11 @@
-//! The writes of a killed HBase that are in its logs alone: found in HBase's files, and copied to a log of this project, from
-//! which the next start recovers each region.
+//! Copies the writes of a killed HBase that are only in its logs to a log of this project, from which the next start
+//! recovers each region.
 //!
-//! A region's writes may lie in several files: of one server after the other, or twice when HBase had to begin a new file
-//! in a hurry. This project's log has them in the order of their sequence ids. So the files are gone through in passes:
-//! a region's writes are copied from a file when those of all files with lower sequence ids were. Mostly the order of the
-//! files' names does, and one pass is enough. Memory is bound by one entry, and by the numbers of writes that lie in two
-//! files.
+//! A region's writes may be in several files: those of successive servers, or the same writes twice when HBase had to
+//! begin a new file after an error. This project's log needs them in the order of their sequence ids. So the files are
+//! read in passes: a region's writes are copied from a file once those of all files with lower sequence ids were
+//! copied. The files' names are mostly in that order, and one pass is enough. Memory is bounded by one entry, and by
+//! the sequence ids of writes that are in two files.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -55,13 +55,13 @@ impl LogFile {
         Ok(LogFile { files: Arc::clone(files), name, extents, entries, torn })
     }
 
-    /// Whether it has writes of this region.
+    /// Whether the file has writes of this region.
     pub(crate) fn has(&self, region: &[u8]) -> bool {
         self.extents.contains_key(region)
     }
 }
 
-/// Gives each write of a file, and returns the bytes at its end that are torn.
+/// Passes each write of a file to the caller, and returns the number of torn bytes at its end.
 fn read(files: &Arc<dyn Files>, name: &FileName, act: &mut dyn FnMut(Entry) -> Result<()>) -> Result<u64> {
     let mut reader = Reader::open(files.open(name)?, name.clone())?;
     while let Some(entry) = reader.next_entry()? {
@@ -73,7 +73,7 @@ fn read(files: &Arc<dyn Files>, name: &FileName, act: &mut dyn FnMut(Entry) -> R
     Ok(reader.torn())
 }
 
-/// The logs of region servers in the folder `folder`, as `WALs` has them: a folder for each server.
+/// The logs of region servers below `folder`, which has a folder for each server, as `WALs` has.
 pub(crate) fn logs_of_servers(files: &dyn Files, folder: &FileName) -> Result<Vec<FileName>> {
     let mut found = Vec::new();
     for entry in files.list(folder)? {
@@ -93,19 +93,19 @@ pub(crate) fn logs_of_servers(files: &dyn Files, folder: &FileName) -> Result<Ve
     Ok(found)
 }
 
-/// What is known of a region while its writes are copied.
+/// The state of a region while its writes are copied.
 #[derive(Default)]
 struct Progress {
     /// The files that have writes of it, in the order of their sequence ids.
     files: VecDeque<usize>,
     last: Option<u64>,
-    /// Where the writes of the next file begin, if before those of this one end.
+    /// The sequence id at which the next file's writes begin, if this file has later ones.
     overlaps_from: Option<u64>,
-    /// The sequence ids that were copied and may come again.
+    /// The sequence ids that were copied and may occur again.
     recent: HashSet<u64>,
 }
 
-/// Copies the writes of all files to `log`, or those of one region. Nothing is durable until the log is closed.
+/// Copies the writes of all files, or those of one region, to `log`. Nothing is durable until the log is closed.
 fn copy(files: &[LogFile], only: Option<&[u8]>, log: &Log) -> Result<()> {
     let mut regions = BTreeMap::<&[u8], Progress>::new();
     for (index, file) in files.iter().enumerate() {
@@ -124,7 +124,7 @@ fn copy(files: &[LogFile], only: Option<&[u8]>, log: &Log) -> Result<()> {
     Ok(())
 }
 
-/// Copies the writes of those regions that are to go on with this file.
+/// Copies the writes of the regions whose next file is this one.
 fn copy_due(
     index: usize,
     file: &LogFile,
@@ -185,7 +185,7 @@ fn copy_due(
     Ok(())
 }
 
-/// The writes of one region, as recovery reads them; `None` if there are none.
+/// Returns the writes of one region as recovery reads them; `None` if there are none.
 pub(crate) fn recovered(files: &[LogFile], region: &[u8], world: &World) -> Result<Option<Arc<LogReader>>> {
     if !files.iter().any(|file| file.has(region)) {
         return Ok(None);
@@ -198,8 +198,8 @@ pub(crate) fn recovered(files: &[LogFile], region: &[u8], world: &World) -> Resu
     Ok(Some(Arc::new(LogReader::open(&memory, &folder)?)))
 }
 
-/// Writes the log from which the next start recovers. Whatever log of this project was there is of an adoption that did
-/// not end, and goes first. Durable when this returns.
+/// Writes the log from which the next start recovers. A log of this project that is there comes from an adoption that
+/// was interrupted, and is deleted first. Durable when this returns.
 pub(crate) fn write_log(files: &[LogFile], place: &Arc<dyn Files>, world: &World) -> Result<()> {
     delete_own_logs(&**place)?;
     if files.iter().all(|file| file.extents.is_empty()) {
@@ -223,7 +223,7 @@ pub(crate) fn delete_own_logs(place: &dyn Files) -> Result<()> {
     Ok(())
 }
 
-/// Puts HBase's logs, whose writes are elsewhere now, where HBase keeps logs that it no longer needs. May be repeated.
+/// Moves HBase's logs, whose writes were copied, to the folder of logs that HBase no longer needs. May be repeated.
 pub fn put_logs_away(files: &dyn Files, log: &dyn Files) -> Result<()> {
     for name in logs_of_servers(log, &FileName::new(LOGS))? {
         let away = FileName::new("oldWALs").join(name.last());

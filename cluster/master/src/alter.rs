@@ -1,8 +1,9 @@
 //! Changes of a table's schema, and how its regions follow.
 //!
 //! The master writes the new descriptor, then goes from region to region. An open region takes over most changes as it
-//! is, and scans go on. One that cannot is closed and opened; clients retry calls that meet a closed region. The files of a deleted family are deleted, too: a later family of the same name must not find them.
-//! An intent makes sure of that through a crash.
+//! is, and scans go on. A region that cannot is closed and opened again; clients retry calls that meet a closed region.
+//! The files of a deleted family are deleted as well, because a later family of the same name must not find them. An
+//! intent makes sure of that across a crash.
 
 use std::sync::Arc;
 
@@ -61,7 +62,7 @@ impl Master {
         })
     }
 
-    /// Submits the setting of a family. `check` is told the table, the family, and whether the table has it already.
+    /// Submits the setting of a family. `check` gets the table, the family, and whether the table has it already.
     fn set_family(
         self: &Arc<Self>,
         table: &pb::TableName,
@@ -170,8 +171,8 @@ impl Master {
         self.reopen(table, families)
     }
 
-    /// Brings every open region of the table to its new schema: a region that cannot take it over is closed and opened. Deletes the files of the families in `gone` while a
-    /// region is closed.
+    /// Brings every open region of the table to the new schema: a region that cannot take it over is closed and opened.
+    /// Deletes the files of the families in `gone` while each region is closed.
     fn reopen(&self, table: &Arc<TableDescriptor>, gone: &[Bytes]) -> Result<(), Exception> {
         let name = table.name();
         if name.is_meta() {

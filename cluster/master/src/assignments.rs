@@ -1,10 +1,10 @@
-//! Where each region is: the master's side of the contract with the region servers.
+//! The assignment of regions to servers: the master's side of the contract with the region servers.
 //!
-//! A region is opened on one server, under a term greater than all before, and closed there. Everything else that is asked
-//! of a region goes to its owner. Calls here wait for the answer; they are made from threads that may wait.
+//! A region is opened on one server, under a term greater than all before, and closed there. All other orders about a
+//! region go to its owner. Calls here wait for the answer, so they are made from threads that may block.
 //!
-//! The owners are kept in memory. hbase:meta names them, too, for clients and for the next life of the master; but no
-//! region is open when a process starts, so a start gives each region anew, to the server that had it if that one lives.
+//! The owners are kept in memory. hbase:meta names them as well, for clients and for the next start of the master. But
+//! no region is open when a process starts, so a start assigns each region anew, to its last server if that is live.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,11 +26,12 @@ use storage::FileName;
 pub(crate) struct Assignment {
     pub(crate) server: ServerName,
     pub(crate) term: Term,
-    /// The server was told to close the region and has not yet said that it did.
+    /// Whether the server was told to close the region and has not answered yet.
     is_closing: bool,
 }
 
-/// Timestamps that never come twice: the time, or one more than the last. Catalog edits, terms and region ids have them.
+/// Timestamps that never occur twice: the present time, or one more than the last timestamp. Used for catalog edits,
+/// terms and region ids.
 #[derive(Debug)]
 pub(crate) struct StampClock {
     world: World,
@@ -48,7 +49,7 @@ impl StampClock {
         Stamp(*last)
     }
 
-    /// From now on stamps are greater than `newest`.
+    /// Makes all later stamps greater than `newest`.
     pub(crate) fn outdo(&self, newest: Stamp) {
         let mut last = self.last.lock();
         *last = newest.0.max(*last);
@@ -68,18 +69,18 @@ impl Assignments {
         Assignments { servers, clock, owners: Mutex::default() }
     }
 
-    /// The servers that live.
+    /// The live servers.
     pub(crate) fn live(&self) -> Vec<ServerName> {
         self.servers.live()
     }
 
-    /// The owner of a region; none when it is closed.
+    /// The owner of a region; `None` when the region is closed.
     pub(crate) fn owner(&self, region: &EncodedName) -> Option<Assignment> {
         self.owners.lock().get(region).cloned()
     }
 
-    /// Opens a region and returns its new row. One that is open stays where it is; another goes to the server that
-    /// `last` names, if it lives, else to the one with the fewest regions.
+    /// Opens a region and returns its new row. A region that is open stays where it is. Another goes to the server that
+    /// `last` names, if that is live, else to the server with the fewest regions.
     pub(crate) fn open(
         &self,
         region: &RegionInfo,
@@ -196,7 +197,8 @@ impl Assignments {
         self.ask(region, |server| self.servers.shape(server, region, find_row))
     }
 
-    /// Removes the folder of what is gone from the catalog. See [`RegionServers::drop_folder`].
+    /// Deletes the folder of a table, region or family that is no longer in the catalog. See
+    /// [`RegionServers::drop_folder`].
     pub(crate) fn drop_folder(&self, folder: FileName) -> Result<(), Exception> {
         let server = choose(&self.servers.live(), &self.owners.lock(), None)?;
         env::block_on(self.servers.drop_folder(&server, folder))
@@ -218,7 +220,8 @@ impl Assignments {
         Ok(open)
     }
 
-    /// Gives up what the logs have of a region that was removed. Any server may have had it.
+    /// Discards what the logs have of a region that was removed. Every server is told, because any may have had the
+    /// region.
     pub(crate) fn forget(&self, region: &EncodedName) -> Result<(), Exception> {
         for server in self.servers.live() {
             env::block_on(self.servers.forget(&server, region))?;
@@ -226,7 +229,7 @@ impl Assignments {
         Ok(())
     }
 
-    /// Notes the nonces of regions that open no more. See [`RegionServers::recover_nonces`].
+    /// Records the nonces of regions that no longer exist. See [`RegionServers::recover_nonces`].
     pub(crate) fn recover_nonces(&self, serving: &BTreeSet<EncodedName>) -> Result<(), Exception> {
         for server in self.servers.live() {
             env::block_on(self.servers.recover_nonces(&server, serving.clone()))?;
@@ -234,7 +237,7 @@ impl Assignments {
         Ok(())
     }
 
-    /// Gives up what the logs have of earlier lives, except of the regions in `known`.
+    /// Discards what the logs have from earlier runs, except of the regions in `known`.
     pub(crate) fn forget_others(&self, known: &BTreeSet<EncodedName>) -> Result<(), Exception> {
         for server in self.servers.live() {
             env::block_on(self.servers.forget_others(&server, known.clone()))?;
@@ -247,7 +250,7 @@ impl Assignments {
         self.ask(region, |server| self.servers.flush(server, region, families.to_vec()))
     }
 
-    /// See [`RegionServers::last_major_compaction`].
+    /// When the oldest file that a major compaction wrote was written. See [`RegionServers::last_major_compaction`].
     pub(crate) fn last_major_compaction(&self, region: &EncodedName) -> Result<i64, Exception> {
         self.ask(region, |server| self.servers.last_major_compaction(server, region))
     }
@@ -303,7 +306,8 @@ impl Assignments {
     }
 }
 
-/// The server for a region: the one it was on, whatever its start code, if it lives; else the one with the fewest regions.
+/// Chooses the server for a region: its last one, whatever its start code, if that is live; else the one with the
+/// fewest regions.
 fn choose(
     live: &[ServerName],
     owners: &BTreeMap<EncodedName, Assignment>,

@@ -31,7 +31,7 @@ pub(crate) struct CatalogContent {
 }
 
 impl CatalogContent {
-    /// What the rows of hbase:meta say.
+    /// Decodes the rows of hbase:meta.
     pub(crate) fn of(rows: Vec<CatalogRow>) -> CatalogContent {
         let mut content = CatalogContent::default();
         for row in rows {
@@ -65,7 +65,7 @@ impl CatalogContent {
     }
 }
 
-/// The namespaces in the rows of hbase:namespace. Rows that cannot be read are logged.
+/// Decodes the rows of hbase:namespace. Rows that cannot be decoded are logged.
 pub(crate) fn namespaces_of(rows: Vec<CatalogRow>) -> Vec<pb::NamespaceDescriptor> {
     let mut found = Vec::new();
     for row in rows {
@@ -91,7 +91,7 @@ impl Catalog {
     }
 
     /// Makes all later stamps greater than every timestamp in `region`. The clock may have been set back since those
-    /// were written, and no old delete marker may hide a new row.
+    /// rows were written, and an old delete marker must not hide a new row.
     pub(crate) fn outdo(&self, region: &EncodedName) -> Result<(), Exception> {
         self.clock.outdo(self.regions.newest(region)?);
         Ok(())
@@ -111,7 +111,7 @@ impl Catalog {
         self.write(&self.meta, rows.into_iter().map(put).collect())
     }
 
-    /// Writes rows of regions and removes those of `gone`, all of it or nothing.
+    /// Writes rows of regions and removes those of `gone`, all or nothing.
     pub(crate) fn replace_regions<'a>(
         &self,
         rows: impl IntoIterator<Item = &'a RegionRow>,

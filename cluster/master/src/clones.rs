@@ -1,19 +1,20 @@
-//! Tables made from snapshots: clones under a new name, and tables that become again what they were.
+//! Tables made from snapshots: clones under a new name, and restorations of existing tables.
 //!
-//! Either way the regions are new, and their files are links to those of the snapshot; no data is copied to make them.
-//! While an intent names a snapshot, it cannot be deleted.
+//! In both cases the regions are new, and their files are links to those of the snapshot; no data is copied. A snapshot
+//! cannot be deleted while an intent names it.
 //!
 //! A clone is a creation (see [`crate::tables`]) whose regions get their links before their rows. A restoration is of a
 //! disabled table, which stays disabled:
 //!
-//! 1. The intent: schema, new regions, and the snapshot.
-//! 2. The new regions' folders, with links. A failure up to here ends the restoration, and the table is as before.
-//! 3. In one mutation, hbase:meta gets the new regions in the place of the old ones.
-//! 4. The snapshot's schema becomes the table's, and the old regions' folders go. Files that the snapshot or a link needs
-//!    move to the archive.
-//! 5. The intent ends.
+//! 1. Store the intent: schema, new regions, and the snapshot.
+//! 2. Write the new regions' folders, with links. A failure up to here ends the restoration, and the table is as
+//!    before.
+//! 3. In one mutation, replace the old regions in hbase:meta by the new ones.
+//! 4. Write the snapshot's schema as the table's, and delete the old regions' folders. Files that the snapshot or a
+//!    link needs move to the archive.
+//! 5. Remove the intent.
 //!
-//! A start carries an intent out from step 1.
+//! After a crash, the next start carries out the intent from step 1.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,12 +38,12 @@ use crate::{Master, descriptors};
 /// The longest manifest that is read, in bytes.
 const MANIFEST_BYTES_MAX: usize = 512 << 20;
 
-/// A table that is made from a snapshot.
+/// The making of a table from a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotCopy {
     /// The name of the snapshot.
     pub snapshot: String,
-    /// Whether the table was there before.
+    /// Whether the table existed before.
     pub kind: CopyKind,
     /// Its schema.
     pub table: Arc<TableDescriptor>,
@@ -50,18 +51,18 @@ pub struct SnapshotCopy {
     pub regions: Vec<RegionInfo>,
 }
 
-/// What a table from a snapshot is.
+/// The kind of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopyKind {
-    /// A new table.
+    /// A clone: the table is new.
     Clone,
-    /// A table that was there.
+    /// A restoration: the table existed.
     Restoration,
 }
 
-/// How a restoration ended.
+/// The outcome of a restoration.
 pub(crate) enum Restored {
-    /// The table is what it was when the snapshot was taken.
+    /// The table has the content of the snapshot.
     Done,
     /// The table is as before the restoration.
     Undone(Exception),
@@ -137,7 +138,7 @@ impl Master {
         })
     }
 
-    /// Refuses the deletion of a snapshot that a change needs. The caller holds `snapshot_use`.
+    /// Refuses the deletion of a snapshot that an unfinished change needs. The caller holds `snapshot_use`.
     pub(crate) fn check_unused(&self, snapshot: &str) -> Result<(), Exception> {
         for intent in self.intents.all() {
             if let Intent::Copy(copy) = intent
@@ -155,7 +156,7 @@ impl Master {
         Ok(())
     }
 
-    /// Refuses a snapshot that does not exist or whose time is over.
+    /// Refuses a snapshot that does not exist or has expired.
     fn check_usable(&self, snapshot: &str) -> Result<(), Exception> {
         let info = self.snapshot_info(snapshot)?.ok_or_else(|| does_not_exist(snapshot))?;
         if self.is_expired(&info) {
@@ -167,7 +168,7 @@ impl Master {
         Ok(())
     }
 
-    /// The schema and the regions of a table from a snapshot.
+    /// Determines the schema and the regions of a table made from a snapshot.
     fn plan(&self, snapshot: &str, name: &TableName, kind: CopyKind) -> Result<SnapshotCopy, Exception> {
         let manifest = self.snapshot_manifest(snapshot)?;
         let source = TableDescriptor::try_from(manifest.table_schema.clone()).map_err(of_proto)?;
@@ -254,7 +255,7 @@ impl Master {
         Ok(Restored::Done)
     }
 
-    /// Drops the folders of all regions of the table but the copy's.
+    /// Deletes the folders of all regions of the table except the copy's.
     fn drop_other_regions(&self, copy: &SnapshotCopy) -> Result<(), Exception> {
         let folder = layout::table(copy.table.name());
         let mut others = std::collections::BTreeSet::new();

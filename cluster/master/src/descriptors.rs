@@ -17,7 +17,7 @@ use crate::Error;
 /// The longest descriptor that is read, in bytes.
 const SIZE_MAX: usize = 16 << 20;
 
-/// The number and the length in the name of a descriptor's file.
+/// The number and the length in the name of a descriptor's file; the length is missing in names of older releases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Version {
     number: u64,

@@ -90,7 +90,7 @@ impl Service for HbckService {
     }
 }
 
-/// Submits a procedure for each region. As in HBase a region that nobody knows gets no procedure and is no failure.
+/// Submits a procedure for each region. As in HBase, an unknown region gets no procedure and is no failure.
 fn each(
     regions: &[pb::RegionSpecifier],
     submit: impl Fn(&pb::RegionSpecifier) -> Result<ProcedureId, Exception>,
@@ -133,7 +133,8 @@ fn set_region_states(master: &Master, request: &pb::SetRegionStateInMetaRequest)
     Ok(Reply::of(&pb::SetRegionStateInMetaResponse { states }))
 }
 
-/// A procedure that has ended, or that nobody knows, is not bypassed, as in HBase. One that runs cannot be.
+/// Answers a request to bypass procedures. As in HBase, one that has ended or is unknown is not bypassed. Here a running
+/// one is refused.
 fn bypass(master: &Master, request: &pb::BypassProcedureRequest) -> Result<Reply, Exception> {
     for id in &request.proc_id {
         if let Some(Outcome::Running { .. }) = master.procedures.outcome(ProcedureId(*id)) {
@@ -147,7 +148,8 @@ fn bypass(master: &Master, request: &pb::BypassProcedureRequest) -> Result<Reply
     Ok(Reply::of(&pb::BypassProcedureResponse { bypassed }))
 }
 
-/// An earlier life of this server, or another server, has nothing left to recover: the start has replayed the log.
+/// Answers a request for crash procedures without beginning any. A live server is refused. A dead one, such as an earlier
+/// run of this server, needs no recovery: the start has replayed the log.
 fn schedule_crashes(
     master: &Master,
     request: &pb::ScheduleServerCrashProcedureRequest,

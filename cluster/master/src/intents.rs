@@ -4,8 +4,8 @@
 //! finds ([`crate::startup`]). Each change can be repeated from its first step: it begins by removing what an earlier
 //! attempt has left. Therefore an intent is removed *before* the table can be used, never after.
 //!
-//! Each writing of the object differs from all others by a number: a swap that a store carries out late must not find the
-//! content that it expects.
+//! Each write of the object has another number: a swap that a store carries out late must not find the content that it
+//! expects.
 //!
 //! ```text
 //! first, since it differs each time:  NameBytesPair{"written", number 8B}
@@ -31,7 +31,7 @@ use crate::replace::{Replacement, Step};
 /// A change of a table that has begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Intent {
-    /// Creates the table, in the place of one with its name: none, or the same table before its truncation.
+    /// Creates the table. It replaces a table of its name, if there is one: the same table before its truncation.
     Create {
         /// Its schema.
         table: Arc<TableDescriptor>,
@@ -63,7 +63,7 @@ pub enum Intent {
     Replace(Replacement),
 }
 
-/// By which an intent is found.
+/// Identifies an intent.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct IntentKey {
     table: TableName,
@@ -79,7 +79,8 @@ impl IntentKey {
 }
 
 impl Intent {
-    /// The key of the intent. A change of a whole table has the table's, one of regions that of the first of them.
+    /// Returns the key of the intent: the table's for a change of a whole table, else that of the first region that
+    /// changes.
     pub fn key(&self) -> IntentKey {
         let region = self.regions().and_then(|regions| regions.first()).map(|region| region.name().clone());
         IntentKey { table: self.table().clone(), region }
@@ -241,7 +242,7 @@ fn regions(bytes: &mut Bytes) -> Result<Vec<RegionInfo>, proto::Error> {
     (0..count).map(|_| RegionInfo::try_from(&next::<pb::RegionInfo>(bytes)?)).collect()
 }
 
-/// The name of the message that has the number of a writing.
+/// The name of the message that has the number of a write.
 const WRITTEN: &str = "written";
 
 fn encode_number(out: &mut Vec<u8>, number: u64) {
@@ -250,7 +251,7 @@ fn encode_number(out: &mut Vec<u8>, number: u64) {
     message.encode_length_delimited(out).expect("a growing buffer takes any message");
 }
 
-/// Takes the number of the writing off `bytes`; 0 in an object of a version that wrote none.
+/// Removes the write number from `bytes`; 0 for an object of a version that wrote none.
 fn decode_number(bytes: &mut Bytes) -> Result<u64, proto::Error> {
     let mut rest = bytes.clone();
     if !rest.has_remaining() {
@@ -276,7 +277,7 @@ fn next<M: Message + Default>(bytes: &mut Bytes) -> Result<M, proto::Error> {
 /// Largest size of the object in bytes: enough for a table of 100,000 regions.
 const SIZE_MAX: usize = 64 << 20;
 
-/// The unfinished changes of a root directory.
+/// The unfinished changes under a root directory.
 pub struct Intents {
     files: Arc<dyn Files>,
     state: Mutex<State>,
@@ -289,7 +290,7 @@ struct State {
     version: Option<Version>,
     /// Whether a write of the object failed and may have happened: it must be read again before the next change.
     is_in_doubt: bool,
-    /// The number of the last writing.
+    /// The number of the last write.
     written: u64,
 }
 
@@ -314,7 +315,7 @@ impl State {
 }
 
 impl Intents {
-    /// Reads the intents that an earlier master has left.
+    /// Reads the intents that an earlier run of the master has left.
     pub fn open(files: Arc<dyn Files>) -> Result<Intents, Error> {
         let state = Mutex::new(State::read(&*files)?);
         Ok(Intents { files, state })
@@ -331,8 +332,8 @@ impl Intents {
         state.by_key.values().filter(|intent| intent.table() == table).cloned().collect()
     }
 
-    /// Writes an intent, in the place of the one with its key. A change of a whole table takes the place of those of its
-    /// regions, too. Durable when this returns.
+    /// Writes an intent, and replaces the one with the same key. A change of a whole table also replaces those of its
+    /// regions. Durable when this returns.
     pub fn begin(&self, intent: Intent) -> storage::Result<()> {
         self.change(|by_key| {
             if intent.regions().is_none() {

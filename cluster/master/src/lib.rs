@@ -79,9 +79,10 @@ use procedure::{ProcedureId, Procedures};
 use switches::{Switch, Switches};
 use view::CatalogView;
 
-/// A copy of the tables' states for those who do not ask the master: HBase 1 clients read them in ZooKeeper.
+/// A copy of the tables' states for clients that do not ask the master: HBase 1 clients read them in ZooKeeper.
 pub trait TableStateMirror: Send + Sync + 'static {
-    /// Sets the state of a table, or removes the table when `state` is none. Changes come in order; the call must not wait.
+    /// Sets the state of a table, or removes the table when `state` is `None`. Changes are passed in order; the call
+    /// must not wait.
     fn set(&self, table: &TableName, state: Option<TableState>);
 }
 
@@ -98,9 +99,9 @@ pub struct Master {
     switches: Switches,
     view: RwLock<CatalogView>,
     mirror: Arc<dyn TableStateMirror>,
-    /// Tables that have files but cannot be read, and why. No table of such a name is created.
+    /// Tables that have files but cannot be read, and why. No table of these names can be created.
     unreachable_tables: RwLock<BTreeMap<TableName, String>>,
-    /// What the last check of the catalog has found.
+    /// The report of the last check of the catalog.
     hbck_report: Mutex<Option<HbckReport>>,
     /// Tables whose creation failed and could not be undone yet. The clients were answered with the failure.
     failed_creations: Mutex<BTreeSet<TableName>>,
@@ -110,7 +111,7 @@ pub struct Master {
     last_snapshots: Mutex<BTreeMap<String, ProcedureId>>,
     /// Held while a snapshot is deleted, or a change that needs it begins.
     snapshot_use: Mutex<()>,
-    /// Whether the process ends, and its notification for the chore.
+    /// Whether the process is ending; the condition wakes the chore.
     stopping: Mutex<bool>,
     stopped: Condvar,
     /// Whether it belongs to a read replica, and refuses every change.
@@ -126,7 +127,7 @@ impl Master {
         &self.cluster_id
     }
 
-    /// The master's name: its host, its port, and when it started.
+    /// The master's name: its host, its port, and its start time.
     pub fn name(&self) -> &ServerName {
         &self.name
     }

@@ -1,6 +1,6 @@
-//! Merges of regions: what is checked.
+//! The checks of a merge.
 //!
-//! The checks and their words are HBase's. How a merge is carried out is in [`crate::replace`]. One thing is stricter: with
+//! The checks and their words are HBase's. [`crate::replace`] carries a merge out. One check is stricter: with
 //! `forcible` HBase merges regions across a third one, whose rows two regions cover from then on. Here that is refused.
 
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl Master {
         })
     }
 
-    /// Refuses the merge of regions that may not be merged now.
+    /// Refuses a merge of regions that may not be merged now.
     fn check_merge(&self, name: &TableName, parents: &[RegionInfo]) -> Result<(), Exception> {
         let shown = || parents.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let failed = |why: &str| Exception::do_not_retry(format!("Merge of [{}] failed {why}", shown()));
@@ -84,7 +84,8 @@ impl Master {
     }
 }
 
-/// Refuses regions that cannot become one. Returns their table. The regions are in the order of their start keys.
+/// Refuses regions that cannot be merged into one. Returns their table. The regions are in the order of their start
+/// keys.
 fn check_together(parents: &[RegionInfo], forcible: bool) -> Result<TableName, Exception> {
     let refused = |words: String| Err(Exception::new(class::MERGE_REGION, words));
     let mut unique: Vec<&Bytes> = parents.iter().map(RegionInfo::name).collect();

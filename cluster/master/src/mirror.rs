@@ -1,10 +1,12 @@
 //! The master of a read replica: its catalog is a copy of the primary's, with its own places.
 //!
-//! It is a master like any other, over files of its own that hold hbase:meta and hbase:namespace and nothing else. The primary's
-//! catalog is given to it again and again ([`Mirror::follow`]); it opens what came, closes what went, and writes its own
-//! hbase:meta, in which clients find its own server. Calls that would change something are refused.
+//! It is a master like any other, over files of its own that have only hbase:meta and hbase:namespace.
+//! [`Mirror::follow`] is called periodically with the primary's catalog. It opens new regions, closes those that are
+//! gone, and writes its own hbase:meta, in which clients find this server. Calls that would change something are
+//! refused.
 //!
-//! A region that cannot be opened, because it is being dropped for instance, is FAILED_OPEN and tried again the next time.
+//! A region that cannot be opened, for instance because it is being dropped, is FAILED_OPEN until a later call opens
+//! it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +23,7 @@ use crate::catalog::{CatalogContent, namespaces_of};
 use crate::view::TableEntry;
 use crate::{Error, Master, descriptors};
 
-/// The primary's catalog, as its regions have it.
+/// The primary's catalog, as read from its regions.
 #[derive(Clone, Debug, Default)]
 pub struct PrimaryCatalog {
     /// The rows of hbase:meta.
@@ -30,29 +32,29 @@ pub struct PrimaryCatalog {
     pub namespaces: Vec<CatalogRow>,
 }
 
-/// What [`Mirror::follow`] has left for the next time.
+/// The result of [`Mirror::follow`]: what the next call must retry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mirrored {
     /// Regions that could not be opened.
     pub failed: usize,
-    /// Tables whose descriptors are not there, which is so while they are made or dropped.
+    /// Tables without a descriptor, as while they are created or dropped.
     pub without_descriptor: usize,
 }
 
 impl PrimaryCatalog {
-    /// The region of hbase:namespace, which `meta` names.
+    /// Returns the region of hbase:namespace, as named by `meta`.
     pub fn namespace_region(meta: Vec<CatalogRow>) -> Option<RegionInfo> {
         let content = CatalogContent::of(meta);
         content.regions.get(&TableName::namespaces())?.first().map(|row| row.region.clone())
     }
 }
 
-/// Keeps the catalog of a read replica's master like the primary's.
+/// Keeps the catalog of a read replica's master equal to the primary's.
 pub struct Mirror {
     master: Arc<Master>,
     /// The primary's files.
     files: Arc<dyn Files>,
-    /// What was taken over: a table that is as it was is left alone.
+    /// The tables as of the last call; an unchanged table is skipped.
     last: BTreeMap<TableName, PrimaryTable>,
 }
 
@@ -70,14 +72,14 @@ impl std::fmt::Debug for Mirror {
 }
 
 impl Mirror {
-    /// A mirror of the primary that has its descriptors in `files`. From now on `master` refuses every change.
+    /// Creates a mirror of the primary whose descriptors are in `files`. From now on `master` refuses every change.
     pub fn new(master: Arc<Master>, files: Arc<dyn Files>) -> Mirror {
         master.is_mirror.store(true, Ordering::Release);
         Mirror { master, files, last: BTreeMap::new() }
     }
 
-    /// Makes the tables that are served those of the primary. With `reread` descriptors of tables whose regions are as they were
-    /// are read again, too.
+    /// Updates the served tables to the primary's. With `reread`, also reads the descriptors of tables whose regions
+    /// have not changed.
     pub fn follow(&mut self, primary: &PrimaryCatalog, reread: bool) -> Result<Mirrored, Error> {
         let mut content = CatalogContent::of(primary.meta.clone());
         let told = |cause| Error::Region { act: "mirroring the catalog".to_owned(), cause: Box::new(cause) };
@@ -133,7 +135,7 @@ impl Mirror {
 }
 
 impl Master {
-    /// Opens and closes what is needed. Returns the number of regions that could not be opened.
+    /// Opens and closes a table's regions as needed. Returns the number of regions that could not be opened.
     fn mirror_table(
         &self,
         name: &TableName,

@@ -84,17 +84,17 @@ impl Master {
         })
     }
 
-    /// One namespace.
+    /// Returns a namespace.
     pub(crate) fn namespace(&self, name: &str) -> Result<pb::NamespaceDescriptor, Exception> {
         self.read_view(|view| view.namespaces.get(name).cloned()).ok_or_else(|| not_found(name))
     }
 
-    /// All namespaces, by name.
+    /// Returns all namespaces, by name.
     pub(crate) fn namespaces(&self) -> Vec<pb::NamespaceDescriptor> {
         self.read_view(|view| view.namespaces.values().cloned().collect())
     }
 
-    /// The region of hbase:namespace; it has one.
+    /// Returns the region of hbase:namespace; there is exactly one.
     pub(crate) fn namespace_region(&self) -> Result<EncodedName, Exception> {
         let found = self.read_view(|view| {
             let table = view.tables.get(&TableName::namespaces())?;

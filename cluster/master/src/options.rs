@@ -16,25 +16,25 @@ pub struct Options {
     pub open_threads: usize,
     /// Limits of a schema. `hbase.table.sanity.checks` switches most of them off.
     pub sanity: sanity::Limits,
-    /// Limits of procedures. `hbase.procedure.cleaner.evict.ttl` is the time for which an outcome is kept.
+    /// Limits of procedures. `hbase.procedure.cleaner.evict.ttl`: how long an outcome is kept.
     pub procedures: procedure::Options,
-    /// `hbase.catalogjanitor.interval`: time between two looks for parents of splits and merges that nobody needs any
-    /// more; zero for never. 5 minutes.
+    /// `hbase.catalogjanitor.interval`: time between two collections of unneeded parents of splits and merges; zero for
+    /// never. Default 5 minutes.
     pub parents_period: Duration,
-    /// `hbase.snapshot.enabled`: whether tables have snapshots. True.
+    /// `hbase.snapshot.enabled`: whether snapshots can be taken. Default true.
     pub snapshots_enabled: bool,
-    /// `hbase.master.snapshot.ttl`: time to live of a snapshot that is taken without one, in seconds; 0 for ever. 0.
+    /// `hbase.master.snapshot.ttl`: default time to live of a snapshot, in seconds; 0 for ever. Default 0.
     pub snapshot_ttl: i64,
-    /// `hbase.master.cleaner.snapshot.interval`: time between two looks for snapshots whose time is over; zero for never.
-    /// 30 minutes.
+    /// `hbase.master.cleaner.snapshot.interval`: time between two deletions of expired snapshots; zero for never.
+    /// Default 30 minutes.
     pub snapshot_cleaner_period: Duration,
-    /// `hbase.meta.versions`: versions that a new hbase:meta keeps. 3.
+    /// `hbase.meta.versions`: number of versions that a new hbase:meta keeps. Default 3.
     pub meta_versions: u32,
-    /// `hbase.meta.blocksize`: bytes of a block of a new hbase:meta. 8192.
+    /// `hbase.meta.blocksize`: block size of a new hbase:meta, in bytes. Default 8192.
     pub meta_block_bytes: u64,
-    /// `hbase.master.info.port`: the port of the web page, told to clients; -1 for none. 16010.
+    /// `hbase.master.info.port`: the port of the web page, as told to clients; -1 for none. Default 16010.
     pub info_port: i32,
-    /// The release of HBase that clients are told.
+    /// The release of HBase that is reported to clients.
     pub hbase_version: String,
 }
 

@@ -1,7 +1,7 @@
-//! Parents of splits and merges: their files and rows go when nobody needs them any more. HBase's CatalogJanitor.
+//! Deletes the files and rows of parents of splits and merges once nobody needs them, as HBase's CatalogJanitor does.
 //!
-//! A parent of a split keeps its row in hbase:meta, marked as split. Parents of a merge are named by the row of the merged
-//! region. The files of both are read through references until the children have been compacted. Then the master
+//! A parent of a split keeps its row in hbase:meta, marked as split. Parents of a merge are named by the row of the
+//! merged region. The files of both are read through references until the children have been compacted. Then the master
 //!
 //! 1. has the parent's folder dropped; from here on a repetition finds nothing to drop;
 //! 2. gives up what the logs have of the parent;
@@ -20,7 +20,7 @@ use crate::procedure::ProcedureKind;
 use crate::reopen::Reopening;
 use crate::switches::Switch;
 
-/// How often the chore looks for changes that wait to be carried on.
+/// Period in which the chore looks for unfinished changes.
 const CHORE_PERIOD: Duration = Duration::from_secs(10);
 
 impl Master {
@@ -65,7 +65,8 @@ impl Master {
         env::spawn_thread("master-chore", Priority::Background, body).map(drop)
     }
 
-    /// Submits a change that does nothing for each table that has an unfinished one: what is left is carried on first.
+    /// Submits an empty change for each table that has an unfinished one; carrying on the unfinished change precedes
+    /// it.
     fn carry_on_what_waits(self: &Arc<Self>) {
         for intent in self.intents.all() {
             let table = intent.table();
@@ -100,7 +101,7 @@ impl Master {
         Ok(count)
     }
 
-    /// Collects those of one table. No other procedure of the table runs meanwhile.
+    /// Collects the parents of one table. No other procedure of the table runs meanwhile.
     fn collect_parents_of(&self, table: &TableName) -> Result<usize, Exception> {
         let rows = self
             .read_view(|view| view.tables.get(table).map(|table| table.regions.clone()))

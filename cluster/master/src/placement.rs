@@ -14,8 +14,8 @@ use crate::procedure::{Context, NonceKey, Outcome, ProcedureId, ProcedureKind, S
 use crate::{Master, table_not_found};
 
 impl Master {
-    /// Submits the move of an open region to a server, or to any other. It stays where it is when that server does not
-    /// live, or when there is no other.
+    /// Submits the move of an open region to a server, or to any other server. It stays where it is if that server is
+    /// not live, or if there is no other.
     pub(crate) fn move_region(
         self: &Arc<Self>,
         region: &pb::RegionSpecifier,
@@ -70,7 +70,7 @@ impl Master {
         })
     }
 
-    /// Submits the closing of a region, which stays closed until it is assigned or the table is enabled anew.
+    /// Submits the closing of a region, which stays closed until it is assigned or the table is enabled again.
     pub(crate) fn unassign_region(
         self: &Arc<Self>,
         region: &pb::RegionSpecifier,
@@ -104,9 +104,9 @@ impl Master {
         })
     }
 
-    /// Submits a procedure of HBase's older kind, which is named by its signature. The only one here is the flush of the
-    /// table that `instance` names. As in HBase a table that is not there has nothing to flush, and a family that the
-    /// table lacks is passed over.
+    /// Submits a procedure of HBase's older kind, which is named by its signature. The only one here is the flush of
+    /// the table that `instance` names. As in HBase, the flush of a missing table does nothing, and missing families
+    /// are skipped.
     pub(crate) fn execute(
         self: &Arc<Self>,
         procedure: &pb::ProcedureDescription,
@@ -206,7 +206,7 @@ impl Master {
         })
     }
 
-    /// Refuses a region that its table does not have, or has no more: a parent of a split.
+    /// Refuses a region that its table does not have, or no longer has, such as a parent of a split.
     pub(crate) fn check_serves(&self, region: &RegionInfo) -> Result<(), Exception> {
         let is_there = self.read_view(|view| {
             let table = view.tables.get(region.table());
@@ -218,8 +218,8 @@ impl Master {
         Err(Exception::new(class::UNKNOWN_REGION, region.name().escape_ascii().to_string()))
     }
 
-    /// When the oldest of the files of a table that major compactions have written was written, in ms since 1970. As in
-    /// HBase it is 0 as soon as one region has no such file.
+    /// When the oldest file of a table that a major compaction wrote was written, in ms since 1970. As in HBase, 0 if
+    /// some region has no such file.
     pub(crate) fn last_major_compaction(&self, table: &pb::TableName) -> Result<i64, Exception> {
         let name = TableName::try_from(table).map_err(of_proto)?;
         let rows = self.serving(&name).unwrap_or_default();
@@ -230,7 +230,7 @@ impl Master {
         Ok(times.into_iter().min().unwrap_or(0))
     }
 
-    /// The same of one region.
+    /// Like [`last_major_compaction`](Master::last_major_compaction), for one region.
     pub(crate) fn last_major_compaction_of_region(
         &self,
         region: &pb::RegionSpecifier,
@@ -239,7 +239,7 @@ impl Master {
         self.regions.last_major_compaction(row.region.encoded_name())
     }
 
-    /// The region a client names, fully or by its short name.
+    /// Returns the region that a client names by its full or encoded name.
     pub(crate) fn find(&self, region: &pb::RegionSpecifier) -> Result<RegionRow, Exception> {
         use pb::region_specifier::RegionSpecifierType as By;
         let unknown = || Exception::new(class::UNKNOWN_REGION, region.value.escape_ascii().to_string());

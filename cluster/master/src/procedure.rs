@@ -1,10 +1,11 @@
 //! Procedures: changes that take time. Clients start them and poll for their end.
 //!
 //! Each procedure runs on a thread of its own, as soon as it has its locks ([`locks`]), up to a limit of threads. The
-//! outcome is kept for a while for clients that poll. A submission with the nonce of an earlier one returns the id of that one.
+//! outcome is kept for a while for clients that poll. A submission with the nonce of an earlier one returns the id of
+//! that one.
 //!
-//! A procedure that waits for its locks can be aborted. One that runs can be until it has passed its point of no return
-//! ([`Context::pass_point_of_no_return`]); it looks for that at the steps that it can undo.
+//! A procedure that waits for its locks can be aborted. A running one can be aborted until it has passed its point of
+//! no return ([`Context::pass_point_of_no_return`]); it checks for an abort at the steps that it can undo.
 //!
 //! Procedures are not durable; their intents are ([`crate::intents`]). The steps are ordered so that the catalog alone
 //! shows, after a crash, whether the table exists (see [`crate::tables`]). The id of a procedure of an earlier master
@@ -36,12 +37,12 @@ use context::aborted;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProcedureId(pub u64);
 
-/// Two numbers by which a client marks a repeated submission. A nonce of zero marks nothing.
+/// A group and a nonce by which a client marks a repeated submission. A nonce of zero marks nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NonceKey {
-    /// The number of the client.
+    /// The client's group.
     pub group: u64,
-    /// The number of the submission.
+    /// The submission's nonce.
     pub nonce: u64,
 }
 
@@ -58,15 +59,15 @@ impl NonceKey {
 /// Limits of the master's procedures.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Procedures that run at the same time (`hbase.master.procedure.threads`).
+    /// Maximum number of procedures that run at the same time (`hbase.master.procedure.threads`).
     pub threads_max: usize,
-    /// Procedures that may wait; further submissions are refused.
+    /// Maximum number of waiting procedures; further submissions are refused.
     pub waiting_max: usize,
-    /// Repetitions of an act of a split or merge that failed and cannot be undone.
+    /// Maximum number of retries of a failed step of a split or merge that cannot be undone.
     pub retries_max: u32,
-    /// Time for which an outcome is kept (`hbase.procedure.cleaner.evict.ttl`, 15 minutes).
+    /// How long an outcome is kept (`hbase.procedure.cleaner.evict.ttl`, 15 minutes).
     pub outcome_kept: Duration,
-    /// Time for which an outcome is kept after a client has read it (`hbase.procedure.cleaner.acked.evict.ttl`, 5 minutes).
+    /// How long an outcome is kept after a client has read it (`hbase.procedure.cleaner.acked.evict.ttl`, 5 minutes).
     pub read_outcome_kept: Duration,
 }
 
@@ -101,18 +102,18 @@ pub enum Outcome {
     },
 }
 
-/// What a new procedure is.
+/// The description of a new procedure.
 #[derive(Clone, Debug)]
 pub struct Submission {
     /// What it does.
     pub kind: ProcedureKind,
     /// The locks that it needs.
     pub locks: LockSet,
-    /// By which a repetition is known.
+    /// Recognizes a repeated submission.
     pub nonce: Option<NonceKey>,
 }
 
-/// A procedure, for those who list them.
+/// A procedure, for lists.
 #[derive(Clone, Debug)]
 pub struct Summary {
     /// Its id.
@@ -121,9 +122,9 @@ pub struct Summary {
     pub kind: ProcedureKind,
     /// The user who submitted it; `None` for the master itself.
     pub owner: Option<Arc<str>>,
-    /// When it entered its last state: it waits, it runs, or it ended.
+    /// When its last state began: when it was submitted, began to run, or ended.
     pub updated: WallTime,
-    /// By which a repetition is known.
+    /// Recognizes a repeated submission.
     pub nonce: Option<NonceKey>,
     /// Whether it has its locks.
     pub is_locked: bool,
@@ -133,14 +134,14 @@ pub struct Summary {
 
 type Work = Box<dyn FnOnce(&Context) -> Result<Bytes, Exception> + Send>;
 
-/// Whether a procedure can be aborted.
+/// The result of asking to abort a procedure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Abort {
-    /// It can.
+    /// The procedure can be aborted.
     Possible,
-    /// Somebody has asked for it, and it will be.
+    /// An abort was requested, and will happen.
     Requested,
-    /// It has passed its point of no return.
+    /// The procedure has passed its point of no return.
     TooLate,
 }
 
@@ -164,9 +165,9 @@ struct Inner {
     /// Tasks that wait for the end of a procedure.
     wakers: HashMap<ProcedureId, Vec<Waker>>,
     locks: Locks,
-    /// The work of procedures that have not begun.
+    /// The work of procedures that wait for their locks.
     waiting: HashMap<ProcedureId, Work>,
-    /// Procedures that have begun and wait for other locks; their threads wait with them.
+    /// Procedures that have begun and wait for other locks; their threads are blocked.
     relocking: BTreeSet<ProcedureId>,
     running: usize,
 }
@@ -244,7 +245,7 @@ impl Procedures {
         Ok(id)
     }
 
-    /// Returns the procedure that was submitted with this nonce. A repeated submission needs no check.
+    /// Returns the procedure that was submitted with this nonce, so that a repeated submission skips the checks.
     pub fn repeated(&self, nonce: Option<NonceKey>) -> Option<ProcedureId> {
         nonce.and_then(|nonce| self.inner.lock().by_nonce.get(&nonce).copied())
     }
@@ -256,7 +257,7 @@ impl Procedures {
         inner.known.get(&id).map(|entry| entry.outcome.clone())
     }
 
-    /// Notes that a client has read the outcome of `id`, which is not kept as long as another from then on.
+    /// Records that a client has read the outcome of `id`, which is then kept for a shorter time.
     pub fn note_read(&self, id: ProcedureId) {
         let now = self.world.moment();
         if let Some(entry) = self.inner.lock().known.get_mut(&id)
@@ -266,7 +267,7 @@ impl Procedures {
         }
     }
 
-    /// All procedures that are known, by id: those that wait or run, and those that ended not long ago.
+    /// All known procedures, by id: waiting, running, and recently ended ones.
     pub fn list(&self) -> Vec<Summary> {
         let mut inner = self.inner.lock();
         self.forget_old(&mut inner);
@@ -289,8 +290,8 @@ impl Procedures {
         self.inner.lock().locks.status()
     }
 
-    /// Aborts a procedure. Returns whether it will end without its change. One that waits ends at once. One that runs is
-    /// left alone if `may_interrupt` is not set, or if it has passed its point of no return.
+    /// Aborts a procedure. Returns whether it will end without its change. A waiting one ends at once. A running one is
+    /// not aborted unless `may_interrupt` is set, nor after its point of no return.
     pub fn abort(self: &Arc<Self>, id: ProcedureId, may_interrupt: bool) -> bool {
         let mut inner = self.inner.lock();
         if inner.waiting.remove(&id).is_some() {
@@ -309,7 +310,7 @@ impl Procedures {
         true
     }
 
-    /// Waits until `id` has ended; `None` when it is not known.
+    /// Waits until `id` has ended; `None` when it is unknown.
     pub fn wait(&self, id: ProcedureId) -> Option<Result<Bytes, Exception>> {
         let mut inner = self.inner.lock();
         loop {
@@ -320,17 +321,17 @@ impl Procedures {
         }
     }
 
-    /// The end of `id`, for a task to wait for; `None` when the procedure is not known.
+    /// Returns a future of the end of `id`; `None` when the procedure is unknown.
     pub fn end_of(self: &Arc<Self>, id: ProcedureId) -> ProcedureEnd {
         ProcedureEnd { procedures: Arc::clone(self), id }
     }
 
-    /// Whether a procedure on this table runs or waits.
+    /// Whether a procedure on this table waits or runs.
     pub fn is_busy(&self, table: &TableName) -> bool {
         self.inner.lock().locks.is_busy(&Resource::Table(table.clone()))
     }
 
-    /// Waits until nothing runs or waits.
+    /// Waits until no procedure waits or runs.
     pub fn wait_idle(&self) {
         let mut inner = self.inner.lock();
         while inner.running > 0 || !inner.waiting.is_empty() {
@@ -338,7 +339,7 @@ impl Procedures {
         }
     }
 
-    /// Returns the number of procedures that wait or run.
+    /// Returns the number of waiting and running procedures.
     pub fn unfinished(&self) -> usize {
         let inner = self.inner.lock();
         inner.running + inner.waiting.len()

@@ -1,8 +1,8 @@
-//! Regions that could not be opened are opened again.
+//! Opens regions again whose opening failed.
 //!
-//! A start records a region whose opening failed as FAILED_OPEN and lets all others serve. What kept it is often gone soon: a disk
-//! that failed a read, a store that did not answer. So the chore tries again, with pauses that double up to [`PAUSE_MAX`], for
-//! as long as the region is in that state and its table enabled. HBase tries again for ever, too.
+//! A start records a region whose opening failed as FAILED_OPEN, and all other regions serve. The cause is often
+//! temporary, such as a failed read or a store that did not answer. So the chore retries, with pauses that double up to
+//! [`PAUSE_MAX`], as long as the region is in that state and its table is enabled. HBase also retries for ever.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const PAUSE_MIN: Duration = Duration::from_secs(5);
 /// The longest pause between two attempts.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// When to try again.
+/// When the next attempt is due.
 #[derive(Debug, Default)]
 pub(crate) struct Reopening {
     /// The last attempt and the pause after it; `None` while every region is open.
@@ -27,7 +27,7 @@ pub(crate) struct Reopening {
 }
 
 impl Master {
-    /// Submits the opening of every region that could not be opened, unless the pause after the last attempt is not over.
+    /// Submits the opening of every region whose opening failed, unless the pause after the last attempt is not over.
     pub(crate) fn reopen_failed(self: &Arc<Self>, reopening: &mut Reopening) {
         let failed: Vec<RegionRow> = self.read_view(|view| {
             let enabled = view.tables.values().filter(|table| table.state == TableState::Enabled);
@@ -63,7 +63,7 @@ impl Master {
         }
     }
 
-    /// Opens a region if it is still one that could not be opened.
+    /// Opens a region if it still is FAILED_OPEN.
     fn open_after_failure(&self, row: &RegionRow) -> Result<(), Exception> {
         let name = row.region.table();
         let descriptor = self.read_view(|view| {

@@ -30,66 +30,66 @@ use crate::intents::Intent;
 use crate::procedure::Context;
 use crate::{Master, table_not_found};
 
-/// A split or a merge that has begun.
+/// A split or a merge that was begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replacement {
     /// The regions that give up their rows: one is split, several are merged.
     pub parents: Vec<RegionInfo>,
     /// The regions that take them.
     pub children: Vec<RegionInfo>,
-    /// The step whose act comes next, or runs.
+    /// The step whose act is next or running.
     pub step: Step,
 }
 
 /// A step of a [`Replacement`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// The parents close.
+    /// Flush and close the parents.
     Close,
-    /// The children's folders are written.
+    /// Write the children's folders.
     Create,
-    /// hbase:meta is changed. From this step on there is no way back.
+    /// Change hbase:meta. From this step on the replacement cannot be undone.
     Record,
-    /// The children open.
+    /// Open the children.
     Open,
-    /// The parents open again, and the children's folders go.
+    /// Open the parents again, and delete the children's folders.
     Restore,
 }
 
-/// How the act of a step ended.
+/// The outcome of a step's act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
     Done,
     /// The act failed.
     Failed(Repetition),
-    /// The step could not be stored, so its act did not begin.
+    /// The step could not be stored, so its act was not begun.
     NotStored(Repetition),
-    /// Somebody has aborted the procedure before the step was stored.
+    /// The procedure was aborted before the step was stored.
     Aborted,
-    /// The process ended before anybody knew.
+    /// The process ended, and the outcome is unknown.
     Interrupted,
 }
 
-/// Whether a step that failed may be tried again.
+/// Whether a failed step may be retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Repetition {
     Possible,
     UsedUp,
 }
 
-/// What follows an event.
+/// What to do after an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Step(Step),
-    /// The act is repeated.
+    /// Repeat the act.
     Again,
-    /// The step stays stored until the next change of the table, or the next start.
+    /// Leave the step stored until the next change of the table, or the next start.
     Wait,
     End,
 }
 
 impl Step {
-    /// Every step, by the word that is stored for it.
+    /// The word that is stored for each step.
     pub(crate) const NAMES: [(Step, &'static str); 5] = [
         (Step::Close, "close"),
         (Step::Create, "create"),
@@ -118,12 +118,12 @@ impl Step {
     }
 }
 
-/// When a replacement is carried out.
+/// In which phase of the master a replacement is carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// While the master starts: hbase:meta is open. The start opens all other regions afterwards.
+    /// During the master's start: hbase:meta is open, and the start opens all other regions afterwards.
     Start,
-    /// Later.
+    /// After the start, by a procedure.
     Service,
 }
 
@@ -141,7 +141,7 @@ impl Replacement {
         self.parents.iter().any(|parent| parent.name() == region.name())
     }
 
-    /// What people read of it.
+    /// A description for people.
     fn words(&self) -> String {
         let names = |regions: &[RegionInfo]| {
             regions.iter().map(|region| region.encoded_name().to_string()).collect::<Vec<_>>().join(" and ")
@@ -151,7 +151,7 @@ impl Replacement {
         format!("the {verb} of {parents} into {children}")
     }
 
-    /// The rows of the children as they are first written: closed, on no server.
+    /// The first rows of the children: closed, on no server.
     fn child_rows(&self) -> Vec<RegionRow> {
         let merged_from = if self.is_split() { Vec::new() } else { self.parents.clone() };
         let row = |child: &RegionInfo| RegionRow {
@@ -163,7 +163,7 @@ impl Replacement {
         self.children.iter().map(row).collect()
     }
 
-    /// The row of the parent of a split; none for a merge, whose parents have no row any more.
+    /// The row of the parent of a split; `None` for a merge, whose parents no longer have a row.
     fn parent_row(&self) -> Option<RegionRow> {
         let ([parent], [first, second]) = (&self.parents[..], &self.children[..]) else { return None };
         Some(RegionRow {
@@ -174,8 +174,8 @@ impl Replacement {
 }
 
 impl Master {
-    /// Replaces regions of an enabled table. No other procedure of these regions runs meanwhile. It can be aborted until
-    /// hbase:meta is changed.
+    /// Carries out a replacement of regions of an enabled table. No other procedure of these regions runs meanwhile. It
+    /// can be aborted until hbase:meta is changed.
     pub(crate) fn replace(
         &self,
         parents: Vec<RegionInfo>,
@@ -195,7 +195,7 @@ impl Master {
         self.carry_out(replacement, None, Phase::Service, Some(context))
     }
 
-    /// Carries on a replacement that an earlier life, or an earlier failure, has left.
+    /// Carries on a replacement that a crash or an earlier failure has interrupted.
     pub(crate) fn carry_on(&self, replacement: &Replacement, phase: Phase) -> Result<(), Exception> {
         let (step, words) = (replacement.step, replacement.words());
         tracing::info!(?step, "{words} goes on");
@@ -208,7 +208,7 @@ impl Master {
         self.carry_out(replacement, stored, phase, None)
     }
 
-    /// Takes one step after the other from that of `replacement`, which is stored already if `stored` names it.
+    /// Carries out the steps of `replacement`, from its current one. That step is stored already if it equals `stored`.
     fn carry_out(
         &self,
         mut replacement: Replacement,
@@ -279,13 +279,13 @@ impl Master {
         }
     }
 
-    /// Waits before a further attempt: 100 ms, and twice as long each time.
+    /// Pauses before a retry: 100 ms, doubled each time.
     fn pause(&self, failures: u32) {
         let pause = Duration::from_millis(100).saturating_mul(1 << failures.min(10));
         self.world.pause(pause);
     }
 
-    /// Carries out the act of the current step.
+    /// Performs the act of the current step.
     fn act(&self, replacement: &Replacement, phase: Phase) -> Result<(), Exception> {
         match (replacement.step, phase) {
             (Step::Close, _) => self.close_parents(replacement),
@@ -350,7 +350,7 @@ impl Master {
         self.in_parallel(rows, |row| self.open_on(&row.region, &table, last.as_ref()))
     }
 
-    /// The server that the children open on: no block that is cached has to be read again.
+    /// The server on which the parents were: the children open there, because their blocks are cached.
     fn server_of_parents(&self, replacement: &Replacement) -> Option<ServerName> {
         replacement.parents.iter().find_map(|parent| self.last_server(parent))
     }
@@ -361,7 +361,7 @@ impl Master {
     }
 }
 
-/// The daughters of a region that is split at `row`.
+/// The daughters of a region split at `row`.
 pub(crate) fn daughters(
     parent: &RegionInfo,
     row: &Bytes,

@@ -11,13 +11,13 @@ use crate::view::TableEntry;
 /// A choice of tables, by names or by pattern and namespace.
 #[derive(Debug, Clone, Copy)]
 pub struct Selection<'a> {
-    /// These tables, if any is named. Tables that do not exist are left out.
+    /// These tables, if the list is not empty. Missing tables are left out.
     pub names: &'a [pb::TableName],
-    /// Else tables whose whole name matches, with or without `default:`.
+    /// Otherwise, tables whose whole name matches, with or without `default:`.
     pub regex: Option<&'a str>,
     /// Tables of this namespace. An empty name selects all, as gohbase sends it.
     pub namespace: Option<&'a str>,
-    /// Whether system tables are selected, too.
+    /// Whether system tables are selected as well.
     pub system: bool,
 }
 
@@ -32,7 +32,7 @@ impl<'a> Selection<'a> {
         Selection { names: &[], regex: None, namespace: None, system: false }
     }
 
-    /// The predicate for table names, when no table is named.
+    /// Returns the predicate for table names, when no table is named.
     fn test(&self) -> Result<impl Fn(&TableName) -> bool + use<'a>, Exception> {
         // The whole name has to match, as in Java's `matches`.
         let regex = match self.regex {

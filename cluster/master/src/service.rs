@@ -1,8 +1,8 @@
-//! `MasterService`: from a method's name and message to the master's acts, and back.
+//! `MasterService`: decodes a method's message, calls the master, and encodes the answer.
 //!
-//! Each method has a handler in one of the tables below. What reads the master's view of the cluster is answered at once.
-//! What changes something is checked, submitted as a procedure and answered with its id, or with its end. What waits for
-//! the disk leaves the thread that serves sockets.
+//! Each method has a handler in one of the tables below. A read of the master's view of the cluster is answered at
+//! once. A change is checked, submitted as a procedure, and answered with the procedure's id or with its end. Work that
+//! waits for the disk leaves the thread that serves sockets.
 
 mod cluster;
 mod namespaces;
@@ -26,7 +26,7 @@ use crate::procedure::{ProcedureId, acting_for};
 /// Answers a call of one method.
 type Handler = fn(&Arc<Master>, Call) -> Answer;
 
-/// All methods, by what they are about. Those of features that are not here are in [`crate::absent`].
+/// The handlers of all methods, by subject. [`crate::absent`] answers methods of features that are absent.
 const HANDLERS: [&[(&str, Handler)]; 7] = [
     cluster::HANDLERS,
     tables::HANDLERS,
@@ -66,11 +66,12 @@ impl Service for MasterService {
     }
 }
 
-/// HBase 3 has a class of its own for this, which clients of HBase 2 do not know; it is one of those that are not retried.
+/// The message of a refused change on a read replica. HBase 3 has an exception class for this that clients of HBase 2
+/// do not know; the class that is sent is not retried either.
 pub(crate) const READ_ONLY: &str = "Operation not allowed in Read-Only Mode: this server is a read replica; ask the primary, or start this \
                          server without --read-replica to make it the primary";
 
-/// Whether a method changes nothing that belongs to the primary. What only stops this server does not.
+/// Whether a method changes nothing of the primary. Stopping this server does not.
 fn reads(method: &str) -> bool {
     let verbs = ["Get", "get", "List", "Is", "Has"];
     let others = ["Shutdown", "StopMaster", "StopServer", "ClearDeadServers"];
@@ -79,11 +80,11 @@ fn reads(method: &str) -> bool {
 
 type Outcomes = Result<Reply, Exception>;
 
-/// An answer that is held for the end of a procedure goes out before the client's time is over: a tenth of that time, but
-/// no more than this.
+/// An answer that is held for the end of a procedure is sent this much before the client's time limit: a tenth of the
+/// limit, but no more than this.
 const ANSWER_MARGIN_MAX: Duration = Duration::from_secs(1);
 
-/// Decodes the parameter and acts away from the serving thread.
+/// Decodes the parameter and calls the handler on the blocking thread pool.
 fn with<M: Message + Default + 'static>(
     master: &Arc<Master>,
     call: Call,
@@ -99,8 +100,8 @@ fn with<M: Message + Default + 'static>(
 }
 
 /// Decodes the parameter, submits a procedure and answers when it has ended, with its exception if it failed. HBase
-/// does so for changes after which clients go on without a question. When the client's time is nearly over the
-/// procedure's id is the answer: the procedure goes on, and the client may poll it.
+/// does this for changes after which clients continue without polling. Shortly before the client's time limit the
+/// procedure's id is the answer; the procedure continues, and the client may poll it.
 fn with_end<M: Message + Default + 'static>(
     master: &Arc<Master>,
     call: Call,
@@ -132,7 +133,7 @@ pub(crate) fn user_of(call: &Call) -> Option<Arc<str>> {
     call.connection.user.effective.as_deref().map(Arc::from)
 }
 
-/// How long the answer to a call may be held, counted from now: the client, which waits until `deadline`, must still get it.
+/// How long the answer to a call may be held, from now on, so that a client that waits until `deadline` still gets it.
 fn held_max(call: &Call, world: &env::World) -> Option<Duration> {
     let (timeout, deadline) = (call.timeout?, call.deadline?);
     let margin = (timeout / 10).min(ANSWER_MARGIN_MAX);

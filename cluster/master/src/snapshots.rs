@@ -3,8 +3,9 @@
 //! A snapshot copies no data. The files that its manifest names are kept by the janitor of the region servers, in the
 //! data folder or in the archive, until the snapshot is deleted. The layout is HBase's (`layout::snapshot`).
 //!
-//! 1. The master writes that the snapshot is being taken. From now on no file of the table is deleted.
-//! 2. Each region is flushed, if that was asked for, and lists its files. Regions do not agree on a moment, as in HBase.
+//! 1. The master records durably that the snapshot is being taken. From now on no file of the table is deleted.
+//! 2. Each region is flushed, if that was asked for, and lists its files. Regions do not agree on a moment, as in
+//!    HBase.
 //! 3. The master writes the manifest, then `.snapshotinfo`. The snapshot exists.
 //! 4. The object of step 1 is deleted.
 //!
@@ -166,13 +167,13 @@ impl Master {
         Ok(count)
     }
 
-    /// Whether the time to live of a snapshot is over.
+    /// Whether a snapshot has expired.
     pub(crate) fn is_expired(&self, snapshot: &pb::SnapshotDescription) -> bool {
         let ttl_ms = snapshot.ttl().saturating_mul(1000);
         ttl_ms > 0 && snapshot.creation_time().saturating_add(ttl_ms) < self.world.now().0
     }
 
-    /// Deletes what a crash has left of snapshots that were being taken or deleted.
+    /// Deletes the remains of snapshots whose taking or deletion a crash has interrupted.
     pub(crate) fn discard_incomplete_snapshots(&self) -> storage::Result<()> {
         let objects = layout::snapshot_objects(&*self.files)?;
         let running = objects.running.iter().chain(&objects.manifests).filter_map(|object| {
@@ -216,7 +217,7 @@ impl Master {
         })
     }
 
-    /// The description of a new snapshot, with everything that the client has left open.
+    /// Returns the description of a new snapshot, with defaults for everything that the client did not set.
     fn described(&self, request: pb::SnapshotDescription) -> pb::SnapshotDescription {
         let created = Some(request.creation_time()).filter(|time| *time > 0);
         let ttl = Some(request.ttl()).filter(|ttl| (1..=i64::MAX / 1000).contains(ttl));
@@ -238,8 +239,8 @@ impl Master {
         ))
     }
 
-    /// Takes a snapshot. No other procedure of the table runs meanwhile, and no other snapshot of this name. It can be
-    /// aborted until the manifest is written.
+    /// Takes a snapshot. No other procedure of the table runs meanwhile, and no other snapshot of this name is taken.
+    /// It can be aborted until the manifest is written.
     fn take_snapshot(
         &self,
         mut snapshot: pb::SnapshotDescription,
@@ -324,7 +325,7 @@ impl Master {
             .map_err(|error| (of_storage(error.clone()), error.outcome()))
     }
 
-    /// Deletes what is there of an incomplete snapshot; of a complete one, only what says that it is being taken.
+    /// Deletes the objects of an incomplete snapshot; of a complete one, only the object that says it is being taken.
     fn discard_snapshot(&self, name: &str) -> storage::Result<()> {
         match self.files.open(&layout::snapshot_info(name)) {
             Ok(_) => {}
@@ -337,7 +338,7 @@ impl Master {
         Ok(())
     }
 
-    /// Deletes a snapshot. After its `.snapshotinfo` is gone, durably, nobody needs the rest.
+    /// Deletes a snapshot. Once its `.snapshotinfo` is durably gone, the rest is not needed.
     fn remove_snapshot(&self, name: &str) -> storage::Result<()> {
         let objects = self.files.list(&layout::snapshot(name))?;
         if objects.is_empty() {
@@ -353,7 +354,7 @@ impl Master {
     }
 }
 
-/// Refuses a name that HBase refuses: it must be one that a table may have.
+/// Refuses a name that HBase refuses: it must be a valid table name.
 pub(crate) fn check_name(name: &str) -> Result<(), Exception> {
     TableName::new("default", name).map(drop).map_err(of_proto)
 }
@@ -373,7 +374,7 @@ fn illegal(words: &str) -> Exception {
     Exception::do_not_retry(format!("{}: {words}", class::ILLEGAL_ARGUMENT))
 }
 
-/// A snapshot in HBase's words.
+/// Describes a snapshot in HBase's words.
 pub(crate) fn words_of(snapshot: &pb::SnapshotDescription) -> String {
     format!(
         "{{ ss={} table={} type={} ttl={} }}",

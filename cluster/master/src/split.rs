@@ -1,7 +1,6 @@
-//! Splits of regions: what is checked, and at which row a region is split.
+//! The checks of a split, and the row at which a region is split.
 //!
-//! The checks and their words are HBase's, so that its shell and its tools see what they know. How a split is carried out
-//! is in [`crate::replace`].
+//! The checks and their words are HBase's, which its shell and tools know. [`crate::replace`] carries a split out.
 
 use std::sync::{Arc, Weak};
 
@@ -16,7 +15,7 @@ use crate::procedure::{NonceKey, ProcedureId, ProcedureKind};
 use crate::replace::daughters;
 use crate::switches::Switch;
 
-/// What region servers ask of a master, while it lives.
+/// The requests of region servers to a master, as long as the master lives.
 struct Requests(Weak<Master>);
 
 impl MasterRequests for Requests {
@@ -34,7 +33,7 @@ impl MasterRequests for Requests {
 }
 
 impl Master {
-    /// The face of this master for its region servers.
+    /// Returns the interface through which region servers send requests to this master.
     pub fn requests(self: &Arc<Self>) -> Arc<dyn MasterRequests> {
         Arc::new(Requests(Arc::downgrade(self)))
     }
@@ -76,7 +75,7 @@ impl Master {
         self.check_serves(region)
     }
 
-    /// The row to split a region at: the one that is asked for, if it is inside, or else the best one.
+    /// Returns the row to split a region at: the requested row, if it is inside the region, else the best one.
     fn split_row(&self, region: &RegionInfo, asked: Option<Bytes>) -> Result<Bytes, Exception> {
         let shape = self.regions.shape(region.encoded_name(), asked.is_none())?;
         if shape.has_references {

@@ -2,16 +2,18 @@
 //! left.
 //!
 //! 1. hbase.id and hbase.version ([`crate::root`]).
-//! 2. What a crash has left of incomplete snapshots goes ([`crate::snapshots`]); hbase:meta opens; its log is replayed by then.
+//! 2. Incomplete snapshots that a crash has left are deleted ([`crate::snapshots`]); hbase:meta is opened, which
+//!    replays its log.
 //! 3. Unfinished changes are finished ([`crate::intents`]).
 //! 4. hbase:meta is read.
-//! 5. hbase:namespace opens, or is made; then the regions of all tables that are not disabled, some at once.
-//! 6. What was being enabled is enabled, what was being disabled is closed again, flushed, and disabled.
+//! 5. hbase:namespace is opened or created; then the regions of all tables that are not disabled, several at a time.
+//! 6. A table that was being enabled becomes enabled; one that was being disabled is closed again, flushed, and
+//!    disabled.
 //!
 //! A region that cannot be opened is FAILED_OPEN in hbase:meta and in the log; all others serve. A table without a
 //! descriptor, a change that cannot be finished and a row of hbase:meta that cannot be read are logged and left as they
-//! are. While there is one, no record of the write-ahead log is dropped for belonging to no region. Without hbase:meta
-//! or hbase:namespace the start fails.
+//! are. While there is one, no record of the write-ahead log is discarded because its region is unknown. Without
+//! hbase:meta or hbase:namespace the start fails.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,8 +37,8 @@ use crate::view::{CatalogView, TableEntry};
 use crate::{Error, Master, Options, TableStateMirror, descriptors, root};
 
 impl Master {
-    /// Creates or opens the cluster in `files`. When this returns every table can be served, and `mirror` has the state
-    /// of each.
+    /// Creates or opens the cluster in `files`. When this returns every table can be served, and `mirror` has every
+    /// table's state.
     pub fn start(
         world: World,
         options: Options,
@@ -125,7 +127,7 @@ impl Master {
         table
     }
 
-    /// Reads tables from hbase:meta. Returns whether all of it could be read.
+    /// Reads tables from hbase:meta. Returns whether every row could be read.
     fn read_tables(&self, unfinished: &BTreeSet<TableName>) -> Result<bool, Error> {
         let mut content = self.catalog.read()?;
         for error in &content.unreadable {

@@ -1,7 +1,7 @@
-//! The switches of the master, by which operators turn chores on and off.
+//! The switches by which operators turn the master's chores on and off.
 //!
-//! On one server there is nothing to balance and nothing to merge by itself, but tools read the switches, set them and
-//! expect the previous value back. They are kept in one small object, so a restart finds them as they were left.
+//! One server has no use for a balancer or a normalizer, but tools read and set the switches and expect the previous
+//! value. The switches are stored in one small object, so they survive a restart.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ impl Switch {
     }
 }
 
-/// The kept object's longest form, in bytes.
+/// Largest size of the stored object, in bytes.
 const SIZE_MAX: usize = 4096;
 
 /// The switches' state. Each is on in a new cluster, as in HBase.
@@ -62,16 +62,16 @@ struct State {
     version: Option<Version>,
     /// Whether a write of the object failed and may have happened: it must be read again before the next change.
     is_in_doubt: bool,
-    /// The number of the last writing.
+    /// The number of the last write.
     written: u64,
 }
 
-/// Before the number of the writing.
+/// Precedes the number of a write in the object.
 const WRITTEN: &str = "written=";
 
 impl State {
-    /// Reads the object: one `key=on|off` a line, and `written=NUMBER`, which differs in each writing, so that a swap that a
-    /// store carries out late does not find the content that it expects.
+    /// Reads the object: one `key=on|off` a line, and `written=NUMBER`. The number differs in each write, so that a
+    /// swap that a store carries out late does not find the content that it expects.
     fn read(files: &dyn Files, name: &FileName) -> storage::Result<State> {
         let mut on = [true; Switch::ALL.len()];
         let (content, version) = match files.load(name, SIZE_MAX) {
@@ -102,18 +102,18 @@ pub struct Switches {
 }
 
 impl Switches {
-    /// Reads the switches kept at `name`, one `key=on|off` a line.
+    /// Reads the switches stored at `name`.
     pub fn open(files: Arc<dyn Files>, name: FileName) -> storage::Result<Switches> {
         let state = Mutex::new(State::read(&*files, &name)?);
         Ok(Switches { files, name, state })
     }
 
-    /// Whether it is on.
+    /// Whether a switch is on.
     pub fn is_on(&self, switch: Switch) -> bool {
         self.state.lock().on[switch as usize]
     }
 
-    /// Sets it and returns what it was before. A change is durable when this returns.
+    /// Sets a switch and returns its previous value. A change is durable when this returns.
     pub fn set(&self, switch: Switch, on: bool) -> storage::Result<bool> {
         let mut state = self.state.lock();
         if state.is_in_doubt {

@@ -1,13 +1,13 @@
 //! Creation, enabling, disabling, truncation and deletion of tables.
 //!
-//! The steps of a creation. A truncation of a disabled table has the same ones.
+//! A creation has these steps. A truncation of a disabled table has the same ones.
 //!
-//! 1. the intent: schema and regions, written down whole;
-//! 2. what stands under the name goes: catalog rows first, then files;
-//! 3. the descriptor's file, and each region's `.regioninfo`;
-//! 4. the regions' rows in hbase:meta, as CLOSED; then the table's state, as ENABLING;
-//! 5. the intent is struck out: from here the catalog alone says what is to be done;
-//! 6. the regions open, each row becomes OPEN; then the table's state becomes ENABLED.
+//! 1. store the intent: the complete schema and regions;
+//! 2. delete what has the table's name: catalog rows first, then files;
+//! 3. write the descriptor's file, and each region's `.regioninfo`;
+//! 4. write the regions' rows to hbase:meta, as CLOSED, then the table's state, as ENABLING;
+//! 5. remove the intent: from here on the catalog alone says what is to be done;
+//! 6. open the regions and set each row to OPEN, then the table's state to ENABLED.
 //!
 //! After a crash before step 5 the next start begins at 2 with the same regions; after a crash later than that it goes
 //! on at 6. A failure without a crash, such as a full disk, turns the intent into one that deletes the table, which is
@@ -240,7 +240,7 @@ impl Master {
         })
     }
 
-    /// Carries out the intents that earlier failures have left of a table, before a procedure of the table does its work. It
+    /// Carries out the intents that earlier failures have left of a table, before a procedure works on the table. It
     /// takes the lock of the whole table for that.
     fn resume_for(&self, name: &TableName, context: &Context) -> Result<(), Exception> {
         if context.excludes(&Resource::Table(name.clone())) {
@@ -340,7 +340,7 @@ impl Master {
         })
     }
 
-    /// Steps 1 to 5.
+    /// Carries out steps 1 to 5.
     fn build(&self, table: &Arc<TableDescriptor>, regions: &[RegionInfo]) -> Result<(), Exception> {
         let intent = Intent::Create { table: Arc::clone(table), regions: regions.to_vec() };
         self.intents.begin(intent.clone()).map_err(of_storage)?;
@@ -380,7 +380,7 @@ impl Master {
         self.intents.end(&intent.key()).map_err(of_storage)
     }
 
-    /// Steps 2 to 4. `fill` writes the regions' folders.
+    /// Carries out steps 2 to 4. `fill` writes the regions' folders.
     fn make(
         &self,
         table: &Arc<TableDescriptor>,
@@ -433,7 +433,7 @@ impl Master {
         self.regions.drop_folder(layout::table(table))
     }
 
-    /// Step 6: opens all regions of a table and sets its state to ENABLED.
+    /// Carries out step 6: opens all regions of a table and sets its state to ENABLED.
     pub(crate) fn open_table(&self, table: &TableName) -> Result<(), Exception> {
         let Some((descriptor, rows)) = self.read_view(|view| {
             let table = view.tables.get(table)?;
@@ -461,7 +461,7 @@ impl Master {
         self.open_on(region, table, self.last_server(region).as_ref())
     }
 
-    /// The same, on the server `wanted` if it lives.
+    /// Like [`open`](Master::open), on the server `wanted` if it is live.
     pub(crate) fn open_on(
         &self,
         region: &RegionInfo,
@@ -479,8 +479,8 @@ impl Master {
         }
     }
 
-    /// Records that a region is not open although it should be. If hbase:meta cannot be written now, the view knows it alone:
-    /// this process tries to open the region again, and the next one opens it anyway.
+    /// Records that the opening of a region failed. If hbase:meta cannot be written now, only the view records it: this
+    /// process retries the opening, and the next one opens the region anyway.
     fn record_failed_open(&self, region: &RegionInfo) {
         let row = RegionRow::new(region.clone(), RegionState::FailedOpen);
         if let Err(cause) = self.catalog.put_regions([&row]) {
@@ -550,8 +550,8 @@ impl Master {
         Err(Exception::new(class::NAMESPACE_NOT_FOUND, table.namespace()))
     }
 
-    /// Checks before a submission that the table exists and is not in `state`. The exception has the table's name
-    /// alone, as HBase's.
+    /// Checks before a submission that the table exists and is not in `state`. As in HBase, the exception's message is
+    /// only the table's name.
     fn check_is_there_and_not(
         &self,
         table: &TableName,
@@ -580,7 +580,8 @@ impl Master {
         })
     }
 
-    /// Calls `act` for every row, some at the same time. Returns the first failure; rows that wait then are skipped.
+    /// Calls `act` for every row, several at a time. Returns the first failure; rows that have not begun by then are
+    /// skipped.
     pub(crate) fn in_parallel(
         &self,
         rows: Vec<RegionRow>,

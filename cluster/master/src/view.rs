@@ -31,7 +31,7 @@ impl TableEntry {
         TableEntry { descriptor, state, regions, reopening: 0 }
     }
 
-    /// Name and state as HBase's exceptions write them.
+    /// The table's name and state, as HBase's exceptions show them.
     pub fn state_words(&self) -> String {
         format!("tableName={}, state={}", self.descriptor.name(), self.state.as_str_name())
     }
@@ -60,7 +60,7 @@ impl TableEntry {
     }
 }
 
-/// Puts regions in the order of [`TableEntry::regions`].
+/// Sorts regions in the order of [`TableEntry::regions`].
 fn sort(regions: &mut [RegionRow]) {
     let key = |row: &RegionRow| (row.region.start_key().clone(), row.region.is_split(), row.region.id());
     regions.sort_by_key(key);
@@ -77,7 +77,7 @@ pub struct CatalogView {
     state_changes: Vec<StateChange>,
 }
 
-/// A table's new state; none when the table was removed.
+/// A table's new state; `None` when the table was removed.
 pub type StateChange = (TableName, Option<TableState>);
 
 impl CatalogView {
@@ -88,14 +88,14 @@ impl CatalogView {
         self.tables.insert(name, table);
     }
 
-    /// Removes a table. Nothing happens when it is not there.
+    /// Removes a table, if it is there.
     pub fn remove_table(&mut self, name: &TableName) {
         if self.tables.remove(name).is_some() {
             self.state_changes.push((name.clone(), None));
         }
     }
 
-    /// Sets the state of a table. Nothing happens when it is not there.
+    /// Sets the state of a table, if it is there.
     pub fn set_state(&mut self, name: &TableName, state: TableState) {
         if let Some(table) = self.tables.get_mut(name) {
             table.state = state;
@@ -114,7 +114,7 @@ impl CatalogView {
         all.find(|row| row.region.encoded_name() == name)
     }
 
-    /// How many tables a namespace has.
+    /// Returns the number of tables of a namespace.
     pub fn count_in(&self, namespace: &str) -> usize {
         self.tables.keys().filter(|table| table.namespace() == namespace).count()
     }
@@ -132,7 +132,7 @@ pub fn covers_all_rows<'a>(regions: impl Iterator<Item = &'a RegionRow>) -> bool
     next.is_none()
 }
 
-/// Whether clients count a region in this state as in transition.
+/// Whether clients count a region in this state as being in transition.
 pub fn is_in_transition(state: RegionState) -> bool {
     !matches!(
         state,

@@ -18,7 +18,7 @@ pub struct AdminService {
     server: Arc<RegionServer>,
 }
 
-/// Methods that change something of the data, and which a read replica refuses.
+/// Methods that change data, which a read replica refuses.
 const CHANGES: [&str; 5] =
     ["FlushRegion", "RollWALWriter", "CompactRegion", "CompactionSwitch", "ClearCompactionQueues"];
 

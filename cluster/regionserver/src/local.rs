@@ -36,7 +36,7 @@ struct Inner {
 }
 
 impl LocalServers {
-    /// A cluster that consists of `server`.
+    /// Creates a cluster that consists of `server`.
     pub fn new(server: Arc<RegionServer>) -> std::io::Result<LocalServers> {
         let inner = Arc::new(Inner { server, terms: Mutex::default() });
         Ok(LocalServers { inner, runtime: Runtime::start("orders", ORDERS_MAX)? })

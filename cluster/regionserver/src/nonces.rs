@@ -28,7 +28,7 @@ use env::{HashMap, Moment, World};
 use region::RecoveredNonce;
 use tokio::sync::watch;
 
-/// The numbers by which a repeated operation is recognised: the client's own number, and the operation's.
+/// Identifies an operation that a client may repeat: the client's number, and the operation's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Nonce {
     pub(crate) group: u64,
@@ -36,14 +36,15 @@ pub(crate) struct Nonce {
 }
 
 enum State {
-    /// Wakes the repetitions that wait for its end, once there is one.
+    /// The operation runs. The sender, once there is one, wakes repetitions that wait for its end.
     Running(Option<watch::Sender<()>>),
     Done(Moment, SequenceId),
 }
 
 type Table = HashMap<Nonce, State, Seeded>;
 
-/// Hashes two numbers that clients choose, keyed by a secret seed: whoever knew it could choose numbers that collide.
+/// Hashes two numbers that clients choose, keyed by a secret seed. With the seed, a client could choose numbers that
+/// collide.
 #[derive(Clone, Copy)]
 struct Seeded(u64);
 
@@ -104,13 +105,13 @@ impl Nonces {
         Nonces { world, grace_period, enabled, seen }
     }
 
-    /// The table that has `nonce`, or would have it.
+    /// Returns the table for `nonce`.
     fn table_of(&self, nonce: Nonce) -> &Mutex<Table> {
         // Clients use random numbers or count; the lowest bits differ either way.
         &self.seen[(nonce.nonce ^ nonce.group) as usize % TABLES]
     }
 
-    /// An operation with this nonce begins.
+    /// Claims a nonce for an operation that begins.
     pub(crate) fn begin(self: &Arc<Self>, nonce: Nonce) -> NonceClaim {
         if !self.enabled || nonce.nonce == 0 || env::planted(5) {
             return NonceClaim::Fresh(Running(None));
@@ -132,8 +133,8 @@ impl Nonces {
         NonceClaim::Fresh(Running(Some((self.clone(), nonce))))
     }
 
-    /// As [`begin`](Nonces::begin), but waits for the end of one that runs. `Err` with its sequence id for one that was
-    /// done before.
+    /// Like [`begin`](Nonces::begin), but waits for a running operation. `Err` contains the sequence id of an operation
+    /// that was applied before.
     pub(crate) async fn begin_alone(self: &Arc<Self>, nonce: Nonce) -> Result<Running, SequenceId> {
         loop {
             match self.begin(nonce) {
@@ -145,7 +146,7 @@ impl Nonces {
         }
     }
 
-    /// Forgets what is older than the grace period.
+    /// Forgets nonces older than the grace period.
     pub(crate) fn forget_old(&self) {
         let now = self.world.moment();
         for table in &self.seen {
@@ -163,7 +164,7 @@ impl Nonces {
         }
     }
 
-    /// Takes over what replay has met. A nonce that is known already stays as it is known.
+    /// Adds the nonces that replay has found. A nonce that is already known is left unchanged.
     pub(crate) fn recover(&self, recovered: &[RecoveredNonce]) {
         if !self.enabled || env::planted(6) {
             return;
@@ -176,8 +177,8 @@ impl Nonces {
         }
     }
 
-    /// The end of an operation: the sequence id of what it wrote, `None` when it failed. Whoever waits for it wakes, for
-    /// its sender goes with the state.
+    /// Records the end of an operation: the sequence id of its write, or `None` if it failed. Replacing the state drops
+    /// its sender, which wakes the waiters.
     fn end(&self, nonce: Nonce, written: Option<SequenceId>) {
         let mut seen = self.table_of(nonce).lock();
         match written {
@@ -188,7 +189,7 @@ impl Nonces {
 }
 
 impl Running {
-    /// The operation was applied as the write of this sequence id; that it is durable is not needed.
+    /// Records that the operation was applied as the write of this sequence id, which need not be durable yet.
     pub(crate) fn done(mut self, sequence: SequenceId) {
         if let Some((nonces, nonce)) = self.0.take() {
             nonces.end(nonce, Some(sequence));

@@ -51,7 +51,7 @@ pub struct Options {
     pub throughput: ThroughputOptions,
     /// How many bytes a second flushes may write.
     pub flush_throughput: ThroughputOptions,
-    /// The quiet hours (`hbase.offpeak.start.hour`, `hbase.offpeak.end.hour`).
+    /// The off-peak hours (`hbase.offpeak.start.hour`, `hbase.offpeak.end.hour`).
     pub off_peak: OffPeakHours,
     /// Number of threads that compact memstores in memory (`hbase.regionserver.inmemory.compaction.pool.size`), at most
     /// one for each core.
@@ -181,13 +181,13 @@ impl Options {
         })
     }
 
-    /// Whether a call that took so long is slow.
+    /// Whether a call of this duration is slow.
     pub(crate) fn is_slow(&self, kind: CallKind, took: Duration) -> bool {
         let limit = if kind == CallKind::Scan { self.warn_scan_time } else { self.warn_time };
         limit.is_some_and(|limit| took > limit)
     }
 
-    /// Whether an answer of so many bytes is large.
+    /// Whether an answer of this size is large.
     pub(crate) fn is_large(&self, kind: CallKind, bytes: u64) -> bool {
         let limit = if kind == CallKind::Scan { self.warn_scan_bytes } else { self.warn_bytes };
         limit.is_some_and(|limit| bytes > limit)

@@ -1,20 +1,22 @@
 //! A read replica: regions that another server, the primary, writes are served here for reading.
 //!
 //! One thread reads the primary's log as it grows, and hands each record to the follower of its region
-//! ([`region::RegionFollower`]). The primary does not know of its replicas: nothing is written to its place and nothing deleted.
+//! ([`region::RegionFollower`]). The primary does not know of its replicas: nothing is written to its place and nothing
+//! deleted.
 //!
-//! 1. **Opening.** The region's file lists are read, and its records in the log up to where the tail stands, which notes where the
-//!    records of each region are. While regions are opened the tail stands still.
-//! 2. **Serving.** A region is served from the next round on that has read the log to its end: then everything that its files
-//!    had when it was opened is known from the log as well.
-//! 3. **Rounds.** Every [poll](ReplicaOptions::poll) the tail gives what is new. After each round readers see all of it.
-//! 4. **Opening again.** A follower that cannot go on, because of a file that was compacted away and deleted or a new owner with other
-//!    files, is replaced by a new one; the region that is served stays until then. If a file of the log is gone before it was
-//!    read, all regions are opened again.
+//! 1. **Opening.** The replica reads the region's file lists, and its records in the log up to the tail's position. The
+//!    tail notes where each region's records are. It does not advance while regions are opened.
+//! 2. **Serving.** A region is served after the next round that reads the log to its end. By then the replica has read
+//!    everything in the log that the region's files had when it was opened.
+//! 3. **Rounds.** In each round, one every [poll](ReplicaOptions::poll), the tail returns the new records. After the
+//!    round readers see all of them.
+//! 4. **Opening again.** An outdated follower is replaced by a new one. This happens when a file was compacted away and
+//!    deleted before it was opened, or when a new owner has found other files. The old region is served until then. If
+//!    a log file was deleted before it was read, all regions are opened again.
 //!
-//! **Lag.** A round that reaches the end of the log shows everything that was acknowledged before it began. So the lag is the time
-//! since the beginning of the last such round after which no region was left behind. It does not depend on anybody else's clock,
-//! and does not grow when the primary writes nothing.
+//! **Lag.** A round that reaches the end of the log shows everything that was acknowledged before it began. The lag is
+//! the time since the beginning of the last such round that left no region outdated. It depends on no other machine's
+//! clock, and does not grow when the primary writes nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,28 +32,28 @@ use wal::{LogReader, LogTail, Record};
 
 use crate::RegionServer;
 
-/// How often a region is opened again because files were gone meanwhile.
+/// Maximum number of attempts to open a region whose files are deleted meanwhile.
 const ATTEMPTS_MAX: usize = 20;
-/// Longest time that whoever opens a region waits until it is served.
+/// Longest time that the opening of a region waits until the region is served.
 const SERVED_WITHIN: Duration = Duration::from_secs(60);
-/// Rounds that follow one another without a pause, to catch up after regions were opened again.
+/// Maximum number of rounds without a pause, to catch up after regions were opened again.
 const ROUNDS_MAX: usize = 10;
-/// Threads that open regions again.
+/// Number of threads that reopen regions.
 const OPENERS: usize = 8;
 
-/// Where the primary keeps what a replica reads.
+/// The primary's storage, from which a replica reads.
 #[derive(Clone)]
 pub struct Primary {
-    /// The primary's files.
+    /// The storage of the primary's files.
     pub files: Arc<dyn Files>,
-    /// The place of its log.
+    /// The storage of the primary's log.
     pub log: Arc<dyn Files>,
-    /// The folder of its log there.
+    /// The folder of the log in that storage.
     pub folder: FileName,
 }
 
 impl Primary {
-    /// The log as it is now, and what follows from there on.
+    /// Returns a reader of the present log, and a tail that continues after it.
     fn look(&self) -> wal::Result<(Arc<LogReader>, LogTail)> {
         let reader = Arc::new(LogReader::open(&self.log, &self.folder)?);
         let mut tail = LogTail::open(Arc::clone(&self.log), self.folder.clone(), reader.end());
@@ -63,16 +65,16 @@ impl Primary {
 /// The options of a replica.
 #[derive(Clone, Debug)]
 pub struct ReplicaOptions {
-    /// Pause between two looks at the log while something was new (`bellows.replica.poll`).
+    /// Pause between two rounds while rounds find new records (`bellows.replica.poll`).
     pub poll: Duration,
-    /// The longest pause, after some looks that found nothing (`bellows.replica.poll.idle`).
+    /// The longest pause, after several rounds that found nothing (`bellows.replica.poll.idle`).
     pub poll_idle: Duration,
     /// The lag above which reads are refused; `None` for any (`bellows.replica.max.lag`).
     pub lag_max: Option<Duration>,
 }
 
 impl ReplicaOptions {
-    /// The options that the configuration says.
+    /// Reads the options from the configuration.
     pub fn from_conf(conf: &Conf) -> conf::Result<ReplicaOptions> {
         let poll = conf.value(&keys::cluster::REPLICA_POLL)?.max(Duration::from_millis(1));
         let lag_max = conf.value(&keys::cluster::REPLICA_MAX_LAG)?;
@@ -84,20 +86,20 @@ impl ReplicaOptions {
     }
 }
 
-/// See the module.
+/// A read replica; see the module documentation.
 pub struct Replica {
     world: World,
     primary: Primary,
     options: ReplicaOptions,
-    /// Shared by those who open regions; held alone by the round.
+    /// Held for reading while a region is opened, and for writing during a round.
     standstill: RwLock<()>,
     tail: Mutex<LogTail>,
-    /// The log up to where the tail stands, or farther, for openings. The tail notes in it what it gives.
+    /// A reader of the log up to the tail's position or farther, for opening regions. The tail notes its records here.
     reader: Mutex<Arc<LogReader>>,
     regions: Mutex<HashMap<Box<[u8]>, Followed>>,
     /// Notified after each round, with `regions`.
     after_round: Condvar,
-    /// The beginning of the last round that left no region behind.
+    /// The beginning of the last round that left no region outdated.
     current: Mutex<Moment>,
     pace: Mutex<Pace>,
     /// Notified when `pace` changes.
@@ -111,7 +113,7 @@ struct Pace {
     stop: bool,
 }
 
-/// A region that is followed.
+/// A followed region.
 struct Followed {
     follower: RegionFollower,
     /// Whether the follower's region is the one that is served.
@@ -123,7 +125,7 @@ struct Followed {
 /// How a round ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Round {
-    /// At the end of the log, with so many new records, and every region is served.
+    /// It reached the end of the log with this many new records, and every region is served.
     Current(u64),
     /// Another round must follow at once.
     Again,
@@ -132,7 +134,7 @@ enum Round {
 }
 
 impl Replica {
-    /// Looks at the primary's log. Follows nothing before [`start`](Replica::start).
+    /// Reads the primary's log. Follows no region before [`start`](Replica::start).
     pub fn new(world: World, primary: Primary, options: ReplicaOptions) -> wal::Result<Arc<Replica>> {
         let (reader, tail) = primary.look()?;
         Ok(Arc::new(Replica {
@@ -177,7 +179,7 @@ impl Replica {
         env::spawn_thread("replica", Priority::Serving, follow).map(drop)
     }
 
-    /// Ends the thread.
+    /// Stops the thread.
     pub fn stop(&self) {
         self.pace.lock().stop = true;
         self.hurried.notify_all();
@@ -188,18 +190,18 @@ impl Replica {
         &self.primary.files
     }
 
-    /// The time since which everything that the primary had acknowledged is seen here.
+    /// Returns how old the replica's view is: the time since it last had everything that the primary had acknowledged.
     pub fn lag(&self) -> Duration {
         self.world.moment().since(*self.current.lock())
     }
 
-    /// The number of regions that are followed.
+    /// Returns the number of followed regions.
     pub fn count(&self) -> usize {
         self.regions.lock().len()
     }
 
-    /// Refuses a call of a client's method that writes, and any when the replica is too far behind. What writes among the
-    /// actions of a call is refused one by one.
+    /// Refuses a call of a method that writes, and any call when the replica's lag exceeds the maximum. The writing
+    /// actions of a batch are refused one by one.
     pub(crate) fn check(&self, method: &str) -> Result<(), Exception> {
         if matches!(method, "Mutate" | "PrepareBulkLoad" | "BulkLoadHFile" | "CleanupBulkLoad") {
             return Err(refused());
@@ -217,8 +219,8 @@ impl Replica {
         )))
     }
 
-    /// Waits until everything is seen that the primary had acknowledged before this call. `false` if that takes longer than
-    /// `limit`.
+    /// Waits until everything that the primary had acknowledged before this call is visible here. `false` if that takes
+    /// longer than `limit`.
     pub fn wait_current(&self, limit: Duration) -> bool {
         let asked = self.world.moment();
         self.hurry();
@@ -233,7 +235,8 @@ impl Replica {
         true
     }
 
-    /// Opens a region and follows it. When this returns it is current. With `is_public` clients find it from now on.
+    /// Opens a region and follows it. When this returns the region is current. With `is_public` clients can find it
+    /// from now on.
     pub(crate) fn open(&self, opening: &Opening, is_public: bool) -> Result<Arc<Region>, region::Error> {
         let name: Box<[u8]> = opening.info.encoded_name().as_str().as_bytes().into();
         let opening = Opening { files: Arc::clone(&self.primary.files), ..opening.clone() };
@@ -263,7 +266,7 @@ impl Replica {
         }
     }
 
-    /// Follows a region of the primary that no client finds here: its catalog.
+    /// Follows a region that clients cannot find here: one of the primary's catalog.
     pub fn watch(
         &self,
         server: &RegionServer,
@@ -273,19 +276,19 @@ impl Replica {
         self.open(&server.opening(info, table), false)
     }
 
-    /// The region as it is now; another object after it was opened again.
+    /// Returns the current object of a region. It changes when the region is opened again.
     pub fn region(&self, name: &EncodedName) -> Option<Arc<Region>> {
         let regions = self.regions.lock();
         let followed = regions.get(name.as_str().as_bytes()).filter(|followed| followed.is_served)?;
         Some(Arc::clone(followed.follower.region()))
     }
 
-    /// Follows a region no longer.
+    /// Stops following a region.
     pub fn forget(&self, name: &EncodedName) {
         self.regions.lock().remove(name.as_str().as_bytes());
     }
 
-    /// Opens a follower where the tail stands. The caller sees to it that it stands still.
+    /// Opens a follower at the tail's position. The caller keeps the tail from advancing.
     fn open_follower(&self, opening: &Opening) -> Result<RegionFollower, region::Error> {
         let position = self.tail.lock().position();
         let mut attempts = 0;
@@ -304,7 +307,8 @@ impl Replica {
         }
     }
 
-    /// Reads the log anew, unless somebody has done so since `old` was read. The caller sees to it that the tail stands still.
+    /// Reads the log again, unless another thread has done so since `old` was read. The caller keeps the tail from
+    /// advancing.
     fn renew_reader(&self, old: &Arc<LogReader>) -> Result<(), wal::Error> {
         let mut kept = self.reader.lock();
         if Arc::ptr_eq(&kept, old) {
@@ -320,7 +324,7 @@ impl Replica {
         self.hurried.notify_all();
     }
 
-    /// Waits for the next round. `false` when there is none.
+    /// Waits for the next round. Returns `false` when the replica stops.
     fn rest(&self, pause: Duration) -> bool {
         let mut pace = self.pace.lock();
         if !pace.hurry && !pace.stop {
@@ -330,7 +334,7 @@ impl Replica {
         !pace.stop
     }
 
-    /// Rounds until one leaves no region behind.
+    /// Runs rounds until one leaves no region outdated.
     fn catch_up(&self, server: &RegionServer) -> Round {
         let mut round = Round::Again;
         for _ in 0..ROUNDS_MAX {
@@ -372,7 +376,7 @@ impl Replica {
         }
     }
 
-    /// Applies what is new in the log, and shows it. Returns the number of records.
+    /// Applies the new records of the log, and makes them visible. Returns their number.
     fn advance(&self, server: &RegionServer) -> Result<u64, wal::Error> {
         let mut regions = self.regions.lock();
         let mut tail = self.tail.lock();
@@ -401,7 +405,7 @@ impl Replica {
         outdated.map(|followed| followed.follower.opening().clone()).collect()
     }
 
-    /// Opens regions again. Returns whether all could be.
+    /// Opens regions again. Returns whether all could be opened.
     fn open_again(&self, server: &RegionServer, openings: &[Opening]) -> bool {
         let next = std::sync::atomic::AtomicUsize::new(0);
         let all = std::sync::atomic::AtomicBool::new(true);
@@ -430,7 +434,7 @@ impl Replica {
         all.into_inner()
     }
 
-    /// Reads the log anew and opens all regions again.
+    /// Reads the log again and opens all regions again.
     fn begin_again(&self, server: &RegionServer) -> Round {
         let (reader, tail) = match self.primary.look() {
             Ok(found) => found,
@@ -463,7 +467,7 @@ impl Followed {
     }
 }
 
-/// Whether a file was gone, which the owner no longer needs.
+/// Whether the error means that a file was deleted because its owner no longer needs it.
 pub(crate) fn is_gone(error: &region::Error) -> bool {
     match error {
         region::Error::Storage(error) => error.kind() == Kind::NotFound,
@@ -472,7 +476,7 @@ pub(crate) fn is_gone(error: &region::Error) -> bool {
     }
 }
 
-/// The exception for whatever would change something.
+/// The exception for a call that would change something.
 pub(crate) fn refused() -> Exception {
     // HBase 3 has a class of its own for this, which clients of HBase 2 do not know; it is one of these.
     Exception::do_not_retry(

@@ -42,7 +42,7 @@ pub(crate) struct OpenScanner {
     pub(crate) region: Arc<Region>,
     /// Whether heartbeats carry the row that the scan has reached.
     pub(crate) wants_cursor: bool,
-    /// Most bytes of cells in one reply, as the client wants it; 0 where it does not say.
+    /// Most bytes of cells in one reply, as requested by the client; 0 if it requests no limit.
     pub(crate) result_bytes_max: u64,
     state: Mutex<State>,
 }
@@ -56,9 +56,9 @@ struct State {
 #[derive(Default)]
 struct Table {
     held: HashMap<ScannerId, Arc<OpenScanner>>,
-    /// Exhausted scanners: the number that their next call would have had, and until when they are remembered.
+    /// Exhausted scanners: the number of their next call, and until when they are remembered.
     ended: HashMap<ScannerId, (u64, Moment)>,
-    /// Scanners whose region was closed here: its name, and until when they are remembered.
+    /// Scanners whose region was closed here: the region's name, and until when they are remembered.
     parted: HashMap<ScannerId, (String, Moment)>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Scanners {
     table: Mutex<Table>,
 }
 
-/// What [`Scanners::take`] finds.
+/// The result of [`Scanners::take`].
 pub(crate) enum Taken {
     /// The scanner, to be put back.
     Scanner(Arc<OpenScanner>, Box<ScannerState>),
@@ -200,7 +200,7 @@ impl Scanners {
         dropped.len()
     }
 
-    /// The scanner of this id; `None` when it is exhausted and the client may not know that yet.
+    /// The scanner with this id; `None` when it is exhausted and the client may not have learned that yet.
     fn find(&self, id: ScannerId, call: Option<u64>) -> Result<Option<Arc<OpenScanner>>, Exception> {
         let now = self.world.moment();
         let mut table = self.table.lock();
@@ -244,7 +244,7 @@ impl Scanners {
 }
 
 impl State {
-    /// A scanner that a call has taken out has no lease.
+    /// Whether the lease has expired; a scanner that a call has taken out has no lease.
     fn has_expired(&self, now: Moment) -> bool {
         self.kept.is_some() && self.lease_end <= now
     }

@@ -72,7 +72,7 @@ pub struct RegionServer {
     /// When each region was last flushed, or else opened.
     flush_times: Mutex<HashMap<EncodedName, WallTime>>,
     reread: Mutex<Option<Reread>>,
-    /// What follows the primary, if this is a read replica.
+    /// Follows the primary, if this is a read replica.
     replica: OnceLock<Arc<Replica>>,
     stopping: AtomicBool,
     stop: Notify,
@@ -121,12 +121,12 @@ impl RegionServer {
         Ok(())
     }
 
-    /// What follows the primary, if this is a read replica.
+    /// Returns the replica that follows the primary, if this server is one.
     pub fn replica(&self) -> Option<&Arc<Replica>> {
         self.replica.get()
     }
 
-    /// Refuses what would change something on a read replica.
+    /// Refuses a change on a read replica.
     pub(crate) fn check_primary(&self) -> Result<(), Exception> {
         if self.replica.get().is_some() { Err(replica::refused()) } else { Ok(()) }
     }
@@ -146,7 +146,7 @@ impl RegionServer {
         self.options.load()
     }
 
-    /// What the server was built on.
+    /// Returns the environment, storage and log of the server.
     pub fn foundation(&self) -> &Foundation {
         &self.foundation
     }

@@ -131,7 +131,7 @@ pub(crate) fn entry(call: &RunningCall, remarkable: Remarkable) -> pb::SlowLogPa
     }
 }
 
-/// The parts of a request's text.
+/// The parts of the text that describes a request.
 #[derive(Debug, Default)]
 struct Details {
     region: String,

@@ -19,14 +19,14 @@ const PACKAGE: &str = "org.apache.hadoop.hbase.regionserver.";
 /// Above this number of regions IncreasingToUpperBound uses the greatest size.
 const REGIONS_CUBED_MAX: u64 = 100;
 
-/// The settings of the site, which tables override.
+/// The site's settings, which a table can override.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SplitOptions {
     /// The class of the policy (`hbase.regionserver.region.split.policy`).
     pub policy: String,
     /// Bytes of a store's files at which a region is split (`hbase.hregion.max.filesize`).
     pub file_bytes_max: u64,
-    /// Share by which this differs between regions (`hbase.hregion.max.filesize.jitter`).
+    /// Fraction by which this size differs between regions (`hbase.hregion.max.filesize.jitter`).
     pub jitter: f64,
     /// Whether all stores of a region are added up (`hbase.hregion.split.overallfiles`).
     pub all_stores: bool,
@@ -36,7 +36,7 @@ pub struct SplitOptions {
     pub regions_max: u64,
 }
 
-/// When the size of a region counts as too large.
+/// How the size limit of a region grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Growth {
     Stepping,
@@ -148,7 +148,7 @@ impl SplitPolicy {
     }
 }
 
-/// `bytes`, changed by up to half of the share `jitter`. A region has the same size every time.
+/// Returns `bytes` changed by up to half of the fraction `jitter`. The result is always the same for one region.
 fn with_jitter(bytes: u64, jitter: f64, region: &RegionInfo) -> u64 {
     let name = region.encoded_name().as_str();
     let number = u32::from_str_radix(name.get(..8).unwrap_or_default(), 16).unwrap_or(u32::MAX / 2);

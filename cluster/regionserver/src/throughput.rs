@@ -1,4 +1,4 @@
-//! How many bytes a second compactions may write, all together, and flushes.
+//! Limits of the bytes a second that all compactions together, and all flushes together, may write.
 //!
 //! The limit follows the pressure of the store with the most files, as HBase's
 //! `PressureAwareCompactionThroughputController` has it:
@@ -12,12 +12,13 @@
 //!           min of a compaction     blocking files
 //! ```
 //!
-//! Flushes have bounds of their own, and no limit by default. Theirs follows the memory of all memstores: at the lower mark,
-//! from which on regions are flushed to free memory, there is none (`PressureAwareFlushThroughputController`).
+//! Flushes have limits of their own, and none by default. Their limit rises with the memory of all memstores; from the
+//! lower mark on, above which regions are flushed to free memory, there is none
+//! (`PressureAwareFlushThroughputController`).
 //!
-//! In quiet hours another bound holds for compactions. The limit acts on running compactions: they look at it with every quarter of a
-//! megabyte, and a wait ends when the limit rises or the compaction has to end. HBase looks after as many bytes as may
-//! be written in a second, so its compactions write in bursts.
+//! In off-peak hours compactions have another limit. A running compaction checks the limit with every quarter of a
+//! megabyte, and its wait ends when the limit rises or the compaction has to end. HBase checks it after as many bytes
+//! as may be written in a second, so its compactions write in bursts.
 
 use std::sync::Arc;
 
@@ -31,15 +32,15 @@ const MS_PER_HOUR: i64 = 3_600_000;
 /// The hours of a day in which a server has little to do, in UTC (`hbase.offpeak.start.hour`, `hbase.offpeak.end.hour`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OffPeakHours {
-    /// There are none.
+    /// No hours are off-peak.
     #[default]
     Never,
-    /// From the first hour to before the second, over midnight if that is less.
+    /// From the first hour until before the second; over midnight if the second is less.
     Between(i64, i64),
 }
 
 impl OffPeakHours {
-    /// From the hours of the two keys; -1 turns them off, and so do hours that no day has.
+    /// Creates the hours from the values of the two keys; -1 or an invalid hour turns them off.
     pub fn new(start: i64, end: i64) -> OffPeakHours {
         let is_hour = |hour: i64| (0..24).contains(&hour);
         match is_hour(start) && is_hour(end) && start != end {
@@ -48,7 +49,7 @@ impl OffPeakHours {
         }
     }
 
-    /// Whether `time` is in them.
+    /// Whether `time` is off-peak.
     pub fn contains(self, time: WallTime) -> bool {
         let hour = time.0.div_euclid(MS_PER_HOUR).rem_euclid(24);
         match self {
@@ -64,11 +65,11 @@ impl OffPeakHours {
 pub struct ThroughputOptions {
     /// Whether there is a limit at all (`hbase.regionserver.throughput.controller`).
     pub is_limited: bool,
-    /// Without pressure (`hbase.hstore.compaction.throughput.lower.bound`).
+    /// The limit without pressure (`hbase.hstore.compaction.throughput.lower.bound`).
     pub lower: u64,
-    /// Just before flushes wait (`hbase.hstore.compaction.throughput.higher.bound`).
+    /// The limit just before flushes wait (`hbase.hstore.compaction.throughput.higher.bound`).
     pub higher: u64,
-    /// In quiet hours (`hbase.hstore.compaction.throughput.offpeak`).
+    /// The limit in off-peak hours (`hbase.hstore.compaction.throughput.offpeak`).
     pub off_peak: u64,
 }
 

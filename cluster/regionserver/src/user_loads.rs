@@ -1,6 +1,6 @@
 //! Requests by user and client, for the cluster's status: HBase's hbtop and `bellows top` show them.
 //!
-//! Counted from the sampled calls, so each number is an estimate that is right on the average.
+//! Counted from sampled calls, so each number is an unbiased estimate.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,8 @@ use proto::pb;
 
 use crate::call_sample::{CallKind, CallObserver, CallSample, SAMPLED_ONE_IN};
 
-/// Users and clients that are told apart at most. Those that come later are counted together, as `(others)` of no address.
+/// Maximum number of user and client pairs that are counted separately. Later ones are counted together, as `(others)`
+/// without an address.
 const PAIRS_MAX: usize = 1_024;
 const OTHERS: &str = "(others)";
 const NOBODY: &str = "(nobody)";

@@ -125,7 +125,7 @@ fn answer_size(outcome: &Result<Reply, Exception>) -> u64 {
     outcome.as_ref().map_or(0, |reply| (reply.message.len() + reply.cells.len()) as u64)
 }
 
-/// The server's own observer of calls and the one that was given to it.
+/// The server's own call observer, and the one that was given to it.
 struct Observers<'a> {
     user_loads: &'a UserLoads,
     other: Option<&'a dyn CallObserver>,

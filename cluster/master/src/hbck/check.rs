@@ -11,18 +11,18 @@ use rpc::Exception;
 use crate::Master;
 use crate::catalog::CatalogContent;
 
-/// What a check has found.
+/// The result of a check.
 #[derive(Clone, Debug)]
 pub struct HbckReport {
     /// When the check began.
     pub began: WallTime,
     /// When it ended.
     pub ended: WallTime,
-    /// What is wrong, table by table.
+    /// The inconsistencies, table by table.
     pub inconsistencies: Vec<Inconsistency>,
 }
 
-/// Something in the catalog that is not as it should be.
+/// A contradiction in the catalog.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Inconsistency {
     /// A row of hbase:meta cannot be read.
@@ -53,13 +53,13 @@ pub enum Inconsistency {
         table: TableName,
         /// The first row.
         start: Bytes,
-        /// The row behind the last one; empty for the end of the table.
+        /// The row after the last one; empty for the end of the table.
         end: Bytes,
     },
     /// Two regions cover the same rows.
     #[error("regions {0} and {1} cover the same rows; merge them")]
     Overlap(Box<RegionInfo>, Box<RegionInfo>),
-    /// A region of an enabled table that is not open.
+    /// A region of an enabled table is not open.
     #[error("region {region} of an enabled table is {state}; assign it")]
     NotOpen {
         /// The region.
@@ -67,13 +67,13 @@ pub enum Inconsistency {
         /// Its state.
         state: &'static str,
     },
-    /// A region that is open and should not be.
+    /// A region is open that should not be.
     #[error("region {0} of a disabled table is open; unassign it")]
     Open(Box<RegionInfo>),
 }
 
 impl Master {
-    /// Checks the catalog, tells what is wrong in the log, and keeps the report for [`hbck_report`](Master::hbck_report).
+    /// Checks the catalog, logs what is wrong, and keeps the report for [`hbck_report`](Master::hbck_report).
     pub(crate) fn run_hbck(&self) -> Result<HbckReport, Exception> {
         let began = self.world.now();
         let mut inconsistencies = Vec::new();
@@ -101,7 +101,7 @@ impl Master {
         Ok(report)
     }
 
-    /// What the last check has found; `None` before the first.
+    /// Returns the report of the last check; `None` before the first.
     pub fn hbck_report(&self) -> Option<HbckReport> {
         self.hbck_report.lock().clone()
     }
@@ -114,7 +114,7 @@ impl Master {
     }
 }
 
-/// What hbase:meta has of a table, against the view and the regions that are `open`.
+/// Compares the rows that hbase:meta has of a table with the view and the `open` regions.
 fn check_table(
     name: &TableName,
     table: &crate::view::TableEntry,
@@ -192,7 +192,7 @@ pub(super) fn gaps(table: &TableName, rows: &[&RegionRow]) -> Vec<Inconsistency>
 }
 
 impl Inconsistency {
-    /// The table that it is about, where that is known.
+    /// The table concerned, if known.
     pub fn table(&self) -> Option<&TableName> {
         match self {
             Inconsistency::Unreadable(_) => None,

@@ -1,4 +1,4 @@
-//! `fixMeta`: writes into hbase:meta what is missing there, and makes regions for rows that have none.
+//! `fixMeta`: writes into hbase:meta what is missing there, and creates regions for rows that no region covers.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::procedure::ProcedureKind;
 use crate::{Master, table_not_found};
 
 impl Master {
-    /// Mends what a check finds and this master can decide: rows and states that hbase:meta lacks, and holes. What is left
-    /// is told by the last check's report and, where it is an overlap, by the exception.
+    /// Repairs what the last check found and the master can decide: rows and states that hbase:meta lacks, and holes.
+    /// The report of a second check has the rest; overlaps are also named by the exception.
     pub(crate) fn fix_meta(self: &Arc<Self>) -> Result<HbckReport, Exception> {
         for inconsistency in self.run_hbck()?.inconsistencies {
             let Some(table) = inconsistency.table().cloned() else { continue };
@@ -57,7 +57,7 @@ impl Master {
         }
     }
 
-    /// Makes an empty region for rows that have none.
+    /// Creates an empty region for rows that no region covers.
     fn fill(&self, table: &TableName, start: &Bytes, end: &Bytes) -> Result<(), Exception> {
         let known = self.read_view(|view| {
             let table = view.tables.get(table)?;

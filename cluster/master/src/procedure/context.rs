@@ -1,4 +1,4 @@
-//! What a procedure asks while it runs, and how a task waits for its end.
+//! The interface of a running procedure to its state, and a future of its end.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use rpc::{Exception, class};
 use super::{Abort, Outcome, ProcedureId, Procedures};
 use crate::procedure::locks::{LockSet, Resource};
 
-/// What a procedure that runs may ask about itself: whether to go on, and for other locks.
+/// Lets a running procedure check for an abort, and exchange its locks.
 #[derive(Debug)]
 pub struct Context {
     pub(super) procedures: Arc<Procedures>,
@@ -18,7 +18,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// Fails if the procedure is to be aborted. It is called between steps that can be undone.
+    /// Fails if an abort was requested. Called between steps that can be undone.
     pub fn check_aborted(&self) -> Result<(), Exception> {
         let inner = self.procedures.inner.lock();
         match inner.known.get(&self.id).map(|entry| entry.abort) {
@@ -27,7 +27,7 @@ impl Context {
         }
     }
 
-    /// The same; and when it succeeds, nobody can abort the procedure any more.
+    /// Like [`check_aborted`](Context::check_aborted); after success, the procedure can no longer be aborted.
     pub fn pass_point_of_no_return(&self) -> Result<(), Exception> {
         let mut inner = self.procedures.inner.lock();
         let entry = inner.known.get_mut(&self.id).expect("kept until it has ended");
@@ -50,7 +50,7 @@ impl Context {
         inner.locks.owner(resource).is_some_and(|owner| owner != self.id)
     }
 
-    /// Gives up all locks, and waits for others. Whatever was checked before must be checked again.
+    /// Releases all locks, and waits for others. The caller must repeat every check that it made before.
     pub fn relock(&self, locks: LockSet) {
         let mut inner = self.procedures.inner.lock();
         inner.locks.release(self.id);
@@ -71,7 +71,7 @@ impl Context {
     }
 }
 
-/// How a procedure ends that was aborted.
+/// The exception with which an aborted procedure ends.
 pub(super) fn aborted() -> Exception {
     Exception::new(class::PROCEDURE_ABORTED, "abort requested")
 }

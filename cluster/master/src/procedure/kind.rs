@@ -21,9 +21,9 @@ pub enum ProcedureKind {
     Flush,
     /// Takes a snapshot of a table.
     Snapshot,
-    /// Makes a table from a snapshot.
+    /// Creates a table from a snapshot.
     Clone,
-    /// Makes a table what it was in a snapshot.
+    /// Restores a table from a snapshot.
     Restore,
     /// Splits a region.
     Split,
@@ -41,11 +41,11 @@ pub enum ProcedureKind {
     Reopen,
     /// Deletes parents of splits and merges that nobody needs.
     CollectParents,
-    /// Carries on a change that an earlier failure has left.
+    /// Carries on a change that an earlier failure has interrupted.
     CarryOn,
     /// Undoes a creation that failed.
     TakeBack,
-    /// Mends hbase:meta.
+    /// Repairs hbase:meta.
     FixMeta,
     /// Creates a namespace.
     CreateNamespace,
@@ -56,8 +56,8 @@ pub enum ProcedureKind {
 }
 
 impl ProcedureKind {
-    /// The name of the Java class that does the same in HBase, without its package; of work that HBase does in no procedure of
-    /// its own, a name of that form.
+    /// The name of the Java class that does the same in HBase, without its package. For work that is no procedure in
+    /// HBase, a name of that form.
     const fn class(self) -> &'static str {
         match self {
             ProcedureKind::Create => "CreateTableProcedure",

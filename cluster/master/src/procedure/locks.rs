@@ -1,7 +1,7 @@
-//! The locks of procedures, as HBase's `MasterProcedureScheduler` has them, in one place.
+//! The locks of procedures, with the rules of HBase's `MasterProcedureScheduler`.
 //!
-//! A procedure locks namespaces, tables and regions, each shared or exclusively, and takes all of its locks at once or waits for
-//! all of them. So it never waits while it holds one, and no two can wait for each other.
+//! A procedure locks namespaces, tables and regions, each shared or exclusively. It takes all of its locks at once or
+//! waits for all of them. So it never waits while it holds a lock, and there is no deadlock.
 //!
 //! | procedure | namespace | table | regions |
 //! |---|---|---|---|
@@ -10,8 +10,8 @@
 //! | flushes a table | shared | shared | |
 //! | changes a namespace | exclusive | hbase:namespace shared | |
 //!
-//! Locks are granted in the order of arrival: a request waits for every earlier one that it conflicts with, also for one that
-//! itself waits. So a row of splits cannot keep an alter waiting for ever.
+//! Locks are granted in the order of arrival: a request waits for every earlier request that it conflicts with, even if
+//! that one waits itself. So a sequence of splits cannot keep an alter waiting for ever.
 //!
 //! HBase 2.6 locks the table of a snapshot shared, and refuses to split regions meanwhile. Here a split waits.
 
@@ -22,7 +22,7 @@ use proto::{EncodedName, RegionInfo, TableName};
 
 use super::ProcedureId;
 
-/// What can be locked.
+/// A thing that can be locked.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Resource {
     /// A namespace.
@@ -33,12 +33,12 @@ pub enum Resource {
     Region(EncodedName),
 }
 
-/// How many may hold a lock.
+/// How a lock is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Many, while nobody holds it exclusively.
+    /// By any number of procedures, while none holds it exclusively.
     Shared,
-    /// One.
+    /// By one procedure.
     Exclusive,
 }
 
@@ -47,17 +47,17 @@ pub enum Mode {
 pub struct LockSet(BTreeMap<Resource, Mode>);
 
 impl LockSet {
-    /// The locks of a change of a whole table.
+    /// The locks for changing a whole table.
     pub fn table(table: &TableName) -> LockSet {
         LockSet::table_in(table, Mode::Exclusive)
     }
 
-    /// The locks of work that other work on the same table does not disturb, unless it changes the whole table.
+    /// The locks for work that excludes only changes of the whole table.
     pub fn table_shared(table: &TableName) -> LockSet {
         LockSet::table_in(table, Mode::Shared)
     }
 
-    /// The locks of a change of these regions of a table.
+    /// The locks for changing these regions of a table.
     pub fn regions<'a>(table: &TableName, regions: impl IntoIterator<Item = &'a RegionInfo>) -> LockSet {
         let mut locks = LockSet::table_shared(table);
         let regions = regions.into_iter().map(|region| Resource::Region(region.encoded_name().clone()));
@@ -65,7 +65,7 @@ impl LockSet {
         locks
     }
 
-    /// The locks of a change of a namespace, which is a row of hbase:namespace.
+    /// The locks for changing a namespace, which is a row of hbase:namespace.
     pub fn namespace(name: &str) -> LockSet {
         let row = (Resource::Table(TableName::namespaces()), Mode::Shared);
         LockSet(BTreeMap::from([(Resource::Namespace(name.to_owned()), Mode::Exclusive), row]))
@@ -82,12 +82,12 @@ impl LockSet {
     }
 }
 
-/// Who holds a lock.
+/// The holders of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holders {
-    /// These share it.
+    /// These procedures share it.
     Shared(BTreeSet<ProcedureId>),
-    /// This one has it alone.
+    /// This procedure holds it exclusively.
     Exclusive(ProcedureId),
 }
 
@@ -96,9 +96,9 @@ pub enum Holders {
 pub struct LockStatus {
     /// What is locked.
     pub resource: Resource,
-    /// Who holds it; `None` when one earlier in the queue will, who waits for another of its locks.
+    /// The holders; `None` when it is reserved for an earlier request in the queue that waits for another lock.
     pub holders: Option<Holders>,
-    /// Who waits for it, in the order of arrival, with the mode that each asks for.
+    /// The procedures that wait for it, in the order of arrival, with the mode that each wants.
     pub waiting: Vec<(ProcedureId, Mode)>,
 }
 
@@ -111,13 +111,13 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// Lets a procedure wait for these locks, behind all that wait already.
+    /// Queues a request for these locks, after all that wait already.
     pub fn request(&mut self, id: ProcedureId, locks: LockSet) {
         self.queue.push_back((id, locks));
     }
 
-    /// Grants the locks of the first in the queue that conflicts neither with a holder nor with an earlier one in the queue.
-    /// `may_run` says whether a procedure may run now; one that may not keeps its place.
+    /// Grants the locks of the first request in the queue that conflicts neither with a holder nor with an earlier
+    /// request. `may_run` returns whether a procedure may run now; if not, it keeps its place.
     pub fn grant(&mut self, may_run: impl Fn(ProcedureId) -> bool) -> Option<ProcedureId> {
         // What those earlier in the queue wait for.
         let mut wanted = BTreeMap::new();
@@ -144,7 +144,7 @@ impl Locks {
         Some(id)
     }
 
-    /// Gives up all locks of a procedure; or its place in the queue.
+    /// Releases all locks of a procedure, or removes its request from the queue.
     pub fn release(&mut self, id: ProcedureId) {
         self.queue.retain(|(waiting, _)| *waiting != id);
         for resource in self.holders.remove(&id).unwrap_or_default().0.into_keys() {
@@ -163,7 +163,7 @@ impl Locks {
         self.holders.get(&id)
     }
 
-    /// Who has this lock exclusively.
+    /// The procedure that holds this lock exclusively.
     pub fn owner(&self, resource: &Resource) -> Option<ProcedureId> {
         match self.held.get(resource) {
             Some(Holders::Exclusive(id)) => Some(*id),
@@ -171,18 +171,18 @@ impl Locks {
         }
     }
 
-    /// Whether somebody holds this lock or waits for it.
+    /// Whether any procedure holds this lock or waits for it.
     pub fn is_busy(&self, resource: &Resource) -> bool {
         self.held.contains_key(resource) || self.queue.iter().any(|(_, locks)| locks.0.contains_key(resource))
     }
 
-    /// Number of procedures that wait.
+    /// Number of waiting procedures.
     pub fn waiting(&self) -> usize {
         self.queue.len()
     }
 
-    /// Every lock that is held or waited for: namespaces, then tables, then regions, each in the order of their names. A
-    /// procedure is listed where it waits, not at the locks that it could have.
+    /// Every lock that is held or waited for: namespaces, then tables, then regions, each in the order of their names.
+    /// A waiting procedure is listed at the locks that are not free for it.
     pub fn status(&self) -> Vec<LockStatus> {
         let mut all: BTreeMap<&Resource, Vec<(ProcedureId, Mode)>> =
             self.held.keys().map(|resource| (resource, Vec::new())).collect();
@@ -203,14 +203,14 @@ impl Locks {
         all.into_iter().map(status).collect()
     }
 
-    /// Whether a lock is free of holders, and of those earlier in the queue, who want the locks in `wanted`.
+    /// Whether a lock is free: no holder conflicts, and no earlier request in the queue, whose locks are in `wanted`.
     fn is_free(&self, resource: &Resource, mode: Mode, wanted: &BTreeMap<&Resource, Mode>) -> bool {
         wanted.get(resource).is_none_or(|earlier| are_both_shared(*earlier, mode))
             && self.held.get(resource).is_none_or(|holders| holders.admit(mode))
     }
 }
 
-/// Notes the locks of one in the queue for those who come later.
+/// Adds the locks of a queued request to those that later requests must respect.
 fn want<'a>(wanted: &mut BTreeMap<&'a Resource, Mode>, locks: &'a LockSet) {
     for (resource, mode) in &locks.0 {
         let all = wanted.entry(resource).or_insert(*mode);

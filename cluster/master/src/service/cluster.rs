@@ -1,4 +1,4 @@
-//! Calls about the cluster as a whole.
+//! Handlers of calls about the cluster as a whole.
 
 use proto::pb;
 use rpc::{Exception, Reply, class};

@@ -1,4 +1,4 @@
-//! Calls about namespaces.
+//! Handlers of calls about namespaces.
 
 use proto::pb;
 use rpc::Reply;

@@ -1,4 +1,4 @@
-//! Calls about procedures: those that clients poll, and those of the older kind.
+//! Handlers of calls about procedures, including HBase's older procedures that are named by a signature.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::Master;
 use crate::procedure::locks::{Holders, LockStatus, Resource};
 use crate::procedure::{Outcome, ProcedureId, Summary};
 
-/// How long clients poll a procedure of the older kind whose answer was not held to its end, in ms. HBase's number.
+/// How long clients poll an older procedure whose answer was not held until its end, in ms. HBase's number.
 const PROCEDURE_TIMEOUT_MS: i64 = 60_000;
 
 pub(super) const HANDLERS: &[(&str, Handler)] = &[
@@ -90,8 +90,8 @@ fn procedure_result(master: &Master, request: &pb::GetProcedureResultRequest) ->
     Reply::of(&response)
 }
 
-/// A procedure in HBase's message. As there, one that waits for its locks is RUNNABLE and not locked, and one that has failed is
-/// ROLLEDBACK.
+/// Encodes a procedure as HBase's message. As in HBase, a procedure that waits for its locks is RUNNABLE and not
+/// locked, and a failed one is ROLLEDBACK.
 fn described(summary: &Summary) -> pb::Procedure {
     use pb::ProcedureState as State;
     let (state, submitted, result, exception) = match &summary.outcome {
@@ -120,7 +120,7 @@ fn described(summary: &Summary) -> pb::Procedure {
     }
 }
 
-/// All locks in HBase's messages.
+/// Encodes all locks as HBase's messages.
 fn locks(master: &Master) -> Vec<pb::LockedResource> {
     // Read before the locks: a procedure that is submitted between the two has no description yet, and is left out.
     let known: BTreeMap<ProcedureId, pb::Procedure> =

@@ -1,4 +1,4 @@
-//! Calls about single regions.
+//! Handlers of calls about single regions.
 
 use proto::pb;
 use rpc::Reply;

@@ -1,4 +1,4 @@
-//! Calls about snapshots.
+//! Handlers of calls about snapshots.
 
 use proto::pb;
 use rpc::Reply;

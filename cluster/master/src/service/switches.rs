@@ -1,4 +1,4 @@
-//! Calls that turn chores on and off, and ask for one run of them.
+//! Handlers of calls that switch chores on and off, or run them once.
 
 use proto::pb;
 use rpc::Reply;

@@ -1,4 +1,4 @@
-//! Calls about tables, their schemas and their states.
+//! Handlers of calls about tables, their schemas and their states.
 
 use proto::pb;
 use rpc::Reply;

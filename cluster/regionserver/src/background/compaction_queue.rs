@@ -20,7 +20,7 @@ use super::queues::Again;
 /// HBase's priority of a client's request (`Store.PRIORITY_USER`).
 const USER_PRIORITY: i64 = 1;
 
-/// Who wants a compaction.
+/// Who requests a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// The server, by the policy of the store.
@@ -38,7 +38,7 @@ pub(super) enum Lane {
     Large,
 }
 
-/// A compaction of one store that waits.
+/// A queued compaction of one store.
 pub(super) struct Wanted {
     pub(super) region: Arc<Region>,
     pub(super) family: Bytes,
@@ -46,7 +46,7 @@ pub(super) struct Wanted {
     pub(super) origin: Origin,
     pub(super) lane: Lane,
     pub(super) again: Again,
-    /// Less is more urgent: whether it is of a user table, the files left, the order of arrival.
+    /// The urgency, the least first: whether the table is a user table, the number of files left, the order of arrival.
     order: (bool, i64, u64),
 }
 
@@ -77,15 +77,15 @@ impl Wanted {
 /// Numbers of compactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CompactionCounts {
-    /// Waiting ones below the throttle point.
+    /// Queued compactions below the throttle point.
     pub(crate) small: usize,
-    /// Waiting ones above it.
+    /// Queued compactions above the throttle point.
     pub(crate) large: usize,
-    /// Running ones.
+    /// Running compactions.
     pub(crate) running: usize,
 }
 
-/// The kinds of compaction that a region has waiting or running.
+/// The kinds of compaction that are queued or running for a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Compacting {
     pub(crate) minor: bool,
@@ -96,13 +96,14 @@ pub(crate) struct Compacting {
 pub(super) struct CompactionQueue {
     waiting: Vec<Wanted>,
     running: Vec<(Arc<Region>, Bytes)>,
-    /// Numbers of waiting or running compactions by region: minor and major.
+    /// Numbers of queued or running compactions of each region: minor and major.
     counts: HashMap<EncodedName, (usize, usize)>,
     arrivals: u64,
 }
 
 impl CompactionQueue {
-    /// Adds a compaction. One of the same store and kind that waits already becomes as urgent as this one.
+    /// Queues a compaction. If one of the same store and kind is queued already, it becomes at least as urgent as this
+    /// one.
     pub(super) fn push(&mut self, mut wanted: Wanted) {
         let same =
             |known: &&mut Wanted| known.is_of(&wanted.region, &wanted.family) && known.major == wanted.major;
@@ -142,7 +143,7 @@ impl CompactionQueue {
         Err(later.map(|due| due.since(now)).min())
     }
 
-    /// The store of a compaction that was taken is free again.
+    /// Records that a compaction taken from the queue no longer occupies its store.
     pub(super) fn end(&mut self, wanted: &Wanted) {
         let is_it = |(region, family): &(Arc<Region>, Bytes)| wanted.is_of(region, family);
         if let Some(at) = self.running.iter().position(is_it) {
@@ -150,12 +151,12 @@ impl CompactionQueue {
         }
     }
 
-    /// Puts back a compaction that was taken, and has [ended](CompactionQueue::end).
+    /// Queues a compaction again that was taken and has [ended](CompactionQueue::end).
     pub(super) fn put_back(&mut self, wanted: Wanted) {
         self.waiting.push(wanted);
     }
 
-    /// A compaction neither waits nor runs any more.
+    /// Records that a compaction is neither queued nor running any more.
     pub(super) fn finished(&mut self, wanted: &Wanted) {
         let name = wanted.region.info().encoded_name();
         if let Some(counts) = self.counts.get_mut(name) {

@@ -202,7 +202,7 @@ impl Background {
         server.consider_split(&region);
     }
 
-    /// The compaction still waits, so the counts of waiting compactions stay.
+    /// Queues the compaction again; the counts of queued compactions stay.
     fn put_back(&self, wanted: Wanted) {
         self.queues.lock().compactions.put_back(wanted);
         self.wakes.large_compactions.notify_one();

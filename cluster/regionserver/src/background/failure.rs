@@ -1,4 +1,4 @@
-//! Failures of background work: what the operator is told, and the remedy.
+//! Reports failures of background work to the operator, with the remedy.
 
 use std::time::Duration;
 

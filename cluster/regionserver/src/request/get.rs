@@ -39,7 +39,7 @@ struct CachedQuery {
     scan: Scan,
 }
 
-/// See `pb::GetRequest`.
+/// A decoded `pb::GetRequest`.
 #[derive(Debug)]
 pub(crate) struct GetRequest {
     pub(crate) region: pb::RegionSpecifier,

@@ -16,7 +16,7 @@ use proto::wire::{Fields, Value};
 
 use super::specifier::specifier;
 
-/// See `pb::MultiRequest`.
+/// A decoded `pb::MultiRequest`.
 #[derive(Debug, Default)]
 pub(crate) struct MultiRequest {
     pub(crate) region_action: Vec<RegionAction>,
@@ -26,7 +26,7 @@ pub(crate) struct MultiRequest {
     alike: Vec<Alike>,
 }
 
-/// See `pb::RegionAction`.
+/// A decoded `pb::RegionAction`.
 #[derive(Debug, Default)]
 pub(crate) struct RegionAction {
     pub(crate) region: pb::RegionSpecifier,
@@ -35,7 +35,7 @@ pub(crate) struct RegionAction {
     pub(crate) condition: Option<pb::Condition>,
 }
 
-/// See `pb::Action`.
+/// A decoded `pb::Action`.
 #[derive(Debug)]
 pub(crate) enum Action {
     /// A [shared message](MultiRequest::alike) with another row, given by its position in the request.

@@ -1,4 +1,4 @@
-//! What tests of decoders share.
+//! Test data for the decoders.
 
 use proto::{FamilyDescriptor, TableDescriptor};
 

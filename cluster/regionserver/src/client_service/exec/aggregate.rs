@@ -27,10 +27,10 @@ use rpc::{Exception, class};
 use crate::RegionServer;
 use crate::request;
 
-/// The class that a table names to have this endpoint.
+/// The Java class that a table names to have this endpoint.
 pub(super) const CLASS: &str = "org.apache.hadoop.hbase.coprocessor.AggregateImplementation";
 
-/// Which numbers the values are.
+/// How a cell's value is read as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Interpreter {
     Long,
@@ -113,14 +113,14 @@ fn add(sum: &mut Option<Number>, number: Option<Number>) {
     };
 }
 
-/// What is known of the rows so far.
+/// The results over the rows read so far.
 struct Totals {
     interpreter: Interpreter,
     max: Option<Number>,
     min: Option<Number>,
     sum: Option<Number>,
     squares: Option<Number>,
-    /// Of the row that is being read.
+    /// The sum of the row that is being read.
     row_sum: Option<Number>,
     row_has_cells: bool,
     rows: u64,
