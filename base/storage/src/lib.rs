@@ -26,6 +26,7 @@ mod capability;
 mod confirm;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
+mod copy;
 mod device;
 mod disk;
 mod error;
@@ -41,6 +42,7 @@ mod segmented;
 
 pub use capability::{Capabilities, Capability};
 pub use confirm::{make_deletions_durable, swap_confirmed};
+pub use copy::copy;
 pub use device::{Device, DeviceFault, LocalDevice, Scratch};
 pub use disk::{Disk, FileSystem, time_syncs, write_outside};
 pub use error::{Error, Kind, Outcome, Result};
@@ -110,7 +112,7 @@ pub trait Files: Send + Sync + 'static {
     /// After any other error it may have happened, and `to` may be incomplete: nobody names it yet, so the caller deletes
     /// it. This implementation copies the bytes.
     fn link(&self, from: &FileName, to: &FileName) -> Result<()> {
-        copy(&*self.open(from)?, self.create(to)?).map(drop)
+        copy(&*self.open(from)?, self, to).map(drop)
     }
 
     /// Opens a finished file for reading; with [`Capability::SyncPrefix`] also an unfinished one, after a crash.
@@ -229,26 +231,6 @@ pub trait FileWriter: Send {
     /// Gives up: the file is removed as far as that is possible.
     fn abandon(self: Box<Self>);
 }
-
-/// Writes all bytes of `from` into a new file and finishes it. Returns the size in bytes. After an error the new file is
-/// abandoned.
-pub fn copy(from: &dyn FileReader, mut to: Box<dyn FileWriter>) -> Result<u64> {
-    let size = from.size();
-    let mut buffer = vec![0; COPY_BYTES.min(size as usize)];
-    let mut at = 0;
-    while at < size {
-        let part = &mut buffer[..((size - at) as usize).min(COPY_BYTES)];
-        if let Err(error) = from.read_at(at, part).and_then(|()| to.write(part)) {
-            to.abandon();
-            return Err(error);
-        }
-        at += part.len() as u64;
-    }
-    to.finish()
-}
-
-/// Bytes that a copy reads at once: 1 MB.
-const COPY_BYTES: usize = 1 << 20;
 
 /// A file open for reading.
 ///

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::conformance::check;
 use crate::memory::Fault;
-use crate::{Capabilities, FileName, Files, Kind, Local, Memory, Outcome, Settled};
+use crate::{Capabilities, FileName, FileReader, FileWriter, Files, Kind, Local, Memory, Outcome, Settled};
 
 fn name(text: &str) -> FileName {
     FileName::new(text)
@@ -227,4 +228,124 @@ fn what_a_killed_process_wrote_is_durable_once_the_next_one_syncs_it() {
         place.sync(&name("log")).expect("there");
         assert_eq!(place.crash(seed).read(&name("log"), 100).expect("named"), b"never synced", "seed {seed}");
     }
+}
+
+/// Files whose reads or writes go wrong without an error: the first `wrong` of those that the test chose.
+struct Lying {
+    below: Memory,
+    wrong: Arc<AtomicUsize>,
+    lies: Lies,
+}
+
+impl Lying {
+    /// How many calls of this kind are still to go wrong.
+    fn wrong_calls_of(&self, kind: Lies) -> Arc<AtomicUsize> {
+        if self.lies == kind { Arc::clone(&self.wrong) } else { Arc::default() }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Lies {
+    Reads,
+    Writes,
+}
+
+impl crate::Overlay for Lying {
+    fn below(&self) -> &dyn Files {
+        &self.below
+    }
+
+    fn create(&self, name: &FileName) -> crate::Result<Box<dyn FileWriter>> {
+        let writer = self.below.create(name)?;
+        let wrong = self.wrong_calls_of(Lies::Writes);
+        Ok(Box::new(LyingWriter { writer, wrong }))
+    }
+
+    fn open(&self, name: &FileName) -> crate::Result<Arc<dyn FileReader>> {
+        let reader = self.below.open(name)?;
+        let wrong = self.wrong_calls_of(Lies::Reads);
+        Ok(Arc::new(LyingReader { reader, wrong }))
+    }
+}
+
+/// Whether this call is one of the wrong ones.
+fn is_wrong(wrong: &AtomicUsize) -> bool {
+    wrong.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+}
+
+struct LyingWriter {
+    writer: Box<dyn FileWriter>,
+    wrong: Arc<AtomicUsize>,
+}
+
+impl FileWriter for LyingWriter {
+    fn name(&self) -> &FileName {
+        self.writer.name()
+    }
+
+    fn size(&self) -> u64 {
+        self.writer.size()
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> crate::Result<()> {
+        let mut bytes = bytes.to_vec();
+        if is_wrong(&self.wrong) {
+            bytes[0] ^= 1;
+        }
+        self.writer.write(&bytes)
+    }
+
+    fn finish(self: Box<Self>) -> crate::Result<u64> {
+        self.writer.finish()
+    }
+
+    fn abandon(self: Box<Self>) {
+        self.writer.abandon();
+    }
+}
+
+struct LyingReader {
+    reader: Arc<dyn FileReader>,
+    wrong: Arc<AtomicUsize>,
+}
+
+impl FileReader for LyingReader {
+    fn size(&self) -> u64 {
+        self.reader.size()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> crate::Result<()> {
+        self.reader.read_at(offset, buffer)?;
+        if is_wrong(&self.wrong) {
+            buffer[0] ^= 1;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_copy_with_a_wrong_byte_is_written_again() {
+    let content: Vec<u8> = (0..(2 << 20) + 5_u32).map(|at| (at % 251) as u8).collect();
+    for lies in [Lies::Reads, Lies::Writes] {
+        for wrong in 0..4 {
+            let files = Lying { below: Memory::new(), wrong: Arc::new(AtomicUsize::new(0)), lies };
+            write(&files, "source", &content);
+            files.wrong.store(wrong, Ordering::Relaxed);
+            let source = files.open(&name("source")).expect("there");
+            assert_eq!(crate::copy(&*source, &files, &name("copy")).expect("copied"), content.len() as u64);
+            assert_eq!(files.read(&name("copy"), 4 << 20).expect("there"), content, "{wrong} wrong calls");
+        }
+    }
+}
+
+#[test]
+fn a_copy_that_stays_wrong_is_an_error_and_leaves_nothing() {
+    let files = Lying { below: Memory::new(), wrong: Arc::new(AtomicUsize::new(0)), lies: Lies::Writes };
+    write(&files, "source", b"0123456789");
+    files.wrong.store(usize::MAX, Ordering::Relaxed);
+    let source = files.open(&name("source")).expect("there");
+    let error = crate::copy(&*source, &files, &name("copy")).expect_err("always wrong");
+    assert_eq!((error.kind(), error.outcome()), (Kind::Failed, Outcome::DidNotHappen));
+    assert!(error.to_string().contains("differed from its source 3 times"), "{error}");
+    assert_eq!(files.open(&name("copy")).err().expect("deleted").kind(), Kind::NotFound);
 }

@@ -229,7 +229,7 @@ pub fn put_logs_away(files: &dyn Files, log: &dyn Files) -> Result<()> {
         let away = FileName::new("oldWALs").join(name.last());
         // What an earlier attempt has left may not be whole.
         log.delete(&away)?;
-        storage::copy(&*log.open(&name)?, log.create(&away)?)?;
+        storage::copy(&*log.open(&name)?, log, &away)?;
         log.delete(&name)?;
     }
     for name in OnDisk::list(files)?.unreplayed {

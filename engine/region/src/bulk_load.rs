@@ -202,7 +202,7 @@ impl Region {
         let place = store.folder.join(&random());
         let pin = self.pin_new(&place)?;
         let source = file.file.as_ref().map_err(storage::Error::clone)?;
-        storage::copy(&**source, self.files.create(&place)?)?;
+        storage::copy(&**source, &*self.files, &place)?;
         Ok(Staged { store, digest, place, is_copy: true, _pin: Some(pin) })
     }
 

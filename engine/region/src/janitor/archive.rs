@@ -11,9 +11,6 @@ use crate::store_file::StorePlace;
 use crate::store_file::name::{ARCHIVE, target_of};
 use crate::{Result, tracker};
 
-/// Bytes copied at a time.
-const COPY_BYTES: usize = 1 << 20;
-
 impl Janitor {
     /// Deletes the folder of a table, region or family that is no longer in the catalog and whose regions are closed.
     /// Files with a holder or a reader move to the archive. After a failure or a crash it may be repeated from the
@@ -124,19 +121,7 @@ impl Janitor {
             Err(error) => return Err(error.into()),
         };
         self.files.delete(&to)?;
-        let mut writer = self.files.create(&to)?;
-        let (size, mut at) = (from.size(), 0);
-        let mut buffer = vec![0; COPY_BYTES.min(usize::try_from(size).unwrap_or(COPY_BYTES))];
-        while at < size {
-            let part =
-                &mut buffer[..usize::try_from(size - at).map_or(COPY_BYTES, |left| left.min(COPY_BYTES))];
-            if let Err(error) = from.read_at(at, part).and_then(|()| writer.write(part)) {
-                writer.abandon();
-                return Err(error.into());
-            }
-            at += part.len() as u64;
-        }
-        writer.finish()?;
+        storage::copy(&*from, &*self.files, &to)?;
         Ok(())
     }
 }

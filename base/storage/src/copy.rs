@@ -1,0 +1,69 @@
+//! A file is copied, and the copy is trusted only after it was compared with its source.
+
+use crate::{Error, FileName, FileReader, FileWriter, Files, Kind, Outcome, Result};
+
+/// Bytes that a copy reads at once: 1 MB.
+const PART_BYTES: usize = 1 << 20;
+
+/// How often a copy is written before its device is given up.
+const ATTEMPTS: usize = 3;
+
+/// Writes all bytes of `from` into the new file `to`, finishes it, and compares both by reading them again. Returns the size in
+/// bytes.
+///
+/// Callers delete the source afterwards, so one wrong read of it must not become the only content that is left. A copy that
+/// differs is deleted and written again; when the third one differs, too, the call fails with [`Kind::Failed`]. After
+/// an error there is no copy, except after one that [may have happened](Outcome::MayHaveHappened).
+pub fn copy<F: Files + ?Sized>(from: &dyn FileReader, files: &F, to: &FileName) -> Result<u64> {
+    for _ in 0..ATTEMPTS {
+        write_parts(from, files.create(to)?)?;
+        match first_difference(from, files, to) {
+            Ok(None) => return Ok(from.size()),
+            Ok(Some(_)) => files.delete(to)?,
+            Err(error) => {
+                files.delete(to)?;
+                return Err(error);
+            }
+        }
+    }
+    Err(Error::new(Kind::Failed, Outcome::DidNotHappen, to, "copy a file to").because(format!(
+        "the copy differed from its source {ATTEMPTS} times; the source is kept; check the device for read and write errors"
+    )))
+}
+
+fn write_parts(from: &dyn FileReader, mut to: Box<dyn FileWriter>) -> Result<u64> {
+    for (at, length) in parts(from.size()) {
+        let mut part = vec![0; length];
+        if let Err(error) = from.read_at(at, &mut part).and_then(|()| to.write(&part)) {
+            to.abandon();
+            return Err(error);
+        }
+    }
+    to.finish()
+}
+
+/// Where the part begins in which the file `to` differs from `from`; 0 for another size.
+fn first_difference<F: Files + ?Sized>(
+    from: &dyn FileReader,
+    files: &F,
+    to: &FileName,
+) -> Result<Option<u64>> {
+    let copy = files.open(to)?;
+    if copy.size() != from.size() {
+        return Ok(Some(0));
+    }
+    for (at, length) in parts(from.size()) {
+        let [mut source, mut written] = [vec![0; length], vec![0; length]];
+        from.read_at(at, &mut source)?;
+        copy.read_at(at, &mut written)?;
+        if source != written {
+            return Ok(Some(at));
+        }
+    }
+    Ok(None)
+}
+
+/// Offsets and lengths of the parts of a file of `size` bytes.
+fn parts(size: u64) -> impl Iterator<Item = (u64, usize)> {
+    (0..size).step_by(PART_BYTES).map(move |at| (at, (size - at).min(PART_BYTES as u64) as usize))
+}
