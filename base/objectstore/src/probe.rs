@@ -1,25 +1,24 @@
-//! Whether a store keeps the promises that data rests on, tried with an object of the probe's own.
+//! Whether a store keeps the promises that data rests on, tried with objects of the probe's own.
 
 use storage::{Error, FileName, Files, Kind, Outcome, Result, Version};
 
 use crate::Bucket;
 
 impl Bucket {
-    /// Tries conditional puts and ranges. Fails when the store cannot be reached, or ignores a condition: two servers could then
-    /// both believe that they have committed. Takes about eight requests, and leaves nothing.
+    /// Tries conditional puts, ranges and listings. Fails when the store cannot be reached, or breaks a promise. When it ignores a
+    /// condition, two servers could both believe that they have committed. When a listing misses what was just written, a
+    /// file list, a link or a snapshot could be overlooked. Takes about ten requests, and leaves nothing.
     pub fn probe(&self) -> Result<()> {
-        let name = FileName::new(format!("bellows.probe.{:016x}", env::World::real().random()));
-        let outcome = self.try_conditions(&name);
+        let folder = FileName::new(format!("bellows.probe.{:016x}", env::World::real().random()));
+        let name = folder.join("object");
+        let outcome = self.try_conditions(&folder, &name);
         let removed = self.delete(&name);
-        outcome.and(removed)
+        outcome.and(removed)?;
+        self.try_listing(&folder, &[])
     }
 
-    fn try_conditions(&self, name: &FileName) -> Result<()> {
-        let broken = |what: &str| {
-            Err(Error::new(Kind::Failed, Outcome::DidNotHappen, name, "probe the store with").because(format!(
-                "{what}; use a store with conditional writes: Amazon S3, MinIO, Ceph or versitygw of 2025 or newer"
-            )))
-        };
+    fn try_conditions(&self, folder: &FileName, name: &FileName) -> Result<()> {
+        let broken = |what: &str| broken(name, what);
         let first = self.swap(name, None, b"first")?;
         match self.swap(name, None, b"second") {
             Err(error) if error.kind() == Kind::Conflict => {}
@@ -37,6 +36,7 @@ impl Bucket {
         if self.load(name, 100)?.content != b"0123456789" {
             return broken("it returned an old object after it was replaced");
         }
+        self.try_listing(folder, std::slice::from_ref(name))?;
         self.try_range(name, broken)
     }
 
@@ -50,4 +50,27 @@ impl Bucket {
             Err(error) => broken(&format!("it cannot read a range: {error}")),
         }
     }
+
+    /// Holds a listing against what was written or deleted before it.
+    fn try_listing(&self, folder: &FileName, expected: &[FileName]) -> Result<()> {
+        let listed: Vec<FileName> = self.list(folder)?.into_iter().map(|entry| entry.name).collect();
+        if listed == expected {
+            return Ok(());
+        }
+        broken(
+            folder,
+            if expected.is_empty() {
+                "its listing shows an object that was deleted before"
+            } else {
+                "its listing misses an object that was written before"
+            },
+        )
+    }
+}
+
+/// The refusal of a store that breaks a promise.
+fn broken<T>(name: &FileName, what: &str) -> Result<T> {
+    Err(Error::new(Kind::Failed, Outcome::DidNotHappen, name, "probe the store with").because(format!(
+        "{what}; use a store with conditional writes and listings that are up to date: Amazon S3, MinIO, Ceph or versitygw of 2025 or newer"
+    )))
 }

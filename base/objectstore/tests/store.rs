@@ -114,11 +114,13 @@ fn of_two_writers_of_one_object_one_wins_each_round() {
     }
 }
 
-/// Forwards connections to the store, and breaks those whose replies a test wants lost.
+/// Forwards connections to the store, and bends the replies that a test wants bent.
 struct Lossy {
     endpoint: String,
     /// How many of the next replies are lost.
     losses: Arc<AtomicUsize>,
+    /// Whether listings come back without their objects.
+    hides_objects: Arc<AtomicBool>,
     stopped: Arc<AtomicBool>,
 }
 
@@ -128,7 +130,8 @@ impl Lossy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let endpoint = format!("http://{}", listener.local_addr().expect("bound"));
         let (losses, stopped) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
-        let (told, ended) = (Arc::clone(&losses), Arc::clone(&stopped));
+        let hides_objects = Arc::<AtomicBool>::default();
+        let (bends, ended) = ((Arc::clone(&losses), Arc::clone(&hides_objects)), Arc::clone(&stopped));
         std::thread::spawn(move || {
             for client in listener.incoming() {
                 if ended.load(Ordering::Acquire) {
@@ -139,11 +142,11 @@ impl Lossy {
                 let (from, to) =
                     (client.try_clone().expect("a handle"), server.try_clone().expect("a handle"));
                 std::thread::spawn(move || forward(from, to, None));
-                let told = Arc::clone(&told);
-                std::thread::spawn(move || forward(server, client, Some(told)));
+                let bends = bends.clone();
+                std::thread::spawn(move || forward(server, client, Some(bends)));
             }
         });
-        Lossy { endpoint, losses, stopped }
+        Lossy { endpoint, losses, hides_objects, stopped }
     }
 }
 
@@ -154,12 +157,20 @@ impl Drop for Lossy {
     }
 }
 
-fn forward(mut from: TcpStream, mut to: TcpStream, losses: Option<Arc<AtomicUsize>>) {
+fn forward(mut from: TcpStream, mut to: TcpStream, bends: Option<(Arc<AtomicUsize>, Arc<AtomicBool>)>) {
+    /// The end of the opening and of the closing tag of an object in a listing.
+    const ENTRY: &[u8] = b"Contents>";
     let mut buffer = vec![0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
-        let is_lost = losses.as_ref().is_some_and(|losses| {
+        let is_lost = bends.as_ref().is_some_and(|(losses, _)| {
             losses.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1)).is_ok()
         });
+        if bends.as_ref().is_some_and(|(_, hides)| hides.load(Ordering::Acquire)) {
+            // Of the same length, so that the length in the head stays right.
+            while let Some(at) = buffer[..count].windows(ENTRY.len()).position(|part| part == ENTRY) {
+                buffer[at..at + ENTRY.len()].copy_from_slice(b"Hidden__>");
+            }
+        }
         if is_lost || to.write_all(&buffer[..count]).is_err() {
             break;
         }
@@ -241,4 +252,14 @@ fn a_store_that_ignores_conditions_is_refused_with_what_it_lacks() {
     let error = bucket_at(yes_sayer(), "refused").probe().expect_err("it cannot hold this data");
     assert!(error.to_string().contains("ignores If-None-Match"), "{error}");
     assert!(error.to_string().contains("use a store with conditional writes"), "{error}");
+}
+
+#[test]
+fn a_store_whose_listings_miss_objects_is_refused() {
+    let lossy = Lossy::new();
+    lossy.hides_objects.store(true, Ordering::Release);
+    let error = bucket_at(lossy.endpoint.clone(), "hidden").probe().expect_err("it cannot hold this data");
+    assert!(error.to_string().contains("misses an object that was written before"), "{error}");
+    lossy.hides_objects.store(false, Ordering::Release);
+    bucket_at(lossy.endpoint.clone(), "hidden").probe().expect("it lists what it has");
 }
