@@ -47,6 +47,15 @@ pub const MERGE_PREFIX: &[u8] = b"merge";
 pub use pb::region_state::State as RegionState;
 pub use pb::table_state::State as TableState;
 
+/// A row of a catalog table: the newest version of each column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CatalogRow {
+    /// The row's key.
+    pub key: Bytes,
+    /// Its columns, in order.
+    pub columns: Vec<Column>,
+}
+
 /// A column and its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {

@@ -1,16 +1,7 @@
 //! Rows of the catalog's tables, as the master reads and writes them.
 
 use bytes::Bytes;
-use proto::catalog::Column;
-
-/// A row of a catalog table: the newest version of each column.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CatalogRow {
-    /// The row's key.
-    pub key: Bytes,
-    /// Its columns, in order.
-    pub columns: Vec<Column>,
-}
+pub use proto::catalog::CatalogRow;
 
 /// A change of one row of a catalog table.
 #[derive(Debug, Clone, PartialEq, Eq)]

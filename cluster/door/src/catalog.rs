@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use proto::TableName;
-use proto::catalog::{self, RegionRow, TableState};
+use proto::catalog::{self, CatalogRow, RegionRow, TableState};
 
-use crate::peek::Row;
 use crate::{Error, Result};
 
 /// The content of hbase:meta.
@@ -18,7 +17,7 @@ pub(crate) struct Catalog {
 impl Catalog {
     /// Decodes the rows of hbase:meta. A row that cannot be decoded is an error, because it may be the only record of a
     /// region.
-    pub(crate) fn of_rows(rows: &[Row]) -> Result<Catalog> {
+    pub(crate) fn of_rows(rows: &[CatalogRow]) -> Result<Catalog> {
         let mut content = Catalog::default();
         for row in rows {
             let failed = |cause| Error::Row {

@@ -5,13 +5,11 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use cache::Cache;
-use cell::Cell;
 use env::World;
 use proto::TableDescriptor;
-use proto::catalog::Column;
-use region::{CellSink, Limits, Opening, ReadMode, Region, RegionOptions, Scan};
+use proto::catalog::CatalogRow;
+use region::{Opening, Region, RegionOptions};
 use storage::{Entry, FileName, FileReader, Files, Memory, Object, Overlay};
 
 use crate::found::FoundRegion;
@@ -47,12 +45,6 @@ impl Overlay for WithLists {
     fn load(&self, name: &FileName, bytes_max: usize) -> storage::Result<Object> {
         if is_list(name) { self.lists.load(name, bytes_max) } else { self.below.load(name, bytes_max) }
     }
-}
-
-/// A row of a region, with the newest version of each column.
-pub(crate) struct Row {
-    pub(crate) key: Bytes,
-    pub(crate) columns: Vec<Column>,
 }
 
 /// Opens a region for reading, with the writes that are only in its log.
@@ -92,30 +84,7 @@ pub(crate) fn read_rows(
     found: &FoundRegion,
     table: &TableDescriptor,
     recovered: Option<Arc<wal::LogReader>>,
-) -> Result<Vec<Row>> {
+) -> Result<Vec<CatalogRow>> {
     let region = open_region(files, world, found, table, recovered)?;
-    let failed = |cause| Error::of_region(&found.folder)(cause);
-    let mut rows = Rows::default();
-    let mut scanner = region.scanner(Scan::default()).map_err(failed)?;
-    while scanner.next_row(&Limits::NONE, &mut rows, ReadMode::Any).map_err(failed)?.more {}
-    Ok(rows.0)
-}
-
-/// Groups cells into rows.
-#[derive(Default)]
-struct Rows(Vec<Row>);
-
-impl CellSink for Rows {
-    fn cell(&mut self, cell: Cell<'_>) {
-        let part = Bytes::copy_from_slice;
-        let column = Column {
-            family: part(cell.family()),
-            qualifier: part(cell.qualifier()),
-            value: part(cell.value()),
-        };
-        match self.0.last_mut() {
-            Some(row) if row.key == cell.row() => row.columns.push(column),
-            _ => self.0.push(Row { key: part(cell.row()), columns: vec![column] }),
-        }
-    }
+    region::catalog_rows(&region).map_err(Error::of_region(&found.folder))
 }

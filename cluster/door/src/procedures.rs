@@ -11,12 +11,13 @@ use std::sync::Arc;
 
 use env::World;
 use prost::Message;
+use proto::catalog::CatalogRow;
 use proto::pb;
 use region::{FoundBy, FoundStore};
 use storage::{FileName, Files};
 
 use crate::found::{FoundRegion, found_by, read_region_info};
-use crate::peek::{Row, read_rows};
+use crate::peek::read_rows;
 use crate::replay::{LogFile, logs_of_servers, recovered};
 use crate::{Error, Result};
 
@@ -24,7 +25,7 @@ const FAMILY: &[u8] = b"proc";
 const REMEDY: &str = "the root is of a release before HBase 2.3, or was never started; start HBase 2.6 on it once, and stop it";
 
 /// Reads the rows of the master's own region. `log` is the place of logs.
-pub(crate) fn rows(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) -> Result<Vec<Row>> {
+pub(crate) fn rows(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) -> Result<Vec<CatalogRow>> {
     let base = FileName::new("MasterData/data/master/store");
     let missing = || Error::Missing { file: base.clone(), remedy: REMEDY };
     let table = master::descriptors::read_in(&**files, &base.join(".tabledesc"))?.ok_or_else(missing)?;
@@ -46,7 +47,7 @@ pub(crate) fn rows(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) 
 }
 
 /// The procedures that are not finished: number and class.
-pub(crate) fn unfinished(rows: &[Row]) -> Result<Vec<String>> {
+pub(crate) fn unfinished(rows: &[CatalogRow]) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for row in rows {
         for column in row.columns.iter().filter(|column| column.family == FAMILY) {

@@ -26,7 +26,6 @@ mod background;
 mod bulk_source;
 mod cache_metrics;
 mod call_sample;
-mod catalog_rows;
 mod cells;
 mod client_meta;
 mod client_service;
@@ -57,7 +56,6 @@ mod tests;
 
 pub use admin_service::AdminService;
 pub use call_sample::{CallKind, CallObserver, CallSample, SAMPLED_ONE_IN};
-pub use catalog_rows::catalog_rows;
 pub use client_meta::{BootstrapNodeService, ClientMetaService, ClusterView, MetaLocation};
 pub use client_service::ClientService;
 pub use counters::{Counters, Snapshot};

@@ -17,7 +17,6 @@ use rpc::Exception;
 use storage::FileName;
 
 use crate::RegionServer;
-use crate::catalog_rows::catalog_rows;
 
 /// Orders of the master that run at the same time; more wait.
 const ORDERS_MAX: usize = 32;
@@ -107,7 +106,7 @@ impl Inner {
     }
 
     fn rows(&self, region: &EncodedName) -> Result<Vec<CatalogRow>, Exception> {
-        self.told(catalog_rows(&self.find(region)?))
+        self.told(region::catalog_rows(&self.find(region)?))
     }
 
     fn newest(&self, region: &EncodedName) -> Result<Stamp, Exception> {

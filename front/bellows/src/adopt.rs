@@ -7,7 +7,7 @@ use door::Ended;
 use env::World;
 use storage::Files;
 
-use crate::args::{Adopt, Start};
+use crate::args::Adopt;
 use crate::data_dir;
 use crate::failure::Failure;
 use crate::output;
@@ -16,12 +16,7 @@ use crate::settings::Settings;
 /// Looks at the root, says what was found, and adopts it unless something is in the way.
 pub(crate) fn run(options: &Adopt, mut say: impl FnMut(&str) -> std::io::Result<()>) -> Result<(), Failure> {
     let world = World::real();
-    let settings = Settings::gather(&Start {
-        data_dir: Some(options.root.clone()),
-        site: options.site.clone(),
-        define: options.define.clone(),
-        ..Start::default()
-    })?;
+    let settings = Settings::of_root(&options.root, options.site.as_deref(), &options.define)?;
     let root = &settings.root;
     let Some(folder) = root.folder() else {
         return Err(Failure::new(format!(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use env::World;
 use storage::Files;
 
-use crate::args::{HandBack, Start};
+use crate::args::HandBack;
 use crate::data_dir;
 use crate::failure::Failure;
 use crate::log_place;
@@ -18,12 +18,7 @@ pub(crate) fn run(
     mut say: impl FnMut(&str) -> std::io::Result<()>,
 ) -> Result<(), Failure> {
     let world = World::real();
-    let settings = Settings::gather(&Start {
-        data_dir: Some(options.root.clone()),
-        site: options.site.clone(),
-        define: options.define.clone(),
-        ..Start::default()
-    })?;
+    let settings = Settings::of_root(&options.root, options.site.as_deref(), &options.define)?;
     let root = &settings.root;
     let Some(folder) = root.folder() else {
         return Err(Failure::new(format!(

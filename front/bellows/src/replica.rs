@@ -10,7 +10,7 @@ use env::{Priority, World};
 use master::{Master, Mirror, Mirrored, PrimaryCatalog};
 use proto::{RegionInfo, TableDescriptor, catalog};
 use region::Region;
-use regionserver::{Primary, RegionServer, Replica, ReplicaOptions, catalog_rows};
+use regionserver::{Primary, RegionServer, Replica, ReplicaOptions};
 use storage::{FileName, Files, Memory};
 use telemetry::Source;
 
@@ -146,7 +146,7 @@ impl Catalog {
     }
 
     fn follow(&mut self, server: &RegionServer, reread: bool) -> Result<Mirrored, String> {
-        let rows = |region: &Arc<Region>| catalog_rows(region).map_err(|error| error.to_string());
+        let rows = |region: &Arc<Region>| region::catalog_rows(region).map_err(|error| error.to_string());
         let meta = rows(&self.region(server, &self.meta)?)?;
         let region = PrimaryCatalog::namespace_region(meta.clone());
         if region != self.namespaces

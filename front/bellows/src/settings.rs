@@ -1,6 +1,7 @@
 //! Turns command line, site file and keys into the options of each part of the server.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 
 use conf::{Conf, keys};
 use region::RegionOptions;
@@ -50,6 +51,20 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// The settings that a server over the folder `root` would have, for commands that work on the folder of a stopped one.
+    pub(crate) fn of_root(
+        root: &Path,
+        site: Option<&Path>,
+        define: &[(String, String)],
+    ) -> Result<Settings, Failure> {
+        Settings::gather(&Start {
+            data_dir: Some(root.to_owned()),
+            site: site.map(Path::to_owned),
+            define: define.to_vec(),
+            ..Start::default()
+        })
+    }
+
     /// Gathers the settings. An option overrides `-D`, that the file, and that the default.
     pub(crate) fn gather(start: &Start) -> Result<Settings, Failure> {
         let mut conf = Conf::new()

@@ -1,15 +1,15 @@
-//! Reads the catalog's own rows.
+//! Reads all rows of a small table, as those of the catalog.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use cell::Cell;
-use contract::CatalogRow;
-use proto::catalog::Column;
-use region::{CellSink, Limits, ReadMode, Region, Scan};
+use proto::catalog::{CatalogRow, Column};
 
-/// All rows of a region of the catalog.
-pub fn catalog_rows(region: &Arc<Region>) -> Result<Vec<CatalogRow>, region::Error> {
+use crate::{CellSink, Limits, ReadMode, Region, Result, Scan};
+
+/// All rows of a region, in memory at once: for tables of the catalog and of procedures, which are small.
+pub fn catalog_rows(region: &Arc<Region>) -> Result<Vec<CatalogRow>> {
     let mut rows = Rows::default();
     let mut scanner = region.scanner(Scan::default())?;
     while scanner.next_row(&Limits::NONE, &mut rows, ReadMode::Any)?.more {}
