@@ -9,7 +9,7 @@
 //! | [`sync`](Log::sync) | waits until everything up to a ticket is written ([`Level::Os`]) or synced ([`Level::Disk`]) |
 //! | [`roll`](Log::roll) | ends the file and begins another |
 //! | [`flushed`](Log::flushed) | reports what a region no longer needs, so that files can be removed |
-//! | [`hold`](Log::hold) | registers another holder of files: replication, backup, a read replica |
+//! | [`hold`](Log::hold) | registers another holder of files, such as replication or a backup; read replicas hold nothing |
 //! | [`LogReader`], [`LogTail`] | read a log, and follow one, without owning it |
 //! | [`seal`] | ends a log, whoever owns it |
 //!
