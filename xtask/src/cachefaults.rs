@@ -131,12 +131,12 @@ fn one(folder: &Path, engine: &str) -> Outcome {
     let disabled = figure(&server, "bellows_bucket_cache_disabled")?;
     say!("{engine}: {met} blocks were damaged or could not be read, and none was given to a client");
     if disabled != 0.0 {
-        return Err("all of it has passed, and the cache is used no more".to_owned());
+        return Err("the faults have ended, and the cache is disabled".to_owned());
     }
     server.stop()?;
     let log = log_of(&data);
     let said = std::fs::read_to_string(&log).map_err(|error| format!("{}: {error}", log.display()))?;
-    if engine == "mmap" && !said.contains("a page is gone of the file") {
+    if engine == "mmap" && !said.contains("has mapped is missing") {
         return Err(format!("a page of the map was gone, and {} does not say so", log.display()));
     }
     no_panic(&log)

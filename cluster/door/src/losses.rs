@@ -106,7 +106,7 @@ pub(crate) fn of_table(table: &TableDescriptor, report: &mut Report) {
         }
         if family.attributes().text("REPLICATION_SCOPE").is_some_and(|scope| scope != "0") {
             report.leaves(format!(
-                "family {shown} of table {name} is replicated: its peers get nothing any more"
+                "family {shown} of table {name} is replicated: its peers receive nothing any more"
             ));
         }
     }
@@ -155,7 +155,7 @@ pub(crate) fn of_root(files: &dyn Files, tables: &[FoundTable], report: &mut Rep
     }
     match files.list(&FileName::new("peers")) {
         Ok(peers) if !peers.is_empty() => {
-            report.leaves("peers of replication in the folder peers get nothing any more")
+            report.leaves("replication peers in the folder peers receive nothing any more")
         }
         Err(error) if error.kind() != Kind::NotFound => return Err(error.into()),
         _ => {}
@@ -164,7 +164,7 @@ pub(crate) fn of_root(files: &dyn Files, tables: &[FoundTable], report: &mut Rep
         report.notes("the folder corrupt has logs that HBase could not read; their writes are not carried, as in HBase");
     }
     report.notes(
-        "settings in hbase-site.xml and in ZooKeeper are not looked at: peers of replication, coprocessors of the whole \
+        "settings in hbase-site.xml and in ZooKeeper are not read: replication peers, coprocessors of the whole \
          cluster, switches",
     );
     Ok(())

@@ -89,7 +89,7 @@ impl Master {
         }
         if let Some(cause) = self.unreachable_tables.read().get(&table) {
             return Err(Exception::do_not_retry(format!(
-                "a table of this name is there and out of reach, and nothing is made in its place: {cause}"
+                "a table of this name exists and cannot be served, so none is created in its place: {cause}"
             )));
         }
         let kind = match self.read_view(|view| view.tables.get(&table).map(|table| table.state)) {

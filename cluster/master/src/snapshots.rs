@@ -295,7 +295,7 @@ impl Master {
         match &written {
             Err((cause, Certainty::MayHaveHappened)) => tracing::error!(
                 snapshot = snapshot.name, %cause,
-                "nobody knows whether the snapshot is complete; the next start decides it, and files of the table stay"
+                "it is unknown whether the snapshot is complete; the next start decides, and the table's files are kept until then"
             ),
             _ => {
                 // Of a snapshot that is complete only the object that said that it is being taken is left.

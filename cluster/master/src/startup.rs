@@ -131,7 +131,7 @@ impl Master {
     fn read_tables(&self, unfinished: &BTreeSet<TableName>) -> Result<bool, Error> {
         let mut content = self.catalog.read()?;
         for error in &content.unreadable {
-            tracing::error!(%error, "what makes no sense in hbase:meta is left alone: delete that row's column");
+            tracing::error!(%error, "a cell of hbase:meta cannot be understood and is ignored: delete that row's column");
         }
         let mut all_read = content.unreadable.is_empty();
         for table in content.regions.keys().chain(content.states.keys()).cloned().collect::<Vec<_>>() {

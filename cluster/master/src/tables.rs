@@ -51,7 +51,7 @@ impl Master {
         self.check_namespace_is_there(table.name())?;
         if let Some(cause) = self.unreachable_tables.read().get(table.name()) {
             return Err(Exception::do_not_retry(format!(
-                "a table of this name is there and out of reach, and nothing is made in its place: {cause}"
+                "a table of this name exists and cannot be served, so none is created in its place: {cause}"
             )));
         }
         self.check_schema(&mut table)?;

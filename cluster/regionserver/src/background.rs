@@ -143,7 +143,7 @@ impl Background {
                     tracing::error!(
                         thread,
                         words,
-                        "an invariant is broken; the thread goes on with what is next"
+                        "an invariant is broken; the thread continues with the next task"
                     );
                 }
             }

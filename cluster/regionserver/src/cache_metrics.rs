@@ -107,8 +107,8 @@ fn show_bucket(counts: &BucketCounts, looks: &Looks, out: &mut Exposition) {
     for (name, help, value) in [
         ("refused", "Blocks not taken, because those there are used more.", counts.refused),
         ("dropped", "Blocks not taken, because too many waited or no slot was free.", counts.dropped),
-        ("corrupt", "Blocks that the device gave back as something else.", counts.corrupt),
-        ("stale", "Blocks of the last process that were something else already when it ended.", counts.stale),
+        ("corrupt", "Blocks that the device returned with other bytes than were written.", counts.corrupt),
+        ("stale", "Blocks kept over a restart whose bytes were not those that were written.", counts.stale),
         ("failed", "Reads and writes of the device that failed.", counts.failed),
     ] {
         out.counter(&format!("bellows_bucket_cache_{name}_total"), help, &[], value);
@@ -116,20 +116,20 @@ fn show_bucket(counts: &BucketCounts, looks: &Looks, out: &mut Exposition) {
     let help = "Bytes of memory that tell where the cells of blocks lie on the bucket cache's device.";
     out.gauge("bellows_bucket_cache_head_bytes", help, &[], counts.head_bytes as f64);
     let disabled = if counts.disabled { 1.0 } else { 0.0 };
-    let help = "1 when the bucket cache is used no more, because its devices failed.";
+    let help = "1 when the bucket cache is disabled, because its devices failed.";
     out.gauge("bellows_bucket_cache_disabled", help, &[], disabled);
     let read_only = if counts.read_only { 1.0 } else { 0.0 };
-    let help = "1 when the bucket cache takes in nothing more, because writes to its devices failed.";
+    let help = "1 when the bucket cache is read-only, because writes to its devices failed.";
     out.gauge("bellows_bucket_cache_read_only", help, &[], read_only);
     for device in &counts.devices {
         let labels = [("device", &device.place[..])];
         let help = "Reads and writes of a device of the bucket cache that failed.";
         out.counter("bellows_bucket_cache_device_failed_total", help, &labels, device.failed);
         let disabled = if device.disabled { 1.0 } else { 0.0 };
-        let help = "1 when a device of the bucket cache is used no more, because it failed.";
+        let help = "1 when a device of the bucket cache is disabled, because it failed.";
         out.gauge("bellows_bucket_cache_device_disabled", help, &labels, disabled);
         let read_only = if device.read_only { 1.0 } else { 0.0 };
-        let help = "1 when a device of the bucket cache is given nothing more, because writes to it failed.";
+        let help = "1 when a device of the bucket cache is read-only, because writes to it failed.";
         out.gauge("bellows_bucket_cache_device_read_only", help, &labels, read_only);
     }
     for slots in counts.slots.iter().filter(|slots| slots.buckets > 0 || slots.evicted > 0) {

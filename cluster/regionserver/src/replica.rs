@@ -356,7 +356,7 @@ impl Replica {
             Err(wal::Error::Gone { number, .. }) => {
                 tracing::warn!(
                     file = number,
-                    "a file of the primary's log is gone before it was read: all regions are opened again"
+                    "a file of the primary's log was deleted before it was read: all regions are opened again"
                 );
                 return self.begin_again(server);
             }

@@ -116,7 +116,7 @@ impl RegionServer {
     pub fn follow(self: &Arc<Self>, replica: Arc<Replica>) -> std::io::Result<()> {
         replica.start(self)?;
         if self.replica.set(replica).is_err() {
-            tracing::warn!("the server is a read replica already; another primary is not heeded");
+            tracing::warn!("the server is a read replica already; another primary is ignored");
         }
         Ok(())
     }
@@ -164,7 +164,7 @@ impl RegionServer {
     /// Shows samples of calls to `observer` from now on. Only the first observer counts.
     pub fn observe_calls(&self, observer: Arc<dyn CallObserver>) {
         if self.observer.set(observer).is_err() {
-            tracing::warn!("calls are observed already; another observer is not heeded");
+            tracing::warn!("calls are observed already; another observer is ignored");
         }
     }
 

@@ -131,7 +131,7 @@ impl Compression {
             packed = rest;
         }
         if !packed.is_empty() {
-            return Err(io::Error::other(format!("{} bytes behind the last group", packed.len())));
+            return Err(io::Error::other(format!("{} bytes after the last group", packed.len())));
         }
         Ok(raw)
     }

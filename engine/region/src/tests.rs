@@ -871,7 +871,7 @@ fn a_full_disk_refuses_writes_until_space_is_freed() {
             Err(error) => break error,
         }
     };
-    let remedy = "free some space there: writes are taken again without a restart";
+    let remedy = "free some space there: writes are accepted again without a restart";
     assert!(failure.to_string().contains(remedy), "{failure}");
     // Refused before anything is done, with a message; also for writes that read first.
     let put = || mutation(MutationKind::Put, "late", &[("f:q", 1, CellType::Put, b"v")]);

@@ -20,7 +20,7 @@ pub enum Error {
     },
     /// The disk has no room for the log. Waiting writes are written when there is room; no restart is needed.
     #[error(
-        "no space is left in {place} for the write-ahead log ({cause}); free some space there: writes are taken again \
+        "no space is left in {place} for the write-ahead log ({cause}); free some space there: writes are accepted again \
          without a restart"
     )]
     Full {
@@ -82,8 +82,8 @@ pub enum Error {
     },
     /// A file was deleted before it was read.
     #[error(
-        "file {number} of the log {folder} is gone before it was read to its end: hold the log by name to follow it, and \
-         begin again from a copy of the data"
+        "file {number} of the log {folder} was deleted before it was read to its end: register a holder of the log to follow \
+         it, and begin again from a copy of the data"
     )]
     Gone {
         /// The log's folder.

@@ -104,7 +104,7 @@ impl BucketSettings {
             Ok(device) => device,
             Err(error) => {
                 tracing::warn!(%error, key = key::BUCKET_PERSISTENT.name(),
-                    "the bucket cache begins empty and is not kept; make the path writable and start again");
+                    "the bucket cache starts empty and will not survive a restart; make the path writable and start again");
                 return Arc::new(cache);
             }
         };
@@ -224,7 +224,7 @@ fn slot_sizes(said: &[String]) -> Result<Option<Vec<u32>>, Failure> {
     let sizes = sizes.ok_or_else(|| {
         let (name, said) = (key::BUCKET_SLOT_SIZES.name(), said.join(","));
         Failure::new(format!(
-            "{name} is {said:?}, expected sizes in bytes, multiples of 256, parted by commas"
+            "{name} is {said:?}, expected sizes in bytes, multiples of 256, separated by commas"
         ))
     })?;
     Ok((!sizes.is_empty()).then_some(sizes))

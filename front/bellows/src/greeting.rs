@@ -20,7 +20,8 @@ pub(crate) struct Greeting {
 impl fmt::Display for Greeting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Greeting { host, rpc, master, zookeeper, web, znode_parent, replica_of, ready_after_ms } = self;
-        let role = replica_of.as_ref().map(|place| format!("read replica of {place}: it takes no writes\n"));
+        let role =
+            replica_of.as_ref().map(|place| format!("read replica of {place}: it accepts no writes\n"));
         let role = role.unwrap_or_default();
         let (rpc_port, master_port, zk_port) = (rpc.port(), master.port(), zookeeper.port());
         write!(
@@ -62,7 +63,7 @@ mod tests {
             ready_after_ms: 5,
         }
         .to_string();
-        assert!(text.contains("\nread replica of s3://b/x: it takes no writes\n"), "{text}");
+        assert!(text.contains("\nread replica of s3://b/x: it accepts no writes\n"), "{text}");
         assert!(text.starts_with("ready after 5 ms: "), "scripts wait for this word: {text}");
         for line in
             ["\"localhost:1,localhost:2\"", "\"localhost:3\"", "clientPort\", \"3\"", "http://127.0.0.1:4/"]

@@ -75,8 +75,8 @@ impl Root {
     pub(crate) fn open_for_reading(&self, conf: &Conf) -> Result<Opened, Failure> {
         if let Root::Folder(folder) = self {
             return Err(Failure::new(format!(
-                "a read replica reads what another server writes, and a folder has one server: {} is none that two can have; \
-                 name a bucket, as --data-dir s3://BUCKET/FOLDER, for both",
+                "a read replica needs storage that two servers share, and the folder {} has one server only; name a bucket, as \
+                 --data-dir s3://BUCKET/FOLDER, for both",
                 folder.display()
             )));
         }

@@ -226,7 +226,7 @@ impl Console {
     /// Lets the pages read and change the level of the log. The first switch stays.
     pub fn with_level(&self, switch: LevelSwitch) {
         if self.level.set(switch).is_err() {
-            tracing::warn!("the log has a switch for its level already; another is not heeded");
+            tracing::warn!("the log has a switch for its level already; another one is ignored");
         }
     }
 
@@ -377,7 +377,7 @@ fn show_rpc(counted: &rpc::Snapshot, out: &mut Exposition) {
         ("refused_connection_count", "Connections refused: too many.", counted.connections_refused),
         (
             "expired_connection_count",
-            "Connections closed: the client stood still.",
+            "Connections closed because the client made no progress or was idle.",
             counted.connections_expired,
         ),
         ("panic_count", "Calls that broke an invariant of ours.", counted.panics),

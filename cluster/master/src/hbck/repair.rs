@@ -27,7 +27,7 @@ impl Master {
         let left = self.run_hbck()?;
         match left.inconsistencies.iter().find(|found| matches!(found, Inconsistency::Overlap(..))) {
             Some(overlap) => Err(Exception::do_not_retry(format!(
-                "not mended, which rows count is yours to say: {overlap}"
+                "not repaired, because only you can decide whose rows count: {overlap}"
             ))),
             None => Ok(left),
         }

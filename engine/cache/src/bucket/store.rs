@@ -43,8 +43,8 @@ use disk::Disk;
 use entry::{Entry, Slot};
 use writers::Job;
 
-const REMEDY_UNMAPPED: &str = "the file was cut or its disk cannot be read: it is read and not mapped from now on, which \
-     is slower, and what it does not give is read from storage; put a sound file there and start the server again";
+const REMEDY_UNMAPPED: &str = "the file was truncated or its disk cannot be read; from now on it is read by system calls, \
+     which is slower, and blocks that it lacks are read from storage; replace the file and restart the server";
 
 struct State {
     index: Shelf<Entry>,
@@ -131,7 +131,7 @@ impl Store {
             }
         }
         if started == 0 {
-            shared.disable("no thread could be started that writes");
+            shared.disable("cannot start a thread that writes");
         }
         Store(shared)
     }
@@ -381,7 +381,7 @@ impl Shared {
         if self.mapped && !device.is_mapped() && !self.unmapped.swap(true, Ordering::Relaxed) {
             disk.note_failed();
             tracing::warn!(device = %device.place(), remedy = REMEDY_UNMAPPED,
-                "a page is gone of the file that the bucket cache has mapped");
+                "a page of the file that the bucket cache has mapped is missing");
         }
         read
     }

@@ -141,7 +141,7 @@ impl Shared {
     fn has_room(&self) {
         self.front.lock().full = None;
         self.full.store(false, Ordering::Relaxed);
-        tracing::info!(target: "wal", place = self.files.place(), "there is room again: writes are taken");
+        tracing::info!(target: "wal", place = self.files.place(), "the disk has space again: writes are accepted");
     }
 
     /// Counts a sync of file `number`, and logs a slow one.

@@ -210,9 +210,9 @@ fn no_end(file: &BegunFile, later: u64) -> Error {
     Error::Corrupt {
         file: file.file.name.clone(),
         offset: file.contents.whole,
-        what: "no end of a file that was finished",
+        what: "a finished file without its end",
         expected: format!("an end record, as file {later} says it was durable"),
-        found: format!("{} bytes that are none", file.size - file.contents.whole),
+        found: format!("{} bytes without one", file.size - file.contents.whole),
     }
 }
 

@@ -148,18 +148,14 @@ fn lost(bytes: u64, used: u64) -> f64 {
 fn draw_bucket(out: &mut String, engine: &str, bucket: &BucketCounts) {
     let state = match bucket {
         BucketCounts { disabled: true, .. } => " · DISABLED: its device failed for too long",
-        BucketCounts { read_only: true, .. } => {
-            " · READ ONLY: writes to its device failed for too long, nothing more is taken in"
-        }
+        BucketCounts { read_only: true, .. } => " · READ ONLY: writes to its device failed for too long",
         _ => "",
     };
     line(out, format_args!("bucket {engine}{state}"));
     for device in bucket.devices.iter().filter(|_| bucket.devices.len() > 1) {
         let state = match device {
             DeviceCounts { disabled: true, .. } => "NOT USED: it failed for too long",
-            DeviceCounts { read_only: true, .. } => {
-                "READ ONLY: writes failed for too long, it is given nothing more"
-            }
+            DeviceCounts { read_only: true, .. } => "READ ONLY: writes failed for too long",
             _ => continue,
         };
         line(out, format_args!("  {} · {state}", device.place));

@@ -31,7 +31,7 @@ fn bucket_tier(engine: &str, bucket: &BucketCounts) -> Markup {
         article.store {
             h3 { "Second tier" span.tag { (engine) } }
             @if bucket.disabled { p.failure role="alert" { strong { "Not used any more." } " Its devices failed for too long. Nothing is lost; reads go to the files." } }
-            @else if bucket.read_only { p.failure role="alert" { strong { "Takes in nothing more." } " Writes to its devices failed for too long." } }
+            @else if bucket.read_only { p.failure role="alert" { strong { "Read-only." } " Writes to its devices failed for too long." } }
             (parts::bar(&[(part, "s0")], "Filled part of the second tier"))
             p.note { (parts::size(bucket.bytes as f64)) " of " (parts::size(bucket.bytes_max as f64)) " in " (parts::count(bucket.blocks as f64)) " blocks." }
             dl.facts {
@@ -44,7 +44,7 @@ fn bucket_tier(engine: &str, bucket: &BucketCounts) -> Markup {
             @for device in &bucket.devices {
                 @if device.failed > 0 || device.disabled || device.read_only {
                     p.note { code { (device.place) } ": " (parts::count(device.failed as f64)) " failures"
-                        @if device.disabled { ", not used any more" } @else if device.read_only { ", takes in nothing more" } }
+                        @if device.disabled { ", not used any more" } @else if device.read_only { ", read-only" } }
                 }
             }
             @let slots: Vec<_> = bucket.slots.iter().filter(|slots| slots.buckets > 0).collect();

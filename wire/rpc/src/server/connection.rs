@@ -235,7 +235,7 @@ impl Connection {
                     // A panic here fails no call, since prefetching has no effect.
                     let was_of_use = env::catch_unwind(telling).unwrap_or_else(|_| {
                         count(&self.shard.panics, 1);
-                        tracing::error!(remote = %self.remote, "a service panicked when it was told what comes");
+                        tracing::error!(remote = %self.remote, "a service panicked while it prefetched");
                         false
                     });
                     self.prefetch_skips = if was_of_use { 0 } else { PREFETCH_SKIPS };
@@ -463,9 +463,9 @@ impl Connection {
             Some("it leaves answers unread")
         } else if self.session.opened().is_none() {
             (now.since(self.accepted) >= options.handshake_max)
-                .then_some("its connection header does not come")
+                .then_some("it sent no connection header in time")
         } else if !self.input.is_empty() && self.output.is_empty() && quiet >= options.read_stall_max {
-            Some("it stands still in the middle of a request")
+            Some("it stopped in the middle of a request")
         } else if self.flight.len() == 0 && self.output.is_empty() && quiet >= options.idle_max && crowded() {
             Some("it is idle and there are many others")
         } else {

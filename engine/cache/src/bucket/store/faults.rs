@@ -6,11 +6,10 @@ use super::disk::Disk;
 use super::{Entry, Shared, Slot, State};
 use crate::BlockKey;
 
-const REMEDY: &str =
-    "blocks are read from storage instead; put a sound device there and start the server again";
+const REMEDY: &str = "blocks are read from storage instead; replace the device and restart the server";
 
-const REMEDY_FULL: &str = "what is there is still read, and everything else from storage; make room where the device lies, \
-     or put one there that can be written, and start the server again";
+const REMEDY_FULL: &str = "its blocks are still read, and all others are read from storage; free space for the device or \
+     replace it, and restart the server";
 
 impl Shared {
     /// Removes a record that cannot be read from the index. Returns `false` if the index no longer has it.
@@ -54,8 +53,8 @@ impl Shared {
             self.stale.fetch_add(1, Ordering::Relaxed);
         } else if self.corrupt.fetch_add(1, Ordering::Relaxed) == 0 {
             tracing::warn!(device = %self.disk_of(slot.at).device.place(), offset = slot.at,
-                "the bucket cache's device gave back something else than what was written; it is read from storage \
-                 instead, here and whenever it happens again (bellows_bucket_cache_corrupt_total)");
+                "a device of the bucket cache returned other bytes than were written; the block is read from storage, now \
+                 and whenever this happens again (bellows_bucket_cache_corrupt_total)");
         }
     }
 
@@ -108,7 +107,7 @@ impl Shared {
         let others = self.close(&mut state, lane);
         drop(state);
         tracing::warn!(device = %disk.device.place(), %cause, remedy = REMEDY_FULL, tolerated = ?self.errors_tolerated,
-            others, "the bucket cache gives a device nothing more: it took no write for longer than is tolerated");
+            others, "the bucket cache writes to a device no more: writes failed for longer than tolerated");
         self.tell_if_read_only(others);
     }
 
@@ -128,7 +127,7 @@ impl Shared {
             return self.disable(&cause.to_string());
         }
         tracing::warn!(device = %disk.device.place(), %cause, remedy = REMEDY, tolerated = ?self.errors_tolerated,
-            others, "the bucket cache uses a device no more");
+            others, "the bucket cache stops using a device that failed");
         self.tell_if_read_only(others);
     }
 
@@ -152,7 +151,7 @@ impl Shared {
         if others == 0 && !self.disabled.load(Ordering::Relaxed) {
             tracing::warn!(
                 devices = self.places(),
-                "the bucket cache takes in nothing more: none of its devices can be written"
+                "the bucket cache is read-only: none of its devices can be written"
             );
         }
     }
@@ -162,7 +161,7 @@ impl Shared {
         if self.disabled.swap(true, Ordering::Relaxed) {
             return;
         }
-        tracing::warn!(devices = self.places(), cause, remedy = REMEDY, "the bucket cache is used no more");
+        tracing::warn!(devices = self.places(), cause, remedy = REMEDY, "the bucket cache is disabled");
         let mut state = self.state.lock();
         state.queue.clear();
         let gone = state.index.remove_where(|_| true);
