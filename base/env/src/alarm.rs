@@ -1,23 +1,23 @@
-//! Waits that end on time.
+//! Timers with microsecond precision.
 //!
-//! A runtime's own timer counts in milliseconds. Who begins things tens of microseconds apart would need a thread that
-//! sleeps, and a hand-off for each of them; an [`Alarm`] is a timer of the system beside the sockets that the runtime waits
-//! for anyway. Where the system has none, it is the runtime's timer.
+//! A runtime's own timer counts in milliseconds. To start operations tens of microseconds apart one would need a
+//! thread that sleeps, and a hand-off for each operation. An [`Alarm`] is a timer of the system; the runtime waits
+//! for it as it waits for its sockets. On systems without such a timer, the runtime's timer is used.
 
 use std::io;
 use std::time::Duration;
 
-/// See the file.
+/// The system's part; see the module documentation.
 #[derive(Debug)]
 pub struct Alarm(system::Alarm);
 
 impl Alarm {
-    /// An alarm of the calling task's runtime.
+    /// A timer of the calling task's runtime.
     pub fn new() -> io::Result<Alarm> {
         system::Alarm::new().map(Alarm)
     }
 
-    /// Waits so long.
+    /// Waits for `time`.
     pub async fn wait(&self, time: Duration) -> io::Result<()> {
         if time.is_zero() { Ok(()) } else { self.0.wait(time).await }
     }
@@ -57,9 +57,9 @@ mod system {
             timerfd_settime(self.0.get_ref(), TimerfdTimerFlags::empty(), &once)?;
             loop {
                 let mut ready = self.0.readable().await?;
-                // Nothing is there to be read of a wait that was given up.
+                // A wait that was dropped earlier left nothing to read.
                 if let Ok(rung) = ready.try_io(|timer| Ok(rustix::io::read(timer, &mut [0; 8])?)) {
-                    // It does not ring again before it is set again: nobody needs to try.
+                    // The timer fires once for each setting, so another read would find nothing.
                     ready.clear_ready();
                     return rung.map(|_| ());
                 }
@@ -103,7 +103,7 @@ mod tests {
                 let (began, time) = (world.moment(), Duration::from_micros(micros));
                 alarm.wait(time).await.expect("it rings");
                 sender.send(world.moment().since(began) >= time).expect("somebody waits");
-                // Given up before it was looked at.
+                // Dropped before it was polled.
                 drop(alarm.wait(Duration::from_nanos(1)));
                 let given_up = crate::timeout(Duration::ZERO, alarm.wait(Duration::from_nanos(1))).await;
                 assert!(given_up.is_none_or(|rung| rung.is_ok()));

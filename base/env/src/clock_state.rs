@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-/// What the system says of its wall clock.
+/// What the system reports about its wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockState {
-    /// Whether something (chrony, ntpd, systemd-timesyncd, the host of a virtual machine) keeps it right.
+    /// Whether something (chrony, ntpd, systemd-timesyncd, the host of a virtual machine) keeps it synchronized.
     pub is_synchronized: bool,
-    /// How wrong it may be, as whoever keeps it estimates.
+    /// The largest error, as estimated by the program that keeps it synchronized.
     pub error_max: Duration,
 }
 
-/// Asks the system about its clock and changes nothing. An error where the system does not tell, as in some sandboxes.
+/// Asks the system about its clock and changes nothing. An error if the system does not say, as in some sandboxes.
 #[cfg(target_os = "linux")]
 pub fn clock_state() -> std::io::Result<ClockState> {
     // SAFETY: `timex` is plain numbers, for which zeros are valid; without modes the call only fills it in.
@@ -30,7 +30,7 @@ pub fn clock_state() -> std::io::Result<ClockState> {
     })
 }
 
-/// No system but Linux is asked.
+/// Only Linux can be asked.
 #[cfg(not(target_os = "linux"))]
 pub fn clock_state() -> std::io::Result<ClockState> {
     Err(std::io::ErrorKind::Unsupported.into())
@@ -44,7 +44,7 @@ mod tests {
     fn the_question_changes_nothing_and_has_an_answer_or_a_reason() {
         let before = std::time::SystemTime::now();
         match clock_state() {
-            // The kernel counts an error of 16 s for a clock that nobody keeps, and no more.
+            // For a clock that nothing synchronizes the kernel counts an error up to 16 s.
             Ok(state) => assert!(state.error_max <= Duration::from_secs(16 * 60), "{state:?}"),
             Err(error) => assert!(error.raw_os_error().is_some(), "{error}"),
         }

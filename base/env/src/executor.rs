@@ -1,6 +1,6 @@
-//! The tasks of one simulated thread, in the place of a tokio runtime.
+//! The tasks of one simulated thread; replaces a tokio runtime.
 //!
-//! A task that is ready runs when the random numbers of the simulation choose it.
+//! The random numbers of the simulation choose which of the ready tasks runs next.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -15,18 +15,19 @@ use crate::simulation::{self, ThreadId};
 
 type Boxed = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// See the file.
+/// The executor; see the module documentation.
 #[derive(Debug, Default)]
 pub(crate) struct Executor {
-    /// By their numbers: the order in which they were woken is not decided by a seed, for tokio has random numbers of its own.
+    /// The ready tasks, sorted by number. The order in which tasks are woken does not follow from a seed, since tokio
+    /// draws random numbers of its own.
     ready: Mutex<BTreeMap<u64, Arc<Task>>>,
-    /// All tasks that have not ended, in the order of their beginning.
+    /// All tasks that have not ended, in the order in which they were started.
     tasks: Mutex<(u64, BTreeMap<u64, Weak<Task>>)>,
     thread: Mutex<Option<ThreadId>>,
     stopping: AtomicBool,
 }
 
-/// A task; who drops this lets it run on.
+/// A task. Dropping this value lets the task continue.
 pub(crate) struct Task {
     number: u64,
     executor: Arc<Executor>,
@@ -51,7 +52,7 @@ impl Wake for Task {
 }
 
 impl Task {
-    /// Drops the task where it waits.
+    /// Drops the task at the place where it waits.
     pub(crate) fn abort(&self) {
         let future = self.future.lock().take();
         drop(future);
@@ -76,7 +77,7 @@ impl Executor {
         task
     }
 
-    /// Ends the loop after the task that runs now; the others are dropped.
+    /// Ends the loop after the current task; the other tasks are dropped.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.wake();
@@ -88,7 +89,7 @@ impl Executor {
         }
     }
 
-    /// What the thread does, until it is told to stop.
+    /// The thread's loop. Ends when it is told to stop.
     pub(crate) fn run(self: &Arc<Self>) {
         *self.thread.lock() = simulation::current();
         simulation::set_executor(Some(Arc::clone(self)));
@@ -100,7 +101,7 @@ impl Executor {
                 continue;
             };
             task.is_queued.store(false, Ordering::Release);
-            // Taken out: what it does may wake it, or suspend this thread.
+            // Taken out of the list, because the task may wake itself or suspend this thread.
             let Some(mut future) = task.future.lock().take() else { continue };
             let waker = Waker::from(Arc::clone(&task));
             if future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
@@ -123,7 +124,7 @@ impl Executor {
     }
 }
 
-/// Drops the tasks that have not ended: a task that waits is kept by its waker alone, which nobody may ever drop.
+/// Drops the tasks that have not ended. A waiting task is kept alive only by its waker, which may never be dropped.
 struct DropTasks<'a>(&'a Executor);
 
 impl Drop for DropTasks<'_> {

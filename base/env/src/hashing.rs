@@ -1,8 +1,8 @@
-//! Hash maps whose order a simulated run decides by its seed.
+//! Hash maps whose iteration order follows from a simulation's seed.
 //!
-//! The standard library seeds each map from the operating system, so that nobody who sends keys can choose them to
-//! collide. That stays so; only inside a simulation all maps share one seed, for their iteration order must be the same
-//! in each run.
+//! The standard library seeds each map from the operating system, so that clients cannot choose keys that collide. So
+//! does this module. Inside a simulation all maps share one seed, because their iteration order must be the same in
+//! each run.
 
 #[cfg(not(debug_assertions))]
 pub use std::hash::RandomState as HashState;
@@ -10,13 +10,13 @@ pub use std::hash::RandomState as HashState;
 #[cfg(debug_assertions)]
 pub use simulated::HashState;
 
-/// The standard library's map with [`HashState`]; make one with `default()`.
+/// The standard library's map with [`HashState`]. Create one with `default()`.
 pub type HashMap<K, V, S = HashState> = std::collections::HashMap<K, V, S>;
 
-/// The standard library's set with [`HashState`]; make one with `default()`.
+/// The standard library's set with [`HashState`]. Create one with `default()`.
 pub type HashSet<T, S = HashState> = std::collections::HashSet<T, S>;
 
-/// A seed for hashing of one's own, which nobody outside can know.
+/// A seed for a hash function of the caller's own. Nobody outside the process can know it.
 pub fn hash_seed() -> u64 {
     use std::hash::BuildHasher;
     HashState::default().hash_one(0x5eed)

@@ -1,12 +1,12 @@
-//! The world outside: clocks, chance, threads and sockets.
+//! The environment: clocks, random numbers, threads and sockets.
 //!
-//! Everything a Bellows process learns without being told, and everything it starts, passes through here. The rest of
-//! the workspace is forbidden by `clippy.toml` to read a clock, draw chance, open a socket or start a thread, so a run
-//! under [`World::simulated`] is decided by its seed alone.
+//! A Bellows process learns and starts everything through this crate. `clippy.toml` forbids other crates to read a
+//! clock, draw a random number, open a socket or start a thread. So the seed alone decides a run under
+//! [`World::simulated`].
 //!
-//! What this crate does not know: files. They belong to `storage`.
+//! Files are not here; they are in `storage`.
 
-// This crate is the place the bans point to.
+// The bans of `clippy.toml` point to this crate.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -54,7 +54,7 @@ use std::time::Duration;
 use random::SplitMix;
 use time::Clock;
 
-/// Where a process gets its time and its chance from. Cheap to clone; all clones share one clock and one seed.
+/// The source of time and random numbers. Cheap to clone; all clones share one clock and one seed.
 #[derive(Clone)]
 pub struct World {
     clock: Arc<Clock>,
@@ -62,7 +62,7 @@ pub struct World {
 }
 
 impl World {
-    /// The machine's own clocks, and chance seeded from the operating system.
+    /// The machine's own clocks, and random numbers seeded from the operating system.
     pub fn real() -> World {
         #[cfg(debug_assertions)]
         if let Some(world) = simulation::with(|director| director.world()) {
@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// A world in which time stands still until [`advance`](World::advance) moves it, and chance follows from `seed`.
+    /// A world whose time only [`advance`](World::advance) moves, and whose random numbers follow from `seed`.
     pub fn simulated(seed: u64, start: WallTime) -> World {
         World {
             clock: Arc::new(Clock::simulated(start)),
@@ -90,7 +90,7 @@ impl World {
         }
     }
 
-    /// Sets the wall clock of a simulated machine: how far it is ahead of the simulation's time, in ms.
+    /// Sets the wall clock of a simulated machine: by how many ms it is ahead of the simulation's time.
     ///
     /// # Panics
     /// In the real world.
@@ -98,29 +98,29 @@ impl World {
         self.clock.set_ahead(by_ms);
     }
 
-    /// Milliseconds since 1970, as cells are stamped with. May step backwards when the machine's clock is set.
+    /// The time in ms since 1970, which cells get as timestamp. Goes back when the machine's clock is set back.
     pub fn now(&self) -> WallTime {
         self.clock.wall()
     }
 
-    /// A moment that never goes backwards; only differences of two moments of one world mean anything.
+    /// The monotonic time. Only differences between two moments of one world have a meaning.
     pub fn moment(&self) -> Moment {
         self.clock.moment()
     }
 
-    /// The moment of the system's last tick, some milliseconds ago at most: for what need not be exact and is asked all the
-    /// time, at a fifth of the price.
+    /// The monotonic time at the system's last tick, at most some ms ago. Costs a fifth of [`moment`](World::moment);
+    /// for frequent calls that need no exact time.
     pub fn recent_moment(&self) -> Moment {
         self.clock.recent_moment()
     }
 
-    /// 64 bits of chance.
+    /// 64 random bits.
     pub fn random(&self) -> u64 {
         self.random.lock().next()
     }
 
-    /// Waits for so long and blocks the calling thread. Where the clocks of a simulated world are moved by
-    /// [`advance`](World::advance), it moves them.
+    /// Blocks the calling thread for `time`. In a simulated world whose clocks [`advance`](World::advance) moves, it
+    /// moves them.
     pub fn pause(&self, time: Duration) {
         #[cfg(debug_assertions)]
         if simulation::is_active() {
@@ -132,14 +132,14 @@ impl World {
     /// Moves the clocks of a simulated world.
     ///
     /// # Panics
-    /// In the real world, whose time nobody moves.
+    /// In the real world.
     pub fn advance(&self, by: Duration) {
         self.clock.advance(by);
     }
 }
 
-/// Whether the planted bug `number` is active: a mistake of our own that a simulation must find. Never outside of one, and
-/// not even compiled in release builds.
+/// Whether the planted bug `number` is active: a deliberate mistake that a simulation must find. `false` outside of a
+/// simulation, and a constant in release builds.
 #[inline(always)]
 pub fn planted(number: u32) -> bool {
     #[cfg(debug_assertions)]
@@ -151,7 +151,7 @@ pub fn planted(number: u32) -> bool {
     }
 }
 
-/// Notes that a state was reached which tests should reach at some time. Costs nothing in release builds.
+/// Records that a state was reached which tests should reach sometimes. Costs nothing in release builds.
 #[inline(always)]
 pub fn sometimes(state: &'static str) {
     #[cfg(debug_assertions)]

@@ -1,11 +1,11 @@
-//! What the system allows this process.
+//! Limits that the system sets for this process.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Raises the number of files and sockets that this process may have open to the most that the system allows it, as a
-/// JVM does. The lower limit that processes begin with, often 1024, is meant for programs that cannot take more.
+/// Raises the number of files and sockets that this process may have open to the highest number that the system
+/// allows, as a JVM does. The initial limit, often 1024, exists for programs that use `select`.
 ///
-/// Gives the number from now on; `None` is no limit.
+/// Returns the new number; `None` means no limit.
 pub fn raise_open_files() -> std::io::Result<Option<u64>> {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
@@ -15,12 +15,12 @@ pub fn raise_open_files() -> std::io::Result<Option<u64>> {
     Ok(limit.current)
 }
 
-/// What this process may have at most; `None` is no limit.
+/// A limit of this process; `None` means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Files and sockets open at once, after [`raise_open_files`].
+    /// Maximum number of open files and sockets, after [`raise_open_files`].
     pub open_files: Option<u64>,
-    /// Processes and threads of this user.
+    /// Maximum number of processes and threads of this user.
     pub processes: Option<u64>,
 }
 

@@ -1,27 +1,27 @@
-//! What this machine calls itself, and what it shows of this process.
+//! The machine's name, and what the system shows about this process.
 
-/// The machine's own host name, as others in its network are likely to know it; `None` when it has none, or one that is
-/// not text.
+/// The machine's host name, as other machines in its network probably know it. `None` when it has none, or one that
+/// is not UTF-8.
 pub fn host_name() -> Option<String> {
     let name = rustix::system::uname().nodename().to_str().ok()?.to_owned();
-    // What a Linux answers that nobody has named.
+    // The name of a Linux machine that nobody has named.
     (!name.is_empty() && name != "(none)").then_some(name)
 }
 
-/// What a thread of this process does.
+/// A thread of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadState {
-    /// The system's number of it.
+    /// The system's id of the thread.
     pub id: u64,
-    /// Its name, at most 15 letters of it.
+    /// Its name, cut to 15 bytes.
     pub name: String,
     /// `RUNNABLE`, `WAITING`, or `BLOCKED` while it waits for a device.
     pub state: &'static str,
-    /// How long it has run, in ms.
+    /// CPU time that it has used, in ms.
     pub cpu_ms: u64,
 }
 
-/// The threads of this process, by number; none where the system does not show them.
+/// The threads of this process, sorted by id. Empty where the system does not show them.
 pub fn threads() -> Vec<ThreadState> {
     let folder = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let mut threads: Vec<ThreadState> = folder
@@ -57,7 +57,7 @@ mod tests {
             .name("a (thread)".to_owned())
             .spawn(move || receiver.recv())
             .expect("a thread");
-        // A thread names itself when it runs first.
+        // A thread gets its name when it runs for the first time.
         let found = (0..1_000).any(|_| {
             std::thread::yield_now();
             threads().iter().any(|thread| thread.name == "a (thread)" && thread.state != "BLOCKED")

@@ -21,7 +21,7 @@ enum Connected {
     Simulated(Box<dyn simulation::Socket>),
 }
 
-/// A socket on its way from one runtime to another.
+/// A socket that is moved from one runtime to another.
 #[derive(Debug)]
 pub struct Detached(Moving);
 
@@ -43,10 +43,10 @@ enum Listening {
     Simulated(Box<dyn simulation::Acceptor>),
 }
 
-/// Listens at `address`; port 0 asks the system for a free one. Must be called inside a runtime.
+/// Listens at `address`; for port 0 the system chooses a free one. Must be called inside a runtime.
 ///
-/// The address can be taken again at once after this process ends (`SO_REUSEADDR`). Accepted sockets notice in the end
-/// when the other machine is gone (`SO_KEEPALIVE`, which they take over from the listening one).
+/// Another process can take the address as soon as this one ends (`SO_REUSEADDR`). Accepted sockets detect after a
+/// while that the other machine is gone (`SO_KEEPALIVE`, inherited from the listening socket).
 pub fn listen(address: SocketAddr) -> io::Result<Listener> {
     #[cfg(debug_assertions)]
     if let Some(taken) = simulation::with(|director| director.listen(address)) {
@@ -60,7 +60,7 @@ pub fn listen(address: SocketAddr) -> io::Result<Listener> {
     socket.listen(1024).map(|listener| Listener(Listening::System(listener)))
 }
 
-/// Connects to `address` and sends small frames at once (`TCP_NODELAY`).
+/// Connects to `address`. Small frames are sent at once (`TCP_NODELAY`).
 pub async fn dial(address: SocketAddr) -> io::Result<Stream> {
     #[cfg(debug_assertions)]
     if let Some(dialled) = simulation::with(|director| director.dial(address)) {
@@ -83,7 +83,7 @@ pub async fn resolve(host: &str) -> io::Result<Vec<SocketAddr>> {
 }
 
 impl Listener {
-    /// Where it listens, with the real port.
+    /// The address where it listens, with the real port.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         match &self.0 {
             Listening::System(listener) => listener.local_addr(),
@@ -92,7 +92,7 @@ impl Listener {
         }
     }
 
-    /// Waits for the next connection. Nothing is lost when the future is dropped.
+    /// Waits for the next connection. Dropping the future loses none.
     pub async fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
         match &self.0 {
             Listening::System(listener) => {
@@ -127,7 +127,7 @@ impl Stream {
         }
     }
 
-    /// Sends small frames at once (`TCP_NODELAY`).
+    /// Makes the socket send small frames at once (`TCP_NODELAY`).
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         match &self.0 {
             Connected::System(stream) => stream.set_nodelay(nodelay),
@@ -136,7 +136,7 @@ impl Stream {
         }
     }
 
-    /// Takes the socket out of the runtime that it belongs to.
+    /// Takes the socket out of its runtime.
     pub fn detach(self) -> io::Result<Detached> {
         match self.0 {
             Connected::System(stream) => stream.into_std().map(|stream| Detached(Moving::System(stream))),
@@ -145,7 +145,7 @@ impl Stream {
         }
     }
 
-    /// The socket of the system's, for code that needs no simulation.
+    /// The system's socket, for code that is never simulated.
     ///
     /// # Panics
     /// In a simulation.
@@ -159,7 +159,7 @@ impl Stream {
 }
 
 impl Detached {
-    /// Gives the socket to the runtime of the calling task.
+    /// Adds the socket to the runtime of the calling task.
     pub fn attach(self) -> io::Result<Stream> {
         match self.0 {
             Moving::System(stream) => {

@@ -1,10 +1,10 @@
-//! How the system gives this process memory.
+//! How the system gives memory to this process.
 
-/// Has the system give out memory in pages of its usual size, 4 KB, from now on, and in none of 2 MB. False where it
-/// cannot be told so; then it does as it likes.
+/// Makes the system give out memory in pages of 4 KB from now on, and in none of 2 MB. Returns `false` where the
+/// system does not support this; then it decides itself.
 ///
-/// A large page is cleared, and often room is made for it, when its first byte is touched: for 0.1 to 6 ms in which the
-/// thread that happens to touch it serves nobody.
+/// The system clears a large page, and often compacts memory for it, when its first byte is touched. That takes 0.1
+/// to 6 ms, in which the thread that touches it serves no request.
 pub fn forgo_huge_pages() -> bool {
     #[cfg(target_os = "linux")]
     let is_done = rustix::thread::disable_transparent_huge_pages(true).is_ok();
@@ -22,7 +22,7 @@ mod tests {
         let before = rustix::thread::transparent_huge_pages_are_disabled().expect("known");
         assert!(forgo_huge_pages());
         assert!(rustix::thread::transparent_huge_pages_are_disabled().expect("known"));
-        // Other tests of this process go on as they began.
+        // Restores the setting for other tests of this process.
         rustix::thread::disable_transparent_huge_pages(before).expect("as before");
     }
 }

@@ -1,8 +1,9 @@
-//! Chance: SplitMix64, which is small, fast, and the same on every machine for the same seed.
+//! A random number generator: SplitMix64, which is small and fast, and gives the same numbers on every machine for
+//! the same seed.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// The state of the generator: one word.
+/// The state of the generator.
 pub(crate) struct SplitMix(u64);
 
 impl SplitMix {
@@ -10,7 +11,7 @@ impl SplitMix {
         SplitMix(seed)
     }
 
-    /// Seeded by the keys the standard library draws from the operating system for its hash maps.
+    /// Seeded by the keys that the standard library draws from the operating system for its hash maps.
     pub(crate) fn from_system() -> SplitMix {
         SplitMix(RandomState::new().hash_one(std::process::id()))
     }

@@ -1,10 +1,10 @@
-//! The word to end, from whoever runs the process.
+//! Signals that ask the process to end.
 
 use std::future::Future;
 use std::io;
 
-/// Listens for SIGTERM and SIGINT (ctrl-c); what is given waits for the first of them and names it. Must be called inside
-/// a runtime; from the call on, neither signal ends the process by itself.
+/// Listens for SIGTERM and SIGINT (ctrl-c). The returned future waits for the first of them and returns its name.
+/// Must be called inside a runtime. From the call on, neither signal ends the process by itself.
 #[cfg(unix)]
 pub fn told_to_stop() -> io::Result<impl Future<Output = &'static str> + Send> {
     use tokio::signal::unix::{SignalKind, signal};
@@ -17,7 +17,7 @@ pub fn told_to_stop() -> io::Result<impl Future<Output = &'static str> + Send> {
     })
 }
 
-/// Listens for ctrl-c; what is given waits for it.
+/// Listens for ctrl-c; the returned future waits for it.
 #[cfg(windows)]
 pub fn told_to_stop() -> io::Result<impl Future<Output = &'static str> + Send> {
     let mut interrupt = tokio::signal::windows::ctrl_c()?;

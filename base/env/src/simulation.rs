@@ -1,11 +1,11 @@
-//! What a simulation puts in the place of the operating system.
+//! What a simulation uses instead of the operating system.
 //!
-//! A simulation runs a whole cluster in one thread. Each thread of a simulated machine is a coroutine, which gives control
-//! back wherever a real thread would wait: for a lock, a condition, a timer, a task or a disk. The [`Director`] decides who
-//! runs next and what time it is; `proof/sim` has one. This module exists in builds with debug assertions alone, so that a
-//! release build pays nothing.
+//! A simulation runs a whole cluster in one thread. Each thread of a simulated machine is a coroutine, which gives
+//! control back wherever a real thread would wait: for a lock, a condition, a timer, a task or a disk. The
+//! [`Director`] decides which one runs next and what time it is; `proof/sim` implements it. This module exists only
+//! in builds with debug assertions, so that a release build pays nothing.
 //!
-//! Everything here is of the calling thread: while a director is [entered](enter), all of `env` goes through it.
+//! All state here belongs to the calling thread: while a director is [entered](enter), all of `env` uses it.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -36,31 +36,31 @@ pub trait Socket: AsyncRead + AsyncWrite + Send + Sync + Unpin + std::fmt::Debug
 
 /// A listening simulated socket.
 pub trait Acceptor: Send + Sync + std::fmt::Debug {
-    /// The next connection, with the address it came from.
+    /// Waits for the next connection and returns it with the address that it came from.
     fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<(Box<dyn Socket>, SocketAddr)>>;
-    /// Where it listens.
+    /// The address where it listens.
     fn local(&self) -> SocketAddr;
 }
 
-/// A future that a director gives.
+/// A future that a director returns.
 pub type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Decides what happens next in a simulation. Calls come from the simulated threads themselves.
 pub trait Director {
     /// The world of the machine that the calling thread belongs to.
     fn world(&self) -> World;
-    /// A random number of the simulation itself: for what decides the order of events.
+    /// A random number of the simulation itself, for decisions about the order of events.
     fn random(&self) -> u64;
-    /// Starts a thread on the machine of the calling one.
+    /// Starts a thread on the machine of the calling thread.
     fn spawn(&self, name: &str, work: Box<dyn FnOnce()>) -> io::Result<ThreadId>;
-    /// The calling thread; `None` outside of all.
+    /// The calling thread; `None` outside of the simulation's threads.
     fn current(&self) -> Option<ThreadId>;
-    /// Suspends the calling thread until it is [unparked](Director::unpark), or until the time is over. Returns at once when it
-    /// was unparked since it last ran. May return for no reason.
+    /// Suspends the calling thread until another one [unparks](Director::unpark) it, or until `limit` is over. Returns
+    /// at once if it was unparked since it last ran. May return without a reason.
     fn park(&self, limit: Option<Duration>);
-    /// Lets a thread run on.
+    /// Makes a suspended thread ready to run.
     fn unpark(&self, thread: ThreadId);
-    /// Lets others run first.
+    /// Lets other threads run first.
     fn give_way(&self);
     /// Wakes `timer` after a time.
     fn wake_after(&self, time: Duration, timer: &Arc<Timer>);
@@ -68,13 +68,13 @@ pub trait Director {
     fn dial(&self, address: SocketAddr) -> Boxed<io::Result<Box<dyn Socket>>>;
     /// Listens at an address.
     fn listen(&self, address: SocketAddr) -> io::Result<Box<dyn Acceptor>>;
-    /// Whether a lock that is free lets others run first.
+    /// Whether a thread that takes a free lock lets others run first.
     fn interrupts(&self) -> bool;
     /// The number of the planted bug that is active; 0 for none.
     fn planted(&self) -> u32;
-    /// A state that tests should reach was reached.
+    /// Records that a state was reached which tests should reach.
     fn reached(&self, state: &'static str);
-    /// Code panicked, and went on after that.
+    /// Records that code panicked and the panic was caught.
     fn panicked(&self, words: &str);
 }
 
@@ -108,7 +108,7 @@ pub fn is_active() -> bool {
     ACTIVE.try_with(Cell::get).unwrap_or(false)
 }
 
-/// Calls the director, if there is one.
+/// Calls the director, if one is entered.
 pub(crate) fn with<T>(act: impl FnOnce(&dyn Director) -> T) -> Option<T> {
     if !is_active() {
         return None;
@@ -124,30 +124,30 @@ pub(crate) fn current() -> Option<ThreadId> {
 
 /// Suspends the calling thread, see [`Director::park`].
 pub(crate) fn park(limit: Option<Duration>) {
-    // Other threads run meanwhile, in other executors.
+    // Other threads run meanwhile, with executors of their own.
     let executor = executor();
     with(|director| director.park(limit));
     set_executor(executor);
 }
 
-/// Lets a thread run on.
+/// Makes a suspended thread ready to run.
 pub(crate) fn unpark(thread: ThreadId) {
     with(|director| director.unpark(thread));
 }
 
-/// A thread has ended without a word: nobody waits for it, and it waits for nothing.
+/// Records that a thread ended: no other thread waits for it, and it waits for nothing.
 pub fn forget(thread: ThreadId) {
     crate::sync::forget(thread);
 }
 
-/// Lets others run first.
+/// Lets other threads run first.
 pub fn give_way() {
     let executor = executor();
     with(|director| director.give_way());
     set_executor(executor);
 }
 
-/// Holds the calling thread for so long, as a disk would.
+/// Suspends the calling thread for `time`, as a disk would.
 pub fn hold(time: Duration) {
     let Some(world) = with(|director| director.world()) else { return };
     let until = world.moment().plus(time);
@@ -160,7 +160,7 @@ pub fn hold(time: Duration) {
     }
 }
 
-/// The executor that the calling thread's tasks belong to.
+/// The executor of the calling thread's tasks.
 pub(crate) fn executor() -> Option<Arc<Executor>> {
     EXECUTOR.with_borrow(Clone::clone)
 }
@@ -169,12 +169,12 @@ pub(crate) fn set_executor(executor: Option<Arc<Executor>>) -> Option<Arc<Execut
     EXECUTOR.with_borrow_mut(|current| std::mem::replace(current, executor))
 }
 
-/// A timer that somebody waits for. Dropping it takes it back.
+/// A timer that a task awaits. Dropping it cancels it.
 #[derive(Debug, Default)]
 pub struct Timer(parking_lot::Mutex<(bool, Option<Waker>)>);
 
 impl Timer {
-    /// Its time has come.
+    /// Whether its time is over.
     pub fn ring(&self) {
         let waker = {
             let mut state = self.0.lock();

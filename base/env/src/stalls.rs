@@ -1,12 +1,13 @@
-//! When a processor stood still, whoever had something to do on it.
+//! Detects when a processor stood still.
 //!
-//! A processor that a host lends is taken away now and then, for 0.1 to 40 ms, and nothing that runs on it can tell: a
-//! latency measured then is the machine's, and not that of the server that was measured. Little of it is in `/proc/stat`.
+//! The host of a virtual machine takes a processor away now and then, for 0.1 to 40 ms. No program that runs on it
+//! can tell, so a latency measured then is the machine's and not the server's. `/proc/stat` shows little of it.
 //!
-//! So a thread for each processor of the machine, which goes before all others on it, sleeps for a [step](Stalls::STEP) and looks
-//! how late it was woken. No thread that shares by weight makes it late, nor one that is prompt; the system's own work of a
-//! moment does, and what Linux grants to threads that starve behind prompt ones. It sees every standstill longer than a step
-//! and [`LATE`] together, and of shorter ones a part. It takes 2 to 4 % of a processor.
+//! So there is one thread for each processor, with priority over all others. It sleeps for one [step](Stalls::STEP)
+//! and measures how late it was woken. Ordinary threads do not delay it, nor do threads of [`Priority::Prompt`].
+//! Short work of the system does, and so does the time that Linux reserves for threads that starve behind prompt
+//! ones. The thread sees every standstill that is longer than a step and [`LATE`] together, and some of the shorter
+//! ones. It takes 2 to 4 % of a processor.
 
 use std::io;
 use std::sync::Arc;
@@ -18,19 +19,20 @@ use std::time::Duration;
 use crate::threads::{Priority, Thread, spawn_thread};
 use crate::{Moment, World, weight};
 
-/// Who is woken so much too late was on a processor that stood still: 20 to 60 µs are usual on virtual machines.
+/// A thread that was woken later than this was on a processor that stood still. On virtual machines 20 to 60 µs are
+/// usual.
 const LATE: Duration = Duration::from_micros(100);
 
-/// A time in which one processor stood still.
+/// A period in which one processor stood still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stall {
-    /// When it was noticed: it may have begun [`Stalls::STEP`] before.
+    /// When it was noticed; it may have begun up to one [`Stalls::STEP`] earlier.
     pub from: Moment,
     /// Its end.
     pub to: Moment,
 }
 
-/// Watches all processors of the machine until it is asked what it saw, or dropped.
+/// Watches all processors of the machine until the result is fetched or this is dropped.
 #[derive(Debug)]
 pub struct Stalls {
     is_over: Arc<AtomicBool>,
@@ -38,10 +40,11 @@ pub struct Stalls {
 }
 
 impl Stalls {
-    /// Between two looks.
+    /// Time between two measurements.
     pub const STEP: Duration = Duration::from_micros(500);
 
-    /// Begins to watch: when this returns all are watched. An error says that they may not be.
+    /// Starts watching. When this returns, all processors are watched; an error means that this process may not watch
+    /// them.
     pub fn watch(world: &World) -> io::Result<Stalls> {
         let mut all = Stalls { is_over: Arc::default(), watchers: Vec::new() };
         let (begins, begun) = channel();
@@ -50,7 +53,7 @@ impl Stalls {
             all.watchers.push(spawn_thread("stalls", Priority::Foreground, move || {
                 let outcome = weight::be_first_on(processor);
                 let may_watch = outcome.is_ok();
-                // Who began it may have given up because of another.
+                // The caller may have given up because another processor failed.
                 let _told = begins.send(outcome);
                 drop(begins);
                 if may_watch { stalls(&world, &is_over, thread::sleep) } else { Vec::new() }
@@ -61,7 +64,7 @@ impl Stalls {
         Ok(all)
     }
 
-    /// What each of them saw, in the order of time.
+    /// Returns all standstills, sorted by time.
     pub fn finish(mut self) -> io::Result<Vec<Vec<Stall>>> {
         self.is_over.store(true, Ordering::Relaxed);
         let watchers = std::mem::take(&mut self.watchers).into_iter();
@@ -104,7 +107,7 @@ mod tests {
             is_over.store(turn.get() == late.len(), Ordering::Relaxed);
         });
         let at = |us| start.plus(Duration::from_micros(us));
-        // Steps of 500 µs: the third ends 201 late in all, the fifth 8,241.
+        // Steps of 500 µs: the third ends 201 µs late in total, the fifth 8,241 µs.
         let expected =
             [(1_600, 1_701), (2_741, 10_741)].map(|(from, to)| Stall { from: at(from), to: at(to) });
         assert_eq!(seen, expected);
@@ -133,8 +136,8 @@ mod tests {
             let times = seen.iter().map(|stalls| stalls.iter().map(|stall| stall.to.since(stall.from)).sum());
             times.max().unwrap_or(Duration::ZERO)
         };
-        // A thread that waits its turn among eight busy ones on each processor is late half of the time. The machine itself
-        // may stand still once, but not again and again.
+        // A thread that shares each processor with eight busy ones is late half of the time. The machine itself may
+        // stand still once, but not repeatedly.
         let busy = 8 * thread::available_parallelism().map_or(1, usize::from);
         let mut least = Duration::MAX;
         for _ in 0..5 {

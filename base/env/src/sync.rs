@@ -1,7 +1,7 @@
-//! Locks and conditions.
+//! Locks and condition variables.
 //!
-//! They are `parking_lot`'s. In builds with debug assertions a wait inside a simulation suspends the simulated thread, and
-//! the system's otherwise.
+//! They are those of `parking_lot`. In builds with debug assertions a wait inside a simulation suspends the simulated
+//! thread instead of the system's.
 
 #[cfg(not(debug_assertions))]
 pub use parking_lot::{
@@ -19,7 +19,7 @@ pub use simulated::{
 
 #[cfg(debug_assertions)]
 mod simulated {
-    // The traits of `lock_api` are unsafe: who implements them promises that a lock is held by one alone.
+    // The traits of `lock_api` are unsafe: an implementation promises that one thread at a time holds the lock.
     #![expect(unsafe_code, reason = "locks of our own; see each implementation")]
 
     use std::cell::RefCell;
@@ -44,11 +44,11 @@ mod simulated {
     pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLock, T>;
 
     thread_local! {
-        /// Who waits for what, by the address of the lock or condition. It is only looked up, never iterated.
+        /// The waiting threads, by the address of the lock or condition. The map is only looked up, never iterated.
         static WAITERS: RefCell<HashMap<usize, Vec<ThreadId>>> = RefCell::default();
     }
 
-    /// A thread that waits, until it is woken or this is dropped.
+    /// A waiting thread. Ends when the thread is woken or this is dropped.
     struct Waiting {
         address: usize,
         thread: ThreadId,
@@ -64,7 +64,7 @@ mod simulated {
             WAITERS.with_borrow(|all| !all.get(&self.address).is_some_and(|all| all.contains(&self.thread)))
         }
 
-        /// Whether it had waited until now.
+        /// Whether the thread was still waiting.
         fn give_up(&self) -> bool {
             leave(self.address, self.thread)
         }
@@ -76,7 +76,7 @@ mod simulated {
         }
     }
 
-    /// A thread waits for nothing any more.
+    /// Records that a thread no longer waits.
     pub(crate) fn forget(thread: ThreadId) {
         WAITERS.with_borrow_mut(|all| {
             all.retain(|_, waiting| {
@@ -86,7 +86,7 @@ mod simulated {
         });
     }
 
-    /// Whether it had waited until now.
+    /// Whether the thread was still waiting.
     fn leave(address: usize, thread: ThreadId) -> bool {
         WAITERS.with_borrow_mut(|all| {
             let Some(waiting) = all.get_mut(&address) else { return false };
@@ -99,7 +99,7 @@ mod simulated {
         })
     }
 
-    /// Lets all who wait there run on.
+    /// Wakes all threads that wait at the address.
     fn wake_all(address: usize) -> usize {
         let woken = WAITERS.with_borrow_mut(|all| all.remove(&address)).unwrap_or_default();
         for thread in &woken {
@@ -128,7 +128,8 @@ mod simulated {
         woken.is_some()
     }
 
-    /// Tries until it succeeds or the time is over, suspended in between until somebody wakes the address.
+    /// Tries until it succeeds or the time is over. Between attempts the thread is suspended until the address is
+    /// woken.
     fn acquire(address: usize, limit: Option<Duration>, attempt: impl Fn() -> bool) -> Option<bool> {
         let thread = simulation::current()?;
         if simulation::with(|director| director.interrupts()) == Some(true) {
@@ -158,7 +159,7 @@ mod simulated {
         }
     }
 
-    // SAFETY: who holds it is decided by the lock within; a simulation only tries again instead of waiting.
+    // SAFETY: the lock within decides which thread holds it; a simulation only tries again instead of waiting.
     unsafe impl lock_api::RawMutex for RawMutex {
         const INIT: RawMutex = RawMutex(parking_lot::RawMutex::INIT);
         type GuardMarker = lock_api::GuardNoSend;
@@ -221,7 +222,7 @@ mod simulated {
         }
     }
 
-    /// The state of a lock for one writer or many readers.
+    /// The state of a lock for one writer or several readers.
     pub struct RawRwLock(parking_lot::RawRwLock);
 
     impl RawRwLock {
@@ -287,7 +288,7 @@ mod simulated {
     pub struct WaitTimeoutResult(bool);
 
     impl WaitTimeoutResult {
-        /// Whether it did.
+        /// Returns whether the time was over.
         pub fn timed_out(self) -> bool {
             self.0
         }
@@ -296,13 +297,14 @@ mod simulated {
     /// See `parking_lot::Condvar`.
     #[derive(Debug, Default)]
     pub struct Condvar {
-        // Held from before the caller's lock is released until the thread waits: no notification is lost in between.
+        // Held from before the caller's lock is released until the thread waits, so that no notification is lost in
+        // between.
         gate: parking_lot::Mutex<()>,
         inner: parking_lot::Condvar,
     }
 
     impl Condvar {
-        /// Nobody waits yet.
+        /// A condition variable without waiting threads.
         pub const fn new() -> Condvar {
             Condvar { gate: parking_lot::Mutex::new(()), inner: parking_lot::Condvar::new() }
         }
@@ -311,7 +313,7 @@ mod simulated {
             std::ptr::from_ref(self).addr()
         }
 
-        /// Wakes one who waits.
+        /// Wakes one waiting thread.
         pub fn notify_one(&self) -> bool {
             if simulation::is_active() {
                 return wake_one(self.address());
@@ -320,7 +322,7 @@ mod simulated {
             self.inner.notify_one()
         }
 
-        /// Wakes all who wait.
+        /// Wakes all waiting threads.
         pub fn notify_all(&self) -> usize {
             if simulation::is_active() {
                 return wake_all(self.address());
@@ -329,12 +331,12 @@ mod simulated {
             self.inner.notify_all()
         }
 
-        /// Releases the lock until it is notified.
+        /// Releases the lock and waits for a notification.
         pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
             self.wait_some(guard, None);
         }
 
-        /// Releases the lock until `condition` does not hold any more.
+        /// Releases the lock and waits while `condition` holds.
         pub fn wait_while<T: ?Sized>(
             &self,
             guard: &mut MutexGuard<'_, T>,
@@ -345,7 +347,7 @@ mod simulated {
             }
         }
 
-        /// The same as [`wait`](Condvar::wait), no longer than `limit`.
+        /// As [`wait`](Condvar::wait), but for no longer than `limit`.
         pub fn wait_for<T: ?Sized>(
             &self,
             guard: &mut MutexGuard<'_, T>,

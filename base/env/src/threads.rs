@@ -23,16 +23,17 @@ use crate::weight;
 pub enum Priority {
     /// Somebody waits for the answer.
     Foreground,
-    /// The same, and it seldom runs for long: woken, it goes before those that do, where the system knows how.
+    /// The same, for threads that seldom run long: when woken they run before others of this process, if the system
+    /// supports it.
     Serving,
     /// Flush, compaction and the like.
     Background,
-    /// It runs as soon as it is woken, before everything else, where the system allows it: for what measures others, and
-    /// must not count its own waiting as theirs. It must sleep most of the time.
+    /// Runs as soon as it is woken, before everything else, if the system allows it. For threads that measure others
+    /// and must not count their own waiting. Such a thread must sleep most of the time.
     Prompt,
 }
 
-/// A running thread; joining it gives back what it returned.
+/// A running thread; joining it returns its result.
 #[derive(Debug)]
 pub struct Thread<T>(Started<T>);
 
@@ -44,7 +45,7 @@ enum Started<T> {
 }
 
 impl<T> Thread<T> {
-    /// Waits for the thread's end. `Err` carries the panic it ended with.
+    /// Waits for the thread to end. `Err` is the panic that ended it.
     pub fn join(self) -> thread::Result<T> {
         match self.0 {
             Started::System(thread) => thread.join(),
@@ -53,7 +54,7 @@ impl<T> Thread<T> {
         }
     }
 
-    /// Whether the thread's work is over.
+    /// Whether the thread has ended.
     pub fn is_finished(&self) -> bool {
         match &self.0 {
             Started::System(thread) => thread.is_finished(),
@@ -62,7 +63,7 @@ impl<T> Thread<T> {
         }
     }
 
-    /// Whether the calling thread may wait for it: not for itself, and in a simulation not from outside of all threads.
+    /// Whether the calling thread may join it: not itself, and in a simulation only from a simulated thread.
     fn can_be_joined(&self) -> bool {
         match &self.0 {
             Started::System(thread) => thread.thread().id() != thread::current().id(),
@@ -72,7 +73,7 @@ impl<T> Thread<T> {
     }
 }
 
-/// Which thread runs, to be compared with others.
+/// The identity of a thread, for comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadId(Id);
 
@@ -92,7 +93,7 @@ pub fn this_thread() -> ThreadId {
     ThreadId(Id::System(thread::current().id()))
 }
 
-/// Waits for `future`, holding the thread.
+/// Waits for `future` and blocks the thread.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     #[cfg(debug_assertions)]
@@ -150,7 +151,7 @@ pub fn spawn_thread<T: Send + 'static>(
                 Priority::Serving => weight::be_brief(),
                 Priority::Background => weight::lower(),
                 Priority::Prompt => {
-                    // Without the right to it, it waits like others: a measurement that is less exact.
+                    // Without the permission it waits like others, and the measurement is less exact.
                     let _is_prompt = weight::be_prompt();
                 }
             }
@@ -167,7 +168,7 @@ fn spawn_simulated<T: Send + 'static>(
     let (ends, ended) = tokio::sync::oneshot::channel();
     let work = Box::new(move || {
         let result = catch_unwind(work);
-        // Nobody has to join it.
+        // No thread has to join it.
         let _detached = ends.send(result);
     });
     let thread = simulation::with(|director| director.spawn(name, work)).expect("it is active")?;

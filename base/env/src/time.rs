@@ -1,4 +1,4 @@
-//! Wall time for cells, monotonic moments for everything that waits.
+//! Wall time for cells, and monotonic time for everything that waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -15,12 +15,12 @@ pub struct WallTime(pub i64);
 pub struct Moment(u64);
 
 impl Moment {
-    /// The time from `earlier` to here; zero when `earlier` is later.
+    /// The time since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: Moment) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// The moment `by` earlier; the clock's first one when there is none.
+    /// The moment `by` earlier, at least the clock's first moment.
     pub fn before(self, by: Duration) -> Moment {
         Moment(self.0.saturating_sub(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX)))
     }
@@ -39,14 +39,14 @@ fn nanoseconds(time: Timespec) -> u64 {
 pub(crate) enum Clock {
     Real {
         start: Instant,
-        /// The same moment on the system's own scale, in nanoseconds.
+        /// The same moment on the system's own scale, in ns.
         start_there: u64,
     },
     Simulated {
         start: WallTime,
         /// Shared by all machines of a simulation.
         elapsed: Arc<AtomicU64>,
-        /// How far this machine's wall clock goes ahead of the others, in ms.
+        /// By how many ms this machine's wall clock is ahead of the simulation's time.
         ahead: AtomicI64,
     },
 }
@@ -60,7 +60,7 @@ impl Clock {
         Clock::Simulated { start, elapsed: Arc::default(), ahead: AtomicI64::new(0) }
     }
 
-    /// The clock of another machine, which goes like this one.
+    /// The clock of another machine, which runs at the same speed.
     pub(crate) fn beside(&self) -> Clock {
         match self {
             Clock::Real { .. } => Clock::real(),
@@ -79,7 +79,7 @@ impl Clock {
 
     pub(crate) fn wall(&self) -> WallTime {
         match self {
-            // A clock before 1970 is a clock that nobody set: count from zero rather than fail.
+            // A clock before 1970 was never set: count from zero instead of failing.
             Clock::Real { .. } => WallTime(
                 SystemTime::now()
                     .duration_since(UNIX_EPOCH)
@@ -138,7 +138,7 @@ mod tests {
         for _ in 0..100 {
             let before = world.moment();
             let lately = world.recent_moment();
-            // The rarest tick that systems are built with is ten milliseconds.
+            // The slowest tick that systems are configured with is 10 ms.
             assert!(lately <= world.moment() && before.since(lately) < Duration::from_millis(50));
             std::thread::yield_now();
         }

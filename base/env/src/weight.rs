@@ -1,21 +1,21 @@
-//! What the operating system's scheduler makes of a thread.
+//! Priorities of threads in the operating system's scheduler.
 //!
-//! Linux weighs each thread by itself. A nice level is a weight: 0 is 1024, 10 is 110, 19 is 15. When a thread that has
-//! slept is woken it runs at once only if it had less than its share until then; else the other one goes on to the next
-//! tick of the clock, 1 to 10 ms later. The less the other one weighs, the sooner it has had its share. Beside two threads
-//! that never sleep, 8,000 gets a second waited at p99.9 0.7 and 1.0 ms with these at nice 10, 0.2 and 0.5 at nice 19, which
-//! is what they wait beside none. A policy of lower rank (`SCHED_IDLE`) brought no more, and starves work to a part in
-//! three hundred.
+//! **Nice levels.** Linux gives each thread a weight by its nice level: 1024 for level 0, 110 for 10, 15 for 19. A
+//! thread that wakes up runs at once only if it has had less than its share; otherwise the running thread continues
+//! until the next tick of the clock, 1 to 10 ms later. The smaller the weight of the running thread, the sooner it
+//! has used its share. So 8,000 gets a second beside two busy threads waited 0.7 and 1.0 ms at p99.9 when these had
+//! nice 10, and 0.2 and 0.5 ms at nice 19, the same as without busy threads. `SCHED_IDLE` was no better, and starves
+//! work to a part in three hundred.
 //!
-//! Of threads that weigh the same the one goes on that runs, for 0.7 to 3 ms and to the next tick, unless the other asks for
-//! less time at once than it: Linux 6.12 and later then lets that one go first as soon as it is woken. A thread that serves
-//! asks for 0.1 ms. What the system does itself beside it (writing files back, making room in memory), and work in the
-//! pool, then waits for it and not it for them: with a flush or compaction now and then, the slowest thousandth of 4,000
-//! operations a second waited 0.27 to 0.35 ms where it had waited 0.41 to 0.46.
+//! **Slices.** Among threads of one weight the running one continues for 0.7 to 3 ms and up to the next tick. Linux
+//! 6.12 and later lets a woken thread run first if it asks for a shorter slice. Serving threads ask for 0.1 ms. Then
+//! work of the system (writing files back, freeing memory) and work in the pool waits for them. With a flush or
+//! compaction now and then, the slowest thousandth of 4,000 operations a second waited 0.27 to 0.35 ms instead of
+//! 0.41 to 0.46.
 //!
-//! What weighs little may not be done in time. Who has lowered the weight of a thread may raise it again only with the
-//! right to do so (`CAP_SYS_NICE`, or a `RLIMIT_NICE`). So a [`Crew`] whose threads could not be raised keeps to a weight
-//! that work gets done with.
+//! **Raising.** Work at a small weight may not be done in time. A process may raise a weight that it lowered only
+//! with the permission (`CAP_SYS_NICE`, or a `RLIMIT_NICE`). So a [`Crew`] whose threads could not be raised keeps
+//! them at a weight at which the work gets done.
 
 use std::io;
 use std::sync::Arc;
@@ -25,23 +25,23 @@ use parking_lot::Mutex;
 
 use crate::threads::{Priority, Thread, spawn_thread};
 
-/// The nice level of work that nobody waits for, where it cannot be raised.
+/// The nice level of background work, for threads that could not be raised again.
 pub(crate) const BACKGROUND: i32 = 10;
 
-/// Threads whose work can wait for a while: they take what others leave, and weigh like others when they are told to
-/// [hurry](Crew::hurry).
+/// Threads whose work can be late. They use the processor time that others leave. While they [hurry](Crew::hurry),
+/// they have the weight of serving threads.
 #[derive(Debug)]
 pub struct Crew {
-    /// The nice level of its threads when nothing presses.
+    /// The nice level of its threads while they do not hurry.
     nice: i32,
     members: Mutex<Vec<system::Id>>,
     hurries: AtomicBool,
-    /// Threads that could not be raised, and weigh what background threads do.
+    /// Number of threads that could not be raised, and keep the weight of background threads.
     fixed: AtomicUsize,
 }
 
 impl Crew {
-    /// Without threads yet; `nice` is their level when nothing presses, 0 to 19.
+    /// A crew without threads. `nice` is their level while they do not hurry, 0 to 19.
     pub fn new(nice: u8) -> Arc<Crew> {
         Arc::new(Crew {
             nice: i32::from(nice.min(19)),
@@ -69,7 +69,7 @@ impl Crew {
         })
     }
 
-    /// Lets its threads weigh as much as those that serve, or again less. Says whether that is a change.
+    /// Gives its threads the weight of serving threads, or takes it away again. Returns whether that is a change.
     pub fn hurry(&self, now: bool) -> bool {
         if self.hurries.load(Ordering::Relaxed) == now {
             return false;
@@ -86,18 +86,18 @@ impl Crew {
         true
     }
 
-    /// Whether its threads weigh as much as those that serve.
+    /// Whether its threads have the weight of serving threads.
     pub fn hurries(&self) -> bool {
         self.hurries.load(Ordering::Relaxed)
     }
 
-    /// How many of its threads could not be raised, so that they keep a weight between.
+    /// Number of threads that could not be raised, and therefore keep a medium weight.
     pub fn fixed(&self) -> usize {
         self.fixed.load(Ordering::Relaxed)
     }
 }
 
-/// A thread of a crew, until its end: its number may then be another thread's.
+/// A member of a crew until the thread ends; afterwards another thread may get its id.
 struct Member {
     crew: Arc<Crew>,
     id: Option<system::Id>,
@@ -111,7 +111,7 @@ impl Member {
             let mut members = crew.members.lock();
             members.push(id);
             let nice = if crew.hurries() { 0 } else { crew.nice };
-            // Without the right to do so it keeps its weight: a slower foreground, nothing wrong.
+            // Without the permission it keeps its weight. Then the foreground is slower, which is no error.
             let _unchanged = system::set_nice(id, nice);
             Some(id)
         } else {
@@ -134,36 +134,37 @@ impl Drop for Member {
     }
 }
 
-/// Gives the calling thread the weight of work that nobody waits for.
+/// Gives the calling thread the weight of background work.
 pub(crate) fn lower() {
-    // Without the right to do so the thread keeps its weight: a slower foreground, nothing wrong.
+    // Without the permission it keeps its weight. Then the foreground is slower, which is no error.
     let _unchanged = system::set_nice(system::this_thread(), BACKGROUND);
 }
 
-/// How long at once a thread that serves asks to run, in ns: the least that Linux takes.
+/// The slice that a serving thread asks for, in ns: the smallest that Linux accepts.
 const BRIEF: u64 = 100_000;
 
-/// Has the calling thread ask for little time at once, so that it is given some soon. Threads that it starts do not.
+/// Makes the calling thread ask for a short slice, so that it runs soon after it is woken. Threads that it starts do
+/// not inherit this.
 pub(crate) fn be_brief() {
-    // A system that does not know of it gives it time as to others: nothing wrong.
+    // A system without slices treats it like others, which is no error.
     let _as_before = system::be_brief(BRIEF);
 }
 
-/// Lets the calling thread run as soon as it is woken, and its timers end when they should. Where the system does not
-/// allow it, nothing changes; says whether it did.
+/// Makes the calling thread run as soon as it is woken, with exact timers. Returns whether the system allowed it;
+/// otherwise nothing changes.
 pub(crate) fn be_prompt() -> bool {
     system::be_prompt(1).is_ok()
 }
 
-/// The processors of the machine: those that its first process may run on.
+/// The processors of the machine: those on which its first process may run.
 pub(crate) fn processors() -> io::Result<Vec<usize>> {
     system::processors()
 }
 
-/// Binds the calling thread to one processor, where it goes before all others, those that are
-/// [prompt](Priority::Prompt) too.
+/// Binds the calling thread to one processor, on which it has priority over all others, [prompt](Priority::Prompt)
+/// threads included.
 pub(crate) fn be_first_on(processor: usize) -> io::Result<()> {
-    // First before others, or it would wait for its turn there.
+    // The priority comes first; otherwise the thread would have to wait for its turn on the new processor.
     system::be_prompt(2)?;
     system::bind(processor)
 }
@@ -191,19 +192,20 @@ mod system {
         getpriority_process(Some(thread)).expect("the thread lives")
     }
 
-    /// Whether a thread that was lowered can be raised again. The system says so only when it is asked to: by one level,
-    /// and back at once.
+    /// Whether a lowered thread can be raised again. The only way to find out is to try: one level down, and back at
+    /// once.
     pub(super) fn may_raise(thread: Id) -> bool {
         let Ok(now) = getpriority_process(Some(thread)) else { return false };
         setpriority_process(Some(thread), now - 1).is_ok() && setpriority_process(Some(thread), now).is_ok()
     }
 
-    /// `SCHED_FIFO` with this rank, 1 to 99: before all threads that share by weight, and those of a lower rank.
+    /// `SCHED_FIFO` with this rank, 1 to 99: before all threads that share by weight, and before those of a lower
+    /// rank.
     #[expect(unsafe_code, reason = "no library that is here asks for a policy")]
     pub(super) fn be_prompt(rank: libc::c_int) -> io::Result<()> {
-        // The system may put timers off by 50 µs so that several end together.
+        // By default the system may delay timers by 50 µs, to let several end together.
         rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
-        // The system's own call: the parameter is one number, and not every libc passes the call on.
+        // A direct system call: the parameter is one number, and some libc versions do not pass the call on.
         // SAFETY: 0 names the calling thread, and the system only reads `rank`, which outlives the call.
         match unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_FIFO, &raw const rank) } {
             0 => Ok(()),
@@ -211,7 +213,8 @@ mod system {
         }
     }
 
-    /// Asks for `ns` at once, with the weight that the thread has. One that was given another policy than the usual keeps it.
+    /// Asks for a slice of `ns`, and keeps the thread's weight. A thread with another policy than the usual one keeps
+    /// that.
     #[expect(unsafe_code, reason = "no library that is here asks for it")]
     pub(super) fn be_brief(ns: u64) -> io::Result<()> {
         // SAFETY: 0 names the calling thread.
@@ -235,7 +238,7 @@ mod system {
         }
     }
 
-    /// How long at once the thread asks to run, in ns; 0 where the system does not know of it.
+    /// The slice that the thread asks for, in ns; 0 where the system has no slices.
     #[cfg(test)]
     #[expect(unsafe_code, reason = "no library that is here asks for it")]
     pub(super) fn runs_at_once() -> io::Result<u64> {
@@ -269,7 +272,7 @@ mod system {
     }
 }
 
-/// Elsewhere a process has one weight for all its threads.
+/// On other systems all threads of a process have one weight.
 #[cfg(not(target_os = "linux"))]
 mod system {
     pub(super) type Id = std::thread::ThreadId;
@@ -317,7 +320,7 @@ mod tests {
         let thread = crew
             .spawn("crew", move || {
                 tell.send(system::this_thread()).expect("the test waits");
-                // Until the test drops its end.
+                // Waits until the test drops its end.
                 let _over = ended.recv();
             })
             .expect("a thread");
@@ -351,7 +354,7 @@ mod tests {
             (own, started.join().expect("no panic"), system::nice(system::this_thread()))
         });
         let (own, started, nice) = serving.expect("a thread").join().expect("no panic");
-        // Before Linux 6.12 nobody asks.
+        // Linux before 6.12 has no slices.
         assert!(own == BRIEF || own == 0, "{own}");
         assert!(started > BRIEF || started == 0, "{started}");
         assert_eq!(nice, system::nice(system::this_thread()));

@@ -1,13 +1,14 @@
-//! HBase's view of metrics: beans with tags and attributes, as JMX has them, and the two texts in which HBase shows them.
+//! HBase's form of metrics: beans with tags and attributes, as in JMX, and the two texts in which HBase shows them.
 //!
-//! A [`Bean`] is filled once; [`jmx`] writes HBase's `/jmx` from it, [`prometheus`] HBase's `/prometheus`. A histogram is
-//! twelve attributes: how many values there were since the start, and how those of the last moments are spread.
+//! A caller fills a [`Bean`] once. [`jmx`] writes HBase's `/jmx` from it, and [`prometheus`] writes HBase's
+//! `/prometheus`. A histogram becomes twelve attributes: the number of values since the start, and the distribution
+//! of the latest values.
 
 use std::fmt::Write;
 
 use crate::{MetricKind, Spread};
 
-/// Attributes of a histogram that are quantiles.
+/// The attributes of a histogram that are quantiles.
 const PERCENTILES: [(&str, f64); 8] = [
     ("_25th_percentile", 0.25),
     ("_median", 0.5),
@@ -19,29 +20,29 @@ const PERCENTILES: [(&str, f64); 8] = [
     ("_99.9th_percentile", 0.999),
 ];
 
-/// One number of a bean.
+/// An attribute: one number of a bean.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attribute {
     /// Its name, such as `regionCount`.
     pub name: String,
-    /// Counter or gauge.
+    /// Whether it is a counter or a gauge.
     pub kind: MetricKind,
-    /// What it is now.
+    /// The present value.
     pub value: f64,
-    /// What it means.
+    /// A description.
     pub description: String,
 }
 
-/// One bean of HBase's.
+/// One bean in HBase's form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bean {
-    /// The part of the server: `RegionServer`, `Master`, `JvmMetrics`.
+    /// The component: `RegionServer`, `Master`, `JvmMetrics`.
     pub name: String,
-    /// The part of that part, such as `Server`; empty where there is none.
+    /// The part of the component, such as `Server`; empty if there is none.
     pub sub: String,
-    /// Names and values of its tags, in HBase's order.
+    /// Names and values of the tags, in HBase's order.
     pub tags: Vec<(String, String)>,
-    /// Its numbers.
+    /// The attributes.
     pub attributes: Vec<Attribute>,
 }
 
@@ -66,8 +67,8 @@ impl Bean {
         self.add(name.into(), MetricKind::Gauge, description, value);
     }
 
-    /// Adds a histogram: `count` values since the start, of which `recent` are the latest; `unit` is what a value of it is
-    /// divided by to be shown.
+    /// Adds a histogram: `count` values since the start, of which `recent` are the latest. Values are divided by
+    /// `unit` before they are shown.
     pub fn histogram(
         &mut self,
         name: &str,
@@ -92,7 +93,7 @@ impl Bean {
         self.attributes.push(Attribute { name, kind, value, description: description.to_owned() });
     }
 
-    /// The name under which JMX knows it.
+    /// The bean's name in JMX.
     pub fn object_name(&self) -> String {
         format!("Hadoop:service=HBase,name={}", self.model())
     }
@@ -101,7 +102,7 @@ impl Bean {
         if self.sub.is_empty() { self.name.clone() } else { format!("{},sub={}", self.name, self.sub) }
     }
 
-    /// The first part of its names in `/prometheus`.
+    /// The first part of the names of its attributes in `/prometheus`.
     fn record(&self) -> &str {
         match &self.sub[..] {
             "" | "IPC" => &self.name,
@@ -110,18 +111,18 @@ impl Bean {
     }
 }
 
-/// What a reader of `/jmx` wants.
+/// The parameters of a `/jmx` request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JmxQuery {
-    /// `qry=`: a pattern of names; all beans without one.
+    /// `qry=`: a pattern of names. Without one, all beans are selected.
     pub pattern: Option<String>,
-    /// The second part of `get=bean::attribute`.
+    /// The attribute in `get=bean::attribute`.
     pub attribute: Option<String>,
     /// `description=true`.
     pub description: bool,
 }
 
-/// HBase's `/jmx`: the beans that a query selects, as JSON.
+/// Writes HBase's `/jmx`: the beans that a query selects, as JSON.
 pub fn jmx(beans: &[Bean], query: &JmxQuery) -> String {
     let mut out = String::from("{\n  \"beans\": [");
     let selected = beans.iter().filter(|bean| {
@@ -164,7 +165,7 @@ pub fn jmx(beans: &[Bean], query: &JmxQuery) -> String {
     out
 }
 
-/// HBase's `/prometheus`.
+/// Writes HBase's `/prometheus`.
 pub fn prometheus(beans: &[Bean], description: bool) -> String {
     let mut out = String::new();
     for bean in beans {
@@ -190,7 +191,8 @@ pub fn prometheus(beans: &[Bean], description: bool) -> String {
     out
 }
 
-/// The name of an attribute in `/prometheus`: the record's and the attribute's name, split where a capital begins a word.
+/// The name of an attribute in `/prometheus`: names of record and attribute, split before each capital that begins a
+/// word.
 pub fn prometheus_name(record: &str, attribute: &str) -> String {
     let mut whole: Vec<char> = record.chars().collect();
     let mut letters = attribute.chars();
@@ -213,12 +215,12 @@ pub fn prometheus_name(record: &str, attribute: &str) -> String {
     name
 }
 
-/// A number as JSON and Prometheus write it: without a fraction where it has none.
+/// Writes a number for JSON and Prometheus: without a fraction if it has none, and 0 if it is not finite.
 fn number(value: f64) -> String {
     if value.is_finite() { value.to_string() } else { "0".to_owned() }
 }
 
-/// A text in JSON's quotes.
+/// Writes a text as a JSON string.
 pub fn json_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

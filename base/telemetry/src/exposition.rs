@@ -1,21 +1,21 @@
-//! Metrics on their way to being shown: collected once, then rendered as Prometheus text or read by name.
+//! Collects metrics once, to render them as Prometheus text or to read them by name.
 
 use std::collections::HashMap;
 use std::fmt::Write;
 
 use crate::{Histogram, Spread};
 
-/// Which quantiles of a histogram are shown.
+/// The quantiles of a histogram that are shown.
 const QUANTILES: [f64; 4] = [0.5, 0.95, 0.99, 0.999];
 
-/// What kind of number a family of samples is.
+/// The kind of a family of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
-    /// It only grows while the process lives.
+    /// Only grows while the process lives.
     Counter,
-    /// It goes up and down.
+    /// Goes up and down.
     Gauge,
-    /// Times in nanoseconds, shown in seconds.
+    /// Times in ns, which are shown in seconds.
     Summary,
 }
 
@@ -26,12 +26,12 @@ pub enum MetricValue {
     Count(u64),
     /// A gauge's value.
     Number(f64),
-    /// The values of a histogram, in nanoseconds.
+    /// The values of a histogram, in ns.
     Times(Spread),
 }
 
 impl MetricValue {
-    /// The value as one number; of a histogram how many values it has.
+    /// The value as one number; for a histogram, the number of its values.
     pub fn as_f64(&self) -> f64 {
         match self {
             MetricValue::Count(count) => *count as f64,
@@ -46,7 +46,7 @@ impl MetricValue {
 pub struct Sample {
     /// Names and values of the labels.
     pub labels: Vec<(String, String)>,
-    /// What was measured.
+    /// The measured value.
     pub value: MetricValue,
 }
 
@@ -57,20 +57,20 @@ impl Sample {
     }
 }
 
-/// All samples of one name.
+/// All samples with one name.
 #[derive(Clone, Debug)]
 pub struct MetricFamily {
     /// The name, without suffixes such as `_sum`.
     pub name: String,
-    /// What is measured, in a sentence.
+    /// A description, as a sentence.
     pub help: String,
-    /// What kind of number it is.
+    /// The kind of the samples.
     pub kind: MetricKind,
     /// The samples, in the order in which they were added.
     pub samples: Vec<Sample>,
 }
 
-/// Metrics on their way to being shown.
+/// Collected metrics.
 #[derive(Clone, Debug, Default)]
 pub struct Exposition {
     families: Vec<MetricFamily>,
@@ -78,22 +78,22 @@ pub struct Exposition {
 }
 
 impl Exposition {
-    /// A number that only grows while the process lives. `name` should end in `_total`.
+    /// Adds a number that only grows while the process lives. `name` should end in `_total`.
     pub fn counter(&mut self, name: &str, help: &str, labels: &[(&str, &str)], value: u64) {
         self.add(name, help, MetricKind::Counter, labels, MetricValue::Count(value));
     }
 
-    /// A number that goes up and down.
+    /// Adds a number that goes up and down.
     pub fn gauge(&mut self, name: &str, help: &str, labels: &[(&str, &str)], value: f64) {
         self.add(name, help, MetricKind::Gauge, labels, MetricValue::Number(value));
     }
 
-    /// Times, recorded in nanoseconds, as a summary in seconds. `name` should end in `_seconds`.
+    /// Adds times, recorded in ns, as a summary in seconds. `name` should end in `_seconds`.
     pub fn times(&mut self, name: &str, help: &str, labels: &[(&str, &str)], times: &Histogram) {
         self.spread_of_times(name, help, labels, times.spread());
     }
 
-    /// The same, of values that were read from histograms before.
+    /// As the above, for values that were read from histograms before.
     pub fn spread_of_times(&mut self, name: &str, help: &str, labels: &[(&str, &str)], times: Spread) {
         self.add(name, help, MetricKind::Summary, labels, MetricValue::Times(times));
     }
@@ -117,19 +117,20 @@ impl Exposition {
         &self.families
     }
 
-    /// The samples of one name; empty when there is none.
+    /// The samples with one name; empty if there are none.
     pub fn samples(&self, name: &str) -> &[Sample] {
         self.by_name.get(name).map_or(&[], |place| &self.families[*place].samples)
     }
 
-    /// The sum of the samples of one name whose label has this value; of all of them without a label.
+    /// The sum of the samples with one name whose label has this value; without a label, of all samples with the
+    /// name.
     pub fn sum(&self, name: &str, label: Option<(&str, &str)>) -> f64 {
         let wanted = |sample: &&Sample| label.is_none_or(|(name, value)| sample.label(name) == Some(value));
         // The sum of no floats is -0.0, which would be shown with its sign.
         self.samples(name).iter().filter(wanted).map(|sample| sample.value.as_f64()).sum::<f64>() + 0.0
     }
 
-    /// The histogram of one name whose label has this value.
+    /// The histogram with one name whose label has this value.
     pub fn spread(&self, name: &str, label: Option<(&str, &str)>) -> Option<&Spread> {
         self.samples(name).iter().find_map(|sample| match &sample.value {
             MetricValue::Times(spread)
@@ -141,7 +142,7 @@ impl Exposition {
         })
     }
 
-    /// Everything in the Prometheus text format.
+    /// Writes everything in the Prometheus text format.
     pub fn into_text(self) -> String {
         let mut text = String::new();
         for MetricFamily { name, help, kind, samples } in &self.families {
@@ -175,7 +176,7 @@ fn summary(text: &mut String, name: &str, labels: &[(String, String)], spread: &
     line(text, &format!("{name}_count"), labels, &spread.count().to_string());
 }
 
-/// One sample in the Prometheus text format, with its labels escaped.
+/// Writes one sample in the Prometheus text format, with escaped labels.
 fn line(text: &mut String, name: &str, labels: &[(String, String)], value: &str) {
     text.push_str(name);
     for (at, (label, content)) in labels.iter().enumerate() {

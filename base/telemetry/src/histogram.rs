@@ -1,18 +1,18 @@
-//! How values are spread.
+//! Histograms of values, updated without a lock.
 //!
 //! ```text
 //!   value    0 … 15   one bucket each
 //!            16 …     eight buckets for each power of two: a bucket is at most an eighth of its values wide
 //! ```
 //!
-//! So a quantile is told to within 6 %, over all of 64 bits, in 4 KB. Recording is two additions to memory that few other
-//! threads touch: each thread has one of [`STRIPES`] copies, and who reads adds them up. Rejected: a lock or a reservoir
-//! (cost, or forgetting what was rare), and more buckets (nobody reads a latency to the percent).
+//! So a quantile is exact to within 6 %, over all of 64 bits, in 4 KB. Recording adds to two numbers in memory that
+//! few other threads touch: each thread uses one of [`STRIPES`] copies, and a reader adds them up. Rejected: a lock
+//! or a reservoir (cost, or loss of rare values), and more buckets (a latency needs no exact percent).
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Copies of the buckets. More threads than this share them.
+/// Number of copies of the buckets. If there are more threads, they share copies.
 const STRIPES: usize = 4;
 /// Values below this have buckets of their own.
 const EXACT: u64 = 16;
@@ -20,7 +20,7 @@ const EXACT: u64 = 16;
 const PART_BITS: u32 = 3;
 const BUCKETS: usize = EXACT as usize + (64 - EXACT.trailing_zeros() as usize) * (1 << PART_BITS);
 
-/// Values and how often each was met. Updated without a lock.
+/// Counts of values by bucket. Updated without a lock.
 pub struct Histogram {
     stripes: Box<[Stripe]>,
 }
@@ -39,7 +39,7 @@ impl Default for Histogram {
     }
 }
 
-/// Which copy this thread counts in.
+/// The copy that this thread uses.
 fn stripe() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
@@ -70,19 +70,19 @@ fn middle(bucket: usize) -> u64 {
 }
 
 impl Histogram {
-    /// Notes one value.
+    /// Records one value.
     pub fn record(&self, value: u64) {
         let stripe = &self.stripes[stripe()];
         stripe.buckets[bucket(value)].fetch_add(1, Ordering::Relaxed);
         stripe.sum.fetch_add(value, Ordering::Relaxed);
     }
 
-    /// Notes a time, in nanoseconds.
+    /// Records a time, in ns.
     pub fn record_time(&self, time: Duration) {
         self.record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// All values so far; each copy is read by itself.
+    /// All values so far. The copies are read one after the other.
     pub fn spread(&self) -> Spread {
         let mut spread = Spread { counts: vec![0; BUCKETS], count: 0, sum: 0 };
         for stripe in &self.stripes {
@@ -115,29 +115,29 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// How many values.
+    /// The number of values.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Their sum.
+    /// The sum of the values.
     pub fn sum(&self) -> u64 {
         self.sum
     }
 
-    /// Lowest and highest value, to within 6 %; 0 when there are none.
+    /// The lowest and the highest value, to within 6 %; 0 without values.
     pub fn range(&self) -> (u64, u64) {
         let first = self.counts.iter().position(|count| *count > 0).map_or(0, middle);
         let last = self.counts.iter().rposition(|count| *count > 0).map_or(0, middle);
         (first, last)
     }
 
-    /// Their mean; 0 when there are none.
+    /// The mean; 0 without values.
     pub fn mean(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
 
-    /// These values and those of `other` together.
+    /// Merges these values and those of `other`.
     #[must_use]
     pub fn with(mut self, other: Spread) -> Spread {
         self.counts.iter_mut().zip(&other.counts).for_each(|(mine, others)| *mine += others);
@@ -146,7 +146,7 @@ impl Spread {
         self
     }
 
-    /// The values that came after `earlier`, which is the same histogram at an earlier moment.
+    /// The values that came after `earlier`, which is this histogram at an earlier moment.
     #[must_use]
     pub fn since(&self, earlier: &Spread) -> Spread {
         let counts = self.counts.iter().zip(&earlier.counts).map(|(now, then)| now.saturating_sub(*then));
@@ -154,7 +154,7 @@ impl Spread {
         Spread { count: counts.iter().sum(), counts, sum: self.sum.wrapping_sub(earlier.sum) }
     }
 
-    /// The value below which the share `part` of all lies, to within 6 %; 0 when there are none.
+    /// The quantile `part`, to within 6 %; 0 without values.
     pub fn quantile(&self, part: f64) -> u64 {
         let wanted = ((self.count as f64 * part).ceil() as u64).clamp(1, self.count.max(1));
         let mut seen = 0;

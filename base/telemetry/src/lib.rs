@@ -1,14 +1,15 @@
-//! Numbers that are counted while the server works, and the text in which they are shown.
+//! Counters, gauges and histograms, and the text that shows them.
 //!
-//! A [`Counter`] only grows, a [`Gauge`] goes up and down, a [`Histogram`] says how values are spread. All are updated
-//! without a lock. Whoever owns some of them is a [`Source`]: it writes them, with their names, into an [`Exposition`] in
-//! the Prometheus text format. Names follow HBase's metrics: its JMX name in snake case behind `hbase_` and the part of
-//! the server (`totalRequestCount` of `RegionServer` is `hbase_regionserver_total_request_count`); times are in seconds.
+//! A [`Counter`] only grows, a [`Gauge`] goes up and down, a [`Histogram`] has the distribution of values. All are
+//! updated without a lock. The owner of some of them is a [`Source`]: it writes them, with their names, into an
+//! [`Exposition`] in the Prometheus text format. Names follow HBase's metrics: the JMX name in snake case after
+//! `hbase_` and the component (`totalRequestCount` of `RegionServer` is `hbase_regionserver_total_request_count`).
+//! Times are in seconds.
 //!
-//! Events are `tracing`'s: a level, a target, fields. What each level promises: `error` wakes someone, `warn` is read
-//! tomorrow, `info` tells the story of a node's day, `debug` that of a request.
+//! Events are `tracing`'s, with a level, a target and fields. `error` must wake an operator, `warn` is read the next
+//! day, `info` describes a node's day, and `debug` a request.
 //!
-//! What this crate does not know: what is counted, clocks, HTTP.
+//! This crate does not know what is counted, and has no clock and no HTTP.
 
 mod bean;
 mod exposition;
@@ -20,9 +21,9 @@ pub use histogram::{Histogram, Spread};
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// Somebody who has numbers to show.
+/// An owner of metrics.
 pub trait Source: Send + Sync {
-    /// Writes all of them.
+    /// Writes all its metrics.
     fn show(&self, out: &mut Exposition);
 }
 
@@ -31,17 +32,17 @@ pub trait Source: Send + Sync {
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds one.
+    /// Adds 1.
     pub fn count(&self) {
         self.add(1);
     }
 
-    /// Adds several.
+    /// Adds `by`.
     pub fn add(&self, by: u64) {
         self.0.fetch_add(by, Ordering::Relaxed);
     }
 
-    /// How many so far.
+    /// The present value.
     pub fn value(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -52,17 +53,17 @@ impl Counter {
 pub struct Gauge(AtomicI64);
 
 impl Gauge {
-    /// Makes it this.
+    /// Sets the value.
     pub fn set(&self, value: i64) {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// Changes it by this.
+    /// Adds `by`, which may be negative.
     pub fn add(&self, by: i64) {
         self.0.fetch_add(by, Ordering::Relaxed);
     }
 
-    /// What it is.
+    /// The present value.
     pub fn value(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }
