@@ -1,17 +1,17 @@
 //! Regular expressions in the language of `java.util.regex`, as RegexStringComparator has them.
 //!
-//! Clients write patterns for Java, and Java's language differs from that of other engines in many small things: `$`
-//! before a last line end, classes with union and intersection, what a quantified group remembers, which look-behinds are
-//! allowed. So this reads Java's syntax itself and matches as Java does, Unicode as Java 17 knows it included. The judge is
-//! Java: `cargo xtask regex` asks it about as many random patterns and texts as one likes, and `tests/java.rs` replays its
-//! recorded answers.
+//! Clients write patterns for Java, whose language differs from that of other engines in many details: `$` before a
+//! last line end, classes with union and intersection, the groups that a repeated group captures, the look-behinds
+//! that are allowed. So this crate parses Java's syntax and matches as Java 17 does, with its version of Unicode.
+//! Java is the judge: `cargo xtask regex` compares any number of random patterns and texts, and `tests/java.rs`
+//! replays recorded answers.
 //!
-//! 1. [`parse`] reads a pattern into a tree ([`syntax`]), with Java's words for what is wrong with it.
-//! 2. [`program`] makes a program of the tree.
-//! 3. [`text`] makes UTF-16 units of bytes, or takes them as they are where each is a character.
-//! 4. [`machine`] goes through the text with a stack of its own and a limit of steps.
+//! 1. [`parse`] reads a pattern into a tree ([`syntax`]), and reports errors in Java's words.
+//! 2. [`program`] compiles the tree to a program.
+//! 3. [`text`] decodes bytes to UTF-16 units, or uses the bytes where each is one character.
+//! 4. [`machine`] runs the program over the text, with a stack of its own and a limit of steps.
 //!
-//! Not known here: `\N{name}`, canonical equivalence (`CANON_EQ`), groups nested deeper than 250. Those are errors.
+//! Not supported: `\N{name}`, canonical equivalence (`CANON_EQ`), groups nested deeper than 250. They are errors.
 
 mod machine;
 mod parse;
@@ -35,35 +35,35 @@ use text::Wide;
 pub mod flag {
     /// Only `\n` ends a line.
     pub const UNIX_LINES: i32 = 1;
-    /// Case is of no matter, of ASCII letters unless `UNICODE_CASE` is there too.
+    /// Ignores the case of ASCII letters; with `UNICODE_CASE`, of all letters.
     pub const CASE_INSENSITIVE: i32 = 2;
-    /// White space and comments are passed over.
+    /// Ignores white space and comments in the pattern.
     pub const COMMENTS: i32 = 4;
-    /// `^` and `$` are at every line.
+    /// `^` and `$` match at every line.
     pub const MULTILINE: i32 = 8;
-    /// The pattern stands for itself.
+    /// The pattern is a literal.
     pub const LITERAL: i32 = 16;
-    /// `.` is a line end, too.
+    /// `.` matches line ends, too.
     pub const DOTALL: i32 = 32;
-    /// Case is that of Unicode.
+    /// Case is compared by Unicode's rules.
     pub const UNICODE_CASE: i32 = 64;
-    /// Characters are compared by what they are composed of.
+    /// Characters are compared by their canonical decomposition.
     pub const CANON_EQ: i32 = 128;
-    /// `\w` and the like are those of Unicode.
+    /// `\w` and the like have Unicode's meaning.
     pub const UNICODE_CHARACTER_CLASS: i32 = 256;
-    /// All of them.
+    /// All flags.
     pub const ALL: i32 = 511;
 }
 
-/// Code points that a pattern may have.
+/// Maximum number of code points of a pattern.
 const LENGTH_MAX: usize = 65_536;
 
-/// What is wrong with a pattern, as a `PatternSyntaxException` says it.
+/// The error of an invalid pattern, as a `PatternSyntaxException` reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Syntax {
-    /// What.
+    /// The description.
     pub description: String,
-    /// Where, in code points; -1 for nowhere.
+    /// The index of the error in code points; -1 for none.
     pub index: i64,
 }
 
@@ -74,27 +74,27 @@ impl fmt::Display for Syntax {
     }
 }
 
-/// It took too many steps to know.
+/// The search was ended, because it took too many steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManySteps;
 
-/// How many steps a search may take.
+/// Maximum number of steps of a search.
 pub const STEPS_MAX: u64 = machine::STEPS_MAX;
 
-/// A pattern that can be looked for.
+/// A compiled pattern.
 #[derive(Debug)]
 pub struct Regex {
     program: Program,
 }
 
-/// What searches need, kept for the next one.
+/// Buffers of a search, reused by the next one.
 #[derive(Default)]
 struct Scratch {
     units: Vec<u16>,
     machine: machine::Scratch,
 }
 
-/// Units of a text that are kept for the next one.
+/// Maximum number of units of a text whose buffer is kept.
 const UNITS_KEPT: usize = 1 << 16;
 
 thread_local! {
@@ -102,7 +102,7 @@ thread_local! {
 }
 
 impl Regex {
-    /// Reads a pattern; `flags` are those of [`flag`] together.
+    /// Compiles a pattern; `flags` is the sum of values of [`flag`].
     pub fn new(pattern: &str, flags: i32) -> Result<Regex, Syntax> {
         let refused = |description: String| Err(Syntax { description, index: -1 });
         if flags & !flag::ALL != 0 {
@@ -118,12 +118,12 @@ impl Regex {
         Ok(Regex { program: program::compile(&parsed)? })
     }
 
-    /// Whether it is found anywhere in the text that the bytes are.
+    /// Whether the pattern matches anywhere in the text.
     pub fn find(&self, bytes: &[u8], charset: Charset) -> Result<bool, TooManySteps> {
         self.search(bytes, charset, false)
     }
 
-    /// Whether it matches the text from begin to end.
+    /// Whether the pattern matches the whole text.
     pub fn matches(&self, text: &str) -> Result<bool, TooManySteps> {
         self.search(text.as_bytes(), Charset::Utf8, true)
     }

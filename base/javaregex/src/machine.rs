@@ -20,25 +20,25 @@ use crate::syntax::{Fold, Kind, Place, Side};
 use crate::text::Text;
 use crate::unicode::{self, grapheme};
 
-/// Steps without a memory of what was in vain, and more of them for each unit of the text.
+/// Number of steps without a memo; the second constant adds to it for each unit of the text.
 const STEPS_PLAIN: u64 = 20_000;
 const STEPS_PLAIN_PER_UNIT: u64 = 16;
-/// Steps in all.
+/// Maximum number of steps of a search.
 pub(super) const STEPS_MAX: u64 = 20_000_000;
-/// What may lie on the stack.
+/// Maximum number of frames on the stack.
 const FRAMES_MAX: usize = 1_000_000;
-/// What may be remembered.
+/// Maximum number of entries in the memo.
 const MEMORY_MAX: usize = 400_000;
-/// Of a stack that has become longer than this, no more is kept for the next text.
+/// A longer stack is freed after the search.
 const FRAMES_KEPT: usize = 10_000;
 
 const NOT_SET: u32 = u32::MAX;
 
-/// It has taken too many steps, or too much memory.
+/// The search took too many steps or too much memory.
 #[derive(Debug)]
 pub(super) struct TooMuch;
 
-/// What is done when nothing else is left.
+/// An alternative that is tried when the present one fails.
 #[derive(Clone, Copy, Debug)]
 enum Frame {
     Try {
@@ -49,7 +49,7 @@ enum Frame {
         register: usize,
         value: u32,
     },
-    /// A run gives one character back, as far as `least`.
+    /// Takes one character from a run, down to the position `least`.
     RunLess {
         op: usize,
         at: u32,
@@ -60,7 +60,8 @@ enum Frame {
         at: u32,
         left: u32,
     },
-    /// One match less of those repeated whole: `count` of them, each of `length`, of which `floor` stay.
+    /// Takes one match from a repetition of whole matches: `count` matches of `length` units each, of which `floor`
+    /// stay.
     WholeLess {
         op: usize,
         at: u32,
@@ -76,14 +77,14 @@ enum Frame {
     },
 }
 
-/// What a machine needs, kept from one text to the next.
+/// Buffers of a machine, reused for the next text.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     stack: Vec<Frame>,
     registers: Vec<u32>,
 }
 
-/// Whether the program matches anywhere in the text, or all of it.
+/// Whether the program matches anywhere in the text; with `whole`, whether it matches all of it.
 pub(super) fn search<T: Text>(
     program: &Program,
     text: &T,
@@ -106,14 +107,14 @@ pub(super) fn search<T: Text>(
     found
 }
 
-/// An operation at a place, with the registers that tell.
+/// An operation and a position, with the registers on which the result depends.
 type State = Box<[u32]>;
 
 #[derive(Debug, Default)]
 struct Memory {
     vain: HashSet<State>,
     apart: HashMap<State, Option<usize>>,
-    /// Parts that were matched apart, counted: each has its own memory.
+    /// Number of separate matches so far; each has a memo of its own.
     scopes: u32,
     scope: u32,
 }
@@ -125,7 +126,7 @@ struct Machine<'a, T> {
     steps: u64,
     limit: u64,
     memory: Option<Memory>,
-    /// Where a look-behind must end.
+    /// The position at which a look-behind must end.
     behind: usize,
 }
 
@@ -177,7 +178,7 @@ impl<T: Text> Machine<'_, T> {
         self.scratch.registers[register]
     }
 
-    /// Sets a register until it is gone back behind this.
+    /// Sets a register until the machine backtracks past this point.
     fn set(&mut self, register: usize, value: u32) -> Result<(), TooMuch> {
         self.push(Frame::Restore { register, value: self.register(register) })?;
         self.scratch.registers[register] = value;
@@ -188,12 +189,12 @@ impl<T: Text> Machine<'_, T> {
         head.into_iter().chain(self.program.telling.iter().map(|register| self.register(*register))).collect()
     }
 
-    /// Whether this was tried before, in vain or is being tried: then it is of no use to try it again.
+    /// Whether this state failed before or is being tried. Then there is no use in trying it again.
     fn is_vain(&mut self, op: usize, at: usize) -> Result<bool, TooMuch> {
         let Some(scope) = self.memory.as_ref().map(|memory| memory.scope) else { return Ok(false) };
         let state = self.state([scope, op as u32, at as u32]);
         let Some(memory) = &mut self.memory else { return Ok(false) };
-        // What finds no room is tried again, up to the limit of steps.
+        // If the memo is full, the state is tried again, up to the limit of steps.
         Ok(if memory.vain.len() < MEMORY_MAX {
             !memory.vain.insert(state)
         } else {
@@ -201,7 +202,7 @@ impl<T: Text> Machine<'_, T> {
         })
     }
 
-    /// Matches a part apart: where it ends.
+    /// Matches a part separately, without backtracking into it later. Returns its end.
     fn apart(&mut self, op: usize, at: usize) -> Result<Option<usize>, TooMuch> {
         let Some(memory) = &mut self.memory else { return self.run(op, at, None) };
         let outer = memory.scope;
@@ -222,7 +223,7 @@ impl<T: Text> Machine<'_, T> {
         Ok(end)
     }
 
-    /// From an operation and a place to the end of the program or of a part of it: where in the text that is.
+    /// Runs from an operation and a position to the end of the program or part. Returns the position there.
     fn run(&mut self, op: usize, at: usize, must_end: Option<usize>) -> Result<Option<usize>, TooMuch> {
         let base = self.scratch.stack.len();
         let (mut op, mut at) = (op, at);
@@ -230,7 +231,7 @@ impl<T: Text> Machine<'_, T> {
             self.count(1)?;
             let next = match &self.program.ops[op] {
                 Op::End if must_end.is_none_or(|end| end == at) => {
-                    // What lies there belongs to this part alone.
+                    // The frames above `base` belong to this part only.
                     self.scratch.stack.truncate(base);
                     return Ok(Some(at));
                 }
@@ -296,7 +297,7 @@ impl<T: Text> Machine<'_, T> {
         }
     }
 
-    /// What was left to be tried last.
+    /// Takes the latest alternative from the stack.
     fn back(&mut self, base: usize) -> Result<Option<(usize, usize)>, TooMuch> {
         while self.scratch.stack.len() > base {
             let Some(frame) = self.scratch.stack.pop() else { break };
@@ -304,7 +305,7 @@ impl<T: Text> Machine<'_, T> {
                 Frame::Try { op, at } => return Ok(Some((op, at as usize))),
                 Frame::Restore { register, value } => self.scratch.registers[register] = value,
                 Frame::RunLess { op, at, least } => {
-                    // A run that began between the halves of a pair ends there.
+                    // A run that began in the middle of a surrogate pair ends there.
                     let less = at as usize - T::width(self.text.point_before(at as usize));
                     let at = less.max(least as usize);
                     if at as u32 > least {
@@ -427,7 +428,7 @@ impl<T: Text> Machine<'_, T> {
         })
     }
 
-    /// The end of the cluster that begins here.
+    /// The end of the grapheme cluster that begins here.
     fn grapheme(&self, at: usize) -> Option<usize> {
         if at >= self.text.len() {
             return None;
@@ -478,7 +479,7 @@ impl<T: Text> Machine<'_, T> {
             return Ok(Some((one.next, at)));
         }
         if min == 0 && kind == Kind::Lazy {
-            // Nothing between here and where the body is tried changes the count for good.
+            // Between here and the attempt of the body nothing changes the count permanently.
             self.set_count(one, 1)?;
             self.push(Frame::Try { op: one.body, at: at as u32 })?;
             return Ok(Some((one.next, at)));
@@ -496,7 +497,7 @@ impl<T: Text> Machine<'_, T> {
 
     fn again(&mut self, one: &Loop, at: usize) -> Result<Option<(usize, usize)>, TooMuch> {
         let Times { kind, min, max, .. } = one.times;
-        // A time that matched nothing is the last one.
+        // An empty iteration is the last one.
         if one.nullable && at as u32 == self.register(one.begin) {
             return Ok(Some((one.next, at)));
         }
@@ -550,7 +551,7 @@ impl<T: Text> Machine<'_, T> {
             let empty = end == at;
             (at, count) = (end, count + 1);
             if empty && self.program.forgetful {
-                // It goes on like this. With a group to look back at the next time may be another one.
+                // All further iterations are empty, too. With back references, the next one may differ.
                 count = times.min;
             }
             self.count(1)?;
@@ -591,7 +592,7 @@ impl<T: Text> Machine<'_, T> {
         Ok(Some((next, end)))
     }
 
-    /// Matches of one length in a row are one frame.
+    /// Consecutive matches of one length share one frame.
     fn whole_greedy(
         &mut self,
         op: usize,
@@ -650,7 +651,7 @@ impl<T: Text> Machine<'_, T> {
     fn look(&mut self, op: usize, side: Side, at: usize) -> Result<bool, TooMuch> {
         let Side::Behind { min, max, points } = side else { return Ok(self.apart(op, at)?.is_some()) };
         let outer = std::mem::replace(&mut self.behind, at);
-        // Lengths may have overflowed; what comes of that is what comes of it in Java.
+        // Lengths may have overflowed; Java has the same result then.
         let back = |length: i32| -> i32 {
             if !points {
                 return (at as i32).wrapping_sub(length);
@@ -693,7 +694,7 @@ impl<T: Text> Machine<'_, T> {
         match place {
             Place::Begin => at == 0,
             Place::End => at == end,
-            // Not at the end, be it behind a line end: Java has it so.
+            // Not at the end of the text, even after a line end, as in Java.
             Place::LineBegin { .. } if at == end => false,
             Place::LineBegin { .. } if at == 0 => true,
             Place::LineBegin { unix: true } => unit(at - 1) == 0x0a,
@@ -709,7 +710,7 @@ impl<T: Text> Machine<'_, T> {
                 if last && (left > 2 || left == 2 && !both) {
                     return false;
                 }
-                // Not between the two characters of one line end.
+                // Not between the two characters of a `\r\n`.
                 left == 0 || ends(unit(at)) && !(unit(at) == 0x0a && at > 0 && unit(at - 1) == 0x0d)
             }
             Place::WordBound { is, unicode } => {
@@ -736,7 +737,7 @@ impl<T: Text> Machine<'_, T> {
         word || unicode::is_non_spacing_mark(point) && self.has_base(at)
     }
 
-    /// Whether a letter or digit stands before the marks that end here.
+    /// Whether a letter or digit precedes the non-spacing marks that end here.
     fn has_base(&self, at: usize) -> bool {
         for at in (0..=at).rev() {
             let point = self.text.point(at);

@@ -1,8 +1,8 @@
 //! Parses patterns in the language of `java.util.regex.Pattern`, and reports what is wrong with invalid ones.
 //!
-//! A pattern is read code point by code point, from left to right, with one look ahead. White space and `#` comments of
-//! the mode `(?x)` are passed over wherever Java passes over them, which is inside escapes and repetitions, too. Two zeros
-//! behind the pattern's end stand for it, and a zero within the pattern is a character like any other.
+//! The parser reads code point by code point, from left to right, with a look-ahead of one. In mode `(?x)` it ignores
+//! white space and `#` comments wherever Java does, which includes escapes and repetitions. Two zeros after the
+//! pattern mark its end; a zero within the pattern is an ordinary character.
 
 mod class;
 mod escape;
@@ -14,19 +14,19 @@ use crate::set::{Runs, Set};
 use crate::syntax::{ENDLESS, Extent, Fold, Form, Kind, Node, Place, Side};
 use crate::{Syntax, flag, unicode};
 
-/// How deep groups and classes may lie within each other.
+/// Maximum nesting depth of groups and classes.
 const DEPTH_MAX: usize = 250;
-/// Runs of code points that the sets of one pattern may have.
+/// Maximum number of runs of code points in all sets of one pattern.
 const RUNS_MAX: usize = 1_000_000;
 
 type Result<T> = std::result::Result<T, Syntax>;
 
-/// A pattern as it was read.
+/// A parsed pattern.
 pub(super) struct Parsed {
     pub(super) node: Node,
-    /// Groups that are remembered, and the whole as number 0.
+    /// Number of capturing groups, including the whole match as group 0.
     pub(super) groups: usize,
-    /// Whether some part looks back at a group.
+    /// Whether the pattern has a back reference.
     pub(super) refers_back: bool,
     /// Whether a match may begin between the two halves of a surrogate pair.
     pub(super) splits_pairs: bool,
@@ -43,11 +43,11 @@ pub(super) struct Parser {
     refers_back: bool,
     wide: bool,
     runs: usize,
-    /// Sets by their flags and names, so that one that is named a thousand times is made once.
+    /// Sets by flag and name, so that a set that a pattern names often is built once.
     known: BTreeMap<(bool, String), Runs>,
 }
 
-/// A set, and whether Java takes it for one of characters of the basic plane.
+/// A set, and whether Java treats it as one of characters of the basic plane.
 #[derive(Clone, Debug)]
 struct Class {
     runs: Runs,
@@ -88,7 +88,7 @@ fn digit(point: u32) -> Option<u32> {
     char::from_u32(point)?.to_digit(10)
 }
 
-/// Parses a pattern. `flags` are Java's; the caller has refused unknown ones.
+/// Parses a pattern. `flags` are Java's; the caller has refused unknown flags.
 pub(super) fn parse(pattern: &str, flags: i32) -> Result<Parsed> {
     let points: Vec<u32> = pattern.chars().map(u32::from).collect();
     let mut parser = Parser {
@@ -146,7 +146,7 @@ impl Parser {
         self.points.get(index).copied().unwrap_or(0)
     }
 
-    /// What stands between `\Q` and `\E`, or the end, becomes escapes: of everything but letters.
+    /// Escapes all but letters and digits between `\Q` and `\E`, or between `\Q` and the end.
     fn unquote(&mut self) {
         let (points, length) = (std::mem::take(&mut self.points), self.length);
         let at = |index: usize| points.get(index).copied().unwrap_or(0);
@@ -175,7 +175,7 @@ impl Parser {
             } else if point >= 128 || is_ascii(point, u8::is_ascii_alphabetic) {
                 out.push(point);
             } else if is_ascii(point, u8::is_ascii_digit) {
-                // Behind an escape, as of an octal number, it would be taken for a part of that.
+                // Directly after an escape, such as an octal number, the digit would become a part of it.
                 if begun && any {
                     out.extend(['\\', 'x', '3'].map(u32::from));
                 }
@@ -200,7 +200,7 @@ impl Parser {
         point < 128 && unicode::is_ascii_space(point as u8)
     }
 
-    /// With comments, from the code point at the cursor to the next that counts.
+    /// In mode `(?x)`: moves the cursor to the next code point that is no blank or comment, and returns it.
     fn peek_past_blanks(&mut self) -> u32 {
         let mut point = self.at(self.cursor);
         while Parser::is_blank(point) || is(point, '#') {
@@ -219,7 +219,7 @@ impl Parser {
         point
     }
 
-    /// The same from behind a code point that was taken.
+    /// The same, beginning with a code point that was taken already.
     fn take_past_blanks(&mut self, mut point: u32) -> u32 {
         while Parser::is_blank(point) || is(point, '#') {
             if is(point, '#') {
@@ -254,7 +254,7 @@ impl Parser {
         self.peek()
     }
 
-    /// The code point after an escape's backslash, blank or not.
+    /// The code point after an escape's backslash, even if it is a blank.
     fn next_escaped(&mut self) -> u32 {
         self.cursor += 1;
         self.at(self.cursor)
@@ -281,7 +281,7 @@ impl Parser {
         read
     }
 
-    /// Sequences with `|` between them.
+    /// Sequences separated by `|`.
     fn branches(&mut self) -> Result<Node> {
         let mut nodes = vec![self.sequence()?];
         while is(self.peek(), '|') {
@@ -326,7 +326,7 @@ impl Parser {
                         true => Runs::all(),
                         false => unicode::line_ends(self.has(flag::UNIX_LINES)).complement(),
                     };
-                    // Java does not take a dot for a sign that there may be surrogate pairs.
+                    // For Java a dot is no sign that the pattern may meet surrogate pairs.
                     self.set(Class::basic(runs))?
                 }
                 '|' | ')' => break,
@@ -357,7 +357,7 @@ impl Parser {
         self.atom()
     }
 
-    /// Characters one after the other; of several the last one is left for what repeats it.
+    /// A run of characters. If a repetition follows several characters, the last one is left for it.
     fn atom(&mut self) -> Result<Node> {
         let mut points: Vec<u32> = Vec::new();
         let mut before = None;
@@ -436,7 +436,7 @@ impl Parser {
         Ok(Node::Set(Arc::new(Set::new(class.runs))))
     }
 
-    /// Any group, with what repeats it; `None` for one that only changes modes.
+    /// Any group with its repetition; `None` for a group that only changes flags.
     fn group(&mut self) -> Result<Option<Node>> {
         let flags = self.flags;
         let mut point = self.next();
@@ -501,7 +501,7 @@ impl Parser {
                 if !extent.bounded {
                     return Err(self.error("Look-behind group does not have an obvious maximum length"));
                 }
-                // Java looks through the rest of the pattern here, not only through the group.
+                // Java searches the rest of the pattern here, not only the group.
                 let points =
                     self.points[begin.min(self.length)..self.length].iter().any(|point| *point > 0xffff);
                 Node::Look { side: Side::Behind { min: extent.min, max: extent.max, points }, negative, body }
@@ -591,7 +591,7 @@ impl Parser {
         })
     }
 
-    /// The node with what repeats it.
+    /// The node with its repetition.
     fn repeated(&mut self, node: Node) -> Result<Node> {
         let point = self.peek();
         let body = Box::new(node);

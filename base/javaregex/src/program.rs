@@ -1,7 +1,8 @@
-//! A pattern as a program for the [machine](crate::machine).
+//! Compiles a pattern to a program for the [machine](crate::machine).
 //!
-//! Each operation goes on to the next one unless it says otherwise. What is matched apart from the rest (look-arounds,
-//! atomic groups, what is repeated whole) stands behind its operation, ends in `End`, and is jumped over.
+//! Each operation continues with the next one unless it says otherwise. A part that is matched separately
+//! (look-arounds, atomic groups, repetitions of whole matches) follows its operation and ends in `End`; the operation
+//! jumps over it.
 
 use std::sync::Arc;
 
@@ -11,16 +12,16 @@ use crate::set::Set;
 use crate::syntax::{ENDLESS, Extent, Fold, Form, Kind, Node, Place, Side};
 use crate::unicode;
 
-/// Operations that one pattern may become.
+/// Maximum number of operations of a program.
 const OPERATIONS_MAX: usize = 1_000_000;
 
-/// How often something is repeated.
+/// The bounds of a repetition.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     pub(super) kind: Kind,
     pub(super) min: u32,
     pub(super) max: u32,
-    /// Whether `?` says so: what it repeats counts also when it matched nothing.
+    /// Whether it was written as `?`: then an empty match of the body counts, too.
     pub(super) optional: bool,
 }
 
@@ -32,20 +33,21 @@ pub(super) enum Op {
     BackReference(usize, Fold),
     LineEnding,
     Grapheme,
-    /// Goes on, and to the other place when that fails.
+    /// Continues with the next operation, and at the target if that fails.
     Split(usize),
-    /// Goes to the other place, and on when that fails.
+    /// Continues at the target, and with the next operation if that fails.
     SplitAway(usize),
     Jump(usize),
-    /// A group begins: where is kept in a register.
+    /// A group begins: stores the position in a register.
     Open(usize),
-    /// A group ends that began as the register says; it is remembered from this register on.
+    /// A group ends: copies its begin from the first register, and its end, to two registers from the second on.
     Close(usize, usize),
-    /// Characters of a set.
+    /// Repeats characters of a set.
     Run(Arc<Set>, Times),
     LoopEnter(usize),
     LoopAgain(usize),
-    /// What stands behind this, repeated by matches that are not gone back into. A group is remembered from the register on.
+    /// Repeats the part after this, by matches into which the machine never backtracks. The last match is stored from
+    /// the register `group` on.
     Whole {
         times: Times,
         group: Option<usize>,
@@ -59,34 +61,34 @@ pub(super) enum Op {
     Atomic {
         next: usize,
     },
-    /// The pattern, or a part that is matched apart, is matched.
+    /// The program, or a part that is matched separately, has matched.
     End,
-    /// The same for a look-behind: when it ends where it is looked from.
+    /// The same for a look-behind: only if it ends where the look-behind began.
     EndBehind,
 }
 
-/// A group that is repeated and gone back into.
+/// A repeated group into which the machine can backtrack.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Loop {
-    /// The register with the number of times so far.
+    /// The register with the number of iterations so far.
     pub(super) count: usize,
-    /// And that with where the current time began.
+    /// The register with the position at which the present iteration began.
     pub(super) begin: usize,
     pub(super) times: Times,
     pub(super) body: usize,
     pub(super) next: usize,
-    /// Whether it can match nothing: only then is it looked at where a time began.
+    /// Whether an iteration can be empty; only then `begin` is compared.
     pub(super) nullable: bool,
 }
 
 impl Loop {
-    /// Whether it matters how many times there were, from the second on.
+    /// Whether the machine must count iterations.
     pub(super) fn counts(&self) -> bool {
         self.times.min > 1 || self.times.max != u32::MAX
     }
 }
 
-/// Which units a match can begin with: those of the first 256, and whether any other.
+/// The units with which a match can begin: a bitmap of those below 256, and whether any above can.
 pub(super) type First = ([u64; 4], bool);
 
 #[derive(Debug)]
@@ -95,17 +97,17 @@ pub(super) struct Program {
     pub(super) loops: Vec<Loop>,
     pub(super) registers: usize,
     pub(super) first: Option<First>,
-    /// Only at the begin of the text.
+    /// Whether a match can begin only at the beginning of the text.
     pub(super) anchored: bool,
-    /// Matches of fewer units there are none.
+    /// Minimum length of a match, in units.
     pub(super) length_min: usize,
     pub(super) splits_pairs: bool,
-    /// Whether what fails at a place fails there whatever was matched before, but for the registers `telling`.
+    /// Whether the result at a position depends only on the registers `telling`, and not on what was matched before.
     pub(super) forgetful: bool,
     pub(super) telling: Vec<usize>,
 }
 
-/// Makes a program.
+/// Compiles a pattern.
 pub(super) fn compile(parsed: &Parsed) -> Result<Program, Syntax> {
     let groups = if parsed.refers_back { 2 * parsed.groups.max(10) } else { 0 };
     let mut compiler =
@@ -156,7 +158,7 @@ impl Compiler {
         self.registers - 1
     }
 
-    /// What stands apart behind an operation; answers where it goes on.
+    /// Adds a part that is matched separately. Returns the index of the operation after it.
     fn apart(&mut self, body: &Node, end: Op) -> Result<usize, Syntax> {
         self.node(body)?;
         self.push(end)?;
@@ -260,7 +262,7 @@ impl Compiler {
         Ok(())
     }
 
-    /// `definite` is for a group that is remembered here, not by its own inside.
+    /// `definite` means that the group's captures are stored by this operation, not by the group itself.
     fn whole(&mut self, body: &Node, times: Times, definite: bool) -> Result<(), Syntax> {
         if let Node::Set(set) = body {
             self.push(Op::Run(set.clone(), times))?;
@@ -293,7 +295,7 @@ impl Compiler {
     }
 }
 
-/// Whether it may match nothing; said of more than do.
+/// Whether a match may be empty. May return `true` for a node whose match cannot be.
 fn is_nullable(node: &Node) -> bool {
     match node {
         Node::Set(_) | Node::Literal(..) | Node::LineEnding | Node::Grapheme => false,
@@ -317,7 +319,7 @@ fn is_anchored(node: &Node) -> bool {
     }
 }
 
-/// What a match begins with; `None` when that is not known or it may be empty.
+/// The units with which a match begins; `None` if they are unknown or the match may be empty.
 fn first(node: &Node) -> Option<First> {
     match node {
         Node::Set(set) => Some(set.low()),
@@ -328,7 +330,7 @@ fn first(node: &Node) -> Option<First> {
             low.iter_mut().zip(more).for_each(|(word, more)| *word |= more);
             Some((low, others || more_others))
         })?,
-        // What only restricts is passed over.
+        // Nodes that consume nothing are skipped.
         Node::Sequence(nodes) => first(
             nodes.iter().find(|node| !matches!(node, Node::Empty | Node::Place(_) | Node::Look { .. }))?,
         ),

@@ -1,29 +1,29 @@
-//! Sets of code points: sorted runs while a class is put together, with a bitmap of the first 256 when it is done.
+//! Sets of code points: sorted runs while a class is built, and a bitmap of the first 256 afterwards.
 
-/// The last code point.
+/// The highest code point.
 pub(super) const LAST: u32 = 0x10ffff;
 
-/// Runs from the first to the last code point of each, in order, none touching the next.
+/// The first and the last code point of each run, sorted; runs do not touch each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Runs(Vec<(u32, u32)>);
 
 impl Runs {
-    /// Nothing.
+    /// The empty set.
     pub(super) fn none() -> Runs {
         Runs::default()
     }
 
-    /// Everything.
+    /// All code points.
     pub(super) fn all() -> Runs {
         Runs(vec![(0, LAST)])
     }
 
-    /// From one to another, both included.
+    /// All code points from `first` to `last`, both included.
     pub(super) fn range(first: u32, last: u32) -> Runs {
         if first > last { Runs::none() } else { Runs(vec![(first, last)]) }
     }
 
-    /// Of runs in any order; those that are empty (the first is after the last) are left out.
+    /// Runs in any order. Empty ones (first after last) are dropped.
     pub(super) fn of(runs: impl IntoIterator<Item = (u32, u32)>) -> Runs {
         let mut runs: Vec<(u32, u32)> = runs.into_iter().filter(|(first, last)| first <= last).collect();
         runs.sort_unstable();
@@ -37,7 +37,7 @@ impl Runs {
         Runs(joined)
     }
 
-    /// How many runs it has.
+    /// The number of runs.
     pub(super) fn count(&self) -> usize {
         self.0.len()
     }
@@ -91,7 +91,7 @@ fn contains(runs: &[(u32, u32)], point: u32) -> bool {
     after > 0 && point <= runs[after - 1].1
 }
 
-/// A set that is asked often.
+/// A set for many lookups.
 #[derive(Clone, Debug)]
 pub(super) struct Set {
     low: [u64; 4],
@@ -116,7 +116,7 @@ impl Set {
         }
     }
 
-    /// Which of the first 256 are in it, and whether any other is.
+    /// A bitmap of its code points below 256, and whether it has any above.
     pub(super) fn low(&self) -> ([u64; 4], bool) {
         (self.low, self.runs.last().is_some_and(|(_, last)| *last > 255))
     }

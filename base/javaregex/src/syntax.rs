@@ -1,8 +1,9 @@
-//! What a pattern is made of, and how long what it matches can be.
+//! The tree of a pattern, and the possible lengths of its matches.
 //!
-//! The shapes follow Java's where its choice shows in what is matched: how a group is repeated depends on whether its
-//! inside is *definite*, that is, can match in one way only ([`Form`]). A definite group, like anything else that is no
-//! group, is repeated by matches that are never looked into again; any other one can be gone back into.
+//! The tree follows Java's where Java's choice has an effect on results. So a group is repeated in one of two ways.
+//! If its body is *definite*, that is, can match in one way only, it is repeated by whole matches into which the
+//! machine never backtracks; so is everything that is not a group. Any other group is a loop into which it can
+//! backtrack ([`Form`]).
 
 use std::sync::Arc;
 
@@ -11,32 +12,32 @@ use crate::set::Set;
 /// No upper bound, as Java writes it.
 pub(super) const ENDLESS: i32 = i32::MAX;
 
-/// Which characters are the same.
+/// Which characters are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fold {
-    /// Equal ones.
+    /// Identical ones only.
     None,
-    /// Those that differ in the case of an ASCII letter.
+    /// Also those that differ in the case of an ASCII letter.
     Ascii,
-    /// Those of one simple case folding.
+    /// Also those with the same simple case folding.
     Unicode,
 }
 
-/// How eagerly a repetition takes.
+/// The order in which a repetition tries counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// As often as possible first.
+    /// The highest count first.
     Greedy,
-    /// As rarely as possible first.
+    /// The lowest count first.
     Lazy,
-    /// As often as possible, and never less.
+    /// Only the highest count.
     Possessive,
 }
 
-/// What must be at a place, and takes nothing.
+/// A condition on a position; consumes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// `\A`, and `^` without `MULTILINE`; `\G`, for every search here is a first one.
+    /// `\A`, and `^` without `MULTILINE`. Also `\G`, since every search here begins at the start.
     Begin,
     /// `^` with `MULTILINE`.
     LineBegin { unix: bool },
@@ -52,24 +53,24 @@ pub(super) enum Place {
     GraphemeBound,
 }
 
-/// How what is repeated is gone through.
+/// How a repetition is matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// One character of a set, greedily and without an upper bound.
+    /// Characters of a set, greedily and without an upper bound.
     Run,
-    /// Whatever else is no group, and every possessive repetition.
+    /// Everything else that is not a group, and every possessive repetition.
     Whole,
-    /// A group that can match in one way only.
+    /// A group whose body can match in one way only.
     Definite,
     /// Any other group.
     Loop,
 }
 
-/// Where what is looked at lies.
+/// The direction of a look-around.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Ahead,
-    /// From `max` to `min` before the place, in UTF-16 units, or in code points.
+    /// From `max` to `min` before the position, in UTF-16 units or in code points.
     Behind {
         min: i32,
         max: i32,
@@ -81,7 +82,7 @@ pub(super) enum Side {
 pub(super) enum Node {
     Empty,
     Set(Arc<Set>),
-    /// Characters one after the other, already folded.
+    /// A string of characters, already folded.
     Literal(Vec<u32>, Fold),
     Place(Place),
     BackReference(usize, Fold),
@@ -89,7 +90,7 @@ pub(super) enum Node {
     LineEnding,
     /// `\X`.
     Grapheme,
-    /// In parentheses, with its number when it is remembered.
+    /// A group with its number, if it is capturing.
     Group(Option<usize>, Box<Node>),
     Look {
         side: Side,
@@ -110,13 +111,13 @@ pub(super) enum Node {
     },
 }
 
-/// What is known of what a node matches. Lengths are reckoned as Java does, overflow included: they decide which
-/// look-behinds it accepts.
+/// Bounds of the lengths that a node can match. They are computed as Java does, overflow included, because Java
+/// accepts or refuses look-behinds by them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
     pub(super) min: i32,
     pub(super) max: i32,
-    /// Whether `max` means something.
+    /// Whether `max` is valid.
     pub(super) bounded: bool,
     pub(super) definite: bool,
 }
@@ -124,10 +125,10 @@ pub(super) struct Extent {
 impl Extent {
     const NOTHING: Extent = Extent { min: 0, max: 0, bounded: true, definite: true };
 
-    /// Of a node with nothing behind it.
+    /// The extent of a node that is followed by nothing.
     ///
-    /// What stands behind a branch is reckoned for itself and added, up to the end of all: where lengths overflow, it
-    /// shows.
+    /// As in Java, the extent of what follows a branch is computed separately and then added, up to the end of the
+    /// pattern. Where lengths overflow, the order of additions has an effect.
     pub(super) fn of(node: &Node) -> Extent {
         Extent::NOTHING.with(node)
     }

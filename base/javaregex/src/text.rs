@@ -1,20 +1,21 @@
-//! Bytes as the text that Java makes of them: UTF-16 units, or bytes where every character is one of the first 256.
+//! Decodes bytes to the text that Java sees: UTF-16 units, or the bytes themselves where each is one character below
+//! 256.
 
-/// A text that is looked at by units.
+/// A text as a sequence of units.
 pub(super) trait Text {
-    /// How many units.
+    /// The number of units.
     fn len(&self) -> usize;
-    /// The unit at a place before the end.
+    /// The unit at `at`, which is less than the length.
     fn unit(&self, at: usize) -> u32;
-    /// The code point that begins at a place before the end; a lone half of a pair is one itself.
+    /// The code point that begins at `at`, which is less than the length. A lone surrogate is a code point.
     fn point(&self, at: usize) -> u32;
-    /// The code point that ends at a place behind the begin.
+    /// The code point that ends at `at`, which is greater than 0.
     fn point_before(&self, at: usize) -> u32;
-    /// Of how many units a code point is.
+    /// The number of units of a code point.
     fn width(point: u32) -> usize;
 }
 
-/// One unit a byte: ISO-8859-1, or ASCII in any charset.
+/// One unit for each byte: ISO-8859-1, or ASCII in any charset.
 pub(super) struct Narrow<'a>(pub(super) &'a [u8]);
 
 impl Text for Narrow<'_> {
@@ -78,17 +79,17 @@ impl Text for Wide<'_> {
     }
 }
 
-/// How bytes become the text in which a pattern is looked for.
+/// The charset of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Charset {
-    /// UTF-8; what is none becomes U+FFFD.
+    /// UTF-8. Invalid bytes become U+FFFD.
     #[default]
     Utf8,
-    /// ISO-8859-1: each byte is the character of its number. Clients with binary rows choose it.
+    /// ISO-8859-1: each byte is the character with its number. Clients with binary rows choose it.
     Latin1,
-    /// US-ASCII: bytes from 128 on become U+FFFD.
+    /// US-ASCII. Bytes from 128 on become U+FFFD.
     Ascii,
-    /// UTF-16, big endian unless a mark at the begin says otherwise.
+    /// UTF-16, big endian unless a byte order mark at the beginning says otherwise.
     Utf16,
     /// UTF-16, big endian.
     Utf16Be,
@@ -97,7 +98,7 @@ pub enum Charset {
 }
 
 impl Charset {
-    /// By the names that Java knows it by, whatever their case.
+    /// The charset with this name or alias in Java, in any case.
     pub fn by_name(name: &str) -> Option<Charset> {
         Some(match name.to_ascii_uppercase().as_str() {
             "UTF-8" | "UTF8" | "UNICODE-1-1-UTF-8" => Charset::Utf8,
@@ -116,7 +117,7 @@ impl Charset {
         })
     }
 
-    /// The bytes as they are, where each is a character of its own.
+    /// The bytes as text, if each is one character.
     pub(super) fn narrow(self, bytes: &[u8]) -> Option<Narrow<'_>> {
         match self {
             Charset::Latin1 => Some(Narrow(bytes)),
@@ -125,7 +126,7 @@ impl Charset {
         }
     }
 
-    /// The units of the text.
+    /// Decodes the bytes to units.
     pub(super) fn widen(self, bytes: &[u8], out: &mut Vec<u16>) {
         out.clear();
         match self {
@@ -144,11 +145,12 @@ impl Charset {
     }
 }
 
-/// What stands in the text for bytes that are none.
+/// The replacement for invalid bytes.
 const REPLACED: u16 = 0xfffd;
 
-/// Java's reading of UTF-8. It differs from the standard's in how many bytes that are none become one U+FFFD: the three of
-/// a surrogate do, and so do those of a character that the end cuts short, whatever it would have become.
+/// Java's decoding of UTF-8. It differs from the standard's in how many invalid bytes become one U+FFFD. The three
+/// bytes of a surrogate become one, and so do those of a character that is cut off at the end, whatever character it
+/// would have been.
 fn utf8(bytes: &[u8], out: &mut Vec<u16>) {
     let goes_on = |at: usize| bytes.get(at).is_some_and(|byte| byte & 0xc0 == 0x80);
     let low = |at: usize| bytes.get(at).map_or(0, |byte| u32::from(byte & 0x3f));
@@ -188,8 +190,8 @@ fn utf8(bytes: &[u8], out: &mut Vec<u16>) {
     }
 }
 
-/// Java's reading of UTF-16: what follows the first half of a pair and is not its second half is replaced together with
-/// it, and so is a mark of the other byte order.
+/// Java's decoding of UTF-16. A first half of a pair without its second half is replaced together with the unit after
+/// it, and so is a byte order mark of the other order.
 fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16, out: &mut Vec<u16>) {
     let (pairs, odd) = bytes.as_chunks::<2>();
     let mut units = pairs.iter().map(|pair| unit(*pair));
@@ -199,7 +201,7 @@ fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16, out: &mut Vec<u16>) {
             0xd800..0xdc00 => match units.next() {
                 Some(low @ 0xdc00..0xe000) => out.extend([unit, low]),
                 Some(_) => out.push(REPLACED),
-                // With the byte behind it, if there is one.
+                // With the odd byte after it, if there is one.
                 None => cut = true,
             },
             0xdc00..0xe000 | 0xfffe => out.push(REPLACED),

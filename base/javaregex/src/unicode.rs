@@ -1,4 +1,4 @@
-//! Properties of code points as Java knows them, by the names that patterns use.
+//! Properties of code points in Java, by the names that patterns use.
 
 use crate::set::{LAST, Runs};
 use crate::tables;
@@ -54,7 +54,7 @@ fn of(table: &[(u32, u32)]) -> Runs {
     Runs::of(table.iter().copied())
 }
 
-/// All whose category's name begins so, or is one of them: `L`, `Lu`.
+/// All code points whose category has this name, or begins with it: `Lu`, `L`.
 fn category(names: &[&str]) -> Runs {
     let wanted = |kind: u8| {
         CATEGORIES
@@ -77,14 +77,14 @@ fn is_in(table: &[(u32, u32)], point: u32) -> bool {
     after > 0 && point <= table[after - 1].1
 }
 
-/// `\w` with `UNICODE_CHARACTER_CLASS`, of one code point.
+/// `\w` with `UNICODE_CHARACTER_CLASS`, for one code point.
 pub(super) fn is_word(point: u32) -> bool {
     is_in(tables::ALPHABETIC, point)
         || matches!(kind_of(tables::CATEGORY, point), 6..=9 | 23)
         || matches!(point, 0x200c | 0x200d)
 }
 
-/// Whether it is a mark that stands with the character before it and takes no room.
+/// Whether it is a non-spacing mark.
 pub(super) fn is_non_spacing_mark(point: u32) -> bool {
     point >= 128 && kind_of(tables::CATEGORY, point) == NON_SPACING_MARK
 }
@@ -115,7 +115,7 @@ pub(super) fn to_lower(point: u32) -> u32 {
     }
 }
 
-/// Every code point that has another case, or is one.
+/// Every code point that has another case, or is the other case of one.
 pub(super) fn cased() -> impl Iterator<Item = u32> {
     let of = |table: &'static [(u32, u32, u32, i32)]| {
         table.iter().flat_map(|(first, last, step, _)| (*first..=*last).step_by(*step as usize))
@@ -123,7 +123,7 @@ pub(super) fn cased() -> impl Iterator<Item = u32> {
     of(tables::TO_UPPER).chain(of(tables::TO_LOWER))
 }
 
-/// What code points become when case is of no matter: the lower case of the upper case.
+/// The case folding of a code point: the lower case of its upper case.
 pub(super) fn fold(point: u32) -> u32 {
     to_lower(to_upper(point))
 }
@@ -137,17 +137,17 @@ pub(super) fn ascii_digit() -> Runs {
     Runs::range('0' as u32, '9' as u32)
 }
 
-/// `\w` likewise.
+/// `\w` without `UNICODE_CHARACTER_CLASS`.
 pub(super) fn ascii_word() -> Runs {
     ascii(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// `\s` likewise.
+/// `\s` without `UNICODE_CHARACTER_CLASS`.
 pub(super) fn ascii_space() -> Runs {
     ascii(is_ascii_space)
 }
 
-/// What `\s` takes for a space: a vertical tab too.
+/// What `\s` matches in ASCII, the vertical tab included.
 pub(super) fn is_ascii_space(byte: u8) -> bool {
     matches!(byte, 9..=13 | b' ')
 }
@@ -163,7 +163,7 @@ pub(super) fn vertical_space() -> Runs {
     Runs::of([(0x0a, 0x0d), (0x85, 0x85), (0x2028, 0x2029)])
 }
 
-/// The code points that end a line; `\n` alone with `UNIX_LINES`.
+/// The code points that end a line; with `UNIX_LINES`, `\n` only.
 pub(super) fn line_ends(unix: bool) -> Runs {
     match unix {
         true => Runs::range(0x0a, 0x0a),
@@ -176,12 +176,12 @@ pub(super) fn digit() -> Runs {
     category(&["Nd"])
 }
 
-/// `\s` likewise.
+/// `\s` with `UNICODE_CHARACTER_CLASS`.
 pub(super) fn white_space() -> Runs {
     category(&["Z"]).union(&Runs::of([(0x09, 0x0d), (0x85, 0x85)]))
 }
 
-/// `\w` likewise.
+/// `\w` with `UNICODE_CHARACTER_CLASS`.
 pub(super) fn word() -> Runs {
     of(tables::ALPHABETIC).union(&category(&["M", "Nd", "Pc"])).union(&Runs::range(0x200c, 0x200d))
 }
@@ -203,7 +203,7 @@ fn hex_digit() -> Runs {
     digit().union(&ascii(|byte| byte.is_ascii_hexdigit())).union(&Runs::of(wide))
 }
 
-/// The names of POSIX classes in the sense of Unicode, in any case.
+/// POSIX classes with Unicode's meaning, by name in any case.
 pub(super) fn posix(name: &str, ignore_case: bool) -> Option<Runs> {
     Some(match name.to_uppercase().as_str() {
         "ALPHA" => of(tables::ALPHABETIC),
@@ -223,7 +223,7 @@ pub(super) fn posix(name: &str, ignore_case: bool) -> Option<Runs> {
     })
 }
 
-/// Binary properties, after `Is`, in any case; POSIX names among them.
+/// Binary properties, by the name after `Is` in any case; POSIX names are among them.
 pub(super) fn binary(name: &str, ignore_case: bool) -> Option<Runs> {
     Some(match name.to_uppercase().as_str() {
         "ALPHABETIC" => of(tables::ALPHABETIC),
@@ -304,7 +304,7 @@ fn identifier_ignorable() -> Runs {
     category(&["Cf"]).union(&Runs::of([(0, 8), (0x0e, 0x1b), (0x7f, 0x9f)]))
 }
 
-/// A script by its name or its four letters, in any case.
+/// A script by its name or its code of four letters, in any case.
 pub(super) fn script(name: &str) -> Option<Runs> {
     let name = name.to_uppercase();
     let (_, number) = tables::SCRIPT_NAMES.iter().find(|(known, _)| *known == name)?;
@@ -319,7 +319,7 @@ pub(super) fn block(name: &str) -> Option<Runs> {
     Some(Runs::range(*first, *last))
 }
 
-/// How a code point takes part in the clusters that readers take for one character (Unicode Standard Annex 29).
+/// The class of a code point in grapheme clusters (Unicode Standard Annex 29).
 pub(super) mod grapheme {
     use super::{kind_of, tables};
 
@@ -348,7 +348,7 @@ pub(super) mod grapheme {
         super::is_in(tables::PICTOGRAPHS, point)
     }
 
-    /// Whether a cluster ends between two classes, by what they are alone.
+    /// Whether the classes alone decide that a cluster ends between two code points.
     fn parts(left: u8, right: u8) -> bool {
         match (left, right) {
             (CR, LF) => false,
@@ -359,7 +359,7 @@ pub(super) mod grapheme {
         }
     }
 
-    /// Where a walk over the code points of one cluster is.
+    /// The state of a walk over the code points of one cluster.
     pub(in super::super) struct Walk {
         class: u8,
         indicators: usize,
@@ -373,7 +373,7 @@ pub(super) mod grapheme {
             Walk { class, indicators, pictograph: is_pictograph(point) }
         }
 
-        /// Whether the next code point is of the same cluster.
+        /// Whether the next code point belongs to the same cluster.
         pub(in super::super) fn takes(&mut self, next: u32) -> bool {
             let class = class(next);
             let joined = self.pictograph && self.class == ZERO_WIDTH_JOINER && is_pictograph(next);

@@ -1,14 +1,14 @@
 //! Compares results with those of `java.util.regex`, for random patterns and texts.
 //!
-//! `tests/java.answers` was written by `proof/java/regex/src/Answers.java`. Another file of answers is named by
-//! `JAVA_REGEX_ANSWERS`: `cargo xtask regex` has Java write one and names it.
+//! `proof/java/regex/src/Answers.java` has written `tests/java.answers`. The variable `JAVA_REGEX_ANSWERS` names
+//! another file of answers; `cargo xtask regex` makes Java write one and names it.
 
 use std::fmt::Write;
 
 use javaregex::{Charset, Regex, Syntax};
 
 const RECORDED: &str = include_str!("java.answers");
-/// Differences that are shown.
+/// Maximum number of differences that are shown.
 const SHOWN_MAX: usize = 40;
 
 fn bytes(hex: &str) -> Vec<u8> {
@@ -48,7 +48,7 @@ impl Tally {
         let ours = Regex::new(&pattern, flags);
         let mut answers = words.peekable();
         if answers.next_if_eq(&"?").is_some() {
-            // Java breaks on it in some way of its own.
+            // Java breaks on this pattern in a way of its own.
             self.skipped += 1;
             return;
         }

@@ -5,12 +5,12 @@ use crate::set::Runs;
 use crate::syntax::Fold;
 use crate::{flag, unicode};
 
-/// Small characters that share a folding with one that is not small, or with each other across ASCII: Java keeps these out
-/// of its bitmap.
+/// Characters below 256 that share a case folding with one above, or with each other across ASCII: Java keeps these
+/// out of its bitmap.
 const FOLDED_APART: [u32; 10] = [0xff, 0xb5, 0x49, 0x69, 0x53, 0x73, 0x4b, 0x6b, 0xc5, 0xe5];
 
 impl Parser {
-    /// One character, whatever its case where that is of no matter.
+    /// One character, with its other cases if case is ignored.
     pub(super) fn single(&mut self, point: u32) -> Class {
         match self.fold() {
             Fold::Unicode => {
@@ -35,7 +35,7 @@ impl Parser {
         }
     }
 
-    /// A character of a class: it goes to `bits`, or is one for itself.
+    /// A character of a class: adds it to `bits`, or returns it as a class.
     fn bit_or_single(&mut self, bits: &mut Vec<u32>, point: u32) -> Option<Class> {
         let fold = self.fold();
         if point >= 256 || fold == Fold::Unicode && FOLDED_APART.contains(&point) {
@@ -67,7 +67,7 @@ impl Parser {
             }
             Fold::Unicode => {
                 let within = |point: u32| (first..=last).contains(&point);
-                // What has no other case of its own is in it by itself alone.
+                // A character without another case is in the range only if it lies there itself.
                 let cased = unicode::cased()
                     .filter(|point| within(unicode::to_upper(*point)) || within(unicode::fold(*point)));
                 Class::wide(Runs::of(runs.iter().chain(cased.map(|point| (point, point)))))
@@ -75,10 +75,10 @@ impl Parser {
         }
     }
 
-    /// From `[` on, or from what follows `&&`; `whole` takes the `]` too.
+    /// Parses a class from `[` on, or from the operand of `&&`. With `whole` it takes the `]`, too.
     pub(super) fn class(&mut self, whole: bool) -> Result<Class> {
-        // What was read last, and all before it. The small characters lie apart, as they do in Java: what `&&` without a
-        // right side is taken with depends on it.
+        // The operand that was read last, and the union of all before it. Characters below 256 are kept apart, as in
+        // Java: the operand of an `&&` without a right side depends on it.
         let mut before: Option<Class> = None;
         let mut current: Option<Class> = None;
         let mut bits: Vec<u32> = Vec::new();
@@ -164,7 +164,7 @@ impl Parser {
         }
     }
 
-    /// A character, a range or an escape of a class; `None` for what went to `bits`.
+    /// A character, a range or an escape in a class; `None` if it was added to `bits`.
     fn member(&mut self, bits: &mut Vec<u32>) -> Result<Option<Class>> {
         let mut point = self.peek();
         if is(point, '\\') {
@@ -189,7 +189,7 @@ impl Parser {
                 if is(last, '\\') {
                     last = match self.escape_in_class(true)? {
                         escape::InClass::Point(last) => last,
-                        // No character, which is before every other one.
+                        // Not a character, so it would come before every other one.
                         escape::InClass::Class(_) => return Err(self.error("Illegal character range")),
                     };
                 } else {
@@ -280,6 +280,6 @@ impl Parser {
 }
 
 fn bits_of(bits: &[u32]) -> Class {
-    // Cases beyond Latin-1 have no bit.
+    // Other cases above Latin-1 have no bit.
     Class::basic(Runs::of(bits.iter().filter(|point| **point < 256).map(|point| (*point, *point))))
 }

@@ -1,4 +1,4 @@
-//! What may follow a backslash.
+//! Parses escapes.
 
 use super::{Class, Parser, Result, is, is_ascii};
 use crate::set::Runs;
@@ -49,7 +49,7 @@ impl Parser {
         Err(self.error("Illegal/unsupported escape sequence"))
     }
 
-    /// The escape at the cursor. What is no character is made only when it is wanted: `create` says so.
+    /// Parses the escape at the cursor. With `create` false, a node that is not a character is not built.
     pub(super) fn escape(&mut self, create: bool) -> Result<Escape> {
         let point = self.skip();
         let letter = char::from_u32(point).unwrap_or('\0');
@@ -100,7 +100,7 @@ impl Parser {
         Ok(Escape::Node(node))
     }
 
-    /// The escape at the cursor, in a class. In a range `\v` is the one character that it was once.
+    /// Parses the escape at the cursor, in a class. In a range `\v` is the vertical tab, as in old versions of Java.
     pub(super) fn escape_in_class(&mut self, range: bool) -> Result<InClass> {
         let point = self.skip();
         let letter = char::from_u32(point).unwrap_or('\0');
@@ -140,7 +140,7 @@ impl Parser {
 
     fn back_reference(&mut self, first: u32) -> Node {
         let mut group = first as usize;
-        // As many digits as name a group that there is.
+        // Takes as many digits as name an existing group.
         while let Some(digit) = super::digit(self.peek()) {
             let longer = group * 10 + digit as usize;
             if self.groups - 1 < longer {
@@ -218,7 +218,7 @@ impl Parser {
         Ok(unit)
     }
 
-    /// `\N{name}`: the names of all characters are not known here.
+    /// `\N{name}`: this crate does not have the names of all characters.
     fn named(&mut self) -> Result<u32> {
         if !is(self.read(), '{') {
             return Err(self.error("Illegal character name escape sequence"));
