@@ -1,6 +1,6 @@
-//! What the pages can change: each action with its inputs, its line of HBase's shell, and what it does.
+//! The actions of the pages: each with its inputs, the equivalent line of HBase's shell, and its effect.
 //!
-//! Who may do it is decided by [`crate::guard`].
+//! [`crate::guard`] decides who may run one.
 
 use bytes::Bytes;
 use client::Admin;
@@ -10,7 +10,7 @@ use crate::node::Console;
 use crate::query::Query;
 use crate::shell::{quoted, unescape};
 
-/// Something that can be done with a table.
+/// An action on a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Flush,
@@ -28,7 +28,7 @@ pub(crate) enum Action {
     Drop,
 }
 
-/// What an input offers to choose from.
+/// The choices that an input offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     Regions,
@@ -36,7 +36,7 @@ pub(crate) enum Choice {
     Nothing,
 }
 
-/// An input of an action, beside the name that confirms it.
+/// An input of an action, besides the name that confirms it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input {
     pub(crate) name: &'static str,
@@ -65,7 +65,7 @@ impl Action {
         Action::Drop,
     ];
 
-    /// Its name in addresses: that of the shell's command, but for `truncate`.
+    /// Its name in addresses: the shell's command, except for `truncate`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Action::Flush => "flush",
@@ -106,7 +106,7 @@ impl Action {
         }
     }
 
-    /// What it does, in a sentence or two.
+    /// A description, in a sentence or two.
     pub(crate) fn explained(self) -> &'static str {
         match self {
             Action::Flush => "Writes what is in memory to files. Safe at any time.",
@@ -148,7 +148,7 @@ impl Action {
         )
     }
 
-    /// What must or may be given, beside the name that confirms it.
+    /// The inputs, besides the name that confirms it.
     pub(crate) fn inputs(self) -> &'static [Input] {
         const fn input(name: &'static str, title: &'static str, choice: Choice, is_required: bool) -> Input {
             Input { name, title, choice, is_required }
@@ -171,12 +171,12 @@ impl Action {
         }
     }
 
-    /// The name that must be typed to confirm it: what is changed or lost by it.
+    /// The name that must be typed to confirm the action: of what it changes or deletes.
     pub(crate) fn confirmed_by<'a>(self, table: &'a str, form: &'a Query) -> &'a str {
         if self == Action::DeleteSnapshot { form.get("snapshot") } else { table }
     }
 
-    /// The line of HBase's shell that does the same; what the form lacks is in capital letters.
+    /// The equivalent line of HBase's shell. Inputs that the form lacks are in capital letters.
     pub(crate) fn shell_line(self, table: &str, form: &Query) -> String {
         let given = |name: &str, missing: &str| {
             let value = form.get(name).trim();
@@ -208,7 +208,7 @@ impl Action {
         }
     }
 
-    /// Does it, and says what was done.
+    /// Runs the action, and returns a message about the result.
     pub(crate) async fn run(self, console: &Console, name: &str, form: &Query) -> Result<String, String> {
         let node = console.node.get().ok_or("the server is starting")?;
         let table = table_name(name)?;
@@ -236,7 +236,7 @@ impl Action {
             Action::Snapshot => admin.snapshot(snapshot, &table).await,
             Action::Clone => {
                 let new = table_name(form.get("table").trim())?;
-                // Restoring is what the master would do to a table that exists.
+                // The master restores an existing table only.
                 if admin.table_exists(&new).await.map_err(|error| error.to_string())? {
                     return Err(format!("there is a table {new} already; give another name"));
                 }

@@ -1,4 +1,5 @@
-//! What pages load beside their HTML: committed files, packed once, under names that change with their content.
+//! The files that pages load besides their HTML: committed, compressed once, under names that change with the
+//! content.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -41,7 +42,7 @@ fn assets() -> &'static [Asset] {
                 let mut packer = GzEncoder::new(Vec::new(), Compression::best());
                 // Writing to memory cannot fail.
                 let packed = packer.write_all(plain).and_then(|()| packer.finish()).unwrap_or_default();
-                // FNV-1a: the name has to change with the content, and nothing more.
+                // FNV-1a: the name must only change with the content.
                 let hash = plain.iter().fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
                     (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3)
                 });
@@ -58,7 +59,7 @@ pub(crate) fn address(name: &str) -> &'static str {
     assets().iter().find(|asset| asset.name == name).map_or("", |asset| &asset.address)
 }
 
-/// A file by its address.
+/// The file with this address.
 pub(crate) fn answer(path: &str, headers: &HeaderMap) -> Response {
     let Some(asset) = assets().iter().find(|asset| asset.address == path) else {
         return (StatusCode::NOT_FOUND, "no such file; load the page again\n").into_response();

@@ -1,4 +1,4 @@
-//! Who calls: traffic by client address and user, out of samples.
+//! Traffic by client address and user, estimated from samples.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -8,12 +8,12 @@ use env::{WallTime, World};
 use parking_lot::Mutex;
 use regionserver::{CallSample, SAMPLED_ONE_IN};
 
-/// Clients that are told apart at most; the one that was quiet for the longest makes room.
+/// Maximum number of clients. A new one replaces the client that was idle for the longest time.
 const CLIENTS_MAX: usize = 256;
-/// After so many seconds, half of a count is forgotten.
+/// Half-life of a count, in seconds.
 const HALF_LIFE: f64 = 15.0;
 
-/// A count that forgets: what is left of it says how much there is a second.
+/// A count that decays exponentially; its value gives a rate per second.
 #[derive(Clone, Copy, Debug, Default)]
 struct Fading {
     sum: f64,
@@ -52,18 +52,18 @@ pub(crate) struct ClientRow {
     pub(crate) address: IpAddr,
     pub(crate) user: String,
     pub(crate) version: String,
-    /// Rows a second, of late.
+    /// Rows per second, recently.
     pub(crate) reads: f64,
     pub(crate) writes: f64,
-    /// Scans over whole tables, a second.
+    /// Scans of whole tables, per second.
     pub(crate) full_scans: f64,
-    /// The longest call that was sampled.
+    /// The longest sampled call.
     pub(crate) longest: Duration,
     pub(crate) first: WallTime,
     pub(crate) last: WallTime,
 }
 
-/// Who calls.
+/// The clients.
 #[derive(Debug)]
 pub(crate) struct ClientTable {
     world: World,
@@ -75,7 +75,7 @@ impl ClientTable {
         ClientTable { world, clients: Mutex::default() }
     }
 
-    /// Notes a sampled row. A sample that meets another thread is left out.
+    /// Records a sampled row. A sample is dropped while another thread records one.
     pub(crate) fn add(&self, sample: &CallSample<'_>) {
         let connection = sample.connection;
         let user = connection.user.effective.clone().unwrap_or_else(|| "(nobody)".to_owned());
@@ -131,7 +131,7 @@ impl ClientTable {
         self.world.now().0 as f64 / 1_000.0
     }
 
-    /// All of them, the busiest first.
+    /// All clients, the busiest first.
     pub(crate) fn rows(&self) -> Vec<ClientRow> {
         let now = self.now();
         let mut rows: Vec<ClientRow> = self

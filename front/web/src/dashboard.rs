@@ -1,7 +1,7 @@
-//! The dashboards in plain text: what memstores and the block cache do, for a terminal.
+//! The dashboards in plain text, for a terminal: memstores and block cache.
 //!
-//! The server draws them at `/memstores` and `/cache` of its web port; `bellows memstore` and `bellows cache` fetch them
-//! again and again.
+//! The server draws them at `/memstores` and `/cache` of its web port; `bellows memstore` and `bellows cache` fetch
+//! them periodically.
 
 mod cache;
 mod memory;
@@ -17,7 +17,7 @@ fn line(out: &mut String, what: std::fmt::Arguments<'_>) {
     let _infallible = writeln!(out, "{what}");
 }
 
-/// A share in whole per cent.
+/// A fraction as whole per cent.
 fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }

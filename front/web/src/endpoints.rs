@@ -1,4 +1,4 @@
-//! Addresses that machines ask: HBase's own, under its names and in its forms.
+//! The addresses for programs: HBase's own, with its names and formats.
 
 use std::fmt::Write as _;
 
@@ -13,19 +13,19 @@ use crate::query::Query;
 use crate::ui::parts;
 use crate::ui::settings::is_secret;
 
-/// Series of one question at most.
+/// Maximum number of series in one request.
 const SERIES_MAX: usize = 8;
 
 fn text(kind: &'static str, body: String) -> Response {
     ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-cache")], body).into_response()
 }
 
-/// Plain text.
+/// A response in plain text.
 pub(crate) fn plain(body: String) -> Response {
     text("text/plain; charset=utf-8", body)
 }
 
-/// A JSON value.
+/// A JSON response.
 pub(crate) fn json_answer(value: &Value) -> Response {
     text("application/json; charset=utf-8", value.to_string())
 }
@@ -56,7 +56,7 @@ pub(crate) fn prometheus(console: &Console, query: &Query) -> Response {
     text("text/plain;charset=utf-8", body)
 }
 
-/// `/conf`: the configuration as XML, or as JSON with `?format=json`; secrets are left out. `?name=` gives one key.
+/// `/conf`: the configuration as XML, or as JSON with `?format=json`, without secrets. `?name=` selects one key.
 pub(crate) fn conf(console: &Console, query: &Query) -> Response {
     let rows = console.conf.table().rows();
     let rows: Vec<_> = rows
@@ -90,8 +90,8 @@ pub(crate) fn conf(console: &Console, query: &Query) -> Response {
     text("text/xml; charset=utf-8", body)
 }
 
-/// `/stacks`: the threads of the process. A native program does not know its own stacks; it knows what each thread is
-/// called, what it does, and how long it has run.
+/// `/stacks`: the threads of the process. A native program does not know its own stacks, so it shows the name, state
+/// and CPU time of each thread.
 pub(crate) fn stacks() -> Response {
     let threads = env::threads();
     let mut body = format!("Process Thread Dump: \n{} active threads\n", threads.len());
@@ -105,7 +105,7 @@ pub(crate) fn stacks() -> Response {
     plain(body)
 }
 
-/// `/dump`: what somebody who helps from far away wants to see, in one text.
+/// `/dump`: everything that a remote helper needs, in one text.
 pub(crate) fn dump(console: &Console) -> Response {
     let about = &console.about;
     let rule = "===========================================================";
@@ -165,7 +165,7 @@ pub(crate) fn dump(console: &Console) -> Response {
     plain(body)
 }
 
-/// `/logLevel`: which level the log has.
+/// `/logLevel`: shows the level of the log.
 pub(crate) fn log_level(console: &Console, query: &Query) -> Response {
     let name = query.get("log");
     let level = console.log_level();
@@ -178,7 +178,7 @@ pub(crate) fn log_level(console: &Console, query: &Query) -> Response {
     ))
 }
 
-/// A change of the level.
+/// Changes the level.
 pub(crate) fn set_log_level(console: &Console, level: &str) -> Response {
     match console.set_log_level(level) {
         Ok(()) => {
@@ -195,7 +195,7 @@ pub(crate) fn series(console: &Console, query: &Query) -> Response {
     values(console, &names, query)
 }
 
-/// `/api/history`: every series of a range, for whoever looks at a server from elsewhere.
+/// `/api/history`: every series of a range, for programs that watch several servers.
 pub(crate) fn history(console: &Console, query: &Query) -> Response {
     let names = console.history().names();
     values(console, &names.iter().map(String::as_str).collect::<Vec<_>>(), query)
@@ -206,7 +206,7 @@ fn values(console: &Console, names: &[&str], query: &Query) -> Response {
     let numbers = |series: &Vec<f32>| {
         let shown: Vec<String> = series
             .iter()
-            // Four digits are more than a chart shows.
+            // A chart shows at most four digits.
             .map(|value| if value.is_finite() { rounded(*value) } else { "null".to_owned() })
             .collect();
         format!("[{}]", shown.join(","))

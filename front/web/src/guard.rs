@@ -1,8 +1,9 @@
-//! Who may change something from a page.
+//! Decides who may change something from a page.
 //!
-//! A change is a POST that comes from a page of this very server: the browser says so (`Sec-Fetch-Site`, `Origin`), the
-//! address that it used is this machine's, and the form has the token of this process. The name that it is about was typed
-//! by hand. On an address that other machines can reach nothing can be changed, until there is authentication.
+//! A change must be a POST from a page of this server, as the browser says (`Sec-Fetch-Site`, `Origin`). The browser
+//! must have used an address of this machine. The form must have the token of this process, and the user must have
+//! typed the name of the thing that is changed. On an address that other machines can reach nothing can be changed,
+//! because there is no authentication.
 
 use axum::http::{HeaderMap, header};
 use env::World;
@@ -10,24 +11,24 @@ use env::World;
 use crate::node::Console;
 use crate::query::Query;
 
-/// Keeps others from changing anything.
+/// Checks requests for a change.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
     token: String,
 }
 
 impl Guard {
-    /// One with a token of its own.
+    /// A guard with a random token.
     pub(crate) fn new(world: &World) -> Guard {
         Guard { token: format!("{:016x}{:016x}", world.random(), world.random()) }
     }
 
-    /// What forms of this process have.
+    /// The token for forms of this process.
     pub(crate) fn token(&self) -> &str {
         &self.token
     }
 
-    /// Whether a form may change `name`; else why not.
+    /// Checks whether a form may change `name`. The error is the reason.
     pub(crate) fn check(
         &self,
         console: &Console,
@@ -40,7 +41,7 @@ impl Guard {
             return Err("actions are off on an address that other machines can reach".to_owned());
         }
         let host = text(header::HOST.as_str()).unwrap_or_default();
-        // A name that somebody else has pointed at this machine is not this machine's.
+        // Another site may have pointed a name of its own at this machine (DNS rebinding).
         let own = host.rsplit_once(':').map_or(host, |(name, _)| name);
         if !matches!(own, "localhost" | "127.0.0.1" | "[::1]") {
             return Err(format!("the page was opened as {host:?}; open it as localhost or 127.0.0.1"));

@@ -1,8 +1,8 @@
-//! Heat maps: which part of a table's keys was read and written when.
+//! Heat maps: how often each part of a table's keys was read and written, over time.
 //!
-//! Samples of calls are counted in buckets of the key space, column by column of time. The bounds of the buckets are
-//! quantiles of the distinct keys that were seen, so that a bucket stands for about as many rows as any other and a hot row
-//! is a hot bucket. Each column remembers the bounds it was counted with; a look converts it to the bounds of now.
+//! Sampled calls are counted in buckets of the key space, in columns of time. The bounds of the buckets are quantiles
+//! of the distinct keys that were sampled. So all buckets have about the same number of rows, and a hot row makes a
+//! hot bucket. Each column keeps the bounds with which it was counted; a reader converts it to the present bounds.
 //!
 //! ```text
 //!   10 s for 1 h   ·   1 min for 12 h   ·   10 min for 7 d        256 buckets, reads and writes, one byte each
@@ -16,24 +16,24 @@ use env::World;
 use parking_lot::{Mutex, RwLock};
 use regionserver::SAMPLED_ONE_IN;
 
-/// Buckets of the key space.
+/// Number of buckets of the key space.
 pub(crate) const BUCKETS: usize = 256;
-/// Tables that have a map at most: 12 of about 1 MB.
+/// Maximum number of tables with a map: 12 of about 1 MB.
 const TABLES_MAX: usize = 12;
-/// Seconds without a sample after which a table gives its map up for another one.
+/// Seconds without a sample after which another table may take over a table's map.
 const QUIET: u64 = 600;
-/// Keys that bounds are made of.
+/// Number of keys from which bounds are computed.
 const KEYS_MAX: usize = 4_096;
-/// Distinct keys from which the first bounds are made.
+/// Number of distinct keys for the first bounds.
 const KEYS_MIN: usize = 64;
-/// Bytes of a key that are kept.
+/// Maximum bytes of a key that are kept.
 const KEY_BYTES_MAX: usize = 128;
-/// Rows whose heat is followed for each table.
+/// Number of rows in each table whose heat is followed.
 const HOT_ROWS: usize = 64;
-/// Seconds after which the bounds are made anew, when they do not fit any more.
+/// Seconds between computations of the bounds, if they no longer fit.
 const BOUNDS_AGE: u64 = 120;
 
-/// How fine and how far back a map looks.
+/// The resolution and the length of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeatRange {
     Hour,
@@ -73,7 +73,7 @@ impl HeatRange {
     }
 }
 
-/// What is counted.
+/// Reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heat {
     Reads,
@@ -100,7 +100,7 @@ impl Heat {
 type Bounds = Arc<Vec<Box<[u8]>>>;
 type Maps = HashMap<Box<[u8]>, Arc<Mutex<HeatMap>>>;
 
-/// The counts of one stretch of time.
+/// The counts of one column that is not finished.
 #[derive(Clone, Debug)]
 struct Column {
     slot: u64,
@@ -116,7 +116,7 @@ impl Column {
     }
 }
 
-/// A finished column: one byte on a logarithmic scale for each bucket.
+/// A finished column: one byte for each bucket, on a logarithmic scale.
 #[derive(Clone, Debug)]
 struct Packed {
     slot: u64,
@@ -125,7 +125,7 @@ struct Packed {
     writes: Box<[u8]>,
 }
 
-/// One byte covers a factor of 2^21, in steps of 6 %.
+/// A byte covers a factor of 2^21, in steps of 6 %.
 fn pack(count: f32) -> u8 {
     ((1.0 + count).log2() * 12.0).round().clamp(0.0, 255.0) as u8
 }
@@ -134,13 +134,13 @@ fn unpack(byte: u8) -> f32 {
     (f32::from(byte) / 12.0).exp2() - 1.0
 }
 
-/// A row that was met often.
+/// A row with many calls.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct HotRow {
     pub(crate) row: Box<[u8]>,
-    /// Its share of the table's sampled rows, lately.
+    /// Its recent share of the table's sampled rows.
     pub(crate) share: f64,
-    /// The part of them that were writes.
+    /// The fraction of writes among them.
     pub(crate) writes: f64,
 }
 
@@ -151,23 +151,23 @@ struct Counted {
     writes: f64,
 }
 
-/// The heat of one table.
+/// The heat map of one table.
 #[derive(Debug)]
 struct HeatMap {
     bounds: Bounds,
     bounds_since: u64,
-    /// Distinct keys of late, the oldest first, for the next bounds.
+    /// Recent distinct keys, the oldest first, for the next bounds.
     keys: VecDeque<Box<[u8]>>,
     known: HashSet<Box<[u8]>>,
-    /// How many keys the bounds were made of.
+    /// Number of keys from which the bounds were computed.
     bounds_of: usize,
     filling: [Option<Column>; 3],
     columns: [VecDeque<Packed>; 3],
     hot: Vec<Counted>,
-    /// Samples that `hot` stands for.
+    /// Number of samples in `hot`.
     hot_total: f64,
     hot_since: u64,
-    /// The largest key that was written, and how many of the writes of late were beyond it.
+    /// The largest written key, and the number of recent writes with a larger one.
     largest: Box<[u8]>,
     written: f64,
     appended: f64,
@@ -214,7 +214,7 @@ impl HeatMap {
         }
     }
 
-    /// The second of the last sample, to ten seconds.
+    /// The second of the last sample, rounded to ten seconds.
     fn last(&self) -> u64 {
         self.filling[0].as_ref().map_or(0, |column| column.slot * HeatRange::Hour.step())
     }
@@ -223,7 +223,7 @@ impl HeatMap {
         let mut begun = Column::new(slot, &self.bounds);
         if let Some(column) = self.filling[at].take() {
             if column.slot == slot {
-                // The bounds have changed within the column: what was counted goes where its bucket begins.
+                // The bounds have changed within the column: its counts are converted to the new ones.
                 convert(&column.bounds, &column.reads, &self.bounds, &mut begun.reads);
                 convert(&column.bounds, &column.writes, &self.bounds, &mut begun.writes);
             } else {
@@ -261,7 +261,7 @@ impl HeatMap {
         }
     }
 
-    /// Whether one bucket has many times the distinct keys that it should.
+    /// Whether a bucket has many times more distinct keys than expected.
     fn bounds_do_not_fit(&self) -> bool {
         let mut counts = vec![0; self.bounds.len() + 1];
         self.keys.iter().for_each(|key| counts[bucket_of(&self.bounds, key)] += 1);
@@ -269,7 +269,7 @@ impl HeatMap {
         most > 4 && most > 8 * self.keys.len() / counts.len()
     }
 
-    /// The space-saving algorithm: a new row takes the place of the coldest and inherits its count.
+    /// The space-saving algorithm: a new row replaces the coldest one and inherits its count.
     fn note_hot(&mut self, row: &[u8], is_write: bool, now: u64) {
         if now.saturating_sub(self.hot_since) >= 60 {
             self.hot_since = now;
@@ -294,7 +294,8 @@ impl HeatMap {
         }
     }
 
-    /// Random keys are beyond the largest one hardly ever, growing ones nearly always.
+    /// Records a write, and whether its row is above the largest key: hardly ever for random keys, nearly always for
+    /// growing ones.
     fn note_growth(&mut self, row: &[u8]) {
         self.written += 1.0;
         if *row > *self.largest {
@@ -305,7 +306,7 @@ impl HeatMap {
 
     fn hot_rows(&self) -> Vec<HotRow> {
         let total = self.hot_total.max(1.0);
-        // A count is too high by the coldest at most.
+        // A count is too high by at most that of the coldest row.
         let error = if self.hot.len() < HOT_ROWS {
             0.0
         } else {
@@ -331,7 +332,7 @@ fn bucket_of(bounds: &[Box<[u8]>], row: &[u8]) -> usize {
     bounds.partition_point(|bound| **bound <= *row)
 }
 
-/// Bounds that part the distinct keys evenly.
+/// Bounds that divide the distinct keys into parts of equal size.
 fn quantiles(keys: &VecDeque<Box<[u8]>>) -> Bounds {
     let mut sorted: Vec<&Box<[u8]>> = keys.iter().collect();
     sorted.sort_unstable();
@@ -339,7 +340,7 @@ fn quantiles(keys: &VecDeque<Box<[u8]>>) -> Bounds {
     Arc::new((1..parts).map(|part| sorted[part * sorted.len() / parts].clone()).collect())
 }
 
-/// Gives what each bucket of `from` has to the buckets of `to` that it overlaps, to each as much.
+/// Distributes the count of each bucket of `from` equally to the buckets of `to` that it overlaps.
 fn convert(from: &[Box<[u8]>], counts: &[f32], to: &[Box<[u8]>], out: &mut [f32]) {
     for (bucket, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0.0) {
         let first = if bucket == 0 { 0 } else { bucket_of(to, &from[bucket - 1]) };
@@ -350,26 +351,26 @@ fn convert(from: &[Box<[u8]>], counts: &[f32], to: &[Box<[u8]>], out: &mut [f32]
     }
 }
 
-/// What a page shows of a table's heat.
+/// The part of a heat map that a page shows.
 #[derive(Clone, Debug)]
 pub(crate) struct HeatPicture {
-    /// The bounds between buckets; one fewer than there are buckets.
+    /// The bounds between buckets: one fewer than buckets.
     pub(crate) bounds: Vec<Box<[u8]>>,
-    /// The moments at which columns begin, in seconds since 1970, without gaps.
+    /// The start of each column, in seconds since 1970, without gaps.
     pub(crate) times: Vec<u64>,
     /// Rows read or written in each bucket of each column, column by column.
     pub(crate) counts: Vec<Vec<f32>>,
     pub(crate) hot_rows: Vec<HotRow>,
-    /// The part of the writes of late that went beyond the largest key.
+    /// The fraction of recent writes above the largest key.
     pub(crate) growing: f64,
 }
 
-/// The heat of every table.
+/// The heat maps of all tables.
 #[derive(Debug)]
 pub(crate) struct HeatMaps {
     world: World,
     tables: RwLock<Maps>,
-    /// The second until which every map is known to be in use.
+    /// Until this second, every map is known to be in use.
     full_until: AtomicU64,
 }
 
@@ -382,7 +383,7 @@ impl HeatMaps {
         u64::try_from(self.world.now().0).unwrap_or(0) / 1_000
     }
 
-    /// Notes a sampled row. What another thread notes at the same moment goes before: a sample may be left out.
+    /// Records a sampled row. A sample is dropped while another thread records one.
     pub(crate) fn add(&self, table: &[u8], row: &[u8], is_write: bool, weight: u32) {
         let now = self.now();
         let map = self.tables.read().get(table).map(Arc::clone);
@@ -398,8 +399,8 @@ impl HeatMaps {
         }
     }
 
-    /// A map for a table without one: a new one, or that of the table that has been quiet the longest. Looks for the latter
-    /// once in ten seconds at most.
+    /// The map for a table that has none: a new one, or that of the table that was idle for the longest time.
+    /// Searches for an idle table at most once in ten seconds.
     fn new_map(&self, table: &[u8], now: u64) -> Option<Arc<Mutex<HeatMap>>> {
         if now < self.full_until.load(Ordering::Relaxed) {
             return None;
@@ -431,7 +432,7 @@ impl HeatMaps {
         map.map_or_else(Vec::new, |map| map.lock().hot_rows())
     }
 
-    /// The map of a table; `None` when nothing was sampled.
+    /// The map of a table; `None` without samples.
     pub(crate) fn picture(&self, table: &str, heat: Heat, range: HeatRange) -> Option<HeatPicture> {
         let map = self.tables.read().get(table.as_bytes()).cloned()?;
         let map = map.lock();
@@ -452,7 +453,7 @@ impl HeatMaps {
                 convert(bounds, &counts, &map.bounds, out);
             }
         };
-        // Columns from before there were bounds say nothing of keys.
+        // Columns without bounds contain no information about keys.
         let tells = |bounds: &Bounds| bounds.len() * 8 >= buckets.saturating_sub(1);
         for column in map.columns[at].iter().filter(|column| tells(&column.bounds)) {
             let counts = |bytes: &[u8]| bytes.iter().map(|byte| unpack(*byte)).collect::<Vec<f32>>();
@@ -477,7 +478,7 @@ impl HeatMaps {
     }
 }
 
-/// What a map looks like, in the words of the page.
+/// A pattern of a map, in the words of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pattern {
     TooLittle,
@@ -489,7 +490,7 @@ pub(crate) enum Pattern {
 }
 
 impl Pattern {
-    /// Its name, what it means, and what to do.
+    /// Its name, its meaning, and advice.
     pub(crate) fn explained(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Pattern::TooLittle => (
@@ -527,7 +528,7 @@ impl Pattern {
 }
 
 impl HeatPicture {
-    /// The pattern that the map shows most clearly.
+    /// The most distinct pattern of the map.
     pub(crate) fn pattern(&self) -> Pattern {
         let total: f32 = self.counts.iter().flatten().sum();
         if total < 64.0 * SAMPLED_ONE_IN as f32 || self.bounds.is_empty() {
@@ -628,7 +629,7 @@ mod tests {
             if call % 8 == 0 {
                 return far;
             }
-            // 64 rows that lie together.
+            // 64 neighbouring rows.
             [&b"user8"[..], &far[4..5], &[b'a' + (call % 4) as u8]].concat()
         });
         let found = picture(&maps);

@@ -1,31 +1,32 @@
-//! What happened lately, kept inside the process: every series at three resolutions.
+//! The recent history of the process, in memory: every series at three resolutions.
 //!
 //! ```text
 //!   1 s for 10 min   ·   10 s for 6 h   ·   1 min for 7 d        12,840 values of 4 bytes for each series
 //! ```
 //!
-//! A slot belongs to a moment of wall time, so that a gap (the process was down) stays a gap. A coarser slot is the mean of
-//! the finer values in it, or their maximum where the series says so: the mean of quantiles means nothing. The series of
-//! the server are there from the start; series of tables are taken by those that have traffic.
+//! A slot belongs to a moment of wall time, so that a gap (the process was down) stays a gap. A coarser slot has the
+//! mean of the finer values in it, or their maximum if the series asks for it, because a mean of quantiles has no
+//! meaning. The series of the server exist from the start; those of tables are given to tables with traffic.
 
 use std::collections::HashMap;
 
 use parking_lot::RwLock;
 
-/// Series that are kept at most: 150 of 51 KB stay below 8 MB.
+/// Maximum number of series: 150 of 51 KB stay below 8 MB.
 pub(crate) const SERIES_MAX: usize = 150;
 
-/// Seconds without a measurement that the next one stands for: a busy machine is measured less often. More are a gap.
+/// Seconds without a measurement that the next one fills, because a busy machine is measured less often. A longer
+/// time is a gap.
 const MISSED_MAX: u64 = 15;
 
-/// How fine and how far back a look is.
+/// A resolution and its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Range {
-    /// Ten minutes, second by second.
+    /// Ten minutes in steps of a second.
     Minutes,
-    /// Six hours, by ten seconds.
+    /// Six hours in steps of ten seconds.
     Hours,
-    /// Seven days, minute by minute.
+    /// Seven days in steps of a minute.
     Days,
 }
 
@@ -33,7 +34,7 @@ impl Range {
     /// All of them, the finest first.
     pub(crate) const ALL: [Range; 3] = [Range::Minutes, Range::Hours, Range::Days];
 
-    /// Seconds of a slot.
+    /// Seconds for each slot.
     pub(crate) fn step(self) -> u64 {
         match self {
             Range::Minutes => 1,
@@ -42,7 +43,7 @@ impl Range {
         }
     }
 
-    /// Slots that are kept.
+    /// Number of slots.
     pub(crate) fn slots(self) -> usize {
         match self {
             Range::Minutes => 600,
@@ -69,13 +70,13 @@ impl Range {
         }
     }
 
-    /// The range of a name in an address; ten minutes for any other.
+    /// The range with this name; ten minutes for any other name.
     pub(crate) fn of_name(name: &str) -> Range {
         Range::ALL.into_iter().find(|range| range.name() == name).unwrap_or(Range::Minutes)
     }
 }
 
-/// How finer values become a coarser one.
+/// How finer values are combined to a coarser one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fold {
     /// Their mean: rates and sizes.
@@ -88,7 +89,7 @@ pub(crate) enum Fold {
 struct Series {
     fold: Fold,
     rings: [Vec<f32>; 3],
-    /// The coarser slots that are being filled: which, sum or maximum, and of how many values.
+    /// The coarser slots in progress: index, sum or maximum, and number of values.
     filling: [(u64, f32, u32); 2],
     /// When it last had a value that is not 0, in seconds since 1970.
     active: u64,
@@ -135,12 +136,12 @@ fn set(ring: &mut [f32], slot: u64, value: f32) {
 #[derive(Debug, Default)]
 struct Rings {
     series: HashMap<String, Series>,
-    /// The latest second that has values.
+    /// The latest second with values.
     latest: u64,
 }
 
 impl Rings {
-    /// Forgets what the slots between the latest second and this one had before: nothing was measured then.
+    /// Clears the slots between the latest second and this one, in which nothing was measured.
     fn clear_until(&mut self, second: u64) {
         for (at, range) in Range::ALL.into_iter().enumerate() {
             let (from, to) = (self.latest / range.step() + 1, second / range.step());
@@ -158,7 +159,7 @@ impl Rings {
 pub(crate) struct Values {
     /// The moments, in seconds since 1970.
     pub(crate) times: Vec<u64>,
-    /// For each series as many values as there are moments; NaN where nothing was measured.
+    /// For each series one value for each moment; NaN if nothing was measured.
     pub(crate) series: Vec<Vec<f32>>,
 }
 
@@ -169,10 +170,11 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Adds what was measured at a second. A second that is not after the latest is left out.
+    /// Adds the measurements of a second. A second that is not after the latest one is ignored.
     pub(crate) fn push<'a>(&self, second: u64, values: impl Iterator<Item = (&'a str, Fold, f64)>) {
         let mut rings = self.rings.write();
-        // A clock that was set back by more than the finest range begins anew, instead of stopping the history for as long.
+        // If the clock was set back by more than the finest range, the history begins again. Otherwise it would stop
+        // for that time.
         if second <= rings.latest && rings.latest - second < Range::Minutes.slots() as u64 {
             return;
         }
@@ -196,7 +198,7 @@ impl History {
         }
     }
 
-    /// The values of `names` over a range that ends with the latest second. A series that is not there has none.
+    /// The values of `names` over a range that ends with the latest second. An unknown series has none.
     pub(crate) fn values(&self, names: &[&str], range: Range) -> Values {
         let rings = self.rings.read();
         let at = Range::ALL.iter().position(|other| *other == range).unwrap_or(0);
@@ -208,7 +210,7 @@ impl History {
                 ring[(slot % ring.len() as u64) as usize]
             })
         };
-        // What was before the first measured slot is not shown at all.
+        // Slots before the first measured one are not shown.
         let first = slots.clone().find(|slot| names.iter().any(|name| !value_of(name, *slot).is_nan()));
         let slots: Vec<u64> = slots.filter(|slot| first.is_some_and(|first| *slot >= first)).collect();
         Values {
@@ -220,35 +222,35 @@ impl History {
         }
     }
 
-    /// The names of all series, in order.
+    /// The names of all series, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.rings.read().series.keys().cloned().collect();
         names.sort();
         names
     }
 
-    /// The mean of a series over the last `seconds`, at most ten minutes; 0 when nothing was measured.
+    /// The mean of a series over the last `seconds`, at most ten minutes; 0 without values.
     pub(crate) fn mean(&self, name: &str, seconds: usize) -> f64 {
         fold_recent(&self.values(&[name], Range::Minutes), seconds, |values| {
             values.iter().map(|value| f64::from(*value)).sum::<f64>() / values.len() as f64
         })
     }
 
-    /// The highest value of a series over the last `seconds`, at most ten minutes; 0 when nothing was measured.
+    /// The maximum of a series over the last `seconds`, at most ten minutes; 0 without values.
     pub(crate) fn max(&self, name: &str, seconds: usize) -> f64 {
         fold_recent(&self.values(&[name], Range::Minutes), seconds, |values| {
             values.iter().fold(0.0, |max, value| f64::from(*value).max(max))
         })
     }
 
-    /// The mean of a series over the last `minutes`, out of the coarser rings; 0 when nothing was measured.
+    /// The mean of a series over the last `minutes`, from the coarser slots; 0 without values.
     pub(crate) fn mean_of_minutes(&self, name: &str, minutes: usize) -> f64 {
         fold_recent(&self.values(&[name], Range::Hours), minutes * 6, |values| {
             values.iter().map(|value| f64::from(*value)).sum::<f64>() / values.len() as f64
         })
     }
 
-    /// Everything as bytes, to be kept over a restart.
+    /// Encodes everything, to keep it over a restart.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let rings = self.rings.read();
         let mut out = MAGIC.to_vec();
@@ -270,7 +272,7 @@ impl History {
         out
     }
 
-    /// What [`to_bytes`](History::to_bytes) wrote; `None` when it is anything else.
+    /// Decodes the result of [`to_bytes`](History::to_bytes); `None` for other bytes.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<History> {
         let (body, sum) = bytes.split_last_chunk::<8>()?;
         if checksum(body) != u64::from_le_bytes(*sum) {
@@ -300,7 +302,7 @@ impl History {
 }
 
 impl Rings {
-    /// Drops the series that was idle for the longest, and at least for the finest range.
+    /// Drops the series that was idle for the longest time, at least for the finest range.
     fn make_room(&mut self, now: u64) -> bool {
         let idle = self.series.iter().min_by_key(|(_, series)| series.active);
         let idle = idle.filter(|(_, series)| now - series.active.min(now) >= Range::Minutes.slots() as u64);
@@ -319,7 +321,7 @@ fn fold_recent(values: &Values, slots: usize, fold: impl FnOnce(&[f32]) -> f64) 
 
 const MAGIC: &[u8] = b"bellows history 1\n";
 
-/// FNV-1a: enough to know a torn file.
+/// FNV-1a: enough to detect a torn file.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes
         .iter()
@@ -360,7 +362,7 @@ mod tests {
         assert_eq!(minutes.times.len(), 600);
         assert_eq!(minutes.series[0].iter().filter(|value| value.is_nan()).count(), 100);
         assert_eq!(minutes.series[0].last(), Some(&2.0));
-        // A week later nothing of it is left.
+        // A week later no value of it is left.
         push(&history, START + 8 * 86_400, 3.0);
         assert_eq!(history.values(&["calls"], Range::Days).series[0], [3.0]);
     }

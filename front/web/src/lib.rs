@@ -1,4 +1,4 @@
-//! The web pages of a server: for people, and for machines that ask how it is.
+//! The web pages of a server, for people and for monitoring.
 //!
 //! ```text
 //!   Console ── what is known of the process ──▶ pages (ui), HBase's own addresses (endpoints)
@@ -7,9 +7,9 @@
 //!      └─ observer  shows samples of calls: heat maps, times by table, clients
 //! ```
 //!
-//! `GET /healthz` is 200 once clients can be served, 503 with the reason before and after. `/metrics` has the server's own
-//! names, `/prometheus` and `/jmx` have HBase's. Every page has a twin of the same name with `.json`. Nothing here is asked by
-//! a request of a client but the observer, for one call in sixteen.
+//! `GET /healthz` is 200 while clients can be served, and otherwise 503 with the reason. `/metrics` has the server's
+//! own names, `/prometheus` and `/jmx` have HBase's. Every page is also available as JSON, under its name with
+//! `.json`. Calls of clients reach this crate only in the observer, for one call in sixteen.
 
 mod actions;
 mod assets;
@@ -48,13 +48,13 @@ use actions::Action;
 use guard::Guard;
 use query::Query;
 
-/// What is allowed to whoever connects.
+/// Limits for connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Open connections; who comes after them waits. Default 200. Key: `bellows.web.connections.max`.
+    /// Maximum number of open connections; further ones wait. Default 200. Key: `bellows.web.connections.max`.
     pub connections_max: usize,
-    /// How long a client may take from connecting, or from an answer, to the end of its next request, and to take an
-    /// answer. Default 30 s. Key: `bellows.web.request.timeout`.
+    /// Maximum time from connecting, or from an answer, to the end of the next request, and for reading an answer.
+    /// Default 30 s. Key: `bellows.web.request.timeout`.
     pub request_max: Duration,
 }
 
@@ -72,7 +72,7 @@ pub async fn serve(listener: env::Listener, options: Options, console: Arc<Conso
     served
 }
 
-/// What handlers share.
+/// The state that handlers share.
 #[derive(Clone)]
 struct Shared {
     console: Arc<Console>,
@@ -85,7 +85,7 @@ fn query(raw: &RawQuery) -> Query {
     Query::parse(raw.0.as_deref().unwrap_or_default())
 }
 
-/// A page, with the headers that keep others from doing anything with it.
+/// A page, with headers that protect it from other sites.
 fn html(body: String) -> Response {
     Html(body).into_response()
 }
@@ -138,7 +138,7 @@ fn router(console: Arc<Console>) -> Router {
         .with_state(shared)
 }
 
-/// HBase's own pages, for bookmarks and checks that ask for them.
+/// HBase's own addresses, for bookmarks and monitoring that use them.
 fn old_addresses(router: Router<Shared>) -> Router<Shared> {
     let mut router = router;
     for (old, new) in [
@@ -178,7 +178,7 @@ fn old_addresses(router: Router<Shared>) -> Router<Shared> {
         )
 }
 
-/// `/rs-status`: the overview; with `?format=json`, the tasks that run, as HBase tells them.
+/// `/rs-status`: the overview; with `?format=json`, the running tasks in HBase's format.
 async fn server_status((State(shared), raw): Asked) -> Response {
     if query(&raw).get("format") == "json" {
         return endpoints::json_answer(&ui::work::tasks(&shared.console, query(&raw).get("filter")));
@@ -186,7 +186,7 @@ async fn server_status((State(shared), raw): Asked) -> Response {
     Redirect::temporary("/").into_response()
 }
 
-/// No page runs script or takes styles from anywhere but here, is shown inside another site, or tells where it was left for.
+/// No page loads script or styles from other servers, can be framed by another site, or sends a referrer.
 async fn guard_page(mut response: Response) -> Response {
     let headers = response.headers_mut();
     for (name, value) in [
@@ -266,7 +266,7 @@ async fn data_of(State(shared): State<Shared>, Path(table): Path<String>, raw: R
     html(ui::data::show(&shared.console, &table, &query(&raw)).await)
 }
 
-/// A search: a table, a region by its encoded name, else a row of the first table.
+/// Searches for a table, for a region by its encoded name, or for a row of the first table.
 async fn find((State(shared), raw): Asked) -> Response {
     let query = query(&raw);
     let wanted = query.get("q").trim();
@@ -308,7 +308,7 @@ async fn memstores_text(State(shared): State<Shared>) -> Response {
     endpoints::plain(node.map_or_else(String::new, |node| memory_dashboard(&node.server)))
 }
 
-/// The page for browsers, the dashboard in plain text for `bellows cache` and other programs.
+/// The page for browsers; the dashboard in plain text for `bellows cache` and other programs.
 async fn cache(State(shared): State<Shared>, headers: HeaderMap, raw: RawQuery) -> Response {
     let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let console = &shared.console;
@@ -413,15 +413,15 @@ mod tests {
         let address = listener.local_addr().expect("bound");
         let options = Options { connections_max: 2, request_max: Duration::from_millis(100) };
         let server = env::spawn(serve(listener, options, console(address)));
-        // Both of the places are taken by clients that never end their request.
+        // Clients that never complete their request take both places.
         let mut silent = env::dial(address).await.expect("connect");
         let mut slow = env::dial(address).await.expect("connect");
         slow.write_all(b"GET / HTTP/1.1\r\nX: ").await.expect("send");
-        // A third waits until they are cut.
+        // A third client waits until they are disconnected.
         assert!(fetch(address, "/").await.starts_with("HTTP/1.1 200"));
         for cut in [&mut silent, &mut slow] {
             let mut rest = Vec::new();
-            // An end or a reset, and no answer that took the place of a request.
+            // The connection is closed or reset, without an answer to a request that was not completed.
             let _ended = cut.read_to_end(&mut rest).await;
             assert!(!rest.starts_with(b"HTTP/1.1 200"));
         }

@@ -1,7 +1,8 @@
-//! A listener that lets in so many, each for as long as it is quick.
+//! A listener with a maximum number of connections and a time limit for each.
 //!
-//! The time of a connection begins when it is accepted and begins anew whenever something is written to it, so that it
-//! measures how long a client takes for a request or for reading an answer. When it is over, reading and writing fail.
+//! The time of a connection starts when it is accepted, and starts again whenever something is written to it. So it
+//! measures how long a client takes for a request, or for reading an answer. When it is over, reading and writing
+//! fail.
 
 use std::future::Future;
 use std::io;
@@ -42,7 +43,7 @@ impl axum::serve::Listener for Limited {
                     let over = Box::pin(env::sleep(self.request_max));
                     return (Timed { stream, over, request_max: self.request_max, _place: place }, remote);
                 }
-                // The client left before we came, or there are no more file descriptors.
+                // The client left before it was accepted, or there are no more file descriptors.
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a web client");
                     env::sleep(Duration::from_millis(50)).await;
@@ -56,7 +57,7 @@ impl axum::serve::Listener for Limited {
     }
 }
 
-/// A connection and its time.
+/// A connection and its time limit.
 pub(crate) struct Timed {
     stream: Stream,
     over: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -69,7 +70,7 @@ impl Timed {
         match self.over.as_mut().poll(context) {
             Poll::Pending => Ok(()),
             Poll::Ready(()) => {
-                // It is over for every later look, too.
+                // Later polls fail, too.
                 self.over = Box::pin(std::future::ready(()));
                 Err(io::Error::new(io::ErrorKind::TimedOut, "too slow (bellows.web.request.timeout)"))
             }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use env::{WallTime, World};
 use parking_lot::Mutex;
 
-/// Lines that are kept.
+/// Maximum number of lines.
 const LINES_MAX: usize = 2_000;
-/// Bytes of a line that are kept.
+/// Maximum bytes of a line.
 const LINE_BYTES_MAX: usize = 2_000;
 
 /// A line of the log.
@@ -19,7 +19,7 @@ pub struct LogLine {
     pub time: WallTime,
     /// `ERROR`, `WARN`, `INFO`, `DEBUG` or `TRACE`.
     pub level: &'static str,
-    /// What it says, without time and level.
+    /// The message, without time and level.
     pub text: String,
 }
 
@@ -31,12 +31,12 @@ pub struct LogRing {
 }
 
 impl LogRing {
-    /// An empty one.
+    /// An empty ring.
     pub fn new(world: World) -> Arc<LogRing> {
         Arc::new(LogRing { world, lines: Mutex::default() })
     }
 
-    /// A writer of whole lines that gives them to `out` too.
+    /// A writer that adds whole lines to the ring, and also writes them to `out`.
     pub fn tee<W: Write>(self: &Arc<Self>, out: W) -> LogTee<W> {
         LogTee { ring: Arc::clone(self), out }
     }
@@ -62,7 +62,7 @@ impl LogRing {
         lines.push_back(LogLine { time: self.world.now(), level, text });
     }
 
-    /// The lines, the latest first, that `wanted` says yes to.
+    /// The lines that `wanted` accepts, the latest first.
     pub fn lines(&self, limit: usize, wanted: impl Fn(&LogLine) -> bool) -> Vec<LogLine> {
         self.lines.lock().iter().rev().filter(|line| wanted(line)).take(limit).cloned().collect()
     }

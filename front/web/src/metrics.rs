@@ -1,8 +1,9 @@
-//! HBase's metrics: which attributes each bean has, and what their values are made of.
+//! HBase's metrics: the attributes of each bean, and how their values are computed.
 //!
-//! `catalogue.txt` is the table: a bean, its attributes, and for each of them an expression over the server's own metrics
-//! (those of `/metrics`). Beans of tables and regions are made of the measured regions. What HBase has and Bellows has not is
-//! in `differences.txt`, each with its reason; a test holds both against what HBase 2.6.4 shows.
+//! `catalogue.txt` is the table: beans, their attributes, and for each attribute an expression over the server's own
+//! metrics (those of `/metrics`). Beans of tables and regions are computed from the measured regions.
+//! `differences.txt` has the attributes that Bellows lacks, with the reason. A test compares both files with what
+//! HBase 2.6.4 shows.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,7 @@ use crate::node::{Console, Node, RegionFacts, Snapshot, Snapshots, table_sums};
 const CATALOGUE: &str = include_str!("metrics/catalogue.txt");
 const CALLS: &str = "hbase_regionserver_call_seconds";
 
-/// What kind of attribute a line of the catalogue is.
+/// The kind of an attribute in the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AttributeKind {
     Counter,
@@ -55,7 +56,7 @@ fn catalogue() -> Vec<(&'static str, &'static str, Vec<Entry>)> {
     beans
 }
 
-/// What expressions are evaluated over.
+/// The input of expressions.
 struct Evaluation<'a> {
     metrics: &'a Exposition,
     snapshots: &'a Snapshots,
@@ -65,7 +66,7 @@ struct Evaluation<'a> {
 }
 
 impl Evaluation<'_> {
-    /// The value of an expression: terms that are added.
+    /// Evaluates an expression, which is a sum of terms.
     fn value(&self, expression: &str) -> f64 {
         if let Some((function, argument)) =
             expression.strip_suffix(')').and_then(|expression| expression.split_once('('))
@@ -95,7 +96,8 @@ impl Evaluation<'_> {
         }
     }
 
-    /// A number, a metric, or a metric with a label: `name{label=value}`, or `{label~part}` for a part of the value.
+    /// Evaluates a term: a number, a metric, or a metric with a label (`name{label=value}`, or `{label~part}` for a
+    /// part of the value).
     fn term(&self, term: &str) -> f64 {
         if let Ok(number) = term.parse() {
             return number;
@@ -115,8 +117,8 @@ impl Evaluation<'_> {
         }
     }
 
-    /// The histogram of an expression `ms name{label=value}`: how many values since the start, and those of the last ten to
-    /// twenty seconds. Without a label, of all labels together.
+    /// Evaluates an expression `ms name{label=value}` to a histogram: the number of values since the start, and the
+    /// values of the last ten to twenty seconds. Without a label, all labels count.
     fn histogram(&self, expression: &str) -> (u64, Option<Spread>) {
         let Some(source) = expression.strip_prefix("ms ") else { return (0, None) };
         let spread =
@@ -139,7 +141,7 @@ impl Evaluation<'_> {
     }
 }
 
-/// What an attribute means, from its name: `storeFileCount` becomes `store file count`.
+/// The description of an attribute, derived from its name: `storeFileCount` becomes `store file count`.
 fn description(name: &str) -> String {
     let mut words = String::new();
     for letter in name.chars() {
@@ -152,7 +154,7 @@ fn description(name: &str) -> String {
 }
 
 impl Console {
-    /// HBase's beans, as they are now.
+    /// HBase's beans with their present values.
     pub(crate) fn beans(&self) -> Vec<Bean> {
         let Some(node) = self.node.get() else { return Vec::new() };
         let snapshots = self.snapshots.read().clone();
@@ -310,7 +312,7 @@ mod tests {
     const DIFFERENCES: &str = include_str!("metrics/differences.txt");
     const DASHBOARDS: &str = include_str!("../tests/dashboard-metrics.txt");
 
-    /// Attributes by bean, of a file in the form of the catalogue.
+    /// The attributes by bean, from a file in the catalogue's format.
     fn names(text: &'static str) -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         let mut beans: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         let mut bean = "";
@@ -333,7 +335,7 @@ mod tests {
         RegionFacts { table: table.to_owned(), encoded: "e".repeat(32), ..RegionFacts::default() }
     }
 
-    /// All that Bellows has, in the words of the file of HBase's names.
+    /// All attributes that Bellows has, in the format of the file of HBase's names.
     fn ours() -> BTreeMap<String, BTreeSet<String>> {
         let mut ours: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for (bean, attributes) in names(CATALOGUE) {
@@ -419,7 +421,7 @@ mod tests {
         for (name, sub, entries) in catalogue() {
             let record = if sub == "IPC" || sub.is_empty() { name } else { sub };
             for entry in entries {
-                // Servers of both kinds have `Server`, and tell each other apart by their labels.
+                // Servers of both kinds have `Server`; their labels distinguish them.
                 let of = if sub == "Server" || sub == "Quotas" { name } else { "" };
                 let made = format!("{of} {}", prometheus_name(record, entry.name));
                 assert!(seen.insert(made.clone()), "{made}");

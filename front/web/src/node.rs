@@ -1,4 +1,4 @@
-//! The server as the web pages see it, and what was measured of it last.
+//! The server as the web pages see it, and its latest measurements.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -21,18 +21,18 @@ use crate::history::History;
 use crate::log_ring::LogRing;
 use crate::table_times::TableTimes;
 
-/// What is known of the process before clients can be served.
+/// The state of the process, known before clients can be served.
 pub struct Console {
     pub(crate) world: World,
     pub(crate) conf: Conf,
-    /// What the process is: version, folder.
+    /// Facts about the process, such as version and folder.
     pub(crate) about: About,
     pub(crate) node: OnceLock<Node>,
     pub(crate) history: RwLock<Arc<History>>,
     pub(crate) heat: Arc<HeatMaps>,
     pub(crate) clients: Arc<ClientTable>,
     pub(crate) table_times: Arc<TableTimes>,
-    /// The times of tables when they were last looked at.
+    /// The times of tables at the last measurement.
     pub(crate) table_spreads: Mutex<HashMap<String, Spread>>,
     pub(crate) log: Arc<LogRing>,
     pub(crate) level: OnceLock<LevelSwitch>,
@@ -45,18 +45,18 @@ type SetLevel = dyn Fn(&str) -> Result<(), String> + Send + Sync;
 
 /// Reads and changes the level of the log.
 pub struct LevelSwitch {
-    /// The level now.
+    /// The present level.
     pub level: Box<dyn Fn() -> String + Send + Sync>,
-    /// Changes it; the error says what was expected.
+    /// Changes the level; the error names the levels that are accepted.
     pub set: Box<SetLevel>,
 }
 
-/// What the process is.
+/// Facts about the process.
 #[derive(Clone, Debug)]
 pub struct About {
     /// Its version.
     pub version: &'static str,
-    /// Where its files are.
+    /// The place of its files.
     pub root: String,
     /// The address of these pages.
     pub web: SocketAddr,
@@ -64,29 +64,29 @@ pub struct About {
     pub started: WallTime,
 }
 
-/// What there is once clients can be served.
+/// The parts of a server that can serve clients.
 pub struct Node {
     /// The region server.
     pub server: Arc<RegionServer>,
     /// Its log.
     pub log: Arc<wal::Log>,
-    /// What the sockets count.
+    /// The counters of the sockets.
     pub rpc: Box<dyn Fn() -> rpc::Snapshot + Send + Sync>,
-    /// A client of the cluster, for what only the master knows and for data.
+    /// A client of the cluster, for data and for facts that only the master has.
     pub cluster: client::Cluster,
     /// The name of the master.
     pub master: ServerName,
     /// The cluster's id.
     pub cluster_id: String,
-    /// Where clients ask a ZooKeeper.
+    /// The address for ZooKeeper clients.
     pub quorum: String,
-    /// When clients could be served.
+    /// When clients could first be served.
     pub ready: WallTime,
-    /// Who else has numbers: the object store, if files are in one.
+    /// Other sources of metrics: the object store, if files are in one.
     pub meters: Vec<Arc<dyn Source>>,
 }
 
-/// A region as it was measured.
+/// A region at the measurement.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RegionFacts {
     pub(crate) table: String,
@@ -109,7 +109,7 @@ pub(crate) struct RegionFacts {
     pub(crate) bloom_bytes: u64,
 }
 
-/// A store as it was measured.
+/// A store at the measurement.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StoreFacts {
     pub(crate) family: String,
@@ -118,15 +118,15 @@ pub(crate) struct StoreFacts {
     pub(crate) memstore_bytes: u64,
 }
 
-/// A table as the master knows it.
+/// A table in the master's view.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TableFacts {
     pub(crate) name: String,
-    /// `ENABLED`, `DISABLED` and so on, or why it is not known.
+    /// `ENABLED`, `DISABLED` and so on, or why it is unknown.
     pub(crate) state: String,
 }
 
-/// Everything that was measured at one moment.
+/// The measurements at one moment.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) moment: Moment,
@@ -135,13 +135,13 @@ pub(crate) struct Snapshot {
     pub(crate) regions: Vec<RegionFacts>,
 }
 
-/// The latest snapshot, and those that rates are measured against.
+/// The latest measurements, and earlier ones from which rates are computed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Snapshots {
     pub(crate) latest: Option<Arc<Snapshot>>,
     /// At least ten seconds before the latest, once there is one.
     pub(crate) earlier: Option<Arc<Snapshot>>,
-    /// Will be `earlier`.
+    /// The candidate that replaces `earlier`.
     pub(crate) next: Option<Arc<Snapshot>>,
 }
 
@@ -157,7 +157,7 @@ impl Snapshots {
         self.latest = Some(snapshot);
     }
 
-    /// What rates are measured against, and how many seconds ago that was.
+    /// The measurements from which rates are computed, and their age in seconds.
     pub(crate) fn base(&self) -> Option<(&Snapshot, f64)> {
         let latest = self.latest.as_ref()?;
         let base = self.earlier.as_ref().or(self.next.as_ref())?;
@@ -165,7 +165,7 @@ impl Snapshots {
         (seconds > 0.0).then_some((base, seconds))
     }
 
-    /// Reads and writes a second, by encoded name of the region.
+    /// Reads and writes per second, by encoded name of the region.
     pub(crate) fn region_rates(&self) -> HashMap<&str, (f64, f64)> {
         let (Some(latest), Some((base, seconds))) = (&self.latest, self.base()) else {
             return HashMap::new();
@@ -185,7 +185,7 @@ impl Snapshots {
 }
 
 impl Console {
-    /// A console of a process that is starting.
+    /// The console of a process that is starting.
     pub fn new(world: World, conf: Conf, about: About, log: Arc<LogRing>) -> Arc<Console> {
         Arc::new(Console {
             heat: Arc::new(HeatMaps::new(world.clone())),
@@ -205,17 +205,17 @@ impl Console {
         })
     }
 
-    /// A console of a server that never gets ready, for tests of the pages alone.
+    /// The console of a server that never becomes ready, for tests of the pages alone.
     pub fn without_server(web: SocketAddr) -> Arc<Console> {
         let world = World::real();
         let about = About { version: "0.0.0", root: String::new(), web, started: world.now() };
         Console::new(world.clone(), Conf::new(), about, LogRing::new(world))
     }
 
-    /// Notes that clients can be served, and begins to watch the server's calls.
+    /// Records that clients can be served, and begins to observe the server's calls.
     ///
     /// # Panics
-    /// When it was called before.
+    /// When it is called twice.
     pub fn serve_node(&self, node: Node) {
         let observer = crate::sampler::Watcher::new(self);
         node.server.observe_calls(Arc::new(observer));
@@ -223,7 +223,7 @@ impl Console {
         assert!(self.node.set(node).is_ok(), "a console serves one node");
     }
 
-    /// Lets the pages read and change the level of the log. The first switch stays.
+    /// Lets the pages read and change the level of the log. Later calls are ignored.
     pub fn with_level(&self, switch: LevelSwitch) {
         if self.level.set(switch).is_err() {
             tracing::warn!("the log has a switch for its level already; another one is ignored");
@@ -241,7 +241,7 @@ impl Console {
         (switch.set)(level)
     }
 
-    /// Why clients cannot be served; `Ok` when they can.
+    /// `Ok` if clients can be served; the error is the reason why not.
     pub fn health(&self) -> Result<(), String> {
         let node = self.node.get().ok_or("regions are being opened")?;
         if node.server.is_stopping() {
@@ -253,7 +253,7 @@ impl Console {
         }
     }
 
-    /// Every metric as it is now.
+    /// The present value of every metric.
     pub fn metrics(&self) -> Exposition {
         let mut out = Exposition::default();
         if let Some(node) = self.node.get() {
@@ -329,7 +329,7 @@ impl Console {
         })
     }
 
-    /// The tables as the master knows them, at most two seconds old.
+    /// The tables in the master's view, at most two seconds old.
     pub(crate) async fn tables(&self) -> Result<Arc<Vec<TableFacts>>, String> {
         let now = self.world.moment();
         if let Some((at, tables)) = &*self.tables.lock()
@@ -354,12 +354,12 @@ impl Console {
         Ok(tables)
     }
 
-    /// Whether these pages may change anything: only for clients of this machine, while there is no authentication.
+    /// Whether these pages may change anything: only for clients of this machine, because there is no authentication.
     pub(crate) fn may_change(&self) -> bool {
         self.about.web.ip().is_loopback()
     }
 
-    /// The history as it is now.
+    /// The present history.
     pub(crate) fn history(&self) -> Arc<History> {
         Arc::clone(&self.history.read())
     }
@@ -398,7 +398,7 @@ fn show_rpc(counted: &rpc::Snapshot, out: &mut Exposition) {
     }
 }
 
-/// What the system says of this process.
+/// What the system reports about this process.
 fn show_process(out: &mut Exposition) {
     let read = |name: &str| storage::read_text(Path::new(&format!("/proc/self/{name}"))).unwrap_or_default();
     let status = read("status");
@@ -412,7 +412,7 @@ fn show_process(out: &mut Exposition) {
     if let Some(threads) = of_status("Threads") {
         out.gauge("bellows_process_threads", "Threads of the process.", &[], threads);
     }
-    // After the name in brackets: user and system time are the 12th and 13th, in ticks of 10 ms.
+    // After the name in brackets, the 12th and 13th field are user and system time in ticks of 10 ms.
     let stat = read("stat");
     let ticks = stat.rsplit_once(')').map(|(_, rest)| {
         rest.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>()

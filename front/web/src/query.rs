@@ -1,13 +1,13 @@
-//! Queries of addresses and forms.
+//! Query strings of addresses and forms.
 
 use std::fmt::Write;
 
-/// Names and values of a query, in order.
+/// Names and values of a query string, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Reads `name=value&…`, as addresses and forms write it.
+    /// Parses `name=value&…`, the format of addresses and forms.
     pub(crate) fn parse(text: &str) -> Query {
         let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -16,12 +16,12 @@ impl Query {
         Query(pairs.collect())
     }
 
-    /// A value; empty when there is none.
+    /// The value with this name; empty without one.
     pub(crate) fn get(&self, name: &str) -> &str {
         self.0.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value)
     }
 
-    /// A number within limits, or the one to take without it.
+    /// A number within limits, or `default` without one.
     pub(crate) fn number(&self, name: &str, default: usize, max: usize) -> usize {
         self.get(name).parse().unwrap_or(default).clamp(1, max)
     }
@@ -47,7 +47,7 @@ impl Query {
     }
 }
 
-/// Bytes as a part of an address.
+/// Encodes bytes for a part of an address.
 pub(crate) fn encode(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for byte in bytes {
@@ -63,7 +63,7 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
     out
 }
 
-/// What [`encode`] made, as text.
+/// Decodes the result of [`encode`], as text.
 pub(crate) fn decode(text: &str, plus_is_space: bool) -> String {
     let bytes = text.as_bytes();
     let (mut out, mut at) = (Vec::with_capacity(bytes.len()), 0);

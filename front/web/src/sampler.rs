@@ -1,6 +1,6 @@
 //! Measures the server once a second and fills the history.
 //!
-//! What measuring costs is kept below a two-hundredth of a core: with many regions, it is done less often.
+//! With many regions it measures less often, so that measuring costs less than 1/200 of a core.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,26 +15,26 @@ use crate::history::{Fold, History};
 use crate::node::{Console, Node, Snapshot, table_sums};
 use crate::table_times::TableTimes;
 
-/// How often it is measured at most.
+/// Shortest time between two measurements.
 const PERIOD: Duration = Duration::from_secs(1);
-/// How often at least, whatever it costs.
+/// Longest time between two measurements, whatever they cost.
 const PERIOD_MAX: Duration = Duration::from_secs(10);
-/// Of the time, the part that measuring may take: one of so many.
+/// Maximum fraction of the time for measuring: one in this many.
 const COST_PART: u32 = 200;
-/// How often the history is written to a file.
+/// Time between two writes of the history file.
 const KEPT_EVERY: Duration = Duration::from_secs(600);
-/// Bytes of that file that are read.
+/// Maximum bytes of that file.
 const FILE_MAX: usize = 16 << 20;
-/// Tables with series of their own.
+/// Number of tables that have series.
 const TABLES_MAX: usize = 10;
 
-/// Methods whose times are kept, with the names of their series.
+/// Methods whose times have series, with the names of these.
 pub(crate) const METHODS: [(&str, &str); 4] =
     [("Get", "get"), ("Scan", "scan"), ("Mutate", "mutate"), ("Multi", "multi")];
-/// Quantiles that are kept.
+/// The quantiles that have series.
 pub(crate) const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p999", 0.999)];
 
-/// Shows samples of calls to the heat maps, the times of tables and the table of clients.
+/// Passes samples of calls to the heat maps, the times of tables and the table of clients.
 pub(crate) struct Watcher {
     heat: Arc<HeatMaps>,
     times: Arc<TableTimes>,
@@ -63,13 +63,13 @@ impl CallObserver for Watcher {
     }
 }
 
-/// Where the history is kept over a restart.
+/// The file with the history, which survives a restart.
 fn file() -> FileName {
     FileName::new("bellows/web-history")
 }
 
 impl Console {
-    /// Measures for ever.
+    /// Measures until the process ends.
     pub(crate) async fn keep_measuring(self: Arc<Self>) {
         let mut before: Option<Arc<Snapshot>> = None;
         let mut kept = self.world.moment();
@@ -101,7 +101,7 @@ impl Console {
         self.history().push(second, values.iter().map(|(name, fold, value)| (&name[..], *fold, *value)));
     }
 
-    /// Series of the tables with the most requests.
+    /// The series of the tables with the most requests.
     fn series_of_tables(&self, before: &Snapshot, now: &Snapshot, seconds: f64) -> Vec<(String, Fold, f64)> {
         let (sums_before, sums) = (table_sums(&before.regions), table_sums(&now.regions));
         let mut tables: Vec<(&str, f64, f64)> = sums
@@ -134,10 +134,10 @@ impl Console {
         out
     }
 
-    /// Reads the history that the last process has kept.
+    /// Reads the history of the process before.
     pub(crate) fn load_history(&self, node: &Node) {
         let files = &node.server.foundation().files;
-        // One that is absent or torn is no loss worth a word: it begins anew.
+        // A missing or torn file is no loss worth a message: the history begins again.
         if let Some(history) =
             files.read(&file(), FILE_MAX).ok().and_then(|bytes| History::from_bytes(&bytes))
         {
@@ -145,7 +145,7 @@ impl Console {
         }
     }
 
-    /// Writes the history to a file, for the next process.
+    /// Writes the history file for the next process.
     pub fn keep_history(&self) {
         let Some(node) = self.node.get() else { return };
         let files = &node.server.foundation().files;
@@ -160,7 +160,7 @@ fn milliseconds(spread: &Spread, part: f64) -> f64 {
     spread.quantile(part) as f64 / 1e6
 }
 
-/// Every series of the server.
+/// All series of the server.
 fn series(before: &Snapshot, now: &Snapshot, seconds: f64) -> Vec<(String, Fold, f64)> {
     let (earlier, metrics) = (&before.metrics, &now.metrics);
     let mut out: Vec<(String, Fold, f64)> = Vec::new();

@@ -1,6 +1,6 @@
-//! Text as HBase's shell writes it: bytes, and strings in quotes.
+//! The notation of HBase's shell for bytes, and for strings in quotes.
 
-/// Bytes as HBase's shell writes them: what is no plain letter as `\xHH`.
+/// Bytes in the notation of HBase's shell: `\xHH` for every byte that is no printable letter.
 pub(crate) fn escape(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for byte in bytes {
@@ -13,7 +13,7 @@ pub(crate) fn escape(bytes: &[u8]) -> String {
     out
 }
 
-/// What [`escape`] made, as bytes; other letters are themselves.
+/// Decodes the result of [`escape`]; other letters stand for themselves.
 pub(crate) fn unescape(text: &str) -> Vec<u8> {
     let (mut out, mut left) = (Vec::with_capacity(text.len()), text);
     while let Some(letter) = left.chars().next() {
@@ -33,7 +33,7 @@ pub(crate) fn unescape(text: &str) -> Vec<u8> {
     out
 }
 
-/// A text in the shell's single quotes.
+/// A text in single quotes, as the shell needs it.
 pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }

@@ -1,4 +1,4 @@
-//! Times of calls by table, out of samples.
+//! Times of calls by table, from samples.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use telemetry::{Histogram, Spread};
 
-/// Tables that are told apart at most; those that come after them are not.
+/// Maximum number of tables; further ones are not recorded.
 const TABLES_MAX: usize = 256;
 
 /// The times of one table.
@@ -21,7 +21,7 @@ struct Times {
 pub(crate) struct TableTimes(ArcSwap<HashMap<Box<[u8]>, Arc<Times>>>);
 
 impl TableTimes {
-    /// Notes a sampled call.
+    /// Records a sampled call.
     pub(crate) fn record(&self, table: &[u8], is_write: bool, took: std::time::Duration) {
         let tables = self.0.load();
         let times = match tables.get(table) {
@@ -40,7 +40,7 @@ impl TableTimes {
         if is_write { times.writes.record_time(took) } else { times.reads.record_time(took) }
     }
 
-    /// Reads and writes of every table since the start.
+    /// Times of reads and writes of each table since the start.
     pub(crate) fn spreads(&self) -> HashMap<String, (Spread, Spread)> {
         let tables = self.0.load();
         tables

@@ -1,7 +1,8 @@
-//! The pages: plain HTML that the server makes, which script only livens up.
+//! The pages: plain HTML from the server, to which script only adds comfort.
 //!
-//! Every page is an address with its state in the query, and has a twin of the same name with `.json`. Texts of others (row
-//! keys, values, names of users) reach a page through [`maud`], which escapes them, and no page runs script of its own.
+//! The whole state of a page is in its address, and every page is also available as JSON, under its name with
+//! `.json`. Texts from outside (row keys, values, names of users) reach a page through [`maud`], which escapes them.
+//! No page has inline script.
 
 pub(crate) mod advisor;
 pub(crate) mod cache;
@@ -26,7 +27,7 @@ use crate::history::Range;
 use crate::node::Console;
 use crate::query::Query;
 
-/// The pages that every page leads to.
+/// The pages in the menu.
 const PAGES: [(&str, &str); 11] = [
     ("/", "Overview"),
     ("/tables", "Tables"),
@@ -41,21 +42,21 @@ const PAGES: [(&str, &str); 11] = [
     ("/settings", "Settings"),
 ];
 
-/// What is around a page.
+/// The frame of a page.
 pub(crate) struct Frame<'a> {
     pub(crate) title: &'a str,
-    /// The path of the page in the menu that it belongs to.
+    /// The path of its entry in the menu.
     pub(crate) menu: &'a str,
     /// The path of the page itself.
     pub(crate) path: &'a str,
     pub(crate) query: &'a Query,
-    /// Whether it has charts, and with that a range to choose.
+    /// Whether it has charts, and therefore a choice of ranges.
     pub(crate) has_range: bool,
     /// Whether its first part is fetched again every few seconds.
     pub(crate) is_live: bool,
 }
 
-/// A whole page: `live` is what is fetched again, `still` what is not, and charts renew themselves.
+/// A whole page. The browser fetches `live` again periodically, and not `still`; charts renew themselves.
 pub(crate) fn page(console: &Console, frame: &Frame<'_>, live: &Markup, still: &Markup) -> String {
     let (level, sentence) = advisor::sentence(console);
     let range = Range::of_name(frame.query.get("range"));
@@ -140,7 +141,7 @@ fn twin(path: &str) -> String {
     if path == "/" { "/overview.json".to_owned() } else { format!("{path}.json") }
 }
 
-/// The mark: bellows, opened.
+/// The logo.
 fn mark() -> Markup {
     html! {
         svg.mark viewBox="0 0 24 24" width="22" height="22" aria-hidden="true" {

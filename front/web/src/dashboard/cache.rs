@@ -18,7 +18,7 @@
 //!     68.0 KB       431     12102 of 12930   94 %      3 %       1202
 //! ```
 //!
-//! Looks are those of the last moments, or since the start in the first picture. Slots are shown where there are some.
+//! Looks are lookups of the last seconds; in the first picture, since the start. Slots are shown if there are any.
 
 use cache::{BlockKind, BucketCounts, Cache, Counts, DeviceCounts, Looks, SlotCounts, TableCounts, Tier};
 use env::Moment;
@@ -28,40 +28,40 @@ use env::sync::Mutex;
 
 use super::{line, percent, size};
 
-/// Letters of a bar.
+/// Width of a bar, in characters.
 const BAR: u64 = 50;
-/// Tables that are shown, those with the most looks first.
+/// Maximum number of tables, those with the most lookups first.
 const TABLES: usize = 12;
-/// What is looked back at is at least so long ago.
+/// Minimum age of the sample with which a picture is compared.
 const LOOK_BACK: Duration = Duration::from_secs(1);
 
-/// What was counted at a moment.
+/// The counts at one moment.
 #[derive(Clone, Debug)]
 struct Sample {
     at: Moment,
     tables: Vec<TableCounts>,
 }
 
-/// The last samples that pictures were drawn of: the difference to them is what happened lately.
+/// The samples with which pictures are compared.
 #[derive(Debug, Default)]
 pub struct CacheWindow {
-    /// The one that is looked back at, and the one that will be.
+    /// The sample that is used now, and the one that replaces it.
     samples: Mutex<(Option<Sample>, Option<Sample>)>,
 }
 
-/// All that a picture shows.
+/// Everything that a picture shows.
 struct Seen<'a> {
     counts: &'a Counts,
     bytes_max: u64,
     bucket: Option<(String, BucketCounts)>,
     tables: &'a [TableCounts],
-    /// How long ago the looks in `before` were counted; they are what `tables` is compared with.
+    /// Age of the counts in `before`, with which `tables` is compared.
     lately: Option<Duration>,
     before: &'a [TableCounts],
 }
 
 impl CacheWindow {
-    /// The picture of `cache` as it is now.
+    /// Draws `cache` as it is now.
     pub fn picture_of(&self, cache: &Cache, now: Moment) -> String {
         let tables = cache.tables();
         let before = self.look_back(Sample { at: now, tables: tables.clone() });
@@ -76,8 +76,8 @@ impl CacheWindow {
         picture(&seen)
     }
 
-    /// What is looked back at from `now`. Whoever draws more often than once in [`LOOK_BACK`], or beside others, looks
-    /// back at the same.
+    /// The sample with which a picture at `now` is compared. Callers that draw more often than once in [`LOOK_BACK`],
+    /// or at the same time as others, get the same sample.
     fn look_back(&self, now: Sample) -> Option<Sample> {
         let (before, next) = &mut *self.samples.lock();
         if next.as_ref().is_none_or(|next| now.at.since(next.at) >= LOOK_BACK) {
@@ -140,7 +140,7 @@ fn name_of(kind: BlockKind) -> &'static str {
     }
 }
 
-/// The share of used slots that is no block.
+/// The fraction of used slots that holds no block.
 fn lost(bytes: u64, used: u64) -> f64 {
     1.0 - bytes as f64 / used.max(1) as f64
 }
@@ -322,7 +322,7 @@ mod tests {
         assert!(!second.contains("t · index"), "{second}");
         let (t, u) = (second.find("\nt · data").expect("shown"), second.find("\nu · data").expect("shown"));
         assert!(t < u, "the one with the most looks first");
-        // Whoever comes between looks back at the same.
+        // Another caller in between is compared with the same sample.
         world.advance(LOOK_BACK / 2);
         assert!(window.picture_of(&cache, world.moment()).contains("in the last 1.5 s"));
     }

@@ -18,14 +18,14 @@ use regionserver::RegionServer;
 
 use super::{line, percent, size};
 
-/// Letters of a bar.
+/// Width of a bar, in characters.
 const BAR: u64 = 50;
-/// Events that are shown of a store.
+/// Maximum number of events of a store.
 const EVENTS: usize = 4;
-/// Stores that are shown, those with the most in memory first.
+/// Maximum number of stores, those with the most bytes in memory first.
 const STORES: usize = 20;
 
-/// A store as it is drawn.
+/// A store as the picture shows it.
 struct Drawn {
     name: String,
     flush_size: u64,
@@ -41,7 +41,7 @@ impl Drawn {
     }
 }
 
-/// The picture of a server's memstores.
+/// Draws the memstores of a server.
 pub fn memory_dashboard(server: &RegionServer) -> String {
     let regions = server.regions().all();
     let mut stores = Vec::new();
@@ -51,7 +51,7 @@ pub fn memory_dashboard(server: &RegionServer) -> String {
             stores.push(Drawn {
                 name: format!("{} · {family}", region.info()),
                 flush_size: region.flush_size(),
-                // The family is one of the region's own.
+                // Each family belongs to the region.
                 events: region.memory_events(&store.family).unwrap_or_default(),
                 memory: store.memory,
             });

@@ -1,4 +1,4 @@
-//! What is wrong, and what to do: the findings of the overview, the worst first.
+//! The findings of the overview: what is wrong and what to do, the worst first.
 
 use conf::keys;
 
@@ -9,15 +9,15 @@ use crate::node::{Console, Snapshot, Snapshots, table_sums};
 use crate::query::encode;
 use crate::shell;
 
-/// Findings that are shown at most.
+/// Maximum number of findings.
 const FINDINGS_MAX: usize = 10;
 
-/// How bad something is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Severity {
     /// Clients are refused, or data is in danger.
     Bad,
-    /// Clients may feel it, or will.
+    /// Clients notice it, or will.
     Warn,
     /// Worth knowing.
     Note,
@@ -36,28 +36,28 @@ impl Severity {
     }
 }
 
-/// Something that somebody should know.
+/// A finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) severity: Severity,
-    /// What is wrong, in a sentence.
+    /// What is wrong, as a sentence.
     pub(crate) what: String,
-    /// What to do.
+    /// The remedy.
     pub(crate) remedy: String,
-    /// The page that shows it.
+    /// The page with details.
     pub(crate) page: String,
 }
 
-/// What findings are made of.
+/// The input of the rules.
 pub(crate) struct Evidence<'a> {
-    /// Why clients cannot be served, if they cannot.
+    /// Why clients cannot be served; `None` if they can.
     pub(crate) health: Result<(), String>,
     pub(crate) history: &'a History,
     pub(crate) snapshots: &'a Snapshots,
     pub(crate) heat: &'a HeatMaps,
     /// Seconds since the start.
     pub(crate) uptime: f64,
-    /// Files of a store from which flushes wait.
+    /// Number of files in a store above which flushes wait.
     pub(crate) blocking_files: u64,
 }
 
@@ -70,7 +70,7 @@ fn finding(
     Finding { severity, what: what.into(), remedy: remedy.into(), page: page.into() }
 }
 
-/// All that is to be said, the worst first.
+/// All findings, the worst first.
 pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     if let Err(why) = &evidence.health {
@@ -346,7 +346,7 @@ fn of_reads(evidence: &Evidence<'_>, latest: &Snapshot, found: &mut Vec<Finding>
     }
 }
 
-/// A wall clock that does not move as the steady one does.
+/// The wall clock does not advance as the monotonic clock does.
 fn of_clock(evidence: &Evidence<'_>, latest: &Snapshot, found: &mut Vec<Finding>) {
     let Some((base, seconds)) = evidence.snapshots.base() else { return };
     let wall = (latest.time.0 - base.time.0) as f64 / 1_000.0;
@@ -378,7 +378,7 @@ pub(crate) fn of(console: &Console) -> Vec<Finding> {
     })
 }
 
-/// Whether all is well, in one sentence.
+/// The state of the server in one sentence.
 pub(crate) fn sentence(console: &Console) -> (Severity, String) {
     if console.node.get().is_none() {
         return (Severity::Warn, "The server is starting: regions are being opened.".to_owned());

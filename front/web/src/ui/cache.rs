@@ -1,4 +1,4 @@
-//! The block cache: its tiers, who hits and who misses, its devices.
+//! The block cache: its tiers, hits and misses by table, and its devices.
 
 use cache::{BlockKind, BucketCounts, Cache, Tier};
 use maud::{Markup, html};

@@ -1,4 +1,4 @@
-//! Charts: drawn by the server, made alive by script, with the numbers as a table beneath.
+//! Charts: drawn by the server, made interactive by script, with a table of the numbers.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -6,13 +6,13 @@ use super::parts;
 use crate::history::{History, Range, Values};
 use crate::log_ring::LogLine;
 
-/// Width and height of the drawing, in its own units.
+/// Width and height of the drawing, in units of its own.
 const WIDTH: f64 = 600.0;
 const HEIGHT: f64 = 120.0;
-/// Rows of the table beneath.
+/// Number of rows of the table.
 const ROWS: usize = 12;
 
-/// What the values of a chart are.
+/// The unit of the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     PerSecond,
@@ -50,20 +50,20 @@ pub(crate) struct Chart<'a> {
     pub(crate) unit: Unit,
     /// Names of series in the history, and their names for people.
     pub(crate) series: &'a [(&'a str, &'a str)],
-    /// Whether the series are parts of one whole, drawn one upon the other.
+    /// Whether the series are parts of a whole, drawn on top of each other.
     pub(crate) stacked: bool,
 }
 
-/// A moment that is marked on charts.
+/// A moment that charts mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// In seconds since 1970.
+    /// Seconds since 1970.
     pub(crate) time: u64,
     pub(crate) level: &'static str,
     pub(crate) text: String,
 }
 
-/// Lines of the log that are events: warnings, errors, and what changes a server's life.
+/// Lines of the log that are events: warnings, errors, and changes of the server's state.
 pub(crate) fn is_event(line: &LogLine) -> bool {
     const TURNS: [&str; 5] = [
         "bellows::start: started",
@@ -72,7 +72,7 @@ pub(crate) fn is_event(line: &LogLine) -> bool {
         "recovering from the log",
         "done from the web page",
     ];
-    // Slow and large calls come by the hundred and have a page of their own.
+    // There are hundreds of slow and large calls, and they have a page of their own.
     let is_call = line.text.contains("(responseTooSlow)") || line.text.contains("(responseTooLarge)");
     (matches!(line.level, "WARN" | "ERROR") && !is_call)
         || (line.level == "INFO" && TURNS.iter().any(|turn| line.text.contains(turn)))
@@ -81,7 +81,7 @@ pub(crate) fn is_event(line: &LogLine) -> bool {
 impl Event {
     pub(crate) fn of(line: &LogLine) -> Event {
         let time = u64::try_from(line.time.0).unwrap_or(0) / 1_000;
-        // Where in the program a line comes from helps nobody who reads it.
+        // The place in the program helps no reader of the page.
         let text = match line.text.split_once(": ") {
             Some((target, rest)) if target.contains("::") && !target.contains(' ') => rest,
             _ => &line.text,
@@ -90,7 +90,7 @@ impl Event {
     }
 }
 
-/// The values of a chart, with the parts of a whole added up if it is stacked.
+/// The values of a chart; if it is stacked, each series has the sum of those below.
 fn heights(values: &Values, stacked: bool) -> Vec<Vec<f32>> {
     let mut heights = values.series.clone();
     if stacked {
@@ -158,7 +158,7 @@ pub(crate) fn draw(history: &History, chart: &Chart<'_>, range: Range, events: &
     }
 }
 
-/// The numbers of a chart, a dozen moments of them.
+/// The numbers of a chart at about twelve moments.
 fn numbers(chart: &Chart<'_>, values: &Values) -> Markup {
     let step = values.times.len().div_ceil(ROWS).max(1);
     let moments = (0..values.times.len()).rev().step_by(step);
@@ -183,7 +183,7 @@ fn numbers(chart: &Chart<'_>, values: &Values) -> Markup {
 
 fn path(times: &[u64], heights: &[f32], top: f64, at: usize, filled: bool, x: impl Fn(u64) -> f64) -> String {
     let y = |value: f32| HEIGHT - f64::from(value) / top.max(1e-9) * (HEIGHT - 4.0);
-    // Two points for each unit of width are as many as can be seen.
+    // More than two points for each unit of width cannot be seen.
     let step = (times.len() / (WIDTH as usize)).max(1);
     let (mut line, mut is_down) = (String::new(), false);
     let mut area: Vec<(f64, f64)> = Vec::new();
@@ -210,7 +210,7 @@ fn path(times: &[u64], heights: &[f32], top: f64, at: usize, filled: bool, x: im
     out
 }
 
-/// The next number of 1, 2 or 5 times a power of ten.
+/// The next greater number of the form 1, 2 or 5 times a power of ten.
 fn nice(value: f64) -> f64 {
     if value <= 0.0 {
         return 1.0;
@@ -219,7 +219,7 @@ fn nice(value: f64) -> f64 {
     [1.0, 2.0, 5.0, 10.0].into_iter().map(|step| step * power).find(|step| *step >= value).unwrap_or(value)
 }
 
-/// A small line without words, for tables and tiles.
+/// A small line without labels, for tables and tiles.
 pub(crate) fn spark(history: &History, name: &str, range: Range) -> Markup {
     let values = history.values(&[name], range);
     let series = &values.series[0];

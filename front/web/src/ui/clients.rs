@@ -1,4 +1,4 @@
-//! Who calls, with what, and how often.
+//! The clients, with their calls and rates.
 
 use maud::{Markup, html};
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ fn table(rows: &[ClientRow], now: i64) -> Markup {
     }
 }
 
-/// Exceptions that clients were given since the start, by class.
+/// Exceptions that clients received since the start, by class.
 fn exceptions(console: &Console) -> Vec<(String, f64)> {
     let snapshots = console.snapshots.read();
     let samples = snapshots

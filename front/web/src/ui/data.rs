@@ -1,4 +1,4 @@
-//! The rows of a table: found by key or prefix, with values decoded as well as can be guessed.
+//! The rows of a table: found by key or prefix. Types of values are guessed.
 
 use client::{Cluster, Scan};
 use maud::{Markup, html};
@@ -9,16 +9,16 @@ use crate::node::Console;
 use crate::query::{Query, encode};
 use crate::shell;
 
-/// Rows of a page.
+/// Rows on a page.
 const ROWS: usize = 25;
 const ROWS_MAX: usize = 500;
-/// Cells of a row that are shown.
+/// Maximum number of cells of a row.
 const CELLS_MAX: usize = 100;
-/// Bytes of a value that are shown.
+/// Maximum number of bytes of a value.
 const VALUE_MAX: usize = 2_048;
 const ANSWER_MAX: u64 = 4 << 20;
 
-/// A cell as it is shown.
+/// A cell as the page shows it.
 #[derive(Clone, Debug)]
 struct ShownCell {
     column: String,
@@ -32,17 +32,17 @@ struct ShownRow {
     cells: Vec<ShownCell>,
 }
 
-/// What is looked for.
+/// A search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Wanted {
     All,
     Row(Vec<u8>),
     Prefix(Vec<u8>),
-    /// From the first to before the second.
+    /// From the first key (inclusive) to the second (exclusive).
     Range(Vec<u8>, Vec<u8>),
 }
 
-/// `row`, `prefix*`, `from..to`; nothing for all. Bytes as the shell writes them.
+/// Parses `row`, `prefix*` or `from..to`; an empty text means all rows. Bytes are in the shell's notation.
 fn wanted(text: &str) -> Wanted {
     if text.is_empty() {
         Wanted::All
@@ -97,7 +97,7 @@ async fn rows(cluster: &Cluster, table: &str, query: &Query) -> Result<Vec<Shown
         .collect())
 }
 
-/// What a value may be, the likeliest first: how it is read, and the reading.
+/// Possible readings of a value, the likeliest first: the type and the text.
 fn decodings(value: &[u8]) -> Vec<(&'static str, String)> {
     let mut out = Vec::new();
     let cut = &value[..value.len().min(VALUE_MAX)];
@@ -171,7 +171,7 @@ fn body(rows: &[ShownRow], table: &str, query: &Query) -> Markup {
     }
 }
 
-/// When a cell was written, if its time stamp is a time at all.
+/// The time of a cell, if its timestamp can be one.
 fn written(timestamp: i64) -> String {
     if (1_000_000_000_000..10_000_000_000_000).contains(&timestamp) {
         parts::date(timestamp)
@@ -180,7 +180,7 @@ fn written(timestamp: i64) -> String {
     }
 }
 
-/// The line of HBase's shell that finds the same.
+/// The equivalent line of HBase's shell.
 fn shell_line(table: &str, query: &Query) -> String {
     let limit = query.number("limit", ROWS, ROWS_MAX);
     let quoted = |bytes: &[u8]| format!("\"{}\"", shell::escape(bytes).replace('"', "\\\""));
@@ -218,7 +218,7 @@ fn search(tables: &[String], table: &str, query: &Query) -> Markup {
     }
 }
 
-/// The page, for `table`; without one, the choice of tables.
+/// The page for `table`; without one, the choice of tables.
 pub(crate) async fn show(console: &Console, table: &str, query: &Query) -> String {
     let tables: Vec<String> = console
         .tables()

@@ -1,4 +1,4 @@
-//! The heat map: which keys were read and written when, and what the picture means.
+//! The heat map: which keys were read and written when, and what its pattern means.
 
 use maud::{Markup, PreEscaped, html};
 use serde_json::{Value, json};
@@ -9,10 +9,10 @@ use crate::node::Console;
 use crate::query::{Query, encode};
 use crate::shell;
 
-/// Columns and rows of the drawing that the server makes; script draws every bucket.
+/// Columns and rows of the server's drawing; script draws every bucket.
 const COLUMNS: usize = 120;
 const ROWS: usize = 64;
-/// Hot rows that are listed.
+/// Number of hot rows in the list.
 const HOT_ROWS: usize = 50;
 
 /// The first key of a bucket.
@@ -20,7 +20,7 @@ fn first_key(picture: &HeatPicture, bucket: usize) -> &[u8] {
     if bucket == 0 { b"" } else { &picture.bounds[bucket - 1] }
 }
 
-/// The picture in fewer and larger squares: the mean heat of each, from 0 to 1 on a logarithmic scale.
+/// The map in fewer and larger squares: the mean heat of each, from 0 to 1 on a logarithmic scale.
 fn squares(picture: &HeatPicture, columns: usize, rows: usize) -> (Vec<Vec<f32>>, f32) {
     let buckets = picture.bounds.len() + 1;
     let (columns, rows) = (columns.min(picture.times.len().max(1)), rows.min(buckets));
@@ -43,7 +43,7 @@ fn squares(picture: &HeatPicture, columns: usize, rows: usize) -> (Vec<Vec<f32>>
 fn drawing(picture: &HeatPicture) -> Markup {
     let (squares, _) = squares(picture, COLUMNS, ROWS);
     let rows = squares.first().map_or(1, Vec::len);
-    // A path for each shade, of runs that go upward: a rectangle for each square would be five times as long.
+    // One path for each shade, made of vertical runs. A rectangle for each square would take five times the bytes.
     let mut paths = vec![String::new(); 10];
     for (x, column) in squares.iter().enumerate() {
         let shade = |y: usize| (column[y] * 9.0).round() as usize;
@@ -170,7 +170,7 @@ fn hottest(picture: &HeatPicture) -> Vec<(usize, f32, f32)> {
     ranked
 }
 
-/// The table that is looked at: the one named, else the one with the most traffic, else the first.
+/// The table to show: the one named, or the one with the most traffic, or the first.
 fn table_of(console: &Console, query: &Query) -> String {
     if !query.get("table").is_empty() {
         return query.get("table").to_owned();

@@ -10,7 +10,7 @@ use crate::query::Query;
 
 const LEVELS: [&str; 4] = ["ERROR", "WARN", "INFO", "DEBUG"];
 
-/// Whether a line is of the wanted level or worse, and has the wanted words.
+/// Whether a line has at least the wanted level, and the wanted words.
 fn wanted(line: &LogLine, query: &Query) -> bool {
     let rank = |level: &str| LEVELS.iter().position(|other| *other == level).unwrap_or(LEVELS.len());
     let level = query.get("level");

@@ -1,4 +1,4 @@
-//! The memory of tables: what each store holds before it is written to files, and what compacting in memory has saved.
+//! The memstores: what each store has in memory, and what in-memory compaction saved.
 
 use maud::{Markup, html};
 use region::{Balance, MemoryEvent, MemoryLoad, SegmentLoad};
@@ -10,12 +10,12 @@ use crate::history::Range;
 use crate::node::{Console, Node};
 use crate::query::{Query, encode};
 
-/// Stores that are shown, those with the most in memory first.
+/// Maximum number of stores, those with the most bytes in memory first.
 const STORES: usize = 40;
-/// Decisions of a store that are shown.
+/// Maximum number of decisions of a store.
 const EVENTS: usize = 6;
 
-/// A store as it is shown.
+/// A store as the page shows it.
 pub(crate) struct Store {
     pub(crate) table: String,
     pub(crate) region: String,
@@ -45,7 +45,7 @@ fn stores(node: &Node) -> Vec<Store> {
                 region: region.info().encoded_name().to_string(),
                 family: store.family.escape_ascii().to_string(),
                 flush_size: region.flush_size(),
-                // The family is one of the region's own.
+                // Each family belongs to the region.
                 events: region.memory_events(&store.family).unwrap_or_default(),
                 memory: store.memory,
             });

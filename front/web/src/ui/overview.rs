@@ -1,4 +1,4 @@
-//! The first page: whether all is well, what is wrong and what to do, and how the last minutes went.
+//! The first page: the state of the server, findings with remedies, and charts of the last minutes.
 
 use maud::{Markup, html};
 use serde_json::{Value, json};
@@ -10,10 +10,10 @@ use crate::history::{History, Range};
 use crate::node::{Console, Snapshots};
 use crate::query::Query;
 
-/// Events marked on each chart at most. Every chart repeats them, and the page is fetched every few seconds.
+/// Maximum number of events marked on a chart. Every chart repeats them, and the page is fetched every few seconds.
 const EVENTS_MAX: usize = 30;
 
-/// Events that are listed.
+/// Number of events in the list.
 const EVENTS: usize = 8;
 
 const CHARTS: [Chart<'_>; 6] = [
@@ -69,7 +69,7 @@ const CHARTS: [Chart<'_>; 6] = [
     },
 ];
 
-/// A tile: what it is, its value, the series behind it, where it leads.
+/// A tile: its title, its value, the series behind it, and its link.
 struct Tile {
     name: &'static str,
     value: String,
@@ -153,7 +153,7 @@ pub(crate) fn findings_list(findings: &[Finding]) -> Markup {
     }
 }
 
-/// Everything of the page but its frame.
+/// The content of the page without its frame.
 fn bodies(
     history: &History,
     snapshots: &Snapshots,

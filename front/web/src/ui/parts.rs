@@ -1,4 +1,4 @@
-//! What pages are made of: numbers for people, bars, tables that can be sorted.
+//! Parts of pages: numbers for people, bars, sortable tables.
 
 use maud::{Markup, html};
 
@@ -91,7 +91,7 @@ pub(crate) fn short(text: &str, letters: usize) -> String {
     format!("{cut}…")
 }
 
-/// A bar: parts of a whole, each with its class. Its title says what it shows.
+/// A bar: fractions of a whole, each with its class. The title describes it.
 pub(crate) fn bar(parts: &[(f64, &str)], title: &str) -> Markup {
     let mut from = 0.0;
     let placed: Vec<(f64, f64, &str)> = parts
@@ -113,7 +113,7 @@ pub(crate) fn bar(parts: &[(f64, &str)], title: &str) -> Markup {
     }
 }
 
-/// A column's head that sorts by it.
+/// The head of a column, with a link that sorts by it.
 pub(crate) fn sorting(path: &str, query: &Query, name: &str, title: &str, is_number: bool) -> Markup {
     let by = query.get("sort");
     let is_current = by == name;
@@ -127,12 +127,12 @@ pub(crate) fn sorting(path: &str, query: &Query, name: &str, title: &str, is_num
     }
 }
 
-/// What a page says when there is nothing to show.
+/// The text of a page that has nothing to show.
 pub(crate) fn empty(sentence: &str) -> Markup {
     html! { p.empty { (sentence) } }
 }
 
-/// An error in the place of what could not be shown.
+/// An error in place of content that could not be loaded.
 pub(crate) fn failure(what: &str, why: &str) -> Markup {
     html! { p.failure role="alert" { strong { (what) } " " (why) } }
 }

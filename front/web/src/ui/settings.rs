@@ -1,4 +1,4 @@
-//! What the server was told: what is not the default first.
+//! The configuration: changed keys first.
 
 use conf::Origin;
 use maud::{Markup, html};
@@ -8,7 +8,7 @@ use super::{Frame, page, parts};
 use crate::node::Console;
 use crate::query::Query;
 
-/// A key as it is shown.
+/// A key as the page shows it.
 struct Setting {
     name: String,
     value: String,
@@ -41,7 +41,7 @@ fn settings(console: &Console) -> Vec<Setting> {
         .collect()
 }
 
-/// A table of keys; `shows_default` adds what somebody changed, from what and where.
+/// A table of keys. With `shows_default` it has the default and the source of each value.
 fn table(settings: &[&Setting], label: &str, shows_default: bool) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label=(label) {

@@ -13,10 +13,10 @@ use crate::history::Range;
 use crate::node::Console;
 use crate::query::Query;
 
-/// Calls that are listed at most.
+/// Maximum number of calls in the list.
 const CALLS_MAX: usize = 500;
 
-/// A call that took long, or whose answer was large.
+/// A slow call, or one with a large answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct SlowCall {
     time: i64,
@@ -63,7 +63,7 @@ fn calls(console: &Console) -> Vec<SlowCall> {
     entries.into_iter().map(call_of).collect()
 }
 
-/// What calls can be grouped by.
+/// A property by which calls can be grouped.
 const GROUPS: [&str; 4] = ["method", "table", "user", "client"];
 
 fn group_of<'a>(call: &'a SlowCall, by: &str) -> &'a str {
@@ -76,7 +76,7 @@ fn group_of<'a>(call: &'a SlowCall, by: &str) -> &'a str {
     }
 }
 
-/// How many calls each group has, and the longest of them, the most first.
+/// The number of calls and the longest call of each group, the largest group first.
 fn groups<'a>(calls: &'a [SlowCall], by: &str) -> Vec<(&'a str, usize, f64)> {
     let mut groups: BTreeMap<&str, (usize, f64)> = BTreeMap::new();
     for call in calls {

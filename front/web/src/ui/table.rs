@@ -1,4 +1,4 @@
-//! One table: what it is made of, its regions, and what can be done with it.
+//! One table: its schema, its regions, and its actions.
 
 use maud::{Markup, html};
 use proto::{TableDescriptor, TableName, pb};
@@ -13,10 +13,10 @@ use crate::node::{Console, RegionFacts, Snapshots};
 use crate::query::{Query, encode};
 use crate::shell::{self, quoted};
 
-/// Regions of a page; more are on the next.
+/// Regions on a page.
 const REGIONS: usize = 200;
 
-/// Attributes of a family that have these values when nobody says otherwise.
+/// Default values of a family's attributes.
 const DEFAULTS: [(&str, &str); 16] = [
     ("VERSIONS", "1"),
     ("MIN_VERSIONS", "0"),
@@ -44,7 +44,7 @@ fn is_default(name: &str, value: &str) -> bool {
     DEFAULTS.iter().any(|(own, default)| *own == name && default.eq_ignore_ascii_case(value))
 }
 
-/// The line by which HBase's shell makes such a table, with what is not the default.
+/// The line of HBase's shell that creates such a table, with the attributes that are not the default.
 pub(crate) fn create_line(table: &TableDescriptor) -> String {
     let mut line = format!("create {}", quoted(&table.name().to_string()));
     for family in table.families() {
@@ -98,7 +98,7 @@ fn schema(table: &TableDescriptor) -> Markup {
     }
 }
 
-/// A key for people; an empty one is an end of the table.
+/// A key for people; an empty key is an end of the table.
 fn key(bytes: &[u8], empty: &str) -> Markup {
     html! {
         @if bytes.is_empty() { span.note { (empty) } } @else { code { (parts::short(&text(bytes), 48)) } }
@@ -119,7 +119,7 @@ fn sort(regions: &mut [(&RegionFacts, f64, f64)], query: &Query) {
     }
 }
 
-/// The regions of a table as a page shows them.
+/// The regions of a table as the page shows them.
 pub(crate) fn regions(name: &str, snapshots: &Snapshots, query: &Query) -> Markup {
     let path = format!("/table/{}", encode(name.as_bytes()));
     let rates = snapshots.region_rates();
@@ -174,7 +174,7 @@ pub(crate) fn regions(name: &str, snapshots: &Snapshots, query: &Query) -> Marku
     }
 }
 
-/// The input of an action, with what there is to choose from.
+/// The input of an action, with its choices.
 fn input(input: &Input, form: &str, choices: &Choices) -> Markup {
     let list = format!("{form}-{}", input.name);
     let options = match input.choice {
@@ -192,7 +192,7 @@ fn input(input: &Input, form: &str, choices: &Choices) -> Markup {
     }
 }
 
-/// What the inputs of actions offer: values and what they mean.
+/// The choices of inputs: values and descriptions.
 #[derive(Default)]
 struct Choices {
     regions: Vec<(String, String)>,
@@ -279,12 +279,12 @@ async fn snapshots_of(console: &Console, table: &TableName) -> Result<Vec<pb::Sn
     Ok(all)
 }
 
-/// A pattern that only `name` fits.
+/// A pattern that matches `name` only.
 fn regex_of(name: &str) -> String {
     name.replace('.', "\\.").replace('-', "\\-")
 }
 
-/// The page; `said` is what came of an action.
+/// The page; `said` is the result of an action.
 pub(crate) async fn show(
     console: &Console,
     name: &str,

@@ -1,4 +1,4 @@
-//! All tables, to be sorted by what hurts.
+//! All tables, sortable by load and cost.
 
 use maud::{Markup, html};
 use serde_json::{Value, json};
@@ -8,10 +8,10 @@ use crate::history::{History, Range};
 use crate::node::{Console, Snapshots, TableFacts, TableSums, table_sums};
 use crate::query::{Query, encode};
 
-/// Rows of a page.
+/// Tables on a page.
 const ROWS_MAX: usize = 200;
 
-/// A table as it is shown.
+/// A table as the page shows it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TableRow {
     pub(crate) name: String,
@@ -23,7 +23,7 @@ pub(crate) struct TableRow {
     pub(crate) p99: f64,
     /// Bytes written to files for each byte that clients wrote.
     pub(crate) amplification: Option<f64>,
-    /// Of a hundred looks for blocks, how many hit.
+    /// Hits per hundred lookups of blocks.
     pub(crate) hit: Option<f64>,
 }
 
@@ -150,7 +150,7 @@ fn body(rows: &[TableRow], query: &Query, history: &History, shows_system: bool)
     }
 }
 
-/// The rows as they are now.
+/// The present rows.
 pub(crate) async fn gather(console: &Console) -> Result<Vec<TableRow>, String> {
     let tables = console.tables().await?;
     let snapshots = console.snapshots.read().clone();

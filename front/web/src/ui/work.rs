@@ -1,4 +1,4 @@
-//! What the server does beside answering: flushes, compactions, the log.
+//! The server's background work: flushes, compactions, the log.
 
 use maud::{Markup, html};
 use regionserver::{Task, TaskFilter, TaskState};
@@ -10,14 +10,14 @@ use crate::history::{History, Range};
 use crate::node::{Console, RegionFacts, Snapshots};
 use crate::query::{Query, encode};
 
-/// A compaction that runs.
+/// A running compaction.
 #[derive(Clone, Debug)]
 struct Running<'a> {
     region: &'a RegionFacts,
-    /// Cells done, of how many.
+    /// Cells done, and cells in total.
     done: u64,
     of: u64,
-    /// Seconds until it is done at the pace of late.
+    /// Estimated seconds until its end, at its recent speed.
     left: Option<f64>,
 }
 
@@ -149,7 +149,7 @@ pub(crate) fn json(console: &Console) -> Value {
     })
 }
 
-/// The tasks that run, in the form of HBase's `/rs-status?format=json`; `filter` is HBase's word.
+/// The running tasks in the format of HBase's `/rs-status?format=json`; `filter` is HBase's parameter.
 pub(crate) fn tasks(console: &Console, filter: &str) -> Value {
     let filter = TaskFilter::of_name(filter).unwrap_or_default();
     let tasks = console.node.get().map_or_else(Vec::new, |node| node.server.tasks(filter));
@@ -173,7 +173,7 @@ pub(crate) fn tasks(console: &Console, filter: &str) -> Value {
     Value::Array(tasks.collect())
 }
 
-/// The tasks of the background as a page shows them: those that run first, then those of the last minute.
+/// Background tasks for a page: the running ones first, then those of the last minute.
 fn task_table(tasks: &[Task], now: i64) -> Markup {
     html! {
         @if tasks.is_empty() { (parts::empty("Nothing runs, and nothing ended in the last minute.")) }
