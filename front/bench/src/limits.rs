@@ -1,16 +1,16 @@
-//! What this machine could do at best: echoes, copies, reads and syncs that do nothing else.
+//! Measures the limits of this machine: echoes, copies, reads and syncs that do nothing else.
 //!
-//! Each limit belongs to a workload and is told for one of its operations or rows, so that a server's cost can be shown
-//! as a share of it:
+//! Each limit belongs to a workload and is reported for one of its operations or rows, so that a server's cost can be
+//! shown as a multiple of it:
 //!
-//! 1. **Echoes** move the bytes of a workload's requests and answers over the loopback interface, with as many of them
-//!    under way as there are callers, and look at none. What they cost is the system's part of an answer. Only the
-//!    thread of the answering end is counted. One of them is asked at a rate, and its latencies are told: what of a
-//!    server's tail at that rate is the machine's and the generator's.
-//! 2. **Loops** copy, step over, read from a file, or write and sync what the workload's rows would be. They are what is
-//!    left of a store when nothing has to be found.
+//! 1. **Echoes** move the bytes of a workload's requests and answers over the loopback interface, as many at a time
+//!    as there are callers, without looking at them. Their cost is the system's part of an answer. Only the thread of
+//!    the answering end counts. One echo runs at a rate, and its latencies are reported: they are the part of a
+//!    server's tail at that rate which the machine and the generator cause.
+//! 2. **Loops** copy, skip, read from a file, or write and sync bytes of the size of the workload's rows. They are
+//!    the cost of a store that finds everything without searching.
 //!
-//! CPU time is that of the thread; the time that went by is told beside it, for a disk takes that.
+//! CPU time is that of the thread. Elapsed time is reported beside it, because it includes the disk.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -31,51 +31,51 @@ use crate::pace::{Pace, Schedule};
 use crate::recorder::LATENCY_MAX_NS;
 use crate::{Error, Plan, Result};
 
-/// Bytes of a request or an answer besides keys and values, about.
+/// Approximate bytes of a request or an answer besides keys and values.
 const ENVELOPE: usize = 60;
-/// Bytes of a cell besides row and value, about.
+/// Approximate bytes of a cell besides row and value.
 const CELL: usize = 40;
-/// Bytes of an answer to a scan: what a client asks for at once.
+/// Bytes of an answer to a scan: as many as a client requests at once.
 const SCAN_ANSWER: usize = 2 << 20;
-/// Data that loops go over: more than the caches hold.
+/// Bytes that loops go over: more than the processor's caches hold.
 const DATA: usize = 128 << 20;
 /// Bytes of a block of a file.
 const BLOCK: usize = 64 << 10;
-/// Writers that wait for one sync together.
+/// Number of writers that share a sync.
 const WRITERS: usize = 64;
-/// Echoes a second of the one that is asked at a rate, that of the mixed load beside Apache HBase, and for how long: one in
-/// a thousand shall be some.
+/// Rate of the echo that runs at a rate, as in the mixed load beside Apache HBase, and its duration: long enough for
+/// several operations beyond the 99.9 % quantile.
 const RATE: f64 = 8_000.0;
 const RATE_SECONDS: f64 = 4.0;
 
-/// What one thing costs at least.
+/// The minimal cost of one operation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
-    /// What was done.
+    /// A description of the operation.
     pub name: String,
-    /// The workload whose cost it is beside; none for what is worth knowing by itself.
+    /// The workload that it is compared with; `None` for a figure of its own.
     pub workload: Option<String>,
     /// CPU time, in µs.
     pub cpu_us: f64,
-    /// Time that went by, in µs.
+    /// Elapsed time, in µs.
     pub wall_us: f64,
 }
 
 impl Limit {
-    /// A line of results.
+    /// The line for the report.
     pub(crate) fn line(&self) -> String {
         let Limit { name, workload, cpu_us, wall_us } = self;
         json!({ "limit": name, "workload": workload, "cpu_us": cpu_us, "wall_us": wall_us }).to_string()
     }
 }
 
-/// CPU time of this thread so far, in ns.
+/// CPU time of this thread, in ns.
 fn cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Measures all limits; files go to `folder` and are removed again. Each takes `during`.
+/// Measures all limits for `during` each. Files are written to `folder` and removed afterwards.
 pub(crate) fn limits(plan: &Plan, folder: &Path, during: Duration) -> Result<Vec<Limit>> {
     let world = World::real();
     let (row, depth) = (plan.value_size, plan.threads);
@@ -122,11 +122,11 @@ fn failed(error: std::io::Error) -> Error {
     Error::Options(format!("the loopback interface: {error}"))
 }
 
-/// Answers seen, and CPU time in ns, of an end that answers.
+/// Number of answers, and CPU time in ns, of an answering end.
 type Answered = std::sync::mpsc::Receiver<std::io::Result<(u64, u64)>>;
 
-/// An end that answers every `request` bytes with `answer` bytes until the other one hangs up: its thread, its address,
-/// and what it has done in the end.
+/// Starts an end that answers every `request` bytes with `answer` bytes until the other end closes the connection.
+/// Returns its thread and its address, and a receiver for the result.
 fn answering_end(
     request: usize,
     answer: usize,
@@ -138,7 +138,7 @@ fn answering_end(
     server.spawn(async move {
         let serve = async {
             let listener = env::listen("127.0.0.1:0".parse().expect("an address"))?;
-            // Both ends of both channels live as long as the test does.
+            // Both ends of both channels live as long as the test.
             let _waits = sender.send(listener.local_addr()?);
             let (mut stream, _) = listener.accept().await?;
             stream.set_nodelay(true)?;
@@ -146,7 +146,7 @@ fn answering_end(
             let (mut had, mut answers) = (0, 0u64);
             let began = cpu_ns();
             loop {
-                // The asking end hangs up when the time is over, whatever is still under way.
+                // The asking end closes the connection when the time is over, even with requests under way.
                 let read = stream.read(&mut input).await.unwrap_or(0);
                 if read == 0 {
                     break;
@@ -168,13 +168,14 @@ fn answering_end(
     Ok((server, address, answered))
 }
 
-/// What the answering end has done when the other one is over.
+/// The result of the answering end, when the asking end has ended.
 fn outcome(answered: &Answered) -> Result<(u64, u64)> {
     let ended = || Error::Options("the loopback echo ended".to_owned());
     answered.recv().map_err(|_| ended())?.map_err(failed)
 }
 
-/// Sends requests and answers of these sizes to and fro; CPU time of the answering end and time for one, in µs.
+/// Exchanges requests and answers of these sizes. Returns CPU time of the answering end and elapsed time for one, in
+/// µs.
 fn echo(world: &World, request: usize, answer: usize, depth: usize, during: Duration) -> Result<(f64, f64)> {
     let client = Runtime::start("limit-client", 1).map_err(Error::Thread)?;
     let (_server, address, answered) = answering_end(request, answer, depth)?;
@@ -194,7 +195,8 @@ fn echo(world: &World, request: usize, answer: usize, depth: usize, during: Dura
             had += read;
             let whole = had / answer;
             had %= answer;
-            // Each answer is followed by the next request, those of one read by one write.
+            // Each answer is followed by the next request; the requests for the answers of one read are sent in one
+            // write.
             if read == 0 || output.write_all(&requests[..whole.min(depth) * request]).await.is_err() {
                 return;
             }
@@ -207,8 +209,8 @@ fn echo(world: &World, request: usize, answer: usize, depth: usize, during: Dura
     Ok((cpu as f64 / 1e3 / answers, wall.as_secs_f64() * 1e6 / answers))
 }
 
-/// The same at a rate, whatever is still under way: CPU time of the answering end for one, in µs, and latencies in ns, each
-/// counted from when its request was due, as the latencies of a server are at a rate.
+/// The same at a rate, without waiting for answers. Returns the CPU time of the answering end for one, in µs, and
+/// latencies in ns. As for a server at a rate, each latency counts from when its request was due.
 fn echo_at(
     world: &World,
     request: usize,
@@ -236,8 +238,8 @@ fn echo_at(
     Ok((cpu as f64 / 1e3 / answers.max(1) as f64, latencies))
 }
 
-/// Sends requests when they are due. At the end the connection is closed in this direction, which the answering end takes
-/// for the end.
+/// Sends requests when they are due. At the end it closes the connection in this direction, which tells the answering
+/// end to stop.
 async fn ask_at(
     pace: Arc<Pace>,
     mut output: OwnedWriteHalf,
@@ -246,7 +248,7 @@ async fn ask_at(
 ) {
     let mut bytes = Vec::new();
     while let Some(due) = pace.next(0).await {
-        // What is due with it goes out with it.
+        // Requests that are due at the same time are sent together.
         let due: Vec<Moment> = std::iter::once(due).chain(std::iter::from_fn(|| pace.next_now(0))).collect();
         bytes.resize(due.len() * request, 7);
         under_way.lock().extend(due);
@@ -256,7 +258,7 @@ async fn ask_at(
     }
 }
 
-/// Notes how long each answer took, until the answering end hangs up.
+/// Records the latency of each answer, until the answering end closes the connection.
 async fn hear(
     world: &World,
     mut input: OwnedReadHalf,
@@ -280,7 +282,7 @@ async fn hear(
     }
 }
 
-/// Runs `step` again and again; CPU time and time for one, in µs.
+/// Runs `step` repeatedly. Returns CPU time and elapsed time for one, in µs.
 fn time(world: &World, during: Duration, mut step: impl FnMut() -> Result<()>) -> Result<(f64, f64)> {
     let (began, began_cpu, mut steps) = (world.moment(), cpu_ns(), 0u64);
     while world.moment().since(began) < during {
@@ -301,7 +303,7 @@ fn memory(world: &World, cell: usize, during: Duration) -> Vec<Limit> {
         let workload = workload.map(str::to_owned);
         limits.push(Limit { name, workload, cpu_us: cpu / rows as f64, wall_us: wall / rows as f64 });
     };
-    // A thousand at a time, or the clock would cost as much as the copy.
+    // A thousand at a time, because reading the clock costs as much as the copy.
     let copied = time(world, during, || {
         for _ in 0..1_000 {
             let from = chance.below(rows as u64) as usize * cell;
@@ -333,7 +335,7 @@ fn files(world: &World, cell: usize, folder: &Path, during: Duration) -> Result<
         |error: storage::Error| Error::File { file: folder.display().to_string(), reason: error.to_string() };
     let files = Local::open(folder).map_err(failed)?;
     let name = FileName::new("limits");
-    // What an earlier run that was killed has left.
+    // An earlier run that was killed may have left a file.
     files.delete(&name).map_err(failed)?;
     let mut file = files.create(&name).map_err(failed)?;
     let mut limits = Vec::new();
@@ -349,7 +351,7 @@ fn files(world: &World, cell: usize, folder: &Path, during: Duration) -> Result<
             name: format!("write of {cell} bytes, {writers} with one fdatasync"),
             workload: workload.map(str::to_owned),
             cpu_us: cpu / writers as f64,
-            // Each of them waits as long.
+            // Each of them waits for the same time.
             wall_us: wall,
         });
     }

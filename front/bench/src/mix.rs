@@ -13,7 +13,7 @@ use crate::workload::Mix;
 /// The longest scan.
 const SCAN_MAX: u64 = 100;
 
-/// Rows that callers add, by number, and the number up to which all exist.
+/// The rows that callers add, and the number up to which all rows exist.
 #[derive(Debug)]
 pub(crate) struct Growth {
     next: AtomicU64,
@@ -113,7 +113,7 @@ impl Worker {
         let mut scanner = self.table.scan(scan);
         let (mut rows, mut wrong) = (0, 0);
         while let Some(row) = scanner.next().await? {
-            // Rows after those that surely exist may just be being added.
+            // Rows after the last one that certainly exists may be under way.
             let number = if from + rows < there { Some(from + rows) } else { self.rows.number(row.key()) };
             wrong += u64::from(!number.is_some_and(|number| self.rows.is_right(number, &row)));
             rows += 1;

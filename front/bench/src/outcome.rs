@@ -1,8 +1,8 @@
-//! Results as they are kept: an object of JSON on a line for each.
+//! The file format of results: one JSON object on each line.
 //!
-//! Three shapes, told apart by what they have: a limit of the machine (`limit`), the first answers of a server that was
-//! started (`first`: after what, and the times), and a workload's (`workload`, and everything measured of it). What is read back is what comparisons and
-//! pictures need; all else in a line is for whoever reads it.
+//! There are three kinds of lines: a limit of the machine (field `limit`), the first answers of a server after its
+//! start (field `first`), and the results of a workload (field `workload`). This module reads back what comparisons
+//! and pictures need; the other fields are for people.
 
 use std::path::Path;
 
@@ -13,14 +13,14 @@ use crate::recorder::SLOT;
 use crate::watch::Event;
 use crate::{Error, Limit, Recorded, Report, Result};
 
-/// Of what was due, the part beside no standstill that a tail can be told of.
+/// The minimum fraction of operations without a stall nearby for which a tail is reported.
 const CALM_PART_MIN: f64 = 0.25;
 
-/// Points of a curve of latencies for every nine of the quantile, and so many nines.
+/// Number of points of a latency curve for each nine of the quantile, and number of nines.
 const POINTS_PER_NINE: u32 = 8;
 const NINES: u32 = 5;
 
-/// What one workload of one server came to, as far as it is compared and drawn.
+/// The part of a workload's results that is compared and drawn.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) label: String,
@@ -29,21 +29,21 @@ pub(crate) struct Outcome {
     pub(crate) per_second: f64,
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
-    /// Infinite where more than one in a thousand never began; not a number where processors stood still for so long that it
-    /// cannot be told.
+    /// Infinite if more than one in a thousand operations never began. Not a number if processors stood still for too
+    /// long to measure it.
     pub(crate) p999_us: f64,
     pub(crate) server_us: Option<f64>,
     pub(crate) generator_us: f64,
     pub(crate) memory_mib: Option<f64>,
     pub(crate) amplification: Option<f64>,
     pub(crate) calls: Option<f64>,
-    /// Nines of the quantile, and µs.
+    /// Quantiles in nines, and latencies in µs.
     pub(crate) curve: Vec<(f64, f64)>,
-    /// Seconds, and operations in a second.
+    /// Times in seconds, and operations per second.
     pub(crate) progress: Vec<(f64, f64)>,
-    /// Seconds, and the longest latency in µs.
+    /// Times in seconds, and the longest latency in µs.
     pub(crate) longest: Vec<(f64, f64)>,
-    /// Seconds at which something was flushed, and compacted.
+    /// Times of flushes and compactions, in seconds.
     pub(crate) flushes: Vec<f64>,
     pub(crate) compactions: Vec<f64>,
 }
@@ -57,7 +57,7 @@ pub(crate) struct FirstOutcome {
     pub(crate) write_ms: f64,
 }
 
-/// All that a file of results holds.
+/// The content of a file of results.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Outcomes {
     pub(crate) workloads: Vec<Outcome>,
@@ -137,7 +137,7 @@ fn seen(recorded: &Recorded) -> Value {
     })
 }
 
-/// The line of first answers. `after` says after what, for example `start`.
+/// The line of first answers. `after` names the kind of start, for example `start`.
 pub(crate) fn first_line(label: &str, after: &str, first: First) -> String {
     json!({
         "label": label,
@@ -149,7 +149,7 @@ pub(crate) fn first_line(label: &str, after: &str, first: First) -> String {
 }
 
 impl Outcomes {
-    /// Reads what [`line`] and [`first_line`] made.
+    /// Reads what [`line`] and [`first_line`] wrote.
     pub(crate) fn add(&mut self, text: &str) -> std::result::Result<(), String> {
         for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let line: Value =
@@ -199,7 +199,7 @@ fn workload(label: String, line: &Value) -> Option<Outcome> {
     };
     let curve = line["curve_nines_us"].as_array()?.iter();
     let name = line["workload"].as_str()?;
-    // Where the processors were watched, what was due while none of them stood still is what the server did.
+    // If the processors were watched, only operations without a stall nearby count as the server's.
     let (latencies, before, behind) =
         if line["calm"].is_object() { (&line["calm"], "calm_", ", calm") } else { (seen, "", "") };
     let latency = |quantile: &str| latencies[format!("{before}{quantile}_us")].as_f64();

@@ -1,18 +1,19 @@
-//! The open loop: operations begin when their time has come, whatever became of those before them.
+//! The open loop: operations begin when they are due, even if earlier ones have not ended.
 //!
-//! On each of the generator's threads a task waits until operations are due and puts their intended moments into a queue;
-//! a caller that is free takes one from there, and the latency counts from the intended moment. When a server pauses, the
-//! queue grows and the pause is in the latency of everything that should have begun meanwhile, which a closed loop would
-//! hide. The queue is not worked off when the time is over: what is left in it is said.
+//! On each thread of the generator a task waits until operations are due and puts their intended start times into a
+//! queue. A free caller takes one from the queue. Latency counts from the intended start. So when a server pauses,
+//! the queue grows, and the pause is in the latency of every operation that was due meanwhile. A closed loop would
+//! hide that. Operations that are left in the queue at the end are reported.
 //!
-//! What is due when the task is woken begins together, in one queue for each connection, so that it goes out in one write;
-//! the task sleeps for no less than [`STEP`]. Each wake-up takes a processor from somebody, perhaps from the server, so
-//! that one for each operation would cost more than the operation. What begins later for that is in its latency.
+//! When the task wakes up, all operations that are due begin together. There is one queue for each connection, so
+//! that they are sent in one write. The task sleeps for at least [`STEP`]: each wake-up takes a processor from
+//! another thread, perhaps the server's, and would cost more than an operation. The delay is in the latency.
 //!
-//! On a machine that generator and server share, the generator's own waiting for a processor would be in every figure: a
-//! timer that the system puts off by 50 µs, and milliseconds whenever a thread of the server is in the middle of its turn.
-//! At a rate its threads therefore go before all others ([`Priority::Prompt`]), where the system allows it, as if they were
-//! on a machine of their own: half reads and half writes at 8,000 a second were answered after 47 µs and not 96.
+//! If generator and server share a machine, the time in which the generator waits for a processor would be in every
+//! figure: 50 µs by which the system delays timers, and some ms while a thread of the server is in its slice. So at a
+//! rate the generator's threads have priority over all others ([`Priority::Prompt`]), if the system allows it, as if
+//! they had a machine of their own. Half reads and half writes at 8,000 a second were answered after 47 µs instead of
+//! 96.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,13 +23,14 @@ use env::{Alarm, Moment, Runtime, World};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-/// The least time between two wake-ups: what a system puts off the timers of ordinary threads by. At 20,000 a second and
-/// fewer nothing waits for it.
+/// Minimum time between two wake-ups: the delay of timers of ordinary threads. At up to 20,000 operations a second it
+/// delays none.
 const STEP: Duration = Duration::from_micros(50);
-/// So many that are due go to one connection, the next to another: after a pause they are many.
+/// Maximum number of operations that are given to one connection before the next gets some. After a pause many are
+/// due.
 const TOGETHER_MAX: usize = 16;
 
-/// Operations that are due on one of the generator's threads, by connection.
+/// The operations that are due on one thread of the generator, by connection.
 #[derive(Debug)]
 pub(crate) struct Pace {
     lanes: Box<[ConnectionQueue]>,
@@ -40,21 +42,21 @@ struct ConnectionQueue {
     ready: Semaphore,
 }
 
-/// When operations begin.
+/// The schedule of operations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
-    /// From one moment up to another.
+    /// From the first moment to the second.
     pub(crate) from: Moment,
     pub(crate) to: Moment,
     /// Operations a second, of all threads together.
     pub(crate) rate: f64,
-    /// Which thread it is of how many: they take turns.
+    /// The index of the thread, and the number of threads; they take turns.
     pub(crate) thread: usize,
     pub(crate) threads: usize,
 }
 
 impl Schedule {
-    /// When the thread's operation of this number should begin; `None` when the time is over by then.
+    /// The intended start of the thread's operation with this number; `None` after the end.
     fn moment(&self, count: u64) -> Option<Moment> {
         let before = count * self.threads as u64 + self.thread as u64;
         let moment = self.from.plus(Duration::from_secs_f64(before as f64 / self.rate));
@@ -63,7 +65,7 @@ impl Schedule {
 }
 
 impl Pace {
-    /// Lets operations begin on `runtime`, where so many connections live.
+    /// Starts the task on `runtime`, which has this number of connections.
     pub(crate) fn start(
         runtime: &Runtime,
         world: &World,
@@ -99,7 +101,7 @@ impl Pace {
             lane.due.lock().extend(due.take(TOGETHER_MAX).inspect(|_| count += 1));
             lane.ready.add_permits((count - before) as usize);
         }
-        // What was due last has until then to begin.
+        // The last operations that are due have until then to begin.
         let rest = schedule.to.since(world.moment());
         if alarm.wait(rest).await.is_err() {
             env::sleep(rest).await;
@@ -107,7 +109,7 @@ impl Pace {
         self.lanes.iter().for_each(|lane| lane.ready.close());
     }
 
-    /// Waits for the next operation of a connection; its intended moment. `None` when the time is over.
+    /// Waits for the next operation of a connection, and returns its intended start; `None` when the time is over.
     pub(crate) async fn next(&self, connection: usize) -> Option<Moment> {
         let lane = &self.lanes[connection];
         lane.ready.acquire().await.ok()?.forget();
@@ -121,7 +123,7 @@ impl Pace {
         lane.due.lock().pop_front()
     }
 
-    /// Operations that were due and never began.
+    /// Number of operations that were due and never began.
     pub(crate) fn left(&self) -> u64 {
         self.lanes.iter().map(|lane| lane.due.lock().len() as u64).sum()
     }

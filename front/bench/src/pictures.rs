@@ -1,4 +1,4 @@
-//! Pictures of results: latencies and progress of each workload, and what everything cost the server.
+//! Draws results: latencies and progress of each workload, and the server's cost.
 
 use std::path::{Path, PathBuf};
 
@@ -7,11 +7,11 @@ use crate::chart::{Axes, Line, bars, lines};
 use crate::outcome::{Outcome, Outcomes};
 use crate::{Error, Result};
 
-/// Quantiles below a curve of latencies, in nines.
+/// Quantiles on the axis of a latency curve, in nines.
 const QUANTILES: [(f64, &str); 6] =
     [(0.0, "0"), (1.0, "90 %"), (2.0, "99 %"), (3.0, "99.9 %"), (4.0, "99.99 %"), (5.0, "99.999 %")];
 
-/// Draws all pictures into a folder; their files.
+/// Draws all pictures into a folder, and returns their file names.
 pub(crate) fn draw(outcomes: &Outcomes, folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut put = |name: String, svg: String| {

@@ -1,4 +1,4 @@
-//! What a run does, apart from its workloads.
+//! The settings of a run, apart from its workloads.
 
 use std::time::Duration;
 
@@ -9,73 +9,74 @@ use crate::report::grouped;
 use crate::rows::{Layout, Rows};
 use crate::{Keys, Workload};
 
-/// What a run does, apart from its workloads.
+/// The settings of a run, apart from its workloads.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Where the cluster is looked up.
+    /// How the cluster is found.
     pub registry: Registry,
-    /// The server's process.
+    /// Process id of the server.
     pub pid: Option<u32>,
-    /// Callers, each with one operation under way.
+    /// Number of callers, each with one operation at a time.
     pub threads: usize,
-    /// Connections they share.
+    /// Number of connections that they share.
     pub connections: usize,
-    /// Threads of the generator.
+    /// Number of threads of the generator.
     pub generator_threads: usize,
-    /// Operations that begin in a second; `None`: as many as are answered.
+    /// Operations that begin in a second; `None` for the closed loop.
     pub rate: Option<f64>,
-    /// Rows of a table.
+    /// Rows in a table.
     pub rows: u64,
-    /// Bytes of a value of PerformanceEvaluation's table.
+    /// Bytes of a value in PerformanceEvaluation's table.
     pub value_size: usize,
-    /// Bytes of a key of it.
+    /// Bytes of a key in PerformanceEvaluation's table.
     pub key_size: usize,
-    /// Bytes of a block, of a table that is made here.
+    /// Block size in bytes of a table created by this run.
     pub block_size: Option<u32>,
-    /// Fields of a row of YCSB's table.
+    /// Fields of a row in YCSB's table.
     pub fields: usize,
-    /// Bytes of one of them.
+    /// Bytes of such a field.
     pub field_size: usize,
-    /// How rows are chosen; `None`: as the workload does.
+    /// Distribution of the rows; `None` for that of the workload.
     pub keys: Option<Keys>,
-    /// Rows of a batch.
+    /// Rows in a batch.
     pub batch: usize,
-    /// Rows that a filtered scan looks at; at most `rows`.
+    /// Rows that a filtered scan reads; at most `rows`.
     pub range: u64,
-    /// Rows of one call of a scan.
+    /// Rows per scan call.
     pub caching: Option<u32>,
-    /// Measured time.
+    /// Measured time of a workload.
     pub measured: Duration,
-    /// Operations after which a workload ends before its time.
+    /// Number of operations after which a workload ends early.
     pub operations: Option<u64>,
-    /// Time before it.
+    /// Warm-up before the measured time.
     pub warm_up: Duration,
-    /// How long it is waited at most for the server to be idle before a workload.
+    /// Longest wait for an idle server before a workload.
     pub settle: Duration,
-    /// What writes ask for.
+    /// Durability of writes.
     pub durability: Durability,
     /// PerformanceEvaluation's table.
     pub table: TableName,
     /// YCSB's table.
     pub ycsb_table: TableName,
-    /// Regions of a table when it is made here.
+    /// Number of regions of a table created by this run.
     pub regions: u64,
-    /// Bytes of a memstore from which on it is flushed, of a table that is made here.
+    /// Memstore flush size in bytes of a table created by this run.
     pub flush_size: Option<u64>,
-    /// Whether the rows are flushed to files after they were loaded.
+    /// Whether the loaded rows are flushed to files.
     pub flush: bool,
-    /// Whether tables are flushed and compacted before anything is driven.
+    /// Whether tables are flushed and compacted before the workloads.
     pub compact: bool,
     /// Whether the server's system calls are counted.
     pub count_calls: bool,
     /// Whether the processors are watched.
     pub calm: bool,
-    /// Where chance begins.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
 impl Plan {
-    /// What results of a workload are called: its name, and what of the plan makes them another thing.
+    /// The name of a workload's results: the workload's name, and the settings that make the results incomparable
+    /// with others.
     pub(crate) fn name(&self, workload: Workload) -> String {
         let mut name = workload.to_string();
         match self.durability {

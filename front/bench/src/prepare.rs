@@ -1,4 +1,4 @@
-//! The tables that the workloads work on: made and filled when they are not there already.
+//! Creates and fills the tables of the workloads, unless they exist.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,26 +10,26 @@ use proto::{FamilyDescriptor, TableDescriptor, TableName};
 use crate::rows::{Layout, Rows};
 use crate::{Plan, Result};
 
-/// Bytes of the values of one request while the table is filled.
+/// Bytes of values in one request while a table is filled.
 const REQUEST: usize = 512 << 10;
-/// Requests under way meanwhile.
+/// Number of requests at a time while a table is filled.
 const LOADERS: usize = 2;
 
-/// Between two looks whether a table is compacted, and how many there are: a minute in all.
+/// Pause between two checks whether a table is compacted, and their number: a minute in total.
 const LOOK: Duration = Duration::from_millis(250);
 const LOOKS: u32 = 240;
 
-/// What was found, and done.
+/// The result of the preparation.
 pub(crate) struct Prepared {
-    /// Whether the table had to be filled.
+    /// Whether the table was filled.
     pub(crate) filled: bool,
-    /// Whether it should be compacted and is not.
+    /// Whether a requested compaction has not ended.
     pub(crate) in_pieces: bool,
 }
 
-/// Makes sure that a table of `plan` is there with all its rows.
+/// Makes sure that a table of `plan` exists with all its rows.
 ///
-/// A table is taken to be full when its first and its last row have their values.
+/// A table counts as full if its first and its last row have their values.
 pub(crate) async fn prepare(plan: &Plan, layout: Layout, cluster: &Cluster) -> Result<Prepared> {
     let rows = plan.rows(layout);
     let name = plan.table(layout);
@@ -58,8 +58,8 @@ pub(crate) async fn prepare(plan: &Plan, layout: Layout, cluster: &Cluster) -> R
     Ok(Prepared { filled: !was_full, in_pieces })
 }
 
-/// Has one file made of each family of each region; says whether that came true within a minute. A family of one file may be
-/// rewritten still: that is waited for before each workload.
+/// Compacts each family of each region into one file. Returns whether that ended within a minute. The server may then
+/// still rewrite a single file; each workload waits for that.
 async fn compact(admin: &Admin, name: &TableName) -> Result<bool> {
     admin.flush(name).await?;
     admin.compact(name, true).await?;

@@ -10,60 +10,60 @@ use crate::{Calm, Cost, Recorded, Workload};
 pub struct Report {
     /// The workload.
     pub workload: Workload,
-    /// The workload's name, and what the plan changes of it.
+    /// The workload's name with the settings that differ.
     pub name: String,
-    /// How long was measured.
+    /// The measured time.
     pub elapsed: Duration,
     /// All operations.
     pub recorded: Recorded,
     /// The same for each of [`Workload::kinds`].
     pub kinds: Vec<Recorded>,
-    /// What was due while no processor stood still, if they were watched.
+    /// Operations without a stall nearby, if the processors were watched.
     pub calm: Option<Calm>,
     /// Operations that were due at the [rate](crate::Plan::rate) and never began.
     pub not_begun: u64,
-    /// What the server paid, if its process is known.
+    /// The server's cost, if its process is known.
     pub server: Option<Cost>,
     /// All system calls of the server, if they were counted.
     pub server_calls: Option<u64>,
-    /// What the generator paid.
+    /// The generator's cost.
     pub generator: Cost,
-    /// What the server did besides.
+    /// Flushes and compactions of the server.
     pub marks: Vec<Mark>,
 }
 
 impl Report {
-    /// Operations in a second.
+    /// Operations per second.
     pub fn operations_per_second(&self) -> f64 {
         self.recorded.operations as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// Rows in a second.
+    /// Rows per second.
     pub fn rows_per_second(&self) -> f64 {
         self.recorded.rows as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// The server's CPU time for one operation, in µs.
+    /// The server's CPU time per operation, in µs.
     pub fn server_us(&self) -> Option<f64> {
         self.per_operation(self.server?.cpu_us)
     }
 
-    /// The server's CPU time for one row, in µs.
+    /// The server's CPU time per row, in µs.
     pub fn server_us_per_row(&self) -> Option<f64> {
         per(self.server?.cpu_us, self.recorded.rows)
     }
 
-    /// Of the server's CPU time for one operation, that spent in the system, in µs.
+    /// The server's CPU time per operation in system mode, in µs.
     pub fn server_system_us(&self) -> Option<f64> {
         self.per_operation(self.server?.system_us)
     }
 
-    /// The generator's CPU time for one operation, in µs.
+    /// The generator's CPU time per operation, in µs.
     pub fn generator_us(&self) -> Option<f64> {
         self.per_operation(self.generator.cpu_us)
     }
 
-    /// System calls of the server for one operation: all of them if they were counted, else those of files.
+    /// System calls of the server per operation: all if they were counted, otherwise those on files.
     pub fn calls_per_operation(&self) -> Option<f64> {
         self.per_operation(self.server_calls.or(self.server?.io_calls)?)
     }
@@ -102,8 +102,7 @@ const HEAD: [&str; 17] = [
     "wrong",
 ];
 
-/// A table in Markdown, a line for each report and, where there are several, for each kind of operation; below it what
-/// failed.
+/// A Markdown table with a line for each report and, if it has several, for each kind of operation. Failures follow.
 pub fn table(reports: &[Report]) -> String {
     let mut lines = vec![HEAD.map(str::to_owned).to_vec()];
     for report in reports {
@@ -143,7 +142,7 @@ pub fn table(reports: &[Report]) -> String {
     text
 }
 
-/// A Markdown table; the first line is its head, the first column stands to the left.
+/// A Markdown table. The first line is its head; the first column is aligned to the left.
 pub(crate) fn lined_up(lines: &[Vec<String>]) -> String {
     let columns = lines.first().map_or(0, Vec::len);
     let width = |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0).max(1);
@@ -204,7 +203,7 @@ fn maybe(number: Option<f64>) -> String {
     number.map_or_else(|| "-".to_owned(), short)
 }
 
-/// Three digits that matter, at least.
+/// A number with at least three significant digits.
 pub(crate) fn short(number: f64) -> String {
     match number {
         number if number >= 100.0 => grouped(number.round() as u64),
@@ -214,7 +213,7 @@ pub(crate) fn short(number: f64) -> String {
     }
 }
 
-/// With a comma between thousands.
+/// A number with commas between thousands.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -1,14 +1,14 @@
-//! Keys and values: which row has which.
+//! Keys and values of rows, by row number.
 //!
-//! Two tables are known. That of HBase's PerformanceEvaluation has the row's number in 26 decimal digits as its key and
-//! one column; that of YCSB has keys that begin with `user`, and several fields. YCSB would hash the number into the key
-//! to spread rows that are popular; here the choice of rows is spread instead ([`Keys`](crate::Keys)), so that the order
-//! of rows is that of their numbers and scans can be checked.
+//! There are two kinds of tables. HBase's PerformanceEvaluation has the row number in 26 decimal digits as key, and
+//! one column. YCSB has keys that begin with `user`, and several fields. YCSB hashes the number into the key, to
+//! spread popular rows. Here the choice of rows is spread instead ([`Keys`](crate::Keys)). So rows are in the order
+//! of their numbers, and scans can be checked.
 //!
-//! The value of a field follows from the number of its row, so every read can be checked and every write of a row writes
-//! the same. Values are slices of one pool of chance, so that making one costs nothing and no server can compress them
-//! away; the first byte of a value is the last digit of its row's number, by which a filter can pick any tenth of the
-//! rows.
+//! The value of a field follows from the row number, so every read can be checked, and every write of a row writes
+//! the same. Values are slices of one pool of random bytes, so that they cost nothing to make and cannot be
+//! compressed. The first byte of a value is the last digit of the row number; with it a filter can select any tenth
+//! of the rows.
 
 use std::sync::Arc;
 
@@ -17,21 +17,21 @@ use client::{Put, Row};
 
 use crate::chance::{Chance, spread};
 
-/// Digits of a key.
+/// Number of digits of a key.
 const DIGITS_MAX: usize = 26;
-/// Those of the greatest number.
+/// Number of digits of the greatest row number.
 const DIGITS_MIN: usize = 20;
-/// Places in the pool at which values begin, for each digit.
+/// Number of offsets in the pool at which values begin, for each digit.
 const PLACES: u64 = 1024;
-/// Bytes between two of them.
+/// Bytes between two of these offsets.
 const STRIDE: usize = 64;
 
-/// What a table looks like.
+/// The layout of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Layout {
-    /// One column, as PerformanceEvaluation has it.
+    /// One column, as in PerformanceEvaluation.
     Evaluation,
-    /// Several fields, as YCSB has them.
+    /// Several fields, as in YCSB.
     Ycsb,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// So many rows with so many columns, and values of so many bytes.
+    /// A table with this number of rows and columns, and values of this many bytes.
     pub(crate) fn new(layout: Layout, count: u64, fields: usize, value_size: usize) -> Rows {
         let mut chance = Chance::new(0, 0);
         let places = 10 * PLACES as usize;
@@ -93,18 +93,19 @@ impl Rows {
         Rows { layout, count, digits, qualifiers: qualifiers.into(), value_size, pool: pool.into() }
     }
 
-    /// The same with keys of so many bytes: as many digits as fit behind what keys begin with, and every number's.
+    /// The same with keys of this many bytes: the prefix, and as many digits as fit, but at least those of every row
+    /// number.
     pub(crate) fn with_key_size(self, key_size: usize) -> Rows {
         let digits = key_size.saturating_sub(self.layout.prefix().len()).clamp(DIGITS_MIN, DIGITS_MAX);
         Rows { digits, ..self }
     }
 
-    /// What the table looks like.
+    /// The layout of the table.
     pub(crate) fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// How many rows there are from the beginning.
+    /// The number of rows of the loaded table.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
@@ -119,7 +120,7 @@ impl Rows {
         &self.qualifiers
     }
 
-    /// Bytes of a row's key and its values: what a user means by the size of a row.
+    /// Bytes of a row's key and values: the size of a row for a user.
     pub(crate) fn row_size(&self) -> u64 {
         (self.key_size() + self.qualifiers.len() * self.value_size) as u64
     }
@@ -152,12 +153,12 @@ impl Rows {
         self.pool.slice(place * STRIDE..place * STRIDE + self.value_size)
     }
 
-    /// The whole row, to be written.
+    /// A put of the whole row.
     pub(crate) fn put(&self, number: u64) -> Put {
         self.put_at(self.key(number), number)
     }
 
-    /// The same under another key.
+    /// A put of the whole row under another key.
     pub(crate) fn put_at(&self, key: Bytes, number: u64) -> Put {
         let family = self.layout.family();
         self.qualifiers.iter().enumerate().fold(Put::row(key), |put, (field, qualifier)| {
@@ -165,7 +166,7 @@ impl Rows {
         })
     }
 
-    /// Whether `row` is the whole row of this number and nothing else.
+    /// Whether `row` is exactly the row with this number.
     pub(crate) fn is_right(&self, number: u64, row: &Row) -> bool {
         row.cells().len() == self.qualifiers.len()
             && row.key() == &self.key(number)[..]
@@ -175,7 +176,7 @@ impl Rows {
             })
     }
 
-    /// The number of the row that has this key.
+    /// The number of the row with this key.
     pub(crate) fn number(&self, key: &[u8]) -> Option<u64> {
         let digits = key.strip_prefix(self.layout.prefix())?;
         if digits.len() != self.digits {
@@ -184,7 +185,7 @@ impl Rows {
         std::str::from_utf8(digits).ok()?.parse().ok()
     }
 
-    /// Where the table is cut into `regions` parts of the same size.
+    /// The split keys of `regions` parts of equal size.
     pub(crate) fn split_keys(&self, regions: u64) -> Vec<Bytes> {
         let regions = regions.min(self.count);
         (1..regions)
