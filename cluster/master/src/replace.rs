@@ -174,8 +174,8 @@ impl Replacement {
 }
 
 impl Master {
-    /// Carries out a replacement of regions of an enabled table. No other procedure of these regions runs meanwhile. It
-    /// can be aborted until hbase:meta is changed.
+    /// Carries out a replacement of regions of an enabled table. No other procedure of the parents or the children runs
+    /// meanwhile. It can be aborted until hbase:meta is changed.
     pub(crate) fn replace(
         &self,
         parents: Vec<RegionInfo>,
@@ -191,6 +191,10 @@ impl Master {
         });
         if let Some(waiting) = left {
             return Err(Exception::io(format!("{} waits in step {:?}", waiting.words(), waiting.step)));
+        }
+        // A child that is open must not be replaced, moved or truncated while the opening of another is tried again.
+        if !env::planted(31) {
+            context.lock_new(&replacement.children);
         }
         self.carry_out(replacement, None, Phase::Service, Some(context))
     }
@@ -346,8 +350,22 @@ impl Master {
         // A table that was disabled while they waited opens them when it is enabled.
         let Ok(table) = self.check_enabled(replacement.table()) else { return Ok(()) };
         let last = self.server_of_parents(replacement);
-        let rows = replacement.child_rows();
+        let mut rows = replacement.child_rows();
+        rows.retain(|row| !self.is_replaced(&row.region));
         self.in_parallel(rows, |row| self.open_on(&row.region, &table, last.as_ref()))
+    }
+
+    /// Whether a later replacement has taken the rows of a region, or decides whether the region is opened. A child that was
+    /// opened can have been split or merged since its own replacement began to wait.
+    fn is_replaced(&self, region: &RegionInfo) -> bool {
+        if env::planted(31) {
+            return false;
+        }
+        let serves = self.read_view(|view| {
+            view.region(region.encoded_name()).is_some_and(|row| row.state != RegionState::Split)
+        });
+        let is_parent = |intent| matches!(intent, Intent::Replace(later) if later.is_parent(region));
+        !serves || self.intents.of(region.table()).into_iter().any(is_parent)
     }
 
     /// The server on which the parents were: the children open there, because their blocks are cached.

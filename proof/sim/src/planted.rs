@@ -57,4 +57,9 @@ pub const PLANTED: &[PlantedBug] = &[
     bug(28, "--fault Misdirected", "damage in the log is taken for a torn tail"),
     bug(29, "--fault FailingStore --fault Kill", "a log in the store trusts the listing of its files"),
     bug(30, "--fault FailingStore", "a part of the log whose outcome is unknown is taken for written"),
+    bug(
+        31,
+        "--workload list --fault WrongBits",
+        "the opening of a daughter is tried again after the daughter was split itself",
+    ),
 ];

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::{self, Poll};
 
 use bytes::Bytes;
+use proto::RegionInfo;
 use rpc::{Exception, class};
 
 use super::{Abort, Outcome, ProcedureId, Procedures};
@@ -48,6 +49,11 @@ impl Context {
     pub fn is_held_by_another(&self, resource: &Resource) -> bool {
         let inner = self.procedures.inner.lock();
         inner.locks.owner(resource).is_some_and(|owner| owner != self.id)
+    }
+
+    /// Takes the locks of regions that this procedure makes and nobody else knows yet.
+    pub fn lock_new<'a>(&self, regions: impl IntoIterator<Item = &'a RegionInfo>) {
+        self.procedures.inner.lock().locks.add_new(self.id, regions);
     }
 
     /// Releases all locks, and waits for others. The caller must repeat every check that it made before.

@@ -6,7 +6,7 @@
 //! | procedure | namespace | table | regions |
 //! |---|---|---|---|
 //! | creates, deletes, enables, disables, truncates, alters, clones, restores or snapshots a table | shared | exclusive | |
-//! | splits, merges, moves, assigns, unassigns or truncates regions | shared | shared | exclusive |
+//! | splits, merges, moves, assigns, unassigns or truncates regions | shared | shared | exclusive, those that it makes, too |
 //! | flushes a table | shared | shared | |
 //! | changes a namespace | exclusive | hbase:namespace shared | |
 //!
@@ -142,6 +142,17 @@ impl Locks {
         }
         self.holders.insert(id, locks);
         Some(id)
+    }
+
+    /// Gives a procedure the locks of regions that it makes. Nobody else knows these yet, so nobody holds their locks or waits
+    /// for them.
+    pub fn add_new<'a>(&mut self, id: ProcedureId, regions: impl IntoIterator<Item = &'a RegionInfo>) {
+        for region in regions {
+            let region = Resource::Region(region.encoded_name().clone());
+            assert!(!self.is_busy(&region), "{region:?} is new, and its lock is known");
+            self.held.insert(region.clone(), Holders::Exclusive(id));
+            self.holders.entry(id).or_default().0.insert(region, Mode::Exclusive);
+        }
     }
 
     /// Releases all locks of a procedure, or removes its request from the queue.

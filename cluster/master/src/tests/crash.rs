@@ -432,6 +432,53 @@ fn a_daughter_that_does_not_open_is_reported_and_can_be_assigned() {
 }
 
 #[test]
+fn a_daughter_is_not_split_before_its_sister_is_open() {
+    let life = Life::first();
+    table(&life).expect("the preparation works");
+    life.servers.refuse(Some("s"));
+    let parent = region_at(&life, "m");
+    let first = life.master.split_region(&(&parent).into(), Some("s".into()), None).expect("submitted");
+    let is_open = || {
+        let daughter = region_at(&life, "m");
+        daughter != parent && life.servers.server_of(daughter.encoded_name()).is_some()
+    };
+    while !is_open() {
+        std::thread::yield_now();
+    }
+    let daughter = region_at(&life, "m");
+    life.servers.compact(&daughter);
+    let second = life.master.split_region(&(&daughter).into(), Some("p".into()), None).expect("submitted");
+    let runs =
+        |id| life.master.procedures.list().into_iter().any(|status| status.id == id && status.is_locked);
+    if runs(second) {
+        life.done(Ok(second)).expect("it is not waited for");
+    }
+    life.servers.refuse(None);
+    let _either = life.done(Ok(first));
+    life.done(Ok(second)).expect("the daughters are open");
+    life.done(life.master.assign_region(&specifier_of(&region_at(&life, "s")))).expect("assigned");
+    assert_agree(&life, &["", "m", "p", "s"]);
+}
+
+#[test]
+fn a_daughter_that_was_split_while_its_sister_waits_is_not_opened_again() {
+    let life = Life::first();
+    table(&life).expect("the preparation works");
+    life.servers.refuse(Some("s"));
+    split(&life).expect_err("one daughter does not open");
+    let daughter = region_at(&life, "m");
+    life.servers.compact(&daughter);
+    life.done(life.master.split_region(&(&daughter).into(), Some("p".into()), None)).expect("split");
+    life.servers.refuse(None);
+    life.done(life.master.assign_region(&specifier_of(&region_at(&life, "s")))).expect("assigned");
+    assert_agree(&life, &["", "m", "p", "s"]);
+}
+
+fn specifier_of(region: &RegionInfo) -> pb::RegionSpecifier {
+    pb::RegionSpecifier { r#type: 1, value: region.name().clone() }
+}
+
+#[test]
 fn the_removal_of_a_family() {
     let prepare: Change = |life| {
         table(life)?;
