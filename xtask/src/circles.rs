@@ -1,18 +1,18 @@
 //! Tests that the modules of a crate import each other in one direction.
 //!
-//! The modules that a crate's root declares are the nodes; what lies below one of them belongs to it. An edge is a path
-//! that begins with `crate::`, or with `super::` in the module's own file. What the root re-exports counts for the
-//! module that defines it. Tests at the foot of a file do not count.
+//! The nodes are the modules that a crate's root declares; modules below one of them belong to it. An edge is a path
+//! that begins with `crate::`, or with `super::` in the module's own file. A name that the root re-exports counts for
+//! the module that defines it. Tests at the end of a file do not count.
 
 #[cfg(test)]
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
     use std::path::{Path, PathBuf};
 
-    /// Modules of one crate, each with those that it imports from.
+    /// The modules of one crate, each with the modules that it imports from.
     type Imports = BTreeMap<String, BTreeSet<String>>;
 
-    /// Circles that are there: the crate, and the modules. Break one and take it from this list; add none.
+    /// The known circles: the crate, and the modules. Remove a circle from the code and from this list; add none.
     const KNOWN: &[(&str, &str)] = &[
         ("base/env", "executor simulation sync"),
         ("base/env", "threads weight"),
@@ -38,7 +38,7 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the workspace").to_owned()
     }
 
-    /// The code of a file, without comments and without the tests at its foot.
+    /// The code of a file, without comments and without the tests at its end.
     fn code(path: &Path) -> String {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
@@ -100,7 +100,7 @@ mod tests {
         }
     }
 
-    /// The first name of a path, and the name under which `use` brings its end in.
+    /// The first name of a path, and the name that `use` gives to its last part.
     fn ends(path: &str) -> (&str, &str) {
         let first = path.split("::").next().unwrap_or_default();
         let last = path.rsplit("::").next().unwrap_or_default();
@@ -163,7 +163,7 @@ mod tests {
         found
     }
 
-    /// Groups of modules that all reach each other, each as one line.
+    /// Groups of modules that all reach each other, one line for each group.
     fn circles(imports: &Imports) -> BTreeSet<String> {
         let reach: BTreeMap<&str, BTreeSet<String>> =
             imports.keys().map(|module| (&**module, reachable(imports, module))).collect();

@@ -7,7 +7,7 @@ use conf::keys::{PARTS, Part};
 
 use crate::Outcome;
 
-/// The page, from the workspace's root.
+/// The page's path, from the workspace's root.
 const PAGE: &str = "docs/operations/configuration.md";
 
 const HEAD: &str = "# Configuration reference
@@ -49,7 +49,7 @@ fn section(part: &Part) -> String {
     text
 }
 
-/// The lines of a doc comment as one, safe in a table.
+/// The lines of a doc comment in one line, escaped for a table.
 fn one_line(meaning: &str) -> String {
     meaning.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
@@ -102,7 +102,7 @@ mod tests {
         found
     }
 
-    /// Names by which a source refers to the keys of `module`: its own name, and what `use … as` gives it.
+    /// The names by which a source refers to the keys of `module`: the module's name, and each `use … as`.
     fn names_of(module: &str, source: &str) -> Vec<String> {
         let renaming = format!("{module} as ");
         let renamed = source.match_indices(&renaming).map(|(at, found)| {

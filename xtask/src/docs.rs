@@ -1,7 +1,7 @@
 //! The documentation as a site: `docs/book.toml` and `docs/SUMMARY.md`, by mdBook.
 //!
-//! The pages lie in the root, in `docs/` and in `recipes/`, and link to each other. They are put beside each other below
-//! `target/book/source` in the same places, so that the links hold; the site is in `target/book/site`.
+//! The pages are in the root, in `docs/` and in `recipes/`, and link to each other. They are copied to the same
+//! relative places below `target/book/source`, so that the links stay valid. The site is in `target/book/site`.
 
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
@@ -52,7 +52,7 @@ pub(crate) fn build() -> Outcome {
     Ok(())
 }
 
-/// The summary with the addresses of pages as seen from the root.
+/// The summary, with addresses relative to the root.
 fn from_root(summary: &str) -> String {
     summary.replace("](../", "](\u{0}").replace("](", "](docs/").replace("](docs/\u{0}", "](")
 }
@@ -71,7 +71,7 @@ fn pages(root: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(pages)
 }
 
-/// What pages show or lead to beside pages.
+/// Files that pages show or link to, besides pages.
 fn attachments() -> Result<Vec<PathBuf>, String> {
     let mut all = Vec::new();
     for folder in ["docs/pictures", "recipes/pictures", "recipes/src"] {
@@ -94,7 +94,7 @@ fn files(folder: &Path, extensions: &[&str]) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-/// Links of pages to files that are not there, and pages that the summary lacks.
+/// Links to files that do not exist, and pages that the summary lacks.
 fn broken_links(root: &Path) -> Result<Vec<String>, String> {
     let mut wrong = Vec::new();
     let read = |page: &Path| {
@@ -120,7 +120,7 @@ fn broken_links(root: &Path) -> Result<Vec<String>, String> {
     Ok(wrong)
 }
 
-/// The files to which a page links, without the places within them.
+/// The files to which a page links, without anchors.
 fn links(page: &str) -> Vec<String> {
     let mut in_code = false;
     let mut found = Vec::new();

@@ -1,9 +1,9 @@
 //! `cargo xtask door`: a table goes from Apache HBase to Bellows and back.
 //!
-//! HBase writes rows into 20 regions with a family for each encoding, and a snapshot of the first half; it is stopped in
-//! order, or killed while its logs have the second half. Bellows adopts the root, checks every cell, rewrites, deletes,
-//! splits, clones the snapshot, and is stopped; the root is handed back, and HBase, without its ZooKeeper's data, checks
-//! every cell again.
+//! HBase writes rows into 20 regions with a family for each encoding, and takes a snapshot after the first half. It
+//! is stopped in order, or killed while its logs have the second half. Bellows adopts the root, checks every cell,
+//! rewrites, deletes, splits, clones the snapshot, and is stopped. The root is handed back, and HBase, without its
+//! ZooKeeper's data, checks every cell again.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,7 +16,7 @@ use crate::server::{Server, binary, build, fresh_folder};
 pub(crate) const USAGE: &str = "\
        cargo xtask door [--rows N]   (20,000 rows unless said otherwise; JDK and Maven)";
 
-/// Logs with dictionaries and with values in one stream.
+/// Logs with dictionaries, and with compressed values, in one run.
 const COMPRESSED: [(&str, &str); 2] = [
     ("hbase.regionserver.wal.enablecompression", "true"),
     ("hbase.regionserver.wal.value.compression", "true"),

@@ -1,14 +1,15 @@
 //! Runs the server under faults for a given time, with clients that never stop, and judges everything they read.
 //!
-//! The server has its files on an ext4 or XFS file system in an image. By the plan of the seed it is killed, also during
-//! recovery, stopped by SIGSTOP, ended in order, its power is cut, or its disk is full for a while. `proof/fire` has the clients and the judge: writers,
-//! readers, scanners and an administrator who flushes, compacts, splits and merges. They go on while the server is away.
+//! The server has its files on an ext4 or XFS file system in an image. The plan of the seed kills it, also during
+//! recovery, pauses it by SIGSTOP, stops it in order, cuts its power, or fills its disk for a while. `proof/fire` has
+//! the clients and the judge: writers, readers, scanners, and an administrator who flushes, compacts, splits and
+//! merges. They continue while the server is away.
 //!
-//! After each recovery the writers pause until every key was read. A failure prints the command that runs its plan again,
-//! and keeps image, expected state and the server's log.
+//! After each recovery the writers pause until every key was read. A failure prints the command that runs its plan
+//! again, and keeps the image, the expected state and the server's log.
 //!
-//! The seed decides faults, values and the order of each client's operations. What is under way when a fault strikes
-//! depends on the machine.
+//! The seed decides the faults, the values and the order of each client's operations. The operations that are under
+//! way when a fault strikes depend on the machine.
 
 pub(crate) mod plan;
 
@@ -33,21 +34,21 @@ pub(crate) const USAGE: &str = "\
                   [--full-disks-per-hour N] [--bellows BINARY] [-D KEY=VALUE]… [--plan]
                   (10 minutes unless said otherwise; --plan prints the faults only; needs root and loop devices)";
 
-/// The server takes writes again this long after a full disk has room.
+/// The server accepts writes again within this time after a full disk has space.
 const ROOM_MAX: Duration = Duration::from_secs(30);
-/// Number of acknowledged writes that show it.
+/// Number of acknowledged writes that prove it.
 const WRITTEN_AGAIN: u64 = 50;
 
-/// What was asked for.
+/// The options.
 struct Options {
     minutes: f64,
     seed: u64,
     kind: &'static str,
     rates: Rates,
     only_plan: bool,
-    /// A server that was built before, instead of one that is built now.
+    /// The program of a server that was built before; without it, the server is built now.
     binary: Option<PathBuf>,
-    /// Keys of the server, each as `-D KEY=VALUE` sets it.
+    /// Keys of the server, each in the form `-D KEY=VALUE`.
     keys: Vec<String>,
 }
 
@@ -135,13 +136,13 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
     if status.success() { Ok(()) } else { Err(format!("see above ({status}); the same plan again: {again}")) }
 }
 
-/// Follows the plan; the caller has made the namespaces.
+/// Follows the plan. The caller has created the namespaces.
 pub(crate) fn run_inside(words: &[&str]) -> Outcome {
     let options = Options::parse(words)?;
     let folder = fresh_folder(&format!("fire-{}", options.seed))?;
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     let folder = folder.canonicalize().map_err(failed)?;
-    // A run takes long: a build meanwhile must not change what it starts.
+    // A run takes long, and a build meanwhile must not change the program that it starts.
     let keep = |program: PathBuf| {
         let kept = folder.join(program.file_name().unwrap_or_default());
         std::fs::copy(&program, &kept).map_err(|error| format!("{}: {error}", program.display()))?;
@@ -168,7 +169,7 @@ pub(crate) fn run_inside(words: &[&str]) -> Outcome {
     std::fs::remove_dir_all(&folder).map_err(failed)
 }
 
-/// The clients; an answer that is a complaint is an error.
+/// The clients. An answer that is a complaint becomes an error.
 struct Clients(Talk);
 
 impl Clients {
@@ -181,7 +182,7 @@ impl Clients {
     }
 }
 
-/// A run of the plan.
+/// A run of a plan.
 struct Run {
     chance: Chance,
     image: Image,
@@ -189,12 +190,12 @@ struct Run {
     binary: PathBuf,
     log: PathBuf,
     ports: [u16; 4],
-    /// Arguments of the server.
+    /// The arguments of the server.
     more: Vec<String>,
     server: Option<Server>,
     clients: Clients,
     began: Instant,
-    /// From the start of the process to the first answered get of the table.
+    /// Times from the start of the process to the first answered get.
     recoveries: Vec<Duration>,
     faults: BTreeMap<&'static str, u64>,
     verified: u64,
@@ -261,7 +262,7 @@ impl Run {
     }
 
     fn strike(&mut self, fault: Fault) -> Outcome {
-        // Before a fault all must be well.
+        // Everything must be correct before a fault.
         self.clients.ask("counts")?;
         match fault {
             Fault::Kill { again } => {
@@ -308,7 +309,7 @@ impl Run {
         }
     }
 
-    /// Fills the file system for a time. The server must live on, and take writes again when there is room.
+    /// Fills the file system for a time. The server must keep running, and accept writes again when there is space.
     fn fill_disk(&mut self, time: Duration) -> Outcome {
         let mount = self.mount.as_ref().ok_or("nothing is mounted")?;
         self.clients.ask("may-fail")?;
@@ -342,7 +343,7 @@ impl Run {
         self.clients.ask("breaking")?;
         cutter.cut()?;
         mount.is_down()?;
-        // The server sees a failing disk and must not acknowledge anything.
+        // The server sees a failing disk and must acknowledge nothing.
         std::thread::sleep(Duration::from_millis(self.chance.below(3) * self.chance.below(150)));
         server.kill()?;
         self.clients.ask("whole")?;
@@ -378,11 +379,11 @@ impl Run {
     }
 }
 
-/// Files that take all room of a file system.
+/// Files that take all space of a file system.
 struct Filler(Vec<PathBuf>);
 
 impl Filler {
-    /// Takes the room in ever smaller files, down to one block.
+    /// Takes the space in ever smaller files, down to one block.
     fn fill(folder: &Path) -> Result<Filler, String> {
         let mut files = Vec::new();
         let mut bytes: u64 = 1 << 30;
@@ -397,7 +398,7 @@ impl Filler {
             if status.success() {
                 files.push(file);
             } else {
-                // It may have taken a part.
+                // A part of it may have been written.
                 let _absent = std::fs::remove_file(&file);
                 bytes /= 2;
             }
@@ -415,7 +416,7 @@ impl Filler {
     }
 }
 
-/// Number of recoveries, and how long they took.
+/// The number of recoveries, and their times.
 fn distribution(times: &mut [Duration]) -> String {
     times.sort();
     let at = |part: f64| {
@@ -431,8 +432,8 @@ fn distribution(times: &mut [Duration]) -> String {
     )
 }
 
-/// Four ports that are free now, below those that the system gives to outgoing connections: a server that is away must
-/// find its ports again.
+/// Four ports that are free now, below those that the system assigns to outgoing connections, because a restarted
+/// server must get its ports again.
 fn free_ports(seed: u64) -> Result<[u16; 4], String> {
     let mut chance = Chance::new(seed_from_the_clock() ^ seed);
     let mut ports = [0; 4];

@@ -128,14 +128,14 @@ impl HBase {
         self.child.id()
     }
 
-    /// SIGTERM: the orderly end.
+    /// Stops it in order with SIGTERM.
     pub(crate) fn stop(mut self) -> Result<(), String> {
         run("kill", &["-TERM", &self.child.id().to_string()])?;
-        // Its exit status says that a signal ended it.
+        // Its exit status reports the signal.
         self.child.wait().map(drop).map_err(|error| error.to_string())
     }
 
-    /// SIGKILL: the end without a word.
+    /// Kills it with SIGKILL.
     pub(crate) fn kill(mut self) -> Result<(), String> {
         self.child.kill().and_then(|()| self.child.wait()).map(drop).map_err(|error| error.to_string())
     }

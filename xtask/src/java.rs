@@ -1,9 +1,9 @@
-//! The stock Java client against Bellows, and what every part that runs Java shares.
+//! The stock Java client against Bellows, and helpers for all parts that run Java.
 //!
-//! Maven is asked once for the class paths of `proof/java/*` (a file each in `target/java/`), and again only when a
-//! `pom.xml` is newer or a jar is gone. Each module's sources are compiled by one `javac`. The suite runs in one process
-//! over every way of connecting, for a JVM's start is dear; `cargo xtask java` points the same suite at another cluster,
-//! Apache HBase itself among them.
+//! Maven computes the class paths of `proof/java/*` (a file for each in `target/java/`). It runs again only if a
+//! `pom.xml` is newer or a jar is missing. One `javac` compiles the sources of each module. The suite runs in one
+//! process for every way of connecting, because a JVM starts slowly. `cargo xtask java` runs the same suite against
+//! another cluster, such as Apache HBase.
 
 pub(crate) mod asynchbase;
 pub(crate) mod client1;
@@ -24,13 +24,13 @@ use crate::{Outcome, run};
 const MODULES: [&str; 8] =
     ["client", "client1", "client3", "asynchbase", "gateway", "tools", "ycsb", "compat"];
 
-/// Every way in which the suite connects: the registry, and what becomes of cells on the wire.
+/// The ways in which the suite connects: the registry, and the encoding of cells on the wire.
 const WAYS: &str = "rpc,rpc-protobuf,rpc-tags,rpc-gzip,zk,zk-protobuf,zk-tags,zk-gzip";
 
-/// Programs log warnings through this configuration.
+/// The logging configuration of the programs: warnings only.
 pub(crate) const CONF: &str = "proof/hbase/conf";
 
-/// When a file was last changed; `None` when it is not there.
+/// The time of a file's last change; `None` if it does not exist.
 fn changed(path: &Path) -> Option<SystemTime> {
     path.metadata().and_then(|about| about.modified()).ok()
 }
@@ -59,10 +59,10 @@ pub(crate) fn class_path(module: &str) -> Result<String, String> {
     Ok(text.trim().to_owned())
 }
 
-/// Compiles a module's sources; answers the class path of its programs, their configuration included.
+/// Compiles a module's sources. Returns the class path of its programs, with their configuration.
 pub(crate) fn compile(module: &str) -> Result<String, String> {
     let jars = class_path(module)?;
-    // The suite of HBase 2's client is compiled against HBase 3's, too.
+    // The suite of HBase 2's client is also compiled against HBase 3's.
     let sources = if module == client3::MODULE { "client" } else { module };
     let folder = PathBuf::from(format!("proof/java/{sources}/src"));
     let failed = |error| format!("{}: {error}", folder.display());
@@ -86,10 +86,10 @@ pub(crate) fn compile(module: &str) -> Result<String, String> {
     Ok(format!("{CONF}:{classes}:{jars}"))
 }
 
-/// A Java program of ours, with the flags that HBase's own start scripts set.
+/// A Java program of this project, with the flags of HBase's start scripts.
 pub(crate) fn java(class_path: &str, properties: &[(&str, &str)], words: &[&str]) -> Command {
     let mut command = Command::new("java");
-    // Short programs end before the second compiler has paid for itself.
+    // Short programs end before the second compiler has paid off.
     command.args(["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]);
     command.arg("-Dorg.apache.hbase.thirdparty.io.netty.tryReflectionSetAccessible=true");
     for open in
@@ -102,7 +102,7 @@ pub(crate) fn java(class_path: &str, properties: &[(&str, &str)], words: &[&str]
     command
 }
 
-/// Runs a command to its end; `what` is for the failure.
+/// Runs a command to its end; `what` names it in the error.
 pub(crate) fn succeed(what: &str, mut command: Command) -> Outcome {
     let status = command.status().map_err(|error| format!("cannot start {what}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{what} ended with {status}")) }
@@ -111,7 +111,7 @@ pub(crate) fn succeed(what: &str, mut command: Command) -> Outcome {
 /// Runs the Java suite with the client of `module`.
 fn run_suite(module: &str, bootstrap: &str, quorum: &str, words: &[&str]) -> Outcome {
     let class_path = compile(module)?;
-    // Refusals are what many tests ask for; what matters of them comes as an exception.
+    // Many tests expect refusals, which reach the test as exceptions.
     let cluster = [("proof.bootstrap", bootstrap), ("proof.quorum", quorum), ("proof.log", "OFF")];
     let words: Vec<&str> = ["Suite"].into_iter().chain(words.iter().copied()).collect();
     succeed("the Java suite", java(&class_path, &cluster, &words))
@@ -125,8 +125,8 @@ pub(crate) fn suite() -> Outcome {
 }
 
 /// Scans with the asynchronous client across many region boundaries while all cores are busy, and fails if a scan is
-/// lost: `[COUNT] [--unaided] [--client3]`. With `--unaided` the server does nothing about it, and the client loses some.
-/// With `--client3` the client is HBase 3's.
+/// lost: `[COUNT] [--unaided] [--client3]`. With `--unaided` the server does not prevent it, and the client loses
+/// some. With `--client3` the client is HBase 3's.
 pub(crate) fn boundaries(options: &[&str]) -> Outcome {
     let (mut boundaries, mut settings, mut module) = ("10000", vec![], "client");
     for option in options {
@@ -149,7 +149,7 @@ pub(crate) fn boundaries(options: &[&str]) -> Outcome {
     crossed
 }
 
-/// The suite against a cluster that runs already: `BOOTSTRAP QUORUM [WAYS [TEXT]]`, addresses as `host:port`.
+/// Runs the suite against a running cluster: `BOOTSTRAP QUORUM [WAYS [TEXT]]`, addresses as `host:port`.
 pub(crate) fn against(bootstrap: &str, quorum: &str, words: &[&str]) -> Outcome {
     run_suite("client", bootstrap, quorum, if words.is_empty() { &[WAYS] } else { words })
 }

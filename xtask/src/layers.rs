@@ -1,11 +1,11 @@
-//! Tests that the layers of the workspace lean on each other as ARCHITECTURE.md says.
+//! Tests that the layers of the workspace depend on each other as ARCHITECTURE.md says.
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
     use std::path::{Path, PathBuf};
 
-    /// The layers, the lowest first. Those of one line do not see each other.
+    /// The layers, the lowest first. Those in one line do not know each other.
     const LAYERS: [&[&str]; 4] = [&["base"], &["engine", "wire"], &["cluster"], &["front"]];
 
     /// Crates of one layer that know a contract and not each other.
@@ -34,7 +34,7 @@ mod tests {
         crates
     }
 
-    /// The names in a manifest's `[dependencies]`, those for tests left out.
+    /// The names in a manifest's `[dependencies]`, without those for tests.
     fn dependencies(manifest: &str) -> Vec<&str> {
         let mut inside = false;
         let mut names = Vec::new();
@@ -48,7 +48,7 @@ mod tests {
         names
     }
 
-    /// What is wrong with a crate of `folder` that leans on `other` of `beneath`.
+    /// The error of a crate of `folder` that depends on `other` of `beneath`; `None` if it may.
     fn complaint(name: &str, folder: &str, other: &str, beneath: &str) -> Option<String> {
         let (from, to) = (height(folder)?, height(beneath)?);
         let wrong = to > from || (to == from && folder != beneath) || APART.contains(&(name, other));

@@ -13,13 +13,13 @@ use crate::{Outcome, run};
 /// Whether every program was built by [`build_all`].
 static ALL_BUILT: AtomicBool = AtomicBool::new(false);
 
-/// Where cargo puts what it builds.
+/// The folder for build results of cargo.
 pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from)
 }
 
-/// Builds every program of the workspace but this one, which runs, and all examples. They have the features of the unit
-/// tests: examples ask for those, too.
+/// Builds every program of the workspace except this one, which is running, and all examples. They get the features
+/// of the unit tests, because examples need those.
 fn build_all() -> Outcome {
     let packages = ["build", "--quiet", "--workspace", "--exclude", "xtask"];
     run("cargo", &[&packages[..], &["--bins", "--examples"]].concat())?;
@@ -27,13 +27,14 @@ fn build_all() -> Outcome {
     Ok(())
 }
 
-/// The part of `cargo xtask test`. The server's own features must be enough for it: they are what is shipped.
+/// The part of `cargo xtask test`. The server must build with its own features alone, because it is shipped with
+/// them.
 pub(crate) fn check() -> Outcome {
     build_all()?;
     run("cargo", &["check", "--quiet", "--package", "bellows"])
 }
 
-/// Builds the program of a package, if it is not built yet. Returns its place.
+/// Builds the program of a package, unless it is built. Returns its path.
 pub(crate) fn build(package: &str) -> Result<PathBuf, String> {
     if !ALL_BUILT.load(Ordering::Relaxed) {
         run("cargo", &["build", "--quiet", "--package", package])?;
@@ -41,7 +42,7 @@ pub(crate) fn build(package: &str) -> Result<PathBuf, String> {
     Ok(target().join("debug").join(package))
 }
 
-/// Builds an example of the client, if it is not built yet. Returns its place.
+/// Builds an example of the client, unless it is built. Returns its path.
 pub(crate) fn build_example(example: &str) -> Result<PathBuf, String> {
     if !ALL_BUILT.load(Ordering::Relaxed) {
         run("cargo", &["build", "--quiet", "--package", "client", "--example", example])?;

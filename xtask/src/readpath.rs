@@ -1,21 +1,22 @@
 //! Measures reads with each engine of the bucket cache, as HBase's published figures were measured: `cargo xtask readpath`.
 //!
-//! One table (keys of 22 bytes, values of 32, blocks of 16 KB) is loaded once; then the server is started on it with its
-//! blocks in memory, off the heap, in a file and in a mapped file, in turn and round by round. The tier under test holds
-//! all data; the tier in memory, where another one is tested, holds index and blooms and little more.
+//! One table (keys of 22 bytes, values of 32, blocks of 16 KB) is loaded once. Then the server is started on it with
+//! its blocks in memory, off the heap, in a file and in a mapped file, in turn and round by round. The tier under
+//! test holds all data. If that is not the memory tier, the memory tier holds the index and Bloom filters, and little
+//! more.
 //!
-//! * `get`: uniform gets from many callers (the test that was published for the mmap engine).
-//! * `multi-get`: a hundred rows with one call, from 5 to 75 callers (PerformanceEvaluation, off-heap read path).
-//! * `filter-0`, `filter-10`: scans of 10,000 rows of which the server lets none, or every tenth, through.
-//! * `tail`: gets at 70 % of the greatest rate; [how much later](tail) the slowest hundredth is answered than half of all,
-//!   with server and generator [apart].
-//! * `scans`, `restart`: what [stays in the cache](kept) beside scans, and behind SIGKILL.
+//! * `get`: uniform gets from many callers (the published test of the mmap engine).
+//! * `multi-get`: a hundred rows per call, from 5 to 75 callers (PerformanceEvaluation, off-heap read path).
+//! * `filter-0`, `filter-10`: scans of 10,000 rows, of which the server returns none, or every tenth.
+//! * `tail`: gets at 70 % of the greatest rate: the [ratio of p99 to the median](tail), with separate processors for
+//!   server and generator ([`apart`](crate::apart)).
+//! * `scans`, `restart`: what [stays in the cache](kept) during scans, and after SIGKILL.
 //!
-//! With `--with hbase` Apache HBase does the same beside it, engine by engine, as it is shipped but for the engine and sizes:
-//! each workload is repeated until the cost of a row hardly falls, and then measured.
+//! With `--with hbase` Apache HBase runs the same workloads, engine by engine, as shipped except for the engine and
+//! sizes. Each workload is repeated until the cost of a row hardly falls, and then measured.
 //!
-//! Results are judged by the CPU time of the server's process. Throughput is printed, too, and means something only on a
-//! machine that does nothing else.
+//! The measure is CPU time of the server's process. Throughput is also printed; it has a meaning only on a machine
+//! without other work.
 
 mod kept;
 mod tail;
@@ -38,28 +39,28 @@ pub(crate) const USAGE: &str = "\
 
 const ENGINES: [&str; 4] = ["memory", "offheap", "file", "mmap"];
 const PARTS: [&str; 6] = ["get", "tail", "multi-get", "filter", "scans", "restart"];
-/// Callers of a multi-get, as published.
+/// Numbers of callers of a multi-get, as published.
 const CALLERS: [&str; 6] = ["5", "10", "20", "25", "50", "75"];
-/// MiB of the tier in memory where another tier is tested.
+/// MiB of the memory tier while another tier is tested.
 const MEMORY_MIB: u64 = 8;
 const TABLE: &str = "TestTable";
-/// A row's share of a block of 16 KB, roughly: with keys, what is beside cells and the rest of a slot.
+/// Approximate bytes of a row in the tier, with its key and its part of the block's overhead and slot.
 const ROW_BYTES: u64 = 100;
-/// What is wanted of the throughput with the most callers, measured against the best.
+/// Minimum throughput with the most callers, relative to the best throughput.
 const CALLERS_SHARE: f64 = 0.95;
-/// How much more CPU time a get may cost with `file` than with `mmap`.
+/// Maximum CPU time of a get with `file`, relative to `mmap`.
 const FILE_OVER_MMAP: f64 = 1.25;
-/// How many gets HBase's CPU time for one must be enough for, with `mmap`.
+/// Minimum ratio of HBase's CPU time for a get to Bellows', with `mmap`.
 const HBASE_GET: f64 = 7.0;
-/// The same of rows of multi-gets and of scans that the server filters, with `offheap`.
+/// The same for rows of multi-gets and of filtered scans, with `offheap`.
 const HBASE_ROW: f64 = 6.0;
-/// The share of looks for data that must hit, for all of it is to be in the tier.
+/// Minimum fraction of lookups of data blocks that hit, because all data should be in the tier.
 const IN_TIER: f64 = 0.999;
-/// The share of gets that is answered in the task that read them.
+/// Minimum fraction of gets that are answered in the task that read them.
 const INLINE: f64 = 0.999;
 /// MiB of HBase's heap.
 const HEAP_MIB: u64 = 2_048;
-/// How long Java runs a workload at a time before it is measured, in seconds, and how often at most.
+/// Duration of one unmeasured pass of Java in seconds, and maximum number of passes.
 const WARM_JAVA_PASSES: (&str, u32) = ("8", 6);
 
 struct Plan {
@@ -135,7 +136,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     let folder = std::path::absolute(fresh_folder("readpath")?).map_err(|error| error.to_string())?;
     let mut fell_short = Vec::new();
     if plan.has("tail") {
-        // Memory is not filled up beside it: what is mapped would be dropped now and then to make room.
+        // Memory is not filled meanwhile: the system would evict mapped pages to make room.
         fell_short.extend(tails(&plan, &bellows, &folder)?);
     }
     let is_more = plan.parts.iter().any(|part| part != "tail");
@@ -153,9 +154,9 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     if fell_short.is_empty() { Ok(()) } else { Err(fell_short.join("; ")) }
 }
 
-/// What is defined for an engine with so many MiB.
+/// The settings of an engine with this many MiB.
 fn settings(engine: &str, cache_mib: u64, folder: &Path) -> Result<Vec<String>, String> {
-    // Shares are of half of the machine's memory.
+    // The fractions are of half of the machine's memory.
     let share = |mib: u64| Ok::<f64, String>(2.0 * mib as f64 / memory_mib()? as f64);
     let file = folder.join(format!("{engine}-blocks"));
     let ioengine = match engine {
@@ -169,7 +170,7 @@ fn settings(engine: &str, cache_mib: u64, folder: &Path) -> Result<Vec<String>, 
         settings.push(format!("hbase.bucketcache.ioengine={ioengine}"));
         settings.push(format!("hbase.bucketcache.size={cache_mib}"));
     }
-    // All of a file is there before the first look: what is measured is the tier and not the way into it.
+    // The whole file is loaded before the first lookup, because the tier is measured and not its filling.
     settings.push("hbase.bucketcache.writer.queuelength=100000".to_owned());
     settings.push("hbase.wal.hsync=false".to_owned());
     Ok(settings)
@@ -189,7 +190,7 @@ fn start_behind(
     Server::start_behind(before, bellows, &folder.join("data"), &folder.join("server.log"), &words)
 }
 
-/// Runs a workload; the line of JSON that the generator says of it.
+/// Runs a workload. Returns the generator's line of JSON.
 fn drive(bellows: &Path, server: &Server, words: &[&str]) -> Result<String, String> {
     drive_at(bellows, &server.rpc, server.id(), words)
 }
@@ -199,7 +200,7 @@ fn drive_at(bellows: &Path, address: &str, id: u32, words: &[&str]) -> Result<St
     said(generator.args(["--json", "--pid", &id.to_string()]))
 }
 
-/// What a generator says, if nothing was wrong.
+/// The generator's output, if it reports no error.
 fn said(generator: &mut Command) -> Result<String, String> {
     let output = generator.output().map_err(|error| format!("the generator cannot be started: {error}"))?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -216,7 +217,7 @@ fn generator(bellows: &Path, address: &str, table: &str, words: &[&str]) -> Comm
     command
 }
 
-/// What was measured of one workload on one engine, round by round.
+/// The measurements of one workload on one engine, by round.
 #[derive(Default)]
 struct Figures {
     cpu_us: Vec<f64>,
@@ -236,7 +237,7 @@ fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The median, the least and the greatest.
+/// Median, minimum and maximum.
 fn spread(values: &[f64]) -> String {
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
     let most = values.iter().copied().fold(0.0, f64::max);
@@ -257,12 +258,12 @@ impl Figures {
 /// The figures of a workload on an engine.
 type Sheet = BTreeMap<(String, String), Figures>;
 
-/// A workload: its name, and its words for the generator.
+/// A workload: its name, and its arguments for the generator.
 type Load = (String, Vec<&'static str>);
 
 const GET: &str = "get";
 
-/// What is driven, in order; not the tail, which has a server of its own.
+/// The workloads, in order; without the tail, which has a server of its own.
 fn loads(plan: &Plan) -> Vec<Load> {
     let mut loads: Vec<Load> = Vec::new();
     if plan.has("get") {
@@ -281,16 +282,16 @@ fn loads(plan: &Plan) -> Vec<Load> {
     loads
 }
 
-/// What stays the same for all engines.
+/// The settings that all engines share.
 struct Ground<'a> {
     plan: &'a Plan,
     bellows: &'a Path,
     folder: &'a Path,
-    /// The table's shape, in the generator's words.
+    /// The table's shape, as arguments for the generator.
     table: Vec<String>,
 }
 
-/// What a read costs on each engine; what fell short.
+/// Measures the cost of reads on each engine. Returns the bars that were missed.
 fn costs(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<String>, String> {
     let ground = Ground::new(plan, bellows, folder)?;
     let loads = loads(plan);
@@ -308,7 +309,7 @@ fn costs(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<String>, Stri
     Ok(fell_short)
 }
 
-/// The tail of gets on each engine; what fell short.
+/// Measures the tail of gets on each engine. Returns the bars that were missed.
 fn tails(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<String>, String> {
     let ground = Ground::new(plan, bellows, folder)?;
     let mut tails: BTreeMap<String, Vec<tail::Try>> = BTreeMap::new();
@@ -324,7 +325,7 @@ fn tails(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<String>, Stri
 }
 
 impl<'a> Ground<'a> {
-    /// Loads the table, if it is not there.
+    /// Loads the table, unless it exists.
     fn new(plan: &'a Plan, bellows: &'a Path, folder: &'a Path) -> Result<Ground<'a>, String> {
         let rows = plan.rows.to_string();
         let table = ["--rows", &rows, "--value-size", "32", "--key-size", "22", "--block-size", "16384"];
@@ -335,12 +336,12 @@ impl<'a> Ground<'a> {
         Ok(ground)
     }
 
-    /// The table's shape, and these words.
+    /// The table's shape, followed by these arguments.
     fn with<'w>(&'w self, words: &[&'w str]) -> Vec<&'w str> {
         self.table.iter().map(String::as_str).chain(words.iter().copied()).collect()
     }
 
-    /// Does something with each engine in turn, round by round.
+    /// Calls a function with each engine in turn, round by round.
     fn rounds(&self, each: &mut dyn FnMut(&str) -> Outcome) -> Outcome {
         for round in 0..self.plan.rounds {
             let mut engines = self.plan.engines.clone();
@@ -359,7 +360,7 @@ impl<'a> Ground<'a> {
         start_behind(before, self.bellows, self.folder, &settings(engine, self.plan.cache_mib, self.folder)?)
     }
 
-    /// Drives the loads on one engine and notes what they cost; what fell short.
+    /// Runs the workloads on one engine and records their costs. Returns the bars that were missed.
     fn cost(&self, engine: &str, loads: &[Load], figures: &mut Sheet) -> Result<Vec<String>, String> {
         let mut fell_short = Vec::new();
         let server = self.start(&[], engine)?;
@@ -381,7 +382,7 @@ impl<'a> Ground<'a> {
         Ok(fell_short)
     }
 
-    /// The tail of gets on one engine, of a server that is apart from its generator; and what fell short besides.
+    /// Measures the tail of gets on one engine, with separate processors. Also returns other failures.
     fn tail(&self, engine: &str) -> Result<(Vec<tail::Try>, Option<String>), String> {
         let apart = Apart::new()?;
         let server = self.start(&apart.before_server(), engine)?;
@@ -403,7 +404,7 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// Fills the tier, and looks at each block where it is then.
+/// Fills the tier, and then reads each block from it.
 fn fill(drive: &dyn Fn(&[&str]) -> Result<String, String>) -> Outcome {
     for _ in 0..2 {
         drive(FILL)?;
@@ -411,7 +412,7 @@ fn fill(drive: &dyn Fn(&[&str]) -> Result<String, String>) -> Outcome {
     Ok(())
 }
 
-/// Says so when not all blocks of data that were looked for were in the tier.
+/// Reports if some lookups of data blocks missed the tier.
 fn not_in_tier(engine: &str, server: &Server, before: &kept::Looks) -> Result<Option<String>, String> {
     let rate = kept::looks(server, TABLE)?.since(before).hit_rate();
     Ok((!is_within(IN_TIER, rate)).then(|| {
@@ -419,7 +420,7 @@ fn not_in_tier(engine: &str, server: &Server, before: &kept::Looks) -> Result<Op
     }))
 }
 
-/// What fills a tier: all rows, a few times over.
+/// Arguments that fill a tier: all rows, several times.
 const FILL: &[&str] = &["scan", "--threads", "1", "--seconds", "3", "--warm-up", "0"];
 
 /// The name of HBase's engine among the figures.
@@ -427,7 +428,7 @@ fn of_hbase(engine: &str) -> String {
     format!("HBase {engine}")
 }
 
-/// The same on Apache HBase, for each engine that it has.
+/// Measures the same on Apache HBase, for each engine that it has.
 fn hbase(
     plan: &Plan,
     bellows: &Path,
@@ -480,7 +481,7 @@ fn hbase(
     Ok(())
 }
 
-/// Calls that were served, and those that were answered in the task that read them.
+/// Number of served calls, and of those that were answered in the task that read them.
 fn calls(server: &Server) -> Result<(f64, f64), String> {
     Ok((figure(server, "hbase_ipc_call_count")?, figure(server, "hbase_ipc_inline_call_count")?))
 }
@@ -503,12 +504,12 @@ fn show(plan: &Plan, figures: &Sheet) {
     }
 }
 
-/// Whether a figure keeps its bar. One that is no number does not.
+/// Whether a figure meets its bar. NaN does not.
 fn is_within(figure: f64, most: f64) -> bool {
     figure <= most
 }
 
-/// What is not as it should be.
+/// The list of what was missed.
 fn judge(plan: &Plan, figures: &Sheet) -> Vec<String> {
     let mut fell_short = Vec::new();
     let cpu = |name: &str, engine: &str| {

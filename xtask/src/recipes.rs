@@ -63,7 +63,7 @@ fn record() -> Outcome {
     hbase.remove()
 }
 
-/// What each recipe prints, without the lines that may differ.
+/// The output of each recipe, without lines that may differ.
 fn printed(address: &str) -> Result<BTreeMap<String, String>, String> {
     let mut command = Command::new(programs::build("recipes")?);
     let output = command

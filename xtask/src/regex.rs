@@ -1,8 +1,8 @@
-//! Java's own regular expressions against ours: random patterns and texts, any number of them.
+//! Compares our regular expressions with Java's, for any number of random patterns and texts.
 //!
-//! `proof/java/regex/src/Answers.java` draws them and says what `java.util.regex` finds; the test `java` of the crate
-//! `javaregex` says whether ours finds the same. What is recorded in `base/javaregex/tests/java.answers` is tested always;
-//! this draws anew, with the next seeds as long as it is to go on.
+//! `proof/java/regex/src/Answers.java` draws them and records the results of `java.util.regex`; the test `java` of
+//! the crate `javaregex` compares ours. That test always replays `base/javaregex/tests/java.answers`. This command
+//! draws new ones, from consecutive seeds.
 
 use std::fs::File;
 use std::path::Path;
@@ -15,10 +15,10 @@ const CLASSES: &str = "target/java/regex";
 const ANSWERS: &str = "target/xtask/regex.answers";
 const RECORDED: &str = "base/javaregex/tests/java.answers";
 const TABLES: &str = "base/javaregex/src/tables.rs";
-/// Patterns of one seed, and texts for each.
+/// Number of patterns for each seed, and of texts for each pattern.
 const PATTERNS: u32 = 20_000;
 const TEXTS: u32 = 8;
-/// What is recorded is less.
+/// The recorded numbers are smaller.
 const PATTERNS_RECORDED: u32 = 2_400;
 
 fn compile() -> Outcome {
@@ -32,7 +32,7 @@ fn compile() -> Outcome {
     run("javac", &words.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// Runs a class and keeps what it prints.
+/// Runs a class and returns its output.
 fn java(words: &[&str], output: &Path) -> Outcome {
     let failed = |error: std::io::Error| format!("{}: {error}", output.display());
     if let Some(folder) = output.parent() {
@@ -91,7 +91,7 @@ pub(crate) fn run_all(options: &[&str]) -> Outcome {
         if !status.success() {
             return Err(format!("Java's answers differ, see {ANSWERS} (seed {seed})"));
         }
-        // A sixth of the patterns is refused, and has no texts.
+        // A sixth of the patterns is invalid and has no texts.
         asked += u64::from(PATTERNS) * u64::from(TEXTS) * 5 / 6;
         seed += 1;
     }

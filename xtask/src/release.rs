@@ -1,11 +1,11 @@
-//! Builds the binary that is shipped, and checks what operators get: its size, its symbols, and that it runs.
+//! Builds the binary that is shipped, and checks its size, its symbols, and that it runs.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::{Outcome, server};
 
-/// The most that the shipped binary may measure, in bytes.
+/// Maximum size of the shipped binary in bytes.
 const SIZE_MAX: u64 = 22_000_000;
 
 /// `cargo xtask release`.

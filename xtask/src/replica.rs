@@ -10,14 +10,14 @@ use crate::{Outcome, crash, programs, web};
 
 /// Rounds of load, each of this many seconds: before and after the primary is replaced.
 const SECONDS: u64 = 15;
-/// How long a server that was replaced may run on.
+/// Maximum time for which a server that was replaced may still run.
 const END_MAX: Duration = Duration::from_secs(20);
-/// Within this time after the command another server must take writes. On a quiet machine it takes 3 to 5 s, mostly to read the log;
-/// the limit is for a machine that has other work.
+/// Maximum time from the command until another server accepts writes. On a quiet machine it takes 3 to 5 s, mostly to
+/// read the log; the limit is for a machine with other work.
 const PROMOTED_WITHIN: Duration = Duration::from_secs(30);
 
-/// A replica reads along while its primary is loaded, flushed, compacted and split, and tables come and go. Then the primary hangs,
-/// another server takes its bucket, and the replica goes on under that one.
+/// A replica follows its primary, which is loaded, flushed, compacted and split while tables are created and dropped.
+/// Then the primary hangs, another server takes its bucket over, and the replica follows that one.
 pub(crate) fn follows(endpoint: &str) -> Outcome {
     programs::build_example("replica")?;
     let folder = fresh_folder("replica")?;

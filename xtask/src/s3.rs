@@ -15,17 +15,17 @@ use crate::{NOT_RUN, Outcome, web};
 
 /// The server, with its version.
 const VERSITYGW: &str = "github.com/versity/versitygw/cmd/versitygw@v1.8.0";
-/// Where it is built and keeps its buckets.
+/// The folder of the program and its buckets.
 const FOLDER: &str = "target/s3";
 /// Rounds of load and `kill -9` on a server whose files are in the store.
 const ROUNDS: u32 = 4;
 /// Servers that hang and are replaced.
 const TAKEOVERS: u32 = 6;
-/// How long a server that was replaced may run on.
+/// Maximum time for which a server that was replaced may still run.
 const END_MAX: Duration = Duration::from_secs(20);
 const START_MAX: Duration = Duration::from_secs(20);
 
-/// A server that ends with this value.
+/// A running store; ended when this is dropped.
 struct Store {
     server: Child,
     endpoint: String,
@@ -67,12 +67,12 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // One that has ended by itself needs no end.
+        // It may have ended by itself.
         let _ended = (self.server.kill(), self.server.wait());
     }
 }
 
-/// Builds the server unless it is there.
+/// Builds the program unless it exists.
 fn install(folder: &std::path::Path) -> Result<PathBuf, String> {
     let program = folder.join("versitygw");
     if program.exists() {
@@ -102,20 +102,20 @@ pub(crate) fn suite() -> Outcome {
     requests_of_a_flush(&store.endpoint)
 }
 
-/// A read replica alone.
+/// Runs the part about a read replica alone.
 pub(crate) fn replica() -> Outcome {
     crate::server::build()?;
     let store = Store::start()?;
     crate::replica::follows(&store.endpoint)
 }
 
-/// A flush of little sends its file and the store's list; the log, which lies in the store, too, sends its markers. It reads,
-/// lists and deletes nothing.
+/// A small flush sends its file and the store's list; the log, which is in the store, too, sends its markers. The
+/// flush reads, lists and deletes nothing.
 fn requests_of_a_flush(endpoint: &str) -> Outcome {
     let folder = fresh_folder("requests")?;
     let data = PathBuf::from(format!("s3://bellows/requests-{}", std::process::id()));
     let mut options = crash::store_options(endpoint, "");
-    // So that nothing but the flush asks for anything.
+    // So that only the flush sends requests.
     for quiet in ["hbase.server.thread.wakefrequency=3600000", "hbase.hstore.compaction.min=10"] {
         options.extend(["-D".to_owned(), quiet.to_owned()]);
     }
@@ -133,7 +133,7 @@ fn requests_of_a_flush(endpoint: &str) -> Outcome {
         Ok(std::array::from_fn(|kind| after[kind] - before[kind]))
     };
     let with_page = flush()?;
-    // The page lists the snapshots. A flush of nothing sends what the page asks for, and nothing else.
+    // The page lists the snapshots. A flush without data sends the page's requests and nothing else.
     let of_page = flush()?;
     let wanted = [3, 0, 0, 0, 0];
     let sent: [u64; 5] = std::array::from_fn(|kind| with_page[kind].saturating_sub(of_page[kind]));
@@ -148,7 +148,8 @@ fn requests_of_a_flush(endpoint: &str) -> Outcome {
     std::fs::remove_dir_all(folder).map_err(|error| error.to_string())
 }
 
-/// The requests of a server once it sends none: what nobody waits for goes into the log after a second.
+/// The number of requests of a server when it has stopped sending. Records that nobody waits for are sent after a
+/// second.
 fn settled_requests(server: &Server) -> Result<[u64; 5], String> {
     let mut last = requests(server)?;
     loop {
@@ -173,8 +174,8 @@ fn requests(server: &Server) -> Result<[u64; 5], String> {
     Ok([of_kind("put")?, of_kind("get")?, of_kind("list")?, of_kind("delete")?, of_kind("multipart")?])
 }
 
-/// A server hangs under load, another takes its bucket, and the first goes on: it acknowledges nothing that the second does
-/// not have, and ends with a message that names the second.
+/// A server hangs under load, another takes its bucket over, and the first continues. It must acknowledge nothing
+/// that the second does not have, and end with a message that names the second.
 fn takeovers(rounds: u32, endpoint: &str) -> Outcome {
     let folder = fresh_folder("takeover")?;
     let data = PathBuf::from(format!("s3://bellows/takeover-{}", std::process::id()));

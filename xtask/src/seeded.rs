@@ -1,7 +1,8 @@
-//! A test that locks and hash maps of the server come from `env`, or a seed of the simulation does not decide about them.
+//! Tests that the server's locks and hash maps come from `env`; otherwise the seed of a simulation does not control
+//! them.
 //!
-//! `clippy.toml` bans what has one path, such as `std::thread::spawn`. It cannot ban these types: `env`'s own maps are aliases
-//! of std's, and a few maps of std with a fixed order, or none, are right.
+//! `clippy.toml` bans items with one path, such as `std::thread::spawn`. It cannot ban these types: `env`'s own maps
+//! are aliases of std's, and a few of std's maps are right, because their order is fixed or unused.
 
 #[cfg(test)]
 mod tests {
@@ -10,7 +11,8 @@ mod tests {
     /// Layers whose code runs in simulations.
     const LAYERS: [&str; 4] = ["base", "engine", "wire", "cluster"];
 
-    /// Files with a hash map of std: it is never iterated, has a hasher without a seed, or does not run in simulations.
+    /// Files that use a hash map of std: it is never iterated, has a hasher without a seed, or does not run in
+    /// simulations.
     const MAPS: [&str; 7] = [
         "base/javaregex/src/machine.rs",
         "base/javaregex/src/parse.rs",

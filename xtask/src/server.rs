@@ -12,29 +12,29 @@ use crate::run;
 /// A running `bellows`, ended when this is dropped.
 pub(crate) struct Server {
     child: Child,
-    /// Where clients connect, `host:port`.
+    /// The address for clients, `host:port`.
     pub(crate) rpc: String,
-    /// Where clients ask a ZooKeeper.
+    /// The address for ZooKeeper clients.
     pub(crate) registry: String,
-    /// Where administrators connect, `host:port`.
+    /// The address for administrators, `host:port`.
     pub(crate) master: String,
-    /// Where browsers and monitoring ask, `host:port`.
+    /// The address for browsers and monitoring, `host:port`.
     pub(crate) web: String,
-    /// What it says that callers may paste, all lines.
+    /// The lines that it prints for users to paste.
     pub(crate) greeting: String,
-    /// How long it took from the start of the process to the first line.
+    /// Time from the start of the process to the first line.
     pub(crate) ready: Duration,
 }
 
-/// As many open files as a process gets by default on most machines, whatever this one gives.
+/// The default limit of open files on most machines, whatever it is here.
 const FEW_FILES: &str = r#"ulimit -Sn 1024; exec "$0" "$@""#;
 
-/// Where the built server is.
+/// The path of the built server.
 pub(crate) fn binary() -> PathBuf {
     target().join("debug/bellows")
 }
 
-/// The server to be measured: the one that was given, or one that is built now as it is released.
+/// The server to measure: the given one, or a release build that is made now.
 pub(crate) fn release(given: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(binary) = given {
         return Ok(binary.to_owned());
@@ -43,14 +43,14 @@ pub(crate) fn release(given: Option<&Path>) -> Result<PathBuf, String> {
     Ok(target().join("release/bellows"))
 }
 
-/// Where the server that has its files in `folder` logs.
+/// The log file of the server whose files are in `folder`.
 pub(crate) fn log_of(folder: &Path) -> PathBuf {
     let mut name = folder.as_os_str().to_owned();
     name.push(".log");
     name.into()
 }
 
-/// Fails when a server said in this log that a thread of it panicked.
+/// Fails if this log reports a panic of the server.
 pub(crate) fn no_panic(log: &Path) -> Result<(), String> {
     let failed = |error| format!("{}: {error}", log.display());
     for line in BufReader::new(File::open(log).map_err(failed)?).split(b'\n') {
@@ -63,12 +63,12 @@ pub(crate) fn no_panic(log: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// What is started, and where.
+/// The program and its arguments.
 pub(crate) struct Start<'a> {
-    /// A program that becomes the server, with its arguments; none starts the server itself.
+    /// A program that replaces itself by the server, with its arguments; empty to start the server directly.
     pub(crate) before: &'a [&'a str],
     pub(crate) binary: &'a Path,
-    /// What `--data-dir` gets.
+    /// The value of `--data-dir`.
     pub(crate) folder: &'a Path,
     /// The file to which the server's messages are appended.
     pub(crate) log: &'a Path,
@@ -110,7 +110,7 @@ pub(crate) fn fresh_folder(name: &str) -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// Builds the server, if it is not built yet.
+/// Builds the server, unless it is built.
 pub(crate) fn build() -> Result<(), String> {
     programs::build("bellows").map(drop)
 }
@@ -122,18 +122,18 @@ impl Server {
         Server::start_in(&fresh_folder(name)?, more)
     }
 
-    /// Starts the built server in `folder`, on free ports, and waits until it is ready. What it logs is appended to
-    /// the folder's name with `.log`.
+    /// Starts the built server in `folder`, on free ports, and waits until it is ready. The log is appended to a file
+    /// with the folder's name and `.log`.
     pub(crate) fn start_in(folder: &Path, more: &[&str]) -> Result<Server, String> {
         Server::start_with_log(folder, &log_of(folder), more)
     }
 
-    /// The same with the log elsewhere.
+    /// The same with another log file.
     pub(crate) fn start_with_log(folder: &Path, log: &Path, more: &[&str]) -> Result<Server, String> {
         Server::start_binary(&binary(), folder, log, more)
     }
 
-    /// The same with a server that was built in another way.
+    /// The same with a server that was built differently.
     pub(crate) fn start_binary(
         binary: &Path,
         folder: &Path,
@@ -143,7 +143,7 @@ impl Server {
         Server::start_behind(&[], binary, folder, log, more)
     }
 
-    /// The same by a program that becomes the server, with the words `before` it.
+    /// The same through a program that replaces itself by the server, with the arguments `before` it.
     pub(crate) fn start_behind(
         before: &[&str],
         binary: &Path,
@@ -154,7 +154,7 @@ impl Server {
         Server::start_as(&Start { before, binary, folder, log, ports: [0; 4], more })
     }
 
-    /// The same with everything said.
+    /// The same with all settings.
     pub(crate) fn start_as(start: &Start<'_>) -> Result<Server, String> {
         let began = Instant::now();
         let log = start.log;
@@ -167,7 +167,7 @@ impl Server {
         };
         let first = line()?;
         let ready = began.elapsed();
-        // An empty line behind the first, and one at the end.
+        // There is an empty line after the first, and one at the end.
         let mut greeting = first.clone() + &line()?;
         loop {
             let next = line()?;
@@ -176,7 +176,7 @@ impl Server {
                 break;
             }
         }
-        // Held open, as whoever started it would.
+        // Kept open, as by a user's terminal.
         child.stdout = Some(output.into_inner());
         let word = |before: &str| -> Option<String> {
             let rest = &first[first.find(before)? + before.len()..];
@@ -206,29 +206,29 @@ impl Server {
         Server::start_as_and_kill(&start, time)
     }
 
-    /// The same with everything said.
+    /// The same with all settings.
     pub(crate) fn start_as_and_kill(start: &Start<'_>, time: Duration) -> Result<(), String> {
         let mut child = spawn(start, Stdio::null())?;
         std::thread::sleep(time);
         child.kill().and_then(|()| child.wait()).map(drop).map_err(|error| error.to_string())
     }
 
-    /// The process.
+    /// The process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// SIGKILL: the end without a word.
+    /// Kills it with SIGKILL.
     pub(crate) fn kill(mut self) -> Result<(), String> {
         self.child.kill().and_then(|()| self.child.wait()).map(drop).map_err(|error| error.to_string())
     }
 
-    /// SIGTERM: the orderly end, which must succeed.
+    /// Stops it in order with SIGTERM, which must succeed.
     pub(crate) fn pause(&self) -> Result<(), String> {
         run("kill", &["-STOP", &self.child.id().to_string()])
     }
 
-    /// Lets a paused process go on, which must end by itself within `time`, with status 1.
+    /// Continues a paused process, which must end by itself within `time`, with status 1.
     pub(crate) fn resume_and_end(mut self, time: Duration) -> Result<(), String> {
         run("kill", &["-CONT", &self.child.id().to_string()])?;
         let began = Instant::now();
@@ -242,7 +242,7 @@ impl Server {
         Err(format!("the server still ran {time:?} after it was resumed"))
     }
 
-    /// Asks the process to end in order.
+    /// Sends SIGTERM.
     pub(crate) fn stop(mut self) -> Result<(), String> {
         run("kill", &["-TERM", &self.child.id().to_string()])?;
         let status = self.child.wait().map_err(|error| error.to_string())?;
@@ -252,7 +252,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It has ended already where the part went well.
+        // Normally it has ended already.
         let _ended = self.child.kill();
         let _reaped = self.child.wait();
     }

@@ -1,7 +1,7 @@
 //! `cargo xtask sim`: runs of the simulation in `proof/sim`.
 //!
-//! A killed machine leaks what it had, so a process runs some seeds, and another one the next. As many processes run at a
-//! time as the machine has processors.
+//! A killed simulated machine leaks its memory. So each process runs some seeds, and then another one the next seeds.
+//! As many processes run at a time as the machine has processors.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,17 +12,17 @@ use std::time::Instant;
 
 use crate::{Outcome, programs};
 
-/// How to call it.
+/// The usage.
 pub(crate) const USAGE: &str = "       cargo xtask sim [--seeds FROM..TO] | --seed N [--transcript [--steps]] [--planted N] [--fault KIND]… [--workload NAME]
                   | planted [--hunts N] [--seeds N] [--only N,N,…]   (each mistake that the code has for this is found, from several first seeds)";
 
-/// Seeds of one process.
+/// Number of seeds in one process.
 const BATCH: u64 = 10;
-/// Seeds of the part of `cargo xtask test`.
+/// Number of seeds in `cargo xtask test`.
 const SEEDS: u64 = 200;
-/// A hunt for a planted bug ends after so many seeds.
+/// Maximum number of seeds in a hunt for a planted bug.
 const HUNT_SEEDS: u64 = 200;
-/// Hunts for each planted bug, each with seeds of its own.
+/// Number of hunts for each planted bug, each with other seeds.
 const HUNTS: u64 = 5;
 
 /// The part of `cargo xtask test`.
@@ -30,7 +30,7 @@ pub(crate) fn suite() -> Outcome {
     run(&[])
 }
 
-/// Runs what the words ask for.
+/// Runs the command with these arguments.
 pub(crate) fn run(words: &[&str]) -> Outcome {
     programs::build("sim")?;
     match words {
@@ -71,7 +71,7 @@ fn simulate(words: &[&str]) -> Result<Output, String> {
     output.map_err(|error| format!("cannot start {}: {error}", program.display()))
 }
 
-/// Calls `act` with 0, 1, 2 … below `count`, in as many threads as there are processors, until one fails.
+/// Calls `act` with 0, 1, 2 … below `count`, in as many threads as there are processors, until one call fails.
 fn side_by_side(count: u64, act: impl Fn(u64) -> Outcome + Sync) -> Outcome {
     let (next, failure) = (AtomicU64::new(0), Mutex::new(None));
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -93,12 +93,12 @@ fn side_by_side(count: u64, act: impl Fn(u64) -> Outcome + Sync) -> Outcome {
     failure.into_inner().expect("no panic").map_or(Ok(()), Err)
 }
 
-/// What the processes have reported so far.
+/// The reports of all processes so far.
 #[derive(Default)]
 struct Sums {
     hours: f64,
     core_seconds: f64,
-    /// How often something happened, and in how many seeds.
+    /// Number of occurrences, and number of seeds with one.
     counts: BTreeMap<String, (u64, u64)>,
 }
 
@@ -184,8 +184,8 @@ fn planted(hunts: u64, seeds_max: u64, only: &[&str]) -> Outcome {
     if missed.is_empty() { Ok(()) } else { Err(format!("not found: {}", missed.join(", "))) }
 }
 
-/// After how many seeds from `first` on a planted bug is found, with the words `with` for each. A seed that fails without the
-/// bug, too, finds nothing.
+/// The number of seeds from `first` on until a planted bug is found, with the arguments `with`. A seed that also
+/// fails without the bug finds nothing.
 fn hunted(bug: &str, with: &str, first: u64, seeds_max: u64) -> Result<Option<u64>, String> {
     let with: Vec<&str> = with.split_whitespace().collect();
     for at in 0..seeds_max {

@@ -1,8 +1,8 @@
-//! Checks what an operator meets at a start.
+//! Checks the start of the server from an operator's view.
 //!
-//! The server is ready within a second, prints what a client needs, and ends in order. When it cannot start, it says why in
-//! one line and changes no file. The checks run the real binary. The data is a made-up index of packages (see
-//! [`crate::packages`]), which is compared whole after everything that was refused.
+//! The server is ready within a second, prints what a client needs, and ends in order. If it cannot start, it says
+//! why in one line and changes no file. The checks run the real binary. The data is a generated index of packages
+//! (see [`crate::packages`]), which is compared completely after all refused starts.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -16,13 +16,13 @@ use crate::powercut::{FIRST, apart};
 use crate::server::{Server, binary, build, fresh_folder, log_of, no_panic};
 use crate::{NOT_RUN, Outcome, java};
 
-/// Ready within this, on files that were closed in order.
+/// Maximum time until the server is ready, on files that were closed in order.
 const READY_MAX: Duration = Duration::from_secs(1);
-/// A start that is to be refused has this many seconds; nobody waits for it when all is well.
+/// Maximum time in seconds of a start that must be refused; normally it is much shorter.
 const REFUSED_MAX_S: &str = "20";
 const ANY_PORTS: [&str; 8] = ["--rpc-port", "0", "--master-port", "0", "--zk-port", "0", "--web-port", "0"];
 
-/// Everything that needs no rights.
+/// All checks that need no special rights.
 pub(crate) fn run() -> Outcome {
     build()?;
     build_example()?;
@@ -54,7 +54,7 @@ pub(crate) fn run() -> Outcome {
     server.stop()?;
 
     refused_folders(&folder, &data)?;
-    // Told to end in the moment in which it is ready.
+    // Stopped at the moment when it is ready.
     for _ in 0..5 {
         start_quickly(&data, "and ended at once")?.stop()?;
     }
@@ -84,12 +84,12 @@ fn start_quickly(data: &Path, when: &str) -> Result<Server, String> {
     Ok(server)
 }
 
-/// What is refused while a server has its ports and its folder.
+/// Starts that are refused because a server has the ports or the folder.
 fn while_it_runs(server: &Server, folder: &Path, data: &Path) -> Outcome {
     let other = folder.join("other");
     let taken = server.web.rsplit_once(':').map_or("", |(_, port)| port).to_owned();
     for option in ["--rpc-port", "--master-port", "--zk-port", "--web-port"] {
-        // The last one said is the one that counts.
+        // The last value of an option counts.
         let arguments: Vec<&str> = ANY_PORTS
             .chunks(2)
             .flat_map(|pair| if pair[0] == option { vec![option, &taken] } else { pair.to_vec() })
@@ -104,7 +104,7 @@ fn while_it_runs(server: &Server, folder: &Path, data: &Path) -> Outcome {
     refused_in(&other, &["--rpc-port", "many"], &["--rpc-port", "many", "0 to 65535", "--help"])?;
     refused_in(&other, &["--rpc-port", "7", "--web-port", "7"], &["--rpc-port", "--web-port", "both 7"])?;
     refused_in(&other, &with(&["--bind", "nowhere"]), &["--bind", "nowhere", "127.0.0.1"])?;
-    // An address that is kept for documentation: no machine has it.
+    // An address reserved for documentation, which no machine has.
     refused_in(&other, &with(&["--bind", "192.0.2.1"]), &["192.0.2.1", "--bind"])?;
     refused_in(&other, &with(&["-D", "hbase.wal.hsync"]), &["-D", "hbase.wal.hsync", "KEY=VALUE"])?;
     let size = "hbase.hregion.memstore.flush.size";
@@ -132,7 +132,7 @@ fn while_it_runs(server: &Server, folder: &Path, data: &Path) -> Outcome {
     Ok(())
 }
 
-/// What is refused for what is in the folder, or where it would be.
+/// Starts that are refused because of the content or the place of the folder.
 fn refused_folders(folder: &Path, data: &Path) -> Outcome {
     let file = folder.join("file");
     let made = |path: &Path, content: &str| {
@@ -158,7 +158,7 @@ fn refused_folders(folder: &Path, data: &Path) -> Outcome {
     made(&version, &ours)
 }
 
-/// Starts that must not succeed: one line with these words, and the folder as it was.
+/// Starts that must fail with one line that has these words, and must not change the folder.
 fn refused_in(data: &Path, arguments: &[&str], words: &[&str]) -> Outcome {
     let before = content(data)?;
     let output = Command::new("timeout")
@@ -188,7 +188,7 @@ fn refused_in(data: &Path, arguments: &[&str], words: &[&str]) -> Outcome {
     Ok(())
 }
 
-/// Every file's content; without LOCK, which says who came last.
+/// The content of every file, except LOCK, which names the last process.
 fn content(folder: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>, String> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -207,7 +207,7 @@ fn content(folder: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>, String> {
     Ok(found)
 }
 
-/// What a web server answers: status and body.
+/// Status and body of a web server's answer.
 pub(crate) fn ask(address: &str, path: &str) -> Result<(u16, String), String> {
     let failed = |error| format!("http://{address}{path}: {error}");
     let mut stream = TcpStream::connect(address).map_err(failed)?;
@@ -219,7 +219,7 @@ pub(crate) fn ask(address: &str, path: &str) -> Result<(u16, String), String> {
     Ok((status.ok_or_else(|| format!("http://{address}{path} answers {head:?}"))?, body.to_owned()))
 }
 
-/// A figure of `/metrics`.
+/// The value of a metric in `/metrics`.
 pub(crate) fn figure(server: &Server, name: &str) -> Result<f64, String> {
     let (status, body) = ask(&server.web, "/metrics")?;
     let value = body.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
@@ -245,7 +245,7 @@ fn web(server: &Server) -> Outcome {
     }
 }
 
-/// Compiles and runs what it says to paste into a Java program, both ways; the other lines name its ports.
+/// Compiles and runs the Java lines that the server prints, in both forms; the other lines must name its ports.
 fn paste(server: &Server, folder: &Path) -> Outcome {
     let greeting = &server.greeting;
     let pasted = |heading: &str| {
@@ -289,7 +289,7 @@ fn paste(server: &Server, folder: &Path) -> Outcome {
     Ok(())
 }
 
-/// A full disk and one that cannot be written, in a mount namespace of its own.
+/// Checks a full disk and a read-only one, in a mount namespace.
 pub(crate) fn disks() -> Outcome {
     let this = std::env::current_exe().map_err(|error| format!("this program's own name: {error}"))?;
     let folder = fresh_folder("disks")?;
@@ -322,7 +322,7 @@ pub(crate) fn disks_probe(folder: &Path) -> Outcome {
     mount("size=1m", folder)
 }
 
-/// The part itself; the caller has made the namespace.
+/// The part itself. The caller has created the namespace.
 pub(crate) fn disks_inside(folder: &Path) -> Outcome {
     let disk = folder.join("disk");
     std::fs::create_dir_all(&disk).map_err(|error| format!("{}: {error}", disk.display()))?;

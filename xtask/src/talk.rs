@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use crate::programs::target;
 
-/// No answer takes longer.
+/// Maximum time of an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(120);
 
-/// The running program, ended when this is dropped.
+/// The running program; ended when this is dropped.
 pub(crate) struct Talk {
     child: Child,
     input: ChildStdin,
@@ -46,7 +46,7 @@ impl Talk {
         Ok(Talk { child, input, answers })
     }
 
-    /// Says a line and waits for the answer.
+    /// Sends a line and waits for the answer.
     pub(crate) fn ask(&mut self, line: &str) -> Result<String, String> {
         writeln!(self.input, "{line}").map_err(|error| format!("the client is gone: {error}"))?;
         self.answers.recv_timeout(ANSWER_MAX).map_err(|error| format!("{line:?} is not answered: {error}"))
@@ -55,7 +55,7 @@ impl Talk {
 
 impl Drop for Talk {
     fn drop(&mut self) {
-        // It ends by itself when its input does; it is not waited for.
+        // It ends by itself when its input ends; nobody waits for it.
         let _ended = self.child.kill();
         let _reaped = self.child.wait();
     }

@@ -1,7 +1,7 @@
-//! HBase's own tools and YCSB, run with the stock Java client against a server of a part's own.
+//! HBase's own tools and YCSB, run with the stock Java client against a server of their own.
 //!
-//! A tool has done its work when it ended with status 0 and neither it nor the client below it logged a warning, an error
-//! or an exception; what it wrote is kept beside the server's folder until the part has passed.
+//! A tool has succeeded if it ended with status 0, and neither it nor its client logged a warning, an error or an
+//! exception. Its output is kept beside the server's folder until the part has passed.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -9,17 +9,17 @@ use std::time::Instant;
 use crate::java;
 use crate::server::Server;
 
-/// By what a client finds the server.
+/// How a client finds the server.
 #[derive(Clone, Copy)]
 pub(crate) enum Registry {
-    /// A region server or master is asked.
+    /// Through a region server or master.
     Rpc,
-    /// A ZooKeeper is asked; the client's default.
+    /// Through ZooKeeper, the client's default.
     ZooKeeper,
 }
 
 impl Registry {
-    /// The registries in turn, for step after step.
+    /// The two registries in turn, for consecutive steps.
     pub(crate) fn of_step(step: usize) -> Registry {
         [Registry::ZooKeeper, Registry::Rpc][step % 2]
     }
@@ -28,13 +28,13 @@ impl Registry {
 /// Java programs of one class path, against one server.
 pub(crate) struct Tools {
     class_path: String,
-    /// Configuration and outputs.
+    /// The folder of configuration and outputs.
     folder: PathBuf,
     rpc: String,
     registry: String,
 }
 
-/// What a tool wrote, and how long it took.
+/// The output of a tool, and its duration.
 pub(crate) struct Ended {
     pub(crate) output: String,
     pub(crate) seconds: f64,
@@ -51,7 +51,7 @@ impl Tools {
         })
     }
 
-    /// Runs the class `main` to its end; `name` is its output's.
+    /// Runs the class `main` to its end; `name` is the name of its output.
     pub(crate) fn run(
         &self,
         name: &str,
@@ -79,12 +79,12 @@ impl Tools {
         Ok(Ended { output, seconds })
     }
 
-    /// How many rows and cells a table has, by a scan of the stock client (`Rows` of the module `tools`).
+    /// Number of rows and cells of a table, by a scan of the stock client (`Rows` of the module `tools`).
     pub(crate) fn count(&self, table: &str) -> Result<(u64, u64), String> {
         self.rows(&[table], " cells ")
     }
 
-    /// How many rows have the column, and the sum of the counters in it.
+    /// Number of rows with the column, and the sum of its counters.
     pub(crate) fn sum(&self, table: &str, family: &str, qualifier: &str) -> Result<(u64, u64), String> {
         self.rows(&[table, family, qualifier], " sum ")
     }
@@ -125,12 +125,12 @@ impl Tools {
     }
 }
 
-/// Whether a line of a tool's output says that something went wrong.
+/// Whether a line of a tool's output reports a problem.
 fn complains(line: &str) -> bool {
     ["WARN", "ERROR", "FATAL", "Exception"].iter().any(|word| line.contains(word))
 }
 
-/// Options of a long run, `--NAME NUMBER` each, in the order of their names; one not given has its default.
+/// Parses the options of a long run, `--NAME NUMBER` each. Returns the values in the order of `defaults`.
 pub(crate) fn numbers<const N: usize>(
     words: &[&str],
     defaults: [(&str, u64); N],

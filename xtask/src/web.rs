@@ -1,15 +1,15 @@
-//! Asking a web page, without a client's crate.
+//! Requests of web pages, without an HTTP library.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// What a server answers to a GET.
+/// The answer to a GET.
 pub(crate) fn page(at: &str, path: &str) -> Result<String, String> {
     ask(at, path, &format!("GET {path} HTTP/1.0\r\nHost: {at}\r\nConnection: close\r\n\r\n"))
 }
 
-/// Carries out an action of the page of `table`, as somebody in front of it does.
+/// Submits an action on the page of `table`, as a user does.
 pub(crate) fn act(at: &str, table: &str, action: &str) -> Result<(), String> {
     let form = page(at, &format!("/table/{table}"))?;
     let token = form.split_once("name=\"token\" value=\"").and_then(|(_, rest)| rest.split('"').next());

@@ -17,17 +17,17 @@ impl Workload {
         Talk::with("crash", &seed.to_string()).map(Workload)
     }
 
-    /// Begins to load the server.
+    /// Starts the load on the server.
     pub(crate) fn load(&mut self, server: &str) -> Result<(), String> {
         self.0.ask(&format!("load {server}")).map(drop)
     }
 
-    /// The server is about to be killed: only from now on may an operation fail.
+    /// Announces that the server is about to be killed. From then on operations may fail.
     pub(crate) fn dying(&mut self) -> Result<(), String> {
         self.may_fail("dying")
     }
 
-    /// The server's disk is about to fail: from now on it may refuse.
+    /// Announces that the server's disk is about to fail. From then on operations may be refused.
     pub(crate) fn breaking(&mut self) -> Result<(), String> {
         self.may_fail("breaking")
     }
@@ -39,14 +39,14 @@ impl Workload {
         }
     }
 
-    /// The server is dead. Gives how much was acknowledged since the beginning.
+    /// Announces that the server is dead. Returns the number of operations acknowledged since the beginning.
     pub(crate) fn dead(&mut self) -> Result<u64, String> {
         let answer = self.0.ask("dead")?;
         let number = answer.strip_prefix("dead ").and_then(|number| number.parse().ok());
         number.ok_or_else(|| format!("an answer that is none: {answer:?}"))
     }
 
-    /// Looks whether everything is there. Gives the number of rows.
+    /// Checks that everything acknowledged exists. Returns the number of rows.
     pub(crate) fn verify(&mut self, server: &str) -> Result<u64, String> {
         let answer = self.0.ask(&format!("verify {server}"))?;
         match answer.strip_prefix("good ").and_then(|number| number.parse().ok()) {

@@ -1,4 +1,4 @@
-//! YCSB loads its records and runs its core workloads A to F; no operation fails, and the counts are right.
+//! YCSB loads its records and runs its core workloads A to F. No operation may fail, and the counts must be right.
 //!
 //! The binding is our own (`proof/java/ycsb/src/HBaseBinding.java`) on the stock client. Records carry YCSB's checkable content
 //! (`dataintegrity`), so every read is also compared. At the end the stock client counts all rows and fields.
@@ -9,7 +9,7 @@ use crate::Outcome;
 use crate::server::{Server, build, fresh_folder, log_of, no_panic};
 use crate::tools::{Registry, Tools, numbers};
 
-/// A workload's letter, and its shares of read, update, insert, scan and read-modify-write with the choice of keys.
+/// A workload's letter, and its fractions of read, update, insert, scan and read-modify-write, with the distribution.
 const WORKLOADS: &[(&str, [&str; 5], &str)] = &[
     ("a", ["0.5", "0.5", "0", "0", "0"], "zipfian"),
     ("b", ["0.95", "0.05", "0", "0", "0"], "zipfian"),
@@ -25,7 +25,7 @@ const SHARES: [&str; 5] =
 const REGIONS: &str = "4";
 const FIELDS: u64 = 10;
 
-/// Operations of one kind that ended well.
+/// Number of successful operations of one kind.
 type Counts = BTreeMap<String, u64>;
 
 /// Options: `--records`, `--operations` of each workload, `--threads`.
@@ -88,7 +88,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())
 }
 
-/// What YCSB counted, `[KIND], Operations, N`; a return other than OK is a failure.
+/// YCSB's counts, `[KIND], Operations, N`; a return code other than OK is an error.
 fn counts(output: &str) -> Result<Counts, String> {
     let mut counts = Counts::new();
     for line in output.lines() {
@@ -110,14 +110,14 @@ fn counts(output: &str) -> Result<Counts, String> {
     Ok(counts)
 }
 
-/// Operations in YCSB's sense: the read and the update of a read-modify-write are counted in their own right, too.
+/// Operations as YCSB counts them: a read-modify-write also counts as a read and an update.
 fn done(counts: &Counts) -> u64 {
     let of = |kind| counts.get(kind).copied().unwrap_or(0);
     let pairs = of("READ-MODIFY-WRITE");
     of("READ") + of("UPDATE") + of("INSERT") + of("SCAN") - pairs
 }
 
-/// Operations in a second, as YCSB says it.
+/// Operations per second, as YCSB reports them.
 fn overall(output: &str) -> &str {
     output
         .lines()

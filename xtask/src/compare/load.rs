@@ -1,21 +1,21 @@
-//! The workloads of a comparison, as words for `bellows bench`.
+//! The workloads of a comparison, as arguments of `bellows bench`.
 
 /// One workload.
 pub(crate) struct Load {
     pub(crate) name: &'static str,
     pub(crate) words: &'static [&'static str],
-    /// Whether the short form has it.
+    /// Whether it is in the short form.
     short: bool,
 }
 
 impl Load {
-    /// Whether its latencies are judged, at a rate that all can keep up with: it comes last, with the server and the generator
-    /// apart.
+    /// Whether its latencies are judged, at a rate that every server can sustain. Such a workload runs last, with
+    /// separate processors for server and generator.
     pub(crate) fn is_apart(&self) -> bool {
         self.words.contains(&"--rate")
     }
 
-    /// The table that it works on.
+    /// The table that it uses.
     pub(crate) fn table(&self) -> &'static str {
         let named = self.words.iter().skip_while(|word| **word != "--ycsb-table").nth(1);
         match self.words.first() {
@@ -25,8 +25,8 @@ impl Load {
     }
 }
 
-/// A table for half reads and half writes at a fixed rate, whose memstore is small: it is flushed and compacted all the
-/// time. HBase can keep up with the rate on one processor.
+/// A table for half reads and half writes at a fixed rate. Its memstore is small, so it is flushed and compacted
+/// continuously. HBase can sustain the rate on one processor.
 const MIXED: &[&str] = &[
     "ycsb-a",
     "--ycsb-table",
@@ -48,14 +48,14 @@ const MIXED: &[&str] = &[
 const ALL: &[Load] = &[
     Load { name: "random-read", words: &["random-read"], short: true },
     Load { name: "multi-get", words: &["multi-get"], short: true },
-    // Thirty rows with one call, as PerformanceEvaluation asks for.
+    // Thirty rows per call, as in PerformanceEvaluation.
     Load { name: "scan-30", words: &["scan", "--caching", "30"], short: true },
     Load { name: "scan", words: &["scan"], short: true },
     Load { name: "scan-range-10", words: &["scan-range-10"], short: false },
     Load { name: "scan-range-100", words: &["scan-range-100"], short: true },
     Load { name: "scan-range-1000", words: &["scan-range-1000"], short: false },
     Load { name: "scan-range-10000", words: &["scan-range-10000"], short: false },
-    // A cold Java needs seconds for ten thousand such rows.
+    // A cold Java process needs seconds for ten thousand such rows.
     Load { name: "filter-scan", words: &["filter-scan", "--range", "2000"], short: true },
     Load { name: "filter-0", words: &["filter-0"], short: true },
     Load { name: "filter-10", words: &["filter-10"], short: true },
@@ -80,7 +80,7 @@ const ALL: &[Load] = &[
     Load { name: "mixed", words: MIXED, short: true },
 ];
 
-/// The workloads of the short form, or all.
+/// The workloads of the short form, or all of them.
 pub(crate) fn loads(short: bool) -> Vec<Load> {
     let wanted = ALL.iter().filter(|load| load.short || !short);
     wanted.map(|load| Load { ..*load }).collect()

@@ -9,31 +9,31 @@ use std::time::{Duration, Instant};
 use super::Results;
 use crate::{Outcome, run as run_command};
 
-/// Which server, and how it is set up.
+/// A server and its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Bellows,
-    /// Off-heap block cache, in-memory compaction, the collector with the shortest pauses.
+    /// Tuned: off-heap block cache, in-memory compaction, and the collector with the shortest pauses.
     Tuned,
-    /// As it is without a word said, but for sizes.
+    /// As shipped, except for sizes.
     Shipped,
 }
 
-/// Sizes that all servers have alike.
+/// Sizes that all servers share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     /// The block cache.
     pub(crate) cache_mib: u64,
-    /// Java's heap; two fifths of it, HBase's default, are for all memstores, of every server.
+    /// Java's heap. Two fifths of it, HBase's default, are for the memstores of every server.
     pub(crate) heap_mib: u64,
 }
 
-/// The part of the heap for memstores: `hbase.regionserver.global.memstore.size` by default.
+/// The fraction of the heap for memstores: the default of `hbase.regionserver.global.memstore.size`.
 const MEMSTORE_SHARE: f64 = 0.4;
-/// How long an orderly end may take.
+/// Maximum time of an orderly stop.
 const STOP_MAX: Duration = Duration::from_secs(60);
 
-/// What HBase's start script opens of the JDK for it.
+/// The packages of the JDK that HBase's start script opens.
 const OPENED: [&str; 13] = [
     "--add-modules=jdk.unsupported",
     "--add-opens=java.base/java.nio=ALL-UNNAMED",
@@ -75,13 +75,13 @@ impl Kind {
         self != Kind::Bellows
     }
 
-    /// What is set, besides places, for this kind.
+    /// The settings of this kind, besides folders and ports.
     fn settings(self, sizes: &Sizes) -> Result<Vec<(&'static str, String)>, String> {
         let Sizes { cache_mib, heap_mib } = *sizes;
         let part = |mib: f64, of: u64| format!("{:.4}", mib / of as f64);
         Ok(match self {
             Kind::Bellows => {
-                // Its shares are of half of the machine's memory.
+                // Bellows' fractions are of half of the machine's memory.
                 let memory = memory_mib()? / 2;
                 vec![
                     ("hfile.block.cache.size", part(cache_mib as f64, memory)),
@@ -102,12 +102,12 @@ impl Kind {
     }
 }
 
-/// MiB of memory of this machine.
+/// The machine's memory in MiB.
 pub(crate) fn memory_mib() -> Result<u64, String> {
     crate::backed::memory_mib("MemTotal:")
 }
 
-/// The ports of one server, free when they were asked for.
+/// The ports of one server, free when they were chosen.
 #[derive(Clone, Copy, Debug)]
 struct Ports {
     region: u16,
@@ -127,7 +127,7 @@ impl Ports {
     }
 }
 
-/// A server that runs; killed when this is dropped.
+/// A running server; killed when this is dropped.
 pub(crate) struct Running {
     pub(crate) kind: Kind,
     child: Child,
@@ -136,7 +136,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts a server in `folder`, with the generator waiting for its first answers already.
+    /// Starts a server in `folder`, while the generator already waits for its first answers.
     pub(super) fn start(
         kind: Kind,
         folder: &Path,
@@ -159,8 +159,8 @@ impl Running {
         Ok(running)
     }
 
-    /// Starts Apache HBase as shipped in `folder`, with these settings before its own. `bellows` is who asks it whether it
-    /// is there.
+    /// Starts Apache HBase as shipped in `folder`, with these settings added. The program `bellows` asks whether it
+    /// is up.
     pub(crate) fn start_hbase(
         folder: &Path,
         bellows: &Path,
@@ -176,7 +176,7 @@ impl Running {
         Running::launch(kind, server, ports, folder, generator).map(|(running, _)| running)
     }
 
-    /// Starts `server` with a `generator` that waits for its first answers; what that says of them.
+    /// Starts `server` with a `generator` that waits for its first answers. Returns the generator's output.
     fn launch(
         kind: Kind,
         mut server: Command,
@@ -210,7 +210,7 @@ impl Running {
         Ok((running, output.stdout))
     }
 
-    /// SIGKILL, and a start in the same folder.
+    /// Kills the server with SIGKILL, and starts it in the same folder.
     pub(super) fn kill_and_restart(
         mut self,
         bellows: &Path,
@@ -230,7 +230,7 @@ impl Running {
         self.child.id()
     }
 
-    /// SIGTERM. Who takes longer than [`STOP_MAX`] is killed: the end is not what is compared.
+    /// Stops the server with SIGTERM. It is killed after [`STOP_MAX`], because stopping is not compared.
     pub(crate) fn stop(mut self) -> Outcome {
         run_command("kill", &["-TERM", &self.child.id().to_string()])?;
         let began = Instant::now();
@@ -246,7 +246,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It has ended already where all went well.
+        // Normally it has ended already.
         let _ended = self.child.kill();
         let _reaped = self.child.wait();
     }
@@ -287,7 +287,7 @@ fn hbase(
         ("hbase.zookeeper.property.dataDir", path("zookeeper")),
         ("hbase.zookeeper.quorum", local.clone()),
         ("hbase.zookeeper.property.clientPort", ports.registry.to_string()),
-        // Hadoop's local files do not say that they can be synced; without checksum files, as here, they can.
+        // Hadoop's local file system does not report that it can sync. Without checksum files, as here, it can.
         ("hbase.unsafe.stream.capability.enforce", "false".to_owned()),
         ("hbase.localcluster.assign.random.ports", "false".to_owned()),
         ("hbase.master.hostname", "localhost".to_owned()),

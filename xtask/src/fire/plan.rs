@@ -1,22 +1,22 @@
-//! The faults of a run: which, and when, decided by the seed alone.
+//! The faults of a run and their times, which follow from the seed alone.
 
 use std::time::Duration;
 
 use crate::chance::Chance;
 
-/// What happens to the server.
+/// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fault {
     /// SIGKILL, and again in this many of the following starts.
     Kill { again: u64 },
-    /// The file system goes down without a word, then the server is killed. With `shortly_after_kill` that happens soon
-    /// after the server was killed and has recovered.
+    /// The file system stops without a warning, then the server is killed. With `shortly_after_kill` this happens
+    /// soon after the server was killed and has recovered.
     PowerLoss { shortly_after_kill: bool },
     /// SIGSTOP, and SIGCONT after this many milliseconds.
     Pause { ms: u64 },
     /// SIGTERM, and a start.
     Stop,
-    /// Something else fills the file system, and leaves after this many milliseconds.
+    /// Another program fills the file system, and frees it after this many milliseconds.
     Full { ms: u64 },
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Step {
     pub(crate) fault: Fault,
 }
 
-/// The faults of so many minutes, in order. Each kind has its share, even in a short run.
+/// The faults of this many minutes, sorted by time. Each kind occurs in proportion, even in a short run.
 pub(crate) fn plan(seed: u64, minutes: f64, rates: &Rates) -> Vec<Step> {
     let mut chance = Chance::new(seed);
     let mut faults = Vec::new();
@@ -60,7 +60,7 @@ pub(crate) fn plan(seed: u64, minutes: f64, rates: &Rates) -> Vec<Step> {
     for index in (1..faults.len()).rev() {
         faults.swap(index, chance.below(index as u64 + 1) as usize);
     }
-    // Each has an interval of its own, and strikes anywhere in it.
+    // Each fault has an interval of its own, and strikes at a random time in it.
     let interval_ms = minutes * 60_000.0 / faults.len().max(1) as f64;
     let mut steps = Vec::new();
     for (index, fault) in faults.into_iter().enumerate() {

@@ -8,12 +8,12 @@ use std::fmt::Write;
 const WIDTH: f64 = 1_400.0;
 const BOX: f64 = 17.0;
 const TOP: f64 = 34.0;
-/// A character of the letters used.
+/// Width of a character.
 const LETTER: f64 = 6.4;
 /// Boxes narrower than this are not drawn.
 const NARROWEST: f64 = 0.6;
 
-/// Functions that were called by the same ones.
+/// A tree of functions by their callers.
 #[derive(Default)]
 struct Tower<'a> {
     count: u64,
@@ -38,7 +38,7 @@ impl<'a> Tower<'a> {
     }
 }
 
-/// The picture of stacks, each from the outermost function on, with how often each was seen.
+/// Draws stacks, each from the outermost function on, with the number of samples.
 pub(super) fn draw(title: &str, stacks: &BTreeMap<Vec<String>, u64>) -> String {
     let mut root = Tower::default();
     for (stack, count) in stacks {
@@ -89,7 +89,7 @@ fn boxes(svg: &mut String, tower: &Tower<'_>, all: u64, mut left: f64, foot: f64
     }
 }
 
-/// The end of a name, which tells more than its beginning, in at most so many letters.
+/// The end of a name, which is more specific than its beginning, in at most this many characters.
 fn fitting(name: &str, letters: usize) -> String {
     let count = name.chars().count();
     if count <= letters {
@@ -102,7 +102,7 @@ fn fitting(name: &str, letters: usize) -> String {
     }
 }
 
-/// Ours, by crate; the kernel's and other libraries' are grey.
+/// Colours: this project's functions by crate; those of the kernel and other libraries are grey.
 fn colour(name: &str) -> &'static str {
     match name.split("::").next().unwrap_or_default() {
         "memstore" => "#e8a33d",
@@ -135,7 +135,7 @@ mod tests {
         let svg = draw("a & b", &stacks);
         assert!(svg.contains("a &amp; b") && svg.contains("<title>region::get (37.5 %)</title>"), "{svg}");
         assert!(svg.contains("wal::&lt;write&gt; (12.5 %)"));
-        // Half of all is the thread's, and what it calls begins where it does, one box higher.
+        // Half of all samples are the thread's, and its callees begin at its left edge, one box higher.
         assert!(svg.contains("(50.0 %)</title><rect x=\"0.0\" y=\"51.0\" width=\"699.6\""), "{svg}");
         assert!(svg.contains("(37.5 %)</title><rect x=\"0.0\" y=\"34.0\" width=\"524.6\""), "{svg}");
     }

@@ -1,4 +1,4 @@
-//! Attacks on the ports of the ZooKeeper answerer and of the web pages, and those that are the same on every port.
+//! Attacks on the ports of the ZooKeeper answerer and of the web pages, and attacks that are the same on every port.
 
 use std::time::{Duration, Instant};
 
@@ -6,9 +6,9 @@ use super::wire::{Peer, framed};
 use super::{Attack, Scene};
 use crate::Outcome;
 
-/// Connections that are opened and dropped.
+/// Number of connections that are opened and dropped.
 const DROPPED: usize = 3_000;
-/// Connections that are held open, more than a process may have files open by default.
+/// Number of connections that are held open: more than the default limit of open files.
 const HELD: usize = 1_200;
 
 pub(super) fn everywhere() -> Vec<Attack> {
@@ -64,7 +64,7 @@ fn slow(scene: &Scene<'_>) -> Outcome {
     for _ in 0..500 {
         peers.push(Peer::connect(scene.address)?);
     }
-    // The server was started with a second of patience. Whoever sends a byte now and then gains nothing.
+    // The server was started with a limit of one second. A client that sends a byte now and then gains nothing.
     let words: &[u8] = b"\0\0\0\x2d\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
     let words = if scene.is_web { &b"GET / HTTP/1.1\r\nX-A: bbbbbbbbbbbbbbbbb"[..] } else { words };
     let words = if scene.is_rpc { &b"HBas\0\x50\0\x0f\xff\xff\x0a\x01a\x12\x01b"[..] } else { words };
@@ -169,12 +169,12 @@ fn registry_operations(scene: &Scene<'_>) -> Outcome {
 }
 
 fn registry_many(scene: &Scene<'_>) -> Outcome {
-    // Reads in one frame of nearly the longest length.
+    // Reads in one frame of nearly the maximum length.
     let read =
         [&4i32.to_be_bytes()[..], &[0], &(-1i32).to_be_bytes(), &text(b"/hbase/hbaseid"), &[0]].concat();
     let mut reads = read.repeat(1_000_000 / read.len());
     reads.extend_from_slice(&[0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff]);
-    // Watches beyond every limit, by paths of any kind.
+    // Watches beyond every limit, with paths of all kinds.
     let mut watches = 0u64.to_be_bytes().to_vec();
     watches.extend_from_slice(&60_000u32.to_be_bytes());
     for number in 0..60_000u32 {

@@ -9,9 +9,9 @@ use crate::Outcome;
 use crate::chance::Chance;
 
 const CLIENT: &str = "ClientService";
-/// More than a server takes in one frame.
+/// More than a server accepts in one frame.
 const HUGE: usize = 300 << 20;
-/// Frames whose length no server can mean.
+/// Frame lengths that are always invalid.
 const ABSURD: [u32; 5] = [u32::MAX, 0x8000_0000, i32::MAX as u32, 0x4000_0000, (256 << 20) + 1];
 
 const NOT_SERVING: &str = "org.apache.hadoop.hbase.NotServingRegionException";
@@ -34,7 +34,7 @@ pub(super) fn attacks() -> Vec<Attack> {
         Attack { name: "300 MB that are claimed", megabytes: 16, act: huge_claimed },
         Attack { name: "300 MB that are sent", megabytes: 64, act: huge_sent },
         Attack { name: "a flood of connection headers' attributes", megabytes: 64, act: attribute_flood },
-        // A list of 100,000 filters among them: each is some hundred bytes as a message, and as a filter again.
+        // One is a list of 100,000 filters, each of some hundred bytes as a message, and again as a filter.
         Attack { name: "filters nested too deep, and too many", megabytes: 256, act: deep_filters },
         Attack { name: "groups nested too deep", megabytes: 128, act: deep_groups },
         Attack { name: "patterns that explode", megabytes: 256, act: patterns },
@@ -62,7 +62,7 @@ fn expect_end(what: &str, peer: &mut Peer, call: i32, class: &str) -> Outcome {
     }
 }
 
-/// After whatever came before, a call on this connection goes well.
+/// Checks that a call on this connection still succeeds.
 fn expect_alive(what: &str, peer: &mut Peer) -> Outcome {
     peer.tell(&request(4_711, "Get", &get(None), b""));
     match peer.answer()? {
@@ -71,7 +71,7 @@ fn expect_alive(what: &str, peer: &mut Peer) -> Outcome {
     }
 }
 
-/// Random bytes, which begin as ours do now and then.
+/// Random bytes; some begin like a valid request.
 fn noise(chance: &mut Chance, length: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..length).map(|_| chance.word() as u8).collect();
     match chance.below(4) {
@@ -127,7 +127,7 @@ fn preambles(scene: &Scene<'_>) -> Outcome {
         peer.tell(preamble);
         expect_end(&preamble.escape_ascii().to_string(), &mut peer, -1, class)?;
     }
-    // Without end: each is answered by a frame, and the answers are not read.
+    // Repeated without end. The server answers each with a frame, and nobody reads the answers.
     let mut peer = Peer::connect(scene.address)?;
     peer.tell(&b"Securi".repeat(100_000));
     peer.finish();
@@ -188,7 +188,7 @@ fn absurd_headers(scene: &Scene<'_>) -> Outcome {
 
 fn absurd_frames(scene: &Scene<'_>) -> Outcome {
     for length in ABSURD {
-        // With a request header the refusal finds its call, without one it is the connection's.
+        // With a request header the refusal names its call; without one it is the connection's.
         for call in [Some(9), None] {
             let mut peer = Peer::open(scene.address, CLIENT, "")?;
             peer.tell(&length.to_be_bytes());
@@ -207,8 +207,8 @@ fn absurd_frames(scene: &Scene<'_>) -> Outcome {
 
 fn absurd_insides(scene: &Scene<'_>) -> Outcome {
     for length in [u64::MAX, 1 << 63, u64::from(u32::MAX), i32::MAX as u64, 1_000] {
-        // The request header's own length. As in HBase its low 32 bits count: a negative one ends the connection, any other
-        // leaves an empty header, which asks for nothing that can be answered.
+        // The length of the request header. As in HBase, its low 32 bits count. A negative length ends the
+        // connection; any other leaves an empty header, to which no answer is possible.
         let mut body = Vec::new();
         varint(&mut body, length);
         let mut peer = Peer::open(scene.address, CLIENT, "")?;
@@ -219,12 +219,12 @@ fn absurd_insides(scene: &Scene<'_>) -> Outcome {
         } else {
             expect(&what, &peer.answer()?, 0, NO_RETRY)?;
         }
-        // The parameter's and the cell block's: one call goes wrong, the connection stays.
+        // The lengths of the parameter and of the cell block. One call fails, and the connection stays open.
         let mut body = request_header(5, "Get", None).delimited();
         varint(&mut body, length);
         let mut peer = Peer::open(scene.address, CLIENT, "")?;
         peer.tell(&framed(&body));
-        // A negative length is refused. Any other leaves an empty Get, whose region has no name.
+        // A negative length is refused. Any other leaves an empty Get, which names no region.
         let class = if (length as i32) < 0 { NO_RETRY } else { NOT_SERVING };
         expect(&format!("a parameter of {length} bytes"), &peer.answer()?, 5, class)?;
         expect_alive("a parameter of no length", &mut peer)?;
@@ -232,7 +232,7 @@ fn absurd_insides(scene: &Scene<'_>) -> Outcome {
         body.push(0);
         peer.tell(&framed(&body));
         let answer = peer.answer()?;
-        // The length has 32 bits on the wire: a longer one is what they say, which may be nothing.
+        // The length has 32 bits on the wire. A longer one is cut to these, which may be 0.
         if length as u32 != 0 {
             expect(&format!("a cell block of {length} bytes"), &answer, 6, NO_RETRY)?;
         }
@@ -319,7 +319,7 @@ fn huge_claimed(scene: &Scene<'_>) -> Outcome {
         expect("300 MB claimed", &peer.answer()?, 9, TOO_BIG)?;
         peers.push(peer);
     }
-    // The longest that is allowed, of which next to nothing comes.
+    // The maximum length, of which only a few bytes are sent.
     for _ in 0..200 {
         let mut peer = Peer::open(scene.address, CLIENT, "")?;
         peer.tell(&(256u32 << 20).to_be_bytes());
@@ -342,13 +342,13 @@ fn huge_sent(scene: &Scene<'_>) -> Outcome {
     if left > 0 {
         return Err(format!("the server hung up {left} bytes before the end"));
     }
-    // The answer is there for who writes all before it reads.
+    // A client that sends everything before it reads gets the answer, too.
     expect_end("300 MB sent", &mut peer, 9, TOO_BIG)
 }
 
 fn attribute_flood(scene: &Scene<'_>) -> Outcome {
     let attribute = Message::default().bytes(1, b"k").bytes(2, b"v").0;
-    // Just under the limit of a connection header.
+    // Just below the limit of a connection header.
     let mut flood = Message::default().bytes(2, CLIENT.as_bytes());
     while flood.0.len() < (1 << 20) - 100 {
         flood = flood.bytes(7, &attribute);
@@ -357,7 +357,7 @@ fn attribute_flood(scene: &Scene<'_>) -> Outcome {
     peer.tell(PREAMBLE);
     peer.tell(&framed(&flood.0));
     expect_end("a connection header of 150,000 attributes", &mut peer, -1, FATAL)?;
-    // The same in request headers, which have the frame's limit alone.
+    // The same in request headers, which only the frame's limit bounds.
     let mut peer = Peer::open(scene.address, CLIENT, "")?;
     let mut flood = request_header(3, "Get", None);
     while flood.0.len() < 4 << 20 {
@@ -387,7 +387,7 @@ fn deep_filters(scene: &Scene<'_>) -> Outcome {
             expect(&format!("{depth} times {class}"), &peer.answer()?, 5, NO_RETRY)?;
         }
     }
-    // As wide as it gets.
+    // As wide as possible.
     let one = named("filter", "FirstKeyOnlyFilter", b"");
     let mut wide = Message::default().number(1, 1);
     for _ in 0..100_000 {
@@ -402,13 +402,13 @@ fn deep_filters(scene: &Scene<'_>) -> Outcome {
 
 fn deep_groups(scene: &Scene<'_>) -> Outcome {
     let mut peer = Peer::open(scene.address, CLIENT, "")?;
-    // Field 15 begins a group, again and again: a reader that descends into each runs out of stack.
+    // Field 15 begins a group, repeatedly. A reader that recurses into groups runs out of stack.
     for depth in [101, 10_000, 8_000_000] {
         let groups = vec![15 << 3 | 3; depth];
         peer.tell(&request(5, "Get", &groups, b""));
         expect(&format!("{depth} groups in a parameter"), &peer.answer()?, 5, NO_RETRY)?;
     }
-    // And messages in messages, as the exec services have them.
+    // Nested messages, as in the exec services.
     let mut nested = Message::default().bytes(1, b"x").0;
     for _ in 0..2_000 {
         nested = Message::default().bytes(1, &nested).bytes(2, &[]).0;
@@ -522,7 +522,7 @@ fn bombs(scene: &Scene<'_>) -> Outcome {
         }
         expect_alive(compressor, &mut peer)?;
     }
-    // Many members of nothing.
+    // Many empty members.
     let mut peer = Peer::open(scene.address, CLIENT, GZIP)?;
     peer.tell(&request(5, "Get", &get(None), &gzip(b"").repeat(200_000)));
     match peer.answer()? {
@@ -532,7 +532,7 @@ fn bombs(scene: &Scene<'_>) -> Outcome {
 }
 
 fn bombs_at_once(scene: &Scene<'_>) -> Outcome {
-    // Just small enough to be unpacked whole.
+    // Just small enough to be unpacked.
     let bomb = gzip_bomb(250 << 20);
     let mut peers = Vec::new();
     for _ in 0..8 {
@@ -581,7 +581,7 @@ fn unread(scene: &Scene<'_>) -> Outcome {
             .map_err(|error| format!("a socket: {error}"))?;
         peers.push(peer);
     }
-    // The server stops reading from who does not read: at some point it takes no more.
+    // The server stops reading from a client that does not read its answers, so at some point sending fails.
     for peer in &mut peers {
         for _ in 0..50 {
             if !peer.tell(&calls) {
@@ -592,7 +592,7 @@ fn unread(scene: &Scene<'_>) -> Outcome {
     scene.alive("20 connections that read no answer")
 }
 
-/// 48 times 48 MB are asked for, without a limit of rows or bytes; a third of the answers alone would be 768 MB.
+/// Asks 48 times for 48 MB, without a limit of rows or bytes. A third of the answers alone would be 768 MB.
 fn unread_scans(scene: &Scene<'_>) -> Outcome {
     let answer = scene.pulse.borrow_mut().ask("fill 48")?;
     let region = answer.strip_prefix("region ").ok_or(&answer)?;
@@ -608,7 +608,7 @@ fn unread_scans(scene: &Scene<'_>) -> Outcome {
         peers.push(peer);
     }
     for peer in &peers {
-        // The first answer is on its way, and nobody takes it.
+        // The first answer is on its way, and nobody reads it.
         match peer.0.peek(&mut [0]) {
             Ok(1) => {}
             other => return Err(format!("a scan was not answered: {other:?}")),

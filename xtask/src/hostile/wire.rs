@@ -1,10 +1,10 @@
-//! Raw bytes: protobuf and frames made by hand, so that they can be wrong in any way, and what comes back.
+//! Raw protobuf and frames, which can be wrong in any way, and the server's replies.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
-/// Nothing that a server owes takes longer.
+/// Maximum time of any reply.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 pub(super) const PREAMBLE: &[u8] = b"HBas\x00\x50";
@@ -39,7 +39,7 @@ impl Message {
         self
     }
 
-    /// With its length before it, as messages stand in a frame.
+    /// With a length prefix, as messages have in a frame.
     pub(super) fn delimited(self) -> Vec<u8> {
         let mut out = Vec::new();
         varint(&mut out, self.0.len() as u64);
@@ -48,7 +48,7 @@ impl Message {
     }
 }
 
-/// A length of four bytes before `body`.
+/// A length of four bytes, and `body`.
 pub(super) fn framed(body: &[u8]) -> Vec<u8> {
     let mut out = (body.len() as u32).to_be_bytes().to_vec();
     out.extend_from_slice(body);
@@ -112,18 +112,18 @@ pub(super) fn named(package: &str, class: &str, bytes: &[u8]) -> Vec<u8> {
     Message::default().bytes(1, name.as_bytes()).bytes(2, bytes).0
 }
 
-/// What a server says.
+/// A reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// It hung up.
+    /// The server closed the connection.
     Closed,
-    /// The call of this number went well.
+    /// The call with this id succeeded.
     Good(i32),
-    /// It did not, by this class and message; -1 is the connection itself.
+    /// The call with this id failed with this class and message; -1 is the connection itself.
     Bad(i32, String, String),
 }
 
-/// A connection of ours.
+/// A connection to the server.
 pub(super) struct Peer(pub(super) TcpStream);
 
 impl Peer {
@@ -135,7 +135,7 @@ impl Peer {
         Ok(Peer(stream))
     }
 
-    /// A connection whose header is accepted.
+    /// A connection whose header the server has accepted.
     pub(super) fn open(address: &str, service: &str, compressor: &str) -> Result<Peer, String> {
         let mut peer = Peer::connect(address)?;
         peer.tell(PREAMBLE);
@@ -150,11 +150,11 @@ impl Peer {
 
     /// Closes the sending side of the connection.
     pub(super) fn finish(&mut self) {
-        // Fails when the server has hung up, which is what is asked for.
+        // Fails if the server has closed the connection, which is intended.
         let _gone = self.0.shutdown(Shutdown::Write);
     }
 
-    /// All bytes until the server hangs up; an error when it does not.
+    /// All bytes until the server closes the connection; an error if it does not.
     pub(super) fn rest(&mut self) -> Result<Vec<u8>, String> {
         let mut all = Vec::new();
         match self.0.read_to_end(&mut all) {
@@ -232,7 +232,7 @@ fn take<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(taken)
 }
 
-/// The fields of a message that has numbers and runs of bytes only: number, value, bytes.
+/// The fields of a message that has only numbers and byte strings: number, value, bytes.
 fn fields(mut rest: &[u8]) -> impl Iterator<Item = (u64, u64, &[u8])> {
     std::iter::from_fn(move || {
         let key = take_varint(&mut rest)?;

@@ -1,6 +1,6 @@
-//! asynchbase against Bellows: a client in Java with a ZooKeeper client, a look-up and messages of its own.
+//! asynchbase against Bellows: a Java client with its own ZooKeeper client, region lookup and messages.
 //!
-//! It cannot make tables, so the stock client makes the one that its suite uses.
+//! It cannot create tables, so the stock client creates the table of its suite.
 
 use super::{compile, java, succeed};
 use crate::Outcome;
@@ -16,7 +16,7 @@ fn run_suite(bootstrap: &str, quorum: &str, words: &[&str]) -> Outcome {
     let cluster = [
         ("proof.quorum", quorum),
         ("proof.table", TABLE),
-        // Refusals are what some tests ask for.
+        // Some tests expect refusals.
         ("org.slf4j.simpleLogger.defaultLogLevel", "off"),
     ];
     let words: Vec<&str> = ["Teller", "AsynchbaseTest"].into_iter().chain(words.iter().copied()).collect();
@@ -30,7 +30,7 @@ pub(crate) fn suite() -> Outcome {
     server.stop()
 }
 
-/// The suite against a cluster that runs already: `BOOTSTRAP QUORUM [TEXT]`, addresses as `host:port`.
+/// The suite against a running cluster: `BOOTSTRAP QUORUM [TEXT]`, addresses as `host:port`.
 pub(crate) fn against(bootstrap: &str, quorum: &str, words: &[&str]) -> Outcome {
     run_suite(bootstrap, quorum, words)
 }

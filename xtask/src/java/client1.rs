@@ -11,10 +11,10 @@ pub(crate) fn suite() -> Outcome {
     server.stop()
 }
 
-/// The suite against a cluster that runs already: `QUORUM [TEXT]`, the address as `host:port`.
+/// The suite against a running cluster: `QUORUM [TEXT]`, the address as `host:port`.
 pub(crate) fn against(quorum: &str, words: &[&str]) -> Outcome {
     let suite = compile("client1")?;
-    // HBase 1 logs through log4j 1. Refusals are what some tests ask for; what matters of them comes as an exception.
+    // HBase 1 logs through log4j 1. Some tests expect refusals, which reach the test as exceptions.
     let properties = [("proof.quorum", quorum), ("log4j.configuration", "log4j1.properties")];
     let words: Vec<&str> = ["Teller", "Hbase1Test"].into_iter().chain(words.iter().copied()).collect();
     succeed("the HBase 1 suite", java(&suite, &properties, &words))

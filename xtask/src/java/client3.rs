@@ -1,7 +1,7 @@
 //! The client of HBase 3 against Bellows, with the tests of HBase 2's.
 //!
-//! Its blocking calls are made of asynchronous ones, scans included, so it meets a server that answers at once in other
-//! states than HBase 2's client does.
+//! Its blocking calls use asynchronous ones, scans included. So a server that answers at once meets it in other
+//! states than HBase 2's client.
 
 use super::run_suite;
 use crate::Outcome;
@@ -10,7 +10,7 @@ use crate::server::Server;
 /// The folder of its class path in `proof/java`.
 pub(super) const MODULE: &str = "client3";
 
-/// Every way in which the suite connects. This client cannot send a batch without cell blocks.
+/// The ways in which the suite connects. This client cannot send a batch without cell blocks.
 const WAYS: &str = "rpc,rpc-tags,rpc-gzip,zk,zk-tags,zk-gzip";
 
 /// Runs the whole suite against a server of its own.
@@ -20,7 +20,7 @@ pub(crate) fn suite() -> Outcome {
     server.stop()
 }
 
-/// Runs the suite against a cluster that runs already: `BOOTSTRAP QUORUM [WAYS [TEXT]]`, addresses as `host:port`.
+/// Runs the suite against a running cluster: `BOOTSTRAP QUORUM [WAYS [TEXT]]`, addresses as `host:port`.
 pub(crate) fn against(bootstrap: &str, quorum: &str, words: &[&str]) -> Outcome {
     let words = if words.is_empty() { &[WAYS] } else { words };
     run_suite(MODULE, bootstrap, quorum, words)

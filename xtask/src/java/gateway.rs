@@ -1,4 +1,4 @@
-//! HBase's own gateways, which stand before the server under test as ordinary clients of it.
+//! HBase's own gateways, which use the server under test as ordinary clients.
 
 use std::net::{TcpListener, TcpStream};
 use std::process::Child;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use super::{class_path, java};
 use crate::server::fresh_folder;
 
-/// How long a gateway may take until it listens.
+/// Maximum time until a gateway listens.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Which gateway.
+/// The kind of gateway.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Rest,
@@ -32,7 +32,8 @@ impl Kind {
         }
     }
 
-    /// Both listen on all addresses unless told otherwise: the Thrift server by a word, the REST server by a key.
+    /// Both listen on all addresses by default: an argument changes that for the Thrift server, a key for the REST
+    /// server.
     fn words(self) -> &'static [&'static str] {
         match self {
             Kind::Rest => &[],
@@ -59,7 +60,7 @@ impl Gateway {
         let port_text = port.to_string();
         let words =
             [&[kind.class()], kind.words(), &["--port", &port_text, "--infoport", "-1", "start"]].concat();
-        // Refusals are what some tests ask for.
+        // Some tests expect refusals.
         let mut command = java(&class_path, &[("proof.log", "ERROR")], &words);
         let child = command.spawn().map_err(|error| format!("cannot start the {name} server: {error}"))?;
         let mut gateway = Gateway { child, port };
@@ -84,10 +85,10 @@ impl Drop for Gateway {
     }
 }
 
-/// A folder with the gateway's configuration; it takes none from its command line.
+/// A folder with the gateway's configuration, because it accepts none on its command line.
 fn conf(kind: Kind, quorum: &str) -> Result<String, String> {
     let (host, port) = quorum.rsplit_once(':').ok_or_else(|| format!("{quorum} is not host:port"))?;
-    // Not the name of the part, whose folder the server has.
+    // The part's name is taken: the server uses that folder.
     let folder = fresh_folder(&format!("{}-gateway", kind.name()))?.display().to_string();
     let properties = [
         ("hbase.zookeeper.quorum", host),

@@ -1,7 +1,7 @@
-//! happybase through HBase's own Thrift server, which stands before Bellows as an ordinary client of it.
+//! happybase through HBase's own Thrift server, which uses Bellows as an ordinary client.
 //!
-//! The Python packages live in `target/python/venv`, each at the version that `proof/python/requirements.txt` says; they
-//! are installed again when that file is newer.
+//! The Python packages are in `target/python/venv`, with the versions of `proof/python/requirements.txt`. They are
+//! installed again if that file is newer.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +17,7 @@ const REQUIREMENTS: &str = "proof/python/requirements.txt";
 /// The Python that has the packages.
 fn python() -> Result<String, String> {
     let python = format!("{VENV}/bin/python");
-    // Written last, so that what was begun and not finished is begun anew.
+    // Written last, so that an unfinished installation begins again.
     let mark = format!("{VENV}/installed");
     if changed(Path::new(&mark)) <= changed(Path::new(REQUIREMENTS)) {
         run("python3", &["-m", "venv", "--clear", VENV])
@@ -44,7 +44,7 @@ pub(crate) fn suite() -> Outcome {
     server.stop()
 }
 
-/// The suite against a cluster that runs already: `QUORUM [WORDS]`, the words being unittest's.
+/// The suite against a running cluster: `QUORUM [WORDS]`, the words being unittest's.
 pub(crate) fn against(quorum: &str, words: &[&str]) -> Outcome {
     run_suite(quorum, words)
 }

@@ -4,14 +4,14 @@ use super::{compile, java, succeed};
 use crate::Outcome;
 use crate::server::{Server, fresh_folder};
 
-/// Writes to a server of its own, and reads its files behind its back.
+/// Writes to a server of its own, and reads the server's files directly.
 pub(crate) fn suite() -> Outcome {
     let class_path = compile("gateway")?;
     crate::server::build()?;
     let folder = fresh_folder("hfile")?;
     let server = Server::start_in(&folder, &[])?;
     let folder = folder.display().to_string();
-    // A wrong byte, which is a part of the proof, is a warning to HBase.
+    // For HBase a wrong byte, which is a part of the proof, is a warning.
     let properties = [("proof.log", "ERROR")];
     succeed("the reading of files", java(&class_path, &properties, &["HFiles", &server.rpc, &folder]))?;
     server.stop()

@@ -1,4 +1,4 @@
-//! Python over HTTP through HBase's own REST server, which stands before Bellows as an ordinary client of it.
+//! Python over HTTP through HBase's own REST server, which uses Bellows as an ordinary client.
 
 use std::process::Command;
 
@@ -21,7 +21,7 @@ pub(crate) fn suite() -> Outcome {
     server.stop()
 }
 
-/// The suite against a cluster that runs already: `QUORUM [WORDS]`, the words being unittest's.
+/// The suite against a running cluster: `QUORUM [WORDS]`, the words being unittest's.
 pub(crate) fn against(quorum: &str, words: &[&str]) -> Outcome {
     run_suite(quorum, words)
 }

@@ -1,8 +1,9 @@
 //! Hit rates of the cache under skewed gets, of a table that is a quarter larger than the cache.
 //!
-//! * `scans`: engine by engine, the hit rate of gets alone, and beside scans that walk over another table, four times as
-//!   large as the cache, from end to end.
-//! * `restart`: the hit rate before SIGKILL with a file as bucket cache, and in the first two seconds after.
+//! * `scans`: engine by engine, the hit rate of gets alone, and during scans of another table that is four times as
+//!   large as the cache.
+//! * `restart`: the hit rate before SIGKILL with a file as bucket cache, and in the first two seconds after the
+//!   restart.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -11,25 +12,26 @@ use super::{Plan, TABLE, drive, generator, is_within, settings, start};
 use crate::server::Server;
 use crate::startup::ask;
 
-/// What is wanted of the hit rate behind a restart.
+/// Minimum hit rate after a restart, relative to that before.
 const RESTART_SHARE: f64 = 0.95;
-/// A cache is warm when its hit rate grows by less than this in five seconds, or after so many times five seconds.
+/// The cache is warm when its hit rate grows by less than this in five seconds; the second constant is the maximum
+/// number of such periods.
 const WARM: f64 = 0.01;
 const WARM_ROUNDS_MAX: usize = 24;
-/// By how much scans may lower the share of gets that hit.
+/// Maximum loss of hit rate during scans.
 const SCANS_COST: f64 = 0.01;
-/// What at least must be hit of gets that are not disturbed, so that there is something to be kept: of these rows four
-/// fifths fit, and those that do not are wanted least.
+/// Minimum hit rate of undisturbed gets, so that there is something to lose. Four fifths of the rows fit, and the
+/// rest are the least popular.
 const RATE_MIN: f64 = 0.75;
-/// Blocks that a scan must have brought, so that it was one.
+/// Minimum number of blocks that a scan must load to count as one.
 const SCANNED_MIN: f64 = 1_000.0;
-/// The table that is scanned, and how many times the cache it measures.
+/// The scanned table, and its size as a multiple of the cache's.
 const SCANNED: &str = "Scanned";
 const SCANNED_TIMES: u64 = 4;
-/// Bytes of a row of either.
+/// Bytes of a row of either table.
 const ROW_BYTES: u64 = 1_100;
 
-/// Looks for a table's data blocks.
+/// Number of lookups of a table's data blocks.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Looks {
     hits: f64,
@@ -59,7 +61,7 @@ pub(super) fn looks(server: &Server, table: &str) -> Result<Looks, String> {
     Ok(looks)
 }
 
-/// Gets of rows of which some are wanted far more often than others.
+/// Gets with a Zipfian distribution.
 struct Gets<'a> {
     bellows: &'a Path,
     rows: String,
@@ -67,13 +69,13 @@ struct Gets<'a> {
 }
 
 impl<'a> Gets<'a> {
-    /// The rows are there, and the cache is as good as it gets. Its hit rate.
+    /// Loads the rows and warms the cache. Returns the hit rate.
     fn warm(bellows: &'a Path, server: &Server, cache_mib: u64) -> Result<(Gets<'a>, f64), String> {
         // A quarter more than fits.
         let rows = ((cache_mib << 20) * 5 / 4 / ROW_BYTES).to_string();
         let mut gets = Gets { bellows, rows, seed: 0 };
         gets.run(server, "0.1")?;
-        // A whole scan first, then gets.
+        // First a whole scan, then gets.
         let scan = ["scan", "--rows", &gets.rows, "--threads", "1", "--seconds", "10", "--warm-up", "0"];
         drive(bellows, server, &scan)?;
         let mut rate = 0.0;
@@ -87,7 +89,8 @@ impl<'a> Gets<'a> {
         Ok((gets, rate))
     }
 
-    /// The hit rate of so many seconds: other rows each time, as likely, for whoever asks for the same again finds them.
+    /// The hit rate in this many seconds. The rows are others each time, with the same distribution, because repeated
+    /// rows would be cached.
     fn run(&mut self, server: &Server, seconds: &str) -> Result<f64, String> {
         self.seed += 1;
         let (rows, seed) = (&self.rows[..], self.seed.to_string());
@@ -99,7 +102,7 @@ impl<'a> Gets<'a> {
     }
 }
 
-/// The hit rate of gets alone and beside scans of another table.
+/// The hit rate of gets alone and during scans of another table.
 pub(super) fn scans(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<String>, String> {
     let mut fell_short = Vec::new();
     for engine in &plan.engines {
@@ -117,7 +120,7 @@ pub(super) fn scans(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<St
             let status = child.wait().map_err(|error| error.to_string())?;
             if status.success() { Ok(()) } else { Err(format!("a scan of {SCANNED}: {status}")) }
         };
-        // The table is written first, and what writing has left of it in the cache goes.
+        // The table is written first, and the blocks that writing left in the cache are evicted.
         ended(scan("0.1")?)?;
         let (mut gets, _) = Gets::warm(bellows, &server, plan.restart_mib)?;
         let alone = gets.run(&server, "10")?;
@@ -150,7 +153,7 @@ pub(super) fn scans(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<St
     Ok(fell_short)
 }
 
-/// The hit rate before SIGKILL and behind it.
+/// The hit rate before and after SIGKILL.
 pub(super) fn restart(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<String>, String> {
     let folder = folder.join("restart");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;

@@ -11,53 +11,54 @@
 use super::{is_within, median};
 use crate::compare::figure_of;
 
-/// The share of the greatest rate of gets at which their tail is looked at.
+/// The fraction of the greatest rate at which the tail is measured.
 const RATE: f64 = 0.7;
-/// How much later the slowest hundredth may be answered than half of all.
+/// Maximum ratio of p99 to the median.
 const BAR: f64 = 4.0;
-/// Callers at an offered rate: more than are under way at a time, so that nothing waits for a caller.
+/// Number of callers at an offered rate: more than operations under way, so that none waits for a caller.
 const CALLERS: &str = "200";
-/// What callers who wait for answers ask for.
+/// Arguments for callers in the closed loop.
 pub(super) const CLOSED: &[&str] =
     &["random-read", "--threads", "50", "--connections", "5", "--warm-up", "1", "--seconds", "2"];
-/// What is offered.
+/// Arguments for an offered rate.
 pub(super) const LOAD: &[&str] =
     &["random-read", "--threads", CALLERS, "--connections", "5", "--warm-up", "1", "--calm"];
-/// A rate is kept when so much of what was offered was answered in the time that it was offered in, and no queue stands:
-/// half of all answers take no longer than so many times what they take when next to nothing is asked. Where generator and
-/// server share the processors, more can be had: with a queue each thread finds many things to do when it is woken.
+/// A rate is sustained if this fraction of the offered operations was answered in the measured time, and if no queue
+/// builds up: the median is at most this multiple of the median at a very low rate. If generator and server share the
+/// processors, higher rates are possible with a queue, because a thread then finds more work each time it wakes up.
 const KEPT: f64 = 0.98;
 const KEPT_P50: f64 = 2.0;
-/// What is not kept is offered so often: the machine may have stood still.
+/// Number of tries at a rate that is not sustained, because the machine may have stood still.
 const KEPT_TRIES: usize = 3;
-/// The share of the rate that is found by callers who wait which is next to nothing, and the one that is tried first.
+/// Fractions of the closed-loop rate: the very low rate, and the rate of the first try.
 const IDLE_RATE: f64 = 0.05;
 const FIRST_RATE: f64 = 0.25;
-/// How near the greatest rate that is kept must be to the least that is not, and tries to find the two.
+/// Maximum ratio of the least rate that is not sustained to the greatest that is, and maximum number of tries to find
+/// them.
 const BETWEEN: f64 = 1.06;
 const PEAK_TRIES: u32 = 10;
 const PEAK_SECONDS: f64 = 2.0;
-/// Tries at the rate that is looked at.
+/// Number of tries at the measured rate.
 const TRIES: u32 = 5;
-/// The share of what was due there that may be left without having begun: a tenth of the hundredth that is looked at.
+/// Maximum fraction of operations that may never begin: a tenth of the measured hundredth.
 const LEFT_MAX: f64 = 0.001;
-/// The least share of the gets that must have been due in calm for them to stand for all.
+/// Minimum fraction of gets that were due without a stall nearby.
 const CALM_MIN: f64 = 0.25;
 
-/// Offers gets at a rate for so many seconds; what the generator says of it.
+/// Offers gets at a rate for this many seconds. Returns the generator's output.
 pub(super) type Offer<'a> = dyn Fn(f64, &str) -> Result<String, String> + 'a;
 
-/// What was seen at 70 % of the greatest rate.
+/// The measurement at 70 % of the greatest rate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Try {
-    /// How many times as long as half of all answers the slowest hundredth took, of gets due in calm. What never began has
-    /// no latency: without end, if that was more than a little.
+    /// p99 divided by the median, of gets without a stall nearby. Operations that never began count as infinitely
+    /// late if there are more than a few.
     tail: f64,
-    /// Their share.
+    /// The fraction of these gets.
     calm: f64,
 }
 
-/// Looks at the tail of gets; callers who wait reach `closed` a second.
+/// Measures the tail of gets; `closed` is the rate of the closed loop per second.
 pub(super) fn tries(engine: &str, closed: f64, seconds: &str, offer: &Offer<'_>) -> Result<Vec<Try>, String> {
     let peak = peak(closed, offer)?;
     say!("{engine}: {peak:.0} gets a second are kept; callers who wait have {closed:.0}");
@@ -87,7 +88,7 @@ pub(super) fn tries(engine: &str, closed: f64, seconds: &str, offer: &Offer<'_>)
     Ok(tries)
 }
 
-/// What fell short of the bar, or why nothing is known.
+/// The bar that was missed, or why there is no result.
 pub(super) fn judged(engine: &str, tries: &[Try]) -> Option<String> {
     let calm: Vec<f64> = tries.iter().filter(|one| one.calm >= CALM_MIN).map(|one| one.tail).collect();
     say!("{engine}: {} of {} tries had {CALM_MIN} of the gets due in calm", calm.len(), tries.len());
@@ -104,7 +105,7 @@ pub(super) fn judged(engine: &str, tries: &[Try]) -> Option<String> {
         .then(|| format!("p99 is {tail:.2} of p50 with {engine} at {RATE} of the peak, not {BAR}"))
 }
 
-/// The greatest rate that is kept when it is offered.
+/// The greatest rate that is sustained.
 fn peak(closed: f64, offer: &Offer<'_>) -> Result<f64, String> {
     let seen = |rate: f64| -> Result<(f64, f64), String> {
         let said = offer(rate, &PEAK_SECONDS.to_string())?;
@@ -156,7 +157,7 @@ mod tests {
 
     #[test]
     fn the_peak_is_what_is_answered_without_a_queue() {
-        // 100,000 a second are kept; half of all take twice as long beyond 80,000 and three times beyond 90,000.
+        // 100,000 a second are sustained. The median doubles above 80,000 and triples above 90,000.
         let offer = |rate: f64, seconds: &str| {
             let seconds: f64 = seconds.parse().expect("a number");
             let left = (rate - 100_000.0).max(0.0) * seconds;
