@@ -88,8 +88,10 @@ pub struct Options {
     /// (`hbase.regionserver.slowlog.ringbuffer.size`, unless `hbase.regionserver.slowlog.buffer.enabled` is false).
     pub slow_calls_max: usize,
     /// Period of the search for unlisted files in the stores' folders and the archive; zero for never
-    /// (`hbase.master.hfilecleaner.ttl`).
+    /// (`hbase.master.cleaner.interval`).
     pub unnamed_files_period: Duration,
+    /// How long a store file is kept after nobody needs it, where other processes read (`hbase.master.hfilecleaner.ttl`).
+    pub unnamed_files_grace: Duration,
     /// Age after which a log file is rolled whatever its size; zero for never (`hbase.regionserver.logroll.period`).
     pub log_roll_period: Duration,
     /// Most addresses given to a client that asks for servers (`hbase.client.bootstrap.node.limit`).
@@ -166,7 +168,8 @@ impl Options {
                 true => usize::try_from(conf.value(&key::SLOW_LOG_SIZE)?).unwrap_or(usize::MAX),
                 false => 0,
             },
-            unnamed_files_period: conf.value(&master::HFILE_CLEANER_TTL)?,
+            unnamed_files_period: conf.value(&master::CLEANER_INTERVAL)?,
+            unnamed_files_grace: conf.value(&master::HFILE_CLEANER_TTL)?,
             log_roll_period: conf.value(&region::LOG_ROLL_PERIOD)?,
             bootstrap_nodes_max: conf.value(&cluster::BOOTSTRAP_NODE_LIMIT)?,
             split: SplitOptions {

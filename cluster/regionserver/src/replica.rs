@@ -10,8 +10,9 @@
 //!    everything in the log that the region's files had when it was opened.
 //! 3. **Rounds.** In each round, one every [poll](ReplicaOptions::poll), the tail returns the new records. After the
 //!    round readers see all of them.
-//! 4. **Opening again.** An outdated follower is replaced by a new one. This happens when a file was compacted away and
-//!    deleted before it was opened, or when a new owner has found other files. The old region is served until then. If
+//! 4. **Opening again.** An outdated follower is replaced by a new one. This happens when a new owner has found
+//!    other files, or when a file was compacted away and deleted before it was opened. The primary keeps such files for
+//!    `hbase.master.hfilecleaner.ttl`, so that needs a replica that was suspended. The old region is served until then. If
 //!    a log file was deleted before it was read, all regions are opened again.
 //!
 //! **Lag.** A round that reaches the end of the log shows everything that was acknowledged before it began. The lag is

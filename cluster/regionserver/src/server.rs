@@ -82,6 +82,9 @@ impl RegionServer {
     /// A server without regions. It does no background work before [`start`](RegionServer::start).
     pub fn new(name: ServerName, foundation: Foundation, options: Options) -> Arc<RegionServer> {
         let world = foundation.world.clone();
+        let open_files = Arc::clone(&foundation.region_options.open_files);
+        let janitor = Janitor::new(foundation.files.clone(), open_files)
+            .keeping(world.clone(), options.unnamed_files_grace);
         Arc::new(RegionServer {
             regions: OnlineRegions::new(name.clone(), world.clone()),
             scanners: Scanners::new(&name, world.clone(), options.scanner_timeout),
@@ -94,10 +97,7 @@ impl RegionServer {
             slow_calls: SlowCalls::default(),
             observer: OnceLock::new(),
             user_loads: UserLoads::default(),
-            janitor: Janitor::new(
-                foundation.files.clone(),
-                Arc::clone(&foundation.region_options.open_files),
-            ),
+            janitor,
             split_requests: SplitRequests::default(),
             flush_times: Mutex::default(),
             reread: Mutex::default(),

@@ -8,24 +8,31 @@
 //!    and back references by listing folders, so a listing must have what was written before it, as local disks and S3 promise.
 //! 3. It deletes files without a holder. If one holder cannot tell, it deletes nothing.
 //!
+//! Where other processes may read, as in an object store, each file is kept for a [grace](Janitor::keeping) after its store gave
+//! it up. A read replica needs that time to learn from the log which files have replaced it.
+//!
 //! A file that no list names is never listed again, so a late step does no harm. The files of a dropped table go the
 //! same way; files with a holder move to the archive, where HBase looks for them too.
 
 mod archive;
+mod grace;
 mod holders;
 pub(crate) mod snapshots;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
+use env::World;
 use env::sync::Mutex;
-use storage::{FileName, Files};
+use storage::{Capability, FileName, Files};
 
 use crate::Result;
 use crate::open_files::{CondemnedFile, OpenFiles};
 use crate::store_file::name::ARCHIVE;
 use crate::store_file::{StoreFileName, StorePlace};
 
+use grace::Grace;
 use holders::{BackReferences, FileLists};
 use snapshots::Snapshots;
 
@@ -43,6 +50,8 @@ pub struct Janitor {
     open_files: Arc<OpenFiles>,
     holders: Vec<Arc<dyn FileHolder>>,
     snapshots: Snapshots,
+    /// `None` if a file without a holder is deleted at once.
+    grace: Option<Grace>,
     /// Files of dropped folders that wait for the end of their readers, where a deleted file cannot be read.
     left_for_readers: Mutex<BTreeSet<FileName>>,
 }
@@ -53,7 +62,16 @@ impl Janitor {
     pub fn new(files: Arc<dyn Files>, open_files: Arc<OpenFiles>) -> Janitor {
         let holders: Vec<Arc<dyn FileHolder>> = vec![Arc::new(BackReferences(files.clone()))];
         let snapshots = Snapshots::new(files.clone());
-        Janitor { files, open_files, holders, snapshots, left_for_readers: Mutex::default() }
+        Janitor { files, open_files, holders, snapshots, grace: None, left_for_readers: Mutex::default() }
+    }
+
+    /// The same janitor, which keeps each file for `grace` after it first heard that the file is unlisted. At a place that no other
+    /// process can [open](Capability::OneProcess) there are no other readers, and no grace.
+    #[must_use]
+    pub fn keeping(mut self, world: World, grace: Duration) -> Janitor {
+        let is_shared = !self.files.capabilities().has(Capability::OneProcess);
+        self.grace = (is_shared && !grace.is_zero()).then(|| Grace::new(world, grace));
+        self
     }
 
     /// The same janitor with a further holder.
@@ -63,24 +81,43 @@ impl Janitor {
         self
     }
 
-    /// Deletes the `candidates` that have no holder, and returns them. May read much from storage.
+    /// Deletes the `candidates` that have no holder and whose grace is over, and returns them. May read much from storage, and
+    /// nothing while all of them have their grace.
     pub fn collect(&self, candidates: &[FileName]) -> Result<Vec<FileName>> {
-        let condemned: Vec<CondemnedFile<'_>> =
-            candidates.iter().filter_map(|name| self.open_files.condemn(name)).collect();
+        // The grace of a file in use has not begun: it may be one that is being written.
+        let condemned: Vec<CondemnedFile<'_>> = candidates
+            .iter()
+            .filter_map(|name| self.open_files.condemn(name))
+            .filter(|file| self.is_grace_over(file.name()))
+            .collect();
         let names: Vec<FileName> = condemned.iter().map(|file| file.name().clone()).collect();
         let mut held = vec![false; names.len()];
         self.ask(&names, &mut held)?;
         let mut gone = Vec::new();
-        for (name, _) in names.into_iter().zip(held).filter(|(_, held)| !held) {
+        for (name, held) in names.into_iter().zip(held) {
+            if held {
+                self.forget_grace(&name);
+                continue;
+            }
             self.delete(&name)?;
             gone.push(name);
         }
         Ok(gone)
     }
 
+    /// Whether a file or folder that is needed no more may be deleted now.
+    fn is_grace_over(&self, name: &FileName) -> bool {
+        self.grace.as_ref().is_none_or(|grace| grace.is_over(name))
+    }
+
+    fn forget_grace(&self, name: &FileName) {
+        self.grace.iter().for_each(|grace| grace.forget(name));
+    }
+
     /// Whether anybody else needs files of the closed region in `folder`: a daughter that has halves of them, a link, a
     /// reader, or a further holder. Snapshots do not count, they find the files in the archive. Reads all lists of the
-    /// table.
+    /// table. Once nobody else needs them, `true` is returned until the grace of the folder is over: a replica may still
+    /// read halves of the files.
     pub fn is_needed_elsewhere(&self, folder: &FileName) -> Result<bool> {
         let names: Vec<FileName> = self.files.list(folder)?.into_iter().map(|entry| entry.name).collect();
         let names: Vec<FileName> = names.into_iter().filter(|name| store_of(name).is_some()).collect();
@@ -90,7 +127,11 @@ impl Janitor {
         }
         let mut held = vec![false; names.len()];
         self.ask_except(Some(folder), &names, &mut held)?;
-        Ok(held.contains(&true))
+        if held.contains(&true) {
+            return Ok(true);
+        }
+        // A folder that was dropped before has nothing to keep.
+        Ok(!names.is_empty() && !self.is_grace_over(folder))
     }
 
     /// Asks every holder which of `names` it needs.
@@ -111,6 +152,7 @@ impl Janitor {
     /// Deletes a file without a holder, and the back reference of a link.
     fn delete(&self, name: &FileName) -> Result<()> {
         self.files.delete(name)?;
+        self.forget_grace(name);
         let place = name.parent().as_ref().and_then(StorePlace::of_folder);
         if let (Some(here), Ok(parsed)) = (place, StoreFileName::parse(name.last()))
             && parsed.link.is_some()

@@ -28,6 +28,9 @@ keys! {
     /// How long a file of the write-ahead log is kept after nobody needs it any more. HBase's default is 600000 ms; here
     /// it is 0, because the log reuses the space of such files.
     LOG_CLEANER_TTL: Millis = "hbase.master.logcleaner.ttl", "0";
-    /// How often the server searches its folders and the archive for store files that nobody holds, and deletes them. 0: never.
+    /// How long a store file is kept after nobody needs it any more, where other processes can read it, as in an object store. It must
+    /// be longer than read replicas are behind. A folder has one process, which deletes such files at once.
     HFILE_CLEANER_TTL: Millis = "hbase.master.hfilecleaner.ttl", "300000";
+    /// How often the server searches its folders and the archive for store files that nobody holds, and deletes them. 0: never.
+    CLEANER_INTERVAL: Millis = "hbase.master.cleaner.interval", "600000";
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use storage::{Capability, FileName, Kind};
 
+use super::grace::Grace;
 use super::{Janitor, store_of};
 use crate::open_files::CondemnedFile;
 use crate::store_file::StorePlace;
@@ -31,6 +32,7 @@ impl Janitor {
         for name in others {
             self.files.delete(name)?;
         }
+        self.forget_grace(folder);
         if StorePlace::of_folder(folder).is_some() {
             let folders: BTreeSet<FileName> = names.iter().filter_map(FileName::parent).collect();
             folders.iter().try_for_each(|folder| self.make_deletions_durable(folder))?;
@@ -74,6 +76,7 @@ impl Janitor {
         let (back, files): (Vec<FileName>, Vec<FileName>) = names.partition(|name| target_of(name).is_some());
         let files: Vec<FileName> = files.into_iter().filter(|name| store_of(name).is_some()).collect();
         let gone = self.collect(&files)?;
+        self.grace.iter().for_each(Grace::tidy);
         self.delete_files_without_readers()?;
         // A back reference is needed while its target exists.
         for back in &back {

@@ -1,5 +1,9 @@
 //! Tests of a file's life: referred to, linked to, given up, archived and deleted.
 
+use std::time::Duration;
+
+use storage::{Capabilities, Capability};
+
 use super::*;
 
 /// Regions of one server, which share files, log, cache and open files.
@@ -178,6 +182,70 @@ fn a_scanner_that_began_before_a_compaction_keeps_its_files() {
     assert_eq!(shown.0.len(), 3);
     drop(scanner);
     assert_eq!((region.clean(&janitor, Search::GivenUp).expect("cleaned"), server.stored().len()), (3, 1));
+}
+
+#[test]
+fn replaced_files_stay_for_a_grace_where_other_processes_read() {
+    let grace = Duration::from_secs(300);
+    let run = |capabilities: Capabilities| {
+        let server = Server::over(Memory::with(capabilities));
+        let region = region_of(&server, "t", &["a", "b", "c"]);
+        let janitor = server.janitor().keeping(server.world.clone(), grace);
+        let clean = |search| region.clean(&janitor, search).expect("cleaned");
+        region.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
+        let at_once = clean(Search::GivenUp);
+        server.world.advance(grace - Duration::from_secs(1));
+        let early = clean(Search::Folders);
+        server.world.advance(Duration::from_secs(1));
+        let left = (clean(Search::GivenUp), clean(Search::Folders), server.stored().len());
+        assert!(!region.has_given_up_files(), "the janitor has forgotten them");
+        (at_once, early, left)
+    };
+    assert_eq!(run(Capabilities::ALL), (3, 0, (0, 0, 1)), "nobody else reads there");
+    assert_eq!(run(Capabilities::ALL.without(Capability::OneProcess)), (0, 0, (3, 0, 1)));
+}
+
+#[test]
+fn a_file_that_is_being_written_gets_its_whole_grace_later() {
+    let grace = Duration::from_secs(300);
+    let server = Server::over(Memory::with(Capabilities::ALL.without(Capability::OneProcess)));
+    let region = region_of(&server, "t", &["a", "b"]);
+    let janitor = server.janitor().keeping(server.world.clone(), grace);
+    let names = region.file_names(&[]).expect("a family");
+    // A search that began before a file was listed offers it while it is in use.
+    assert!(janitor.collect(&names).expect("asked").is_empty());
+    server.world.advance(grace);
+    region.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
+    assert_eq!(region.clean(&janitor, Search::GivenUp).expect("cleaned"), 0, "its grace begins now");
+    server.world.advance(grace);
+    assert_eq!(region.clean(&janitor, Search::GivenUp).expect("cleaned"), 2);
+}
+
+#[test]
+fn a_parent_stays_for_a_grace_after_its_daughters_have_files_of_their_own() {
+    let grace = Duration::from_secs(300);
+    let server = Server::over(Memory::with(Capabilities::ALL.without(Capability::OneProcess)));
+    let parent = region_of(&server, "t", &["a", "z"]);
+    let daughters = split(&server, &parent, "m");
+    parent.close().expect("closed");
+    let folder = Server::folder(parent.info());
+    drop(parent);
+    let janitor = server.janitor().keeping(server.world.clone(), grace);
+    let is_needed = || janitor.is_needed_elsewhere(&folder).expect("asked");
+    server.world.advance(grace);
+    assert!(is_needed(), "the daughters have halves of its files");
+    for daughter in &daughters {
+        daughter.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
+        daughter.clean(&janitor, Search::GivenUp).expect("cleaned");
+    }
+    assert!(is_needed(), "a replica may not have followed");
+    server.world.advance(grace);
+    for daughter in &daughters {
+        daughter.clean(&janitor, Search::GivenUp).expect("cleaned");
+    }
+    assert!(!is_needed());
+    janitor.drop_folder(&folder).expect("dropped");
+    assert!(!is_needed(), "it is gone");
 }
 
 #[test]

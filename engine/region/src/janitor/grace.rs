@@ -1,0 +1,79 @@
+//! How long the janitor keeps a file after its store has given it up, for readers in other processes.
+//!
+//! A read replica opens a file after it has read in the log that the file exists, and reads it until it has read that the file
+//! was replaced. Nobody tells the janitor how far replicas are. So it keeps each file for a fixed time, the grace, which must be
+//! longer than a replica is behind. The grace begins when the janitor first hears of the file: stores offer a file as soon
+//! as it is replaced. Storage has no time of a file's replacement, so the grace begins again after a restart.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use env::sync::Mutex;
+use env::{Moment, World};
+use storage::FileName;
+
+/// A file that nobody has offered for this long is forgotten: its region is on another server now.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(24 * 3_600);
+
+/// The files that wait for the end of their grace.
+pub(super) struct Grace {
+    world: World,
+    /// How long a file is kept. Not zero.
+    time: Duration,
+    waiting: Mutex<BTreeMap<FileName, Waiting>>,
+}
+
+/// A file or folder that may be deleted after its grace.
+struct Waiting {
+    since: Moment,
+    offered: Moment,
+}
+
+impl Grace {
+    pub(super) fn new(world: World, time: Duration) -> Grace {
+        Grace { world, time, waiting: Mutex::default() }
+    }
+
+    /// Whether the grace of `name` is over. It begins with the first call for that name.
+    pub(super) fn is_over(&self, name: &FileName) -> bool {
+        let now = self.world.moment();
+        let mut waiting = self.waiting.lock();
+        let entry = waiting.entry(name.clone()).or_insert(Waiting { since: now, offered: now });
+        entry.offered = now;
+        now.since(entry.since) >= self.time
+    }
+
+    /// Forgets a name: it was deleted, or somebody needs it after all.
+    pub(super) fn forget(&self, name: &FileName) {
+        self.waiting.lock().remove(name);
+    }
+
+    /// Forgets the names that were not offered for a day.
+    pub(super) fn tidy(&self) {
+        let now = self.world.moment();
+        self.waiting.lock().retain(|_, waiting| now.since(waiting.offered) < FORGOTTEN_AFTER);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use env::WallTime;
+
+    use super::*;
+
+    #[test]
+    fn a_grace_begins_when_a_name_is_first_offered_and_again_after_it_was_needed() {
+        let world = World::simulated(1, WallTime(0));
+        let (grace, name) = (Grace::new(world.clone(), Duration::from_secs(10)), FileName::new("a"));
+        assert!(!grace.is_over(&name));
+        world.advance(Duration::from_secs(9));
+        assert!(!grace.is_over(&name));
+        world.advance(Duration::from_secs(1));
+        assert!(grace.is_over(&name) && grace.is_over(&name), "until it is forgotten");
+        grace.forget(&name);
+        assert!(!grace.is_over(&name));
+        world.advance(FORGOTTEN_AFTER);
+        grace.tidy();
+        assert!(grace.waiting.lock().is_empty() && !grace.is_over(&name));
+    }
+}
