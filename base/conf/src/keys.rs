@@ -22,6 +22,7 @@ macro_rules! keys {
 pub mod cache;
 pub mod cluster;
 pub mod master;
+pub mod normalizer;
 pub mod region;
 pub mod regionserver;
 pub mod rpc;
@@ -38,9 +39,10 @@ pub struct Part {
 }
 
 /// All parts.
-pub static PARTS: [Part; 8] = [
+pub static PARTS: [Part; 9] = [
     Part { title: "Cluster and registry", keys: cluster::ALL },
     Part { title: "Master", keys: master::ALL },
+    Part { title: "Normalizer", keys: normalizer::ALL },
     Part { title: "Region server", keys: regionserver::ALL },
     Part { title: "Requests and connections", keys: rpc::ALL },
     Part { title: "Writes, memstore and log", keys: region::ALL },

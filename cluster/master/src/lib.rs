@@ -34,6 +34,7 @@ pub mod intents;
 mod merge;
 mod mirror;
 mod namespaces;
+mod normalizer;
 mod options;
 mod parents;
 mod placement;
@@ -68,6 +69,7 @@ use storage::Files;
 pub use error::Error;
 pub use hbck::{HbckReport, HbckService, Inconsistency};
 pub use mirror::{Mirror, Mirrored, PrimaryCatalog};
+pub use normalizer::plans::NormalizerSettings;
 pub use options::Options;
 pub use selection::Selection;
 pub use service::MasterService;
@@ -75,6 +77,7 @@ pub use service::MasterService;
 use assignments::{Assignments, StampClock};
 use catalog::Catalog;
 use intents::Intents;
+use normalizer::NormalizerQueue;
 use procedure::{ProcedureId, Procedures};
 use switches::{Switch, Switches};
 use view::CatalogView;
@@ -111,6 +114,8 @@ pub struct Master {
     last_snapshots: Mutex<BTreeMap<String, ProcedureId>>,
     /// Held while a snapshot is deleted, or a change that needs it begins.
     snapshot_use: Mutex<()>,
+    /// What waits for the normalizer.
+    normalizer: Mutex<NormalizerQueue>,
     /// Whether the process is ending; the condition wakes the chore.
     stopping: Mutex<bool>,
     stopped: Condvar,

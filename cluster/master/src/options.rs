@@ -6,6 +6,7 @@ use conf::Conf;
 use conf::keys::master as key;
 use proto::descriptor::sanity;
 
+use crate::normalizer::plans::{NormalizerSettings, days};
 use crate::{Error, procedure};
 
 /// The settings of a master.
@@ -21,6 +22,8 @@ pub struct Options {
     /// `hbase.catalogjanitor.interval`: time between two collections of unneeded parents of splits and merges; zero for
     /// never. Default 5 minutes.
     pub parents_period: Duration,
+    /// Settings of the normalizer.
+    pub normalizer: NormalizerSettings,
     /// `hbase.snapshot.enabled`: whether snapshots can be taken. Default true.
     pub snapshots_enabled: bool,
     /// `hbase.master.snapshot.ttl`: default time to live of a snapshot, in seconds; 0 for ever. Default 0.
@@ -45,6 +48,7 @@ impl Default for Options {
             sanity: sanity::Limits::default(),
             procedures: procedure::Options::default(),
             parents_period: Duration::from_secs(300),
+            normalizer: NormalizerSettings::default(),
             snapshots_enabled: true,
             snapshot_ttl: 0,
             snapshot_cleaner_period: Duration::from_secs(1800),
@@ -70,6 +74,7 @@ impl Options {
             },
             procedures: procedure::Options { outcome_kept, read_outcome_kept, ..defaults.procedures },
             parents_period: conf.value(&key::CATALOG_JANITOR_INTERVAL)?,
+            normalizer: normalizer(conf)?,
             snapshots_enabled: conf.value(&key::SNAPSHOT_ENABLED)?,
             snapshot_ttl: conf.value(&key::SNAPSHOT_TTL)?,
             snapshot_cleaner_period: conf.value(&key::SNAPSHOT_CLEANER_INTERVAL)?,
@@ -95,6 +100,24 @@ impl Options {
     }
 }
 
+/// Reads the settings of the normalizer.
+fn normalizer(conf: &Conf) -> conf::Result<NormalizerSettings> {
+    use conf::keys::normalizer as key;
+    let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    Ok(NormalizerSettings {
+        period: conf.value(&key::PERIOD)?,
+        enabled_by_default: conf.value(&key::ENABLED_BY_DEFAULT)?,
+        splits: conf.value(&key::SPLIT_ENABLED)?,
+        merges: conf.value(&key::MERGE_ENABLED)?,
+        merge_count_min: count(conf.value(&key::MERGE_MIN_REGION_COUNT)?).max(1),
+        merge_age_min: days(conf.value(&key::MERGE_MIN_REGION_AGE)?),
+        merge_megabytes_min: conf.value(&key::MERGE_MIN_REGION_SIZE)?,
+        merge_regions_max: count(conf.value(&key::MERGE_MAX_REGIONS)?),
+        plans_megabytes_max: conf.value(&key::PLANS_SIZE_LIMIT)?,
+        bytes_per_second: conf.value(&key::THROUGHPUT)?,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,6 +137,7 @@ mod tests {
         assert_eq!(ours.procedures.outcome_kept, theirs.procedures.outcome_kept);
         assert_eq!(ours.procedures.read_outcome_kept, theirs.procedures.read_outcome_kept);
         assert_eq!(ours.sanity, theirs.sanity);
+        assert_eq!(ours.normalizer, theirs.normalizer);
         let conf = Conf::new().with(&key::TABLE_SANITY_CHECKS, "false").with(&key::META_VERSIONS, "0");
         let options = Options::from_conf(&conf).expect("good values");
         assert!(!options.sanity.enabled);

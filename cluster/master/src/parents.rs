@@ -18,6 +18,7 @@ use rpc::Exception;
 use crate::Master;
 use crate::procedure::ProcedureKind;
 use crate::reopen::Reopening;
+use crate::selection::Selection;
 use crate::switches::Switch;
 
 /// Period in which the chore looks for unfinished changes.
@@ -25,17 +26,17 @@ const CHORE_PERIOD: Duration = Duration::from_secs(10);
 
 impl Master {
     /// Starts the thread that collects parents (`hbase.catalogjanitor.interval`), deletes expired snapshots
-    /// (`hbase.master.cleaner.snapshot.interval`), opens regions that could not be opened, and carries on what an earlier failure
-    /// has left. It ends when the process ends or the master is dropped.
+    /// (`hbase.master.cleaner.snapshot.interval`), normalizes tables (`hbase.normalizer.period`), opens regions that could not be
+    /// opened, and carries on what an earlier failure has left. It ends when the process ends or the master is dropped.
     pub fn start_chores(self: &Arc<Self>) -> std::io::Result<()> {
         let master: Weak<Master> = Arc::downgrade(self);
         let (mut collected, mut reopening) = (self.world.moment(), Reopening::default());
-        let mut cleaned = collected;
+        let (mut cleaned, mut normalized) = (collected, collected);
         let body = move || {
             while let Some(master) = master.upgrade() {
                 {
                     let mut stopping = master.stopping.lock();
-                    if !*stopping {
+                    if !*stopping && !master.normalizer.lock().has_tables() {
                         master.stopped.wait_for(&mut stopping, CHORE_PERIOD);
                     }
                     if *stopping {
@@ -52,6 +53,14 @@ impl Master {
                         tracing::warn!(%cause, "expired snapshots were not deleted; it is tried again");
                     }
                 }
+                let period = master.options.normalizer.period;
+                if !period.is_zero() && now.since(normalized) >= period {
+                    normalized = now;
+                    if let Err(cause) = master.normalize(&Selection::of_users(), false) {
+                        tracing::warn!(%cause, "no table is normalized; it is tried again");
+                    }
+                }
+                master.run_normalizer();
                 let period = master.options.parents_period;
                 let is_due = !period.is_zero() && now.since(collected) >= period;
                 if is_due && master.switches.is_on(Switch::CatalogJanitor) {

@@ -64,6 +64,7 @@ impl Master {
             last_flushes: Mutex::default(),
             last_snapshots: Mutex::default(),
             snapshot_use: Mutex::default(),
+            normalizer: Mutex::default(),
             stopping: Mutex::default(),
             stopped: Condvar::new(),
             is_mirror: AtomicBool::new(false),

@@ -5,6 +5,7 @@ mod fake;
 mod false_alarms;
 mod hbck;
 mod nonsense;
+mod normalizer;
 mod servers;
 mod service;
 mod snapshots;

@@ -4,6 +4,7 @@ use proto::pb;
 use rpc::Reply;
 
 use super::{Handler, answer, now, with};
+use crate::selection::Selection;
 use crate::switches::Switch;
 
 pub(super) const HANDLERS: &[(&str, Handler)] = &[
@@ -24,8 +25,17 @@ pub(super) const HANDLERS: &[(&str, Handler)] = &[
     ("IsBalancerEnabled", |master, _| {
         now(&pb::IsBalancerEnabledResponse { enabled: master.switches.is_on(Switch::Balancer) })
     }),
-    ("Normalize", |master, _| {
-        now(&pb::NormalizeResponse { normalizer_ran: master.switches.is_on(Switch::Normalizer) })
+    ("Normalize", |master, call| {
+        with(master, call, |master, request: pb::NormalizeRequest| {
+            let selection = Selection {
+                names: &request.table_names,
+                regex: request.regex.as_deref(),
+                namespace: request.namespace.as_deref(),
+                system: false,
+            };
+            let normalizer_ran = master.normalize(&selection, true)?;
+            Ok(Reply::of(&pb::NormalizeResponse { normalizer_ran }))
+        })
     }),
     ("SetNormalizerRunning", |master, call| {
         with(master, call, |master, request: pb::SetNormalizerRunningRequest| {

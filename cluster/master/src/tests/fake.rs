@@ -55,6 +55,8 @@ pub(super) struct FakeServers {
     infos: Mutex<BTreeMap<EncodedName, RegionInfo>>,
     /// Every schema that a region was opened with.
     schemas: Mutex<Vec<(EncodedName, Arc<TableDescriptor>)>>,
+    /// The sizes that regions report, in MB, by start key; 0 for all others.
+    pub(super) sizes: Mutex<BTreeMap<Bytes, u32>>,
     /// Whether open regions take over new schemas.
     takes_over: Mutex<bool>,
 }
@@ -83,6 +85,7 @@ impl FakeServers {
             split_row: Mutex::default(),
             infos: Mutex::default(),
             schemas: Mutex::default(),
+            sizes: Mutex::default(),
             takes_over: Mutex::default(),
         })
     }
@@ -527,8 +530,16 @@ impl RegionServers for FakeServers {
         answered(Ok(7))
     }
 
-    fn load(&self, _server: &ServerName) -> ServerFuture<pb::ServerLoad> {
-        answered(Ok(pb::ServerLoad { number_of_requests: Some(3), ..Default::default() }))
+    fn load(&self, server: &ServerName) -> ServerFuture<pb::ServerLoad> {
+        let (open, infos, sizes) = (self.open.lock(), self.infos.lock(), self.sizes.lock());
+        let here = open.iter().filter(|(_, (owner, _))| owner == server);
+        let load = |region: &EncodedName| pb::RegionLoad {
+            region_specifier: pb::RegionSpecifier { r#type: 1, value: infos[region].name().clone() },
+            storefile_size_mb: sizes.get(infos[region].start_key()).copied(),
+            ..Default::default()
+        };
+        let region_loads = here.map(|(region, _)| load(region)).collect();
+        answered(Ok(pb::ServerLoad { number_of_requests: Some(3), region_loads, ..Default::default() }))
     }
 
     fn rows(&self, server: &ServerName, region: &EncodedName) -> ServerFuture<Vec<CatalogRow>> {
