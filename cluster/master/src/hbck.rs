@@ -1,9 +1,11 @@
 //! `HbckService`: the repairs that HBCK2 and the shell's `hbck_chore_run` ask for.
 //!
-//! A check compares hbase:meta, the master's view of it and the open regions. A repair is an ordinary procedure where it
+//! A check compares hbase:meta, the master's view of it, the open regions and their folders; the chore runs one in each
+//! `hbase.master.hbck.chore.interval`. A repair is an ordinary procedure where it
 //! can be one. What only makes sense with several servers, or with procedures that can get stuck, is refused with the reason.
 
 mod check;
+mod folders;
 mod repair;
 
 use std::sync::Arc;

@@ -22,6 +22,8 @@ pub struct Options {
     /// `hbase.catalogjanitor.interval`: time between two collections of unneeded parents of splits and merges; zero for
     /// never. Default 5 minutes.
     pub parents_period: Duration,
+    /// `hbase.master.hbck.chore.interval`: time between two checks of the catalog; zero for never. Default 5 minutes.
+    pub check_period: Duration,
     /// Settings of the normalizer.
     pub normalizer: NormalizerSettings,
     /// `hbase.snapshot.enabled`: whether snapshots can be taken. Default true.
@@ -48,6 +50,7 @@ impl Default for Options {
             sanity: sanity::Limits::default(),
             procedures: procedure::Options::default(),
             parents_period: Duration::from_secs(300),
+            check_period: Duration::from_secs(300),
             normalizer: NormalizerSettings::default(),
             snapshots_enabled: true,
             snapshot_ttl: 0,
@@ -74,6 +77,7 @@ impl Options {
             },
             procedures: procedure::Options { outcome_kept, read_outcome_kept, ..defaults.procedures },
             parents_period: conf.value(&key::CATALOG_JANITOR_INTERVAL)?,
+            check_period: conf.value(&key::HBCK_CHORE_INTERVAL)?,
             normalizer: normalizer(conf)?,
             snapshots_enabled: conf.value(&key::SNAPSHOT_ENABLED)?,
             snapshot_ttl: conf.value(&key::SNAPSHOT_TTL)?,
@@ -128,6 +132,7 @@ mod tests {
             (Options::default(), Options::from_conf(&Conf::new()).expect("defaults are good"));
         assert_eq!(ours.meta_versions, theirs.meta_versions);
         assert_eq!(ours.parents_period, theirs.parents_period);
+        assert_eq!(ours.check_period, theirs.check_period);
         assert_eq!(
             (ours.snapshots_enabled, ours.snapshot_ttl),
             (theirs.snapshots_enabled, theirs.snapshot_ttl)

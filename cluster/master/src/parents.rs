@@ -26,12 +26,12 @@ const CHORE_PERIOD: Duration = Duration::from_secs(10);
 
 impl Master {
     /// Starts the thread that collects parents (`hbase.catalogjanitor.interval`), deletes expired snapshots
-    /// (`hbase.master.cleaner.snapshot.interval`), normalizes tables (`hbase.normalizer.period`), opens regions that could not be
-    /// opened, and carries on what an earlier failure has left. It ends when the process ends or the master is dropped.
+    /// (`hbase.master.cleaner.snapshot.interval`), normalizes tables (`hbase.normalizer.period`), checks the
+    /// catalog (`hbase.master.hbck.chore.interval`), opens regions that could not be opened, and carries on what an earlier failure has left. It ends when the process ends or the master is dropped.
     pub fn start_chores(self: &Arc<Self>) -> std::io::Result<()> {
         let master: Weak<Master> = Arc::downgrade(self);
         let (mut collected, mut reopening) = (self.world.moment(), Reopening::default());
-        let (mut cleaned, mut normalized) = (collected, collected);
+        let (mut cleaned, mut normalized, mut checked) = (collected, collected, collected);
         let body = move || {
             while let Some(master) = master.upgrade() {
                 {
@@ -51,6 +51,13 @@ impl Master {
                     cleaned = now;
                     if let Err(cause) = master.delete_expired_snapshots() {
                         tracing::warn!(%cause, "expired snapshots were not deleted; it is tried again");
+                    }
+                }
+                let period = master.options.check_period;
+                if !period.is_zero() && now.since(checked) >= period {
+                    checked = now;
+                    if let Err(cause) = master.run_hbck() {
+                        tracing::warn!(%cause, "the catalog was not checked; it is tried again");
                     }
                 }
                 let period = master.options.normalizer.period;

@@ -37,6 +37,7 @@ const PAGES: &[(&str, &str)] = &[
     ("/stacks", "threads.txt"),
     ("/dump", "dump.txt"),
     ("/healthz", "health.txt"),
+    ("/api/check", "check.json"),
     ("/api/history?range=10m", "history-10m.json"),
     ("/api/history?range=6h", "history-6h.json"),
     ("/api/history?range=7d", "history-7d.json"),
@@ -48,6 +49,7 @@ const HIDDEN: &str = "(hidden)";
 const README: &str = "What this is: a picture of a Bellows server, made by `bellows debug bundle`.
 
 overview.json        what the server itself finds wrong, and its latest events
+check.json           the last check of hbase:meta against the open regions and their folders
 doctor.txt           what bellows doctor finds on the machine
 configuration.json   every key; secrets are left out
 regions/             regions of each table with their load; first and last keys are row keys

@@ -11,7 +11,7 @@ use master::{HbckService, Master, MasterService};
 use proto::ServerName;
 use regionserver::{ClusterView, Foundation, LocalServers, MetaLocation, RegionServer};
 use storage::FileName;
-use web::{About, Console, LevelSwitch, LogRing, Node};
+use web::{About, Console, LevelSwitch, LogRing, Node, SelfCheck};
 
 use crate::allocator;
 use crate::args::Start;
@@ -203,6 +203,14 @@ pub(crate) fn run(
         cluster_id: master.cluster_id().to_owned(),
         quorum: format!("{}:{}", settings.host, registry.address().port()),
         ready: world.now(),
+        self_check: Box::new({
+            let master = Arc::clone(&master);
+            move || {
+                let report = master.hbck_report()?;
+                let inconsistencies = report.inconsistencies.iter().map(ToString::to_string).collect();
+                Some(SelfCheck { ended: report.ended, inconsistencies })
+            }
+        }),
         meters: meter.into_iter().collect(),
     });
 

@@ -201,6 +201,15 @@ pub(crate) fn history(console: &Console, query: &Query) -> Response {
     values(console, &names.iter().map(String::as_str).collect::<Vec<_>>(), query)
 }
 
+/// `/api/check`: the last check of the catalog. Its fields are null before the first.
+pub(crate) fn check(console: &Console) -> Response {
+    let check = console.self_check();
+    json_answer(&json!({
+        "ended": check.as_ref().map(|check| check.ended.0),
+        "inconsistencies": check.map(|check| check.inconsistencies),
+    }))
+}
+
 fn values(console: &Console, names: &[&str], query: &Query) -> Response {
     let values = console.history().values(names, Range::of_name(query.get("range")));
     let numbers = |series: &Vec<f32>| {

@@ -31,7 +31,7 @@ mod ui;
 
 pub use dashboard::{CacheWindow, memory_dashboard};
 pub use log_ring::{LogRing, LogTee};
-pub use node::{About, Console, LevelSwitch, Node};
+pub use node::{About, Console, LevelSwitch, Node, SelfCheck};
 pub use ui::settings::is_secret;
 
 use std::sync::Arc;
@@ -123,6 +123,7 @@ fn router(console: Arc<Console>) -> Router {
         .route("/assets/{name}", get(|uri: Uri, headers: HeaderMap| async move { assets::answer(uri.path(), &headers) }))
         .route("/api/series", get(|(State(shared), raw): Asked| async move { endpoints::series(&shared.console, &query(&raw)) }))
         .route("/api/history", get(|(State(shared), raw): Asked| async move { endpoints::history(&shared.console, &query(&raw)) }))
+        .route("/api/check", get(|(State(shared), _): Asked| async move { endpoints::check(&shared.console) }))
         .route("/healthz", get(health))
         .route("/metrics", get(metrics_page))
         .route("/jmx", get(|(State(shared), raw): Asked| async move { endpoints::jmx(&shared.console, &query(&raw)) }))

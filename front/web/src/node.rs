@@ -82,8 +82,19 @@ pub struct Node {
     pub quorum: String,
     /// When clients could first be served.
     pub ready: WallTime,
+    /// The last check of the catalog; `None` before the first.
+    pub self_check: Box<dyn Fn() -> Option<SelfCheck> + Send + Sync>,
     /// Other sources of metrics: the object store, if files are in one.
     pub meters: Vec<Arc<dyn Source>>,
+}
+
+/// The result of a check of the catalog, the open regions and their folders.
+#[derive(Clone, Debug)]
+pub struct SelfCheck {
+    /// When it ended.
+    pub ended: WallTime,
+    /// What contradicts, a sentence each with its remedy.
+    pub inconsistencies: Vec<String>,
 }
 
 /// A region at the measurement.
@@ -239,6 +250,11 @@ impl Console {
     pub(crate) fn set_log_level(&self, level: &str) -> Result<(), String> {
         let switch = self.level.get().ok_or("this process cannot change the level of its log")?;
         (switch.set)(level)
+    }
+
+    /// The last check of the catalog; `None` before the first.
+    pub(crate) fn self_check(&self) -> Option<SelfCheck> {
+        self.node.get().and_then(|node| (node.self_check)())
     }
 
     /// `Ok` if clients can be served; the error is the reason why not.

@@ -15,6 +15,9 @@ keys! {
     TABLE_SANITY_CHECKS: Flag = "hbase.table.sanity.checks", "true";
     /// How often the master deletes parents of splits and merges to whose files no region refers any more. 0: never.
     CATALOG_JANITOR_INTERVAL: Millis = "hbase.catalogjanitor.interval", "300000";
+    /// How often the master compares hbase:meta, the open regions and their folders, and reports what contradicts. HBase's
+    /// default is 3600000 ms; here a check is one read of hbase:meta and one listing. 0: only when a client asks.
+    HBCK_CHORE_INTERVAL: Millis = "hbase.master.hbck.chore.interval", "300000";
     /// Whether tables have snapshots. Without them the calls about snapshots are refused.
     SNAPSHOT_ENABLED: Flag = "hbase.snapshot.enabled", "true";
     /// Time to live of a snapshot that is taken without one, in seconds. 0: it stays until it is deleted.

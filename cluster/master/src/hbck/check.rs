@@ -1,15 +1,20 @@
-//! Compares hbase:meta, the master's view and the open regions, and reports where they contradict each other.
+//! Compares hbase:meta, the master's view, the open regions and the folders of regions, and reports where they
+//! contradict each other.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use env::WallTime;
 use proto::catalog::{RegionRow, RegionState, TableState};
-use proto::{EncodedName, RegionInfo, TableName};
+use proto::{EncodedName, RegionInfo, ServerName, TableName};
 use rpc::Exception;
+use storage::{Capability, FileName};
 
+use super::folders::RegionFolders;
 use crate::Master;
 use crate::catalog::CatalogContent;
+use crate::error::of_storage;
+use crate::view::TableEntry;
 
 /// The result of a check.
 #[derive(Clone, Debug)]
@@ -70,33 +75,96 @@ pub enum Inconsistency {
     /// A region is open that should not be.
     #[error("region {0} of a disabled table is open; unassign it")]
     Open(Box<RegionInfo>),
+    /// The row of a region in hbase:meta has another state or server than the master.
+    #[error("hbase:meta has region {region} as {found}, expected {expected}; fixMeta writes it")]
+    Row {
+        /// The region.
+        region: Box<RegionInfo>,
+        /// State and server in hbase:meta.
+        found: String,
+        /// State and server that the master has.
+        expected: String,
+    },
+    /// A region is open on a server that is not live.
+    #[error("region {region} is open on {server}, which is not live; assign it")]
+    UnknownServer {
+        /// The region.
+        region: Box<RegionInfo>,
+        /// The server.
+        server: ServerName,
+    },
+    /// A region that was split is open.
+    #[error("region {0} was split and is open; restart the server, which opens only its daughters")]
+    OpenParent(Box<RegionInfo>),
+    /// A region that was merged has a row of its own.
+    #[error("region {parent} was merged into {child} and has a row in hbase:meta; delete that row")]
+    MergedParent {
+        /// The region that was merged.
+        parent: Box<RegionInfo>,
+        /// The region that has its rows.
+        child: Box<RegionInfo>,
+    },
+    /// A region is open that is in no table.
+    #[error("region {0} is open and in no table; restart the server, which opens only what hbase:meta has")]
+    Stray(EncodedName),
+    /// A region of hbase:meta has no folder.
+    #[error("region {0} has no folder; stop the server and put the folder back, or truncate the region")]
+    NoFolder(Box<RegionInfo>),
+    /// A folder of a region that hbase:meta does not have.
+    #[error(
+        "{folder} is the folder of a region that is not in hbase:meta; its rows are not served: load its files with \
+         BulkLoadHFilesTool, or delete it"
+    )]
+    OrphanFolder {
+        /// The table in whose folder it is.
+        table: TableName,
+        /// The folder.
+        folder: FileName,
+    },
 }
 
 impl Master {
     /// Checks the catalog, logs what is wrong, and keeps the report for [`hbck_report`](Master::hbck_report).
+    ///
+    /// Reads hbase:meta once and lists the folder of all tables once. A table that changes meanwhile is left out: what is
+    /// half done is no inconsistency.
     pub(crate) fn run_hbck(&self) -> Result<HbckReport, Exception> {
         let began = self.world.now();
         let mut inconsistencies = Vec::new();
-        // Tables that change while they are looked at are left out: what is half done is no inconsistency.
         let busy = self.busy_tables();
+        let before = self.read_view(|view| view.tables.clone());
         let content = self.catalog.read().map_err(|error| Exception::io(error.to_string()))?;
         let unreadable = content.unreadable.iter().map(|error| Inconsistency::Unreadable(error.to_string()));
         inconsistencies.extend(unreadable);
-        let tables = self.read_view(|view| view.tables.clone());
-        let open = self.regions.open_regions()?;
-        let unknown = content.regions.iter().filter(|(table, _)| !tables.contains_key(table));
+        let (open, live) = (self.regions.open_regions()?, self.regions.live());
+        let unknown = content.regions.iter().filter(|(table, _)| !before.contains_key(table));
         let unknown = unknown.flat_map(|(_, rows)| rows);
         inconsistencies.extend(unknown.map(|row| Inconsistency::Unknown(Box::new(row.region.clone()))));
-        for (name, table) in tables.iter().filter(|(name, _)| !name.is_meta()) {
-            check_table(name, table, &content, &open, &mut inconsistencies);
+        for (name, table) in before.iter().filter(|(name, _)| !name.is_meta()) {
+            check_table(name, table, &content, (&open, &live), &mut inconsistencies);
         }
-        let busy: BTreeSet<TableName> = busy.into_iter().chain(self.busy_tables()).collect();
-        inconsistencies.retain(|found| found.table().is_none_or(|table| !busy.contains(table)));
+        let rows = before.values().flat_map(|table| &table.regions);
+        let named: BTreeSet<&EncodedName> = rows.map(|row| row.region.encoded_name()).collect();
+        // A table that is being created has open regions before it has a name here.
+        if self.procedures.unfinished() == 0 && self.intents.all().is_empty() {
+            let stray = open.iter().filter(|region| !named.contains(region));
+            inconsistencies.extend(stray.cloned().map(Inconsistency::Stray));
+        }
+        self.check_folders(&before, &content, &mut inconsistencies)?;
+        let after = self.read_view(|view| view.tables.clone());
+        inconsistencies.retain(|found| {
+            found.table().is_none_or(|table| {
+                let states = [&before, &after]
+                    .map(|tables| tables.get(table).map(|entry| (entry.state, &entry.regions)));
+                !busy.contains(table) && !self.is_busy(table) && states[0] == states[1]
+            })
+        });
         let report = HbckReport { began, ended: self.world.now(), inconsistencies };
         for inconsistency in &report.inconsistencies {
             tracing::warn!(%inconsistency, "hbck found an inconsistency");
         }
-        tracing::info!(tables = tables.len(), inconsistencies = report.inconsistencies.len(), "hbck has run");
+        let count = report.inconsistencies.len();
+        tracing::info!(tables = before.len(), inconsistencies = count, "hbck has run");
         *self.hbck_report.lock() = Some(report.clone());
         Ok(report)
     }
@@ -106,20 +174,54 @@ impl Master {
         self.hbck_report.lock().clone()
     }
 
+    fn is_busy(&self, table: &TableName) -> bool {
+        self.procedures.is_busy(table) || !self.intents.of(table).is_empty()
+    }
+
     fn busy_tables(&self) -> BTreeSet<TableName> {
         let tables: Vec<TableName> = self.read_view(|view| view.tables.keys().cloned().collect());
-        let is_busy =
-            |table: &TableName| self.procedures.is_busy(table) || !self.intents.of(table).is_empty();
-        tables.into_iter().filter(is_busy).collect()
+        let with_intents = self.intents.all().into_iter().map(|intent| intent.table().clone());
+        tables.into_iter().filter(|table| self.is_busy(table)).chain(with_intents).collect()
+    }
+
+    /// Compares the folders of regions with the rows of hbase:meta. Where listings may be stale nothing is compared.
+    fn check_folders(
+        &self,
+        tables: &BTreeMap<TableName, TableEntry>,
+        content: &CatalogContent,
+        found: &mut Vec<Inconsistency>,
+    ) -> Result<(), Exception> {
+        if !self.files.capabilities().has(Capability::ListsAll) {
+            return Ok(());
+        }
+        let folders = RegionFolders::list(&*self.files).map_err(of_storage)?;
+        let rows = || tables.values().flat_map(|table| &table.regions);
+        let in_meta = content.regions.values().flatten();
+        let named: BTreeSet<(&TableName, &EncodedName)> = rows()
+            .chain(in_meta)
+            .flat_map(|row| row.merged_from.iter().chain([&row.region]))
+            .map(|region| (region.table(), region.encoded_name()))
+            .collect();
+        for (table, region) in &folders.regions {
+            if !named.contains(&(table, region)) && !table.is_meta() {
+                let folder = layout::region(table, region);
+                found.push(Inconsistency::OrphanFolder { table: table.clone(), folder });
+            }
+        }
+        let serving =
+            tables.iter().filter(|(name, _)| !name.is_meta()).flat_map(|(_, table)| table.serving());
+        let without = serving.filter(|row| !folders.has(&row.region));
+        found.extend(without.map(|row| Inconsistency::NoFolder(Box::new(row.region.clone()))));
+        Ok(())
     }
 }
 
-/// Compares the rows that hbase:meta has of a table with the view and the `open` regions.
+/// Compares the rows that hbase:meta has of a table with the view, the `open` regions and the `live` servers.
 fn check_table(
     name: &TableName,
-    table: &crate::view::TableEntry,
+    table: &TableEntry,
     content: &CatalogContent,
-    open: &BTreeSet<EncodedName>,
+    (open, live): (&BTreeSet<EncodedName>, &[ServerName]),
     found: &mut Vec<Inconsistency>,
 ) {
     let state = content.states.get(name);
@@ -132,28 +234,58 @@ fn check_table(
     }
     let rows: &[RegionRow] = content.regions.get(name).map_or(&[], Vec::as_slice);
     let boxed = |row: &RegionRow| Box::new(row.region.clone());
-    let is_among = |row: &RegionRow, rows: &[RegionRow]| {
-        rows.iter().any(|other| other.region.name() == row.region.name())
-    };
-    let lost = table.regions.iter().filter(|row| !is_among(row, rows));
-    found.extend(lost.map(|row| Inconsistency::NoRow(boxed(row))));
-    let unknown = rows.iter().filter(|row| !is_among(row, &table.regions));
+    let known: BTreeMap<&Bytes, &RegionRow> =
+        table.regions.iter().map(|row| (row.region.name(), row)).collect();
+    let in_meta: BTreeMap<&Bytes, &RegionRow> = rows.iter().map(|row| (row.region.name(), row)).collect();
+    for row in &table.regions {
+        match in_meta.get(row.region.name()) {
+            None => found.push(Inconsistency::NoRow(boxed(row))),
+            // A row without a server keeps the columns that tell the last one, as in HBase.
+            Some(meta) if meta.state != row.state || (row.server.is_some() && meta.server != row.server) => {
+                found.push(Inconsistency::Row {
+                    region: boxed(row),
+                    found: place(meta),
+                    expected: place(row),
+                });
+            }
+            Some(_) => {}
+        }
+        let merged = row.merged_from.iter().filter(|parent| known.contains_key(parent.name()));
+        found.extend(merged.map(|parent| Inconsistency::MergedParent {
+            parent: Box::new(parent.clone()),
+            child: boxed(row),
+        }));
+    }
+    let unknown = rows.iter().filter(|row| !known.contains_key(row.region.name()));
     found.extend(unknown.map(|row| Inconsistency::Unknown(boxed(row))));
     found.extend(gaps(name, &table.serving().collect::<Vec<_>>()));
+    let is_open = |row: &RegionRow| open.contains(row.region.encoded_name());
     for row in table.serving() {
-        let is_open = open.contains(row.region.encoded_name());
-        match table.state {
-            TableState::Enabled if !is_open || row.state != RegionState::Open => {
-                let state = if is_open { row.state.as_str_name() } else { "not open" };
+        let dead =
+            row.server.as_ref().filter(|server| row.state == RegionState::Open && !live.contains(server));
+        match (table.state, dead) {
+            (TableState::Enabled, Some(server)) => {
+                found.push(Inconsistency::UnknownServer { region: boxed(row), server: server.clone() });
+            }
+            (TableState::Enabled, None) if !is_open(row) || row.state != RegionState::Open => {
+                let state = if is_open(row) { row.state.as_str_name() } else { "not open" };
                 found.push(Inconsistency::NotOpen { region: boxed(row), state });
             }
-            TableState::Disabled if is_open => found.push(Inconsistency::Open(boxed(row))),
+            (TableState::Disabled, _) if is_open(row) => found.push(Inconsistency::Open(boxed(row))),
             _ => {}
         }
     }
+    let parents = table.regions.iter().filter(|row| row.region.is_split() && is_open(row));
+    found.extend(parents.map(|row| Inconsistency::OpenParent(boxed(row))));
 }
 
-/// Holes and overlaps between the regions of a table, which are in the order of their start keys.
+/// The state and the server of a row, for people.
+fn place(row: &RegionRow) -> String {
+    let server = row.server.as_ref().map_or_else(|| "no server".to_owned(), ToString::to_string);
+    format!("{} on {server}", row.state.as_str_name())
+}
+
+/// The holes and overlaps between regions of a table, which are in the order of their start keys.
 pub(super) fn gaps(table: &TableName, rows: &[&RegionRow]) -> Vec<Inconsistency> {
     let mut found = Vec::new();
     let mut hole = |start: &Bytes, end: &Bytes| {
@@ -195,12 +327,19 @@ impl Inconsistency {
     /// The table concerned, if known.
     pub fn table(&self) -> Option<&TableName> {
         match self {
-            Inconsistency::Unreadable(_) => None,
-            Inconsistency::TableState { table, .. } | Inconsistency::Hole { table, .. } => Some(table),
+            Inconsistency::Unreadable(_) | Inconsistency::Stray(_) => None,
+            Inconsistency::TableState { table, .. }
+            | Inconsistency::Hole { table, .. }
+            | Inconsistency::OrphanFolder { table, .. } => Some(table),
             Inconsistency::NoRow(region)
             | Inconsistency::Unknown(region)
             | Inconsistency::Overlap(region, _)
             | Inconsistency::NotOpen { region, .. }
+            | Inconsistency::Row { region, .. }
+            | Inconsistency::UnknownServer { region, .. }
+            | Inconsistency::OpenParent(region)
+            | Inconsistency::MergedParent { parent: region, .. }
+            | Inconsistency::NoFolder(region)
             | Inconsistency::Open(region) => Some(region.table()),
         }
     }

@@ -13,7 +13,7 @@ use crate::procedure::ProcedureKind;
 use crate::{Master, table_not_found};
 
 impl Master {
-    /// Repairs what the last check found and the master can decide: rows and states that hbase:meta lacks, and holes.
+    /// Repairs what the last check found and the master can decide: rows and states that hbase:meta lacks or has wrong, and holes.
     /// The report of a second check has the rest; overlaps are also named by the exception.
     pub(crate) fn fix_meta(self: &Arc<Self>) -> Result<HbckReport, Exception> {
         for inconsistency in self.run_hbck()?.inconsistencies {
@@ -41,18 +41,24 @@ impl Master {
                     None => Ok(()),
                 }
             }
-            Inconsistency::NoRow(region) => {
+            Inconsistency::NoRow(region) | Inconsistency::Row { region, .. } => {
                 match self.read_view(|view| view.region(region.encoded_name()).cloned()) {
                     Some(row) => self.catalog.put_regions([&row]),
                     None => Ok(()),
                 }
             }
             Inconsistency::Hole { table, start, end } => self.fill(table, start, end),
-            // Assigning, unassigning and deleting rows are the operator's to decide.
+            // Assigning, unassigning, and deleting rows and folders are the operator's to decide.
             Inconsistency::Unreadable(_)
             | Inconsistency::Unknown(_)
             | Inconsistency::Overlap(..)
             | Inconsistency::NotOpen { .. }
+            | Inconsistency::UnknownServer { .. }
+            | Inconsistency::OpenParent(_)
+            | Inconsistency::MergedParent { .. }
+            | Inconsistency::Stray(_)
+            | Inconsistency::NoFolder(_)
+            | Inconsistency::OrphanFolder { .. }
             | Inconsistency::Open(_) => Ok(()),
         }
     }

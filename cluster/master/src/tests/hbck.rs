@@ -9,6 +9,7 @@ use prost::Message;
 use proto::catalog::{RegionRow, RegionState, TableState};
 use proto::{RegionInfo, pb};
 use rpc::{Exception, Service, class};
+use storage::Files;
 
 use super::fake::{Life, name, pb_name};
 use super::service::{call, end_of};
@@ -54,6 +55,11 @@ impl Bench {
     }
 }
 
+/// Changes the master's row of a region, and not hbase:meta.
+fn change_view(bench: &Bench, row: RegionRow) {
+    bench.life.master.update_view(|view| view.tables.get_mut(&name("t")).expect("it is there").update(row));
+}
+
 fn specifier(row: &RegionRow) -> pb::RegionSpecifier {
     pb::RegionSpecifier { r#type: 1, value: row.region.name().clone() }
 }
@@ -91,13 +97,17 @@ fn what_was_deleted_from_meta_is_found_and_written_again() {
 #[test]
 fn a_hole_is_found_after_a_start_and_filled_by_an_empty_region() {
     let mut bench = Bench::new();
-    bench.delete_row_of_meta(bench.rows()[1].key());
+    let lost = bench.rows().remove(1);
+    bench.delete_row_of_meta(lost.key());
     bench.life = bench.life.next();
     bench.service = HbckService::new(Arc::clone(&bench.life.master));
     let hole = Inconsistency::Hole { table: name("t"), start: "g".into(), end: "n".into() };
-    assert_eq!(bench.check(), [hole]);
+    // The rows that were there are in the folder of the region that hbase:meta no longer has.
+    let orphan =
+        Inconsistency::OrphanFolder { table: name("t"), folder: layout::region_folder(&lost.region) };
+    assert_eq!(bench.check(), [hole, orphan.clone()]);
     bench.call::<pb::FixMetaResponse>("FixMeta", &pb::FixMetaRequest {}).expect("mended");
-    assert_eq!(bench.check(), []);
+    assert_eq!(bench.check(), [orphan]);
     let starts: Vec<_> = bench.rows().iter().map(|row| row.region.start_key().clone()).collect();
     assert_eq!(starts, ["", "g", "n"]);
     assert!(bench.life.servers.server_of(bench.rows()[1].region.encoded_name()).is_some());
@@ -177,4 +187,107 @@ fn what_one_server_cannot_do_is_refused_with_the_reason() {
     assert_eq!(bench.check(), [], "a table that changes is left out");
     bench.life.servers.pause(false);
     bench.life.master.procedures.wait_idle();
+}
+
+#[test]
+fn a_row_that_was_changed_by_hand_is_found_and_written_again() {
+    let bench = Bench::new();
+    let row = bench.rows().remove(1);
+    let other = RegionRow { server: "gone,16020,1".parse().ok(), ..row.clone() };
+    bench.life.master.catalog.put_regions([&other]).expect("written");
+    let found = bench.check();
+    let expected = format!("OPEN on {}", row.server.as_ref().expect("it is open"));
+    let region = Box::new(row.region);
+    assert_eq!(found, [Inconsistency::Row { region, found: "OPEN on gone,16020,1".into(), expected }]);
+    bench.call::<pb::FixMetaResponse>("FixMeta", &pb::FixMetaRequest {}).expect("mended");
+    assert_eq!(bench.check(), []);
+}
+
+#[test]
+fn a_region_on_a_server_that_is_gone_is_found() {
+    let bench = Bench::new();
+    // hbase:meta has to be read.
+    let stays = bench.life.servers.server_of(RegionInfo::meta().encoded_name()).expect("it is open");
+    let lost: Vec<RegionRow> =
+        bench.rows().into_iter().filter(|row| row.server.as_ref() != Some(&stays)).collect();
+    assert!(!lost.is_empty(), "both servers have regions");
+    bench.life.servers.set_live(&[&stays.to_string()]);
+    let unknown = |row: RegionRow| Inconsistency::UnknownServer {
+        server: row.server.expect("it is open"),
+        region: Box::new(row.region),
+    };
+    let found: Vec<_> = bench.check().into_iter().filter(|one| one.table() == Some(&name("t"))).collect();
+    assert_eq!(found, lost.into_iter().map(unknown).collect::<Vec<_>>());
+}
+
+#[test]
+fn parents_that_are_open_or_have_rows_are_found() {
+    let bench = Bench::new();
+    let [first, second, third]: [RegionRow; 3] = bench.rows().try_into().expect("three regions");
+    change_view(&bench, RegionRow { merged_from: vec![second.region.clone()], ..first.clone() });
+    let (parent, child) = (Box::new(second.region), Box::new(first.region.clone()));
+    assert_eq!(bench.check(), [Inconsistency::MergedParent { parent, child }]);
+    bench.life.master.update_view(|view| {
+        let table = view.tables.get_mut(&name("t")).expect("it is there");
+        table.regions.iter_mut().for_each(|row| row.merged_from.clear());
+        table.regions.iter_mut().filter(|row| row.region.name() == third.region.name()).for_each(|row| {
+            row.region = row.region.clone().with_marks(true, true);
+        });
+    });
+    let found = bench.check();
+    assert!(
+        found.iter().any(
+            |one| matches!(one, Inconsistency::OpenParent(region) if region.name() == third.region.name())
+        ),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_region_without_a_table_is_found_while_nothing_runs() {
+    let bench = Bench::new();
+    let row = bench.rows().remove(2);
+    bench.delete_row_of_meta(row.key());
+    bench.life.master.update_view(|view| {
+        let table = view.tables.get_mut(&name("t")).expect("it is there");
+        table.regions.retain(|known| known.region.name() != row.region.name());
+    });
+    let (region, folder) = (row.region.encoded_name().clone(), layout::region_folder(&row.region));
+    assert_eq!(
+        bench.check(),
+        [
+            Inconsistency::Hole { table: name("t"), start: "n".into(), end: Bytes::new() },
+            Inconsistency::Stray(region),
+            Inconsistency::OrphanFolder { table: name("t"), folder },
+        ]
+    );
+}
+
+#[test]
+fn folders_without_regions_and_regions_without_folders_are_found() {
+    let bench = Bench::new();
+    let region = bench.rows().remove(1).region;
+    let info = layout::region_info(region.table(), region.encoded_name());
+    bench.life.files.delete(&info).expect("deleted");
+    assert_eq!(bench.check(), [Inconsistency::NoFolder(Box::new(region.clone()))]);
+    layout::keep_region_info(&bench.life.files, &layout::region_folder(&region), &region).expect("written");
+    assert_eq!(bench.check(), []);
+    let lost = RegionInfo::new(name("gone"), Bytes::new(), Bytes::new(), region.id()).expect("lawful");
+    let folder = layout::region_folder(&lost);
+    layout::keep_region_info(&bench.life.files, &folder, &lost).expect("written");
+    assert_eq!(bench.check(), [Inconsistency::OrphanFolder { table: name("gone"), folder }]);
+}
+
+#[test]
+fn what_a_split_and_a_merge_leave_behind_is_no_inconsistency() {
+    let bench = Bench::new();
+    *bench.life.servers.split_row.lock() = Some("c".into());
+    let master = &bench.life.master;
+    let region = pb::RegionInfo::from(&bench.rows()[0].region);
+    bench.life.done(master.split_region(&region, None, None)).expect("split");
+    assert_eq!(bench.check(), []);
+    let two: Vec<_> =
+        bench.rows().iter().filter(|row| !row.region.is_split()).skip(2).map(specifier).collect();
+    bench.life.done(master.merge_regions(&two, false, None)).expect("merged");
+    assert_eq!(bench.check(), []);
 }

@@ -59,6 +59,8 @@ pub(crate) struct Evidence<'a> {
     pub(crate) uptime: f64,
     /// Number of files in a store above which flushes wait.
     pub(crate) blocking_files: u64,
+    /// What the last check of the catalog found.
+    pub(crate) inconsistencies: Vec<String>,
 }
 
 fn finding(
@@ -79,6 +81,19 @@ pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
             format!("Clients cannot be served: {why}."),
             "Read the last lines of the log; they name the file and the cause.",
             "/log",
+        ));
+    }
+    if let Some(first) = evidence.inconsistencies.first() {
+        let more = match evidence.inconsistencies.len() - 1 {
+            0 => String::new(),
+            1 => " There is one more.".to_owned(),
+            more => format!(" There are {more} more."),
+        };
+        found.push(finding(
+            Severity::Bad,
+            format!("The catalog contradicts the regions: {first}.{more}"),
+            "Do what the sentence says; hbck_chore_run in the shell checks again. If nobody has edited hbase:meta or files, please report it.",
+            "/api/check",
         ));
     }
     if let Some(latest) = &evidence.snapshots.latest {
@@ -375,6 +390,7 @@ pub(crate) fn of(console: &Console) -> Vec<Finding> {
         heat: &console.heat,
         uptime: (console.world.now().0 - console.about.started.0) as f64 / 1_000.0,
         blocking_files: console.conf.value(&keys::store::BLOCKING_STORE_FILES).unwrap_or(16),
+        inconsistencies: console.self_check().map(|check| check.inconsistencies).unwrap_or_default(),
     })
 }
 
@@ -422,6 +438,7 @@ mod tests {
         snapshots: Snapshots,
         health: Result<(), String>,
         uptime: f64,
+        inconsistencies: Vec<String>,
     }
 
     impl Scene {
@@ -434,6 +451,7 @@ mod tests {
                 snapshots: Snapshots::default(),
                 health: Ok(()),
                 uptime: 86_400.0,
+                inconsistencies: Vec::new(),
             }
         }
 
@@ -459,6 +477,7 @@ mod tests {
                 heat: &self.heat,
                 uptime: self.uptime,
                 blocking_files: 16,
+                inconsistencies: self.inconsistencies.clone(),
             })
         }
 
@@ -524,6 +543,11 @@ mod tests {
         let mut scene = Scene::new();
         scene.snapshot(&[("bellows_bucket_cache_disabled", 1.0)], regions([0; 4], 2));
         assert!(scene.first().starts_with("A device of the block cache has failed"), "{}", scene.first());
+
+        let mut scene = Scene::new();
+        scene.inconsistencies = ["region a is open", "b", "c"].map(str::to_owned).to_vec();
+        let expected = "The catalog contradicts the regions: region a is open. There are 2 more.";
+        assert_eq!(scene.first(), expected);
 
         let mut scene = Scene::new();
         scene.health = Err("the log failed".to_owned());
