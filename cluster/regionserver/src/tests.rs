@@ -7,6 +7,7 @@ pub(crate) mod bench;
 mod bulk_load;
 mod cache_faults;
 mod compactions;
+mod examples;
 mod get_and_mutate;
 mod local;
 mod multi;

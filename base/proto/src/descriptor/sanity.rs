@@ -28,6 +28,9 @@ impl Default for Limits {
             coprocessors: vec![
                 "org.apache.hadoop.hbase.coprocessor.MultiRowMutationEndpoint".into(),
                 "org.apache.hadoop.hbase.coprocessor.AggregateImplementation".into(),
+                "org.apache.hadoop.hbase.coprocessor.example.BulkDeleteEndpoint".into(),
+                "org.apache.hadoop.hbase.coprocessor.example.RefreshHFilesEndpoint".into(),
+                "org.apache.hadoop.hbase.coprocessor.example.RowCountEndpoint".into(),
             ],
         }
     }

@@ -1,9 +1,12 @@
 //! ExecService: coprocessor endpoints that HBase loads into every region.
 //!
-//! MultiRowMutationService is in every region, as in HBase; AggregateService in those whose table names its class. Code
-//! of users cannot be loaded. The service may be named with or without its package.
+//! MultiRowMutationService is in every region, as in HBase; AggregateService, and RowCountService, BulkDeleteService and
+//! RefreshHFilesService of HBase's examples in those whose table names their class. Code of users cannot be loaded. The
+//! service may be named with or without its package.
 
 mod aggregate;
+mod bulk_delete;
+mod row_count;
 
 use std::sync::Arc;
 
@@ -60,10 +63,31 @@ pub(super) fn run_blocking(
                 value: Some(response.encode_to_vec().into()),
             })
         }
-        ("MultiRowMutationService", method) => Err(Exception::new(
-            class::UNKNOWN_PROTOCOL,
-            format!("Unknown method {method} called on service {service} in region {}", region.info()),
-        )),
+        ("RowCountService", method) if names_class(region, row_count::CLASS) => {
+            let response = row_count::answer(server, region, method)?;
+            Ok(pb::NameBytesPair {
+                name: format!("{EXAMPLES}ExampleProtos$CountResponse"),
+                value: Some(response.encode_to_vec().into()),
+            })
+        }
+        ("BulkDeleteService", method) if names_class(region, bulk_delete::CLASS) => {
+            let request = bulk_delete::BulkDelete::decode(call.request.clone()).map_err(|error| {
+                Exception::do_not_retry(format!("unable to read BulkDeleteRequest: {error}"))
+            })?;
+            let response = bulk_delete::answer(server, region, method, &request)?;
+            Ok(pb::NameBytesPair {
+                name: format!("{EXAMPLES}BulkDeleteProtos$BulkDeleteResponse"),
+                value: Some(response.encode_to_vec().into()),
+            })
+        }
+        // A region is the only one that changes its file lists, and reads what they name: there is nothing to refresh.
+        ("RefreshHFilesService", "refreshHFiles") if names_class(region, REFRESH_CLASS) => {
+            Ok(pb::NameBytesPair {
+                name: format!("{EXAMPLES}RefreshHFilesProtos$RefreshHFilesResponse"),
+                value: Some(Bytes::new()),
+            })
+        }
+        ("MultiRowMutationService", method) => Err(unknown_method(service, method, region)),
         _ => Err(Exception::new(
             class::UNKNOWN_PROTOCOL,
             format!(
@@ -73,6 +97,18 @@ pub(super) fn run_blocking(
             ),
         )),
     }
+}
+
+/// The Java package of the messages of HBase's examples.
+const EXAMPLES: &str = "org.apache.hadoop.hbase.shaded.coprocessor.example.generated.";
+/// The Java class that a table names to have RefreshHFilesService.
+const REFRESH_CLASS: &str = "org.apache.hadoop.hbase.coprocessor.example.RefreshHFilesEndpoint";
+
+fn unknown_method(service: &str, method: &str, region: &Region) -> Exception {
+    Exception::new(
+        class::UNKNOWN_PROTOCOL,
+        format!("Unknown method {method} called on service {service} in region {}", region.info()),
+    )
 }
 
 /// Whether the region's table names the Java class of an endpoint: `coprocessor$1 => 'PATH|CLASS|PRIORITY|ARGUMENTS'`.

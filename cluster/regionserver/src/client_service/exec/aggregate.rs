@@ -22,8 +22,9 @@ use cell::Cell;
 use prost::Message;
 use proto::pb;
 use region::{CellSink, Limits, ReadMode, Region};
-use rpc::{Exception, class};
+use rpc::Exception;
 
+use super::unknown_method;
 use crate::RegionServer;
 use crate::request;
 
@@ -201,15 +202,7 @@ pub(super) fn answer(
         "GetRowNum" => {
             return Ok(pb::AggregateResponse { first_part: vec![rows()], ..Default::default() });
         }
-        _ => {
-            return Err(Exception::new(
-                class::UNKNOWN_PROTOCOL,
-                format!(
-                    "Unknown method {method} called on service AggregateService in region {}",
-                    region.info()
-                ),
-            ));
-        }
+        _ => return Err(unknown_method("AggregateService", method, region)),
     };
     if totals.sum.is_none() {
         return Ok(pb::AggregateResponse::default());
