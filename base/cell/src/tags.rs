@@ -12,6 +12,10 @@ pub enum TagType {
     Acl = 1,
     /// A visibility expression.
     Visibility = 2,
+    /// The value is in a MOB file, and this cell refers to it. The tag has no value.
+    MobReference = 5,
+    /// The name of the table whose MOB file has the value.
+    MobTableName = 6,
     /// The time to live of the cell, 8 bytes, in milliseconds.
     Ttl = 8,
 }

@@ -12,11 +12,12 @@
 //! bellows/switches                                 the master's switches
 //! bellows/unfinished                               changes of tables that are not finished
 //! .hbase-snapshot/…                                snapshots
+//! mobdir/data/<namespace>/<table>/<MOB region>/<family>/…    MOB files of all regions of the table
 //! ```
 
 mod snapshots;
 
-use proto::{EncodedName, RegionInfo, TableName};
+use proto::{EncodedName, RegionId, RegionInfo, TableName};
 use storage::{FileName, Files, Kind, swap_confirmed};
 
 pub use snapshots::{
@@ -76,6 +77,15 @@ pub fn keep_region_info(files: &dyn Files, folder: &FileName, info: &RegionInfo)
     swap_confirmed(files, &name, None, &info.to_file()).map(drop)
 }
 
+/// The first row of the region to which HBase counts a table's MOB files. No server opens it.
+pub const MOB_REGION_START: &[u8] = b".mob";
+
+/// The name of the region to which HBase counts a table's MOB files.
+pub fn mob_region(name: &TableName) -> EncodedName {
+    let region = RegionInfo::new(name.clone(), MOB_REGION_START.into(), "".into(), RegionId(0));
+    region.expect("a first row and no last one").encoded_name().clone()
+}
+
 /// The object of the master's switches.
 pub fn switches() -> FileName {
     FileName::new("bellows/switches")
@@ -104,7 +114,6 @@ pub fn cluster_id() -> FileName {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proto::RegionId;
     use storage::Memory;
 
     fn info() -> RegionInfo {

@@ -35,6 +35,7 @@ pub fn of_region(error: &Error, server: &ServerName) -> Exception {
         | Error::NegativeTimestamp(_)
         | Error::ReversedOnDemand
         | Error::FilterNeedsWholeRows
+        | Error::NoMobValue { .. }
         | Error::Schema(_) => Exception::do_not_retry(text),
         // This region acknowledges nothing any more; the next server to open it has all acknowledged writes.
         Error::Aborted(_) | Error::Fenced { .. } => {
@@ -101,6 +102,7 @@ mod tests {
             (Error::NegativeTimestamp(-1), "DoNotRetryIOException", true),
             (Error::ReversedOnDemand, "DoNotRetryIOException", true),
             (Error::FilterNeedsWholeRows, "DoNotRetryIOException", true),
+            (Error::NoMobValue { cell: text(), file: text() }, "DoNotRetryIOException", true),
             (Error::ReadOnly(text()), "DoNotRetryIOException", true),
             (Error::BadTimestamp { cell: text(), slop: 1 }, "FailedSanityCheckException", true),
             (Error::Aborted(text()), "RegionServerAbortedException", false),

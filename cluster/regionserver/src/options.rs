@@ -8,7 +8,7 @@ use conf::{Conf, Key, Kind, keys};
 use memstore::Pool;
 use proto::TableDescriptor;
 use proto::descriptor::Attributes;
-use region::{CompactionPolicy, DateTieredOptions, Level, RegionOptions};
+use region::{CompactionPolicy, DateTieredOptions, Level, OpenFiles, RegionOptions};
 
 use crate::call_sample::CallKind;
 use crate::split_policy::SplitOptions;
@@ -217,7 +217,7 @@ impl Options {
             block_multiplier: conf.value(&region::MEMSTORE_BLOCK_MULTIPLIER)?,
             ledger: Arc::default(),
             flush_budget: Arc::default(),
-            open_files: Arc::default(),
+            open_files: Arc::new(OpenFiles::keeping(count(&store::MOB_FILE_CACHE_SIZE)?)),
             in_memory_compaction: level(&region::IN_MEMORY_COMPACTION)?,
             in_memory_compaction_of_system: level(&region::SYSTEM_IN_MEMORY_COMPACTION)?,
             in_memory_flush_factor: conf.value(&region::IN_MEMORY_FLUSH_FACTOR)?,

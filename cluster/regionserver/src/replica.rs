@@ -473,6 +473,7 @@ pub(crate) fn is_gone(error: &region::Error) -> bool {
     match error {
         region::Error::Storage(error) => error.kind() == Kind::NotFound,
         region::Error::Log(error) => matches!(error, wal::Error::Gone { .. }),
+        region::Error::NoMobValue { .. } => true,
         _ => false,
     }
 }

@@ -92,6 +92,8 @@ fn lasting_of_family(options: FamilyOptions) -> FamilyOptions {
         replication_scope: 0,
         compress_tags: true,
         dfs_replication: 0,
+        is_mob: false,
+        mob_threshold: 0,
         ..options
     }
 }

@@ -23,6 +23,7 @@ use crate::compaction_policy::{
 };
 use crate::dropped_markers::DroppedMarkers;
 use crate::heap::{Heap, Source};
+use crate::mob::output::MobPlan;
 use crate::new_file::NewFilePlan;
 use crate::options::Access;
 use crate::region::Region;
@@ -236,7 +237,8 @@ impl Region {
         // Retained rows are still in the log: replay would uncover cells whose markers were dropped.
         let all =
             (selection.files.len() == files.len() && !store.accordion.has_retained()) || env::planted(7);
-        let chosen: Vec<Arc<StoreFile>> = files[selection.files].to_vec();
+        let is_user = matches!(purpose, Rewrite::Compaction(request) if request.is_user);
+        let chosen: Vec<Arc<StoreFile>> = files[selection.files.clone()].to_vec();
         let cells: u64 = chosen.iter().map(|file| file.entries()).sum();
         let bytes = chosen.iter().map(|file| file.size()).sum();
         self.counters.compacting_cells.fetch_add(cells, Ordering::Relaxed);
@@ -274,7 +276,15 @@ impl Region {
                 .since(self.world.now().0.saturating_sub(purge_deletes_after).saturating_sub(1)),
         };
         let info = StoreFileInfo { max_sequence: newest, major: all, more: dropped_markers.fact() };
-        let plan = NewFilePlan { codec: codec.as_str(), info, boundaries: &selection.boundaries };
+        let has_references = chosen.iter().any(|file| file.has_mob_references);
+        let newest_cell = chosen.iter().filter_map(|file| file.reader.span()).map(|span| span.newest).max();
+        let mob = (options.is_mob || has_references).then(|| MobPlan {
+            threshold: options.is_mob.then_some(options.mob_threshold),
+            // As in HBase. A family that keeps no values in MOB files any more gets them back on any occasion.
+            rewrites: all && selection.major && (is_user || !options.is_mob),
+            newest: newest_cell.unwrap_or(Timestamp::OLDEST),
+        });
+        let plan = NewFilePlan { codec: codec.as_str(), info, boundaries: &selection.boundaries, mob };
         let overtaken = || Error::NotServing(self.info.name().escape_ascii().to_string());
         let mut compacted = 0;
         let made = self.write_files(store, heap, rewrite, &plan, &mut |cells, bytes| {

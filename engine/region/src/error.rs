@@ -142,6 +142,17 @@ pub enum Error {
     /// A store file is damaged or cannot be read or written.
     #[error(transparent)]
     File(hfile::Error),
+    /// The value of a reference cell is not in its MOB file, or the file does not exist.
+    #[error(
+        "the value of {cell} is not in the MOB file {file}; a scan with the attribute hbase.mob.scan.raw shows the references, \
+         and one with empty.value.on.mobcell.miss returns an empty value"
+    )]
+    NoMobValue {
+        /// The key of the cell.
+        cell: String,
+        /// The MOB file.
+        file: String,
+    },
     /// The log cannot be read or written.
     #[error(transparent)]
     Log(#[from] wal::Error),

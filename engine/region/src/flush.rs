@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use cache::Kinds;
-use cell::SequenceId;
+use cell::{SequenceId, Timestamp};
 use env::sync::MutexGuard;
 use hfile::StoreFileInfo;
 use memstore::{Cleaning, Pool, Segment};
@@ -29,6 +29,7 @@ use crate::compaction_matcher::{CompactionMatcher, CompactionScope};
 use crate::dropped_markers::DroppedMarkers;
 use crate::heap::{Heap, Source};
 use crate::markers::change;
+use crate::mob::output::MobPlan;
 use crate::mvcc::Awaits;
 use crate::region::{Region, WriteState};
 use crate::retained_rows::Allowance;
@@ -197,8 +198,19 @@ impl Region {
         let (began, now) = (self.world.moment(), self.world.now());
         let (scan_info, options) = (store.scan_info(), store.options());
         let rewrite = || CompactionMatcher::new(scan_info, CompactionScope::Some, now.0);
+        let mob = options.is_mob.then(|| MobPlan {
+            threshold: Some(options.mob_threshold),
+            rewrites: false,
+            newest: snapshot
+                .iter()
+                .filter_map(|segment| segment.timestamps())
+                .map(|(_, newest)| newest)
+                .max()
+                .unwrap_or(Timestamp::OLDEST),
+        });
+        // A family of large values retains none of them in memory.
         let split = allowance
-            .filter(|_| Segment::fit_one(&snapshot))
+            .filter(|_| mob.is_none() && Segment::fit_one(&snapshot))
             .and_then(|allowance| store.accordion.split(&snapshot, sequence, allowance, rewrite()));
         let through = split.as_ref().map_or(sequence, |split| split.through);
         let codec = options.compression.as_str();
@@ -221,7 +233,7 @@ impl Region {
                     |segment: &Arc<Segment>| Source::Memory(memstore::Cursor::new(Arc::clone(segment)));
                 let heap =
                     Heap::new(store.comparator, SequenceId::MAX, snapshot.iter().map(memory).collect());
-                self.write_file(store, heap, rewrite(), codec, info)?
+                self.write_file(store, heap, rewrite(), codec, info, mob)?
             }
         };
         let file = made.file;
@@ -256,7 +268,7 @@ impl Region {
             marker: Some((Kind::FlushCommit, through)),
         };
         self.commit(store, commit)?;
-        drop(made.pin);
+        drop((made.pin, made.mob_pin));
         let kept = retained.zip(split).map(|(retained, split)| {
             self.event(MemoryAct::Kept, &snapshot, &retained, Some(split.expected), began, true)
         });

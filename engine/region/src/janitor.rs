@@ -11,12 +11,15 @@
 //! Where other processes may read, as in an object store, each file is kept for a [grace](Janitor::keeping) after its store gave
 //! it up. A read replica needs that time to learn from the log which files have replaced it.
 //!
+//! [MOB files](mob) are held by the store files that exist, and by nothing else.
+//!
 //! A file that no list names is never listed again, so a late step does no harm. The files of a dropped table go the
 //! same way; files with a holder move to the archive, where HBase looks for them too.
 
 mod archive;
 mod grace;
 mod holders;
+mod mob;
 pub(crate) mod snapshots;
 
 use std::collections::BTreeSet;
@@ -24,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use env::World;
-use env::sync::Mutex;
+use env::sync::{Mutex, RwLock};
 use storage::{Capability, FileName, Files};
 
 use crate::Result;
@@ -52,6 +55,10 @@ pub struct Janitor {
     snapshots: Snapshots,
     /// `None` if a file without a holder is deleted at once.
     grace: Option<Grace>,
+    /// What store files name; see [`mob`].
+    mob_files: Mutex<mob::KnownFiles>,
+    /// Held shared while store files are deleted, and exclusively while the references of those that exist are read.
+    deleting: RwLock<()>,
     /// Files of dropped folders that wait for the end of their readers, where a deleted file cannot be read.
     left_for_readers: Mutex<BTreeSet<FileName>>,
 }
@@ -62,7 +69,16 @@ impl Janitor {
     pub fn new(files: Arc<dyn Files>, open_files: Arc<OpenFiles>) -> Janitor {
         let holders: Vec<Arc<dyn FileHolder>> = vec![Arc::new(BackReferences(files.clone()))];
         let snapshots = Snapshots::new(files.clone());
-        Janitor { files, open_files, holders, snapshots, grace: None, left_for_readers: Mutex::default() }
+        Janitor {
+            files,
+            open_files,
+            holders,
+            snapshots,
+            grace: None,
+            mob_files: Mutex::default(),
+            deleting: RwLock::default(),
+            left_for_readers: Mutex::default(),
+        }
     }
 
     /// The same janitor, which keeps each file for `grace` after it first heard that the file is unlisted. At a place that no other
@@ -84,6 +100,7 @@ impl Janitor {
     /// Deletes the `candidates` that have no holder and whose grace is over, and returns them. May read much from storage, and
     /// nothing while all of them have their grace.
     pub fn collect(&self, candidates: &[FileName]) -> Result<Vec<FileName>> {
+        let _deleting = self.deleting.read();
         // The grace of a file in use has not begun: it may be one that is being written.
         let condemned: Vec<CondemnedFile<'_>> = candidates
             .iter()

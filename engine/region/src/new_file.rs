@@ -12,6 +12,8 @@ use storage::FileName;
 
 use crate::compaction_matcher::CompactionMatcher;
 use crate::heap::Heap;
+use crate::mob::output::{MobOutput, MobPlan};
+use crate::mob_format::names::{MOB_FILE_REFS, MobFileRefs};
 use crate::open_files::PinnedFile;
 use crate::region::Region;
 use crate::store::Store;
@@ -30,6 +32,8 @@ pub(crate) struct NewFile {
     pub(crate) warm: Vec<(u64, u32)>,
     /// Keeps the janitor away until the list names the file.
     pub(crate) pin: PinnedFile,
+    /// Keeps the janitor away from the MOB file to which it refers until then.
+    pub(crate) mob_pin: Option<Arc<PinnedFile>>,
 }
 
 /// A file that is being written.
@@ -38,6 +42,7 @@ struct UnfinishedFile {
     path: FileName,
     pin: PinnedFile,
     writer: Writer,
+    mob_refs: MobFileRefs,
 }
 
 /// How new files are written.
@@ -48,6 +53,8 @@ pub(crate) struct NewFilePlan<'a> {
     pub(crate) info: StoreFileInfo,
     /// The timestamps in ms at which the files begin, ascending; empty for one file. Older cells are in the first file.
     pub(crate) boundaries: &'a [i64],
+    /// What happens to large values; `None` if the store has no part in MOB.
+    pub(crate) mob: Option<MobPlan>,
 }
 
 /// The files that one compaction writes, by the timestamps of their cells. Each is begun with its first cell.
@@ -56,10 +63,13 @@ struct OutputFiles<'a> {
     store: &'a Store,
     plan: &'a NewFilePlan<'a>,
     files: Vec<Option<UnfinishedFile>>,
+    mob: Option<MobOutput<'a>>,
 }
 
 impl OutputFiles<'_> {
-    fn writer_of(&mut self, cell: Cell<'_>) -> Result<&mut Writer> {
+    /// Appends a cell to the file of its timestamp, which is marked as warm if the cell is. Returns the number of bytes
+    /// written.
+    fn append(&mut self, cell: Cell<'_>, is_warm: bool) -> Result<u64> {
         let index = match self.plan.boundaries {
             [] => 0,
             boundaries => {
@@ -67,28 +77,51 @@ impl OutputFiles<'_> {
                 boundaries.partition_point(|begin| *begin <= timestamp).saturating_sub(1)
             }
         };
-        self.writer(index)
+        self.begin(index)?;
+        let file = self.files[index].as_mut().expect("it was just begun");
+        let (cell, mob_bytes) = match &mut self.mob {
+            None => (cell, 0),
+            Some(mob) => mob.place(cell, &mut file.mob_refs)?,
+        };
+        file.writer.append(cell)?;
+        if is_warm {
+            file.writer.mark_warm();
+        }
+        Ok(cell.bytes().len() as u64 + mob_bytes)
     }
 
-    fn writer(&mut self, index: usize) -> Result<&mut Writer> {
+    fn begin(&mut self, index: usize) -> Result<()> {
         let slot = &mut self.files[index];
         if slot.is_none() {
             *slot = Some(self.region.begin_file(self.store, self.plan.codec)?);
         }
-        Ok(&mut slot.as_mut().expect("it was just begun").writer)
+        Ok(())
     }
 
-    /// Ends all files and opens them, in the order of their timestamps. At least one is written.
+    /// Ends all files and opens them, in the order of their timestamps. At least one is written. The MOB file is durable
+    /// before them.
     fn finish(mut self) -> Result<Vec<NewFile>> {
         if self.files.iter().all(Option::is_none) {
             let newest = self.files.len() - 1;
-            self.writer(newest)?;
+            self.begin(newest)?;
         }
+        let mob_pin = match self.mob.take().map(MobOutput::finish).transpose() {
+            Ok(pin) => pin.flatten().map(Arc::new),
+            Err(error) => {
+                self.abandon();
+                return Err(error);
+            }
+        };
         let mut done: Vec<NewFile> = Vec::new();
         let mut unfinished = std::mem::take(&mut self.files).into_iter().flatten();
         while let Some(file) = unfinished.next() {
-            match self.region.finish_file(self.store, file, self.plan.info.clone()) {
-                Ok(file) => done.push(file),
+            let mut info = self.plan.info.clone();
+            if self.plan.mob.is_some() {
+                // Also if it has none: HBase deletes no MOB file while a store file does not say what it needs.
+                info.more.push((MOB_FILE_REFS, file.mob_refs.to_value()));
+            }
+            match self.region.finish_file(self.store, file, info) {
+                Ok(file) => done.push(NewFile { mob_pin: mob_pin.clone(), ..file }),
                 Err(error) => {
                     unfinished.for_each(|file| file.writer.abandon());
                     done.iter().for_each(|made| self.store.give_up(&made.file));
@@ -100,6 +133,7 @@ impl OutputFiles<'_> {
     }
 
     fn abandon(self) {
+        self.mob.into_iter().for_each(MobOutput::abandon);
         self.files.into_iter().flatten().for_each(|file| file.writer.abandon());
     }
 }
@@ -114,8 +148,9 @@ impl Region {
         rewrite: CompactionMatcher,
         codec: &str,
         info: StoreFileInfo,
+        mob: Option<MobPlan>,
     ) -> Result<NewFile> {
-        let plan = NewFilePlan { codec, info, boundaries: &[] };
+        let plan = NewFilePlan { codec, info, boundaries: &[], mob };
         let mut made = self.write_files(store, heap, rewrite, &plan, &mut |_, bytes| {
             let closes = || self.write.try_lock().is_some_and(|state| state.closing);
             self.options.flush_budget.spend(bytes, &self.world, closes);
@@ -136,19 +171,15 @@ impl Region {
     ) -> Result<Vec<NewFile>> {
         let count = plan.boundaries.len().max(1);
         let files = (0..count).map(|_| None).collect();
-        let mut outputs = OutputFiles { region: self, store, plan, files };
+        let mob = plan.mob.map(|mob| MobOutput::new(self, store, mob, plan.codec, plan.info.clone()));
+        let mut outputs = OutputFiles { region: self, store, plan, files, mob };
         let mut stream = || -> Result<()> {
             heap.seek(KeyBuf::first_on_row(b"").position())?;
             let (mut read, mut bytes) = (0u64, 0u64);
             while let Some(cell) = heap.peek() {
                 if rewrite.keeps(cell) {
                     heap.fetch_ahead();
-                    let writer = outputs.writer_of(cell)?;
-                    writer.append(cell)?;
-                    if heap.was_in_cache() {
-                        writer.mark_warm();
-                    }
-                    bytes += cell.bytes().len() as u64;
+                    bytes += outputs.append(cell, heap.was_in_cache())?;
                 }
                 heap.advance()?;
                 read += 1;
@@ -194,11 +225,11 @@ impl Region {
         let file = self.files.create(&path)?;
         let options = store.writer_options(codec, true, self.world.now().0);
         let writer = Writer::create(file, path.clone(), options);
-        Ok(UnfinishedFile { name, path, pin, writer })
+        Ok(UnfinishedFile { name, path, pin, writer, mob_refs: MobFileRefs::default() })
     }
 
     fn finish_file(&self, store: &Store, file: UnfinishedFile, info: StoreFileInfo) -> Result<NewFile> {
-        let UnfinishedFile { name, path, pin, writer } = file;
+        let UnfinishedFile { name, path, pin, writer, mob_refs: _ } = file;
         let written = match writer.finish(info) {
             Ok(written) => written,
             Err(error) => {
@@ -215,6 +246,6 @@ impl Region {
         };
         let listed = Listed { name, size: written.size, reference: None };
         let file = Arc::new(StoreFile::open(&opener, &store.folder, listed)?);
-        Ok(NewFile { file, warm: written.warm, pin })
+        Ok(NewFile { file, warm: written.warm, pin, mob_pin: None })
     }
 }

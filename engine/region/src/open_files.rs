@@ -33,6 +33,25 @@ impl Hold {
 #[derive(Debug, Default)]
 pub struct OpenFiles {
     holds: Mutex<BTreeMap<FileName, Hold>>,
+    kept: Mutex<KeptReaders>,
+}
+
+/// Number of MOB files that stay open for the next reader unless the owner says something else.
+const KEPT_READERS_MAX: usize = 1_000;
+
+/// Readers that stay open until nobody has asked for them for long. They hold nothing: the janitor closes them.
+#[derive(Debug)]
+struct KeptReaders {
+    max: usize,
+    uses: u64,
+    /// Each with the number of its last use.
+    readers: BTreeMap<FileName, (u64, Arc<Reader>)>,
+}
+
+impl Default for KeptReaders {
+    fn default() -> KeptReaders {
+        KeptReaders { max: KEPT_READERS_MAX, uses: 0, readers: BTreeMap::new() }
+    }
 }
 
 /// A file that is in use until this is dropped.
@@ -50,6 +69,12 @@ pub(crate) struct CondemnedFile<'a> {
 }
 
 impl OpenFiles {
+    /// The files in use, where up to `max` MOB files stay open for the next reader (`hbase.mob.file.cache.size`).
+    pub fn keeping(max: usize) -> OpenFiles {
+        let kept = KeptReaders { max, ..KeptReaders::default() };
+        OpenFiles { kept: Mutex::new(kept), ..OpenFiles::default() }
+    }
+
     /// Records a reader of a file. A condemned file can still be opened by a region that read an old list. The janitor
     /// reads the lists after condemning the file, and decides by them.
     pub(crate) fn opened(&self, reader: &Arc<Reader>) {
@@ -57,6 +82,36 @@ impl OpenFiles {
         let hold = holds.entry(reader.name().clone()).or_default();
         hold.readers.retain(|reader| reader.strong_count() > 0);
         hold.readers.push(Arc::downgrade(reader));
+    }
+
+    /// Keeps a reader open for those who ask for its file later. The one that was not used for longest is closed if there
+    /// are too many.
+    pub(crate) fn keep(&self, reader: &Arc<Reader>) {
+        let mut kept = self.kept.lock();
+        kept.uses += 1;
+        let last_use = kept.uses;
+        kept.readers.insert(reader.name().clone(), (last_use, Arc::clone(reader)));
+        if kept.readers.len() > kept.max {
+            let oldest = kept.readers.iter().min_by_key(|(_, (last_use, _))| *last_use);
+            if let Some(oldest) = oldest.map(|(name, _)| name.clone()) {
+                kept.readers.remove(&oldest);
+            }
+        }
+    }
+
+    /// The reader that was kept of a file.
+    pub(crate) fn kept(&self, name: &FileName) -> Option<Arc<Reader>> {
+        let mut kept = self.kept.lock();
+        kept.uses += 1;
+        let last_use = kept.uses;
+        let (used, reader) = kept.readers.get_mut(name)?;
+        *used = last_use;
+        Some(Arc::clone(reader))
+    }
+
+    /// Whether a file is read or pinned.
+    pub(crate) fn is_in_use(&self, name: &FileName) -> bool {
+        self.holds.lock().get(name).is_some_and(Hold::is_in_hand)
     }
 
     /// Pins a file that is about to be written or referred to. `None` if the janitor is about to delete it.
@@ -72,6 +127,9 @@ impl OpenFiles {
 
     /// Prevents a file from being pinned; `None` if it is in use.
     pub(crate) fn condemn<'a>(&'a self, name: &'a FileName) -> Option<CondemnedFile<'a>> {
+        let kept = self.kept.lock().readers.remove(name);
+        // Nobody reads it by being kept.
+        drop(kept);
         let mut holds = self.holds.lock();
         let hold = holds.entry(name.clone()).or_default();
         if hold.is_condemned || hold.is_in_hand() {

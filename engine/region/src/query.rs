@@ -64,6 +64,19 @@ pub enum ReadMode {
     Any,
 }
 
+/// How a read treats references to MOB files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MobRead {
+    /// Whether references are returned instead of values (`hbase.mob.scan.raw`).
+    pub raw: bool,
+    /// Whether only cells are returned whose values are in MOB files (`hbase.mob.scan.ref.only`).
+    pub references_only: bool,
+    /// Whether a value that is missing is returned as an empty one (`empty.value.on.mobcell.miss`).
+    pub empty_if_missing: bool,
+    /// Whether blocks of MOB files are kept in the cache (`hbase.mob.cache.blocks`).
+    pub cache_blocks: bool,
+}
+
 /// A query over a range of rows; a get is a query of one row.
 #[derive(Clone, Debug)]
 pub struct Scan {
@@ -104,6 +117,8 @@ pub struct Scan {
     pub load_families_on_demand: Option<bool>,
     /// Whether files are read block by block or with read-ahead. The results are the same.
     pub read_type: ReadType,
+    /// How values in MOB files are read.
+    pub mob: MobRead,
 }
 
 impl Default for Scan {
@@ -127,6 +142,7 @@ impl Default for Scan {
             cache_blocks: true,
             load_families_on_demand: None,
             read_type: ReadType::Default,
+            mob: MobRead::default(),
         }
     }
 }

@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 
 use crate::heap::{Heap, RowTarget};
 use crate::matcher::{Matcher, Wanted};
+use crate::mob::values::MobValues;
 use crate::query::{Isolation, Limits, ReadMode, Scan};
 use crate::region::Region;
 use crate::view::View;
@@ -54,6 +55,8 @@ pub struct Step {
 struct StoreScanner {
     heap: Heap,
     matcher: Matcher,
+    /// Reads values in MOB files; `None` if the store has none, or references are wanted.
+    mob: Option<Box<MobValues>>,
     /// Which of the scan's families it is; `None` when the scan names none.
     query: Option<usize>,
     /// Whether its cells are read only in rows that the filter has accepted. Such a store does not decide which rows
@@ -350,6 +353,9 @@ impl<'q> RegionScanner<'q> {
         }
         for store in &mut self.stores {
             store.heap.set_options(options);
+            if let Some(mob) = &mut store.mob {
+                mob.set_memory_only(options.memory_only);
+            }
         }
         if !self.positioned {
             self.position()?;
@@ -423,6 +429,8 @@ impl<'q> RegionScanner<'q> {
             self.stores.push(StoreScanner {
                 heap,
                 matcher: Matcher::new(view.scan_info, range, versions, scan.raw, now),
+                mob: (view.may_have_mob_references() && !scan.mob.raw)
+                    .then(|| Box::new(MobValues::new(scan.mob, options))),
                 query,
                 closed: false,
                 sent: None,

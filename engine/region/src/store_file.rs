@@ -22,6 +22,7 @@ pub use reference::{Half, Reference};
 
 use crate::compaction_policy::FileFacts;
 use crate::dropped_markers::{self, DroppedMarkers};
+use crate::mob_format::names::MOB_FILE_REFS;
 use crate::open_files::OpenFiles;
 use crate::{Error, Result};
 
@@ -36,6 +37,8 @@ pub(crate) struct StoreFile {
     /// The sequence id of its cells if it was bulk-loaded, zero if the load assigned none; `None` for all other files.
     loaded_as: Option<SequenceId>,
     half: Option<Arc<Reference>>,
+    /// Whether it may have references to MOB files.
+    pub(crate) has_mob_references: bool,
 }
 
 /// What is needed to open files.
@@ -102,9 +105,11 @@ impl StoreFile {
             reader = reader.with_common_sequence(sequence);
         }
         let dropped_markers = DroppedMarkers::of_fact(reader.info().get(dropped_markers::FACT.as_bytes()));
+        let has_mob_references =
+            reader.info().get(MOB_FILE_REFS.as_bytes()).is_some_and(|refs| refs.len() > 1);
         let reader = Arc::new(reader);
         opener.open_files.opened(&reader);
-        Ok(StoreFile { listed, name, reader, dropped_markers, loaded_as: loaded, half })
+        Ok(StoreFile { listed, name, reader, dropped_markers, loaded_as: loaded, half, has_mob_references })
     }
 
     /// Opens the first of these files that exists.

@@ -26,6 +26,7 @@ mod held_blocks;
 mod markers;
 mod memory;
 mod merged;
+mod mob;
 mod outcomes;
 mod partial_rows;
 mod parts;

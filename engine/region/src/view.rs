@@ -60,6 +60,12 @@ impl View {
         cells + self.dropped_markers.size() + self.dropped_of_snapshot.size()
     }
 
+    /// Whether cells of the store may be references to MOB files.
+    #[inline]
+    pub(crate) fn may_have_mob_references(&self) -> bool {
+        self.options.is_mob || self.files.iter().any(|file| file.has_mob_references)
+    }
+
     fn lists(&self) -> impl Iterator<Item = &DroppedMarkers> + Clone {
         let of_files = self.files.iter().map(|file| &file.dropped_markers);
         [&self.dropped_markers, &self.dropped_of_snapshot]

@@ -73,6 +73,8 @@ keys! {
     MAJOR_COMPACTION_JITTER: Ratio = "hbase.hregion.majorcompaction.jitter", "0.50";
     /// How long major compactions keep delete markers.
     PURGE_DELETES_AFTER: Millis = "hbase.hstore.time.to.purge.deletes", "0";
+    /// Number of MOB files that stay open for the next reader.
+    MOB_FILE_CACHE_SIZE: Count = "hbase.mob.file.cache.size", "1000";
     /// How a store knows its files: FILE, a list in each store. DEFAULT, HBase's listing of the folder, is not served.
     FILE_TRACKER: Text = "hbase.store.file-tracker.impl", "FILE";
 }

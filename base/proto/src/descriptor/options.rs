@@ -176,6 +176,10 @@ pub struct FamilyOptions {
     pub new_version_behavior: bool,
     /// DFS_REPLICATION; 0 means the file system's own. Default 0.
     pub dfs_replication: i32,
+    /// IS_MOB: whether values above the threshold are written to MOB files. Default false.
+    pub is_mob: bool,
+    /// MOB_THRESHOLD: values with more bytes than this are written to MOB files. Default 102400.
+    pub mob_threshold: u64,
 }
 
 /// The options of a table.
@@ -237,6 +241,8 @@ impl FamilyOptions {
             compress_tags: read.flag("COMPRESS_TAGS", true)?,
             new_version_behavior: read.flag("NEW_VERSION_BEHAVIOR", false)?,
             dfs_replication: read.number("DFS_REPLICATION", "a count")?.unwrap_or(0),
+            is_mob: read.flag("IS_MOB", false)?,
+            mob_threshold: read.number("MOB_THRESHOLD", "bytes")?.unwrap_or(100 << 10),
         })
     }
 

@@ -121,6 +121,13 @@ impl RegionServer {
             Ok(files) => tracing::info!(files, "deleted archived files without a holder"),
             Err(error) => tracing::warn!(%error, "cannot clean the archive; it is tried again"),
         }
+        match self.janitor.clean_mob_files(&FileName::root()) {
+            Ok(0) => {}
+            Ok(files) => tracing::info!(files, "deleted MOB files that no store file names"),
+            Err(error) => {
+                tracing::warn!(%error, "cannot tell which MOB files are needed; none is deleted, and it is tried again");
+            }
+        }
     }
 
     /// Lets the janitor delete a region's unlisted files that have no holder.

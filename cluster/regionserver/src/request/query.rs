@@ -5,7 +5,7 @@ use cell::SequenceId;
 use env::World;
 use hfile::ReadType;
 use proto::{TableDescriptor, pb};
-use region::{FamilyQuery, Isolation, Scan, TimeRange};
+use region::{FamilyQuery, Isolation, MobRead, Scan, TimeRange};
 use rpc::Exception;
 
 use super::{attribute, filter, flag, time_range};
@@ -32,6 +32,7 @@ pub(super) fn get(
         isolation: isolation(&get.attribute),
         cache_blocks: get.cache_blocks(),
         load_families_on_demand: get.load_column_families_on_demand,
+        mob: mob(&get.attribute),
         ..Scan::get(row)
     })
 }
@@ -88,6 +89,7 @@ pub(crate) fn scan(table: &TableDescriptor, scan: &pb::Scan, world: &World) -> R
         cache_blocks: scan.cache_blocks(),
         load_families_on_demand: scan.load_column_families_on_demand,
         read_type,
+        mob: mob(&scan.attribute),
     })
 }
 
@@ -100,6 +102,16 @@ fn isolation(attributes: &[pb::NameBytesPair]) -> Isolation {
     match attribute(attributes, "_isolationlevel_") {
         Some([1]) => Isolation::ReadUncommitted,
         _ => Isolation::ReadCommitted,
+    }
+}
+
+fn mob(attributes: &[pb::NameBytesPair]) -> MobRead {
+    let is_set = |name| attribute(attributes, name).is_some_and(flag);
+    MobRead {
+        raw: is_set("hbase.mob.scan.raw"),
+        references_only: is_set("hbase.mob.scan.ref.only"),
+        empty_if_missing: is_set("empty.value.on.mobcell.miss"),
+        cache_blocks: is_set("hbase.mob.cache.blocks"),
     }
 }
 

@@ -43,7 +43,7 @@ impl Reader {
 
     /// Whether a cell of the file may have a tag.
     #[inline]
-    pub(crate) fn may_have_tags(&self) -> bool {
+    pub fn may_have_tags(&self) -> bool {
         self.may_have_tags
     }
 

@@ -42,6 +42,7 @@ impl Janitor {
 
     /// Moves those of `names` that have a holder or a reader to the archive, and deletes the others.
     fn drop_files(&self, names: &[FileName]) -> Result<()> {
+        let _deleting = self.deleting.read();
         let condemned: Vec<Option<CondemnedFile<'_>>> =
             names.iter().map(|name| self.open_files.condemn(name)).collect();
         let mut held: Vec<bool> = condemned.iter().map(Option::is_none).collect();

@@ -86,7 +86,7 @@ impl BackReferences {
 
 /// All places that complete lists of the store in `folder` name: its own files, its link and reference files, the
 /// possible places of their targets, and the links of parents between them.
-fn named_by(files: &dyn Files, folder: &FileName) -> Result<BTreeSet<FileName>> {
+pub(super) fn named_by(files: &dyn Files, folder: &FileName) -> Result<BTreeSet<FileName>> {
     let mut named = BTreeSet::new();
     let here = StorePlace::of_folder(folder);
     for listed in tracker::all_listed(files, folder)? {

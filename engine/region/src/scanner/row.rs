@@ -11,6 +11,7 @@ use super::state::FilterTraits;
 use super::step_timer::StepTimer;
 use super::{RegionScanner, RowPosition, Step};
 use crate::matcher::{Next, Verdict};
+use crate::mob_format::reference::is_reference;
 use crate::query::{Limits, ReadMode};
 use crate::{Error, Result};
 
@@ -111,6 +112,12 @@ impl<'a> RowPart<'a> {
             is_cut_by_size: false,
             is_cut_by_time: false,
         }
+    }
+
+    /// Whether the next cell is returned with its value.
+    fn returns_value(&self, filter: &Option<Filter>) -> bool {
+        self.seen >= self.resumed
+            && filter.as_ref().is_none_or(|filter| matches!(filter.transform(), Transform::Keep))
     }
 
     /// Returns a cell of the row, unless an earlier step did. Breaks when this cell, of `heap_size` bytes, fills the step.
@@ -272,6 +279,8 @@ impl RegionScanner<'_> {
         let scan_info = &asked.view.scan_info;
         let range = asked.query.and_then(|query| scan.families[query].time_range).unwrap_or(scan.time_range);
         !(self.reach.is_one_row() || scan.reversed || scan.raw || self.traits.is_dear || store.on_demand)
+            && store.mob.is_none()
+            && !scan.mob.references_only
             && (scan.store_limit, scan.store_offset) == (None, 0)
             && range.is_all()
             && scan_info.ttl.is_none()
@@ -378,11 +387,14 @@ impl RegionScanner<'_> {
         earlier: Option<u32>,
         part: &mut RowPart<'_>,
     ) -> Result<FamilyEnd> {
-        let RegionScanner { region, scan, filter, traits, stores, row, reach, .. } = self;
+        let RegionScanner { region, scan, filter, traits, asked, stores, row, reach, .. } = self;
         let FilterTraits { may_end, gives_values, .. } = *traits;
         let is_one_row = reach.is_one_row();
         let (comparator, row) = (region.comparator, &row[..]);
-        let store = &mut stores[index];
+        let (of, store) = (asked[index].store, &mut stores[index]);
+        // As in HBase, families before the first one with MOB files return all their cells.
+        let references_only = scan.mob.references_only
+            && asked[..=index].iter().any(|asked| asked.view.may_have_mob_references());
         let wanted = store.wanted(scan);
         let offset = scan.store_offset;
         // The limit is tested after a cell was returned, so a limit of 0 returns one, as in HBase.
@@ -399,6 +411,7 @@ impl RegionScanner<'_> {
             let is_due = part.timer.count(cell);
             let next = match store.matcher.judge(cell, wanted, filter) {
                 Verdict::Skip(next) => next,
+                Verdict::Include(next) if references_only && !is_reference(cell) => next,
                 Verdict::Include(next) => {
                     included += 1;
                     if gives_values && !is_one_row {
@@ -406,7 +419,14 @@ impl RegionScanner<'_> {
                     }
                     is_full = included > offset
                         && included <= last
-                        && part.add(cell, store.heap.heap_size(cell), filter)?.is_break();
+                        && match &mut store.mob {
+                            Some(mob) if part.returns_value(filter) => {
+                                // As in HBase, the filter has judged the reference.
+                                let value = mob.value_of(region, &region.stores[of], cell)?;
+                                part.add(value, value.heap_size(), filter)?.is_break()
+                            }
+                            _ => part.add(cell, store.heap.heap_size(cell), filter)?.is_break(),
+                        };
                     if included >= last { Next::Row } else { next }
                 }
             };

@@ -17,7 +17,8 @@ use storage::FileName;
 
 /// The archive's folder, which repeats the layout of the root.
 pub(crate) const ARCHIVE: &str = "archive";
-const MOB: &str = "mobdir";
+/// The folder of MOB files, which repeats the layout of the root.
+pub(crate) const MOB: &str = "mobdir";
 /// Prefix of the folder of a file's back references, before the file's name.
 const BACK_REFERENCES: &str = ".links-";
 /// Precedes the sequence id in the name of a bulk-loaded file.
@@ -65,6 +66,17 @@ impl StorePlace {
     /// Its folder in the archive.
     pub(crate) fn archive(&self) -> FileName {
         self.below(Some(ARCHIVE))
+    }
+
+    /// The place of the MOB files that stores of this family in `table` refer to.
+    pub(crate) fn mob_place(&self, table: &TableName) -> StorePlace {
+        let region = layout::mob_region(table).to_string();
+        StorePlace { table: table.clone(), region, ..self.clone() }
+    }
+
+    /// The folder of MOB files, if this is a [MOB place](StorePlace::mob_place).
+    pub(crate) fn mob_folder(&self) -> FileName {
+        self.below(Some(MOB))
     }
 
     /// The places where a file made in this store can be, the most likely first.

@@ -1,0 +1,174 @@
+//! Deletes MOB files that no store file names.
+//!
+//! A MOB file is needed as long as a store file exists, anywhere, that names it in `MOB_FILE_REFS`: in a region of its
+//! table, in a clone, or in the archive. Whoever needs a store file (lists, halves, links, snapshots, readers) so holds
+//! its MOB files, too. A flush or compaction pins the MOB file that it writes until a list names the store file.
+//!
+//! 1. All MOB files are candidates. Those in use by this process are left out.
+//! 2. While the janitor deletes no store file, it lists the store files of the same families, and reads what they name.
+//!    A store file never changes, so each is read once.
+//! 3. If a store file with tags does not say what it needs, as those of HBase before 2.5, all MOB files of its table and
+//!    family stay until a compaction has written it anew. HBase does the same.
+//! 4. The others are deleted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use cache::{Cache, Caching};
+use hfile::Reader;
+use storage::{FileName, Kind};
+
+use super::{Janitor, holders, store_of};
+use crate::mob_format::names::{MOB_FILE_REFS, MobFileRefs};
+use crate::open_files::CondemnedFile;
+use crate::store_file::name::MOB;
+use crate::store_file::{StoreFileName, StorePlace};
+use crate::{Error, Result};
+
+/// The MOB files that each store file names.
+pub(super) type KnownFiles = BTreeMap<FileName, Arc<NamedMobFiles>>;
+
+/// The MOB files that a store file needs.
+#[derive(Debug)]
+pub(super) enum NamedMobFiles {
+    /// These.
+    These(MobFileRefs),
+    /// It does not say.
+    Unknown,
+}
+
+/// A table and a family.
+type TableFamily = (String, String);
+
+impl Janitor {
+    /// Deletes the MOB files below `root` that no store file names. Returns their number. Reads each store file once whose
+    /// family has the name of one with MOB files.
+    pub fn clean_mob_files(&self, root: &FileName) -> Result<usize> {
+        let mut candidates = Vec::new();
+        for entry in self.files.list(&root.join(MOB))? {
+            // The names of links, which HBase makes for clones, have the sign.
+            if let Some(place) = mob_place(&entry.name).filter(|_| !entry.name.last().contains('=')) {
+                candidates.push((entry.name, place));
+            }
+        }
+        let condemned = candidates.iter().filter_map(|(name, place)| {
+            let file = self.open_files.condemn(name)?;
+            Some((file, place))
+        });
+        let condemned: Vec<(CondemnedFile<'_>, &StorePlace)> = condemned.collect();
+        if condemned.is_empty() {
+            return Ok(0);
+        }
+        let with_mob_files: BTreeSet<TableFamily> =
+            candidates.iter().map(|(_, place)| table_family(place)).collect();
+        let (named, unknown) = self.named_mob_files(root, &with_mob_files)?;
+        let is_named = |table: &str, file: &str| named.iter().any(|named| named.contains(table, file));
+        let mut gone = 0;
+        for (file, place) in &condemned {
+            let is_held =
+                unknown.contains(&table_family(place)) || is_named(place.table.as_str(), file.name().last());
+            if !is_held {
+                self.files.delete(file.name())?;
+                gone += 1;
+            }
+        }
+        Ok(gone)
+    }
+
+    /// What the store files that exist name, and the families of tables that have one which does not say.
+    fn named_mob_files(
+        &self,
+        root: &FileName,
+        with_mob_files: &BTreeSet<TableFamily>,
+    ) -> Result<(Vec<MobFileRefs>, BTreeSet<TableFamily>)> {
+        // A compaction copies references from a file that exists to a new one. Between listing the places of both, the
+        // old file must not go.
+        let _no_deletion = self.deleting.write();
+        let families: BTreeSet<&str> = with_mob_files.iter().map(|(_, family)| &family[..]).collect();
+        let mut stored = BTreeMap::new();
+        for top in [root.clone(), root.join(crate::store_file::name::ARCHIVE)] {
+            for entry in self.files.list(&top.join("data"))? {
+                let store = store_of(&entry.name).filter(|store| families.contains(&store.family[..]));
+                // The target of a link or reference is itself among the files.
+                let is_own = StoreFileName::parse(entry.name.last()).is_ok_and(|name| name.is_own());
+                if let Some(store) = store.filter(|_| is_own) {
+                    stored.insert(entry.name, store);
+                }
+            }
+        }
+        let mut known = self.mob_files.lock();
+        known.retain(|name, _| stored.contains_key(name));
+        let (mut named, mut unknown) = (Vec::new(), BTreeSet::new());
+        for (name, store) in &stored {
+            let of_file = match known.get(name) {
+                Some(of_file) => Arc::clone(of_file),
+                None => {
+                    let Some(of_file) = self.read_named(name, store)? else { continue };
+                    let of_file = Arc::new(of_file);
+                    known.insert(name.clone(), Arc::clone(&of_file));
+                    of_file
+                }
+            };
+            match &*of_file {
+                NamedMobFiles::These(refs) if refs.is_empty() => {}
+                NamedMobFiles::These(refs) => named.push(refs.clone()),
+                NamedMobFiles::Unknown => _ = unknown.insert(table_family(store)),
+            }
+        }
+        Ok((named, unknown))
+    }
+
+    /// What one store file names; `None` for a file that does not count: one that is gone, or not whole and in no list.
+    fn read_named(&self, name: &FileName, store: &StorePlace) -> Result<Option<NamedMobFiles>> {
+        let file = match self.files.open(name) {
+            Ok(file) => file,
+            Err(error) if error.kind() == Kind::NotFound => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let cache = Arc::new(Cache::with_bytes(0));
+        let reader = match Reader::open(file, name.clone(), cache, Caching::default()) {
+            Ok(reader) => reader,
+            Err(hfile::Error::Storage(error)) => return Err(error.into()),
+            Err(error) => {
+                // A file that is being written, the rest of one, or a copy in the archive that was cut off.
+                let is_unfinished = self.open_files.is_in_use(name) || !self.counts(name, store)?;
+                return if is_unfinished { Ok(None) } else { Err(error.into()) };
+            }
+        };
+        let Some(value) = reader.info().get(MOB_FILE_REFS.as_bytes()) else {
+            let is_certain = !reader.may_have_tags();
+            let none = NamedMobFiles::These(MobFileRefs::default());
+            return Ok(Some(if is_certain { none } else { NamedMobFiles::Unknown }));
+        };
+        let refs = MobFileRefs::parse(value).ok_or_else(|| Error::Corrupt {
+            file: name.to_string(),
+            what: MOB_FILE_REFS,
+            expected: "table/file,file//table/file".to_owned(),
+            found: value.escape_ascii().to_string(),
+        })?;
+        Ok(Some(NamedMobFiles::These(refs)))
+    }
+
+    /// Whether the store's lists name a file, or it is in the archive and no longer at the place where it was made.
+    fn counts(&self, name: &FileName, store: &StorePlace) -> Result<bool> {
+        let made = store.folder().join(name.last());
+        if *name == made {
+            return Ok(holders::named_by(&*self.files, &store.folder())?.contains(name));
+        }
+        match self.files.open(&made) {
+            Ok(_) => Ok(false),
+            Err(error) if error.kind() == Kind::NotFound => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// The place of a MOB file, `[root/]mobdir/data/ns/table/region/family/name`; `None` for any other file.
+fn mob_place(name: &FileName) -> Option<StorePlace> {
+    let place = StorePlace::of_folder(&name.parent()?)?;
+    (place.region == layout::mob_region(&place.table).as_str()).then_some(place)
+}
+
+fn table_family(place: &StorePlace) -> TableFamily {
+    (place.table.to_string(), place.family.clone())
+}

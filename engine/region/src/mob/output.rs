@@ -1,0 +1,167 @@
+//! Writes large values to a MOB file while a flush or compaction writes store files.
+
+use cell::{Cell, CellType, Timestamp};
+use hfile::{BloomType, ReadOptions, StoreFileInfo, Writer};
+use storage::FileName;
+
+use super::values::MobValues;
+use crate::mob_format::names::{MOB_CELLS_COUNT, MobFileRefs, new_name};
+use crate::mob_format::reference::{MobReference, fits, is_reference, reference_tags, write_reference};
+use crate::open_files::PinnedFile;
+use crate::query::MobRead;
+use crate::region::Region;
+use crate::store::Store;
+use crate::store_file::StorePlace;
+use crate::{Error, Result};
+
+/// How a flush or compaction treats large values.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MobPlan {
+    /// Values with more bytes than this are written to a MOB file; `None` for none.
+    pub(crate) threshold: Option<u64>,
+    /// Whether values of references are read and written anew.
+    pub(crate) rewrites: bool,
+    /// The newest timestamp of the cells.
+    pub(crate) newest: Timestamp,
+}
+
+/// The MOB file of one flush or compaction. It is begun with its first value.
+pub(crate) struct MobOutput<'a> {
+    region: &'a Region,
+    store: &'a Store,
+    plan: MobPlan,
+    codec: &'a str,
+    info: StoreFileInfo,
+    tags: Vec<u8>,
+    file: Option<UnfinishedMobFile>,
+    values: MobValues,
+    buffer: Vec<u8>,
+}
+
+struct UnfinishedMobFile {
+    name: String,
+    path: FileName,
+    pin: PinnedFile,
+    writer: Writer,
+}
+
+/// The decision about a cell.
+enum Placement {
+    /// It goes into the store file as it is.
+    Same,
+    /// It goes into the store file with the value of its reference.
+    Value,
+    /// A reference goes into the store file, and the value into the MOB file.
+    Mob,
+}
+
+impl<'a> MobOutput<'a> {
+    pub(crate) fn new(
+        region: &'a Region,
+        store: &'a Store,
+        plan: MobPlan,
+        codec: &'a str,
+        info: StoreFileInfo,
+    ) -> MobOutput<'a> {
+        MobOutput {
+            region,
+            store,
+            plan,
+            codec,
+            info,
+            tags: reference_tags(region.info.table().as_str()),
+            file: None,
+            values: MobValues::new(MobRead::default(), ReadOptions::default()),
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Writes a value to the MOB file if it belongs there. Returns the cell for the store file, whose reference is in
+    /// `refs`, and the number of bytes written to the MOB file.
+    pub(crate) fn place<'c>(&'c mut self, cell: Cell<'c>, refs: &mut MobFileRefs) -> Result<(Cell<'c>, u64)> {
+        let is_put = cell.cell_type() == Some(CellType::Put);
+        let is_mob = is_reference(cell);
+        let is_large = |cell: Cell<'_>| {
+            self.plan.threshold.is_some_and(|threshold| cell.value().len() as u64 > threshold)
+        };
+        let placement = match (is_put, is_mob) {
+            (true, true) if self.plan.rewrites => {
+                let value = self.values.value_of(self.region, self.store, cell)?;
+                if is_large(value) && fits(value, &self.tags) { Placement::Mob } else { Placement::Value }
+            }
+            (true, false) if is_large(cell) && fits(cell, &self.tags) => Placement::Mob,
+            _ => Placement::Same,
+        };
+        match placement {
+            Placement::Same => {
+                if is_mob && let Some(reference) = MobReference::parse(cell) {
+                    refs.insert(reference.table, reference.file);
+                }
+                Ok((cell, 0))
+            }
+            Placement::Value => {
+                let value = self.values.value_of(self.region, self.store, cell)?;
+                Ok((value.with_sequence(cell.sequence()), 0))
+            }
+            Placement::Mob => {
+                self.begin()?;
+                let value = self.values.value_of(self.region, self.store, cell)?;
+                let file = self.file.as_mut().expect("it was begun");
+                file.writer.append(value.with_sequence(cell.sequence()))?;
+                write_reference(&mut self.buffer, value, &file.name, &self.tags);
+                refs.insert(self.region.info.table().as_str(), &file.name);
+                let bytes = value.bytes().len() as u64;
+                Ok((Cell::trusted(&self.buffer, cell.sequence()), bytes))
+            }
+        }
+    }
+
+    /// Begins the file, if it was not begun yet.
+    fn begin(&mut self) -> Result<()> {
+        if self.file.is_some() {
+            return Ok(());
+        }
+        let (region, store) = (self.region, self.store);
+        region.check_owner()?;
+        let here = StorePlace::of_folder(&store.folder).ok_or_else(|| Error::Corrupt {
+            file: store.folder.to_string(),
+            what: "folder of a family with IS_MOB",
+            expected: "data/<namespace>/<table>/<region>/<family>".to_owned(),
+            found: store.folder.to_string(),
+        })?;
+        let random = [region.world.random(), region.world.random()];
+        let name = new_name(&region.info, self.plan.newest, random);
+        let path = here.mob_place(region.info.table()).mob_folder().join(&name);
+        let pin = region.options.open_files.pin(&path).ok_or_else(|| {
+            Error::Broken(format!("the janitor has condemned {path}, the random name of a new MOB file"))
+        })?;
+        let file = region.files.create(&path)?;
+        let mut options = store.writer_options(self.codec, true, region.world.now().0);
+        // Each read of a MOB file finds its cell.
+        options.bloom = BloomType::None;
+        let writer = Writer::create(file, path.clone(), options);
+        self.file = Some(UnfinishedMobFile { name, path, pin, writer });
+        Ok(())
+    }
+
+    /// Makes the file durable. Returns its pin, which keeps the janitor away until a store's list names a file that
+    /// refers to it; `None` if no value was written.
+    pub(crate) fn finish(self) -> Result<Option<PinnedFile>> {
+        let Some(UnfinishedMobFile { path, pin, writer, name: _ }) = self.file else { return Ok(None) };
+        let cells = writer.entries().to_be_bytes().to_vec();
+        let more = vec![(MOB_CELLS_COUNT, cells.into())];
+        if let Err(error) = writer.finish(StoreFileInfo { more, ..self.info }) {
+            // No store file names it: if it cannot be deleted now, the janitor deletes it.
+            let _left = self.region.files.delete(&path);
+            return Err(error.into());
+        }
+        Ok(Some(pin))
+    }
+
+    /// Gives the file up.
+    pub(crate) fn abandon(self) {
+        if let Some(file) = self.file {
+            file.writer.abandon();
+        }
+    }
+}

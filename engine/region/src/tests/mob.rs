@@ -1,0 +1,389 @@
+//! Tests of MOB: large values go to files of their own and come back, compactions keep references, and the janitor keeps
+//! what a store file names.
+
+use hfile::{ReadOptions, Reader};
+
+use super::file_life::Server;
+use super::*;
+use crate::mob_format::names::MobFileRefs;
+use crate::store_file::StoreFile;
+
+fn mob_family() -> FamilyDescriptor {
+    FamilyDescriptor::new("f").expect("a name").with("IS_MOB", "true").with("MOB_THRESHOLD", 10)
+}
+
+/// A value of `length` bytes.
+fn value(letter: char, length: usize) -> String {
+    String::from(letter).repeat(length)
+}
+
+fn put(region: &Arc<Region>, row: &str, timestamp: i64, value: &str) {
+    let put = mutation(MutationKind::Put, row, &[("f:q", timestamp, CellType::Put, value.as_bytes())]);
+    let applied = region.apply(&[put], ReadMode::Any).expect("serving");
+    applied.outcomes.into_iter().for_each(|outcome| outcome.expect("good"));
+    applied.pending.wait_blocking().expect("durable");
+}
+
+fn flush(region: &Arc<Region>) {
+    region.flush(FlushReason::Requested).expect("flushed");
+}
+
+fn compact(region: &Arc<Region>, major: bool) {
+    region.compact(&CompactionRequest { major, families: Vec::new() }).expect("compacted");
+}
+
+fn scan(region: &Arc<Region>, scan: Scan) -> String {
+    let mut scanner = region.scanner(scan).expect("serving");
+    let mut shown = Shown::default();
+    while scanner.next_row(&Limits::NONE, &mut shown, ReadMode::Any).expect("read").more {}
+    shown.0.join(" ")
+}
+
+fn all(region: &Arc<Region>) -> String {
+    scan(region, Scan { max_versions: 10, ..Scan::default() })
+}
+
+/// The MOB files of the table, by name.
+fn mob_files(server: &Server) -> Vec<String> {
+    let all = server.files.list(&FileName::new("mobdir")).expect("listed");
+    all.into_iter().map(|entry| entry.name.last().to_owned()).collect()
+}
+
+/// The MOB files that each store file of the region names, as it is written.
+fn refs(region: &Arc<Region>) -> Vec<String> {
+    let files = region.stores[0].view.load().files.clone();
+    let of_file = |file: &Arc<StoreFile>| {
+        let value = file.reader.info().get(&b"MOB_FILE_REFS"[..]).expect("each store file says it").clone();
+        assert!(MobFileRefs::parse(&value).is_some());
+        String::from_utf8(value.to_vec()).expect("text")
+    };
+    files.iter().map(of_file).collect()
+}
+
+fn open(server: &Server, table: &str) -> Arc<Region> {
+    server.open(&Server::info(table, 1), mob_family())
+}
+
+#[test]
+fn values_above_the_threshold_are_in_mob_files_and_are_read_from_there() {
+    let server = Server::new();
+    let region = open(&server, "ns:t");
+    let (small, large) = (value('s', 10), value('l', 11));
+    for (row, value) in [("a", &small), ("b", &large), ("c", &small), ("d", &large)] {
+        put(&region, row, 86_400_000, value);
+    }
+    let before = all(&region);
+    flush(&region);
+    let files = mob_files(&server);
+    let name = format!("_{}", region.info().encoded_name());
+    // The MD5 of an empty first row, and the day of the newest cell.
+    assert!(files.len() == 1 && files[0].ends_with(&name), "{files:?}");
+    assert!(files[0].starts_with("d41d8cd98f00b204e9800998ecf8427e19700102"), "{files:?}");
+    assert_eq!(refs(&region), [format!("ns:t/{}", files[0])]);
+    assert_eq!(all(&region), before);
+    for row in ["a", "b", "d"] {
+        assert_eq!(
+            scan(&region, Scan::get(row.into())),
+            scan(
+                &region,
+                Scan { start: row.into(), stop: row.into(), include_stop: true, ..Scan::default() }
+            )
+        );
+    }
+    let reversed = scan(&region, Scan { reversed: true, ..Scan::default() });
+    let mut cells: Vec<&str> = before.split(' ').collect();
+    cells.reverse();
+    assert_eq!(reversed, cells.join(" "));
+    // What is in memory only needs no thread that may block, and what is in a MOB file does.
+    let get = |row: &'static str| {
+        let mut scanner = region.scanner(Scan::get(row.into())).expect("serving");
+        scanner.next_row(&Limits::NONE, &mut Shown::default(), ReadMode::MemoryOnly)
+    };
+    scan(&region, Scan::default());
+    assert!(get("a").is_ok());
+    assert!(matches!(get("b"), Err(Error::WouldBlock)));
+    // HBase's bytes of a reference.
+    let raw = MobRead { raw: true, ..MobRead::default() };
+    let references = scan(&region, Scan { mob: raw, ..Scan::get("b".into()) });
+    assert_eq!(references, format!("b/f:q@86400000=\0\0\0\x0b{}", files[0]));
+    let only = MobRead { references_only: true, ..MobRead::default() };
+    let only = scan(&region, Scan { mob: only, ..Scan::default() });
+    assert_eq!(only, format!("b/f:q@86400000={large} d/f:q@86400000={large}"));
+    // After a restart, too.
+    region.close().expect("closed");
+    assert_eq!(all(&open(&server, "ns:t")), before);
+}
+
+#[test]
+fn compactions_keep_references_and_a_major_one_by_request_writes_the_values_anew() {
+    let server = Server::new();
+    let region = open(&server, "ns:t");
+    for (row, timestamp) in [("a", 1), ("b", 2), ("c", 3)] {
+        put(&region, row, timestamp, &value('v', 20));
+        flush(&region);
+    }
+    put(&region, "d", 4, "small");
+    flush(&region);
+    let before = all(&region);
+    let files = mob_files(&server);
+    assert_eq!((files.len(), refs(&region).len(), refs(&region)[3].as_str()), (3, 4, ""));
+    let system = StoreCompaction { family: "f".into(), major: true, is_user: false, off_peak: false };
+    region.compact_family(&system, &()).expect("compacted");
+    assert_eq!(refs(&region), [format!("ns:t/{}", files.join(","))]);
+    assert_eq!((mob_files(&server), all(&region)), (files.clone(), before.clone()));
+    assert_eq!(server.janitor().clean_mob_files(&FileName::root()).expect("cleaned"), 0);
+
+    compact(&region, true);
+    let one = mob_files(&server).into_iter().find(|file| !files.contains(file)).expect("a new one");
+    assert_eq!((refs(&region), all(&region)), (vec![format!("ns:t/{one}")], before.clone()));
+    // A reader of the old view still has its files.
+    assert_eq!(server.janitor().clean_mob_files(&FileName::root()).expect("cleaned"), 0);
+    region.clean(&server.janitor(), Search::Folders).expect("cleaned");
+    assert_eq!(server.janitor().clean_mob_files(&FileName::root()).expect("cleaned"), 3);
+    assert_eq!((mob_files(&server), all(&region)), (vec![one], before));
+}
+
+#[test]
+fn deleted_values_go_with_their_mob_file() {
+    let server = Server::new();
+    let region = open(&server, "ns:t");
+    put(&region, "a", 1, &value('v', 20));
+    flush(&region);
+    let delete = mutation(MutationKind::Delete, "a", &[("f:q", 1, CellType::DeleteColumn, b"")]);
+    region.apply(&[delete], ReadMode::Any).expect("serving").pending.wait_blocking().expect("durable");
+    flush(&region);
+    compact(&region, true);
+    assert_eq!((refs(&region), all(&region)), (vec![String::new()], String::new()));
+    region.clean(&server.janitor(), Search::Folders).expect("cleaned");
+    assert_eq!(server.janitor().clean_mob_files(&FileName::root()).expect("cleaned"), 1);
+    assert!(mob_files(&server).is_empty());
+}
+
+#[test]
+fn an_altered_family_takes_part_in_mob_or_leaves_it() {
+    let server = Server::new();
+    let plain = FamilyDescriptor::new("f").expect("a name");
+    let region = server.open(&Server::info("ns:t", 1), plain.clone());
+    put(&region, "a", 1, &value('v', 20));
+    flush(&region);
+    let alter = |family: FamilyDescriptor| {
+        let mut table = TableDescriptor::new("ns:t".parse().expect("a name"));
+        table.set_family(family);
+        assert!(region.alter(&Arc::new(table), &server.options).expect("serving"), "no reopening");
+    };
+    alter(mob_family());
+    put(&region, "b", 1, &value('w', 20));
+    flush(&region);
+    let before = all(&region);
+    assert_eq!(mob_files(&server).len(), 1);
+    compact(&region, true);
+    assert_eq!((refs(&region).len(), all(&region)), (1, before.clone()));
+    // A greater threshold brings values back, and so does leaving MOB.
+    alter(mob_family().with("MOB_THRESHOLD", 20));
+    compact(&region, true);
+    assert_eq!((refs(&region), all(&region)), (vec![String::new()], before.clone()));
+    alter(mob_family());
+    compact(&region, true);
+    assert_ne!(refs(&region), [String::new()]);
+    alter(plain);
+    assert_eq!(all(&region), before, "references are read while they are there");
+    let system = StoreCompaction { family: "f".into(), major: true, is_user: false, off_peak: false };
+    put(&region, "c", 1, &value('x', 20));
+    flush(&region);
+    let before = all(&region);
+    region.compact_family(&system, &()).expect("compacted");
+    assert_eq!((refs(&region), all(&region)), (vec![String::new()], before));
+}
+
+#[test]
+fn a_missing_value_is_an_error_or_empty_if_the_reader_wants_that() {
+    let server = Server::new();
+    let region = open(&server, "ns:t");
+    put(&region, "a", 1, &value('v', 20));
+    flush(&region);
+    let gone = server.files.list(&FileName::new("mobdir")).expect("listed").remove(0).name;
+    // The archive is looked at, too, as in HBase.
+    let bytes = server.files.read(&gone, 1 << 20).expect("read");
+    let archived = FileName::new(gone.as_str().replacen("mobdir", "archive", 1));
+    let mut copy = server.files.create(&archived).expect("created");
+    copy.write(&bytes).expect("written");
+    copy.finish().expect("finished");
+    server.files.delete(&gone).expect("deleted");
+    assert_eq!(all(&region), format!("a/f:q@1={}", value('v', 20)));
+    region.close().expect("closed");
+    server.files.delete(&archived).expect("deleted");
+    let _nobody_reads = server.options.open_files.condemn(&archived);
+    let region = open(&server, "ns:t");
+    let mut scanner = region.scanner(Scan::default()).expect("serving");
+    let read = scanner.next_row(&Limits::NONE, &mut Shown::default(), ReadMode::Any);
+    assert!(matches!(&read, Err(Error::NoMobValue { file, .. }) if *file == gone.to_string()), "{read:?}");
+    let mob = MobRead { empty_if_missing: true, ..MobRead::default() };
+    assert_eq!(scan(&region, Scan { mob, ..Scan::default() }), "a/f:q@1=");
+    // A compaction that would lose the value fails and changes nothing.
+    let failed = region.compact(&CompactionRequest { major: true, families: Vec::new() });
+    assert!(matches!(failed, Err(Error::NoMobValue { .. })), "{failed:?}");
+    assert_eq!(refs(&region), [format!("ns:t/{}", gone.last())]);
+}
+
+#[test]
+fn filters_judge_references_cell_by_cell_and_values_row_by_row() {
+    let server = Server::new();
+    let region = open(&server, "ns:t");
+    put(&region, "a", 1, &value('v', 20));
+    put(&region, "b", 1, "vvv");
+    let equal = |text: &str| Filter::value(CompareOperator::Equal, Comparable::substring(text));
+    let found = |filter: Filter| scan(&region, Scan { filter: Some(filter), ..Scan::default() });
+    assert_eq!(found(equal("vvv")).split(' ').count(), 2);
+    flush(&region);
+    assert_eq!(found(equal("vvv")), "b/f:q@1=vvv");
+    assert_eq!(found(equal("d41d8cd98f00b204e9800998ecf8427e")), format!("a/f:q@1={}", value('v', 20)));
+    assert_eq!(found(Filter::key_only(false)), "a/f:q@1= b/f:q@1=");
+}
+
+#[test]
+fn halves_clones_and_snapshots_hold_mob_files() {
+    let server = Server::new();
+    let parent = open(&server, "ns:t");
+    for row in ["a", "z"] {
+        put(&parent, row, 1, &value('v', 20));
+        flush(&parent);
+    }
+    let before = all(&parent);
+    let clone = Server::info("ns:clone", 9);
+    parent.write_heir(&Server::folder(&clone), &Inherits::Links).expect("written");
+    let half = |half, id| {
+        let info = Server::info("ns:t", id);
+        let reference = Reference { half, split_row: "m".into() };
+        parent.write_heir(&Server::folder(&info), &Inherits::Half(reference)).expect("written");
+        server.open(&info, mob_family())
+    };
+    let [bottom, top] = [half(Half::Bottom, 2), half(Half::Top, 3)];
+    parent.close().expect("closed");
+    let folder = Server::folder(parent.info());
+    drop(parent);
+    assert_eq!([all(&bottom), all(&top)].join(" "), before);
+    let clean = || {
+        server.janitor().clean_archive(&FileName::root()).expect("cleaned");
+        server.janitor().clean_mob_files(&FileName::root()).expect("cleaned")
+    };
+    // References move to the daughters' own files; the names of the MOB files say that the parent made them.
+    let system = StoreCompaction { family: "f".into(), major: true, is_user: false, off_peak: false };
+    for daughter in [&bottom, &top] {
+        daughter.compact_family(&system, &()).expect("compacted");
+        daughter.clean(&server.janitor(), Search::Folders).expect("cleaned");
+    }
+    server.janitor().drop_folder(&folder).expect("dropped");
+    assert_eq!((clean(), mob_files(&server).len()), (0, 2));
+    assert_eq!([all(&bottom), all(&top)].join(" "), before);
+    for daughter in [bottom, top] {
+        daughter.close().expect("closed");
+        let folder = Server::folder(daughter.info());
+        drop(daughter);
+        server.janitor().drop_folder(&folder).expect("dropped");
+    }
+    assert_eq!((clean(), mob_files(&server).len()), (0, 2), "the clone has links");
+    let clone = server.open(&clone, mob_family());
+    assert_eq!(all(&clone), before);
+    clone.compact_family(&system, &()).expect("compacted");
+    clone.clean(&server.janitor(), Search::Folders).expect("cleaned");
+    assert_eq!(
+        (clean(), all(&clone)),
+        (0, before.clone()),
+        "its own file names the files of the other table"
+    );
+    compact(&clone, true);
+    clone.clean(&server.janitor(), Search::Folders).expect("cleaned");
+    assert_eq!((clean(), all(&clone)), (2, before));
+}
+
+#[test]
+fn a_flush_that_ends_at_any_act_leaves_only_garbage_which_is_collected() {
+    for outcome in [storage::Outcome::DidNotHappen, storage::Outcome::MayHaveHappened] {
+        for act in 1.. {
+            let server = Server::new();
+            let region = open(&server, "ns:t");
+            put(&region, "a", 1, &value('v', 20));
+            flush(&region);
+            put(&region, "b", 1, &value('w', 20));
+            let at = server.files.acts() + act;
+            let fault = storage::memory::Fault { act: at, kind: storage::Kind::Failed, outcome, last: true };
+            server.files.set_fault(Some(fault));
+            let ended = region.flush(FlushReason::Requested).is_ok();
+            server.files.set_fault(None);
+            let files = if act % 2 == 0 { server.files.kill() } else { server.files.crash(act) };
+            let next = Server::over(files);
+            next.janitor().clean_mob_files(&FileName::root()).expect("cleaned before the region is opened");
+            let region = open(&next, "ns:t");
+            region.clean(&next.janitor(), Search::Folders).expect("cleaned");
+            next.janitor().clean_mob_files(&FileName::root()).expect("cleaned");
+            let mut named: Vec<String> =
+                refs(&region).iter().map(|refs| refs.replacen("ns:t/", "", 1)).collect();
+            named.sort();
+            assert_eq!(mob_files(&next), named, "act {act}");
+            assert!(all(&region).starts_with(&format!("a/f:q@1={}", value('v', 20))), "act {act}");
+            if ended {
+                assert!(act > 6, "the flush has {act} acts");
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_store_file_that_does_not_say_what_it_needs_holds_the_mob_files_of_its_table() {
+    let server = Server::new();
+    let plain = FamilyDescriptor::new("f").expect("a name");
+    let region = server.open(&Server::info("ns:t", 1), plain);
+    let tagged = expiring_put("a", "f:q", 1, b"v", 1 << 40);
+    region.apply(&[tagged], ReadMode::Any).expect("serving").pending.wait_blocking().expect("durable");
+    flush(&region);
+    let mut table = TableDescriptor::new("ns:t".parse().expect("a name"));
+    table.set_family(mob_family());
+    region.alter(&Arc::new(table), &server.options).expect("serving");
+    put(&region, "b", 1, &value('w', 20));
+    flush(&region);
+    let garbage = FileName::new(
+        server.files.list(&FileName::new("mobdir")).expect("listed")[0]
+            .name
+            .as_str()
+            .replace("d41d8", "00000"),
+    );
+    let mut file = server.files.create(&garbage).expect("created");
+    file.write(b"x").expect("written");
+    file.finish().expect("finished");
+    assert_eq!(server.janitor().clean_mob_files(&FileName::root()).expect("cleaned"), 0);
+    compact(&region, true);
+    region.clean(&server.janitor(), Search::Folders).expect("cleaned");
+    assert_eq!(server.janitor().clean_mob_files(&FileName::root()).expect("cleaned"), 2);
+}
+
+#[test]
+fn the_mob_file_has_the_values_in_order_and_their_number() {
+    let server = Server::new();
+    let region = open(&server, "ns:t");
+    for row in ["c", "a", "b"] {
+        put(&region, row, 1, &value('v', 20));
+    }
+    flush(&region);
+    let name = server.files.list(&FileName::new("mobdir")).expect("listed").remove(0).name;
+    let place = format!("mobdir/data/ns/t/{}/f", layout::mob_region(region.info().table()));
+    assert_eq!(name.parent().expect("a folder").as_str(), place);
+    let file = server.files.open(&name).expect("there");
+    let reader = Arc::new(
+        Reader::open(file, name, Arc::new(Cache::with_bytes(0)), cache::Caching::default()).expect("whole"),
+    );
+    assert_eq!((reader.entries(), reader.bloom()), (3, hfile::BloomType::None));
+    assert_eq!(
+        reader.info().get(&b"MOB_CELLS_COUNT"[..]).map(|count| &count[..]),
+        Some(&[0, 0, 0, 0, 0, 0, 0, 3][..])
+    );
+    let mut cursor = reader.cursor(ReadOptions::default());
+    cursor.seek_first().expect("read");
+    let mut rows = Vec::new();
+    while let Some(cell) = cursor.peek() {
+        assert!(cell.tags().is_empty(), "the value has no reference's tags");
+        rows.push(String::from_utf8_lossy(cell.row()).into_owned());
+        cursor.advance().expect("read");
+    }
+    assert_eq!(rows, ["a", "b", "c"]);
+}
