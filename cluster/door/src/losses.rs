@@ -98,12 +98,6 @@ pub(crate) fn of_table(table: &TableDescriptor, report: &mut Report) {
                  {TRACKER} is DEFAULT or FILE"
             ));
         }
-        if family.attributes().text("IS_MOB").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
-            report.blocks(format!(
-                "family {shown} of table {name} keeps large values in MOB files, which are not read: copy the table to one \
-                 without IS_MOB, and drop it"
-            ));
-        }
         if family.attributes().text("REPLICATION_SCOPE").is_some_and(|scope| scope != "0") {
             report.leaves(format!(
                 "family {shown} of table {name} is replicated: its peers receive nothing any more"

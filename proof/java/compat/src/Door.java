@@ -25,7 +25,8 @@ import org.apache.hadoop.hbase.util.Bytes;
 
 /**
  * Rows that are written through one server, changed through another, and checked cell by cell through any:
- * {@code Door write|change|check|check-changed HOST:PORT ROWS}. A table of 20 regions has a family for each encoding.
+ * {@code Door write|change|check|check-changed HOST:PORT ROWS}. A table of 20 regions has a family for each encoding; two of them
+ * have MOB files.
  */
 final class Door {
   private static final TableName TABLE = TableName.valueOf("door");
@@ -42,6 +43,9 @@ final class Door {
     Compression.Algorithm.LZ4,
   };
   private static final BloomType[] BLOOMS = {BloomType.ROW, BloomType.ROWCOL, BloomType.NONE, BloomType.ROW, BloomType.ROWCOL};
+  /** Families whose values above the threshold are in MOB files. */
+  private static final boolean[] MOB = {false, true, false, false, true};
+  private static final int MOB_THRESHOLD = 40;
   private static final byte[] QUALIFIER = Bytes.toBytes("q");
 
   private final Connection connection;
@@ -110,6 +114,8 @@ final class Door {
               .setDataBlockEncoding(ENCODINGS[family])
               .setCompressionType(CODECS[family])
               .setBloomFilterType(BLOOMS[family])
+              .setMobEnabled(MOB[family])
+              .setMobThreshold(MOB_THRESHOLD)
               .build());
     }
     byte[][] splits = new byte[REGIONS - 1][];
