@@ -46,7 +46,9 @@ impl Subject {
         let name = TableName::new("default", "t").expect("a name");
         let mut table = TableDescriptor::new(name.clone());
         for family in FAMILIES {
+            let has_mob_files = family == FAMILIES[1];
             let family = FamilyDescriptor::new(family).expect("a name").with("VERSIONS", VERSIONS);
+            let family = family.with("IS_MOB", has_mob_files).with("MOB_THRESHOLD", 30);
             table.set_family(family);
         }
         let info = RegionInfo::new(name, Bytes::new(), Bytes::new(), RegionId(1)).expect("a region");

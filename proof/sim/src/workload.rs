@@ -214,6 +214,9 @@ pub(crate) fn table(name: &str, families: &[&str], random: &mut Random) -> Table
             let level = random.choose(&["NONE", "BASIC", "EAGER", "ADAPTIVE"]);
             descriptor = descriptor.with("IN_MEMORY_COMPACTION", level);
         }
+        if random.one_in(4) {
+            descriptor = descriptor.with("IS_MOB", true).with("MOB_THRESHOLD", random.below(32));
+        }
         table.set_family(descriptor);
     }
     table

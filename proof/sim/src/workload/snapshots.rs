@@ -233,7 +233,9 @@ impl Snapshots {
                 random.choose(&["NONE", "PREFIX", "DIFF", "FAST_DIFF", "ROW_INDEX_V1"]),
             )
             .with("BLOOMFILTER", random.choose(&["NONE", "ROW", "ROWCOL"]))
-            .with("VERSIONS", random.choose(&[1, 3]));
+            .with("VERSIONS", random.choose(&[1, 3]))
+            .with("IS_MOB", random.one_in(3))
+            .with("MOB_THRESHOLD", random.below(32));
         if admin.modify_family(&name(TABLE), &family).await.is_ok() {
             env::sometimes("snapshots: a family was altered");
         }
