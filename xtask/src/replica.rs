@@ -58,6 +58,10 @@ pub(crate) fn follows(endpoint: &str) -> Outcome {
     if lag > 5.0 {
         return Err(failed(format!("the replica says that it is {lag} s behind an idle primary")));
     }
+    let beans = web::page(&replica.web, "/jmx?qry=Hadoop:service=HBase,name=RegionServer,sub=ReadReplica")?;
+    if !beans.contains("\"lagMillis\"") {
+        return Err(failed(format!("/jmx of a replica has no lag: {beans}")));
+    }
     next.stop()?;
     replica.stop()?;
     ["primary", "replica", "next"].iter().try_for_each(|name| no_panic(&log(name))).map_err(failed)?;

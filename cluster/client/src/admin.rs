@@ -227,6 +227,21 @@ impl Admin {
         }
     }
 
+    /// Waits until a read replica has the tables that its primary had at the time of the call, with all of their acknowledged
+    /// writes.
+    pub async fn refresh_meta(&self) -> Result<()> {
+        let request = pb::RefreshMetaRequest {};
+        let answer: pb::RefreshMetaResponse = self.cluster.on_master("RefreshMeta", &request).await?;
+        self.finished(answer.proc_id).await
+    }
+
+    /// Waits until a read replica has all writes that its primary had acknowledged before the call, in all tables.
+    pub async fn refresh_hfiles(&self) -> Result<()> {
+        let request = pb::RefreshHFilesRequest {};
+        let answer: pb::RefreshHFilesResponse = self.cluster.on_master("RefreshHFiles", &request).await?;
+        self.finished(answer.proc_id).await
+    }
+
     async fn flush_region(&self, location: &Location) -> Result<()> {
         let request = pb::FlushRegionRequest {
             region: specifier(&location.region),

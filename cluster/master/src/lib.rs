@@ -56,8 +56,8 @@ pub mod view;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use env::World;
 use env::sync::{Condvar, Mutex, RwLock};
@@ -68,7 +68,7 @@ use storage::Files;
 
 pub use error::Error;
 pub use hbck::{HbckReport, HbckService, Inconsistency};
-pub use mirror::{Mirror, Mirrored, PrimaryCatalog};
+pub use mirror::{FollowedPrimary, Mirror, Mirrored, PrimaryCatalog};
 pub use normalizer::plans::NormalizerSettings;
 pub use options::Options;
 pub use selection::Selection;
@@ -121,6 +121,8 @@ pub struct Master {
     stopped: Condvar,
     /// Whether it belongs to a read replica, and refuses every change.
     is_mirror: AtomicBool,
+    /// The primary of a read replica, to be asked for the latest.
+    followed_primary: OnceLock<Arc<dyn mirror::FollowedPrimary>>,
     cluster_id: String,
     /// Host, port and start time, by which clients tell this master from its predecessor.
     name: ServerName,

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
 use contract::CatalogRow;
 use env::sync::Mutex;
 use proto::catalog::{RegionRow, RegionState, TableState};
@@ -20,8 +21,17 @@ use rpc::Exception;
 use storage::Files;
 
 use crate::catalog::{CatalogContent, namespaces_of};
+use crate::procedure::locks::LockSet;
+use crate::procedure::{ProcedureId, ProcedureKind, Submission};
 use crate::view::TableEntry;
 use crate::{Error, Master, descriptors};
+
+/// What a read replica follows its primary with.
+pub trait FollowedPrimary: Send + Sync {
+    /// Waits until everything that the primary had acknowledged before this call is visible here, in its tables of that
+    /// moment. Fails with the cause if that takes too long.
+    fn refresh(&self) -> Result<(), String>;
+}
 
 /// The primary's catalog, as read from its regions.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +49,22 @@ pub struct Mirrored {
     pub failed: usize,
     /// Tables without a descriptor, as while they are created or dropped.
     pub without_descriptor: usize,
+}
+
+impl Master {
+    /// Submits the procedure behind `refresh_meta` or `refresh_hfiles`, which may be repeated. When it has ended, this server has everything that the
+    /// primary had acknowledged before the call: both commands bring tables and rows up to date, because the one log has both.
+    /// A server that is no replica is always up to date.
+    pub(crate) fn refresh(self: &Arc<Self>, kind: ProcedureKind) -> Result<ProcedureId, Exception> {
+        let master = Arc::clone(self);
+        let submission = Submission { kind, locks: LockSet::none(), nonce: None };
+        self.procedures.submit(submission, move |_| {
+            if let Some(primary) = master.followed_primary.get() {
+                primary.refresh().map_err(Exception::io)?;
+            }
+            Ok(Bytes::new())
+        })
+    }
 }
 
 impl PrimaryCatalog {
@@ -72,8 +98,12 @@ impl std::fmt::Debug for Mirror {
 }
 
 impl Mirror {
-    /// Creates a mirror of the primary whose descriptors are in `files`. From now on `master` refuses every change.
-    pub fn new(master: Arc<Master>, files: Arc<dyn Files>) -> Mirror {
+    /// Creates a mirror of the primary whose descriptors are in `files`. From now on `master` refuses every change, and asks
+    /// `primary` when a client wants to see the latest.
+    pub fn new(master: Arc<Master>, files: Arc<dyn Files>, primary: Arc<dyn FollowedPrimary>) -> Mirror {
+        if master.followed_primary.set(primary).is_err() {
+            tracing::warn!("the master mirrors a primary already; another one is not asked");
+        }
         master.is_mirror.store(true, Ordering::Release);
         Mirror { master, files, last: BTreeMap::new() }
     }

@@ -73,7 +73,7 @@ pub(crate) const READ_ONLY: &str = "Operation not allowed in Read-Only Mode: thi
 
 /// Whether a method changes nothing of the primary. Stopping this server does not.
 fn reads(method: &str) -> bool {
-    let verbs = ["Get", "get", "List", "Is", "Has"];
+    let verbs = ["Get", "get", "List", "Is", "Has", "Refresh"];
     let others = ["Shutdown", "StopMaster", "StopServer", "ClearDeadServers"];
     verbs.iter().any(|verb| method.starts_with(verb)) || others.contains(&method)
 }
@@ -175,9 +175,14 @@ mod tests {
         ] {
             assert!(refused.contains(&change), "{change}");
         }
-        for read in
-            ["GetTableDescriptors", "IsMasterRunning", "getProcedureResult", "ListNamespaces", "StopMaster"]
-        {
+        for read in [
+            "GetTableDescriptors",
+            "IsMasterRunning",
+            "getProcedureResult",
+            "ListNamespaces",
+            "StopMaster",
+            "RefreshMeta",
+        ] {
             assert!(!refused.contains(&read), "{read}");
         }
     }

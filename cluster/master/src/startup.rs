@@ -16,8 +16,8 @@
 //! hbase:meta or hbase:namespace the start fails.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use contract::RegionServers;
 use env::World;
@@ -68,6 +68,7 @@ impl Master {
             stopping: Mutex::default(),
             stopped: Condvar::new(),
             is_mirror: AtomicBool::new(false),
+            followed_primary: OnceLock::new(),
             world,
             options,
             files,

@@ -37,6 +37,8 @@ use crate::RegionServer;
 const ATTEMPTS_MAX: usize = 20;
 /// Longest time that the opening of a region waits until the region is served.
 const SERVED_WITHIN: Duration = Duration::from_secs(60);
+/// Longest time that a client waits for the latest writes.
+const REFRESHED_WITHIN: Duration = Duration::from_secs(60);
 /// Maximum number of rounds without a pause, to catch up after regions were opened again.
 const ROUNDS_MAX: usize = 10;
 /// Number of threads that reopen regions.
@@ -236,6 +238,18 @@ impl Replica {
         true
     }
 
+    /// [Waits](Replica::wait_current) as long as a client may be kept waiting. The error names the lag.
+    pub fn refresh(&self) -> Result<(), String> {
+        if self.wait_current(REFRESHED_WITHIN) {
+            return Ok(());
+        }
+        Err(format!(
+            "this read replica is {} ms behind its primary and has not caught up within {} ms; try again",
+            self.lag().as_millis(),
+            REFRESHED_WITHIN.as_millis()
+        ))
+    }
+
     /// Opens a region and follows it. When this returns the region is current. With `is_public` clients can find it
     /// from now on.
     pub(crate) fn open(&self, opening: &Opening, is_public: bool) -> Result<Arc<Region>, region::Error> {
@@ -371,10 +385,11 @@ impl Replica {
             *self.current.lock() = began;
             return Round::Current(records);
         }
-        match self.open_again(server, &outdated) {
-            true => Round::Again,
-            false => Round::Failed,
-        }
+        let (began, lag_ms) = (self.world.moment(), self.lag().as_millis() as u64);
+        let all = self.open_again(server, &outdated);
+        let ms = self.world.moment().since(began).as_millis() as u64;
+        tracing::info!(regions = outdated.len(), first = %outdated[0].info, lag_ms, ms, "regions were opened again");
+        if all { Round::Again } else { Round::Failed }
     }
 
     /// Applies the new records of the log, and makes them visible. Returns their number.

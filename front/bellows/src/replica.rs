@@ -6,8 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use env::sync::{Condvar, Mutex};
 use env::{Priority, World};
-use master::{Master, Mirror, Mirrored, PrimaryCatalog};
+use master::{FollowedPrimary, Master, Mirror, Mirrored, PrimaryCatalog};
 use proto::{RegionInfo, TableDescriptor, catalog};
 use region::Region;
 use regionserver::{Primary, RegionServer, Replica, ReplicaOptions};
@@ -24,6 +25,9 @@ use crate::settings::Settings;
 const REREAD: Duration = Duration::from_secs(30);
 /// Pause before what could not be opened is tried again.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// Longest time that a client waits for the tables of the primary.
+const CATALOG_WITHIN: Duration = Duration::from_secs(60);
 
 /// What a read replica has in the place of a server's own files and log.
 pub(crate) struct ReadReplica {
@@ -64,8 +68,12 @@ impl ReadReplica {
 
     /// Takes the primary's catalog over, and goes on with that in the background.
     pub(crate) fn mirror(&self, server: &Arc<RegionServer>, master: &Arc<Master>) -> Result<(), Failure> {
+        let replica =
+            Arc::clone(server.replica().ok_or_else(|| Failure::new("the server is no read replica"))?);
+        let rounds = Arc::new(CatalogRounds::new(self.world.clone(), replica));
+        let asked: Arc<dyn FollowedPrimary> = Arc::clone(&rounds) as Arc<dyn FollowedPrimary>;
         let mut catalog = Catalog {
-            mirror: Mirror::new(Arc::clone(master), Arc::clone(&self.primary.files)),
+            mirror: Mirror::new(Arc::clone(master), Arc::clone(&self.primary.files), asked),
             files: Arc::clone(&self.primary.files),
             meta: RegionInfo::meta(),
             namespaces: None,
@@ -78,12 +86,13 @@ impl ReadReplica {
         let work = move || {
             let (mut read, mut tried) = (world.moment(), world.moment());
             loop {
-                world.pause(poll);
+                let asked = rounds.next(poll);
                 let Some(server) = server.upgrade().filter(|server| !server.is_stopping()) else { return };
                 let now = world.moment();
                 let reread = now.since(read) >= REREAD;
                 let outcome = catalog.look(&server).and_then(|seen| {
-                    let is_due = reread || seen != last || (retry && now.since(tried) >= RETRY);
+                    let is_retried = retry && (asked.is_some() || now.since(tried) >= RETRY);
+                    let is_due = reread || seen != last || is_retried;
                     if !is_due {
                         return Ok(None);
                     }
@@ -91,8 +100,17 @@ impl ReadReplica {
                     catalog.follow(&server, reread).map(Some)
                 });
                 match outcome {
-                    Ok(None) => continue,
-                    Ok(Some(mirrored)) => retry = mirrored != Mirrored::default(),
+                    Ok(None) => {
+                        rounds.ended(asked);
+                        continue;
+                    }
+                    Ok(Some(mirrored)) => {
+                        retry = mirrored != Mirrored::default();
+                        // A table without a descriptor is being created or dropped.
+                        if mirrored.failed == 0 {
+                            rounds.ended(asked);
+                        }
+                    }
                     Err(error) => {
                         tracing::warn!(error, "the primary's catalog cannot be followed; it is tried again");
                         retry = true;
@@ -107,6 +125,72 @@ impl ReadReplica {
         env::spawn_thread("catalog", Priority::Background, work)
             .map(drop)
             .map_err(|error| Failure::new(format!("cannot start a thread: {error}")))
+    }
+}
+
+/// The rounds in which the catalog is followed, and the clients that wait for one of them.
+struct CatalogRounds {
+    world: World,
+    replica: Arc<Replica>,
+    state: Mutex<Rounds>,
+    /// Notified when `state` changes.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Rounds {
+    /// The number of requests for a round.
+    asked: u64,
+    /// The number of requests when the last round began.
+    begun: u64,
+    /// The number of requests that the last good round served: those that were made before it began.
+    served: u64,
+}
+
+impl CatalogRounds {
+    fn new(world: World, replica: Arc<Replica>) -> CatalogRounds {
+        CatalogRounds { world, replica, state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// Waits until the next round is due. Returns the number of requests that this round serves, or `None` if nobody waits.
+    fn next(&self, pause: Duration) -> Option<u64> {
+        let mut state = self.state.lock();
+        if state.asked == state.begun {
+            self.changed.wait_for(&mut state, pause);
+        }
+        state.begun = state.asked;
+        (state.asked > state.served).then_some(state.asked)
+    }
+
+    /// Tells clients that a round has followed the catalog.
+    fn ended(&self, asked: Option<u64>) {
+        if let Some(asked) = asked {
+            self.state.lock().served = asked;
+            self.changed.notify_all();
+        }
+    }
+}
+
+impl FollowedPrimary for CatalogRounds {
+    fn refresh(&self) -> Result<(), String> {
+        // The catalog is two regions, so first these must be current; regions that the round opens are current at once.
+        self.replica.refresh()?;
+        let began = self.world.moment();
+        let mut state = self.state.lock();
+        state.asked += 1;
+        let number = state.asked;
+        self.changed.notify_all();
+        while state.served < number {
+            let waited = self.world.moment().since(began);
+            if waited >= CATALOG_WITHIN {
+                return Err(format!(
+                    "the primary's tables are not all open here {} ms after their rows had come; the log says why; try again",
+                    waited.as_millis()
+                ));
+            }
+            self.changed.wait_for(&mut state, CATALOG_WITHIN.saturating_sub(waited));
+        }
+        Ok(())
     }
 }
 

@@ -197,6 +197,12 @@ impl Console {
         self.tag(node, &mut of_regions);
         add_regions(&mut of_regions, regions, self.world.now().0);
         beans.push(of_regions);
+        if metrics.sum("bellows_replica_regions", None) > 0.0 {
+            let mut bean = Bean::new("RegionServer", "ReadReplica");
+            self.tag(node, &mut bean);
+            add_replica(&mut bean, &metrics);
+            beans.push(bean);
+        }
         beans
     }
 
@@ -275,6 +281,21 @@ fn add_tables(bean: &mut Bean, regions: &[RegionFacts]) {
             bean.gauge(format!("{prefix}{name}"), &description(name), value as f64);
         }
     }
+}
+
+/// The state of a read replica. HBase has no such bean.
+fn add_replica(bean: &mut Bean, metrics: &Exposition) {
+    let lag = metrics.sum("bellows_replica_lag_seconds", None);
+    bean.gauge(
+        "lagMillis",
+        "Time since which everything that the primary had acknowledged is seen here",
+        lag * 1_000.0,
+    );
+    bean.gauge(
+        "regionCount",
+        "Regions that follow the primary",
+        metrics.sum("bellows_replica_regions", None),
+    );
 }
 
 fn add_regions(bean: &mut Bean, regions: &[RegionFacts], now: i64) {

@@ -38,6 +38,7 @@ pub(crate) struct Judge {
 struct Tally {
     gets: u64,
     scans: u64,
+    refreshed: u64,
     lags: Vec<Duration>,
     equal_after: Duration,
 }
@@ -68,6 +69,22 @@ impl Judge {
         let mut written = self.rows[row as usize].lock();
         assert_eq!(written.acknowledged.len() as u64 + 1, number, "a row has one writer");
         written.acknowledged.push(now);
+    }
+
+    /// The number of the last acknowledged write of a row.
+    pub(crate) fn last_acknowledged(&self, row: u64) -> u64 {
+        self.rows[row as usize].lock().acknowledged.len() as u64
+    }
+
+    /// From now on a reader must see write `number` of the row, or a later one.
+    pub(crate) fn must_have(&self, row: u64, number: u64) {
+        let mut written = self.rows[row as usize].lock();
+        written.seen = written.seen.max(number);
+    }
+
+    /// Counts a refresh.
+    pub(crate) fn refreshed(&self) {
+        self.tally.lock().refreshed += 1;
     }
 
     pub(crate) fn seen(&self, row: u64) -> u64 {
@@ -139,12 +156,12 @@ impl Judge {
 
     /// Describes what was seen since the last call.
     pub(crate) fn figures(&self) -> String {
-        let Tally { gets, scans, mut lags, equal_after } = std::mem::take(&mut *self.tally.lock());
+        let Tally { gets, scans, refreshed, mut lags, equal_after } = std::mem::take(&mut *self.tally.lock());
         lags.sort();
         let at = |share: f64| lags.get((lags.len() as f64 * share) as usize).copied().unwrap_or_default();
         let acknowledged: usize = self.rows.iter().map(|row| row.lock().acknowledged.len()).sum();
         format!(
-            "{acknowledged} writes acknowledged, {gets} gets and {scans} scans of the replica; lag p50 {} ms, p99 {} ms, max {} \
+            "{acknowledged} writes acknowledged, {gets} gets, {scans} scans and {refreshed} refreshes of the replica; lag p50 {} ms, p99 {} ms, max {} \
              ms; equal {} ms after the last write",
             at(0.5).as_millis(),
             at(0.99).as_millis(),

@@ -98,9 +98,9 @@ async fn run(
         tasks.push(handle.spawn(async move { write(&judge, &table, writer, &chance, &stopped).await }));
     }
     for reader in 0..READERS {
-        let (judge, table, stopped) = (Arc::clone(judge), replica.table(TABLE)?, stopped.clone());
+        let (judge, cluster, stopped) = (Arc::clone(judge), replica.clone(), stopped.clone());
         let chance = chance(seed, 100 + reader);
-        tasks.push(handle.spawn(async move { read(&judge, &table, &chance, &stopped).await }));
+        tasks.push(handle.spawn(async move { read(&judge, &cluster, &chance, &stopped).await }));
     }
     let (cluster, other, admin_stopped) = (primary.clone(), replica.clone(), stopped.clone());
     let chance = chance(seed, 200);
@@ -139,10 +139,11 @@ async fn write(
 
 async fn read(
     judge: &Judge,
-    table: &client::Table,
+    cluster: &Cluster,
     chance: &World,
     stopped: &watch::Receiver<bool>,
 ) -> Result<(), Failure> {
+    let table = &cluster.table(TABLE)?;
     while !*stopped.borrow() {
         if chance.random().is_multiple_of(20) {
             let (asked, before) = (judge.now(), judge.all_seen());
@@ -159,9 +160,29 @@ async fn read(
             continue;
         }
         let row = chance.random() % ROWS;
+        if chance.random().is_multiple_of(50) {
+            let acknowledged = judge.last_acknowledged(row);
+            refresh(cluster, table, &row_name(row), chance).await?;
+            judge.refreshed();
+            // From here on older content is an error.
+            judge.must_have(row, acknowledged);
+        }
         let (asked, before) = (judge.now(), judge.seen(row));
         let found = table.get(Get::row(row_name(row))).await?;
         judge.got(row, Some(&found).filter(|found| !found.is_empty()), asked, before)?;
+    }
+    Ok(())
+}
+
+/// Asks the replica for everything that the primary has acknowledged: by HBase 3's call, or by the endpoint that clients of HBase 2
+/// use.
+async fn refresh(cluster: &Cluster, table: &client::Table, row: &str, chance: &World) -> Result<(), Failure> {
+    match chance.random().is_multiple_of(2) {
+        true => cluster.admin().refresh_hfiles().await?,
+        false => {
+            let row = row.to_owned();
+            table.call_endpoint(row, "hbase.pb.RefreshHFilesService", "refreshHFiles", Bytes::new()).await?;
+        }
     }
     Ok(())
 }
@@ -197,17 +218,35 @@ async fn administrate(
                 made.set_family(FamilyDescriptor::new("f")?);
                 admin.create_table(&made, &[]).await?;
                 primary.table(&name.to_string())?.put(Put::row("r").set("f", "q", "v")).await?;
-                until("a new table and its row are on the replica", || async {
+                let is_told = chance.random().is_multiple_of(2);
+                let has_row = || async {
                     let Ok(table) = replica.table(&name.to_string()) else { return false };
                     table.get(Get::row("r")).await.is_ok_and(|row| row.value("f", "q") == Some(b"v"))
-                })
-                .await?;
+                };
+                if is_told {
+                    other.refresh_meta().await?;
+                    if !has_row().await {
+                        return Err(
+                            format!("after refresh_meta {name} and its row are not on the replica").into()
+                        );
+                    }
+                } else {
+                    until("a new table and its row are on the replica", has_row).await?;
+                }
                 admin.disable_table(&name).await?;
                 admin.delete_table(&name).await?;
-                until("a dropped table is gone from the replica", || async {
-                    other.table_exists(&name).await.is_ok_and(|there| !there)
-                })
-                .await?;
+                let is_gone = || async { other.table_exists(&name).await.is_ok_and(|there| !there) };
+                if is_told {
+                    other.refresh_meta().await?;
+                    if !is_gone().await {
+                        return Err(format!(
+                            "after refresh_meta {name}, which was dropped, is on the replica"
+                        )
+                        .into());
+                    }
+                } else {
+                    until("a dropped table is gone from the replica", is_gone).await?;
+                }
             }
         }
     }

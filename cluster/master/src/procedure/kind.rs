@@ -53,6 +53,10 @@ pub enum ProcedureKind {
     ModifyNamespace,
     /// Deletes a namespace.
     DeleteNamespace,
+    /// Brings a read replica's catalog up to date.
+    RefreshMeta,
+    /// Brings a read replica's regions up to date.
+    RefreshHfiles,
 }
 
 impl ProcedureKind {
@@ -84,6 +88,8 @@ impl ProcedureKind {
             ProcedureKind::CreateNamespace => "CreateNamespaceProcedure",
             ProcedureKind::ModifyNamespace => "ModifyNamespaceProcedure",
             ProcedureKind::DeleteNamespace => "DeleteNamespaceProcedure",
+            ProcedureKind::RefreshMeta => "RefreshMetaProcedure",
+            ProcedureKind::RefreshHfiles => "RefreshHFilesTableProcedure",
         }
     }
 
@@ -133,6 +139,8 @@ impl ProcedureKind {
             ProcedureKind::CreateNamespace => "create-ns",
             ProcedureKind::ModifyNamespace => "modify-ns",
             ProcedureKind::DeleteNamespace => "delete-ns",
+            ProcedureKind::RefreshMeta => "refresh-meta",
+            ProcedureKind::RefreshHfiles => "refresh-hfiles",
         }
     }
 }

@@ -47,6 +47,11 @@ pub enum Mode {
 pub struct LockSet(BTreeMap<Resource, Mode>);
 
 impl LockSet {
+    /// No locks, for work that changes nothing which others lock.
+    pub fn none() -> LockSet {
+        LockSet(BTreeMap::new())
+    }
+
     /// The locks for changing a whole table.
     pub fn table(table: &TableName) -> LockSet {
         LockSet::table_in(table, Mode::Exclusive)

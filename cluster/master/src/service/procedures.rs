@@ -9,7 +9,7 @@ use rpc::{Exception, Reply};
 use super::{Handler, answer, now, with, with_end};
 use crate::Master;
 use crate::procedure::locks::{Holders, LockStatus, Resource};
-use crate::procedure::{Outcome, ProcedureId, Summary};
+use crate::procedure::{Outcome, ProcedureId, ProcedureKind, Summary};
 
 /// How long clients poll an older procedure whose answer was not held until its end, in ms. HBase's number.
 const PROCEDURE_TIMEOUT_MS: i64 = 60_000;
@@ -28,6 +28,23 @@ pub(super) const HANDLERS: &[(&str, Handler)] = &[
     ("GetProcedures", |master, _| {
         let procedure = master.procedures.list().iter().map(described).collect();
         now(&pb::GetProceduresResponse { procedure })
+    }),
+    // HBase 3 and Amazon EMR have these. HBase answers before the end of the procedure, which its shell awaits.
+    ("RefreshMeta", |master, call| {
+        with_end(
+            master,
+            call,
+            |master, _: pb::RefreshMetaRequest| master.refresh(ProcedureKind::RefreshMeta),
+            |id| Reply::of(&pb::RefreshMetaResponse { proc_id: Some(id.0) }),
+        )
+    }),
+    ("RefreshHFiles", |master, call| {
+        with_end(
+            master,
+            call,
+            |master, _: pb::RefreshHFilesRequest| master.refresh(ProcedureKind::RefreshHfiles),
+            |id| Reply::of(&pb::RefreshHFilesResponse { proc_id: Some(id.0) }),
+        )
     }),
     ("GetLocks", |master, _| now(&pb::GetLocksResponse { lock: locks(master) })),
     ("ExecProcedure", |master, call| {

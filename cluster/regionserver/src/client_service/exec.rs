@@ -1,8 +1,9 @@
 //! ExecService: coprocessor endpoints that HBase loads into every region.
 //!
 //! MultiRowMutationService is in every region, as in HBase; AggregateService, and RowCountService, BulkDeleteService and
-//! RefreshHFilesService of HBase's examples in those whose table names their class. Code of users cannot be loaded. The
-//! service may be named with or without its package.
+//! RefreshHFilesService of HBase's examples in those whose table names their class. RefreshHFilesService is in every region of a read
+//! replica, too: HBase 2 has no other call for that. Code of users cannot be loaded. The service may be named with or without
+//! its package.
 
 mod aggregate;
 mod bulk_delete;
@@ -80,8 +81,10 @@ pub(super) fn run_blocking(
                 value: Some(response.encode_to_vec().into()),
             })
         }
-        // A region is the only one that changes its file lists, and reads what they name: there is nothing to refresh.
-        ("RefreshHFilesService", "refreshHFiles") if names_class(region, REFRESH_CLASS) => {
+        ("RefreshHFilesService", "refreshHFiles")
+            if server.replica().is_some() || names_class(region, REFRESH_CLASS) =>
+        {
+            refresh(server)?;
             Ok(pb::NameBytesPair {
                 name: format!("{EXAMPLES}RefreshHFilesProtos$RefreshHFilesResponse"),
                 value: Some(Bytes::new()),
@@ -97,6 +100,13 @@ pub(super) fn run_blocking(
             ),
         )),
     }
+}
+
+/// Waits until everything that the primary of this read replica had acknowledged is visible here. On another server a region is the
+/// only one that changes its file lists, and reads what they name: there is nothing to refresh.
+fn refresh(server: &RegionServer) -> Result<(), Exception> {
+    let Some(replica) = server.replica() else { return Ok(()) };
+    replica.refresh().map_err(Exception::io)
 }
 
 /// The Java package of the messages of HBase's examples.

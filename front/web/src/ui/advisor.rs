@@ -12,6 +12,9 @@ use crate::shell;
 /// Maximum number of findings.
 const FINDINGS_MAX: usize = 10;
 
+/// Lag of a read replica above which it is reported, in seconds.
+const REPLICA_LAG_MAX: f64 = 10.0;
+
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Severity {
@@ -97,6 +100,7 @@ pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
         ));
     }
     if let Some(latest) = &evidence.snapshots.latest {
+        of_replica(latest, &mut found);
         of_disk(evidence, latest, &mut found);
         of_writes(evidence, latest, &mut found);
         of_keys(evidence, latest, &mut found);
@@ -106,6 +110,18 @@ pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
     found.sort_by_key(|finding| finding.severity);
     found.truncate(FINDINGS_MAX);
     found
+}
+
+fn of_replica(latest: &Snapshot, found: &mut Vec<Finding>) {
+    let lag = latest.metrics.sum("bellows_replica_lag_seconds", None);
+    if lag > REPLICA_LAG_MAX {
+        found.push(finding(
+            Severity::Warn,
+            format!("This read replica is {} behind its primary.", parts::span(lag)),
+            "The log says whether the store cannot be read or regions are opened again. Clients that need the latest ask the primary.",
+            "/log?level=WARN",
+        ));
+    }
 }
 
 fn of_disk(evidence: &Evidence<'_>, latest: &Snapshot, found: &mut Vec<Finding>) {
@@ -524,6 +540,12 @@ mod tests {
         scene.snapshot(&[], regions([0; 4], 2));
         scene.series(&[("sync.p99", 400.0)]);
         assert!(scene.first().starts_with("The disk is slow"), "{}", scene.first());
+
+        let mut scene = Scene::new();
+        scene.snapshot(&[("bellows_replica_lag_seconds", 9.0)], regions([0; 4], 2));
+        assert_eq!(scene.first(), "");
+        scene.snapshot(&[("bellows_replica_lag_seconds", 90.0)], regions([0; 4], 2));
+        assert!(scene.first().starts_with("This read replica is"), "{}", scene.first());
 
         let mut scene = Scene::new();
         scene.snapshot(&[], regions([0; 4], 20));
