@@ -1,10 +1,12 @@
 //! A read replica beside a server whose files are in an S3 store, and its promotion.
 
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::chance::seed_from_the_clock;
-use crate::server::{Server, fresh_folder, no_panic};
+use crate::java::succeed;
+use crate::server::{Server, binary, fresh_folder, no_panic};
 use crate::talk::Talk;
 use crate::{Outcome, crash, programs, web};
 
@@ -62,10 +64,39 @@ pub(crate) fn follows(endpoint: &str) -> Outcome {
     if !beans.contains("\"lagMillis\"") {
         return Err(failed(format!("/jmx of a replica has no lag: {beans}")));
     }
-    next.stop()?;
+    let began = Instant::now();
+    promote(&replica).map_err(failed)?;
+    let by_command = began.elapsed();
+    if by_command > PROMOTED_WITHIN {
+        return Err(failed(format!("bellows promote took {by_command:?}, more than {PROMOTED_WITHIN:?}")));
+    }
+    next.resume_and_end(END_MAX).map_err(failed)?;
+    let mut load = Command::new(binary());
+    load.args(["bench", "insert", "--at", &replica.rpc, "--rows", "200", "--operations", "100"])
+        .args(["--warm-up", "0", "--seconds", "20", "--table", "after"])
+        .stdout(Stdio::null());
+    succeed("bellows bench on the promoted replica", load).map_err(failed)?;
     replica.stop()?;
     ["primary", "replica", "next"].iter().try_for_each(|name| no_panic(&log(name))).map_err(failed)?;
     say!("a replica: {first}");
+    say!("bellows promote took {} ms; the primary before has ended by itself", by_command.as_millis());
     say!("another server took the bucket in {} ms; the replica under it: {second}", promoted.as_millis());
     std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())
+}
+
+/// Makes the replica the primary; its address stays.
+fn promote(replica: &Server) -> Result<(), String> {
+    let promote = || Command::new(binary()).args(["promote", "--at", &replica.rpc]).output();
+    let words = |output: std::io::Result<std::process::Output>| {
+        let output = output.map_err(|error| format!("cannot start bellows promote: {error}"))?;
+        let said =
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        if output.status.success() { Ok(said) } else { Err(format!("bellows promote failed: {said}")) }
+    };
+    words(promote())?;
+    let again = words(promote())?;
+    if !again.contains("is the primary already") {
+        return Err(format!("bellows promote of a primary must say that it is one: {again}"));
+    }
+    Ok(())
 }

@@ -4170,6 +4170,15 @@ pub struct RefreshHFilesResponse {
     #[prost(uint64, optional, tag = "1")]
     pub proc_id: ::core::option::Option<u64>,
 }
+/// Bellows' own: a read replica becomes the primary.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PromoteReplicaRequest {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PromoteReplicaResponse {
+    /// Whether it was the primary before the call, which then changes nothing.
+    #[prost(bool, required, tag = "1")]
+    pub was_primary: bool,
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum ProcedureState {

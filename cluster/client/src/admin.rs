@@ -242,6 +242,14 @@ impl Admin {
         self.finished(answer.proc_id).await
     }
 
+    /// Asks a read replica to become the primary. Returns `true` if it is the primary already. Otherwise it begins to, and answers
+    /// again as the primary once it has taken the log over.
+    pub async fn promote_replica(&self) -> Result<bool> {
+        let request = pb::PromoteReplicaRequest {};
+        let answer: pb::PromoteReplicaResponse = self.cluster.on_master("PromoteReplica", &request).await?;
+        Ok(answer.was_primary)
+    }
+
     async fn flush_region(&self, location: &Location) -> Result<()> {
         let request = pb::FlushRegionRequest {
             region: specifier(&location.region),

@@ -31,6 +31,9 @@ pub trait FollowedPrimary: Send + Sync {
     /// Waits until everything that the primary had acknowledged before this call is visible here, in its tables of that
     /// moment. Fails with the cause if that takes too long.
     fn refresh(&self) -> Result<(), String>;
+
+    /// When this process has stopped, which the caller sees to, it starts again as the primary.
+    fn promote(&self);
 }
 
 /// The primary's catalog, as read from its regions.

@@ -71,10 +71,11 @@ impl Service for MasterService {
 pub(crate) const READ_ONLY: &str = "Operation not allowed in Read-Only Mode: this server is a read replica; ask the primary, or start this \
                          server without --read-replica to make it the primary";
 
-/// Whether a method changes nothing of the primary. Stopping this server does not.
+/// Whether a replica answers a method: it changes nothing of the primary, or the replica's own process alone. A promotion is the
+/// work of the process that follows this one.
 fn reads(method: &str) -> bool {
     let verbs = ["Get", "get", "List", "Is", "Has", "Refresh"];
-    let others = ["Shutdown", "StopMaster", "StopServer", "ClearDeadServers"];
+    let others = ["Shutdown", "StopMaster", "StopServer", "ClearDeadServers", "PromoteReplica"];
     verbs.iter().any(|verb| method.starts_with(verb)) || others.contains(&method)
 }
 

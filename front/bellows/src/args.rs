@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
@@ -34,6 +35,8 @@ pub(crate) enum Command {
     /// Collects what somebody needs who is to find out what is wrong with a server.
     #[command(subcommand)]
     Debug(Debug),
+    /// Makes a running read replica the primary of its bucket. The old primary, if it still runs, acknowledges nothing more.
+    Promote(Promote),
     /// Takes over the root folder of an Apache HBase 2.x that does not run, and says first what is not carried.
     Adopt(Adopt),
     /// Makes a data directory that was stopped in order the root folder of an Apache HBase 2.6.
@@ -82,6 +85,71 @@ pub(crate) struct Start {
     /// Sets a key. It overrides the file.
     #[arg(short = 'D', value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) define: Vec<(String, String)>,
+}
+
+/// The ports at which a server listens.
+pub(crate) struct Ports {
+    pub(crate) rpc: u16,
+    pub(crate) master: u16,
+    pub(crate) zookeeper: u16,
+    pub(crate) web: u16,
+}
+
+impl Start {
+    /// The options with which a read replica that has these options, and these ports, starts as the primary.
+    pub(crate) fn as_primary(&self, ports: &Ports) -> Start {
+        let mut start = self.clone();
+        start.read_replica = false;
+        // A key of the command line overrides that of a file.
+        for key in [conf::keys::cluster::READ_ONLY.name(), conf::keys::cluster::READ_REPLICA.name()] {
+            start.define.retain(|(name, _)| name != key);
+            start.define.push((key.to_owned(), "false".to_owned()));
+        }
+        Start {
+            rpc_port: Some(ports.rpc),
+            master_port: Some(ports.master),
+            zk_port: Some(ports.zookeeper),
+            web_port: Some(ports.web),
+            ..start
+        }
+    }
+
+    /// The words of a command line that has these options.
+    pub(crate) fn words(&self) -> Vec<OsString> {
+        let mut words: Vec<OsString> = vec!["start".into()];
+        let mut option = |name: &str, value: Option<OsString>| {
+            if let Some(value) = value {
+                words.extend([name.into(), value]);
+            }
+        };
+        let number = |port: Option<u16>| port.map(|port| port.to_string().into());
+        option("--data-dir", self.data_dir.clone().map(PathBuf::into_os_string));
+        option("--bind", self.bind.map(|address| address.to_string().into()));
+        option("--rpc-port", number(self.rpc_port));
+        option("--master-port", number(self.master_port));
+        option("--zk-port", number(self.zk_port));
+        option("--web-port", number(self.web_port));
+        option("--site", self.site.clone().map(PathBuf::into_os_string));
+        for (key, value) in &self.define {
+            option("-D", Some(format!("{key}={value}").into()));
+        }
+        if self.read_replica {
+            words.push("--read-replica".into());
+        }
+        words
+    }
+}
+
+/// Options of `bellows promote`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Promote {
+    /// The replica, `host:port`.
+    #[arg(long, value_name = "SERVER", default_value = "127.0.0.1:16020")]
+    pub(crate) at: String,
+
+    /// Longest time to wait until it is the primary, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = seconds)]
+    pub(crate) within: f64,
 }
 
 /// Options of `bellows memstore` and `bellows cache`.

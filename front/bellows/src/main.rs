@@ -16,6 +16,7 @@ mod log_place;
 mod logging;
 mod output;
 mod page;
+mod promote;
 mod replica;
 mod root;
 mod settings;
@@ -57,11 +58,15 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Start(options) => {
             let ring = web::LogRing::new(env::World::real());
             let level = logging::start(&ring);
-            start::run(&options, ring, level, |greeting| {
+            let end = start::run(&options, ring, level, |greeting| {
                 if let Err(error) = output::say(&greeting.to_string()) {
                     tracing::warn!(%error, "cannot print the greeting; the server runs");
                 }
-            })
+            })?;
+            match end {
+                start::End::Stopped => Ok(()),
+                start::End::Promoted(options) => Err(promote::start_again(&options)),
+            }
         }
         Command::Bench(args) => match bench::run(&args, &mut output::complain, &mut output::say) {
             Err(bench::Error::Output(error)) => output::unless_closed(Err(error)),
@@ -77,6 +82,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         }
         Command::Top(options) => top::run(&options, output::write),
         Command::Debug(args::Debug::Bundle(options)) => bundle::write(&options, output::say),
+        Command::Promote(options) => promote::run(&options, output::say),
         Command::Adopt(options) => adopt::run(&options, output::write),
         Command::HandBack(options) => hand_back::run(&options, output::write),
         Command::Keys => output::unless_closed(output::write(&conf::Conf::new().table().to_string())),

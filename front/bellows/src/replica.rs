@@ -4,6 +4,7 @@
 //! and hbase:namespace. A thread compares the primary's catalog with that one and opens and closes regions.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use env::sync::{Condvar, Mutex};
@@ -37,6 +38,8 @@ pub(crate) struct ReadReplica {
     /// Files of its own catalog.
     pub(crate) own: Arc<dyn Files>,
     options: ReplicaOptions,
+    /// Whether a client has asked for the promotion.
+    is_promoted: Arc<AtomicBool>,
 }
 
 impl ReadReplica {
@@ -56,7 +59,13 @@ impl ReadReplica {
             meter,
             own,
             options: ReplicaOptions::from_conf(conf)?,
+            is_promoted: Arc::default(),
         })
+    }
+
+    /// Whether this process becomes the primary when it has ended its work as a replica.
+    pub(crate) fn is_promoted(&self) -> bool {
+        self.is_promoted.load(Ordering::Acquire)
     }
 
     /// Lets the server follow the primary's log.
@@ -70,7 +79,7 @@ impl ReadReplica {
     pub(crate) fn mirror(&self, server: &Arc<RegionServer>, master: &Arc<Master>) -> Result<(), Failure> {
         let replica =
             Arc::clone(server.replica().ok_or_else(|| Failure::new("the server is no read replica"))?);
-        let rounds = Arc::new(CatalogRounds::new(self.world.clone(), replica));
+        let rounds = Arc::new(CatalogRounds::new(self.world.clone(), replica, Arc::clone(&self.is_promoted)));
         let asked: Arc<dyn FollowedPrimary> = Arc::clone(&rounds) as Arc<dyn FollowedPrimary>;
         let mut catalog = Catalog {
             mirror: Mirror::new(Arc::clone(master), Arc::clone(&self.primary.files), asked),
@@ -132,6 +141,7 @@ impl ReadReplica {
 struct CatalogRounds {
     world: World,
     replica: Arc<Replica>,
+    is_promoted: Arc<AtomicBool>,
     state: Mutex<Rounds>,
     /// Notified when `state` changes.
     changed: Condvar,
@@ -148,8 +158,8 @@ struct Rounds {
 }
 
 impl CatalogRounds {
-    fn new(world: World, replica: Arc<Replica>) -> CatalogRounds {
-        CatalogRounds { world, replica, state: Mutex::default(), changed: Condvar::new() }
+    fn new(world: World, replica: Arc<Replica>, is_promoted: Arc<AtomicBool>) -> CatalogRounds {
+        CatalogRounds { world, replica, is_promoted, state: Mutex::default(), changed: Condvar::new() }
     }
 
     /// Waits until the next round is due. Returns the number of requests that this round serves, or `None` if nobody waits.
@@ -191,6 +201,10 @@ impl FollowedPrimary for CatalogRounds {
             self.changed.wait_for(&mut state, CATALOG_WITHIN.saturating_sub(waited));
         }
         Ok(())
+    }
+
+    fn promote(&self) {
+        self.is_promoted.store(true, Ordering::Release);
     }
 }
 

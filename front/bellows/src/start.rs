@@ -14,7 +14,7 @@ use storage::FileName;
 use web::{About, Console, LevelSwitch, LogRing, Node, SelfCheck};
 
 use crate::allocator;
-use crate::args::Start;
+use crate::args::{Ports, Start};
 use crate::failure::Failure;
 use crate::greeting::Greeting;
 use crate::log_place;
@@ -26,13 +26,21 @@ use crate::znodes::Znodes;
 /// How long a page waits for what only the master or a region knows.
 const PAGE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 
+/// How the work of a server has ended.
+pub(crate) enum End {
+    /// It was told to stop.
+    Stopped,
+    /// A replica was told to become the primary: the options with which it starts next.
+    Promoted(Start),
+}
+
 /// Runs until the process is told to stop. `greet` is called once clients can be served.
 pub(crate) fn run(
     start: &Start,
     ring: Arc<LogRing>,
     level: LevelSwitch,
     greet: impl FnOnce(&Greeting),
-) -> Result<(), Failure> {
+) -> Result<End, Failure> {
     let world = World::real();
     let began = world.moment();
     let settings = Settings::gather(start)?;
@@ -235,6 +243,7 @@ pub(crate) fn run(
         replica_of: replica.as_ref().map(|_| root.to_string()),
         ready_after_ms: world.moment().since(began).as_millis(),
     });
+    let zookeeper_address = registry.address();
     wait_for_the_end(&runtime, &server, &log, told_to_stop)
         .map_err(|error| Failure::of_words(&log_root, error))?;
 
@@ -247,8 +256,18 @@ pub(crate) fn run(
         tracing::warn!(%error, "the bucket cache's index cannot be kept");
     }
     log.close().map_err(|error| Failure::of_words(&log_root, error))?;
+    if replica.as_ref().is_some_and(ReadReplica::is_promoted) {
+        let ports = Ports {
+            rpc: rpc_address.port(),
+            master: master_address.port(),
+            zookeeper: zookeeper_address.port(),
+            web: web_address.port(),
+        };
+        tracing::info!("stopped in order, and starts again as the primary");
+        return Ok(End::Promoted(start.as_primary(&ports)));
+    }
     tracing::info!("stopped in order: everything is in store files");
-    Ok(())
+    Ok(End::Stopped)
 }
 
 /// Waits until a signal comes or a client asks the server to stop. Fails when the log fails: nothing can be acknowledged

@@ -44,6 +44,15 @@ pub(super) const HANDLERS: &[(&str, Handler)] = &[
         master.regions.stop();
         now(&pb::ShutdownResponse {})
     }),
+    ("PromoteReplica", |master, call| {
+        let primary = master.followed_primary.get();
+        if let Some(primary) = primary {
+            tracing::info!(client = %call.connection.remote, "promoted by a client's request");
+            primary.promote();
+            master.regions.stop();
+        }
+        now(&pb::PromoteReplicaResponse { was_primary: primary.is_none() })
+    }),
     ("StopMaster", |master, call| {
         tracing::info!(client = %call.connection.remote, "stopped by a client's request");
         master.regions.stop();

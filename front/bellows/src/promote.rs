@@ -1,0 +1,133 @@
+//! `bellows promote`: a running read replica becomes the primary of its bucket.
+//!
+//! 1. The command asks the replica, which stops in order. Nothing that it has is lost with it: it writes nothing.
+//! 2. Its process starts again with the same options and ports, and no longer as a replica. That is a new program in the same
+//!    process, so whoever supervises the process sees no end of it, and everything of the replica's memory is given back.
+//! 3. A start takes log and file lists over. From then on the old primary acknowledges nothing, whether it hangs, is cut off, or runs.
+//! 4. The command waits until the server says that it is the primary.
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::Duration;
+
+use client::{Cluster, Registry};
+use env::{Runtime, World};
+
+use crate::args::{Promote, Start};
+use crate::failure::Failure;
+use crate::output;
+
+/// Longest time that an answer may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Pause between two questions whether the server is the primary by now.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Asks the replica, and waits until it is the primary.
+pub(crate) fn run(options: &Promote, say: impl Fn(&str) -> std::io::Result<()>) -> Result<(), Failure> {
+    let (world, at) = (World::real(), &options.at);
+    let runtime = Runtime::start("promote", 1)
+        .map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
+    let began = world.moment();
+    let connect = || {
+        let registry = Registry::rpc([at.clone()]);
+        let patience = client::Options {
+            retries: 0,
+            call_max: PATIENCE,
+            operation_max: PATIENCE,
+            ..client::Options::new(registry)
+        };
+        Cluster::connect(world.clone(), patience)
+    };
+    let words = runtime.handle().block_on(async {
+        let asked = connect().admin().promote_replica().await.map_err(|error| {
+            Failure::new(format!(
+                "{at}: {error}; is a read replica running there? Without one, bellows start on the same bucket starts a primary"
+            ))
+        })?;
+        if asked {
+            return Ok(format!("{at} is the primary already"));
+        }
+        loop {
+            env::sleep(PAUSE).await;
+            // Its connections and its name are new.
+            let answer = connect().admin().promote_replica().await;
+            let waited = world.moment().since(began);
+            match answer {
+                Ok(true) => return Ok(format!("{at} is the primary, after {} ms", waited.as_millis())),
+                Ok(false) | Err(_) if waited.as_secs_f64() < options.within => {}
+                Ok(false) => return Err(Failure::new(format!("{at} is still a replica after {} ms; its log says why", waited.as_millis()))),
+                Err(error) => {
+                    return Err(Failure::new(format!(
+                        "{at} does not answer as the primary after {} ms ({error}); its log says why, and bellows start on the same \
+                         bucket starts a primary elsewhere",
+                        waited.as_millis()
+                    )));
+                }
+            }
+        }
+    })?;
+    output::unless_closed(say(&words))
+}
+
+/// Replaces this process by a server with these options. Returns only if that fails.
+pub(crate) fn start_again(options: &Start) -> Failure {
+    let program = match std::env::current_exe() {
+        Ok(program) => program,
+        Err(error) => {
+            return Failure::new(format!("cannot find the program to start as the primary: {error}"));
+        }
+    };
+    let error = Command::new(&program).args(options.words()).exec();
+    Failure::new(format!("cannot start {} as the primary: {error}", program.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use crate::args::{self, Args, Ports, Start};
+
+    fn parsed(words: &[&str]) -> Start {
+        let args = Args::try_parse_from(["bellows", "start"].iter().chain(words)).expect("good");
+        let args::Command::Start(start) = args.command else { panic!("no start") };
+        start
+    }
+
+    #[test]
+    fn a_promoted_replica_starts_with_its_own_options_and_ports() {
+        let replica = parsed(&[
+            "--data-dir",
+            "s3://bucket/x",
+            "--bind",
+            "127.0.0.1",
+            "--rpc-port",
+            "0",
+            "--read-replica",
+            "--site",
+            "/etc/hbase-site.xml",
+            "-D",
+            "hbase.global.readonly.enabled=true",
+            "-D",
+            "a.key=with=two spaces",
+        ]);
+        let primary = replica.as_primary(&Ports { rpc: 1, master: 2, zookeeper: 3, web: 4 });
+        let words: Vec<String> =
+            primary.words().iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let again = parsed(&words[1..].iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(format!("{again:?}"), format!("{primary:?}"));
+        assert!(!again.read_replica);
+        assert_eq!((again.rpc_port, again.web_port), (Some(1), Some(4)));
+        let of = |key: &str| {
+            again
+                .define
+                .iter()
+                .filter(|(name, _)| name == key)
+                .map(|(_, value)| &value[..])
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(of("hbase.global.readonly.enabled"), ["false"]);
+        assert_eq!(of("hbase.emr.readreplica.enabled"), ["false"]);
+        assert_eq!(of("a.key"), ["with=two spaces"]);
+        assert_eq!(again.site, replica.site);
+    }
+}
