@@ -40,6 +40,21 @@ pub fn table(name: &TableName) -> FileName {
     namespace(name.namespace()).join(name.qualifier())
 }
 
+/// What a file below the root directory belongs to, for whoever counts what it costs: the name of a table, or in parentheses, which
+/// no name of a table has, the log, snapshots, or others. Files in the archive belong to their table.
+pub fn account_of(name: &FileName) -> String {
+    let parts: Vec<&str> = name.as_str().split('/').collect();
+    match parts[..] {
+        ["data", namespace, table, ..] | ["archive", "data", namespace, table, ..] => match namespace {
+            "default" => table.to_owned(),
+            _ => format!("{namespace}:{table}"),
+        },
+        ["WALs", ..] => "(log)".to_owned(),
+        [".hbase-snapshot", ..] => "(snapshots)".to_owned(),
+        _ => "(others)".to_owned(),
+    }
+}
+
 /// The folder of a table's descriptors.
 pub fn descriptors(name: &TableName) -> FileName {
     table(name).join(".tabledesc")
@@ -186,6 +201,21 @@ mod tests {
             let acts = files.acts();
             keep_region_info(&files, &region_folder(&info), &info).expect("kept");
             assert_eq!(files.acts(), acts, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_file_belongs_to_its_table_the_log_or_others() {
+        for (name, account) in [
+            ("data/default/t/0123/f/abc", "t"),
+            ("archive/data/ns/t/0123/f/abc", "ns:t"),
+            ("data/hbase/meta/1588230740/info/abc", "hbase:meta"),
+            ("WALs/00001/3", "(log)"),
+            (".hbase-snapshot/s/.snapshotinfo", "(snapshots)"),
+            ("hbase.id", "(others)"),
+            ("data", "(others)"),
+        ] {
+            assert_eq!(account_of(&FileName::new(name)), account, "{name}");
         }
     }
 }

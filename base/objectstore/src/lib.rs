@@ -13,6 +13,7 @@
 //!
 //! Requests run on a runtime of the bucket's own, so that blocking calls can be made from any thread.
 
+mod meter;
 mod probe;
 mod swap;
 mod upload;
@@ -20,7 +21,6 @@ mod upload;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -38,6 +38,9 @@ use storage::{
 use telemetry::{Exposition, Source};
 use tokio::sync::Semaphore;
 
+pub use meter::{AccountOf, OTHERS, Prices, RequestCounts};
+
+use meter::{Meter, RequestKind};
 use upload::Upload;
 
 /// Size of a part of a multipart upload, and the largest file that is one PUT, in bytes.
@@ -66,6 +69,10 @@ pub struct Options {
     pub reads_max: usize,
     /// How long a swap or upload whose outcome is unknown is repeated.
     pub settle_time: Duration,
+    /// To which account the requests for a file belong.
+    pub account_of: AccountOf,
+    /// What the provider charges.
+    pub prices: Prices,
 }
 
 impl Options {
@@ -80,39 +87,10 @@ impl Options {
             path_style: false,
             reads_max: 64,
             settle_time: Duration::from_secs(30),
+            account_of: |_| OTHERS.to_owned(),
+            prices: Prices::NONE,
         }
     }
-}
-
-/// Requests that were sent, by kind; repetitions by the HTTP client are not counted again.
-#[derive(Debug, Default)]
-pub struct RequestCounts {
-    puts: AtomicU64,
-    gets: AtomicU64,
-    lists: AtomicU64,
-    deletes: AtomicU64,
-    /// Requests of multipart uploads.
-    multipart: AtomicU64,
-    /// Bytes of contents, without what HTTP adds.
-    sent_bytes: AtomicU64,
-    received_bytes: AtomicU64,
-}
-
-impl RequestCounts {
-    /// PUT, GET, LIST, DELETE and multipart requests so far.
-    pub fn all(&self) -> [u64; 5] {
-        [&self.puts, &self.gets, &self.lists, &self.deletes, &self.multipart]
-            .map(|count| count.load(Ordering::Relaxed))
-    }
-}
-
-/// Adds the length of a content to one of the counters of bytes.
-fn add(counter: &AtomicU64, bytes: usize) {
-    counter.fetch_add(bytes as u64, Ordering::Relaxed);
-}
-
-fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Files below one prefix of one bucket. Clones share it.
@@ -125,7 +103,7 @@ struct Shared {
     /// Repeats nothing: every reply that is not an answer reaches the caller.
     once: AmazonS3,
     options: Options,
-    requests: RequestCounts,
+    meter: Meter,
     reads: Semaphore,
     runtime: Runtime,
     /// The ends of files that were finished here: whoever writes a file opens it next.
@@ -171,9 +149,9 @@ impl Bucket {
         let once = builder(RetryConfig { max_retries: 0, ..RetryConfig::default() })?;
         let runtime = Runtime::start("objectstore", 1).map_err(|error| failed(error.to_string()))?;
         let reads = Semaphore::new(options.reads_max);
-        let requests = RequestCounts::default();
+        let meter = Meter::new(options.account_of, options.prices);
         let finished = Mutex::default();
-        Ok(Bucket(Arc::new(Shared { store, once, options, requests, reads, runtime, finished })))
+        Ok(Bucket(Arc::new(Shared { store, once, options, meter, reads, runtime, finished })))
     }
 
     /// Keeps the end of a file that was just finished.
@@ -191,7 +169,7 @@ impl Bucket {
 
     /// Requests so far.
     pub fn requests(&self) -> &RequestCounts {
-        &self.0.requests
+        self.0.meter.total()
     }
 
     /// Runs `work` on the bucket's runtime and waits for it.
@@ -218,7 +196,7 @@ impl Bucket {
 
     /// The object at `path`, whole, unless it is longer than `bytes_max`.
     async fn get(&self, name: &FileName, path: &Path, bytes_max: usize) -> Result<Object> {
-        count(&self.0.requests.gets);
+        self.0.meter.requested(name, RequestKind::Get, 0);
         let failed = |error| of_store(&error, Outcome::DidNotHappen, name, "read");
         let found = self.0.store.get(path).await.map_err(failed)?;
         if found.meta.size > bytes_max as u64 {
@@ -227,26 +205,26 @@ impl Bucket {
         }
         let version = version_of(found.meta.e_tag.clone(), name)?;
         let content = found.bytes().await.map_err(failed)?.to_vec();
-        add(&self.0.requests.received_bytes, content.len());
+        self.0.meter.received(name, content.len());
         Ok(Object { content, version })
     }
 
     /// The last bytes of the object and its size.
     async fn tail(&self, name: &FileName, path: &Path, act: &'static str) -> Result<(Bytes, u64)> {
         let failed = |error| of_store(&error, Outcome::DidNotHappen, name, act);
-        count(&self.0.requests.gets);
+        self.0.meter.requested(name, RequestKind::Get, 0);
         let options = GetOptions { range: Some(GetRange::Suffix(TAIL_BYTES)), ..GetOptions::default() };
         match self.0.store.get_opts(path, options).await {
             Ok(found) => {
                 let size = found.meta.size;
                 let tail = found.bytes().await.map_err(failed)?;
-                add(&self.0.requests.received_bytes, tail.len());
+                self.0.meter.received(name, tail.len());
                 Ok((tail, size))
             }
             Err(error @ object_store::Error::NotFound { .. }) => Err(failed(error)),
             // A range of an empty object is refused.
             Err(_) => {
-                count(&self.0.requests.gets);
+                self.0.meter.requested(name, RequestKind::Get, 0);
                 let size = self.0.store.head(path).await.map_err(failed)?.size;
                 if size > 0 {
                     return Err(Error::new(Kind::Failed, Outcome::DidNotHappen, name, act)
@@ -283,18 +261,7 @@ fn of_store(source: &object_store::Error, outcome: Outcome, name: &FileName, act
 
 impl Source for Bucket {
     fn show(&self, out: &mut Exposition) {
-        let [puts, gets, lists, deletes, multipart] = self.0.requests.all();
-        let help = "Requests to the object store, without repetitions by the HTTP client.";
-        for (kind, requests) in
-            [("put", puts), ("get", gets), ("list", lists), ("delete", deletes), ("multipart", multipart)]
-        {
-            out.counter("bellows_store_requests_total", help, &[("kind", kind)], requests);
-        }
-        let RequestCounts { sent_bytes, received_bytes, .. } = &self.0.requests;
-        let help = "Bytes of contents sent to and received from the object store.";
-        for (way, bytes) in [("sent", sent_bytes), ("received", received_bytes)] {
-            out.counter("bellows_store_bytes_total", help, &[("way", way)], bytes.load(Ordering::Relaxed));
-        }
+        self.0.meter.show(out);
     }
 }
 
@@ -325,7 +292,7 @@ impl Files for Bucket {
             prefix => prefix.len() + 1,
         };
         self.wait(async move {
-            count(&bucket.0.requests.lists);
+            bucket.0.meter.requested(&at, RequestKind::List, 0);
             let found = bucket.0.store.list(Some(&path)).map_ok(|meta| Entry {
                 name: FileName::new(&meta.location.as_ref()[skipped..]),
                 size: meta.size,
@@ -343,7 +310,7 @@ impl Files for Bucket {
         self.0.finished.lock().retain(|file| file.name != *name);
         let (bucket, file, path) = (self.clone(), name.clone(), self.path(name, "delete")?);
         self.wait(async move {
-            count(&bucket.0.requests.deletes);
+            bucket.0.meter.requested(&file, RequestKind::Delete, 0);
             match bucket.0.store.delete(&path).await {
                 Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
                 Err(error) => Err(of_store(&error, Outcome::MayHaveHappened, &file, "delete")),
@@ -401,7 +368,7 @@ impl Reader {
             return Ok(Bytes::new());
         }
         let _permit = self.bucket.0.reads.acquire().await.expect("the semaphore is never closed");
-        count(&self.bucket.0.requests.gets);
+        self.bucket.0.meter.requested(&self.name, RequestKind::Get, 0);
         let bytes = self.bucket.0.store.get_range(&self.path, offset..end).await;
         let bytes = bytes.map_err(|error| of_store(&error, Outcome::DidNotHappen, &self.name, "read"))?;
         if bytes.len() != length {
@@ -409,7 +376,7 @@ impl Reader {
                 format!("{length} bytes at offset {offset} expected, the store returned {}", bytes.len()),
             ));
         }
-        add(&self.bucket.0.requests.received_bytes, bytes.len());
+        self.bucket.0.meter.received(&self.name, bytes.len());
         Ok(bytes)
     }
 }

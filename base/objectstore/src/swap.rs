@@ -13,7 +13,8 @@ use object_store::{ObjectStore, PutMode, PutOptions, UpdateVersion};
 use std::time::Duration;
 use storage::{Error, FileName, Kind, Outcome, Result, Version};
 
-use crate::{Bucket, add, count, of_store, version_of};
+use crate::meter::RequestKind;
+use crate::{Bucket, of_store, version_of};
 
 /// The first pause before a repetition; it doubles up to [`PAUSE_MAX`].
 const PAUSE_MIN: Duration = Duration::from_millis(20);
@@ -39,8 +40,7 @@ impl Bucket {
         };
         let (mut waited, mut pause) = (Duration::ZERO, PAUSE_MIN);
         loop {
-            count(&self.0.requests.puts);
-            add(&self.0.requests.sent_bytes, new.len());
+            self.0.meter.requested(name, RequestKind::Put, new.len());
             let options = PutOptions { mode: mode.clone(), ..PutOptions::default() };
             let error = match self.0.once.put_opts(path, new.clone().into(), options).await {
                 Ok(put) => return version_of(put.e_tag, name),

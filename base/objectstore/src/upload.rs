@@ -10,7 +10,8 @@ use object_store::{MultipartUpload, ObjectStoreExt};
 use storage::{Error, FileName, FileWriter, Kind, Outcome, Result};
 use tokio::sync::Mutex;
 
-use crate::{Bucket, PART_BYTES, TAIL_BYTES, add, count, of_store};
+use crate::meter::RequestKind;
+use crate::{Bucket, PART_BYTES, TAIL_BYTES, of_store};
 
 /// Parts that are sent at once. The writer waits for the oldest when it has one more.
 const PARTS_AT_ONCE: usize = 4;
@@ -62,7 +63,7 @@ impl Upload {
         let multipart = match &self.multipart {
             Some(multipart) => Arc::clone(multipart),
             None => {
-                count(&self.bucket.0.requests.multipart);
+                self.bucket.0.meter.requested(&self.name, RequestKind::Multipart, 0);
                 let (bucket, path) = (self.bucket.clone(), self.path.clone());
                 let begun = self.bucket.wait(async move { bucket.0.store.put_multipart(&path).await });
                 let begun = Arc::new(Mutex::new(begun.map_err(|error| self.failed(&error, "write"))?));
@@ -73,8 +74,7 @@ impl Upload {
         if self.sending.len() >= PARTS_AT_ONCE {
             self.wait_for_part()?;
         }
-        count(&self.bucket.0.requests.multipart);
-        add(&self.bucket.0.requests.sent_bytes, part.len());
+        self.bucket.0.meter.requested(&self.name, RequestKind::Multipart, part.len());
         // The number of a part is its place among the calls, so they are made in order, here.
         #[expect(clippy::async_yields_async, reason = "the part is sent while the next one is written")]
         let sent = self.bucket.wait(async move { multipart.lock().await.put_part(part.into()) });
@@ -101,7 +101,7 @@ impl Upload {
         while !self.sending.is_empty() {
             self.wait_for_part()?;
         }
-        count(&self.bucket.0.requests.multipart);
+        self.bucket.0.meter.requested(&self.name, RequestKind::Multipart, 0);
         let completed = self.bucket.wait(async move { multipart.lock().await.complete().await });
         let Err(error) = completed else { return Ok(()) };
         let (bucket, name, path) = (self.bucket.clone(), self.name.clone(), self.path.clone());
@@ -163,7 +163,7 @@ impl FileWriter for Upload {
     fn abandon(mut self: Box<Self>) {
         self.sending.clear();
         if let Some(multipart) = self.multipart.take() {
-            count(&self.bucket.0.requests.multipart);
+            self.bucket.0.meter.requested(&self.name, RequestKind::Multipart, 0);
             // Parts that stay are collected by the bucket's rule for unfinished uploads.
             let _left = self.bucket.wait(async move { multipart.lock().await.abort().await });
         }

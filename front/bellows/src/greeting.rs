@@ -3,6 +3,8 @@
 use std::fmt;
 use std::net::SocketAddr;
 
+use crate::estimate::Estimate;
+
 /// The addresses that clients need.
 #[derive(Debug)]
 pub(crate) struct Greeting {
@@ -14,21 +16,36 @@ pub(crate) struct Greeting {
     pub(crate) znode_parent: String,
     /// The place of the primary's data, if this is a read replica.
     pub(crate) replica_of: Option<String>,
+    /// What the object store will cost, if the files are in one.
+    pub(crate) estimate: Option<Estimate>,
     pub(crate) ready_after_ms: u128,
 }
 
 impl fmt::Display for Greeting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Greeting { host, rpc, master, zookeeper, web, znode_parent, replica_of, ready_after_ms } = self;
+        let Greeting {
+            host,
+            rpc,
+            master,
+            zookeeper,
+            web,
+            znode_parent,
+            replica_of,
+            estimate,
+            ready_after_ms,
+        } = self;
         let role =
             replica_of.as_ref().map(|place| format!("read replica of {place}: it accepts no writes\n"));
         let role = role.unwrap_or_default();
+        let cost =
+            estimate.as_ref().map(|estimate| format!("{estimate}; http://{web}/cost\n")).unwrap_or_default();
         let (rpc_port, master_port, zk_port) = (rpc.port(), master.port(), zookeeper.port());
         write!(
             f,
             "ready after {ready_after_ms} ms: region server {rpc}, master {master}, registry {zookeeper}, \
              web http://{web}/\n\
              {role}\
+             {cost}\
              \n\
              Java (hbase-client 2.x), by the registry that needs no ZooKeeper:\n\
              \x20   Configuration conf = HBaseConfiguration.create();\n\
@@ -60,10 +77,12 @@ mod tests {
             web: at(4),
             znode_parent: "/hbase".into(),
             replica_of: Some("s3://b/x".into()),
+            estimate: Some(Estimate::Replica { idle: 0.07, busy: 0.69 }),
             ready_after_ms: 5,
         }
         .to_string();
         assert!(text.contains("\nread replica of s3://b/x: it accepts no writes\n"), "{text}");
+        assert!(text.contains("up to $0.69 on others; http://127.0.0.1:4/cost\n"), "{text}");
         assert!(text.starts_with("ready after 5 ms: "), "scripts wait for this word: {text}");
         for line in
             ["\"localhost:1,localhost:2\"", "\"localhost:3\"", "clientPort\", \"3\"", "http://127.0.0.1:4/"]

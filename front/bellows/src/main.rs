@@ -9,6 +9,7 @@ mod check;
 mod dashboard;
 mod data_dir;
 mod doctor;
+mod estimate;
 mod failure;
 mod greeting;
 mod hand_back;

@@ -10,12 +10,14 @@ use std::time::Duration;
 use env::sync::{Condvar, Mutex};
 use env::{Priority, World};
 use master::{FollowedPrimary, Master, Mirror, Mirrored, PrimaryCatalog};
+use objectstore::Prices;
 use proto::{RegionInfo, TableDescriptor, catalog};
 use region::Region;
 use regionserver::{Primary, RegionServer, Replica, ReplicaOptions};
 use storage::{FileName, Files, Memory};
 use telemetry::Source;
 
+use crate::estimate::Estimate;
 use crate::failure::Failure;
 use crate::log_place;
 use crate::root::Opened;
@@ -46,7 +48,7 @@ impl ReadReplica {
     /// Looks at the primary's place, and writes nothing there.
     pub(crate) fn open(world: &World, settings: &Settings) -> Result<ReadReplica, Failure> {
         let (conf, root) = (&settings.conf, &settings.root);
-        let Opened { files, meter } = root.open_for_reading(conf)?;
+        let Opened { files, meter, .. } = root.open_for_reading(conf)?;
         let log = log_place::open_for_reading(world, conf, &files, root)?;
         let own: Arc<dyn Files> = Arc::new(Memory::new());
         let id = layout::cluster_id();
@@ -61,6 +63,11 @@ impl ReadReplica {
             options: ReplicaOptions::from_conf(conf)?,
             is_promoted: Arc::default(),
         })
+    }
+
+    /// What following the primary costs in a day.
+    pub(crate) fn estimate(&self, prices: &Prices) -> Estimate {
+        Estimate::of_replica(prices, self.options.poll_idle, self.options.poll)
     }
 
     /// Whether this process becomes the primary when it has ended its work as a replica.

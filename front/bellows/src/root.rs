@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conf::{Conf, keys};
+use env::World;
 use objectstore::Bucket;
 use storage::Files;
 use telemetry::Source;
@@ -32,6 +33,8 @@ pub(crate) struct Opened {
     pub(crate) files: Arc<dyn Files>,
     /// What counts its requests, if it is a store.
     pub(crate) meter: Option<Arc<dyn Source>>,
+    /// How long a store was tried; `None` if it was not, or is a folder.
+    pub(crate) probe: Option<Duration>,
 }
 
 impl Root {
@@ -64,11 +67,14 @@ impl Root {
     /// Opens the place and checks its layout; an empty one gets the current layout.
     pub(crate) fn open(&self, conf: &Conf) -> Result<Opened, Failure> {
         if let Root::Folder(folder) = self {
-            return Ok(Opened { files: Arc::new(data_dir::open(folder)?), meter: None });
+            return Ok(Opened { files: Arc::new(data_dir::open(folder)?), meter: None, probe: None });
         }
-        let store = self.connect(conf)?;
+        let (world, store) = (World::real(), self.bucket(conf)?);
+        let began = world.moment();
+        store.probe().map_err(|error| self.unreachable(conf, &error))?;
+        let probe = Some(world.moment().since(began));
         data_dir::check_layout(&*store, self)?;
-        Ok(Opened { meter: Some(Arc::clone(&store) as Arc<dyn Source>), files: store })
+        Ok(Opened { meter: Some(Arc::clone(&store) as Arc<dyn Source>), probe, files: store })
     }
 
     /// Opens the place of another server's files for reading: nothing is tried there, and nothing written.
@@ -82,7 +88,7 @@ impl Root {
         }
         let store = self.bucket(conf)?;
         data_dir::check_is_there(&*store, self)?;
-        Ok(Opened { meter: Some(Arc::clone(&store) as Arc<dyn Source>), files: store })
+        Ok(Opened { meter: Some(Arc::clone(&store) as Arc<dyn Source>), probe: None, files: store })
     }
 
     /// Opens a bucket that has nothing but another server's log, for reading.
@@ -168,7 +174,21 @@ fn options(conf: &Conf, bucket: &str, prefix: &str) -> Result<objectstore::Optio
         keys,
         reads_max,
         settle_time,
+        account_of: layout::account_of,
+        prices: prices(conf)?,
         ..objectstore::Options::new(bucket, prefix)
+    })
+}
+
+/// The price list of the store's provider.
+pub(crate) fn prices(conf: &Conf) -> Result<objectstore::Prices, Failure> {
+    use keys::cluster as key;
+    Ok(objectstore::Prices {
+        put: conf.value(&key::PRICE_PUT)?,
+        get: conf.value(&key::PRICE_GET)?,
+        list: conf.value(&key::PRICE_LIST)?,
+        delete: conf.value(&key::PRICE_DELETE)?,
+        received: conf.value(&key::PRICE_RECEIVED)?,
     })
 }
 

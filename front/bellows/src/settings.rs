@@ -17,6 +17,10 @@ const MEMORY_ASSUMED: u64 = 4 << 30;
 /// One part in this many of the machine's memory takes the place of HBase's heap. Shares are shares of it.
 const MEMORY_PART: u64 = 2;
 
+/// Period of the search for garbage in an object store that is not told another, in ms: one day. The search lists the folder of each
+/// family, and listings would be most of what an idle server pays for.
+const SEARCH_IN_STORE: &str = "86400000";
+
 const SITE_REMEDY: &str = "name a file in the form of hbase-site.xml, or leave --site out";
 
 /// The settings of a server.
@@ -109,6 +113,9 @@ impl Settings {
             .clamp(memstore::CHUNK_SIZE_MIN, memstore::CHUNK_SIZE_MAX);
         let chunks_kept = memstore_bytes as f64 * conf.value(&keys::region::CHUNK_POOL_SHARE)?;
         let root = root(start, &conf)?;
+        if root.folder().is_none() && conf.value_if_set(&keys::master::CLEANER_INTERVAL)?.is_none() {
+            conf = conf.with(&keys::master::CLEANER_INTERVAL, SEARCH_IN_STORE);
+        }
         check_ports(Settings {
             wal_dir: wal_dir(&conf, &root)?,
             is_replica: start.read_replica

@@ -15,11 +15,12 @@ use web::{About, Console, LevelSwitch, LogRing, Node, SelfCheck};
 
 use crate::allocator;
 use crate::args::{Ports, Start};
+use crate::estimate::{Estimate, Idle};
 use crate::failure::Failure;
 use crate::greeting::Greeting;
 use crate::log_place;
 use crate::replica::ReadReplica;
-use crate::root::Opened;
+use crate::root::{self, Opened};
 use crate::settings::Settings;
 use crate::znodes::Znodes;
 
@@ -91,9 +92,9 @@ pub(crate) fn run(
 
     let replica = settings.is_replica.then(|| ReadReplica::open(&world, &settings)).transpose()?;
     let wal_dir = settings.wal_dir.as_ref().filter(|_| replica.is_none());
-    let (Opened { files, meter }, log_files) = match &replica {
+    let (Opened { files, meter, probe }, log_files) = match &replica {
         Some(replica) => {
-            let own = Opened { files: Arc::clone(&replica.own), meter: replica.meter.clone() };
+            let own = Opened { files: Arc::clone(&replica.own), meter: replica.meter.clone(), probe: None };
             (own, Arc::new(storage::Memory::new()) as Arc<dyn storage::Files>)
         }
         None => {
@@ -233,6 +234,20 @@ pub(crate) fn run(
         let _inside = runtime.handle().enter();
         env::told_to_stop().map_err(|error| Failure::new(format!("cannot wait for signals: {error}")))?
     };
+    let prices = root::prices(&settings.conf)?;
+    let estimate = match &replica {
+        Some(replica) => Some(replica.estimate(&prices)),
+        None => probe.map(|probe| {
+            let idle = Idle {
+                owner_period: options.wake_period,
+                search_period: options.unnamed_files_period,
+                stores: server.regions().all().iter().map(|region| region.load().stores.len()).sum(),
+                probe,
+                has_log: wal_dir.is_none(),
+            };
+            Estimate::of(&prices, &idle)
+        }),
+    };
     greet(&Greeting {
         host: settings.host.clone(),
         rpc: rpc_address,
@@ -241,6 +256,7 @@ pub(crate) fn run(
         web: web_address,
         znode_parent: settings.znode_parent.clone(),
         replica_of: replica.as_ref().map(|_| root.to_string()),
+        estimate,
         ready_after_ms: world.moment().since(began).as_millis(),
     });
     let zookeeper_address = registry.address();

@@ -14,6 +14,7 @@
 mod actions;
 mod assets;
 mod client_table;
+mod cost;
 mod dashboard;
 mod endpoints;
 mod guard;
@@ -106,6 +107,8 @@ fn router(console: Arc<Console>) -> Router {
         .route("/memory.json", get(|(State(shared), _): Asked| async move { endpoints::json_answer(&ui::memory::json(&shared.console)) }))
         .route("/cache", get(cache))
         .route("/cache.json", get(|(State(shared), _): Asked| async move { endpoints::json_answer(&ui::cache::json(&shared.console)) }))
+        .route("/cost", get(|(State(shared), raw): Asked| async move { html(ui::cost::show(&shared.console, &query(&raw))) }))
+        .route("/cost.json", get(|(State(shared), _): Asked| async move { endpoints::json_answer(&ui::cost::json(&shared.console)) }))
         .route("/slow", get(|(State(shared), raw): Asked| async move { html(ui::slow::show(&shared.console, &query(&raw))) }))
         .route("/slow.json", get(|(State(shared), _): Asked| async move { endpoints::json_answer(&ui::slow::json(&shared.console)) }))
         .route("/work", get(|(State(shared), raw): Asked| async move { html(ui::work::show(&shared.console, &query(&raw))) }))
@@ -361,9 +364,19 @@ mod tests {
             waiting.starts_with("HTTP/1.1 503") && waiting.contains("regions are being opened"),
             "{waiting}"
         );
-        for page in
-            ["/", "/tables", "/keys", "/memory", "/slow", "/work", "/data", "/clients", "/log", "/settings"]
-        {
+        for page in [
+            "/",
+            "/tables",
+            "/keys",
+            "/memory",
+            "/cost",
+            "/slow",
+            "/work",
+            "/data",
+            "/clients",
+            "/log",
+            "/settings",
+        ] {
             let answer = fetch(address, page).await;
             assert!(answer.starts_with("HTTP/1.1 200"), "{page}: {answer}");
             assert!(answer.contains("The server is starting"), "{page}: {answer}");

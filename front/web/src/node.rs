@@ -16,6 +16,7 @@ use telemetry::{Exposition, Source, Spread};
 
 use crate::CacheWindow;
 use crate::client_table::ClientTable;
+use crate::cost::CostHours;
 use crate::heat::HeatMaps;
 use crate::history::History;
 use crate::log_ring::LogRing;
@@ -29,6 +30,8 @@ pub struct Console {
     pub(crate) about: About,
     pub(crate) node: OnceLock<Node>,
     pub(crate) history: RwLock<Arc<History>>,
+    /// What the object store has cost, hour by hour.
+    pub(crate) cost: Mutex<CostHours>,
     pub(crate) heat: Arc<HeatMaps>,
     pub(crate) clients: Arc<ClientTable>,
     pub(crate) table_times: Arc<TableTimes>,
@@ -206,6 +209,7 @@ impl Console {
             about,
             node: OnceLock::new(),
             history: RwLock::default(),
+            cost: Mutex::default(),
             table_times: Arc::default(),
             table_spreads: Mutex::default(),
             log,

@@ -80,6 +80,7 @@ impl Console {
                 if let Some(before) = &before {
                     self.note(before, &snapshot);
                 }
+                self.cost.lock().note(snapshot.time.0, &snapshot.metrics);
                 self.snapshots.write().add(Arc::clone(&snapshot));
                 before = Some(snapshot);
             }
@@ -218,6 +219,22 @@ fn series(before: &Snapshot, now: &Snapshot, seconds: f64) -> Vec<(String, Fold,
         ("stage.compaction", "compacted"),
     ] {
         out.push((series.to_owned(), Fold::Mean, rate("bellows_table_bytes_total", Some(("what", what)))));
+    }
+    for (series, kind) in [
+        ("store.put", "put"),
+        ("store.multipart", "multipart"),
+        ("store.get", "get"),
+        ("store.list", "list"),
+        ("store.delete", "delete"),
+    ] {
+        // A server without a store has no such series.
+        if !metrics.samples("bellows_store_requests_total").is_empty() {
+            out.push((
+                series.to_owned(),
+                Fold::Mean,
+                rate("bellows_store_requests_total", Some(("kind", kind))),
+            ));
+        }
     }
     let (hits, misses) = (
         rate("hbase_regionserver_block_cache_hit_count", None),

@@ -8,6 +8,7 @@ pub(crate) mod advisor;
 pub(crate) mod cache;
 pub(crate) mod chart;
 pub(crate) mod clients;
+pub(crate) mod cost;
 pub(crate) mod data;
 pub(crate) mod keys;
 pub(crate) mod log;
@@ -28,12 +29,13 @@ use crate::node::Console;
 use crate::query::Query;
 
 /// The pages in the menu.
-const PAGES: [(&str, &str); 11] = [
+const PAGES: [(&str, &str); 12] = [
     ("/", "Overview"),
     ("/tables", "Tables"),
     ("/keys", "Keys"),
     ("/memory", "Memory"),
     ("/cache", "Cache"),
+    ("/cost", "Cost"),
     ("/slow", "Slow calls"),
     ("/work", "Work"),
     ("/data", "Data"),

@@ -21,6 +21,19 @@ keys! {
     S3_READS_MAX: Count = "bellows.s3.reads.max", "64";
     /// How long a write of the store whose outcome is unknown is repeated before it fails.
     S3_SETTLE_TIME: Millis = "bellows.s3.settle.time", "30000";
+    /// Price of 1,000 PUT requests of the store, parts of uploads among them, in dollars or another currency. Amazon's in us-east-1, as
+    /// the other prices.
+    PRICE_PUT: Ratio = "bellows.store.price.put", "0.005";
+    /// Price of 1,000 GET requests.
+    PRICE_GET: Ratio = "bellows.store.price.get", "0.0004";
+    /// Price of 1,000 LIST requests.
+    PRICE_LIST: Ratio = "bellows.store.price.list", "0.005";
+    /// Price of 1,000 DELETE requests.
+    PRICE_DELETE: Ratio = "bellows.store.price.delete", "0";
+    /// Price of a gigabyte that is read; 0 for a server in the region of its bucket.
+    PRICE_RECEIVED: Ratio = "bellows.store.price.received", "0";
+    /// Price of a gigabyte that is kept for a month.
+    PRICE_STORED: Ratio = "bellows.store.price.stored", "0.023";
     /// Whether this server is a read replica of the one that has the same root: it follows that one's log, and refuses writes.
     /// `--read-replica` says so, too.
     READ_ONLY: Flag = "hbase.global.readonly.enabled", "false";

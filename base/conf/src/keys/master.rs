@@ -34,6 +34,7 @@ keys! {
     /// How long a store file is kept after nobody needs it any more, where other processes can read it, as in an object store. It must
     /// be longer than read replicas are behind. A folder has one process, which deletes such files at once.
     HFILE_CLEANER_TTL: Millis = "hbase.master.hfilecleaner.ttl", "300000";
-    /// How often the server searches its folders and the archive for store files that nobody holds, and deletes them. 0: never.
+    /// How often the server searches its folders and the archive for store files that nobody holds, and deletes them. 0: never. In
+    /// an object store, which charges for listings, once a day unless this key is set.
     CLEANER_INTERVAL: Millis = "hbase.master.cleaner.interval", "600000";
 }

@@ -1,0 +1,231 @@
+//! What a bucket costs: requests by kind, bytes and money, in total and for each account.
+//!
+//! An account is what the files of a request belong to: a table, the log, or other things. Who opens the bucket says how a name
+//! becomes an account ([`Options::account_of`](crate::Options::account_of)). Repetitions by the HTTP client are not
+//! counted again, so a bill is higher while a store fails.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use env::sync::Mutex;
+use storage::FileName;
+use telemetry::Exposition;
+
+/// Maximum number of accounts. Requests of further ones are counted under [`OTHERS`].
+const ACCOUNTS_MAX: usize = 1_000;
+/// The account of everything that has none of its own.
+pub const OTHERS: &str = "(others)";
+/// Bytes in what providers call a gigabyte.
+const GIGABYTE: f64 = (1_u64 << 30) as f64;
+
+/// Says to which account the requests for a file belong.
+pub type AccountOf = fn(&FileName) -> String;
+
+/// A kind of request, as providers bill it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequestKind {
+    /// A whole object is written.
+    Put,
+    /// An object or a part of it is read.
+    Get,
+    /// Names are listed.
+    List,
+    /// An object is deleted.
+    Delete,
+    /// One of the requests of a multipart upload.
+    Multipart,
+}
+
+impl RequestKind {
+    const ALL: [RequestKind; 5] =
+        [RequestKind::Put, RequestKind::Get, RequestKind::List, RequestKind::Delete, RequestKind::Multipart];
+
+    const fn name(self) -> &'static str {
+        match self {
+            RequestKind::Put => "put",
+            RequestKind::Get => "get",
+            RequestKind::List => "list",
+            RequestKind::Delete => "delete",
+            RequestKind::Multipart => "multipart",
+        }
+    }
+}
+
+/// What a provider charges, in dollars or any other currency.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Prices {
+    /// For 1,000 PUT and multipart requests.
+    pub put: f64,
+    /// For 1,000 GET requests.
+    pub get: f64,
+    /// For 1,000 LIST requests.
+    pub list: f64,
+    /// For 1,000 DELETE requests.
+    pub delete: f64,
+    /// For a gigabyte that leaves the store.
+    pub received: f64,
+}
+
+impl Prices {
+    /// A store that charges nothing.
+    pub const NONE: Prices = Prices { put: 0.0, get: 0.0, list: 0.0, delete: 0.0, received: 0.0 };
+
+    /// The price of one request.
+    const fn request(&self, kind: RequestKind) -> f64 {
+        let thousand = match kind {
+            RequestKind::Put | RequestKind::Multipart => self.put,
+            RequestKind::Get => self.get,
+            RequestKind::List => self.list,
+            RequestKind::Delete => self.delete,
+        };
+        thousand / 1_000.0
+    }
+}
+
+/// Requests and bytes of contents, without what HTTP adds.
+#[derive(Debug, Default)]
+pub struct RequestCounts {
+    requests: [AtomicU64; RequestKind::ALL.len()],
+    sent_bytes: AtomicU64,
+    received_bytes: AtomicU64,
+}
+
+impl RequestCounts {
+    /// PUT, GET, LIST, DELETE and multipart requests so far.
+    pub fn all(&self) -> [u64; 5] {
+        self.requests.each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+
+    /// The price of everything so far.
+    fn cost(&self, prices: &Prices) -> f64 {
+        let requests = RequestKind::ALL.iter().zip(self.all());
+        let of_requests: f64 = requests.map(|(kind, count)| prices.request(*kind) * count as f64).sum();
+        of_requests + prices.received * self.received_bytes.load(Ordering::Relaxed) as f64 / GIGABYTE
+    }
+}
+
+/// Counts the requests of a bucket.
+pub(crate) struct Meter {
+    account_of: AccountOf,
+    prices: Prices,
+    total: RequestCounts,
+    accounts: Mutex<BTreeMap<String, Arc<RequestCounts>>>,
+}
+
+impl Meter {
+    pub(crate) fn new(account_of: AccountOf, prices: Prices) -> Meter {
+        Meter { account_of, prices, total: RequestCounts::default(), accounts: Mutex::default() }
+    }
+
+    pub(crate) const fn total(&self) -> &RequestCounts {
+        &self.total
+    }
+
+    /// Counts a request for `name` that sends so many bytes of content.
+    pub(crate) fn requested(&self, name: &FileName, kind: RequestKind, sent_bytes: usize) {
+        for counts in [&self.total, &*self.account(name)] {
+            counts.requests[kind as usize].fetch_add(1, Ordering::Relaxed);
+            counts.sent_bytes.fetch_add(sent_bytes as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts bytes of content that came for `name`.
+    pub(crate) fn received(&self, name: &FileName, bytes: usize) {
+        for counts in [&self.total, &*self.account(name)] {
+            counts.received_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+    }
+
+    fn account(&self, name: &FileName) -> Arc<RequestCounts> {
+        let account = (self.account_of)(name);
+        let mut accounts = self.accounts.lock();
+        if let Some(known) = accounts.get(&account) {
+            return Arc::clone(known);
+        }
+        let account = if accounts.len() < ACCOUNTS_MAX { account } else { OTHERS.to_owned() };
+        Arc::clone(accounts.entry(account).or_default())
+    }
+
+    pub(crate) fn show(&self, out: &mut Exposition) {
+        let help = "Requests to the object store, without repetitions by the HTTP client.";
+        for (kind, requests) in RequestKind::ALL.iter().zip(self.total.all()) {
+            out.counter("bellows_store_requests_total", help, &[("kind", kind.name())], requests);
+        }
+        let help = "Bytes of contents sent to and received from the object store.";
+        for (way, bytes) in ways(&self.total) {
+            out.counter("bellows_store_bytes_total", help, &[("way", way)], bytes);
+        }
+        let accounts = self.accounts.lock().clone();
+        for (account, counts) in &accounts {
+            let help = "Requests to the object store for a table, the log, or other things.";
+            for (kind, requests) in RequestKind::ALL.iter().zip(counts.all()) {
+                let labels = [("account", &account[..]), ("kind", kind.name())];
+                out.counter("bellows_store_account_requests_total", help, &labels, requests);
+            }
+            let help =
+                "Bytes of contents to and from the object store for a table, the log, or other things.";
+            for (way, bytes) in ways(counts) {
+                out.counter(
+                    "bellows_store_account_bytes_total",
+                    help,
+                    &[("account", account), ("way", way)],
+                    bytes,
+                );
+            }
+        }
+        let help = "Price of the requests since the start, by the price list of the configuration.";
+        for (account, counts) in &accounts {
+            out.gauge("bellows_store_cost", help, &[("account", account)], counts.cost(&self.prices));
+        }
+    }
+}
+
+fn ways(counts: &RequestCounts) -> [(&'static str, u64); 2] {
+    let bytes = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    [("sent", bytes(&counts.sent_bytes)), ("received", bytes(&counts.received_bytes))]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRICES: Prices = Prices { put: 5.0, get: 0.4, list: 5.0, delete: 0.0, received: 0.09 };
+
+    fn first_folder(name: &FileName) -> String {
+        name.as_str().split('/').next().unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    fn an_account_has_its_requests_its_bytes_and_their_price() {
+        let meter = Meter::new(first_folder, PRICES);
+        let (table, log) = (FileName::new("t/a"), FileName::new("log/1"));
+        for _ in 0..2_000 {
+            meter.requested(&log, RequestKind::Put, 10);
+        }
+        meter.requested(&table, RequestKind::Get, 0);
+        meter.received(&table, 1 << 30);
+        meter.requested(&table, RequestKind::Delete, 0);
+        meter.requested(&table, RequestKind::Multipart, 5);
+        let mut out = Exposition::default();
+        meter.show(&mut out);
+        assert_eq!(meter.total().all(), [2_000, 1, 0, 1, 1]);
+        assert_eq!(out.sum("bellows_store_account_requests_total", Some(("account", "log"))), 2_000.0);
+        assert_eq!(out.sum("bellows_store_account_bytes_total", Some(("account", "log"))), 20_000.0);
+        let cost = |account| out.sum("bellows_store_cost", Some(("account", account)));
+        assert!((cost("log") - 10.0).abs() < 1e-9, "{}", cost("log"));
+        assert!((cost("t") - (0.0004 + 0.09 + 0.005)).abs() < 1e-9, "{}", cost("t"));
+    }
+
+    #[test]
+    fn accounts_are_limited_and_nothing_is_lost() {
+        let meter = Meter::new(first_folder, PRICES);
+        for number in 0..ACCOUNTS_MAX + 5 {
+            meter.requested(&FileName::new(format!("t{number}/a")), RequestKind::Put, 0);
+        }
+        let mut out = Exposition::default();
+        meter.show(&mut out);
+        assert_eq!(out.sum("bellows_store_account_requests_total", Some(("account", OTHERS))), 5.0);
+        assert_eq!(out.sum("bellows_store_account_requests_total", None), (ACCOUNTS_MAX + 5) as f64);
+    }
+}

@@ -1,0 +1,118 @@
+//! What the object store will cost in a day, by the price list: said at the start, before anybody has paid it.
+
+use std::fmt;
+use std::time::Duration;
+
+use objectstore::Prices;
+
+const DAY: f64 = 86_400.0;
+/// Requests of one try of the store at the start, all of which wait for each other.
+const PROBED: f64 = 10.0;
+
+/// What a server does by itself, and how fast its store is.
+pub(crate) struct Idle {
+    /// How often it looks whether it still has the log: a GET each.
+    pub(crate) owner_period: Duration,
+    /// How often it searches for garbage: a LIST for each store and one for the archive.
+    pub(crate) search_period: Duration,
+    pub(crate) stores: usize,
+    /// How long the store was tried at the start.
+    pub(crate) probe: Duration,
+    /// Whether the log is in the store.
+    pub(crate) has_log: bool,
+}
+
+/// What a day costs.
+#[derive(Debug)]
+pub(crate) enum Estimate {
+    /// Of a server that writes.
+    Primary {
+        /// While nobody writes.
+        idle: f64,
+        /// While somebody writes without a pause, for the log; `None` if it is not in the store.
+        busy: Option<f64>,
+        request: Duration,
+    },
+    /// Of a read replica: while the primary is idle, and while it is not. What reads cost that no cache answers comes on top.
+    Replica { idle: f64, busy: f64 },
+}
+
+impl Estimate {
+    pub(crate) fn of(prices: &Prices, idle: &Idle) -> Estimate {
+        let each = |period: Duration| if period.is_zero() { 0.0 } else { DAY / period.as_secs_f64() };
+        let looks = if idle.has_log { each(idle.owner_period) } else { 0.0 };
+        let lists = each(idle.search_period) * (idle.stores + 1) as f64;
+        let request = idle.probe.div_f64(PROBED).max(Duration::from_millis(1));
+        // The log sends one part after the other.
+        let busy = idle.has_log.then(|| each(request) * prices.put / 1_000.0);
+        Estimate::Primary { idle: (looks * prices.get + lists * prices.list) / 1_000.0, busy, request }
+    }
+
+    /// Of a replica that looks at the log with two GET, this often while nothing comes, and while something does.
+    pub(crate) fn of_replica(prices: &Prices, idle: Duration, poll: Duration) -> Estimate {
+        let looks = |pause: Duration| 2.0 * DAY / pause.as_secs_f64().max(0.001) * prices.get / 1_000.0;
+        Estimate::Replica { idle: looks(idle), busy: looks(poll) }
+    }
+}
+
+impl fmt::Display for Estimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Estimate::Primary { idle, busy, request } => {
+                write!(f, "the store costs about ${idle:.4} on a day without writes")?;
+                match busy {
+                    Some(busy) => write!(
+                        f,
+                        ", and up to ${busy:.2} for the log on a day of writes without a pause, at {} ms a request",
+                        request.as_millis()
+                    ),
+                    None => Ok(()),
+                }
+            }
+            Estimate::Replica { idle, busy } => write!(
+                f,
+                "to follow the log costs about ${idle:.4} on a day without writes, and up to ${busy:.2} on others"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AMAZON: Prices = Prices { put: 0.005, get: 0.0004, list: 0.005, delete: 0.0, received: 0.0 };
+
+    fn idle() -> Idle {
+        Idle {
+            owner_period: Duration::from_secs(10),
+            search_period: Duration::from_secs(86_400),
+            stores: 99,
+            probe: Duration::from_millis(500),
+            has_log: true,
+        }
+    }
+
+    #[test]
+    fn an_idle_day_is_cheap_and_a_busy_one_is_said_before() {
+        let text = Estimate::of(&AMAZON, &idle()).to_string();
+        // 8,640 GET and 100 LIST; 1,728,000 PUT.
+        assert_eq!(
+            text,
+            "the store costs about $0.0040 on a day without writes, and up to $8.64 for the log on a day of writes without a \
+             pause, at 50 ms a request"
+        );
+        let without_log = Estimate::of(&AMAZON, &Idle { has_log: false, ..idle() }).to_string();
+        assert_eq!(without_log, "the store costs about $0.0005 on a day without writes");
+    }
+
+    #[test]
+    fn a_replica_pays_for_its_looks() {
+        let estimate = Estimate::of_replica(&AMAZON, Duration::from_secs(1), Duration::from_millis(100));
+        let text = estimate.to_string();
+        assert_eq!(
+            text,
+            "to follow the log costs about $0.0691 on a day without writes, and up to $0.69 on others"
+        );
+    }
+}
