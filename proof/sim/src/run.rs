@@ -108,7 +108,10 @@ impl Part {
 fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random, options: &Options) -> Vec<String> {
     let server_machine = scheduler.machine("server");
     let clients_machine = scheduler.machine("clients");
-    let settings = Settings::draw(random);
+    let mut settings = Settings::draw(random);
+    if options.faults.contains(&Kind::FailingStore) {
+        settings.put_into_store(random);
+    }
     scheduler.note(|| format!("settings: {settings:?}"));
     let server = Server::new(scheduler, server_machine, settings);
     let mut faults = Faults::draw(scheduler, &server, clients_machine, Random::new(random.bits()));

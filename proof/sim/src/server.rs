@@ -135,8 +135,8 @@ impl Settings {
             ..regionserver::Options::default()
         };
         let uses_store = random.one_in(3);
-        // A block of a store takes so long that a scan without a cache would not end in time.
-        let cache_bytes = random.spread(32 << 10, 4 << 20).max(if uses_store { 16 << 20 } else { 0 });
+        let cache_bytes =
+            random.spread(32 << 10, 4 << 20).max(if uses_store { STORE_CACHE_BYTES_MIN } else { 0 });
         Settings {
             rpc_threads: 1 + random.below(3) as usize,
             cache_bytes,
@@ -150,7 +150,20 @@ impl Settings {
             log_in_store: uses_store && random.one_in(2),
         }
     }
+
+    /// Puts the files into a store, for a hunt whose faults strike nothing else.
+    pub(crate) fn put_into_store(&mut self, random: &mut Random) {
+        if !self.uses_store {
+            self.uses_store = true;
+            self.cache_bytes = self.cache_bytes.max(STORE_CACHE_BYTES_MIN);
+            self.log_in_store = random.one_in(2);
+        }
+    }
 }
+
+/// Least size of the block cache over a store, in bytes. A block of a store takes so long that a scan without a cache would not
+/// end in time.
+const STORE_CACHE_BYTES_MIN: u64 = 16 << 20;
 
 /// Ports of the one server.
 pub const RPC_PORT: u16 = 16_020;
