@@ -689,6 +689,10 @@ impl Life {
     /// Puts a file where a region keeps those of a family.
     pub(super) fn put_store_file(&self, table: &str, family: &str) -> FileName {
         let region = self.master.read_view(|view| view.tables[&name(table)].regions[0].region.clone());
+        self.put_store_file_of(&region, family)
+    }
+
+    pub(super) fn put_store_file_of(&self, region: &RegionInfo, family: &str) -> FileName {
         let folder = layout::region(region.table(), region.encoded_name());
         let file = folder.join(family).join("0123");
         self.files.create(&file).and_then(|writer| writer.finish()).expect("the disk works");

@@ -182,7 +182,10 @@ fn a_held_answer_goes_out_before_the_client_gives_up() {
     client.create("t");
     client.life.servers.pause(true);
     let param = Bytes::from(add_family("g").encode_to_vec());
-    let reply = client.raw_within(Some(Duration::from_millis(100)), "AddColumn", param).unwrap();
+    let (world, limit) = (env::World::real(), Duration::from_millis(100));
+    let began = world.moment();
+    let reply = client.raw_within(Some(limit), "AddColumn", param).unwrap();
+    assert!(world.moment().since(began) > limit / 4, "the answer was held");
     let id = pb::AddColumnResponse::decode(reply.message).unwrap().proc_id;
     client.life.servers.pause(false);
     assert!(client.poll(id).exception.is_none(), "the procedure went on, and can be polled");

@@ -346,8 +346,10 @@ fn a_region_is_truncated_and_the_others_keep_their_rows() {
     let regions = life.master.read_view(|view| view.tables[&name("t")].regions.clone());
     let first: pb::RegionInfo = (&regions[0].region).into();
     let file = life.put_store_file("t", "f");
+    let of_other = life.put_store_file_of(&regions[1].region, "f");
     life.done(life.master.truncate_region(&first, None)).unwrap();
     assert!(!life.files_of("t").contains(&file));
+    assert!(life.files_of("t").contains(&of_other));
     assert_eq!(life.servers.open_count(), 4);
     let after = life.master.read_view(|view| view.tables[&name("t")].regions.clone());
     assert_eq!(after[0].region, regions[0].region, "it keeps its name");

@@ -69,6 +69,12 @@ fn every_kind_of_write_waits() {
     assert!(checked.passed);
     checked.pending.wait_blocking().expect("durable");
     assert!(bench.all().ends_with("r/f:q@1000002=v"), "{}", bench.all());
+
+    bench.delete("r", "f:z", LATEST, CellType::DeleteColumn);
+    let append = mutation(MutationKind::Append, "r", &[("f:z", LATEST, CellType::Put, b"v")]);
+    let changed = bench.region.append(&append, ReadMode::Any).expect("serving");
+    changed.pending.wait_blocking().expect("durable");
+    assert!(bench.all().ends_with("r/f:z@1000003=v"), "{}", bench.all());
 }
 
 #[test]
