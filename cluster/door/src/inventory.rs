@@ -175,7 +175,7 @@ impl FoundTable {
     }
 }
 
-fn check_version(files: &dyn Files) -> Result<()> {
+pub(crate) fn check_version(files: &dyn Files) -> Result<()> {
     let file = layout::version();
     let content = match files.read(&file, SMALL) {
         Ok(content) => Bytes::from(content),
@@ -188,7 +188,7 @@ fn check_version(files: &dyn Files) -> Result<()> {
 }
 
 /// Finds the files of hbase:meta.
-fn read_meta(files: &Arc<dyn Files>, world: &World) -> Result<FoundTable> {
+pub(crate) fn read_meta(files: &Arc<dyn Files>, world: &World) -> Result<FoundTable> {
     let name = TableName::meta();
     let descriptor = master::descriptors::read(&**files, &name)?.ok_or_else(|| Error::Missing {
         file: layout::descriptors(&name),

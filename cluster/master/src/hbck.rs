@@ -16,7 +16,7 @@ use proto::catalog::RegionRow;
 use proto::{ServerName, TableName, pb};
 use rpc::{Answer, Call, Exception, Reply, Service};
 
-pub use check::{HbckReport, Inconsistency};
+pub use check::{HbckReport, Inconsistency, gaps};
 
 use crate::Master;
 use crate::error::of_proto;

@@ -67,7 +67,7 @@ use rpc::{Exception, class};
 use storage::Files;
 
 pub use error::Error;
-pub use hbck::{HbckReport, HbckService, Inconsistency};
+pub use hbck::{HbckReport, HbckService, Inconsistency, gaps};
 pub use mirror::{FollowedPrimary, Mirror, Mirrored, PrimaryCatalog};
 pub use normalizer::plans::NormalizerSettings;
 pub use options::Options;

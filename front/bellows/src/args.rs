@@ -41,6 +41,9 @@ pub(crate) enum Command {
     Adopt(Adopt),
     /// Makes a data directory that was stopped in order the root folder of an Apache HBase 2.6.
     HandBack(HandBack),
+    /// Checks a data directory that no server has open: hbase:meta, the folders of regions, the file lists and every store
+    /// file that they name. Changes nothing. The exit status is 1 if something contradicts.
+    Fsck(Fsck),
     /// Lists every configuration key with its default and origin.
     Keys,
 }
@@ -216,6 +219,22 @@ pub(crate) struct HandBack {
     pub(crate) root: PathBuf,
 
     /// The hbase-site.xml that the server had; hbase.wal.dir is taken from it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) site: Option<PathBuf>,
+
+    /// Sets a key. It overrides the file.
+    #[arg(short = 'D', value_name = "KEY=VALUE", value_parser = key_value)]
+    pub(crate) define: Vec<(String, String)>,
+}
+
+/// Options of `bellows fsck`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Fsck {
+    /// The data directory, as `bellows start --data-dir` has it [key: hbase.rootdir; default: bellows-data].
+    #[arg(value_name = "DATA_DIR")]
+    pub(crate) root: Option<PathBuf>,
+
+    /// The hbase-site.xml that the server has.
     #[arg(long, value_name = "FILE")]
     pub(crate) site: Option<PathBuf>,
 

@@ -11,6 +11,7 @@ mod data_dir;
 mod doctor;
 mod estimate;
 mod failure;
+mod fsck;
 mod greeting;
 mod hand_back;
 mod log_place;
@@ -85,6 +86,10 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Debug(args::Debug::Bundle(options)) => bundle::write(&options, output::say),
         Command::Promote(options) => promote::run(&options, output::say),
         Command::Adopt(options) => adopt::run(&options, output::write),
+        Command::Fsck(options) => {
+            let is_well = fsck::run(&options, output::write)?;
+            return Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
         Command::HandBack(options) => hand_back::run(&options, output::write),
         Command::Keys => output::unless_closed(output::write(&conf::Conf::new().table().to_string())),
     };

@@ -1,4 +1,4 @@
-//! `bellows doctor`, `top` and `debug bundle` beside a real server, as an operator uses them.
+//! `bellows doctor`, `top`, `fsck` and `debug bundle` beside a real server, as an operator uses them.
 
 #![expect(clippy::disallowed_methods, reason = "real processes, files and their ports are the point")]
 
@@ -174,4 +174,33 @@ fn a_bundle_has_the_servers_pages_and_no_secret() {
             String::from_utf8_lossy(&listed.stdout).lines().any(|line| line == "bellows-debug/README.txt")
         );
     }
+}
+
+#[test]
+fn fsck_refuses_a_folder_in_use_and_checks_it_after_a_kill() {
+    let mut server = Server::start("fsck");
+    let load =
+        "bench random-write --at RPC --rows 500 --value-size 50 --warm-up 0 --seconds 0.2 --table made";
+    assert_eq!(server.ask(load).status.code(), Some(0));
+    let output = server.ask("fsck FOLDER/data");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(1) && told.contains("hbck_chore_run"), "{told}");
+    server.child.kill().expect("it runs");
+    server.child.wait().expect("it ends");
+    let output = server.ask("fsck FOLDER/data");
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    // hbase:meta's rows of the new table are in the log alone.
+    assert!(output.status.code() == Some(0) && told.contains("3 tables, "), "{told}");
+    assert!(told.contains("no inconsistency"), "{told}");
+    let table = server.folder.join("data/data/default/made");
+    let is_region = |name: &str| name.len() == 32;
+    let regions = std::fs::read_dir(&table).expect("there").flatten().map(|entry| entry.path());
+    let region = regions
+        .into_iter()
+        .find(|path| path.file_name().is_some_and(|name| is_region(&name.to_string_lossy())));
+    std::fs::remove_file(region.expect("a region").join(".regioninfo")).expect("deleted");
+    let output = server.ask("fsck FOLDER/data");
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.code() == Some(1) && told.contains("has no folder"), "{told}");
+    assert!(told.contains("1 inconsistency"), "{told}");
 }

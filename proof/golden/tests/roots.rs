@@ -403,3 +403,63 @@ fn what_is_left_behind_is_listed() {
     let why = look(&files).expect("readable").report.blockers;
     assert!(why.len() == 1 && why[0].contains("AES"), "{why:?}");
 }
+
+/// What `bellows fsck` finds in a root.
+fn fsck(files: &Memory) -> Vec<String> {
+    let shared: Arc<dyn Files> = Arc::new(files.clone());
+    let before = content(files);
+    let checkup = door::fsck(&shared, &shared, &world()).expect("hbase:meta can be read");
+    assert!(checkup.tables > 5 && checkup.regions > 5 && checkup.files > 5, "{checkup:?}");
+    assert_eq!(content(files), before, "nothing is changed");
+    checkup.inconsistencies
+}
+
+/// A fresh root after `plant`, and what is found in it. `plant` is given the names of all files of the table `enc`.
+fn planted(plant: impl FnOnce(&Memory, &[FileName])) -> Vec<String> {
+    let files = root("stopped.tar.gz");
+    adopt(&files).expect("adopted");
+    let names = files.list(&FileName::new("data/default/enc")).expect("listed");
+    plant(&files, &names.into_iter().map(|entry| entry.name).collect::<Vec<_>>());
+    fsck(&files)
+}
+
+#[test]
+fn an_adopted_root_is_consistent_and_each_planted_fault_is_found() {
+    for name in ["stopped.tar.gz", "killed.tar.gz"] {
+        let files = root(name);
+        adopt(&files).expect("adopted");
+        assert_eq!(fsck(&files), Vec::<String>::new(), "{name}");
+    }
+    let is_store_file = |name: &&FileName| name.last().len() == 32 && name.parent().is_some();
+    let one = |names: &[FileName], test: &dyn Fn(&&FileName) -> bool| {
+        names.iter().find(|name| test(name)).expect("there is one").clone()
+    };
+    let found = planted(|files, names| files.delete(&one(names, &is_store_file)).expect("deleted"));
+    // A clone in the root has a link to the same file.
+    let names_region = |found: &[String], table: &str| found.iter().any(|words| words.contains(table));
+    let is_of_both = |found: &[String]| {
+        found.len() == 2 && names_region(found, "region enc,") && names_region(found, "ns1:clone,")
+    };
+    assert!(is_of_both(&found) && found.iter().all(|words| words.contains("backup")), "{found:?}");
+    let found = planted(|files, names| files.damage(&one(names, &is_store_file), |bytes| bytes.truncate(40)));
+    assert!(is_of_both(&found), "{found:?}");
+    let is_list = |name: &&FileName| name.to_string().contains("/.filelist/");
+    let found = planted(|files, names| files.damage(&one(names, &is_list), |bytes| bytes[6] ^= 1));
+    assert!(found.len() == 1 && found[0].contains(".filelist"), "{found:?}");
+    let is_info = |name: &&FileName| name.last() == ".regioninfo";
+    let found = planted(|files, names| files.delete(&one(names, &is_info)).expect("deleted"));
+    assert!(found.len() == 1 && found[0].contains("has no folder"), "{found:?}");
+    let is_descriptor = |name: &&FileName| name.to_string().contains("/.tabledesc/");
+    let found = planted(|files, names| {
+        names.iter().filter(is_descriptor).for_each(|name| files.delete(name).expect("deleted"));
+    });
+    assert!(found.len() == 1 && found[0].contains("table enc has no descriptor"), "{found:?}");
+    let found = planted(|files, names| {
+        let info = files.read(&one(names, &is_info), 1 << 20).expect("there");
+        let info = proto::RegionInfo::from_file(&info.into()).expect("a region");
+        let name = info.table().clone();
+        let lost = proto::RegionInfo::new(name, "x".into(), "y".into(), info.id()).expect("lawful");
+        layout::keep_region_info(files, &layout::region_folder(&lost), &lost).expect("written");
+    });
+    assert!(found.len() == 1 && found[0].contains("is not in hbase:meta"), "{found:?}");
+}

@@ -286,7 +286,7 @@ fn place(row: &RegionRow) -> String {
 }
 
 /// The holes and overlaps between regions of a table, which are in the order of their start keys.
-pub(super) fn gaps(table: &TableName, rows: &[&RegionRow]) -> Vec<Inconsistency> {
+pub fn gaps(table: &TableName, rows: &[&RegionRow]) -> Vec<Inconsistency> {
     let mut found = Vec::new();
     let mut hole = |start: &Bytes, end: &Bytes| {
         found.push(Inconsistency::Hole { table: table.clone(), start: start.clone(), end: end.clone() });

@@ -1,0 +1,174 @@
+//! Checks a root of this project that no server has open: hbase:meta, the folders of regions, and every store's file
+//! list with the files that it names.
+//!
+//! Nothing is written. Writes that only the log has of hbase:meta are read with it, so a root that was killed can be
+//! checked, too. What a start will finish, such as an interrupted split, is a note; its table is not compared further.
+//! A running server has more to compare and checks itself (`master::Inconsistency`).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use env::World;
+use master::Inconsistency;
+use master::intents::Intents;
+use proto::catalog::RegionRow;
+use proto::region_info::META_ENCODED_NAME;
+use proto::{RegionInfo, TableDescriptor, TableName};
+use region::{FoundBy, FoundStore};
+use storage::{FileName, Files};
+use wal::LogReader;
+
+use crate::catalog::Catalog;
+use crate::found::{OnDisk, read_region_info};
+use crate::inventory::{check_version, read_meta};
+use crate::peek::read_rows;
+use crate::replay::LOGS;
+use crate::{Error, Result};
+
+/// The result of a check.
+#[derive(Debug, Default)]
+pub struct Checkup {
+    /// Number of tables in hbase:meta, itself included.
+    pub tables: usize,
+    /// Number of regions whose files were looked at.
+    pub regions: usize,
+    /// Number of store files that were opened.
+    pub files: usize,
+    /// Their size in bytes.
+    pub bytes: u64,
+    /// What contradicts, each with what to do.
+    pub inconsistencies: Vec<String>,
+    /// What is no inconsistency, and worth knowing.
+    pub notes: Vec<String>,
+}
+
+/// Checks the root in `files`, whose log is in the folder `WALs` of `log`.
+///
+/// Fails when hbase:meta itself cannot be read.
+pub fn fsck(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) -> Result<Checkup> {
+    check_version(&**files)?;
+    let mut checkup = Checkup::default();
+    let changing: BTreeSet<TableName> =
+        Intents::open(Arc::clone(files))?.all().iter().map(|intent| intent.table().clone()).collect();
+    let meta = read_meta(files, world)?;
+    checkup.tables += 1;
+    checkup.regions += 1;
+    checkup.add(&meta.regions[0].stores);
+    let reader = Arc::new(LogReader::open(log, &FileName::new(LOGS))?);
+    let recovered = reader.sequences(META_ENCODED_NAME.as_bytes()).map(|_| Arc::clone(&reader));
+    let rows = read_rows(files, world, &meta.regions[0], &meta.descriptor, recovered)?;
+    let mut content = Catalog::of_rows(&rows)?;
+    let mut disk = OnDisk::list(&**files)?;
+    disk.regions.remove(&TableName::meta());
+    let mut names: BTreeSet<TableName> =
+        content.regions.keys().chain(content.states.keys()).cloned().collect();
+    names.extend(disk.regions.keys().cloned());
+    for name in names {
+        if changing.contains(&name) {
+            checkup
+                .notes
+                .push(format!("a change of table {name} is not finished; the next start finishes it"));
+            continue;
+        }
+        let rows = content.regions.remove(&name).unwrap_or_default();
+        let folders = disk.regions.remove(&name).unwrap_or_default();
+        let named = rows.iter().flat_map(|row| row.merged_from.iter().chain([&row.region]));
+        let named: BTreeSet<_> = named.map(RegionInfo::encoded_name).collect();
+        for folder in folders.iter().filter(|folder| !named.contains(folder)) {
+            let folder = layout::region(&name, folder);
+            // Without this file it is no region's: files that snapshots need may lie in it.
+            if read_region_info(&**files, &folder).is_ok() {
+                checkup.finds(Inconsistency::OrphanFolder { table: name.clone(), folder });
+            }
+        }
+        if !content.states.contains_key(&name) && rows.is_empty() {
+            continue;
+        }
+        checkup.tables += 1;
+        match master::descriptors::read(&**files, &name) {
+            Ok(Some(table)) => checkup.check_table(files, world, &table, &rows)?,
+            Ok(None) => checkup.inconsistencies.push(format!(
+                "table {name} has no descriptor in {}; put the file back from a backup",
+                layout::descriptors(&name)
+            )),
+            Err(error) => checkup.inconsistencies.push(format!("table {name}: {error}")),
+        }
+    }
+    Ok(checkup)
+}
+
+impl Checkup {
+    fn finds(&mut self, inconsistency: Inconsistency) {
+        self.inconsistencies.push(inconsistency.to_string());
+    }
+
+    fn add(&mut self, stores: &[FoundStore]) {
+        for store in stores {
+            self.files += store.len();
+            self.bytes += store.bytes;
+        }
+    }
+
+    /// Checks the rows that hbase:meta has of a table, and the files of its regions.
+    fn check_table(
+        &mut self,
+        files: &Arc<dyn Files>,
+        world: &World,
+        table: &TableDescriptor,
+        rows: &[RegionRow],
+    ) -> Result<()> {
+        let serving = rows.iter().filter(|row| !row.region.is_offline() && !row.region.is_split());
+        let mut serving: Vec<&RegionRow> = serving.collect();
+        serving.sort_by_key(|row| (row.region.start_key().clone(), row.region.id()));
+        master::gaps(table.name(), &serving).into_iter().for_each(|gap| self.finds(gap));
+        for row in rows {
+            let is_row = |parent: &&RegionInfo| rows.iter().any(|row| row.region.name() == parent.name());
+            for parent in row.merged_from.iter().filter(is_row) {
+                self.finds(Inconsistency::MergedParent {
+                    parent: Box::new(parent.clone()),
+                    child: Box::new(row.region.clone()),
+                });
+            }
+            for region in row.merged_from.iter().chain([&row.region]) {
+                self.check_region(files, world, table, region)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that a region's folder is its own and that every file which its lists name can be opened.
+    fn check_region(
+        &mut self,
+        files: &Arc<dyn Files>,
+        world: &World,
+        table: &TableDescriptor,
+        region: &RegionInfo,
+    ) -> Result<()> {
+        self.regions += 1;
+        let folder = layout::region_folder(region);
+        match read_region_info(&**files, &folder) {
+            Ok(found) if found.name() == region.name() => {}
+            Ok(found) => self.inconsistencies.push(format!(
+                "{folder} says that it is region {found}, expected {region}; put its .regioninfo back from a backup"
+            )),
+            Err(Error::Storage(error)) if error.kind() == storage::Kind::NotFound => {
+                self.finds(Inconsistency::NoFolder(Box::new(region.clone())));
+                return Ok(());
+            }
+            Err(error) => self.inconsistencies.push(error.to_string()),
+        }
+        for family in table.families() {
+            match FoundStore::find(files, &folder, region, family, FoundBy::List, world) {
+                Ok(store) => self.add(&[store]),
+                Err(cause) => {
+                    let family = family.name().escape_ascii();
+                    self.inconsistencies.push(format!(
+                        "family {family} of region {region}: {cause}; put the file back from a backup, or restore a \
+                         snapshot"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}

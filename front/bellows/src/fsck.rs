@@ -1,0 +1,64 @@
+//! `bellows fsck`: checks a data directory that no server has open.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use env::World;
+use storage::Files;
+
+use crate::args::{Fsck, Start};
+use crate::data_dir;
+use crate::failure::Failure;
+use crate::log_place;
+use crate::output;
+use crate::settings::Settings;
+
+/// Checks the data directory and prints what contradicts. Returns whether nothing does.
+pub(crate) fn run(options: &Fsck, mut say: impl FnMut(&str) -> std::io::Result<()>) -> Result<bool, Failure> {
+    let world = World::real();
+    let settings = Settings::gather(&Start {
+        data_dir: options.root.clone(),
+        site: options.site.clone(),
+        define: options.define.clone(),
+        ..Start::default()
+    })?;
+    let root = &settings.root;
+    let (files, log): (Arc<dyn Files>, Arc<dyn Files>) = match root.folder() {
+        Some(folder) => {
+            let files: Arc<dyn Files> = Arc::new(data_dir::open_existing(folder).map_err(|failure| {
+                Failure::new(format!(
+                    "{failure}; a server that runs checks itself: hbck_chore_run in HBase's shell, and /api/check of its web \
+                     port"
+                ))
+            })?);
+            let wal_dir = settings.wal_dir.as_ref();
+            let log = log_place::open(&world, &settings.conf, &files, &root.to_string(), wal_dir)?;
+            (files, log)
+        }
+        None => {
+            let files = root.open_for_reading(&settings.conf)?.files;
+            let log = log_place::open_for_reading(&world, &settings.conf, &files, root)?;
+            (files, log)
+        }
+    };
+    let checkup = door::fsck(&files, &log, &world).map_err(|error| Failure::of_words(root, error))?;
+    let mut text = String::new();
+    for note in &checkup.notes {
+        let _infallible = writeln!(text, "note: {note}");
+    }
+    for inconsistency in &checkup.inconsistencies {
+        let _infallible = writeln!(text, "{inconsistency}");
+    }
+    let count = match checkup.inconsistencies.len() {
+        0 => "no inconsistency".to_owned(),
+        1 => "1 inconsistency".to_owned(),
+        count => format!("{count} inconsistencies"),
+    };
+    let _infallible = writeln!(
+        text,
+        "{root}: {} tables, {} regions, {} store files with {} bytes: {count}",
+        checkup.tables, checkup.regions, checkup.files, checkup.bytes
+    );
+    output::unless_closed(say(&text))?;
+    Ok(checkup.inconsistencies.is_empty())
+}
