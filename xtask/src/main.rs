@@ -63,8 +63,9 @@ mod workload;
 mod ycsb;
 
 use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The error is one line.
 type Outcome = Result<(), String>;
@@ -320,8 +321,40 @@ fn clippy() -> Outcome {
     run("cargo", &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])
 }
 
+/// Time within which the workspace's own tests end once they are built; they take a fourth of it.
+const UNIT_TIME_MAX: Duration = Duration::from_secs(20 * 60);
+
 fn unit() -> Outcome {
-    run("cargo", &["test", "--quiet", "--workspace", "--no-fail-fast"])
+    run("cargo", &["test", "--quiet", "--workspace", "--no-run"])?;
+    run_within(UNIT_TIME_MAX, "cargo", &["test", "--quiet", "--workspace", "--no-fail-fast"])
+}
+
+/// Runs a command to its end, or for at most `time`: then the command and the processes it started are killed, so that one test
+/// that never ends is a named failure and the other parts still run.
+fn run_within(time: Duration, program: &str, arguments: &[&str]) -> Outcome {
+    let mut child = Command::new(program)
+        .args(arguments)
+        .process_group(0)
+        .spawn()
+        .map_err(|error| format!("cannot start {program}: {error}"))?;
+    let began = Instant::now();
+    while began.elapsed() < time {
+        if let Some(status) =
+            child.try_wait().map_err(|error| format!("cannot wait for {program}: {error}"))?
+        {
+            let what = || format!("{program} {} ended with {status}", arguments.join(" "));
+            return if status.success() { Ok(()) } else { Err(what()) };
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    // Negative: the group of processes.
+    run("kill", &["-KILL", "--", &format!("-{}", child.id())])?;
+    let _status = child.wait();
+    Err(format!(
+        "{program} {} had not ended after {} s and was killed: the last test above that \"has been running\" hangs",
+        arguments.join(" "),
+        time.as_secs()
+    ))
 }
 
 fn descriptors() -> Outcome {
@@ -378,4 +411,19 @@ fn client() -> Outcome {
     check("rpc", &server.rpc)?;
     check("zookeeper", &server.registry)?;
     server.stop()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_does_not_end_is_killed_with_what_it_started() {
+        let began = Instant::now();
+        let why = run_within(Duration::from_millis(300), "sh", &["-c", "sleep 100 & sleep 100"]);
+        assert!(why.is_err_and(|why| why.contains("had not ended")), "it is named");
+        assert!(began.elapsed() < Duration::from_secs(50), "and not waited for");
+        assert_eq!(run_within(Duration::from_secs(50), "true", &[]), Ok(()));
+        assert!(run_within(Duration::from_secs(50), "false", &[]).is_err(), "its status counts");
+    }
 }
