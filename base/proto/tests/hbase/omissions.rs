@@ -14,6 +14,18 @@ pub(crate) const OURS: &[(&str, &str)] = &[
     ("hbase.pb.StoreFileList", "commit"),
 ];
 
+/// Types that HBase 2.6 lacks: those of a later HBase first, then our own, under names that no HBase uses.
+pub(crate) const TYPES_BESIDE: &[&str] = &[
+    // `refresh_meta` and `refresh_hfiles` of HBase 3's shell.
+    "hbase.pb.RefreshMetaRequest",
+    "hbase.pb.RefreshMetaResponse",
+    "hbase.pb.RefreshHFilesRequest",
+    "hbase.pb.RefreshHFilesResponse",
+    // `bellows promote`.
+    "hbase.pb.PromoteReplicaRequest",
+    "hbase.pb.PromoteReplicaResponse",
+];
+
 /// Whole schemas of HBase.
 pub(crate) const FILES: &[(&str, &str)] = &[
     ("Backup.proto", "the state that the backup tool keeps for itself"),
