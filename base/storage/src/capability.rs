@@ -1,49 +1,50 @@
 //! What an implementation of [`Files`](crate::Files) may lack, and how a caller asks for it.
 //!
-//! Every implementation can create, write, finish, read, list, delete and swap. The rest depends on what lies below: an
-//! object store publishes a file only when it is whole, HDFS cannot take bytes back from an open file. A caller that needs
-//! one of these asks first; a call without the capability fails with [`Kind::Unsupported`](crate::Kind::Unsupported) and
-//! changes nothing.
+//! Every implementation can create, write, finish, read, list, delete and swap. The rest depends on the storage: an
+//! object store publishes a file only when it is whole, and HDFS cannot truncate an open file. A caller that needs a
+//! capability asks first; a call without it fails with [`Kind::Unsupported`](crate::Kind::Unsupported) and changes
+//! nothing.
 
 use std::fmt;
 
-/// One ability that an implementation may lack.
+/// An ability that an implementation may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Capability {
-    /// A file has its name from its creation on, and [`FileWriter::sync`](crate::FileWriter::sync) makes the bytes written
-    /// so far durable and readable by others before the file is finished.
+    /// [`FileWriter::sync`](crate::FileWriter::sync) makes the bytes written so far durable and readable by others
+    /// before the file is finished. The file has its name from its creation on.
     ///
-    /// Without it a file appears, whole, when it is finished; an unfinished one is neither listed nor opened.
+    /// Without it a file appears, whole, when it is finished; an unfinished one can neither be listed nor opened.
     SyncPrefix,
-    /// [`FileWriter::write`](crate::FileWriter::write) hands the bytes to the system: they survive the death of the process.
+    /// [`FileWriter::write`](crate::FileWriter::write) hands the bytes to the system: they survive the death of the
+    /// process.
     ///
-    /// Without it only a sync does that, and a name that was [sealed](crate::Files::seal) is never free again.
+    /// Without it they survive only after a sync, and a name that was [sealed](crate::Files::seal) is never free again.
     WriteThrough,
-    /// [`FileWriter::cut`](crate::FileWriter::cut) takes back bytes from the end of a file that is being written.
+    /// [`FileWriter::cut`](crate::FileWriter::cut) truncates a file that is being written.
     Cut,
-    /// [`Files::reuse_space`](crate::Files::reuse_space) begins a file in the space of one that is given up.
+    /// [`Files::reuse_space`](crate::Files::reuse_space) begins a file in the space of another, which ceases to exist.
     ReuseSpace,
     /// A file that is open for reading can be read after it was deleted.
     ///
-    /// Without it a read of a deleted file may fail with [`Kind::NotFound`](crate::Kind::NotFound): whoever deletes must know
-    /// that nobody reads.
+    /// Without it a read of a deleted file may fail with [`Kind::NotFound`](crate::Kind::NotFound): the caller deletes
+    /// a file only when it has no readers.
     ReadAfterDelete,
-    /// [`Files::bytes_free`](crate::Files::bytes_free) returns how much can still be written.
+    /// [`Files::bytes_free`](crate::Files::bytes_free) returns the number of bytes that can still be written.
     FreeSpace,
-    /// A [listing](crate::Files::list) has every file that was made before it began, and was not deleted.
+    /// A [listing](crate::Files::list) has every file that was created before it began and not deleted since.
     ///
-    /// Without it a listing may be old.
+    /// Without it a listing may be stale.
     ListsAll,
-    /// No other process has the place open: a lock keeps it away, also one on another machine.
+    /// A lock keeps every other process away from the storage, also on other machines.
     ///
-    /// Without it whoever owns something says so in the place, and finds out when another has taken it.
+    /// Without it an owner records itself in the storage, and detects there that another process has taken over.
     OneProcess,
 }
 
 impl Capability {
-    /// All of them.
+    /// All capabilities.
     pub const ALL: [Capability; 8] = [
         Capability::SyncPrefix,
         Capability::WriteThrough,
@@ -80,9 +81,9 @@ impl fmt::Display for Capability {
 pub struct Capabilities(u8);
 
 impl Capabilities {
-    /// Only what every implementation has.
+    /// The empty set.
     pub const NONE: Capabilities = Capabilities(0);
-    /// Everything, as the local disk has it.
+    /// All capabilities, as the local disk has them.
     pub const ALL: Capabilities = Capabilities::NONE
         .with(Capability::SyncPrefix)
         .with(Capability::Cut)
@@ -98,19 +99,19 @@ impl Capabilities {
         self.0 & capability.bit() != 0
     }
 
-    /// The set with `capability`.
+    /// Returns the set with `capability`.
     #[must_use]
     pub const fn with(self, capability: Capability) -> Capabilities {
         Capabilities(self.0 | capability.bit())
     }
 
-    /// The set without `capability`.
+    /// Returns the set without `capability`.
     #[must_use]
     pub const fn without(self, capability: Capability) -> Capabilities {
         Capabilities(self.0 & !capability.bit())
     }
 
-    /// Every set there is, for tests that run over all of them.
+    /// Returns every possible set, for tests that run over all of them.
     pub fn combinations() -> impl Iterator<Item = Capabilities> {
         (0..=Capabilities::ALL.0).map(Capabilities)
     }

@@ -1,12 +1,12 @@
-//! A swap that reads the object again when it may have happened, so that its caller mostly learns the truth.
+//! A swap that is settled when it may have happened, so that its caller nearly always learns the outcome.
 
 use crate::{Error, FileName, Files, Kind, Outcome, Result, Settled, Version};
 
-/// Replaces the content of a small object as [`Files::swap`] does. When the swap fails and may have happened all the
-/// same, this [settles](Files::settle) it, and swaps once more if it did not happen. On success the new content is durable.
+/// Replaces the content of a small object as [`Files::swap`] does. When the swap fails and may have happened, this
+/// [settles](Files::settle) it, and swaps once more if it did not happen. On success the new content is durable.
 ///
-/// An error whose outcome is [`Outcome::MayHaveHappened`] means that the content is still not known. The caller must
-/// read the object again before it acts on either content.
+/// An error with [`Outcome::MayHaveHappened`] means that the content is still unknown. The caller must read the object
+/// again before it acts on either content.
 pub fn swap_confirmed(
     files: &dyn Files,
     name: &FileName,
@@ -20,16 +20,16 @@ pub fn swap_confirmed(
     match files.settle(name, expected, new) {
         Ok(Settled::Happened(version)) => Ok(version),
         Ok(Settled::DidNotHappen) => files.swap(name, expected, new).map_err(|_| failure),
-        // Another writer was there, before this swap or after it.
+        // Another writer replaced the object, before this swap or after it.
         Ok(Settled::Replaced) => Err(conflict(name)),
         Err(_) => Err(failure),
     }
 }
 
-/// Makes earlier deletions in the folder of `marker` durable: they are after the next durable write to it, so this
-/// creates the empty object `marker` there. The caller deletes it, or everything else of the folder first.
+/// Makes earlier deletions in the folder of `marker` durable: it creates the empty object `marker`, and the next
+/// durable write to a folder makes earlier deletions in it durable. The caller deletes the marker afterwards.
 ///
-/// A marker that an earlier attempt has left is settled: that attempt may have failed before its write was durable.
+/// A marker left by an earlier attempt is settled, because that attempt may have failed before its write was durable.
 pub fn make_deletions_durable(files: &dyn Files, marker: &FileName) -> Result<()> {
     match swap_confirmed(files, marker, None, b"") {
         Err(error) if error.kind() == Kind::Conflict => match files.settle(marker, None, b"")? {

@@ -1,7 +1,7 @@
-//! One suite that every implementation of [`Files`] passes, whatever capabilities it has.
+//! The conformance suite: every implementation of [`Files`] passes it, with any set of capabilities.
 //!
-//! The suite asks the implementation what it can do, tests that, and tests that every other call is refused and changes
-//! nothing.
+//! The suite tests the calls that the implementation's capabilities allow. It also tests that every other call is
+//! refused and changes nothing.
 
 use crate::{Capability, FileName, Files, Kind, Outcome, Settled, Version, ZEROS_MIN};
 
@@ -75,7 +75,7 @@ fn finished_files(files: &dyn Files) {
     assert_eq!(files.read(&name("a/b/one"), 9).expect_err("over the limit").kind(), Kind::TooLarge);
     assert_eq!(files.open(&name("a/two")).expect("an empty file").size(), 0);
 
-    // Names are given once. Who was second learns it when the file is created or when it is finished.
+    // Of two writers of one name the second fails, when it creates the file or when it finishes it.
     let second = files.create(&name("a/b/one")).and_then(|mut writer| {
         writer.write(b"other")?;
         writer.finish()
@@ -90,7 +90,7 @@ fn finished_files(files: &dyn Files) {
     assert_eq!(listed(files, ""), ["a/b/one", "a/two", "ab"]);
     assert_eq!(listed(files, "nowhere"), Vec::<String>::new());
 
-    // A file that is given up leaves no name.
+    // An abandoned file leaves no name.
     let mut writer = files.create(&name("a/gone")).expect("new");
     writer.write(b"half").expect("written");
     assert_eq!((writer.size(), writer.name()), (4, &name("a/gone")));
@@ -144,7 +144,7 @@ fn settling(files: &dyn Files) {
     let object = name("o/settled");
     let settle =
         |expected: Option<&Version>, new: &[u8]| files.settle(&object, expected, new).expect("decided");
-    // To settle a swap that did not happen may make it happen.
+    // Settling a swap that did not happen may make it happen.
     let happens = |expected: Option<&Version>, new: &[u8]| match settle(expected, new) {
         Settled::DidNotHappen => files.swap(&object, expected, new).expect("as expected"),
         Settled::Happened(version) => version,

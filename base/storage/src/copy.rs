@@ -1,19 +1,19 @@
-//! A file is copied, and the copy is trusted only after it was compared with its source.
+//! Copies a file and compares the copy with its source.
 
 use crate::{Error, FileName, FileReader, FileWriter, Files, Kind, Outcome, Result};
 
-/// Bytes that a copy reads at once: 1 MB.
+/// Number of bytes that a copy reads at once: 1 MB.
 const PART_BYTES: usize = 1 << 20;
 
-/// How often a copy is written before its device is given up.
+/// Number of attempts before a copy fails.
 const ATTEMPTS: usize = 3;
 
-/// Writes all bytes of `from` into the new file `to`, finishes it, and compares both by reading them again. Returns the size in
-/// bytes.
+/// Writes all bytes of `from` into the new file `to`, finishes it, and compares both by reading them again. Returns the
+/// size in bytes.
 ///
-/// Callers delete the source afterwards, so one wrong read of it must not become the only content that is left. A copy that
-/// differs is deleted and written again; when the third one differs, too, the call fails with [`Kind::Failed`]. After
-/// an error there is no copy, except after one that [may have happened](Outcome::MayHaveHappened).
+/// Callers delete the source afterwards, so one wrong read of it must not become the only content that is left. A copy
+/// that differs is deleted and written again; when the third one differs, too, the call fails with [`Kind::Failed`].
+/// After an error there is no copy, except after one that [may have happened](Outcome::MayHaveHappened).
 pub fn copy<F: Files + ?Sized>(from: &dyn FileReader, files: &F, to: &FileName) -> Result<u64> {
     for _ in 0..ATTEMPTS {
         write_parts(from, files.create(to)?)?;
@@ -42,7 +42,7 @@ fn write_parts(from: &dyn FileReader, mut to: Box<dyn FileWriter>) -> Result<u64
     to.finish()
 }
 
-/// Where the part begins in which the file `to` differs from `from`; 0 for another size.
+/// Returns the offset of the first part in which the file `to` differs from `from`; 0 if the sizes differ.
 fn first_difference<F: Files + ?Sized>(
     from: &dyn FileReader,
     files: &F,

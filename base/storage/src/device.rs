@@ -1,7 +1,7 @@
 //! Devices: fixed ranges of bytes with random access, for data that may be lost, such as a cache.
 //!
-//! Nothing here is durable, and bytes that were never written or whose write has failed are undefined: the user of a
-//! device must verify what it reads. [`LocalDevice`] is a file or a block device of this machine. [`Scratch`] is a
+//! Nothing here is durable. Bytes that were never written or whose write failed are undefined, so the user of a device
+//! must verify what it reads. [`LocalDevice`] is a file or a block device of this machine. [`Scratch`] is a
 //! device for tests, which fails, lies and disappears on command.
 
 use std::fs::{File, OpenOptions};
@@ -26,16 +26,16 @@ pub trait Device: Send + Sync + 'static {
     /// Fills `buffer` from `offset`.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
-    /// Like [`Device::read_at`] if the bytes are in the system's memory; `false` if the read would have to wait.
+    /// Reads like [`Device::read_at`] if the bytes are in the system's memory; returns `false` if the read would wait.
     fn read_now(&self, offset: u64, buffer: &mut [u8]) -> Result<bool>;
 
     /// Writes `bytes` at `offset`. After a failure the content there is undefined.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
 
-    /// Its path, for people.
+    /// Returns the path, for messages to operators.
     fn place(&self) -> String;
 
-    /// Whether bytes in the system's memory are copied from a map of the device, without a system call.
+    /// Whether reads of bytes in the system's memory copy them from a memory map, without a system call.
     fn is_mapped(&self) -> bool {
         false
     }
@@ -155,7 +155,7 @@ impl Device for LocalDevice {
     }
 }
 
-/// The misbehaviour of a [`Scratch`] device.
+/// The injected fault of a [`Scratch`] device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeviceFault {
     /// Nothing.
@@ -208,20 +208,20 @@ impl Scratch {
         self.state.lock().waits = waits;
     }
 
-    /// The numbers of reads and writes so far.
+    /// Returns the numbers of reads and writes so far.
     pub fn acts(&self) -> (u64, u64) {
         let state = self.state.lock();
         (state.reads, state.writes)
     }
 
-    /// Changes its bytes directly.
+    /// Changes the bytes directly.
     pub fn damage(&self, change: impl FnOnce(&mut [u8])) {
         change(&mut self.state.lock().bytes);
     }
 
     fn failed(kind: Kind, act: &'static str) -> Error {
         let error = Error::new(kind, Outcome::MayHaveHappened, &FileName::new("scratch"), act);
-        error.because("a fault that the test asked for")
+        error.because("an injected fault")
     }
 }
 

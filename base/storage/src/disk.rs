@@ -23,13 +23,13 @@ pub enum FileSystem {
 /// Room and kind of a file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disk {
-    /// The folder that was asked about, or the nearest folder above it that exists.
+    /// The queried folder, or its nearest ancestor that exists.
     pub folder: PathBuf,
     /// Its kind.
     pub kind: FileSystem,
     /// Bytes that this process may still write.
     pub bytes_free: u64,
-    /// Bytes of all.
+    /// Capacity in bytes.
     pub bytes: u64,
     /// Files that can still be created; `None` where the file system has no limit of its own.
     pub files_free: Option<u64>,
@@ -53,9 +53,9 @@ impl Disk {
     }
 }
 
-/// The path itself if it is a folder, else the nearest folder above it.
+/// Returns the path itself if it is a folder, else its nearest ancestor that is one.
 fn existing(path: &Path) -> io::Result<PathBuf> {
-    // A relative path has its nearest folder where the process stands.
+    // A relative path starts in the working directory.
     let path = std::path::absolute(path)?;
     for folder in path.ancestors() {
         match fs::metadata(folder) {
@@ -94,8 +94,8 @@ fn kind(_: &Path) -> io::Result<FileSystem> {
     Ok(FileSystem::Disk)
 }
 
-/// Appends `bytes` to a new file in `folder` and syncs it, `rounds` times, as the write-ahead log does, and gives the times of
-/// the syncs, shortest first. The file is deleted, also after a failure.
+/// Appends `bytes` bytes to a new file in `folder` and syncs it, `rounds` times, as the write-ahead log does. Returns
+/// the times of the syncs, shortest first. Deletes the file, also after a failure.
 pub fn time_syncs(world: &World, folder: &Path, bytes: usize, rounds: usize) -> io::Result<Vec<Duration>> {
     let path = folder.join(format!("bellows-sync-{:016x}.tmp", world.random()));
     let measured = (|| {
@@ -119,7 +119,7 @@ pub fn time_syncs(world: &World, folder: &Path, bytes: usize, rounds: usize) -> 
     Ok(times)
 }
 
-/// Writes a new file for a person, at a path that the person named, and fails if something is there already.
+/// Writes a new file at a path that an operator named. Fails if the path exists.
 pub fn write_outside(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
     file.write_all(bytes)?;

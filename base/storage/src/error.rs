@@ -1,4 +1,4 @@
-//! What can go wrong with a file, and what is known afterwards.
+//! The error of a call on a file: why it failed, and whether it may have happened.
 
 use std::fmt;
 use std::io;
@@ -8,7 +8,7 @@ use crate::{Capability, FileName};
 /// The result of a call on a file.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a call failed; each kind asks something else of the caller.
+/// Why a call failed. The caller reacts differently to each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -16,36 +16,36 @@ pub enum Kind {
     NotFound,
     /// The name is taken.
     Exists,
-    /// The object's content is not what the caller expected: somebody else swapped it.
+    /// The object does not have the version that the caller expects: another writer swapped it.
     Conflict,
-    /// The file ends before the bytes that were asked for: it is damaged or not finished.
+    /// The file ends before the requested range: it is damaged or not finished.
     TooShort,
-    /// The object is larger than the caller is ready to read.
+    /// The object is larger than the caller's limit.
     TooLarge,
     /// No space is left.
     Full,
-    /// The place cannot be written, or the process lacks the right.
+    /// The storage is read-only, or the process lacks the permission.
     ReadOnly,
-    /// Another process has the place open.
+    /// Another process has the folder or device open.
     InUse,
     /// The file was [sealed](crate::Files::seal): its writer may write no more.
     Sealed,
-    /// The implementation lacks the [capability](Capability): the caller should have asked.
+    /// The implementation lacks the [capability](Capability).
     Unsupported,
-    /// Anything else the device or system answered.
+    /// Any other error of the device or the system.
     Failed,
 }
 
-/// What is known about a call after it failed.
+/// Whether a failed call may have taken effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Nothing changed: the call may be repeated.
     DidNotHappen,
-    /// The call may have taken effect, wholly or in part. Only the file itself can tell.
+    /// The call may have taken effect, wholly or partly. Only the file itself can tell.
     MayHaveHappened,
 }
 
-/// A failed call: what was tried, on which file, why it failed, and whether it may have taken effect.
+/// A failed call: the operation, the file, the reason, and whether it may have taken effect.
 #[derive(Clone, Debug)]
 pub struct Error {
     kind: Kind,
@@ -61,7 +61,7 @@ impl Error {
         Error { kind, outcome, name: name.clone(), act, reason: None }
     }
 
-    /// For a call that needs a capability which the implementation lacks.
+    /// Creates the error of a call whose capability the implementation lacks.
     pub fn unsupported(name: &FileName, act: &'static str, lacks: Capability) -> Error {
         Error::new(Kind::Unsupported, Outcome::DidNotHappen, name, act)
             .because(format!("this storage cannot {lacks}"))
@@ -92,7 +92,7 @@ impl Error {
         self.kind
     }
 
-    /// Whether the call may have taken effect all the same.
+    /// Whether the call may have taken effect.
     pub fn outcome(&self) -> Outcome {
         self.outcome
     }

@@ -1,16 +1,16 @@
-//! For tests: calls that happen and report failure, one at a time.
+//! For tests: makes one call after the other happen and report failure.
 
 use crate::Memory;
 use crate::memory::Fault;
 
-/// Crashes after each change: the killed process, and losses of power by as many seeds.
+/// Number of crashes after each change: one killed process, and losses of power with different seeds.
 const CRASHES: u64 = 8;
 
-/// Runs `change` on places that `prepare` fills, once for each call that it makes: that call happens and reports failure, and
-/// the process lives on. `change` returns whether it succeeded. `check` gets the place that the next life finds after each
-/// of some crashes, and whether `change` had succeeded before.
+/// Runs `change` on storage that `prepare` fills, once for each call that `change` makes. In each run that call happens
+/// and reports failure, and the process lives on. `change` returns whether it succeeded. After each of several crashes
+/// `check` gets the storage that the next process finds, and whether `change` had succeeded before.
 ///
-/// Returns how many calls reported failure while `change` succeeded all the same.
+/// Returns the number of runs in which `change` succeeded.
 ///
 /// # Panics
 /// When `change` makes no call.

@@ -1,9 +1,8 @@
 //! A folder on this machine's disk.
 //!
-//! Durability follows the system's rules: a file's bytes by `fdatasync`, a name by `fsync` of the folder that holds it,
-//! and of every folder that was made for it. [`swap`](crate::Files::swap) writes the new content to a second file, makes it
-//! durable, and renames it over the old one. Only this and [`reuse_space`](crate::Files::reuse_space) rename a file, and no
-//! caller sees it.
+//! `fdatasync` makes a file's bytes durable; `fsync` of its folder, and of each parent folder that was created for it,
+//! makes its name durable. [`swap`](crate::Files::swap) writes the new content to a second file, syncs it, and renames
+//! it over the old one. Only this and [`reuse_space`](crate::Files::reuse_space) rename a file, and no caller sees it.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -26,26 +25,27 @@ const LOCK: &str = "LOCK";
 /// Suffix of a swapped object's new content until it replaces the old one. Never listed.
 const ASIDE: &str = ".swap~";
 
-/// A folder that this process alone uses.
+/// A folder that only this process uses.
 #[derive(Debug)]
 pub struct Local {
     root: PathBuf,
     /// Held by a swap, which reads, compares and replaces.
     swapping: Mutex<()>,
-    /// Held while folders are created or pruned: a folder that was found is durable and stays until a file is in it.
+    /// Held while folders are created or pruned. So a folder that a writer found is durable, and stays until it has a
+    /// file.
     folders: Mutex<()>,
-    /// The files being written. No other process writes here, so any other file has no writer.
+    /// The files with a writer. No other process writes here, so any other file has none.
     writers: Arc<Mutex<HashMap<FileName, Arc<Gate>>>>,
-    /// How a swap renames; tests have it fail.
+    /// Renames a file; tests replace it by a function that fails.
     rename: fn(&Path, &Path) -> io::Result<()>,
     _lock: File,
 }
 
-/// Held while bytes of a file are written; true once the file was sealed.
+/// Whether the file is sealed. Locked during each write.
 type Gate = Mutex<bool>;
 
 impl Local {
-    /// A writer of `file`, which can be sealed from now on.
+    /// Creates the writer of `file` and registers it, so that it can be sealed.
     fn writer(&self, file: File, name: &FileName, folder: PathBuf, old: Option<u64>) -> Box<Writer> {
         let gate = Arc::new(Gate::default());
         self.writers.lock().insert(name.clone(), Arc::clone(&gate));
@@ -82,7 +82,7 @@ impl Local {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {
                 let mut holder = String::new();
-                // The holder's id is only for the message.
+                // Only for the message.
                 let _unread = Read::by_ref(&mut lock).take(32).read_to_string(&mut holder);
                 let holder = holder.trim();
                 let by = if holder.is_empty() { String::new() } else { format!(", process {holder},") };
@@ -107,7 +107,7 @@ impl Local {
         })
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -120,7 +120,7 @@ impl Local {
         name.parent().map_or_else(|| self.root.clone(), |folder| self.path(&folder))
     }
 
-    /// The content of a small object; `None` if it does not exist.
+    /// Reads a small object; `None` if it does not exist.
     fn current(&self, name: &FileName) -> io::Result<Option<Vec<u8>>> {
         match fs::read(self.path(name)) {
             Ok(current) => Ok(Some(current)),
@@ -132,7 +132,8 @@ impl Local {
     fn collect(&self, folder: &Path, entries: &mut Vec<Entry>) -> io::Result<()> {
         let listing = match fs::read_dir(folder) {
             Ok(listing) => listing,
-            // A folder that vanishes during a listing is empty, and so is one with a name that no file system allows.
+            // A folder that is deleted during the listing counts as empty, as does one whose name no file system
+            // allows.
             Err(error)
                 if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidFilename) =>
             {
@@ -219,7 +220,7 @@ impl Files for Local {
 
     fn link(&self, from: &FileName, to: &FileName) -> Result<()> {
         let failed = |source: io::Error| Error::from_io(&source, Outcome::MayHaveHappened, to, "link");
-        // Whoever made the file may not have synced it.
+        // The creator of the file may not have synced it.
         File::open(self.path(from)).and_then(|file| file.sync_all()).map_err(failed)?;
         let folder = self.folder_of(to);
         let _alone = self.folders.lock();
@@ -254,7 +255,7 @@ impl Files for Local {
         drop(self.folders.lock());
         let gate = self.writers.lock().get(name).cloned();
         if let Some(gate) = gate {
-            // A running write ends first.
+            // Waits for a running write.
             *gate.lock() = true;
             return Ok(());
         }
@@ -320,7 +321,7 @@ impl Files for Local {
             let _left = fs::remove_file(&aside);
             return Err(before(error));
         }
-        // From the rename on nobody knows: a system that reports its failure may have done it all the same.
+        // From the rename on the outcome is unknown: a rename that reports failure may have happened.
         (self.rename)(&aside, &self.path(name))
             .and_then(|()| sync_folder(&folder))
             .map_err(|source| Error::from_io(&source, Outcome::MayHaveHappened, name, "swap"))?;
@@ -330,7 +331,7 @@ impl Files for Local {
     fn settle(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Settled> {
         let _alone = self.swapping.lock();
         let undecided = |source: io::Error| Error::from_io(&source, Outcome::MayHaveHappened, name, "settle");
-        // A swap renames only durable content, so only the folder must be synced.
+        // A swap renames only durable content, so syncing the folder suffices.
         match sync_folder(&self.folder_of(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(undecided(error)),
             _ => {}
@@ -361,7 +362,7 @@ struct Writer {
     named: bool,
     /// Size of the file whose space is reused, in bytes.
     old: u64,
-    /// Offset up to which no old bytes are left.
+    /// Offset up to which the old bytes are overwritten.
     zeros_to: u64,
     gate: Arc<Gate>,
     writers: Arc<Mutex<HashMap<FileName, Arc<Gate>>>>,
@@ -370,7 +371,7 @@ struct Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         let mut writers = self.writers.lock();
-        // Another writer may use this name by now.
+        // Another writer may have this name by now.
         if writers.get(&self.name).is_some_and(|gate| Arc::ptr_eq(gate, &self.gate)) {
             writers.remove(&self.name);
         }
@@ -461,7 +462,7 @@ impl FileWriter for Writer {
     }
 
     fn abandon(self: Box<Self>) {
-        // An unfinished file that remains is garbage, which no list names.
+        // An unfinished file that remains is garbage that no list names.
         let _left = fs::remove_file(&self.path);
     }
 }
@@ -493,12 +494,12 @@ impl FileReader for Reader {
     }
 }
 
-/// The text of a file outside any storage, such as a configuration file named by an operator.
+/// Reads a text file outside the data directory, such as a configuration file that an operator names.
 pub fn read_text(path: &Path) -> io::Result<String> {
     fs::read_to_string(path)
 }
 
-/// The machine's memory in bytes; `None` if the system does not tell.
+/// Returns the machine's memory in bytes; `None` if the system does not report it.
 pub fn memory_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
@@ -510,7 +511,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rename_that_failed_and_took_place_may_have_happened() {
+    fn a_rename_that_happened_and_reported_failure_may_have_happened() {
         let unique = env::World::real().random();
         let folder = std::env::temp_dir().join(format!("bellows-storage-rename-{unique:x}"));
         let mut files = Local::open(&folder).expect("new");
@@ -522,7 +523,7 @@ mod tests {
         assert!(matches!(files.settle(&name, Some(&old), b"new"), Ok(Settled::Happened(_))));
         let new =
             crate::swap_confirmed(&files, &name, Some(&Version::new(*b"new")), b"newer").expect("settled");
-        // A rename that failed and did not take place is found out, too, and tried once more.
+        // A rename that failed and did not happen is detected, too, and repeated once.
         files.rename = |_, _| Err(io::Error::from_raw_os_error(5));
         let error = files.swap(&name, Some(&new), b"newest").expect_err("it reports failure");
         assert_eq!(error.outcome(), Outcome::MayHaveHappened, "{error}");

@@ -2,14 +2,14 @@
 //!
 //! Writes still go to the file; the system shows both the same memory. Touching a mapped byte is dangerous: if the file
 //! was truncated, or its disk cannot supply the page, the touch raises a signal (SIGBUS) instead of returning an error.
-//! So no mapped bytes are handed out. They are touched in one place, [`Map::read_now`], which copies them. The
+//! So no reference into a map leaves this module. Only [`Map::read_now`] touches mapped bytes, and copies them. The
 //! [signal's handler](gone) replaces the missing page by zeros and records that the map has *lost* it. After the copy
 //! the record is checked: bytes copied from a map with a loss are discarded, and the map is not used again. Its file is
 //! read instead, where a failure is an error.
 //!
-//! The system is asked whether pages are in memory, because the caller does not want to wait for a disk. The question
-//! costs as much as copying and checking a few kilobytes, so the answer is trusted for a second or two: recently used
-//! pages are the last that the system evicts. If it did evict one, the reader waits for the disk.
+//! The map asks the system whether pages are in memory, because the caller does not want to wait for a disk. The system
+//! call costs as much as copying and checking a few kilobytes, so its answer is trusted for a second or two: the system
+//! evicts recently used pages last. If it did evict one, the reader waits for the disk.
 //!
 //! Handing out mapped bytes without a copy was rejected. It saves 80 ns of the 1,600 for loading and checking 16 KB,
 //! and every holder of a block would have to cope with bytes that turn to zeros.
@@ -25,9 +25,9 @@ use std::sync::atomic::{AtomicU16, Ordering, fence};
 use env::{Moment, World};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
-/// Most pages asked about in one system call.
+/// Maximum number of pages that one system call asks about.
 const PAGES_AT_ONCE: usize = 64;
-/// Further pages asked about together with one: after the beginning of a record its rest is read.
+/// Number of following pages that a query includes, because the rest of a record is read after its beginning.
 const PAGES_BESIDE: usize = 8;
 
 /// A map of a file; see the module documentation.
@@ -43,11 +43,11 @@ pub(crate) struct Map {
     world: World,
 }
 
-#[expect(unsafe_code, reason = "a pointer that owns")]
-// SAFETY: the map is its owner's alone, is only read through, and does not care which thread unmaps it.
+#[expect(unsafe_code, reason = "an owning pointer")]
+// SAFETY: the map has one owner, its memory is only read, and any thread may unmap it.
 unsafe impl Send for Map {}
-#[expect(unsafe_code, reason = "a pointer that owns")]
-// SAFETY: as above: all its functions read.
+#[expect(unsafe_code, reason = "an owning pointer")]
+// SAFETY: as above: shared references only read.
 unsafe impl Sync for Map {}
 
 impl Map {
@@ -56,14 +56,14 @@ impl Map {
     pub(crate) fn of(file: &File, length: u64, world: World) -> io::Result<Map> {
         let length = usize::try_from(length).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
         let page = rustix::param::page_size();
-        // SAFETY: the system chooses the place, so nothing that is there is replaced.
+        // SAFETY: the system chooses the address, so no existing mapping is replaced.
         let start =
             unsafe { mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, file, 0) }?;
         let made = world.moment();
         let start = NonNull::new(start.cast::<u8>()).ok_or_else(|| io::Error::other("a map at nowhere"))?;
         let watched = gone::watch(start.as_ptr().addr(), length.next_multiple_of(page), page);
         let watched = watched.inspect_err(|_| {
-            // SAFETY: the range is the map that was made above, and nobody knows of it.
+            // SAFETY: the range is the map that was made above, and no reference to it exists yet.
             let _mapped = unsafe { munmap(start.as_ptr().cast(), length) };
         })?;
         let seen = (0..length.div_ceil(page)).map(|_| AtomicU16::new(0)).collect();
@@ -90,9 +90,10 @@ impl Map {
         if !self.is_likely_resident(from, buffer.len()) {
             return false;
         }
-        // SAFETY: the range lies in the map, which lives as long as `self`, and `buffer` is nobody else's. A page that is
-        // gone is replaced by `gone` while this waits. Somebody may write to the file meanwhile, as to any file that is
-        // read; the bytes are moved and not looked at, and who wants them knows them by a sum.
+        // SAFETY: the range lies in the map, which lives as long as `self`, and `buffer` is exclusively borrowed. The
+        // signal handler in `gone` replaces a missing page while this waits. Another thread may write to the file
+        // meanwhile, as to any file; the bytes are copied without being interpreted, and the reader verifies a
+        // checksum.
         unsafe {
             std::ptr::copy_nonoverlapping(self.start.as_ptr().add(from), buffer.as_mut_ptr(), buffer.len());
         }
@@ -122,8 +123,8 @@ impl Map {
         while at < all {
             let count = (all - at).min(PAGES_AT_ONCE);
             let mut told = [0u8; PAGES_AT_ONCE];
-            // SAFETY: the `count` pages from `at` on are of the map, the last perhaps in part; the system writes one byte
-            // for each of them, and there is room for as many.
+            // SAFETY: the `count` pages from `at` on belong to the map, the last one perhaps partly. The system writes
+            // one byte for each, and `told` has room for them.
             let outcome = unsafe {
                 let start = self.start.as_ptr().add(at * self.page);
                 libc::mincore(start.cast(), count * self.page, told.as_mut_ptr())
@@ -142,10 +143,11 @@ impl Map {
 impl Drop for Map {
     #[expect(unsafe_code, reason = "gives a map back")]
     fn drop(&mut self) {
-        // Nobody copies any more, so that no signal comes; a page that is put there later would be somebody else's.
+        // No thread copies from the map any more, so no signal refers to it; a later page at this address is not part
+        // of it.
         self.watched.end();
-        // SAFETY: the range is the whole of the map that was made in `of`, and nobody is handed a part of it.
-        // Nothing can be done about a failure, and none is known for a range that is mapped.
+        // SAFETY: the range is the whole map that was made in `of`, and no reference into it left this module.
+        // Unmapping a mapped range does not fail; if it did, nothing could be done.
         let _mapped = unsafe { munmap(self.start.as_ptr().cast(), self.length) };
     }
 }

@@ -1,20 +1,20 @@
 //! A file system for tests. A test makes it lose unsynced data, tear the last write, fill up or fail, and chooses its
 //! [capabilities](Capability).
 //!
-//! Every file keeps two lengths: what was written, and what is durable. A [crash](Memory::crash) gives the place as the
-//! next life would find it. By the seed,
+//! Every file has two lengths: what was written, and what is durable. A [crash](Memory::crash) returns the storage as
+//! the next process would find it. The seed decides that
 //!
-//! 1. a name that was never synced is gone or there;
-//! 2. a name that was deleted is there again, unless its folder was synced since;
+//! 1. a name that was never synced is absent or present;
+//! 2. a deleted name is present again, unless its folder was synced since;
 //! 3. bytes past the durable length are cut anywhere, read as zeros from anywhere on (the length reached the disk, the
 //!    blocks did not), or have a hole of zeros (blocks are written in any order). In reused space the bytes of the old file
-//!    stand there instead of zeros, and nothing is cut;
+//!    are there instead of zeros, and nothing is cut;
 //! 4. an object whose swap was reported as *may have happened*, and was not settled or synced since, has its old content or
 //!    the new. (Where files appear only when they are durable, such a swap has happened.)
 //!
 //! Calls that change something are counted, so that a test can fail each one in turn.
 //!
-//! Reads of files can be [delayed](Memory::delay_reads): then they can be awaited, and take time, as on an object store.
+//! Reads can be [delayed](Memory::delay_reads): then they take time and can be awaited, as on an object store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::{
     Object, Outcome, Result, Settled, Version,
 };
 
-/// A place in memory. Clones share it.
+/// Storage in memory, for tests. Clones share it.
 #[derive(Clone)]
 pub struct Memory {
     state: Arc<Mutex<State>>,
@@ -48,7 +48,8 @@ struct State {
     files: BTreeMap<FileName, File>,
     /// Durable files whose names were removed from folders that were not synced since.
     deleted: BTreeMap<FileName, File>,
-    /// Per object whose last swap may have happened: what a crash may bring back, `None` for no object.
+    /// For each object whose last swap may have happened: the content that a crash may bring back, `None` for no
+    /// object.
     unsettled: BTreeMap<FileName, Option<File>>,
     acts: u64,
     fault: Option<Fault>,
@@ -60,13 +61,13 @@ struct State {
 /// How long an awaited read takes.
 #[derive(Clone, Copy, Debug)]
 pub enum ReadDelay {
-    /// So long, by the timers of the environment.
+    /// This long, by the timers of the environment.
     For(Duration),
     /// Until the test [completes](Memory::complete_reads) it.
     UntilCompleted,
 }
 
-/// A place's awaited reads.
+/// The delayed reads of a storage.
 struct DelayedReads {
     delay: ReadDelay,
     limit: Semaphore,
@@ -79,18 +80,18 @@ struct ReadProgress {
     reads: u64,
     running: usize,
     running_most: usize,
-    /// How many reads may still end.
+    /// Number of reads that may still end.
     completions: usize,
 }
 
-/// What was counted of a place's awaited reads.
+/// Counts of awaited reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadCounts {
-    /// Reads that have begun so far.
+    /// Number of reads that have begun.
     pub begun: u64,
-    /// Reads that run now.
+    /// Number of reads that run now.
     pub running: usize,
-    /// The largest number of reads that have run at once.
+    /// Maximum number of reads that ran at the same time.
     pub running_most: usize,
 }
 
@@ -139,14 +140,14 @@ struct File {
     bytes: Arc<Mutex<Vec<u8>>>,
     durable: usize,
     named: bool,
-    /// Whether its writer may write no more, whatever becomes of the name; shared with the writer.
+    /// Whether the writer is sealed, even if the name is deleted; shared with the writer.
     sealed: Arc<AtomicBool>,
-    /// In reused space: the old file's bytes, from its beginning. The disk has them past `durable`.
+    /// In reused space: all bytes of the old file. The disk has them after `durable`.
     under: Vec<u8>,
 }
 
 impl File {
-    /// A file of which everything is durable.
+    /// Creates a file whose bytes are all durable.
     fn durable(bytes: Vec<u8>) -> File {
         File {
             durable: bytes.len(),
@@ -157,14 +158,14 @@ impl File {
         }
     }
 
-    /// All of its bytes are durable.
+    /// Makes all bytes durable.
     fn sync(&mut self) {
         let bytes = self.bytes.lock();
         self.durable = bytes.len();
         self.under.clear();
     }
 
-    /// What was written, up to `size` and with what follows of zeros, is durable.
+    /// Makes the bytes up to `size`, and the zeros after them, durable.
     fn sync_to(&mut self, size: usize) {
         let bytes = self.bytes.lock();
         let same = self.under.len().min(bytes.len());
@@ -176,11 +177,11 @@ impl File {
     }
 }
 
-/// What a disk writes whole or not at all, in bytes.
+/// Size of a sector, which a disk writes whole or not at all, in bytes.
 const SECTOR: usize = 512;
 
-/// What the loss of power does to the bytes past `durable`: sectors that were not written are as `under` has them, and zeros
-/// where it has none. Returns the length at which the file is cut, if it is.
+/// Applies a loss of power to the bytes after `durable`: a sector that was not written has the bytes of `under`, and
+/// zeros where `under` has none. Returns the length at which the file is cut, if it is.
 fn tear(bytes: &mut [u8], durable: usize, under: &[u8], next: &mut impl FnMut() -> u64) -> Option<usize> {
     let was_not_written = |bytes: &mut [u8], from: usize, to: usize| {
         let known = to.min(under.len()).max(from);
@@ -209,33 +210,34 @@ fn tear(bytes: &mut [u8], durable: usize, under: &[u8], next: &mut impl FnMut() 
     None
 }
 
-/// A failure that a test asks for.
+/// An injected failure.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
-    /// Which change fails, counted from 1 over creates, writes, syncs, finishes, seals, swaps, settles and deletes.
+    /// The number of the change that fails, from 1, over creates, writes, syncs, finishes, seals, swaps, settles and
+    /// deletes.
     pub act: u64,
-    /// How.
+    /// The reported kind.
     pub kind: Kind,
-    /// Whether the act takes place all the same.
+    /// Whether the change happens in spite of the reported failure.
     pub outcome: Outcome,
-    /// Whether the place is gone from then on, as for a process that was killed in the act.
+    /// Whether every later call fails, too, as for a process that was killed in this call.
     pub last: bool,
 }
 
 impl Fault {
-    /// The act happens and reports failure, and the place goes on.
+    /// Makes a change happen and report failure; later calls work.
     pub fn false_alarm(act: u64) -> Fault {
         Fault { act, kind: Kind::Failed, outcome: Outcome::MayHaveHappened, last: false }
     }
 }
 
 impl Memory {
-    /// An empty place with all capabilities.
+    /// Creates empty storage with all capabilities.
     pub fn new() -> Memory {
         Memory::with(Capabilities::ALL)
     }
 
-    /// An empty place with these capabilities.
+    /// Creates empty storage with these capabilities.
     pub fn with(capabilities: Capabilities) -> Memory {
         Memory { state: Arc::default(), capabilities }
     }
@@ -249,17 +251,17 @@ impl Memory {
         if self.capabilities.has(needed) { Ok(()) } else { Err(Error::unsupported(name, act, needed)) }
     }
 
-    /// Changes so far: creates, writes, syncs, finishes, seals, swaps, settles and deletes.
+    /// Returns the number of changes so far: creates, writes, syncs, finishes, seals, swaps, settles and deletes.
     pub fn acts(&self) -> u64 {
         self.state.lock().acts
     }
 
-    /// Asks for one failure, or takes the wish back.
+    /// Injects one failure, or removes the injected one.
     pub fn set_fault(&self, fault: Option<Fault>) {
         self.state.lock().fault = fault;
     }
 
-    /// From now on files that are opened have awaited reads, which take `delay`; `at_once_max` of them run at once.
+    /// Gives files that are opened from now on awaited reads that take `delay`; at most `at_once_max` run at once.
     pub fn delay_reads(&self, delay: ReadDelay, at_once_max: usize) {
         self.state.lock().delayed = Some(Arc::new(DelayedReads {
             delay,
@@ -269,7 +271,7 @@ impl Memory {
         }));
     }
 
-    /// Lets `count` more awaited reads end that take [until they are completed](ReadDelay::UntilCompleted).
+    /// Completes `count` more awaited reads of [`ReadDelay::UntilCompleted`].
     pub fn complete_reads(&self, count: usize) {
         if let Some(delayed) = &self.state.lock().delayed {
             delayed.begun.lock().completions += count;
@@ -277,7 +279,7 @@ impl Memory {
         }
     }
 
-    /// What was counted of awaited reads since they are delayed.
+    /// Returns the counts of awaited reads since reads are delayed.
     pub fn read_counts(&self) -> ReadCounts {
         let state = self.state.lock();
         let Some(delayed) = &state.delayed else {
@@ -287,24 +289,24 @@ impl Memory {
         ReadCounts { begun: begun.reads, running: begun.running, running_most: begun.running_most }
     }
 
-    /// How many bytes all files together have.
+    /// Returns the total size of all files, in bytes.
     pub fn bytes(&self) -> u64 {
         self.state.lock().files.values().map(|file| file.bytes.lock().len() as u64).sum()
     }
 
-    /// How many bytes all files together may have; a write beyond fails as on a full disk.
+    /// Limits the total size of all files, in bytes; a write beyond the limit fails as on a full disk.
     pub fn set_bytes_max(&self, bytes_max: Option<u64>) {
         self.state.lock().bytes_max = bytes_max;
     }
 
-    /// The place after the loss of power: what is durable is there; of the rest, `seed` decides what survives. The old
-    /// place fails every further act.
+    /// Returns the storage after a loss of power: durable bytes survive, and `seed` decides about the others. Every
+    /// further call on the old storage fails.
     pub fn crash(&self, seed: u64) -> Memory {
         let mut state = self.state.lock();
         state.dead = true;
         let mut chance = seed;
         let mut next = move || {
-            // An odd multiplier and the upper bits: enough chance for choosing where to tear.
+            // An odd multiplier and the upper bits: random enough for choosing where to tear.
             chance = chance.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
             chance >> 33
         };
@@ -335,8 +337,8 @@ impl Memory {
         self.with_files(files)
     }
 
-    /// The place after the process was killed: the system keeps all that was written; without
-    /// [`Capability::WriteThrough`] all that was synced.
+    /// Returns the storage after the process was killed: the system keeps every written byte; without
+    /// [`Capability::WriteThrough`] only the synced ones.
     pub fn kill(&self) -> Memory {
         let copy = self.copy();
         if !self.capabilities.has(Capability::WriteThrough) {
@@ -348,7 +350,7 @@ impl Memory {
         copy
     }
 
-    /// A second place as this one is now, which goes on.
+    /// Returns a copy of the storage as it is now; both go on independently.
     pub fn copy(&self) -> Memory {
         let state = self.state.lock();
         let copy = |file: &File| {
@@ -360,7 +362,7 @@ impl Memory {
         self.with_files(files)
     }
 
-    /// Changes a file's bytes behind everybody's back, as a failing device does.
+    /// Changes a file's bytes without a call, as a failing device does.
     ///
     /// # Panics
     /// When there is no such file.
@@ -373,7 +375,8 @@ impl Memory {
 }
 
 impl State {
-    /// Counts an act and fails it if it is its turn. `Ok(Some(…))` tells of a failure to report after acting.
+    /// Counts a change and returns the injected failure if it is due. `Ok(Some(…))` is a failure to report after the
+    /// change.
     fn act(&mut self, name: &FileName, act: &'static str) -> Result<Option<Error>> {
         if self.dead {
             return Err(
@@ -384,8 +387,7 @@ impl State {
         match self.fault {
             Some(fault) if fault.act == self.acts => {
                 self.dead = fault.last;
-                let error = Error::new(fault.kind, fault.outcome, name, act)
-                    .because("a fault that the test asked for");
+                let error = Error::new(fault.kind, fault.outcome, name, act).because("an injected fault");
                 if fault.outcome == Outcome::MayHaveHappened { Ok(Some(error)) } else { Err(error) }
             }
             _ => Ok(None),
@@ -404,7 +406,7 @@ impl State {
         self.files.get(name).map(|file| file.bytes.lock().clone())
     }
 
-    /// The folder of `name` is synced: what was deleted or swapped in it stays so after a crash.
+    /// Syncs the folder of `name`: deletions and swaps in it survive a crash.
     fn sync_folder_of(&mut self, name: &FileName) {
         let Some(folder) = name.parent() else { return };
         let is_elsewhere = |other: &FileName| other.below(&folder).is_none_or(|rest| rest.contains('/'));
@@ -432,7 +434,7 @@ impl Files for Memory {
         let failure = state.act(name, "create")?;
         let (bytes, sealed) = (Arc::<Mutex<Vec<u8>>>::default(), Arc::<AtomicBool>::default());
         let published = self.capabilities.has(Capability::SyncPrefix);
-        // Like an object store, a place that publishes whole files looks at the name only then.
+        // Like an object store, storage that publishes whole files checks the name only then.
         if published {
             if state.files.contains_key(name) {
                 return Err(Error::new(Kind::Exists, Outcome::DidNotHappen, name, "create"));
@@ -615,15 +617,15 @@ struct Writer {
     name: FileName,
     bytes: Arc<Mutex<Vec<u8>>>,
     size: usize,
-    /// Bytes of the old file whose space is reused.
+    /// Size of the old file whose space is reused, in bytes.
     old: usize,
-    /// Whether others see the file before it is finished.
+    /// Whether readers see the file before it is finished.
     published: bool,
     sealed: Arc<AtomicBool>,
 }
 
 impl Writer {
-    /// Fails when the file was sealed. To be called with the place's state locked.
+    /// Fails when the file was sealed. The caller holds the lock of the state.
     fn check_seal(&self, act: &'static str) -> Result<()> {
         match self.sealed.load(Ordering::SeqCst) {
             true => Err(Error::new(Kind::Sealed, Outcome::DidNotHappen, &self.name, act)),
@@ -651,7 +653,7 @@ impl Writer {
                 state.files.insert(self.name.clone(), file);
             }
         }
-        // A file that was deleted while it was written is durable nowhere.
+        // A file that was deleted while it was written has nothing to make durable.
         if let Some(file) = state.files.get_mut(&self.name)
             && Arc::ptr_eq(&file.bytes, &self.bytes)
         {
@@ -667,7 +669,8 @@ impl Writer {
     }
 }
 
-/// Writes `bytes` after the first `size`, and zeros after them where old bytes until `old` would follow. Returns the new size.
+/// Writes `bytes` after the first `size`, and zeros after them where old bytes until `old` would follow. Returns the
+/// new size.
 fn put(file: &Mutex<Vec<u8>>, size: usize, old: usize, bytes: &[u8]) -> usize {
     let mut all = file.lock();
     let end = size + bytes.len();
@@ -691,12 +694,12 @@ impl FileWriter for Writer {
         let mut state = self.place.state.lock();
         self.check_seal("write")?;
         let failure = state.act(&self.name, "write")?;
-        // What lies over old bytes takes no room.
+        // Overwriting old bytes needs no space.
         let over = self.old.saturating_sub(self.size);
         let unseen = if self.published { 0 } else { self.size };
         let has_room = |part: usize| state.has_room(unseen + part.saturating_sub(over));
         if !has_room(bytes.len()) {
-            // As much as there is room for is written, as a disk does.
+            // The bytes that fit are written, as on a disk.
             let fits = (0..bytes.len()).rev().find(|&part| has_room(part)).unwrap_or(0);
             self.size = put(&self.bytes, self.size, self.old, &bytes[..fits]);
             return Err(Error::new(Kind::Full, Outcome::MayHaveHappened, &self.name, "write"));
@@ -751,7 +754,7 @@ struct Reader {
     bytes: Arc<Mutex<Vec<u8>>>,
     name: FileName,
     size: u64,
-    /// Where the file must still be for a read to succeed.
+    /// The storage in which the file must still exist for a read to succeed.
     deletable: Option<Memory>,
     delayed: Option<Arc<DelayedReads>>,
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A file's or folder's name from the root of its place: parts joined by `/`, no part empty, `.` or `..`.
+/// The name of a file or folder, from the root: parts joined by `/`, none of them empty, `.` or `..`.
 ///
 /// The empty name is the root folder itself.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -15,7 +15,7 @@ impl FileName {
     }
 
     /// # Panics
-    /// When a part is empty, `.` or `..`, or holds a NUL: names are made by our own code, never taken from input.
+    /// When a part is empty, `.` or `..`, or contains a NUL. Names come from our own code, never from input.
     pub fn new(name: impl Into<Box<str>>) -> FileName {
         let name = name.into();
         assert!(
@@ -26,17 +26,17 @@ impl FileName {
         FileName(name)
     }
 
-    /// The name of `part` (one part or several) inside this folder.
+    /// Returns the name of `part` (one part or several) in this folder.
     pub fn join(&self, part: &str) -> FileName {
         if self.0.is_empty() { FileName::new(part) } else { FileName::new(format!("{}/{part}", self.0)) }
     }
 
-    /// The last part.
+    /// Returns the last part.
     pub fn last(&self) -> &str {
         self.0.rsplit('/').next().unwrap_or("")
     }
 
-    /// The folder this name lies in; `None` for the root.
+    /// Returns the parent folder; `None` for the root.
     pub fn parent(&self) -> Option<FileName> {
         if self.0.is_empty() {
             return None;
@@ -44,7 +44,7 @@ impl FileName {
         Some(FileName(self.0.rfind('/').map_or("", |slash| &self.0[..slash]).into()))
     }
 
-    /// The rest of this name below `folder`, when it lies there.
+    /// Returns the rest of the name after `folder`, if it is below `folder`.
     pub fn below<'a>(&'a self, folder: &FileName) -> Option<&'a str> {
         if folder.0.is_empty() {
             return Some(&self.0);
@@ -52,7 +52,7 @@ impl FileName {
         self.0.strip_prefix(&*folder.0)?.strip_prefix('/')
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

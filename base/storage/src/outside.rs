@@ -1,6 +1,6 @@
-//! Files of this machine outside any storage, which an operator names by path: those of a bulk load.
+//! Files of this machine outside the data directory, which an operator names by path: those of a bulk load.
 //!
-//! They belong to somebody else, so they are only read, or deleted when their owner hands them over.
+//! They belong to the operator, so the server only reads them, or deletes them when it has taken them over.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,12 +17,14 @@ pub fn open_outside(path: &Path) -> Result<Arc<dyn FileReader>> {
     let file = File::open(path).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
     if !metadata.is_file() {
-        return Err(Error::new(Kind::NotFound, Outcome::DidNotHappen, &name, "open").because("it is no file"));
+        return Err(
+            Error::new(Kind::NotFound, Outcome::DidNotHappen, &name, "open").because("it is not a file")
+        );
     }
     Ok(Arc::new(Reader { file, name, size: metadata.len() }))
 }
 
-/// Deletes the file at an absolute path. Deleting what is not there succeeds. Its folder stays.
+/// Deletes the file at an absolute path, but not its folder. Deleting an absent file succeeds.
 pub fn delete_outside(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -32,7 +34,7 @@ pub fn delete_outside(path: &Path) -> Result<()> {
     }
 }
 
-/// The path as a name in messages, without its leading slash.
+/// Returns the path as a name for messages, without its leading slash.
 fn name_of(path: &Path) -> Result<FileName> {
     path.to_str().map(|path| FileName::new(path.trim_start_matches('/'))).ok_or_else(|| {
         let name = FileName::new(path.to_string_lossy().trim_start_matches('/'));

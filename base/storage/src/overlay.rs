@@ -1,16 +1,16 @@
-//! Files of which a test bends some calls.
+//! An implementation of [`Files`] for tests that overrides some calls of another one.
 
 use std::sync::Arc;
 
 use crate::{Capabilities, Entry, FileName, FileReader, FileWriter, Files, Object, Result, Settled, Version};
 
-/// Files over others: each call goes to those below, unless it is written anew. For tests that make a call slow, wrong or
-/// refused.
+/// Passes each call to [`below`](Overlay::below) unless the implementation overrides it. For tests that make a call
+/// slow, wrong or refused.
 ///
-/// Whoever implements this should name it by its path: the methods have the names of those of [`Files`].
+/// Implementations name the trait by its path, because its methods have the names of those of [`Files`].
 #[expect(missing_docs, reason = "each method is that of `Files` of the same name")]
 pub trait Overlay: Send + Sync + 'static {
-    /// The files below.
+    /// Returns the wrapped files.
     fn below(&self) -> &dyn Files;
 
     fn capabilities(&self) -> Capabilities {

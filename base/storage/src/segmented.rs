@@ -1,22 +1,23 @@
-//! Files that grow, in a place whose files appear whole.
+//! Files that grow, on storage whose files appear whole.
 //!
-//! An object store has no open file that a log could append to. [`Segmented`] makes one of small objects: the file `F` is
-//! the objects `F/00000000.part`, `F/00000001.part` and so on ([`part`] describes their bytes). Each [sync](FileWriter::sync)
-//! writes one of them, by one conditional put that fails when the object exists. Small objects of the place below are seen
-//! as they are.
+//! An object store has no open file that a log could append to. [`Segmented`] makes one of small objects: the file `F`
+//! is the objects `F/00000000.part`, `F/00000001.part` and so on ([`part`] describes their bytes). Each
+//! [sync](FileWriter::sync) writes one of them, by one conditional put that fails when the object exists. Small objects
+//! pass through unchanged.
 //!
-//! **Order.** A writer writes the next part only when the one before is certain. So the parts are a row without a gap, and
-//! what was synced is what a reader finds up to the first gap.
+//! **Order.** A writer writes the next part only when the previous one is certainly there. So the parts have no gap,
+//! and a reader finds all synced bytes before the first absent number.
 //!
-//! **Sealing** a file writes a part, too: a seal at the first gap. Of the writer and whoever seals, one is first; the other is
-//! refused by the store, and reads who was. A put that may have happened is repeated with the same bytes until it is decided,
-//! so a late reply never makes two truths of one part.
+//! **Sealing** a file writes a part, too: a seal with the first absent number. The writer and the sealer compete for
+//! that number. The store refuses the second of them, which then reads the part of the first. A put that may have
+//! happened is repeated with the same bytes until its outcome is known, so a late reply never makes two contents of one
+//! part.
 //!
-//! **Deleting** a file removes its first part, without which there is no file, and then the others. A seal stays for good:
-//! a request of the writer that has been under way for hours is refused by it, and by nothing else. A seal is 48 bytes, and there
+//! **Deleting** a file deletes its first part, without which there is no file, and then the others. A seal is never
+//! deleted: only the seal refuses a request of the old writer that arrives hours later. A seal is 48 bytes, and there
 //! is one for each server that died.
 //!
-//! No listing decides: it only tells where to begin to look for the first gap.
+//! No listing decides which parts count: a listing only says where the search for the first absent number begins.
 
 mod part;
 mod reader;
@@ -41,30 +42,30 @@ const PART_MAX: usize = 1 << 30;
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// See the module.
+/// Adds files that grow to storage whose files appear whole; see the module documentation.
 #[derive(Clone)]
 pub struct Segmented {
     base: Arc<dyn Files>,
     world: World,
-    /// How long a put whose outcome is unknown is repeated before the writer fails.
+    /// For how long a put whose outcome is unknown is repeated before the writer fails.
     patience: Duration,
 }
 
-/// What became of a part.
+/// The outcome of writing a part.
 enum Put {
-    /// It is there, durable, as it was to be written.
+    /// The part is durable.
     Written,
     /// Another part is there.
     Taken(PartKind),
 }
 
 impl Segmented {
-    /// Growing files in `base`. A part whose outcome is unknown is repeated for `patience`.
+    /// Stores growing files in `base`. A put whose outcome is unknown is repeated for `patience`.
     pub fn new(base: Arc<dyn Files>, world: World, patience: Duration) -> Segmented {
         Segmented { base, world, patience }
     }
 
-    /// Writes a part, if none is there.
+    /// Writes a part unless the name exists.
     fn put(&self, name: &FileName, bytes: &[u8]) -> Result<Put> {
         let (mut waited, mut pause) = (Duration::ZERO, PAUSE_MIN);
         let mut outcome = swap_confirmed(&*self.base, name, None, bytes);
@@ -77,7 +78,7 @@ impl Segmented {
                 match self.base.load(name, PART_MAX) {
                     Ok(found) if found.content == bytes => return Ok(Put::Written),
                     Ok(found) => return Ok(Put::Taken(Part::parse(name, &found.content)?.kind)),
-                    // Whoever has sealed the file has deleted it, too, and another writer was here before.
+                    // The part existed and was deleted since, so the file was sealed and deleted.
                     Err(gone) if gone.kind() == Kind::NotFound => return Ok(Put::Taken(PartKind::Seal)),
                     Err(unknown) => error = unknown,
                 }
@@ -103,7 +104,7 @@ impl Segmented {
         }
     }
 
-    /// The part, or `None` when there is none.
+    /// Reads a part; `None` when it does not exist.
     fn part(&self, file: &FileName, number: u32) -> Result<Option<Part>> {
         let name = part::name(file, number);
         match self.base.load(&name, PART_MAX) {
@@ -113,7 +114,7 @@ impl Segmented {
         }
     }
 
-    /// Numbers and sizes of payloads that a listing of the file has.
+    /// Returns number and payload size of each listed part of the file.
     fn listed(&self, file: &FileName) -> Result<Vec<(u32, u64)>> {
         let listed = self.base.list(file)?;
         Ok(listed
@@ -124,7 +125,7 @@ impl Segmented {
             .collect())
     }
 
-    /// Deletes the listed parts of a file but the first one, and a seal.
+    /// Deletes the listed parts of a file, except the first one and a seal.
     fn delete_later_parts(&self, file: &FileName) -> Result<()> {
         for (number, size) in self.listed(file)? {
             let may_be_seal = || Ok::<_, Error>(size == 0 && self.is_seal(file, number)?);
@@ -139,12 +140,12 @@ impl Segmented {
         Ok(self.part(file, number)?.is_some_and(|part| part.kind == PartKind::Seal))
     }
 
-    /// Deletes what deletions that were cut short have left below `folder`: parts of files without a first one. Returns the
-    /// number of those files. Whoever deletes there meanwhile does no harm, and neither does a listing that is old.
+    /// Deletes the parts below `folder` whose file has no first part: the remains of interrupted deletions. Returns the
+    /// number of those files. Concurrent deletions and a stale listing do no harm.
     pub fn collect(&self, folder: &FileName) -> Result<usize> {
         let mut files: Vec<FileName> = Vec::new();
         for Entry { name, size } in self.base.list(folder)? {
-            // Seals, which stay, have no payload.
+            // Seals have no payload, and stay.
             if part::number(name.last()).is_some_and(|number| number > 0)
                 && part::payload_size(size) > 0
                 && let Some(file) = name.parent()
@@ -175,12 +176,12 @@ impl Files for Segmented {
         kept.fold(Capabilities::NONE.with(Capability::SyncPrefix), Capabilities::with)
     }
 
-    /// One request: the first part.
+    /// Takes one request, which writes the first part.
     fn create(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
         Ok(Box::new(Writer::create(self.clone(), name.clone())?))
     }
 
-    /// One listing, and a request for each part from the last listed one on.
+    /// Takes one listing, and a request for each part from the last listed one on.
     fn open(&self, name: &FileName) -> Result<Arc<dyn FileReader>> {
         Ok(Arc::new(Reader::open(self.clone(), name.clone())?))
     }
@@ -193,7 +194,8 @@ impl Files for Segmented {
         if self.part(name, 0)?.is_none() {
             return Err(self.absent(name, "seal"));
         }
-        // Parts are written in order, so those before a listed one are there. Whatever the listing lacks refuses the seal.
+        // Parts are written in order, so all parts before a listed one exist. A part that the listing lacks refuses the
+        // seal.
         let mut number = self.listed(name)?.last().map_or(0, |(number, _)| *number);
         let nonce = self.world.random();
         loop {
@@ -222,7 +224,7 @@ impl Files for Segmented {
                     *next += 1;
                     entries.last_mut().expect("its first part was listed").size += payload;
                 }
-                // Without the first part, and after a gap, nothing counts.
+                // Parts count only from the first part up to the first gap.
                 _ if number == 0 => {
                     entries.push(Entry { name: file.clone(), size: payload });
                     growing = Some((file, 1));

@@ -230,7 +230,7 @@ fn what_a_killed_process_wrote_is_durable_once_the_next_one_syncs_it() {
     }
 }
 
-/// Files whose reads or writes go wrong without an error: the first `wrong` of those that the test chose.
+/// Files of which the first `wrong` reads or writes, as the test chooses, have a wrong byte and report success.
 struct Lying {
     below: Memory,
     wrong: Arc<AtomicUsize>,
@@ -238,7 +238,7 @@ struct Lying {
 }
 
 impl Lying {
-    /// How many calls of this kind are still to go wrong.
+    /// Returns the number of calls of this kind that are still to go wrong.
     fn wrong_calls_of(&self, kind: Lies) -> Arc<AtomicUsize> {
         if self.lies == kind { Arc::clone(&self.wrong) } else { Arc::default() }
     }
@@ -268,7 +268,7 @@ impl crate::Overlay for Lying {
     }
 }
 
-/// Whether this call is one of the wrong ones.
+/// Whether this call goes wrong; counts it.
 fn is_wrong(wrong: &AtomicUsize) -> bool {
     wrong.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
 }

@@ -16,7 +16,7 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Most registered maps. A server has one, its tests a few.
+/// Maximum number of registered maps. A server has one, its tests a few.
 const MAPS_MAX: usize = 64;
 
 /// A table entry; free while `end` is 0.
@@ -52,7 +52,7 @@ pub(super) fn watch(start: usize, length: usize, page: usize) -> io::Result<Watc
     let free = RANGES.iter().find(|range| !range.taken.swap(true, Ordering::AcqRel));
     let Some(range) = free else {
         return Err(io::Error::other(format!(
-            "{MAPS_MAX} files are mapped already, and no more are watched"
+            "{MAPS_MAX} files are mapped already; no further file can be mapped"
         )));
     };
     range.lost.store(false, Ordering::Relaxed);
@@ -63,7 +63,7 @@ pub(super) fn watch(start: usize, length: usize, page: usize) -> io::Result<Watc
 }
 
 impl Watched {
-    /// Whether a page of it was missing.
+    /// Whether a touched page of the map was missing.
     #[inline]
     pub(super) fn is_lost(&self) -> bool {
         // The handler runs in the touching thread, which therefore reads its write. Other threads see it soon.
@@ -77,7 +77,7 @@ impl Watched {
     }
 }
 
-#[expect(unsafe_code, reason = "says who handles a signal")]
+#[expect(unsafe_code, reason = "installs a signal handler")]
 fn install() -> io::Result<()> {
     static INSTALLED: env::sync::Mutex<bool> = env::sync::Mutex::new(false);
     let mut installed = INSTALLED.lock();
@@ -91,8 +91,8 @@ fn install() -> io::Result<()> {
     // On the thread's alternative stack if it has one, as the runtime needs for stack overflows, which may also raise
     // this signal.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // SAFETY: both actions live through the calls. What was there is kept before ours can be called, so that ours finds
-    // it; the handler calls nothing but what a handler may.
+    // SAFETY: both actions outlive the calls. The previous handler is stored before ours can be called, so ours finds
+    // it; our handler calls async-signal-safe functions only.
     unsafe {
         if libc::sigaction(libc::SIGBUS, ptr::null(), &raw mut before) != 0 {
             return Err(io::Error::last_os_error());
@@ -109,12 +109,12 @@ fn install() -> io::Result<()> {
 /// The signal handler. It may interrupt anything, so it neither allocates nor locks, and restores `errno`.
 #[expect(unsafe_code, reason = "handles a signal")]
 extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the system hands over what it says of the signal, and `errno` is this thread's.
+    // SAFETY: the system passes a valid `info`, and `errno` belongs to this thread.
     let (address, code, errno) =
         unsafe { ((*info).si_addr().addr(), (*info).si_code, libc::__errno_location()) };
     // SAFETY: as above.
     let errno_was = unsafe { *errno };
-    // Only a touch has an address, and a thread that holds the map; a signal sent by a process has neither.
+    // Only a touch has an address, in a thread that uses the map; a signal sent by a process has none.
     let is_touch = matches!(code, libc::BUS_ADRERR | libc::BUS_OBJERR | libc::BUS_MCEERR_AR);
     if !(is_touch && replace(address)) {
         pass_on(signal, code, info, context);
@@ -137,8 +137,8 @@ fn replace(address: usize) -> bool {
     let page = PAGE.load(Ordering::Acquire);
     // Record first: another thread that reads zeros of the page then also reads the record.
     range.lost.store(true, Ordering::SeqCst);
-    // SAFETY: the page lies in a map that the interrupted thread is copying from, hence holds; what it had is gone; and
-    // nobody has a reference into a map. The call is one to the system, which a handler may make.
+    // SAFETY: the page lies in a map from which the interrupted thread is copying, so the map exists. Its content is
+    // lost, and no reference into a map exists. The system call is async-signal-safe.
     let put = unsafe {
         libc::mmap(
             ptr::without_provenance_mut(address / page * page),
@@ -161,8 +161,8 @@ fn pass_on(signal: libc::c_int, code: libc::c_int, info: *mut libc::siginfo_t, c
         return;
     }
     if handler == libc::SIG_DFL || handler == libc::SIG_IGN {
-        // SAFETY: `before` is what the system gave. A touch is done again when this returns and meets it; what was sent is
-        // sent again.
+        // SAFETY: `before` came from the system. The touch is repeated when this returns, and reaches that action; a
+        // signal that was sent is sent again.
         unsafe {
             libc::sigaction(signal, before, ptr::null_mut());
             if code <= 0 {
@@ -171,7 +171,7 @@ fn pass_on(signal: libc::c_int, code: libc::c_int, info: *mut libc::siginfo_t, c
         }
         return;
     }
-    // SAFETY: whoever set the handler said by its flags which of the two kinds it is, and it is called as that.
+    // SAFETY: the flags with which the handler was set say which of the two signatures it has.
     unsafe {
         if before.sa_flags & libc::SA_SIGINFO != 0 {
             let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) =

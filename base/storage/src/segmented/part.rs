@@ -1,8 +1,8 @@
-//! The bytes of a part.
+//! The bytes of a part of a growing file.
 //!
 //! ```text
-//! magic 8B "BLWPART1" · kind 4B · number 4B · nonce of the writer 8B · offset in the file 8B · length of the payload 8B
-//! · crc32c 4B of the 40 bytes before and the payload · 4B zero · payload
+//! magic 8B "BLWPART1" · kind 4B · number 4B · nonce of the writer 8B · offset in the file 8B · length of the payload
+//! 8B · crc32c 4B of the 40 bytes before and the payload · 4B zero · payload
 //! ```
 //!
 //! All numbers are big-endian. No two writers write the same bytes: a writer draws a nonce when it creates its file.
@@ -10,23 +10,23 @@
 use crate::{Error, FileName, Kind, Outcome, Result};
 
 const MAGIC: &[u8; 8] = b"BLWPART1";
-/// Bytes before the payload.
+/// Size of the header, in bytes.
 pub(super) const HEADER_LENGTH: usize = 48;
-/// Bytes of the header that the checksum covers.
+/// Number of header bytes that the checksum covers.
 const SUMMED: usize = 40;
-/// How the names of parts end.
+/// Suffix of the names of parts.
 const SUFFIX: &str = ".part";
-/// Digits of a part's number in its name.
+/// Number of digits of a part's number in its name.
 const DIGITS: usize = 8;
 
-/// What a part says about its file.
+/// Whether the file continues after a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PartKind {
     /// More may follow.
     Data,
     /// The writer has finished the file with this part.
     End,
-    /// Another has ended the file: nothing that comes later counts.
+    /// Another process has sealed the file: no later part counts.
     Seal,
 }
 
@@ -38,23 +38,23 @@ impl PartKind {
     }
 }
 
-/// One object of a growing file.
+/// A part of a growing file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part<P = ()> {
-    /// What it says about the file.
+    /// Whether the file continues.
     pub(super) kind: PartKind,
     /// Its number, from 0.
     pub(super) number: u32,
-    /// Tells the writers of one name apart.
+    /// Distinguishes the writers of one name.
     pub(super) nonce: u64,
-    /// Where in the file the payload begins.
+    /// Offset of the payload in the file.
     pub(super) offset: u64,
-    /// The file's bytes, or nothing where only the header matters.
+    /// Bytes of the file; empty where only the header matters.
     pub(super) payload: P,
 }
 
 impl Part<&[u8]> {
-    /// The object's bytes.
+    /// Returns the bytes of the object.
     pub(super) fn to_bytes(self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER_LENGTH + self.payload.len());
         bytes.extend_from_slice(MAGIC);
@@ -72,7 +72,7 @@ impl Part<&[u8]> {
 }
 
 impl Part {
-    /// Reads an object whole, of which the payload is everything after the header. Fails when it is no part, or damaged.
+    /// Parses the bytes of an object. Fails when they are not a part, or damaged.
     pub(super) fn parse(name: &FileName, bytes: &[u8]) -> Result<Part> {
         let damaged = |what: &str| {
             Error::new(Kind::Failed, Outcome::DidNotHappen, name, "read").because(format!(
@@ -80,20 +80,20 @@ impl Part {
             ))
         };
         let Some((header, payload)) = bytes.split_at_checked(HEADER_LENGTH) else {
-            return Err(damaged(&format!("{} bytes are no whole header", bytes.len())));
+            return Err(damaged(&format!("{} bytes, expected a whole header", bytes.len())));
         };
         let long = |at: usize| u64::from_be_bytes(header[at..at + 8].try_into().expect("eight bytes"));
         let int = |at: usize| u32::from_be_bytes(header[at..at + 4].try_into().expect("four bytes"));
         if &header[..8] != MAGIC {
-            return Err(damaged("it does not begin as a part of a growing file"));
+            return Err(damaged("it does not begin with the magic of a part"));
         }
         if int(SUMMED) != checksum(&header[..SUMMED], payload) || long(32) != payload.len() as u64 {
-            return Err(damaged("its checksum does not fit"));
+            return Err(damaged("checksum mismatch"));
         }
         let kind = PartKind::ALL.into_iter().find(|kind| kind.code() == int(8));
         let kind = kind.ok_or_else(|| damaged("a newer version wrote it"))?;
         if number(name.last()) != Some(int(12)) {
-            return Err(damaged("it is another part than its name says"));
+            return Err(damaged(&format!("it is part {}, expected the number in its name", int(12))));
         }
         Ok(Part { kind, number: int(12), nonce: long(16), offset: long(24), payload: () })
     }
@@ -106,18 +106,18 @@ fn checksum(header: &[u8], payload: &[u8]) -> u32 {
     digest.finalize() as u32
 }
 
-/// The name of a part of `file`.
+/// Returns the name of a part of `file`.
 pub(super) fn name(file: &FileName, number: u32) -> FileName {
     file.join(&format!("{number:0DIGITS$}{SUFFIX}"))
 }
 
-/// The number in the last part of a part's name.
+/// Returns the number in the name of a part.
 pub(super) fn number(last: &str) -> Option<u32> {
     let digits = last.strip_suffix(SUFFIX)?;
     digits.parse().ok().filter(|_| digits.len() >= DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Bytes of the file in an object of `size` bytes.
+/// Returns the payload size of an object of `size` bytes.
 pub(super) fn payload_size(size: u64) -> u64 {
     size.saturating_sub(HEADER_LENGTH as u64)
 }

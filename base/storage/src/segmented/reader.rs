@@ -9,24 +9,25 @@ use super::part::{self, HEADER_LENGTH, Part, PartKind};
 use super::{PART_MAX, Segmented};
 use crate::{Error, FileName, FileReader, GrowingFile, Kind, Outcome, Result};
 
-/// Parts that are read at once: a log is read in order, and a request takes long.
+/// Number of parts that are read at once: a log is read in order, and a request takes long.
 const AT_ONCE: usize = 16;
-/// Parts that are fetched before anybody waits for the slowest of them.
+/// Number of parts that are fetched before the reader waits for the slowest one.
 const AHEAD: usize = 128;
 
-/// A file as it was when it was opened. It keeps what was read: whoever replays a log reads every part many times.
+/// A growing file as it was when it was opened. It keeps the parts that were read, because a replay reads each one many
+/// times.
 pub(super) struct Reader {
     files: Segmented,
     name: FileName,
-    /// Where each part begins in the file.
+    /// Offset of each part in the file.
     starts: Vec<u64>,
     size: u64,
-    /// Whether the last part is an end or a seal.
+    /// Whether the last part ends or seals the file.
     is_ended: bool,
     parts: Mutex<Vec<Option<Arc<[u8]>>>>,
 }
 
-/// What looking for the next part has found.
+/// The result of looking for the next part.
 enum Next {
     Nothing,
     /// A part with bytes of the file, and whether it is the last.
@@ -42,14 +43,14 @@ impl Reader {
         let mut starts = Vec::new();
         let mut size = 0;
         for (number, payload) in files.listed(&name)? {
-            // Parts are never changed, so a size that is listed is right; what the listing lacks is looked for below.
+            // Parts never change, so listed sizes are right; parts that the listing lacks are searched below.
             if number as usize != starts.len() {
                 break;
             }
             starts.push(size);
             size += payload;
         }
-        // The last one may be the end; without the first one there is no file.
+        // The last part may be the end; without the first one there is no file.
         if let Some(last) = starts.pop() {
             size = last;
         }
@@ -75,7 +76,7 @@ impl Reader {
         Ok(Reader { files, name, starts, size, is_ended, parts })
     }
 
-    /// The payload of a part, with the header before it.
+    /// Returns header and payload of a part.
     fn part(&self, index: usize) -> Result<Arc<[u8]>> {
         if let Some(part) = &self.parts.lock()[index] {
             return Ok(Arc::clone(part));
@@ -101,7 +102,7 @@ impl Reader {
                 match self.load(index) {
                     Ok(bytes) => self.parts.lock()[index] = Some(bytes),
                     Err(error) if index == from => *failure.lock() = Some(error),
-                    // Whoever needs that one reads it again.
+                    // A reader that needs this part reads it again.
                     Err(_) => {}
                 }
             }
@@ -109,7 +110,7 @@ impl Reader {
         failure.into_inner().map_or(Ok(()), Err)
     }
 
-    /// Looks for `count` parts from number `from` on, at once. In order, up to the first that is not there.
+    /// Requests `count` parts from number `from` on at once. Returns them in order, up to the first absent one.
     fn next_parts(&self, from: u32, count: usize) -> Result<Vec<Next>> {
         if count == 1 {
             return Ok(vec![next_part(&self.files, &self.name, from)?]);
@@ -147,7 +148,7 @@ impl Reader {
             && (content.len() - HEADER_LENGTH) as u64 == end - self.starts[index];
         if !is_expected {
             return Err(Error::new(Kind::Failed, Outcome::DidNotHappen, &name, "read").because(format!(
-                "it has other bytes of its file than the parts around it leave for it: {} at offset {}, expected {} at {}",
+                "it has {} bytes at offset {} of the file, expected {} at {}, as the parts beside it say",
                 content.len() - HEADER_LENGTH,
                 part.offset,
                 end - self.starts[index],
@@ -179,9 +180,9 @@ impl GrowingFile for Reader {
 
     fn grown(&self) -> Result<Arc<dyn FileReader>> {
         let (mut starts, mut size, mut is_ended) = (self.starts.clone(), self.size, self.is_ended);
-        // Whoever follows a file has read what was there before.
+        // A follower has read the earlier parts.
         let mut parts = vec![None; starts.len()];
-        // One request finds out that nothing is new. Whoever is behind reads several parts at once.
+        // One request shows that there is nothing new. A reader that lags reads several parts at once.
         let mut at_once = 1;
         while !is_ended {
             let mut is_behind = true;
@@ -234,7 +235,7 @@ impl FileReader for Reader {
         }
         let (mut at, mut rest) = (offset, buffer);
         while !rest.is_empty() {
-            // Parts may be empty: the last one that begins here has the byte.
+            // Parts may be empty: the last one that begins at this offset has the byte.
             let index = self.starts.partition_point(|start| *start <= at) - 1;
             let part = self.part(index)?;
             let from = HEADER_LENGTH + (at - self.starts[index]) as usize;

@@ -4,7 +4,8 @@ use super::part::{self, Part, PartKind};
 use super::{Put, Segmented};
 use crate::{Capability, Error, FileName, FileWriter, Kind, Outcome, Result};
 
-/// Bytes that wait for a sync at most: more are written as a part of their own, which bounds memory and objects.
+/// Maximum number of bytes that wait for a sync. More are written as a part at once, which bounds memory and object
+/// size.
 const WAITING_MAX: usize = 16 << 20;
 
 /// The one writer of a file.
@@ -14,11 +15,11 @@ pub(super) struct Writer {
     nonce: u64,
     /// The number of the next part.
     next: u32,
-    /// Bytes in parts.
+    /// Number of bytes in written parts.
     durable: u64,
-    /// Bytes that no part has yet.
+    /// Bytes that wait for the next part.
     waiting: Vec<u8>,
-    /// Why nothing is written any more: after a failure nobody knows what the place has.
+    /// The failure after which the writer refuses everything, because the stored parts are unknown.
     failure: Option<Error>,
 }
 
@@ -35,7 +36,7 @@ impl Writer {
         }
     }
 
-    /// Writes what waits as the next part.
+    /// Writes the waiting bytes as the next part.
     fn put(&mut self, kind: PartKind) -> Result<()> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
@@ -82,7 +83,7 @@ impl FileWriter for Writer {
         Err(Error::unsupported(&self.name, "cut", Capability::Cut))
     }
 
-    /// One request, unless nothing waits.
+    /// Takes one request, unless no bytes wait.
     fn sync(&mut self) -> Result<()> {
         match &self.failure {
             Some(failure) => Err(failure.clone()),
@@ -102,7 +103,7 @@ impl FileWriter for Writer {
 
     fn abandon(self: Box<Self>) {
         for number in 0..self.next {
-            // What stays is no file without its first part.
+            // Without its first part the rest is not a file.
             let _left = self.files.base.delete(&part::name(&self.name, number));
         }
     }
