@@ -13,7 +13,7 @@ use crate::clients::{Shared, TABLE};
 const REGIONS_MAX: usize = 10;
 const REGIONS_MIN: usize = 3;
 
-/// Works until the process ends. An operation of the administrator may be refused: regions move beneath it.
+/// Works until the process ends. The server may refuse an operation, because regions move meanwhile.
 pub(crate) async fn work(shared: Arc<Shared>, cluster: Cluster, random: World) {
     let table: TableName = TABLE.parse().expect("a good name");
     loop {

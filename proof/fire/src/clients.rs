@@ -1,8 +1,8 @@
 //! The clients: writers, readers, scanners and an administrator, who work side by side through every fault.
 //!
-//! Each key has one writer, so its versions have an order. A writer that gets an error goes on with the next version: what
-//! failed may have happened. Operations are repeated by the client for as long as a fault may last. So an operation fails
-//! only while [`Calm`] says that it may.
+//! Each key has one writer, so its versions have an order. A writer that gets an error goes on with the next version:
+//! the failed write may have happened. The client repeats operations for longer than any fault lasts. So an operation
+//! may fail only while [`FailureRule`] allows it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(crate) const COUNTERS: usize = 8;
 /// The column of a counter.
 const SUM: (&str, &str) = ("f", "sum");
 
-/// Whether operations must succeed: everywhere except while a disk is full or broken.
+/// Whether operations must succeed: always, except while a disk is full or broken.
 #[derive(Default)]
 pub(crate) struct Calm(Mutex<CalmState>);
 
@@ -36,12 +36,12 @@ pub(crate) struct Calm(Mutex<CalmState>);
 struct CalmState {
     /// Whether operations may fail now.
     may_fail: bool,
-    /// How often that has changed.
+    /// Number of changes of `may_fail`.
     changes: u64,
 }
 
 impl Calm {
-    /// Allows or forbids that operations fail, from now on.
+    /// Sets whether operations may fail from now on.
     pub(crate) fn set_may_fail(&self, may_fail: bool) {
         let mut state = self.0.lock();
         *state = CalmState { may_fail, changes: state.changes + 1 };
@@ -52,7 +52,7 @@ impl Calm {
     }
 }
 
-/// What all tasks share.
+/// The state that all tasks share.
 pub(crate) struct Shared {
     pub(crate) expected: Expected,
     pub(crate) tally: Tally,
@@ -62,7 +62,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// An operation failed that began when `before` was true.
+    /// Notes the failure of an operation that began in the state `before`; complains if it had to succeed.
     fn failed(&self, before: CalmState, what: &str, error: &client::Error) {
         self.tally.count("failed");
         if !before.may_fail && self.calm.now() == before {
@@ -218,7 +218,7 @@ async fn read_range(shared: &Shared, table: &Table, random: &World) -> Result<()
     let reversed = below(random, 3) == 0;
     let scan = match reversed {
         false => Scan::new().from(from.clone()).to(to.clone()),
-        // A scan backwards includes its start, and no row is as short.
+        // A reversed scan includes its start, and no row has this short name.
         true => Scan::new().reversed().from(to.clone()).to(from.clone()),
     };
     let scan = scan.caching(1 + below(random, 100) as u32);

@@ -1,4 +1,4 @@
-//! What a version of a key is: a put or a delete, and the bytes of a put.
+//! The content of a version of a key: a put or a delete, and the bytes of a put.
 //!
 //! Everything follows from seed, key and version. So the expected state of a key is two numbers, and a reader can check
 //! every byte of a value without a copy of it.
@@ -6,12 +6,12 @@
 use bytes::Bytes;
 use client::{Action, Delete, Put, Row};
 
-/// Both families of the table. A put writes both, so that a reader sees whether a change was applied in part.
+/// Both families of the table. A put writes both, so that a reader detects a change that was applied partly.
 pub(crate) const FAMILIES: [&str; 2] = ["f", "g"];
 /// The column in each family.
 const QUALIFIER: &str = "v";
 
-/// What a version of a key does.
+/// Whether a version puts or deletes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Put,
@@ -49,7 +49,8 @@ impl Content {
             .wrapping_add(mix(of + 1))
     }
 
-    /// What a version does. Version 0 is the key before its first write, which counts as a delete.
+    /// Returns whether a version puts or deletes. Version 0 is the key before its first write, which counts as a
+    /// delete.
     pub(crate) fn kind(&self, key: usize, version: u64) -> Kind {
         match version {
             0 => Kind::Delete,
@@ -74,7 +75,8 @@ impl Content {
         value.into()
     }
 
-    /// The mutation of a version. The version is the timestamp, too: whatever is applied twice or late hides nothing newer.
+    /// Returns the mutation of a version. The timestamp is the version, so a mutation applied twice or late hides
+    /// nothing newer.
     pub(crate) fn mutation(&self, key: usize, version: u64) -> Action {
         let (row, timestamp) = (row_of(key), version as i64);
         match self.kind(key, version) {

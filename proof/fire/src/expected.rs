@@ -1,9 +1,10 @@
 //! The expected state of every key, kept in a file, and the judge of what is read.
 //!
-//! The versions of a key are 1, 2, 3 and so on, in the order in which its one writer sends them. The state of a key is the
-//! greatest version that was acknowledged and the greatest that was sent. A read that begins when version `a` is
+//! The versions of a key are 1, 2, 3 and so on, in the order in which its one writer sends them. The state of a key is
+//! the greatest version that was acknowledged and the greatest that was sent. A read that begins when version `a` is
 //! acknowledged and ends when version `s` was sent must show one of `a..=s`: less is a lost write or a value that came
-//! back, more was never written. What was read must stay, so a read raises the acknowledged version, too.
+//! back, more was never written. A later read must not show an older version, so a read raises the acknowledged
+//! version.
 //!
 //! Counters have the same two bounds, as sums.
 //!
@@ -33,9 +34,9 @@ const EVENTS_MAX: usize = 200_000;
 /// Bounds of a key's version, or of a counter's value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
-    /// What a read that begins now must show at least.
+    /// The minimum that a read must show which begins now.
     pub(crate) acknowledged: u64,
-    /// What a read that ends now may show at most.
+    /// The maximum that a read may show which ends now.
     pub(crate) sent: u64,
 }
 
@@ -46,7 +47,7 @@ pub(crate) enum Thing {
     Counter(usize),
 }
 
-/// An operation that has begun. It counts only if its era has not ended before its answer.
+/// An operation under way. Its answer counts only if the era has not ended before.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun {
     era: u64,
@@ -64,12 +65,12 @@ struct Inner {
     file: std::fs::File,
     keys: Vec<State>,
     counters: Vec<State>,
-    /// Of each counter: what was acknowledged, without what was only read. A read may show an addition before its answer,
-    /// which must not count twice.
+    /// Of each counter: what was acknowledged, without what was only read. A read may show an addition before its
+    /// answer, which must not count twice.
     added: Vec<u64>,
-    /// Changes when the disk is about to break, and when it is whole again.
+    /// Incremented when the disk is about to break, and when it is whole again.
     era: u64,
-    /// Whether answers count for nothing, because the disk is about to break.
+    /// Whether answers are ignored, because the disk is about to break.
     breaking: bool,
     events: VecDeque<Event>,
     complaints: Vec<String>,
@@ -83,7 +84,8 @@ pub(crate) struct Expected {
     inner: Mutex<Inner>,
 }
 
-/// Judges what a read showed: `seen` is a version, or `None` for no row. Returns the version that must stay from now on.
+/// Judges what a read showed: `seen` is a version, or `None` for no row. Returns the version that must stay from now
+/// on.
 pub(crate) fn judge(
     content: Content,
     key: usize,
@@ -206,12 +208,12 @@ impl Expected {
         (Begun { era: inner.era }, sent)
     }
 
-    /// A version was acknowledged.
+    /// Notes that a version was acknowledged.
     pub(crate) fn acknowledge(&self, begun: Begun, key: usize, version: u64) {
         self.raise(begun, Thing::Key(key), version, "acknowledged");
     }
 
-    /// An addition was acknowledged.
+    /// Notes that an addition was acknowledged.
     pub(crate) fn acknowledge_addition(&self, begun: Begun, counter: usize, amount: u64) {
         let mut inner = self.inner.lock();
         if inner.breaking || inner.era != begun.era {
@@ -237,18 +239,18 @@ impl Expected {
         }
     }
 
-    /// A write was answered by an error: it may have happened.
+    /// Notes that a write was answered by an error: it may have happened.
     pub(crate) fn failed(&self, key: usize, version: u64) {
         self.note(&mut self.inner.lock(), Thing::Key(key), "failed", version);
     }
 
-    /// Begins a read. Returns what a key must show at least.
+    /// Begins a read. Returns the minimum version that it must show.
     pub(crate) fn begin_read(&self, key: usize) -> (Begun, u64) {
         let inner = self.inner.lock();
         (Begun { era: inner.era }, inner.keys[key].acknowledged)
     }
 
-    /// Begins a scan. Returns what each key must show at least.
+    /// Begins a scan. Returns the minimum version that it must show of each key.
     pub(crate) fn begin_scan(&self) -> (Begun, Vec<u64>) {
         let inner = self.inner.lock();
         (Begun { era: inner.era }, inner.keys.iter().map(|state| state.acknowledged).collect())
@@ -260,8 +262,8 @@ impl Expected {
         (Begun { era: inner.era }, inner.counters[counter].acknowledged)
     }
 
-    /// Judges what a read of a key showed; complains if it is wrong. `seen` may be the error of a row that is wrong in
-    /// itself.
+    /// Judges the version that a read showed, and complains if it is wrong. `seen` is an error if the row itself is
+    /// wrong.
     pub(crate) fn saw(
         &self,
         begun: Begun,
@@ -277,7 +279,7 @@ impl Expected {
         }
     }
 
-    /// The same for a counter.
+    /// Judges the value that a read of a counter showed, and complains if it is wrong.
     pub(crate) fn saw_sum(&self, begun: Begun, counter: usize, least: u64, seen: u64) {
         let sent = self.inner.lock().counters[counter].sent;
         match judge_sum(least, sent, seen) {
@@ -286,7 +288,8 @@ impl Expected {
         }
     }
 
-    /// The disk is about to break (`true`) or whole again: answers to operations that began before count no more.
+    /// Notes that the disk is about to break (`true`) or whole again: answers to operations that began before are
+    /// ignored.
     ///
     /// Linux reports success for a sync that began before a loss of power and wrote nothing.
     pub(crate) fn set_breaking(&self, breaking: bool) {
@@ -309,12 +312,12 @@ impl Expected {
         inner.complaints.push(format!("{why} (now {now} ms; newest first: {})", events.join("; ")));
     }
 
-    /// Something that must not be.
+    /// Records a complaint.
     pub(crate) fn complain(&self, why: String) {
         self.inner.lock().complaints.push(why);
     }
 
-    /// The first complaint.
+    /// Returns the first complaint.
     pub(crate) fn complaint(&self) -> Option<String> {
         self.inner.lock().complaints.first().cloned()
     }

@@ -1,7 +1,7 @@
 //! The clients and the judge of `cargo xtask fire`.
 //!
-//! The process is told what to do line by line on its input, and answers each line with one line. An answer that begins
-//! with `bad: ` is a complaint of the judge: something acknowledged is lost, or something wrong was read.
+//! The process reads one command per line, and answers each with one line. An answer that begins with `bad: ` is a
+//! complaint of the judge: an acknowledged write is lost, or a read was wrong.
 //!
 //! ```text
 //! start               started      creates the table unless it exists; all clients work from now on
@@ -116,7 +116,8 @@ fn begin(
     Ok(tasks)
 }
 
-/// Waits until a get of the table is answered. Every attempt is a client of its own, so that no pause of a client counts.
+/// Waits until a get of the table is answered. Every attempt is a client of its own, so that no pause of a client
+/// counts.
 async fn probe(servers: &str) -> String {
     let world = World::real();
     let began = world.moment();

@@ -1,4 +1,4 @@
-//! How often each thing was done.
+//! Counts of operations by kind.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ impl Tally {
         *self.0.lock().entry(kind).or_default() += 1;
     }
 
-    /// `KIND=COUNT` for each kind, separated by commas.
+    /// Returns `KIND=COUNT` for each kind, separated by commas.
     pub(crate) fn line(&self) -> String {
         let parts: Vec<String> =
             self.0.lock().iter().map(|(kind, count)| format!("{kind}={count}")).collect();

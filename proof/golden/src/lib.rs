@@ -1,3 +1,3 @@
-//! Files that Apache HBase wrote, with what HBase's own readers find in them, and tests that read them here.
+//! Files that Apache HBase wrote, the cells that HBase's own readers find in them, and tests that read them here.
 //!
 //! `hfiles/` holds the files, the texts and the Java program that made both; its README explains the texts.

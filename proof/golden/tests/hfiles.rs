@@ -38,7 +38,7 @@ impl Line {
     }
 }
 
-/// What HBase says of a file.
+/// The content of a file as HBase printed it.
 struct Golden {
     bytes: Vec<u8>,
     trailer: BTreeMap<String, String>,
@@ -222,14 +222,14 @@ fn blooms_admit_what_is_there_and_most_of_what_is_not_is_told_apart() {
 
 #[test]
 fn a_turned_bit_in_a_block_is_told_and_never_read_as_data() {
-    // The whole range of blocks of two files: one compressed, one not. A file without checksums cannot tell.
+    // All blocks of two files: one compressed, one not. In a file without checksums damage is not detected.
     for name in ["one-block", "gz-plain", "zstd-rowindex-tags", "encoding-fast-diff-tags"] {
         let golden = golden(name);
         let end: usize = golden.trailer["load_on_open_offset"].parse().expect("a number");
         for at in (0..end).step_by(37) {
             let mut bytes = golden.bytes.clone();
             bytes[at] ^= 0x10;
-            // A bit in a field that only looks back (the previous block's place) may go unseen; the cells may not differ.
+            // A bit in the offset of the previous block may go unnoticed, but no cell may differ.
             if let Ok(found) = open(name, &bytes).and_then(|reader| all(&reader)) {
                 assert_eq!(found, golden.cells, "{name}: the bit at {at} was read as data");
             }

@@ -50,7 +50,7 @@ fn look_at(files: &Memory, ended: Ended) -> Result<Inventory, door::Error> {
     door::look(&shared, &shared, &world(), ended)
 }
 
-/// Adopts a root, however its HBase ended.
+/// Adopts a root of an HBase that was stopped or killed.
 fn adopt(files: &Memory) -> Result<(), door::Error> {
     let inventory = look_at(files, Ended::Somehow)?;
     let shared: Arc<dyn Files> = Arc::new(files.clone());
@@ -78,7 +78,7 @@ impl CellSink for Counted {
     }
 }
 
-/// Rows and cells of each table, as the engine finds them by the lists of an adopted root.
+/// Returns the numbers of rows and cells of each table that the engine finds by the lists of an adopted root.
 fn rows(files: &Memory) -> BTreeMap<String, (usize, usize)> {
     let shared: Arc<dyn Files> = Arc::new(files.clone());
     let mut found = BTreeMap::new();
@@ -139,7 +139,7 @@ fn a_root_that_was_stopped_is_adopted_with_every_row() {
     let mut rows = rows(&files);
     assert_eq!((rows.remove("hbase:meta").is_some(), rows.remove("hbase:namespace")), (true, Some((3, 3))));
     assert_eq!(rows, expected());
-    // Beside lists and descriptors everything is as it was.
+    // Only file lists and descriptors were added or changed.
     let after = content(&files);
     let kept = |name: &&String| !name.contains("/.tabledesc/") && !name.contains("/.filelist/");
     for name in before.keys().filter(kept) {
@@ -150,7 +150,7 @@ fn a_root_that_was_stopped_is_adopted_with_every_row() {
     assert_eq!(content(&files), after, "there is nothing left to do");
 }
 
-/// Whether HBase could open the root as it is now: who says FILE has all its lists.
+/// Whether HBase could open the root: each table whose descriptor says FILE has all its file lists.
 fn can_be_opened_by_hbase(files: &Memory) -> bool {
     let described = |name: &TableName| master::descriptors::read(files, name).expect("readable");
     look_at(files, Ended::Somehow).expect("readable").tables.iter().all(|table| {
@@ -170,7 +170,8 @@ fn can_be_opened_by_hbase(files: &Memory) -> bool {
     })
 }
 
-/// Adopts the root `name` with a disk that fails at some acts, each tenth or so and the last ones, then again after the crash.
+/// Adopts the root `name` on a disk that fails at every `step`th call and at the `last` ones, and again after each
+/// crash.
 fn is_continued_after_each(name: &str, step: u64, last: u64, expected: &BTreeMap<String, (usize, usize)>) {
     let whole = root(name);
     let begin = whole.acts();
@@ -201,7 +202,7 @@ fn an_adoption_that_ends_at_any_act_leaves_a_root_of_hbase_and_is_continued() {
     is_continued_after_each("stopped.tar.gz", 10, 5, &expected());
 }
 
-/// The first line of the report that says why the changed root is refused.
+/// Returns the first line of the report that says why the changed root is refused.
 fn refused(change: impl FnOnce(&Memory)) -> String {
     let files = root("stopped.tar.gz");
     change(&files);
@@ -237,7 +238,7 @@ fn what_cannot_be_adopted_is_refused_with_its_name_and_the_remedy() {
         }
     });
     assert!(told.contains("MasterData/data/master/store") && told.contains("start HBase 2.6"), "{told}");
-    // A store file that is damaged, and one that a link needs and that is gone.
+    // A damaged store file, and an absent one that a link needs.
     let told = refused(|files| {
         let table = FileName::new("data/ns1/ft");
         let entries = files.list(&table).expect("listed");
@@ -262,7 +263,7 @@ fn what_cannot_be_adopted_is_refused_with_its_name_and_the_remedy() {
     assert!(told.contains("region off,") && told.contains("HBCK2"), "{told}");
 }
 
-/// The rows and cells of the tables that people made in the root of the HBase that was killed.
+/// The rows and cells of the user tables in the root of the killed HBase.
 fn expected_of_killed() -> BTreeMap<String, (usize, usize)> {
     let mut all = expected();
     for (name, counts) in [
@@ -277,7 +278,7 @@ fn expected_of_killed() -> BTreeMap<String, (usize, usize)> {
     all
 }
 
-/// What HBase's shell scanned before HBase was killed.
+/// The output of a scan by HBase's shell before HBase was killed.
 const CELLS_OF_CF: usize = 46;
 
 #[test]
@@ -290,7 +291,7 @@ fn the_writes_of_a_killed_hbase_are_in_its_logs() {
     assert_eq!(inventory.report.blockers, Vec::<String>::new());
     assert!(inventory.report.writes > 100, "{}", inventory.report);
     assert_eq!(content(&files), before, "looking changes nothing");
-    // A compaction was done, and the files before it were not moved to the archive yet.
+    // A compaction had ended, and its inputs were not moved to the archive yet.
     let cf = inventory.tables.iter().find(|table| table.descriptor.name().as_str() == "cf").expect("there");
     assert_eq!((cf.regions[0].stores[0].len(), cf.regions[0].stores[0].replaced.len()), (1, 2));
     adopt(&files).expect("adopted");
@@ -327,7 +328,8 @@ fn a_log_that_is_damaged_or_encrypted_is_refused_by_name_and_a_torn_end_is_told(
         assert!(error.contains(name.as_str()), "{error}");
         error
     };
-    // The first entry, after magic and header. HBase's logs have no checksums: damage within a value is not seen.
+    // The first entry, after magic and header. HBase's logs have no checksums, so damage within a value is not
+    // detected.
     let told = refused(|bytes| {
         let first = 5 + usize::from(bytes[4]);
         bytes[first..first + 8].fill(0xff);
@@ -347,7 +349,7 @@ fn a_root_that_is_handed_back_has_what_hbases_master_looks_for() {
     adopt(&files).expect("adopted");
     let shared: Arc<dyn Files> = Arc::new(files.clone());
     write(&files, "bellows/switches", b"");
-    // A region's note of bulk loads: one that is not in all its families, then none.
+    // A region's bulk load intent: one of an unfinished load, then none.
     let note = find(&files, "/.regioninfo").parent().expect("a folder").join(".bulkload");
     let unfinished = b"\x00\x00\x00\x00\x00\x00\x00\x00\x01\x0a\x0c\x0a\x07\x64\x65\x66\x61\x75\x6c\x74\x12\x01\x74\x12\x01\x72\x20\x07\x89\x41\xb9\xc6";
     write(&files, note.as_str(), unfinished);
@@ -366,7 +368,7 @@ fn a_root_that_is_handed_back_has_what_hbases_master_looks_for() {
     let has = |part: &str| master.iter().any(|name| name.starts_with(&format!("{store}{part}")));
     assert!(has("/.regioninfo") && has("/info/") && has("/rs/") && !has("/proc/"), "{master:?}");
     assert!(!master.iter().any(|name| name.contains(".filelist")), "{master:?}");
-    // It can be adopted again.
+    // The root can be adopted again.
     adopt(&files).expect("adopted again");
     let mut found = rows(&files);
     found.retain(|name, _| !name.starts_with("hbase:"));
@@ -404,7 +406,7 @@ fn what_is_left_behind_is_listed() {
     assert!(why.len() == 1 && why[0].contains("AES"), "{why:?}");
 }
 
-/// What `bellows fsck` finds in a root.
+/// Returns the inconsistencies that `bellows fsck` finds in a root.
 fn fsck(files: &Memory) -> Vec<String> {
     let shared: Arc<dyn Files> = Arc::new(files.clone());
     let before = content(files);
@@ -414,7 +416,7 @@ fn fsck(files: &Memory) -> Vec<String> {
     checkup.inconsistencies
 }
 
-/// A fresh root after `plant`, and what is found in it. `plant` is given the names of all files of the table `enc`.
+/// Applies `plant` to a fresh root and returns what fsck finds. `plant` gets the names of all files of the table `enc`.
 fn planted(plant: impl FnOnce(&Memory, &[FileName])) -> Vec<String> {
     let files = root("stopped.tar.gz");
     adopt(&files).expect("adopted");

@@ -6,8 +6,8 @@
 //!   see two values in a row.
 //!
 //! There are three kinds of rows, by the first letter of their names: `r` is put and deleted, `c` incremented, `t`
-//! appended to. They are not mixed. An increment or append is never older than the cell that it replaces, so several within
-//! a millisecond run ahead of the clock. They would hide a later put with the clock's time, in HBase as here.
+//! appended to. They are not mixed. An increment or append is never older than the cell that it replaces, so several
+//! within a millisecond run ahead of the clock. They would hide a later put with the clock's time, in HBase as here.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,17 +29,17 @@ pub enum Unanswered {
 /// The values of all cells of a row, as [`acid`] sees it.
 pub type Values = Vec<Vec<u8>>;
 
-/// Something that serves rows.
+/// A region or server that serves rows.
 pub trait Target: Sync {
     /// Runs one operation on both columns of a row.
     fn act(&self, row: &str, operation: &Operation) -> Result<Answer, Unanswered>;
     /// Sets every column of every family of a row to one value.
     fn write(&self, row: &str, value: &[u8]) -> Result<(), Unanswered>;
-    /// The values of a row that [`Target::write`] sets.
+    /// Returns the values of a row that [`Target::write`] sets.
     fn read(&self, row: &str) -> Result<Values, Unanswered>;
-    /// The values of all such rows.
+    /// Returns the values of all such rows.
     fn scan(&self) -> Result<BTreeMap<Vec<u8>, Values>, Unanswered>;
-    /// The number of columns that [`Target::write`] sets.
+    /// Returns the number of columns that [`Target::write`] sets.
     fn width(&self) -> usize;
 }
 

@@ -25,10 +25,10 @@ use crate::linear::{Answer, Operation, State};
 const WIDE: [&str; 3] = ["a", "b", "c"];
 const COLUMNS: usize = 10;
 
-/// How stores compact in memory, all of them.
+/// All levels of in-memory compaction.
 pub const LEVELS: [Level; 4] = [Level::None, Level::Basic, Level::Eager, Level::Adaptive];
 
-/// A region, its log, and how often it died.
+/// A region, its log, and the number of crashes.
 struct Life {
     region: Arc<Region>,
     _log: Arc<wal::Log>,
@@ -41,7 +41,7 @@ pub struct InProcess {
     options: RegionOptions,
     place: Mutex<storage::Memory>,
     life: Mutex<Arc<Life>>,
-    /// Counted up before a death: answers of an earlier life are not taken.
+    /// Incremented before a crash: answers of an earlier process are ignored.
     number: AtomicU64,
     turns: AtomicU64,
 }
@@ -51,13 +51,13 @@ fn table() -> Arc<TableDescriptor> {
     for name in WIDE {
         table.set_family(FamilyDescriptor::new(name).expect("a name").with("BLOCKSIZE", 1_024));
     }
-    // Within a millisecond what is written later wins.
+    // With NEW_VERSION_BEHAVIOR the later of two writes within a millisecond wins.
     table.set_family(FamilyDescriptor::new("f").expect("a name").with("NEW_VERSION_BEHAVIOR", true));
     Arc::new(table)
 }
 
 impl InProcess {
-    /// An empty one over memory, in the real world's time.
+    /// Creates an empty region over storage in memory, with the real clock.
     ///
     /// # Panics
     /// When it does not open.
@@ -82,7 +82,7 @@ impl InProcess {
         }
     }
 
-    /// One act of the background: flushes, compactions in memory and of files, another level.
+    /// Does one background operation: a flush, a compaction in memory or of files, or a change of the level.
     ///
     /// # Panics
     /// When one fails.
@@ -104,7 +104,7 @@ impl InProcess {
         }
     }
 
-    /// The process dies, or the power goes, and a new life begins.
+    /// Kills the process or cuts the power, and opens the region again.
     ///
     /// # Panics
     /// When it does not open again.
@@ -117,7 +117,7 @@ impl InProcess {
         *life = Arc::new(open(&place, &self.world, &self.options, number));
     }
 
-    /// What `work` answers, if the process still lives when it does.
+    /// Returns the answer of `work`, unless the process has died meanwhile.
     fn answer<T>(&self, work: impl FnOnce(&Arc<Region>) -> region::Result<T>) -> Result<T, Unanswered> {
         let life = Arc::clone(&self.life.lock());
         let answer = work(&life.region);
@@ -185,12 +185,12 @@ fn mutation(kind: MutationKind, row: &str, cells: &[(&str, &str, CellType, &[u8]
     }
 }
 
-/// Both columns of a row with one value.
+/// Makes a mutation of both columns of a row with one value.
 fn both(kind: MutationKind, row: &str, cell_type: CellType, value: &[u8]) -> Mutation {
     mutation(kind, row, &[("f", "x", cell_type, value), ("f", "y", cell_type, value)])
 }
 
-/// The value that both columns have; what is torn is a value that nobody wrote.
+/// Returns the value that both columns have; for a torn row a value that no client wrote.
 pub(crate) fn value_of(values: &[&[u8]]) -> State {
     match values {
         [] => None,

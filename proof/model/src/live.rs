@@ -22,7 +22,7 @@ const WIDE: [&str; 3] = ["a", "b", "c"];
 const COLUMNS: usize = 10;
 const LEVELS: [&str; 4] = ["NONE", "BASIC", "EAGER", "ADAPTIVE"];
 
-/// What goes wrong around a server.
+/// An error of starting or reaching a server.
 type Outcome<T> = Result<T, String>;
 
 /// A server, its client and its two tables.
@@ -33,13 +33,13 @@ pub struct Live {
     child: Child,
     runtime: Runtime,
     patient: Cluster,
-    /// Tries nothing twice: an operation of a history happens once or not at all.
+    /// Never retries: an operation of a history happens once or not at all.
     narrow: Table,
     wide: Table,
     turns: AtomicU64,
 }
 
-/// What a [`Live`] is reached by, while it is killed.
+/// The clients of a [`Live`] server, usable while it is killed.
 pub struct Clients<'a> {
     runtime: &'a Runtime,
     patient: &'a Cluster,
@@ -67,7 +67,7 @@ fn start(binary: &Path, folder: &Path, port: u16) -> Outcome<Child> {
         let _reaped = child.wait();
         return Err(format!("the server is not ready: {first:?}"));
     }
-    // Held open, as whoever started it would.
+    // Held open, as the parent of a server does.
     child.stdout = Some(output.into_inner());
     Ok(child)
 }
@@ -123,7 +123,7 @@ impl Live {
         .map_err(|error| error.to_string())
     }
 
-    /// Stores compact in memory by another level from now on.
+    /// Changes the level of in-memory compaction.
     pub fn set_level(&self, level: &str) -> Outcome<()> {
         self.make("model_wide", &WIDE, level)
     }
@@ -133,7 +133,7 @@ impl Live {
         LEVELS
     }
 
-    /// What clients reach it by, and what it takes to kill it and to give it work beside them.
+    /// Returns the clients, and what kills the server and gives it background work beside them.
     pub fn parts(&mut self) -> (Clients<'_>, Killer<'_>, Disturber<'_>) {
         let Live { binary, folder, port, child, runtime, patient, narrow, wide, turns } = self;
         (
@@ -153,7 +153,7 @@ pub struct Killer<'a> {
 }
 
 impl Killer<'_> {
-    /// As `kill -9` does.
+    /// Kills the server as `kill -9` does.
     pub fn kill(&mut self) -> Outcome<()> {
         self.child.kill().map_err(|error| format!("cannot kill the server: {error}"))?;
         self.child.wait().map_err(|error| error.to_string())?;
@@ -162,7 +162,7 @@ impl Killer<'_> {
     }
 }
 
-/// Asks a server for work in the background.
+/// Asks a server for background work.
 pub struct Disturber<'a> {
     runtime: &'a Runtime,
     patient: &'a Cluster,
@@ -170,7 +170,7 @@ pub struct Disturber<'a> {
 }
 
 impl Disturber<'_> {
-    /// A flush or compaction of both tables, and a little pause. What a dead server cannot do is not done.
+    /// Flushes or compacts both tables, then pauses. Ignores the errors of a dead server.
     pub fn disturb(&self) {
         let turn = self.turns.fetch_add(1, Ordering::Relaxed);
         let admin = self.patient.admin();
@@ -191,28 +191,28 @@ impl Disturber<'_> {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        // It was ours; that it is gone already is as well.
+        // The process is a child of this one; it may have ended already.
         let _gone = self.child.kill();
         let _reaped = self.child.wait();
     }
 }
 
-/// Waits for a task of the runtime on a thread that is none of its own.
+/// Waits for a task of the runtime, on a thread that does not belong to the runtime.
 fn wait<T: Send + 'static>(
     runtime: &Runtime,
     task: impl Future<Output = client::Result<T>> + Send + 'static,
 ) -> client::Result<T> {
     let (sender, receiver) = mpsc::channel();
     runtime.spawn(async move {
-        // Who waits is below.
+        // The receiver waits below.
         let _sent = sender.send(task.await);
     });
     receiver.recv().expect("the runtime finishes its tasks")
 }
 
 impl Clients<'_> {
-    /// Waits for a task. After one that failed it waits until the server answers again, so that a dead one does not use
-    /// up a client's operations.
+    /// Waits for a task. After a failure it waits until the server answers again, so that a dead server does not use up
+    /// a client's operations.
     fn call<T: Send + 'static>(
         &self,
         task: impl Future<Output = client::Result<T>> + Send + 'static,

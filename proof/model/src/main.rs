@@ -1,4 +1,4 @@
-//! Long runs of what the tests do briefly; the crate's documentation describes them.
+//! Long runs of the crate's tests; the crate's documentation describes them.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,36 +21,36 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum What {
-    /// Streams of acts on a region and on the plain list of cells, side by side.
+    /// Compares a region with the model on streams of operations.
     Streams {
-        /// How many acts altogether.
+        /// Total number of operations.
         #[arg(long, default_value_t = 10_000_000)]
         operations: u64,
-        /// The seed of the first stream; each further one has the next.
+        /// Seed of the first stream; each further stream has the next one.
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// Acts of one stream.
+        /// Operations of one stream.
         #[arg(long, default_value_t = 400)]
         length: usize,
-        /// Threads that do streams side by side.
+        /// Number of threads that run streams.
         #[arg(long, default_value_t = 2)]
         threads: u64,
     },
-    /// Writers, getters and scanners over a row's thirty columns, while memory and files are rewritten, at every level of
-    /// compaction in memory: no row is torn.
+    /// Writes and reads rows of thirty columns, while memory and files are rewritten, at every level of in-memory
+    /// compaction. No row may be torn.
     Acid {
         #[command(flatten)]
         load: LoadArguments,
         #[command(flatten)]
         server: ServerArguments,
     },
-    /// Histories of rows, with deaths between: each can be explained by some order.
+    /// Records histories of rows across crashes. Some order of operations must explain each.
     Linear {
         #[command(flatten)]
         load: LoadArguments,
         #[command(flatten)]
         server: ServerArguments,
-        /// How many rounds, each on fresh rows.
+        /// Number of rounds, each on fresh rows.
         #[arg(long, default_value_t = 20)]
         rounds: u64,
     },
@@ -58,13 +58,13 @@ enum What {
 
 #[derive(Args)]
 struct LoadArguments {
-    /// Operations of each client, in each round.
+    /// Number of operations of each client in each round.
     #[arg(long, default_value_t = 2_000)]
     operations: u64,
-    /// Clients at the same time.
+    /// Number of concurrent clients.
     #[arg(long, default_value_t = 4)]
     clients: u64,
-    /// The seed of what is done.
+    /// Seed of the operations.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -75,16 +75,16 @@ impl LoadArguments {
     }
 }
 
-/// Without a server a region in this process takes its place.
+/// Without a server, a region in this process is tested.
 #[derive(Args)]
 struct ServerArguments {
-    /// The `bellows` to start.
+    /// The `bellows` binary to start.
     #[arg(long, requires = "folder")]
     server: Option<PathBuf>,
-    /// Where it has its files.
+    /// Its data directory.
     #[arg(long)]
     folder: Option<PathBuf>,
-    /// Its port, and with the next three those of its other services.
+    /// Its first port; its other services use the next three.
     #[arg(long, default_value_t = 17_020)]
     port: u16,
 }
@@ -130,7 +130,7 @@ fn linear(load: &LoadArguments, server: &ServerArguments, rounds: u64) -> Result
                 let recorded = concurrent::record(&clients, load.load(), round, &mut || {
                     turn += 1;
                     disturber.disturb();
-                    // One in each round, at some moment of it.
+                    // One crash in each round, at a random moment.
                     if failure.is_none() && turn == 1 + world.random() % 4 {
                         deaths += 1;
                         failure = killer.kill().err();

@@ -1,17 +1,18 @@
-//! The reference model: all cells that were written and not dropped, in order, and the rules by which a reader sees them.
+//! The reference model: all cells that were written and not dropped, in order, and the rules by which a reader sees
+//! them.
 //!
-//! Each rule looks at a whole row and decides for each cell whether a reader sees it. No rule keeps state from one cell to
-//! the next, as a matcher does. The rules are those of HBase's documentation and matchers:
+//! Each rule looks at a whole row and decides for each cell whether a reader sees it. No rule keeps state from one cell
+//! to the next, as a matcher does. The rules are those of HBase's documentation and matchers:
 //!
 //! 1. A marker masks, in its row and family, the puts at its timestamp (`Version`, `FamilyVersion`) or up to it
 //!    (`Column`, `Family`), whenever these were written. With a time range only markers count that are not before it;
-//!    where deleted cells are kept, only those within.
-//! 2. With `NEW_VERSION_BEHAVIOR` a marker masks what was written before it, and what was pushed out by newer versions
-//!    when a marker came stays out; all of it in HBase's eras, see [`Eras`].
-//! 3. Of what is left the newest versions count, each timestamp once; what is beyond its time to live only as far as
-//!    `MIN_VERSIONS` keeps it.
-//! 4. A filter sees what the family's versions leave; the scan's versions are counted among what the filter keeps.
-//! 5. Limit and offset of a family count what is left then; batches and sizes cut it.
+//! where deleted cells are kept, only markers within the range.
+//! 2. With `NEW_VERSION_BEHAVIOR` a marker masks cells written before it. A version that newer ones had displaced when a
+//!    marker was written stays displaced; see [`Eras`] for HBase's order.
+//! 3. Of the remaining cells the newest versions count, each timestamp once. `MIN_VERSIONS` keeps cells whose time to live
+//!    is over.
+//! 4. A filter sees the cells within the family's versions; the scan's versions are counted among those that it keeps.
+//! 5. Limit and offset of a family count the cells that remain then; batches and sizes cut the row.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -20,20 +21,20 @@ use cell::CellType;
 
 use crate::stream::{Compare, Family, Keep, Query, Sieve, Single, Value, Walk};
 
-/// Where a cell is.
+/// The place of a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// In memory.
     Memory,
     /// In a file of this name.
     File(Rc<str>),
-    /// Nowhere but in the log: memory has dropped it as redundant.
+    /// In the log alone: memory has dropped it as redundant.
     Log,
-    /// Nowhere: memory has dropped it, a marker, and it masks on. What remembers it is in memory, or in the file of this name.
+    /// A marker that memory has dropped and that still masks. It is remembered in memory, or in the file of this name.
     Swept(Option<Rc<str>>),
 }
 
-/// A cell as it was written.
+/// A written cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
     /// Its qualifier.
@@ -42,17 +43,17 @@ pub struct Stored {
     pub timestamp: i64,
     /// Its type.
     pub kind: CellType,
-    /// When it was written.
+    /// Its number in the order of writes.
     pub sequence: u64,
     /// Its value.
     pub value: Rc<[u8]>,
     /// Its tags.
     pub tags: Rc<[u8]>,
-    /// Its own time to live in ms, as its tags say it.
+    /// Its own time to live in ms, from its tags.
     pub ttl: Option<i64>,
     /// Whether the log has it.
     pub logged: bool,
-    /// Where it is.
+    /// Its place.
     pub place: Place,
 }
 
@@ -68,12 +69,12 @@ impl Stored {
     }
 }
 
-/// Whether a family no longer keeps what has this timestamp.
+/// Whether the time to live of a family is over for a timestamp.
 pub fn is_expired(family: &Family, timestamp: i64, now: i64) -> bool {
     family.ttl.is_some_and(|ttl| timestamp < now - i64::from(ttl) * 1_000)
 }
 
-/// What a reader gets.
+/// A cell that a reader gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
     /// Row.
@@ -102,12 +103,12 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// Nothing yet.
+    /// Creates a reference without cells.
     pub fn new(families: Vec<Family>) -> Reference {
         Reference { families, cells: BTreeMap::new() }
     }
 
-    /// The place of a family among the others.
+    /// Returns the index of a family.
     ///
     /// # Panics
     /// When there is no such family.
@@ -122,7 +123,7 @@ impl Reference {
         cells.insert(at, cell);
     }
 
-    /// The cells of a family: rows and, in order, their cells.
+    /// Returns the rows of a family with their cells, in order.
     pub fn of_family(&self, family: usize) -> impl Iterator<Item = (&'static str, &[Stored])> {
         self.cells
             .iter()
@@ -139,7 +140,8 @@ impl Reference {
         }
     }
 
-    /// What a family's cells of a row show before any filter looks at them. `filtered` says whether one will.
+    /// Returns the cells of a row and family that are visible before any filter. `filtered` says whether a filter
+    /// follows.
     fn offered<'c>(
         &'c self,
         row: &'static str,
@@ -161,7 +163,7 @@ impl Reference {
             .into_iter()
             .flatten()
             .filter(|cell| cell.place != Place::Log && !cell.is_over(now))
-            // Who looks at markers sees that it is gone.
+            // A raw scan does not see it any more.
             .filter(|cell| !(query.raw && matches!(cell.place, Place::Swept(_))))
             .collect();
         let markers: Vec<&Stored> = all
@@ -194,7 +196,7 @@ impl Reference {
                 }
                 versions += u32::from(!kind.is_delete());
                 let is_past = match wanted {
-                    // Of a column that was asked for the first version behind MIN_VERSIONS is given although it has expired.
+                    // Of a requested column HBase returns the first version after MIN_VERSIONS although it has expired.
                     Some(_) if !family.new_versions => versions > limit,
                     _ => versions > limit || (is_expired && versions > family.min_versions),
                 };
@@ -213,7 +215,7 @@ impl Reference {
         offered
     }
 
-    /// What a reader gets of a row; nothing when the row is not given.
+    /// Returns the cells of a row that a reader gets; none when the row is not returned.
     fn read_row(&self, row: &'static str, query: &Query, now: i64, reversed: bool) -> Vec<Given> {
         let sieve = query.sieve.as_ref();
         if sieve.is_some_and(|sieve| !sieve.passes_row(row, reversed)) {
@@ -227,7 +229,7 @@ impl Reference {
         let is_first = |index: &usize| {
             !query.on_demand || sieve.is_none_or(|of| of.is_essential(self.families[*index].name))
         };
-        // Families that wait for the others come after them in everything, and in the row where they belong.
+        // Families loaded on demand are read after the others, and sorted into the row.
         let (first, later): (Vec<usize>, Vec<usize>) = indices.into_iter().partition(is_first);
         let mut state = Judged { reversed, ..Judged::default() };
         let mut of_families: BTreeMap<usize, Vec<&Stored>> = BTreeMap::new();
@@ -238,8 +240,8 @@ impl Reference {
             if of_families.values().all(Vec::is_empty) {
                 return Vec::new();
             }
-            // Of a row out of which the filter takes every cell it is not asked; the families that it does not need are
-            // read then, in HBase too.
+            // The filter is not asked about a row all of whose cells it removes; HBase, too, then reads the families
+            // that it does not need.
             let left = sieve.take_out(&self.families, &mut of_families, &state);
             if left && !sieve.keeps_row(&state) {
                 return Vec::new();
@@ -269,7 +271,7 @@ impl Reference {
         of_families.iter().flat_map(|(index, cells)| cells.iter().map(|cell| shown(*index, cell))).collect()
     }
 
-    /// A family's cells of a row behind filter, versions, offset and limit.
+    /// Returns the cells of a row and family after filter, versions, offset and limit.
     fn of_reader<'c>(
         &'c self,
         row: &'static str,
@@ -287,7 +289,8 @@ impl Reference {
         let is_explicit = !query.raw && asked.is_some_and(|asked| asked.qualifiers.is_some());
         let last = query.store_limit.map_or(usize::MAX, |limit| (query.store_offset + limit) as usize);
         for cell in offered {
-            // Behind its limit a family is not looked at, and behind one version too many a column: not by the filter either.
+            // After its limit the rest of a family is not read, and after one version too many the rest of a column;
+            // nor by the filter.
             if kept.len() >= last {
                 break;
             }
@@ -295,8 +298,8 @@ impl Reference {
                 kept.push(cell);
                 continue;
             };
-            // Among the versions of the column without a name there may be markers of the family: nobody goes past them,
-            // and a filter that has had enough of the column meets its next version like another column's.
+            // Among the versions of the column with the empty name there may be markers of the family, which are not
+            // skipped. A filter that is done with the column gets its next version like that of another column.
             let is_passed = !cell.qualifier.is_empty() || is_explicit;
             state.is_passed = is_passed;
             if is_over == Some(cell.qualifier) || !sieve.judge(row, family.name, cell, state) {
@@ -311,12 +314,12 @@ impl Reference {
         kept.into_iter().skip(query.store_offset as usize).collect()
     }
 
-    /// What a get gives.
+    /// Returns the cells of a get.
     pub fn get(&self, row: &'static str, query: &Query, now: i64) -> Vec<Given> {
         self.read_row(row, query, now, false)
     }
 
-    /// What a scan gives, row by row, without those of which nothing is given.
+    /// Returns the rows of a scan, without empty ones.
     pub fn scan(&self, walk: &Walk, now: i64) -> Vec<Vec<Given>> {
         let mut rows: Vec<&'static str> = self.cells.keys().map(|(row, _)| *row).collect();
         rows.dedup();
@@ -342,7 +345,7 @@ impl Reference {
     }
 }
 
-/// Which cells of a column markers mask.
+/// Returns for each cell of a column whether a marker masks it.
 pub(crate) fn masked(column: &[&Stored], markers: &[&Stored], family: &Family, now: i64) -> Vec<bool> {
     let concerns =
         |marker: &Stored| marker.kind.is_family_delete() || marker.qualifier == column[0].qualifier;
@@ -374,8 +377,8 @@ pub(crate) fn masked(column: &[&Stored], markers: &[&Stored], family: &Family, n
     masked
 }
 
-/// What HBase knows of a column with `NEW_VERSION_BEHAVIOR`, by the moment of the marker over many timestamps that ends
-/// each part; the last has no end. Told of the cells in order.
+/// HBase's tracker of a column with `NEW_VERSION_BEHAVIOR`: one era for each marker over many timestamps, which ends
+/// it; the last era has no end. It gets the cells in order.
 struct Eras {
     versions: usize,
     by_end: BTreeMap<u64, Era>,
@@ -387,7 +390,7 @@ struct Era {
     masked_up_to: Option<i64>,
     /// Markers of one timestamp, by it and by moment.
     exact: BTreeMap<i64, BTreeSet<u64>>,
-    /// Which writes were there at each moment, but for the end.
+    /// The writes that existed at the end of each earlier era.
     there: BTreeMap<u64, BTreeSet<u64>>,
 }
 
@@ -436,16 +439,16 @@ impl Eras {
     }
 }
 
-/// What a filter has seen of a row.
+/// The state of a filter within a row.
 #[derive(Debug, Default)]
 pub(crate) struct Judged {
     seen: usize,
     columns: Vec<(String, String)>,
-    /// Of the column that [`Single`] looks at: what it found, if anything.
+    /// The result of [`Single`] for its column, if it was found.
     single: Option<bool>,
     stamps: Vec<i64>,
     refused: bool,
-    /// Whether the column of the next cell is passed over where the filter wants to go to the next one.
+    /// Whether the filter skips to the next column.
     is_passed: bool,
     reversed: bool,
 }
@@ -455,7 +458,7 @@ fn text(value: Value) -> Vec<u8> {
 }
 
 impl Sieve {
-    /// Whether the row as such can pass.
+    /// Whether the row key passes.
     fn passes_row(&self, row: &str, reversed: bool) -> bool {
         match self {
             Sieve::Row(compare, with) => compare.holds(row.as_bytes(), with.as_bytes()),
@@ -480,7 +483,7 @@ impl Sieve {
         }
     }
 
-    /// Whether a cell passes, whatever was before.
+    /// Whether a cell passes, independent of earlier cells.
     fn passes(&self, row: &str, family: &str, cell: &Stored, reversed: bool) -> bool {
         let qualifier = cell.qualifier;
         match self {
@@ -530,7 +533,7 @@ impl Sieve {
             }
             Sieve::Single(single) => {
                 single.look(family, cell, state);
-                // A version that decides against its row is not kept itself.
+                // A version that excludes its row is not kept itself.
                 (family, cell.qualifier) != single.column
                     || !single.latest_only
                     || state.single != Some(false)
@@ -561,7 +564,7 @@ impl Sieve {
         }
     }
 
-    /// Takes cells out of the complete row; whether something is left.
+    /// Removes cells from the complete row; returns whether any are left.
     fn take_out(&self, families: &[Family], row: &mut BTreeMap<usize, Vec<&Stored>>, state: &Judged) -> bool {
         for (index, cells) in row.iter_mut() {
             match self {
@@ -578,7 +581,7 @@ impl Sieve {
         row.values().any(|cells| !cells.is_empty())
     }
 
-    /// Whether the complete row is given.
+    /// Whether the complete row is returned.
     fn keeps_row(&self, state: &Judged) -> bool {
         match self {
             Sieve::Single(single) => state.single.unwrap_or(!single.if_missing),
@@ -591,7 +594,7 @@ impl Sieve {
         }
     }
 
-    /// Whether the length of a value, or nothing, stands in its place.
+    /// Whether values are replaced: by their length (`true`), by nothing (`false`), or not at all.
     fn shows(&self) -> Option<bool> {
         match self {
             Sieve::KeyOnly(length) => Some(*length),
@@ -626,7 +629,7 @@ impl Single {
     }
 }
 
-/// Whether `expected op value` holds, in the way of check-and-mutate; `value` is `None` when there is none.
+/// Whether `expected op value` holds as in check-and-mutate; `value` is `None` when the column has none.
 pub fn check_holds(compare: Compare, expected: Option<Value>, value: Option<&[u8]>) -> bool {
     let expected = expected.map(text).unwrap_or_default();
     match (expected.is_empty(), compare) {

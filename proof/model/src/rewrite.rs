@@ -15,12 +15,12 @@ use cell::CellType;
 use crate::reference::{Stored, is_expired, masked};
 use crate::stream::{Family, Keep};
 
-/// The files that take part.
+/// The files that a flush or compaction rewrites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Some, or only memory.
+    /// Some files, or only memory.
     Some,
-    /// All.
+    /// All files.
     All {
         /// How long markers stay, in ms.
         purge_deletes_after: i64,
@@ -29,7 +29,7 @@ pub enum Kind {
     },
 }
 
-/// For each cell of a row and family, in order, whether it is kept.
+/// Returns for each cell of a row and family, in order, whether it is kept.
 pub fn kept(cells: &[&Stored], family: &Family, kind: Kind, now: i64) -> Vec<bool> {
     if family.new_versions && kind == Kind::Some {
         return vec![true; cells.len()];
@@ -104,7 +104,7 @@ fn masks_the_rest(put: &Stored, markers: &[&Stored], family: &Family) -> bool {
     if family.new_versions {
         return false;
     }
-    // In the order of HBase's tests.
+    // In the order in which HBase checks.
     has(CellType::DeleteFamily, &|marker| put.timestamp <= marker.timestamp)
         || (!has(CellType::DeleteFamilyVersion, &|marker| put.timestamp == marker.timestamp)
             && has(CellType::DeleteColumn, &|marker| {

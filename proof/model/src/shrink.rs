@@ -3,12 +3,12 @@
 use crate::stream::{Operation, Setup};
 use crate::subject::{Difference, run};
 
-/// A stream that shows a difference, as shortened.
+/// A shortened stream that shows a difference.
 #[derive(Debug)]
 pub struct Found {
     /// The setup of the region.
     pub setup: Setup,
-    /// The acts.
+    /// The operations.
     pub stream: Vec<Operation>,
     /// The difference.
     pub difference: Box<Difference>,
@@ -54,7 +54,7 @@ impl Found {
         }
     }
 
-    /// The code of a test that shows the difference.
+    /// Returns the code of a test that shows the difference.
     pub fn as_test(&self) -> String {
         let code = |debug: String| debug.replace('[', "vec![");
         let acts: String =
@@ -67,7 +67,7 @@ impl Found {
     }
 }
 
-/// The operation with one change or cell less, in every way.
+/// Returns every operation that has one change or cell less than `act`.
 fn parts_of(act: &Operation) -> Vec<Operation> {
     let without = |changes: &[crate::stream::Change]| {
         let mut ways = Vec::new();

@@ -1,8 +1,8 @@
-//! Streams of acts on one region, as plain data: operations of clients and operators, and faults.
+//! Streams of operations on one region, as plain data: operations of clients and operators, and faults.
 //!
-//! A stream is drawn from a seed or written down by hand; its `Debug` form, with `[` as `vec![`, is the code that makes it.
-//! Rows, columns and timestamps come from small sets, so that acts often concern the same cells. The meaning of an act
-//! does not depend on earlier acts, so any of them can be removed.
+//! A stream is drawn from a seed or written by hand; its `Debug` form, with `[` as `vec![`, is the code that makes it.
+//! Rows, columns and timestamps come from small sets, so that operations often concern the same cells. The meaning of
+//! an operation does not depend on earlier ones, so any of them can be removed.
 
 use crate::chance::Chance;
 
@@ -11,13 +11,13 @@ use crate::chance::Chance;
 pub enum Keep {
     /// None.
     Nothing,
-    /// All that versions and time to live leave.
+    /// All within versions and time to live.
     Deleted,
-    /// Until their time to live ends.
+    /// All within the time to live.
     UntilTtl,
 }
 
-/// How a store compacts in memory.
+/// A level of in-memory compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
     /// NONE.
@@ -56,7 +56,7 @@ pub struct Family {
 }
 
 impl Family {
-    /// One version, nothing special.
+    /// Returns a family with one version and defaults.
     pub fn plain(name: &'static str) -> Family {
         Family {
             name,
@@ -73,23 +73,23 @@ impl Family {
     }
 }
 
-/// What a stream is done on.
+/// The region on which a stream runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// In the order of their names.
+    /// The families, in the order of their names.
     pub families: Vec<Family>,
-    /// How stores compact in memory at first.
+    /// The initial level of in-memory compaction.
     pub memory: Memory,
-    /// Bytes at which an active segment is sealed.
+    /// Size at which an active segment is sealed, in bytes.
     pub seal_bytes: u64,
-    /// How long markers outlive major compactions, in ms.
+    /// How long major compactions keep markers, in ms.
     pub purge_deletes_after: i64,
-    /// The seed of the world, and of what a loss of power does.
+    /// The seed of the environment, and of the losses of power.
     pub seed: u64,
 }
 
 impl Setup {
-    /// One plain family `f`, changed as told.
+    /// Returns a region with one plain family `f`, changed by `change`.
     pub fn of(change: impl FnOnce(&mut Family)) -> Setup {
         let mut family = Family::plain("f");
         change(&mut family);
@@ -103,7 +103,7 @@ impl Setup {
     }
 }
 
-/// What a cell of a mutation is.
+/// The type of a cell of a mutation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// A value, or the delta of an increment or append.
@@ -128,7 +128,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// Its bytes.
+    /// Returns its bytes.
     pub fn bytes(self) -> Vec<u8> {
         match self {
             Value::Long(number) => number.to_be_bytes().to_vec(),
@@ -146,43 +146,43 @@ pub struct Part {
     pub qualifier: &'static str,
     /// `None` is the server's time, and for [`What::Version`] the newest version.
     pub at: Option<i64>,
-    /// What it is.
+    /// Its type.
     pub what: What,
-    /// Its value; none of markers.
+    /// Its value; unused for markers.
     pub value: Value,
     /// Its time to live, in ms.
     pub ttl: Option<i64>,
 }
 
-/// What a mutation does.
+/// The kind of a mutation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Sets values.
+    /// Put.
     Put,
-    /// Sets markers.
+    /// Delete.
     Delete,
-    /// Adds.
+    /// Increment.
     Increment,
-    /// Adds at the end.
+    /// Append.
     Append,
 }
 
-/// Changes of one row.
+/// A mutation of one row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// What it does.
+    /// Its kind.
     pub act: Act,
     /// The row.
     pub row: &'static str,
     /// The cells.
     pub parts: Vec<Part>,
-    /// Which versions an increment or append looks at.
+    /// The time range that an increment or append reads.
     pub range: Option<(i64, i64)>,
-    /// Whether the log is passed over.
+    /// Whether it skips the log.
     pub skip_log: bool,
 }
 
-/// How two things are compared.
+/// A comparison of two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compare {
     /// <
@@ -213,7 +213,7 @@ impl Compare {
     }
 }
 
-/// A filter, as what it means.
+/// A filter, by its meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sieve {
     /// RowFilter.
@@ -242,7 +242,7 @@ pub enum Sieve {
     Timestamps(Vec<i64>, bool),
     /// ColumnValueFilter.
     ColumnValue(&'static str, &'static str, Compare, Value),
-    /// KeyOnlyFilter, and whether the length takes the value's place.
+    /// KeyOnlyFilter, and whether the length replaces the value.
     KeyOnly(bool),
     /// FirstKeyOnlyFilter.
     FirstKeyOnly,
@@ -269,19 +269,19 @@ pub enum Sieve {
 pub struct Single {
     /// The column.
     pub column: (&'static str, &'static str),
-    /// How.
+    /// The comparison.
     pub compare: Compare,
-    /// With what.
+    /// The value to compare with.
     pub value: Value,
     /// `filterIfMissing`.
     pub if_missing: bool,
     /// `latestVersionOnly`.
     pub latest_only: bool,
-    /// Whether the column itself is taken out.
+    /// Whether the column itself is dropped.
     pub exclude: bool,
 }
 
-/// A family that is asked for.
+/// A requested family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FamilyRequest {
     /// Its name.
@@ -292,29 +292,29 @@ pub struct FamilyRequest {
     pub range: Option<(i64, i64)>,
 }
 
-/// What is asked of rows.
+/// The part of a request that gets and scans have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// The families in order of their names; none is all.
+    /// The families in order of their names; empty for all.
     pub families: Vec<FamilyRequest>,
     /// Versions.
     pub versions: u32,
-    /// From (inclusive) and until (exclusive).
+    /// The time range: from (inclusive) and until (exclusive).
     pub range: Option<(i64, i64)>,
     /// The filter.
     pub sieve: Option<Sieve>,
-    /// Cells of a row and family.
+    /// Maximum number of cells of a row and family.
     pub store_limit: Option<u32>,
-    /// Cells of a row and family that are passed over.
+    /// Number of cells of a row and family that are skipped.
     pub store_offset: u32,
-    /// With markers.
+    /// Whether it is a raw read, with markers.
     pub raw: bool,
-    /// Whether families that the filter does not look at are read only for rows that pass.
+    /// Whether families that the filter does not need are loaded on demand.
     pub on_demand: bool,
 }
 
 impl Query {
-    /// One version of everything.
+    /// Returns a query of one version of everything.
     pub fn all() -> Query {
         Query {
             families: Vec::new(),
@@ -329,99 +329,99 @@ impl Query {
     }
 }
 
-/// A walk over rows.
+/// A scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Walk {
-    /// The first row, and whether it belongs; empty is open.
+    /// The start row, and whether it is included; empty for none.
     pub start: (&'static str, bool),
-    /// The last row, and whether it belongs; empty is open.
+    /// The stop row, and whether it is included; empty for none.
     pub stop: (&'static str, bool),
-    /// From great to small.
+    /// Whether it is reversed.
     pub reversed: bool,
-    /// What is asked.
+    /// The query.
     pub query: Query,
-    /// Cells of a result.
+    /// The batch: maximum number of cells of a result.
     pub batch: Option<u32>,
-    /// Bytes after which a row is cut.
+    /// Size after which a row is cut, in bytes.
     pub bytes: Option<u64>,
 }
 
 impl Walk {
-    /// Over all rows.
+    /// Returns a scan of all rows.
     pub fn over(query: Query) -> Walk {
         Walk { start: ("", true), stop: ("", false), reversed: false, query, batch: None, bytes: None }
     }
 }
 
-/// What must hold of a row.
+/// The condition of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Test {
     /// *value op cell* of one column; `None` stands for no value.
     Value(&'static str, &'static str, Compare, Option<Value>),
-    /// A filter lets something pass.
+    /// A filter keeps a cell.
     Sieve(Sieve),
 }
 
-/// A check and its row.
+/// A check of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
     /// The row.
     pub row: &'static str,
-    /// What must hold.
+    /// The condition.
     pub test: Test,
-    /// Which versions are looked at.
+    /// The time range that it reads.
     pub range: Option<(i64, i64)>,
 }
 
-/// One act.
+/// One operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Puts and deletes, each row for itself.
+    /// A batch of puts and deletes.
     Batch(Vec<Change>),
-    /// Changes of one row as one.
+    /// An atomic mutation of one row.
     Row(Vec<Change>),
-    /// The same, if something holds.
+    /// An atomic mutation of one row, if a check succeeds.
     CheckThen(Check, Vec<Change>),
     /// A get.
     Get(&'static str, Query),
     /// A scan.
     Scan(Walk),
-    /// A scan of which only some steps are done; it stays open in a slot.
+    /// A scan of which only some steps run; it stays open in a slot.
     Hold(usize, Walk, usize),
     /// Steps of a scan that stayed open.
     Resume(usize, usize),
-    /// Memory becomes files: of one family or of all.
+    /// A flush of one family or of all.
     Flush(Option<&'static str>),
-    /// Memory becomes files for the sake of memory: what was rewritten may stay.
+    /// A flush because memory is full: it may retain rewritten rows in memory.
     Relieve,
-    /// What waits in memory is compacted, under a pressure in hundredths.
+    /// An in-memory compaction, under a pressure in hundredths.
     Shrink(u32),
     /// A minor compaction.
     Minor,
     /// A major compaction.
     Major,
-    /// Time passes, in ms.
+    /// Time passes: so many ms.
     Pass(u64),
-    /// Stores compact differently in memory from now on.
+    /// The level of in-memory compaction changes.
     Tune(Memory),
-    /// The process dies and begins again.
+    /// The process is killed and started again.
     Kill,
-    /// The power goes and comes.
+    /// The power is lost and comes back.
     Crash,
     /// The region is closed and opened.
     Reopen,
-    /// The region is closed and opened with other families' schemas.
+    /// The region is closed and opened with other schemas.
     Alter(Vec<Family>),
 }
 
-/// When worlds begin, in ms since 1970.
+/// The time at which a stream begins, in ms since 1970.
 pub const BEGIN: i64 = 1_000_000;
 
 /// More versions than any column has.
 const MANY: u32 = 1_000;
 
 const ROWS: [&str; 7] = ["a", "aa", "ab", "b", "ba", "c", "\u{7f}z"];
-/// Those of a queue, which come one after the other.
+/// The rows of a queue, which are written in order.
 const QUEUE_ROWS: [&str; 40] = [
     "q00", "q01", "q02", "q03", "q04", "q05", "q06", "q07", "q08", "q09", "q10", "q11", "q12", "q13", "q14",
     "q15", "q16", "q17", "q18", "q19", "q20", "q21", "q22", "q23", "q24", "q25", "q26", "q27", "q28", "q29",
@@ -430,11 +430,11 @@ const QUEUE_ROWS: [&str; 40] = [
 const QUALIFIERS: [&str; 5] = ["", "n", "na", "o", "p"];
 const TEXTS: [&str; 4] = ["", "x", "y", "the value of a cell is longer than its key"];
 
-/// Draws what a stream is done on.
+/// Draws a region.
 pub fn setup(chance: &mut Chance) -> Setup {
     let count = 1 + chance.below(3) as usize;
     let memory = [Memory::Plain, Memory::Basic, Memory::Eager, Memory::Adaptive];
-    // What stays in memory at a flush is of one version.
+    // A flush retains only rows of families with one version.
     let is_hot = chance.once_in(3);
     let family = |name: &&'static str| {
         let family = family(chance, name);
@@ -466,29 +466,29 @@ fn family(chance: &mut Chance, name: &'static str) -> Family {
     }
 }
 
-/// Draws acts for a setup, one after the other.
+/// Draws operations for a setup.
 pub struct Source {
     chance: Chance,
     families: Vec<Family>,
     now: i64,
     counter: i64,
-    /// Whether columns may have an empty qualifier. Markers of the family sort among the cells of such a column. A filter that
-    /// seeks to a later column skips them and then returns cells that they mask, in HBase, too.
+    /// Whether columns may have an empty qualifier. Markers of the family sort among the cells of such a column. A
+    /// filter that seeks to a later column skips them and then returns cells that they mask, in HBase, too.
     nameless: bool,
-    /// Whether timestamps are left to the server, nearly always.
+    /// Whether the server sets nearly all timestamps.
     timeless: bool,
-    /// Whether rows come, are deleted and do not come again, and files are few.
+    /// Whether rows are written once and deleted, as in a queue, with few files.
     queue: bool,
-    /// Whether memory is compacted often, and flushed for its own sake.
+    /// Whether memory is compacted often, and flushed because it is full.
     hot: bool,
-    /// What was deleted of it lately, and when: row, family, qualifier.
+    /// The latest deletes: row, family, qualifier and timestamp.
     done: Vec<(&'static str, &'static str, &'static str, i64)>,
-    /// Whether there are deletes. TimestampsFilter, when it hints, goes past markers, in HBase too.
+    /// Whether there are deletes. TimestampsFilter with hints seeks past markers, in HBase, too.
     deletes: bool,
 }
 
 impl Source {
-    /// A source for `setup`.
+    /// Creates a source for `setup`.
     pub fn new(seed: u64, setup: &Setup) -> Source {
         let mut chance = Chance(seed);
         let nameless = chance.once_in(2);
@@ -512,7 +512,7 @@ impl Source {
     fn row(&mut self) -> &'static str {
         if self.queue {
             let first = (self.counter / 4) as usize;
-            // Some is about what was done a while ago.
+            // Some operations concern earlier rows.
             let back = if self.chance.once_in(4) { self.chance.below(10) as usize } else { 0 };
             let at = QUEUE_ROWS.len() + first + self.chance.below(3) as usize - back;
             return QUEUE_ROWS[at % QUEUE_ROWS.len()];
@@ -528,7 +528,7 @@ impl Source {
         self.chance.pick(&QUALIFIERS[usize::from(!self.nameless)..])
     }
 
-    /// Near the present, so that timestamps are the same now and then.
+    /// A timestamp near the present, so that some are equal.
     fn time(&mut self) -> i64 {
         match self.chance.below(8) {
             0 => self.now - 1_000 - self.chance.below(20) as i64,
@@ -580,7 +580,7 @@ impl Source {
             };
             let is_of_family = matches!(what, What::Family | What::FamilyVersion);
             let at = match act {
-                // One that deletes a version of each column always says which.
+                // A delete of one version of each column always has a timestamp.
                 Act::Delete if what == What::FamilyVersion => Some(self.time()),
                 Act::Increment | Act::Append => self.chance.once_in(6).then(|| self.time()),
                 _ if self.queue => {
@@ -605,7 +605,7 @@ impl Source {
         Change { act, row, parts, range, skip_log }
     }
 
-    /// A put that is older than a marker of a while ago.
+    /// Draws a put that is older than an earlier marker.
     fn late(&mut self) -> Change {
         let at = self.done.len() - 1 - self.chance.below(self.done.len().min(20) as u64) as usize;
         let (row, family, qualifier, time) = self.done[at];
@@ -648,7 +648,7 @@ impl Source {
             .collect()
     }
 
-    /// One that says of each cell by itself whether it is kept.
+    /// Draws a filter that decides about each cell on its own.
     fn plain_sieve(&mut self, in_list_of_one: bool) -> Sieve {
         let one_family = self.families.len() == 1;
         loop {
@@ -667,14 +667,14 @@ impl Source {
                     let mut stamps: Vec<i64> = (0..1 + self.chance.below(4)).map(|_| self.time()).collect();
                     stamps.sort_unstable();
                     stamps.dedup();
-                    // What is passed over on the way to a place is not counted as a version.
+                    // Cells that a seek skips are not counted as versions.
                     let counts = |family: &Family| {
                         family.versions < MANY || family.new_versions || family.ttl.is_some()
                     };
                     let may_hint = !self.nameless && !self.deletes && !self.families.iter().any(counts);
                     Sieve::Timestamps(stamps, may_hint && !self.chance.once_in(3))
                 }
-                // In a list of which one is enough these speak, with "next row", for other families too.
+                // In a list with MUST_PASS_ONE their "next row" also ends the other families.
                 9 if !in_list_of_one => Sieve::Family(self.compare(), self.family()),
                 10 if !self.nameless && (!in_list_of_one || one_family) => {
                     Sieve::ColumnPrefix(self.chance.pick(&["", "n", "na", "oo"]))
@@ -683,7 +683,7 @@ impl Source {
                     let mut prefixes =
                         vec![self.chance.pick(&["n", "na"]), self.chance.pick(&["o", "p", "q"])];
                     prefixes.sort_unstable();
-                    // Of two prefixes one of which begins with the other, HBase compares only one.
+                    // When one prefix begins with another, HBase compares only one of them.
                     Sieve::ColumnPrefixes(prefixes)
                 }
                 12 if !self.nameless && (!in_list_of_one || one_family) => {
@@ -745,7 +745,7 @@ impl Source {
                     (0..1 + self.chance.below(3)).map(|_| self.plain_sieve(false)).collect();
                 match self.chance.below(4) {
                     0 => {
-                        // What others pass over it would not see.
+                        // It would not see cells that other filters skip.
                         all.retain(|sieve| matches!(sieve, Sieve::Value(..) | Sieve::Qualifier(..)));
                         all.insert(0, self.single());
                     }
@@ -800,7 +800,7 @@ impl Source {
         }
         let (start, stop) = if reversed { (last, first) } else { (first, last) };
         let mut query = self.query(false);
-        // In HBase a list of which one is enough compares places to go to in a reversed scan as if columns were reversed, too.
+        // In a reversed scan HBase's list with MUST_PASS_ONE compares hints as if columns were reversed, too.
         if reversed && matches!(&query.sieve, Some(Sieve::One(of)) if of.iter().any(Sieve::names_columns)) {
             query.sieve = None;
         }
@@ -815,10 +815,10 @@ impl Source {
         }
     }
 
-    /// The next act.
+    /// Draws the next operation.
     pub fn draw(&mut self) -> Operation {
         let mut dice = self.chance.below(100);
-        // Where files have a row its markers stay.
+        // A row's markers stay while files have the row.
         if self.queue && (80..=98).contains(&dice) && !(91..=95).contains(&dice) && !self.chance.once_in(5) {
             dice = 84;
         }
@@ -886,7 +886,7 @@ impl Source {
                     self.families.iter().map(|family| (family.name, family.new_versions)).collect();
                 let families: Vec<Family> = names
                     .into_iter()
-                    // What wins is settled when the table is made.
+                    // NEW_VERSION_BEHAVIOR cannot change.
                     .map(|(name, new_versions)| Family { new_versions, ..family(&mut self.chance, name) })
                     .collect();
                 self.families.clone_from(&families);
@@ -898,13 +898,13 @@ impl Source {
 }
 
 impl Sieve {
-    /// Whether it names columns to go to.
+    /// Whether it returns seek hints.
     fn names_columns(&self) -> bool {
         use Sieve::{ColumnPrefix, ColumnPrefixes, ColumnRange, Timestamps};
         matches!(self, ColumnPrefix(_) | ColumnPrefixes(_) | ColumnRange(..) | Timestamps(..))
     }
 
-    /// Whether rows are judged whole, so that parts cannot be given.
+    /// Whether it judges whole rows, so that partial rows cannot be returned.
     pub fn judges_rows(&self) -> bool {
         match self {
             Sieve::Page(_) | Sieve::Single(_) | Sieve::Dependent(..) | Sieve::Skip(_) => true,

@@ -31,39 +31,39 @@ use crate::stream::{
     Test, Value, Walk, What,
 };
 
-/// Region and reference differ.
+/// A difference between region and reference.
 #[derive(Debug, thiserror::Error)]
 #[error("act {at}, {act:?}: {what}")]
 pub struct Difference {
-    /// Which act showed it, counted from 0.
+    /// Index of the operation that showed it, from 0.
     pub at: usize,
-    /// The act; the last look at everything has none.
+    /// The operation; `None` for the final comparison.
     pub act: Option<Operation>,
-    /// What differs.
+    /// The difference.
     pub what: String,
 }
 
-/// How many of each kind of thing were compared.
+/// Counts of compared items.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Compared {
-    /// Acts.
+    /// Operations.
     pub acts: u64,
-    /// Cells that readers got.
+    /// Cells returned to readers.
     pub cells: u64,
-    /// Flushes and compactions whose outcome was looked at.
+    /// Flushes and compactions whose output was compared.
     pub rewrites: u64,
-    /// Deaths.
+    /// Crashes.
     pub deaths: u64,
-    /// Markers that memory has dropped.
+    /// Markers that memory dropped.
     pub swept: u64,
     /// Markers that came back for a put.
     pub returned: u64,
-    /// Cells that stayed in memory at a flush.
+    /// Cells that a flush retained in memory.
     pub stayed: u64,
 }
 
 impl Compared {
-    /// Adds another stream's.
+    /// Adds the counts of another stream.
     pub fn add(&mut self, other: Compared) {
         self.acts += other.acts;
         self.cells += other.cells;
@@ -75,7 +75,7 @@ impl Compared {
     }
 }
 
-/// Does `stream` on what `setup` says, and compares.
+/// Runs `stream` on a region of `setup` and compares.
 pub fn run(setup: &Setup, stream: &[Operation]) -> Result<Compared, Box<Difference>> {
     let differs = |at, act, what| Box::new(Difference { at, act, what });
     let mut subject = Subject::new(setup).map_err(|what| differs(0, None, what))?;
@@ -89,15 +89,15 @@ pub fn run(setup: &Setup, stream: &[Operation]) -> Result<Compared, Box<Differen
 
 type Outcome<T = ()> = Result<T, String>;
 
-/// By file, `None` for memory: cells and when they were written.
+/// The cells of each file, or of memory (`None`), with their sequence ids.
 type Lying = BTreeMap<Option<String>, Vec<(u64, Given)>>;
 
-/// A scan that stays open, and what it has still to give.
+/// An open scan, and the rows that it must still return.
 struct Held {
     scanner: RegionScanner<'static>,
     walk: Walk,
     left: std::vec::IntoIter<Vec<Given>>,
-    /// Cells of the row under way that were given.
+    /// Number of cells of the current row that were returned.
     part: Vec<Given>,
     done: bool,
 }
@@ -115,7 +115,7 @@ struct Subject<'a> {
     pending: Option<Pending>,
     held: [Option<Held>; 2],
     deaths: u64,
-    /// Of each family, whether something stayed in memory at its last flush.
+    /// For each family, whether its last flush retained rows in memory.
     has_young: Vec<bool>,
     compared: Compared,
 }
@@ -138,7 +138,7 @@ fn options_of(setup: &Setup, pool: &RegionOptions) -> RegionOptions {
         compaction_files_min: 2,
         flush_keeps: if setup.seed.is_multiple_of(2) { 1.0 } else { 0.25 },
         flush_keeps_gain_min: 0.0,
-        // The reference knows what a rewriting keeps, and not files that go unread; those are tested beside their policy.
+        // The reference does not know which expired files a policy drops unread; the policy's own tests cover that.
         delete_expired_files: false,
         ..pool.clone()
     }
@@ -173,7 +173,7 @@ fn table_of(families: &[Family]) -> Arc<TableDescriptor> {
 fn log_options() -> wal::Options {
     wal::Options {
         file_bytes_max: 1 << 16,
-        // What nobody waits for is not written by a clock that the seed does not know.
+        // No timer writes the log: its clock would not follow from the seed.
         idle_write: Duration::from_secs(3_600),
         full_retry: Duration::ZERO,
         ..wal::Options::default()
@@ -181,7 +181,7 @@ fn log_options() -> wal::Options {
 }
 
 thread_local! {
-    /// The chunks of all streams of a thread: making them new each time would be most of the work.
+    /// The chunk pool of a thread, shared by its streams, because allocating chunks would take most of the time.
     static OPTIONS: RegionOptions = RegionOptions {
         memory: memstore_pool(),
         ..RegionOptions::default()
@@ -192,10 +192,10 @@ fn memstore_pool() -> Arc<region::Pool> {
     region::Pool::new(1 << 16, 16)
 }
 
-/// Rows that a step of a scan may give.
+/// Maximum number of rows of a step of a scan.
 const ROWS_AT_ONCE: usize = 3;
 
-/// Cells, and how many there were when a row ended.
+/// Cells, and their number when a row ended.
 #[derive(Default)]
 struct Sink(Vec<Given>, Vec<usize>);
 
@@ -294,7 +294,7 @@ fn operator(compare: Compare) -> CompareOperator {
     }
 }
 
-/// The filter that a sieve stands for.
+/// Returns the filter of a sieve.
 pub fn filter_of(sieve: &Sieve) -> Filter {
     let text = |text: &'static str| Comparable::Binary(bytes(text));
     let value = |value: &Value| Comparable::Binary(value.bytes().into());
@@ -404,7 +404,7 @@ fn mutation_of(change: &Change) -> Mutation {
     }
 }
 
-/// A cell that a write makes, before it has a sequence id.
+/// A cell of a write, before it has a sequence id.
 #[derive(Clone, Debug)]
 struct New {
     row: &'static str,
@@ -415,7 +415,7 @@ struct New {
     value: Vec<u8>,
     tags: Vec<u8>,
     ttl: Option<i64>,
-    /// Whether nothing was there before: what a change comes to is then answered without its time to live.
+    /// Whether the column was empty before: the answer then lacks the time to live.
     is_first: bool,
 }
 
@@ -491,7 +491,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// The cells that a put or delete comes to.
+    /// Returns the cells of a put or delete.
     fn prepared(&self, change: &Change, now: i64) -> Vec<New> {
         let mut taken: BTreeMap<(usize, &str), usize> = BTreeMap::new();
         let mut cells = Vec::new();
@@ -530,7 +530,7 @@ impl<'a> Subject<'a> {
         cells
     }
 
-    /// The cells that an increment or append comes to; `None` when it cannot be.
+    /// Returns the cells of an increment or append; `None` when it is refused.
     fn changed(&self, change: &Change, now: i64) -> Option<Vec<New>> {
         let mut deltas: Vec<_> = change.parts.iter().collect();
         deltas.sort_by_key(|part| (part.family, part.qualifier));
@@ -553,7 +553,7 @@ impl<'a> Subject<'a> {
                 }
                 _ => value.extend(part.value.bytes()),
             }
-            // The only tag there is here is the time to live; a new one takes the place of the old one.
+            // The only tag here is the time to live; a new one replaces the old one.
             let mut ttl = part.ttl;
             if ttl.is_none()
                 && let Some(old) = old
@@ -576,7 +576,7 @@ impl<'a> Subject<'a> {
         Some(cells)
     }
 
-    /// Cells that are written under the next sequence id: of each key the last.
+    /// Inserts cells under the next sequence id; of equal keys the last one.
     fn insert(&mut self, cells: Vec<New>, logged: &[bool]) -> Outcome {
         if cells.is_empty() {
             return Ok(());
@@ -605,8 +605,8 @@ impl<'a> Subject<'a> {
         (0..self.reference.families.len()).try_for_each(|family| self.take_returned(family))
     }
 
-    /// Markers that memory had dropped and that came back for a put, beside it, are in the reference from now on. Whether
-    /// there are enough of them is for readers to see.
+    /// Adds the markers to the reference that memory had dropped and restored beside a put. Later reads show whether
+    /// they suffice.
     fn take_returned(&mut self, family: usize) -> Outcome {
         let remembered = |cell: &Stored| matches!(cell.place, Place::Swept(_));
         let swept: Vec<(&'static str, Stored)> = self
@@ -633,7 +633,7 @@ impl<'a> Subject<'a> {
                 return Err(format!("memory has what was not there: {}", show(std::slice::from_ref(cell))));
             };
             self.compared.returned += 1;
-            // The log has the put alone; who replays it finds the marker as before.
+            // The log has the put alone; a replay restores the marker as before.
             let back = Stored { sequence: *sequence, logged: false, place: Place::Memory, ..marker.clone() };
             self.reference.insert(row, family, back);
         }
@@ -651,18 +651,18 @@ impl<'a> Subject<'a> {
         let (mut cells, mut logged) = (Vec::new(), Vec::new());
         for change in changes {
             let prepared = self.prepared(change, now);
-            // Of one row what is to be logged and what not are logged together.
+            // Mutations of one row are logged together, even if only some ask for it.
             let is_logged = changes.iter().any(|other| other.row == change.row && !other.skip_log);
             logged.extend(vec![is_logged; prepared.len()]);
             cells.extend(prepared);
         }
-        // All of a batch are of one moment.
+        // All mutations of a batch have one sequence id.
         self.insert(cells, &logged)?;
         self.pending = Some(applied.pending);
         Ok(())
     }
 
-    /// What changes of a row come to as one, and what they answer; `None` when they cannot be.
+    /// Returns the cells of an atomic mutation, its answer, and whether it is logged; `None` when it is refused.
     fn as_one(&self, changes: &[Change], put_now: i64) -> Option<(Vec<New>, Vec<Given>, bool)> {
         let now = self.now();
         let (mut cells, mut answer) = (Vec::new(), Vec::new());
@@ -685,7 +685,7 @@ impl<'a> Subject<'a> {
                 }
             }
         }
-        // The strictest durability counts for all.
+        // The strictest durability applies to all.
         let logged = changes.iter().any(|change| !change.skip_log);
         Some((cells, answer, logged))
     }
@@ -793,7 +793,7 @@ impl<'a> Subject<'a> {
 
     fn hold(&mut self, slot: usize, walk: &Walk, steps: usize) -> Outcome {
         let mut held = self.open_scan(walk)?;
-        // The first step looks at the clock: what is expected is of now.
+        // The first step reads the clock, so the expectation is computed now.
         for _ in 0..steps + 1 {
             if !held.done {
                 self.compared.cells += held.step()?;
@@ -813,9 +813,9 @@ impl<'a> Subject<'a> {
         Ok(())
     }
 
-    // What an operator does.
+    // Operations of operators.
 
-    /// What lies where, of a family.
+    /// Returns the cells of a family by place.
     fn lying(&self, family: usize) -> Outcome<Lying> {
         let name = self.reference.families[family].name;
         let mut lying = Lying::new();
@@ -837,7 +837,7 @@ impl<'a> Subject<'a> {
         Ok(files.iter().map(|file| file.last().to_owned()).collect())
     }
 
-    /// What the reference has at some places, in order.
+    /// Returns the reference's cells at some places, in order.
     fn expected_at(&self, family: usize, is_there: impl Fn(&Place) -> bool) -> Vec<(u64, Given)> {
         let name = self.reference.families[family].name;
         let mut cells = Vec::new();
@@ -848,12 +848,12 @@ impl<'a> Subject<'a> {
         cells
     }
 
-    /// What the rules keep of the cells at some places.
+    /// Returns the cells at some places that the rules keep.
     fn kept_at(&self, family: usize, is_there: impl Fn(&Place) -> bool, kind: Kind) -> Vec<(u64, Given)> {
         self.kept_of(family, |_, cell| is_there(&cell.place), kind)
     }
 
-    /// What the rules keep of some cells.
+    /// Returns the given cells that the rules keep.
     fn kept_of(
         &self,
         family: usize,
@@ -890,7 +890,7 @@ impl<'a> Subject<'a> {
         Ok(())
     }
 
-    /// All families are flushed, and what was rewritten stays where it pays.
+    /// Flushes all families because memory is full; rewritten rows may stay.
     fn relieve(&mut self) -> Outcome {
         self.settle()?;
         let families = 0..self.reference.families.len();
@@ -908,12 +908,12 @@ impl<'a> Subject<'a> {
         Ok(())
     }
 
-    /// Up to which sequence id all of a family is in files.
+    /// Returns the sequence id up to which all writes of a family are in files.
     fn through(&self, family: usize) -> u64 {
         self.region.load().stores[family].flushed_sequence.0
     }
 
-    /// A family was flushed, and some of it stayed: that and the new file are what the rules keep.
+    /// Checks a flush that retained rows: the rows and the new file together are what the rules keep.
     fn flushed_but_for(&mut self, family: usize, before: &[String], stayed: &[(u64, Given)]) -> Outcome {
         let after = self.files(family)?;
         let new: Vec<&String> = after.iter().filter(|file| !before.contains(file)).collect();
@@ -949,7 +949,7 @@ impl<'a> Subject<'a> {
                 cell.place = Place::File(Rc::clone(&file));
                 return true;
             }
-            // What replaced it comes back from the log, and so does it.
+            // Its replacement comes back from the log, and so does the cell.
             cell.place = Place::Log;
             cell.logged && cell.sequence > through
         });
@@ -960,7 +960,7 @@ impl<'a> Subject<'a> {
         Ok(())
     }
 
-    /// A family was flushed: its new file has what the rules keep.
+    /// Checks a flush: the new file has what the rules keep.
     fn flushed(&mut self, family: usize, before: &[String]) -> Outcome {
         let after = self.files(family)?;
         let mut new: Vec<&String> = after.iter().filter(|file| !before.contains(file)).collect();
@@ -968,7 +968,7 @@ impl<'a> Subject<'a> {
         let had = !self.expected_at(family, in_memory).is_empty();
         let file = match (new.pop(), had) {
             (None, false) => return Ok(()),
-            // Memory that has dropped all it had says in a file without cells how far it was.
+            // A memstore that dropped all its cells writes a file without cells, which has its sequence id.
             (Some(file), _) if new.is_empty() => file.clone(),
             (file, _) => return Err(format!("a flush of {had} cells made {file:?} and {new:?}")),
         };
@@ -984,7 +984,7 @@ impl<'a> Subject<'a> {
         Ok(())
     }
 
-    /// Cells of some places are in a file now, as far as it has them; the others are no more.
+    /// Moves the cells at some places into a file, if it has them, and removes the others.
     fn now_in(
         &mut self,
         family: usize,
@@ -1008,7 +1008,7 @@ impl<'a> Subject<'a> {
         });
     }
 
-    /// Markers that were remembered at some places are remembered in a file now.
+    /// Moves the remembered markers of some places into a file.
     fn remembered_in(&mut self, family: usize, file: &str, was_there: impl Fn(Option<&str>) -> bool) {
         let name: Rc<str> = Rc::from(file);
         self.reference.retain(family, |_, cell| {
@@ -1021,7 +1021,7 @@ impl<'a> Subject<'a> {
         });
     }
 
-    /// Which cells of a family are in segments that take no writes, by key and sequence id.
+    /// Returns the cells of a family in sealed segments, by key and sequence id.
     fn sealed(&self, family: usize) -> Outcome<Vec<(u64, Given)>> {
         let mut sealed = Vec::new();
         let name = self.reference.families[family].name.as_bytes();
@@ -1043,8 +1043,8 @@ impl<'a> Subject<'a> {
             self.compared.rewrites += 1;
             let found = self.lying(family)?.remove(&None).unwrap_or_default();
             let before = self.expected_at(family, |place| *place == Place::Memory);
-            // What takes writes has no part in it. As for files, so for segments: a marker that is not looked at may
-            // mask a version which pushes out another one now.
+            // The active segment does not take part. As with files, a marker that is not read may mask a version that
+            // now displaces another one.
             let name = self.reference.families[family].name;
             let is_sealed = |row: &str, cell: &Stored| {
                 cell.place == Place::Memory && sealed.contains(&given_of(row, name, cell))
@@ -1085,7 +1085,7 @@ impl<'a> Subject<'a> {
                 let of = given_of(row, name, cell);
                 if cell.place == Place::Memory && !found.contains(&of) {
                     if needed.contains(&of) {
-                        // It masks what is written later as if it were there.
+                        // It masks later writes as if it were still there.
                         cell.place = Place::Swept(None);
                         swept += 1;
                         return true;
@@ -1121,7 +1121,7 @@ impl<'a> Subject<'a> {
             let unseen = "flushed before it".to_owned();
             let mut gone = gone;
             if major && had_young[family] {
-                // The file of that flush has gone again.
+                // The file of that flush is deleted again.
                 let kept = self.kept_at(family, |place| *place == Place::Memory, Kind::Some);
                 self.has_young[family] = false;
                 self.now_in(family, &unseen, &kept, |place| matches!(place, Place::Memory | Place::Log));
@@ -1157,9 +1157,9 @@ impl<'a> Subject<'a> {
         Ok(())
     }
 
-    // Fate.
+    // Crashes and openings.
 
-    /// The process or the machine dies, and begins again.
+    /// Kills the process or the machine, and opens the region again.
     fn die(&mut self, power: bool) -> Outcome {
         self.settle()?;
         self.held = [None, None];
@@ -1173,7 +1173,7 @@ impl<'a> Subject<'a> {
             let memory = lying.remove(&None).unwrap_or_default();
             let name = self.reference.families[family].name;
             self.has_young[family] = false;
-            // The log has markers again that a file remembers.
+            // The log has markers that a file remembers.
             let is_again = |row: &str, cell: &Stored| {
                 matches!(cell.place, Place::Swept(Some(_))) && memory.contains(&given_of(row, name, cell))
             };
@@ -1188,7 +1188,7 @@ impl<'a> Subject<'a> {
             self.reference.retain(family, |row, cell| match cell.place {
                 Place::File(_) | Place::Swept(Some(_)) => true,
                 Place::Memory | Place::Swept(None) if !cell.logged => false,
-                // The log has it, as it has what it masked.
+                // The log has the marker, as it has the masked cells.
                 Place::Swept(None) => {
                     cell.place = Place::Memory;
                     true
@@ -1200,7 +1200,7 @@ impl<'a> Subject<'a> {
                     }
                     true
                 }
-                // What memory had dropped comes back, if the log still has it.
+                // Dropped cells come back if the log still has them.
                 Place::Log => {
                     cell.place = Place::Memory;
                     memory.contains(&given_of(row, name, cell))
@@ -1233,12 +1233,12 @@ impl<'a> Subject<'a> {
         for held in self.held.iter_mut().filter_map(Option::take) {
             held.must_end()?;
         }
-        // What is in files is told apart before the schema changes.
+        // The files are compared before the schema changes.
         for (family, before) in before.iter().enumerate() {
             self.flushed(family, before)?;
         }
         if let Some(families) = families {
-            // A shorter stream may have been drawn for other families.
+            // A shortened stream may name families that the setup lacks.
             if families.len() == count {
                 self.reference.families.clone_from(families);
             }
@@ -1261,7 +1261,7 @@ impl<'a> Subject<'a> {
         })
     }
 
-    /// All that is stored, and all that readers get.
+    /// Compares all stored cells, and everything that readers get.
     fn look_at_everything(&mut self) -> Outcome {
         self.settle()?;
         for family in 0..self.reference.families.len() {
@@ -1284,7 +1284,7 @@ impl<'a> Subject<'a> {
 }
 
 impl Held {
-    /// One step; says how many cells it gave.
+    /// Runs one step; returns the number of cells.
     fn step(&mut self) -> Outcome<u64> {
         let limits = Limits {
             rows: ROWS_AT_ONCE,
@@ -1304,7 +1304,7 @@ impl Held {
         if step.partial && count == 0 {
             return Err("a part of a row without cells".to_owned());
         }
-        // Of several rows the last is looked at below.
+        // The last of several rows is checked below.
         let mut from = 0;
         if let [ends @ .., _] = &sink.1[..] {
             for &end in ends {
@@ -1328,7 +1328,7 @@ impl Held {
         Ok(count as u64)
     }
 
-    /// The region is closed: nothing more is given.
+    /// Checks that a scan of a closed region returns nothing more.
     fn must_end(mut self) -> Outcome {
         if self.done {
             return Ok(());
@@ -1373,8 +1373,8 @@ fn same_lying(what: &str, expected: &[(u64, Given)], found: &[(u64, Given)]) -> 
     Err(format!("{what}: expected{}\n  found{}", show(expected), show(found)))
 }
 
-/// The cells, each marker once. One that came back for several puts, or for one put and for its replay, may lie there as often
-/// until it is rewritten: with one key and one moment it is one.
+/// Returns the cells, each marker once. A marker that was restored for several puts, or for a put and its replay, may
+/// be stored several times until it is rewritten; with equal key and sequence id these are one.
 fn markers_once(cells: &[(u64, Given)]) -> Vec<&(u64, Given)> {
     let mut once: Vec<&(u64, Given)> = cells.iter().collect();
     once.dedup_by(|cell, before| {

@@ -1,16 +1,16 @@
 //! Computes which rows a region may show after a crash, from the list of all writes.
 //!
-//! The model keeps every write in the order in which it was made, and how many of them were acknowledged. What a reader
-//! should see follows from the definition alone: all cells, ordered; markers mask what is at or below their timestamp;
-//! of what remains, the newest versions. No memstore, no files, no flush, no compaction.
+//! The model has all writes in their order, and the number of acknowledged ones. A reader sees what the definition
+//! says: all cells, ordered; markers mask cells up to their timestamp; of the rest the newest versions. The model has
+//! no memstore, files, flushes or compactions.
 //!
-//! After a death any state is right that a *prefix* of the writes explains, as long as it holds all that was
-//! acknowledged: the log keeps order, so a write that was in flight may be there or not, but never without those
-//! before it. [`Model::settle`] finds that prefix, or says what is wrong.
+//! After a crash every state is right that a *prefix* of the writes explains, if it contains all acknowledged ones. The
+//! log keeps order, so a write under way may survive, but never without the writes before it. [`Model::settle`] finds
+//! that prefix, or says what is wrong.
 //!
-//! The model knows nothing of *when* versions are dropped, so a workload it judges must not delete a version and by
-//! that uncover an older one that a flush may or may not have dropped (HBase's own results depend on that too): markers
-//! mask a column or family, and timestamps grow.
+//! The model does not know *when* versions are dropped. So a workload must not delete a version above an older one that
+//! a flush may have dropped; HBase's own results depend on that, too. Here markers mask a column or family, and
+//! timestamps grow.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,21 +18,21 @@ use std::fmt;
 /// Row, family, qualifier.
 pub type Column = (Vec<u8>, Vec<u8>, Vec<u8>);
 
-/// What a reader sees: the versions of each column, newest first.
+/// The visible versions of each column, newest first.
 pub type Visible = BTreeMap<Column, Vec<(i64, Vec<u8>)>>;
 
 /// One cell of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
-    /// Where. For a family's marker the qualifier is empty.
+    /// The column. The qualifier of a family's marker is empty.
     pub column: Column,
     /// Milliseconds since 1970.
     pub timestamp: i64,
-    /// What.
+    /// The kind of cell.
     pub what: What,
 }
 
-/// What a cell says.
+/// The kind of a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// A value.
@@ -43,7 +43,7 @@ pub enum What {
     DeleteFamily,
 }
 
-/// All writes of one region's life, across deaths.
+/// All writes to one region, across crashes.
 #[derive(Clone, Debug)]
 pub struct Model {
     max_versions: usize,
@@ -52,17 +52,17 @@ pub struct Model {
 }
 
 impl Model {
-    /// Nothing written yet; families keep `max_versions` versions.
+    /// Creates a model without writes; families keep `max_versions` versions.
     pub fn new(max_versions: usize) -> Model {
         Model { max_versions, writes: Vec::new(), acknowledged: 0 }
     }
 
-    /// A write begins: all its cells become visible together or not at all.
+    /// Begins a write, all of whose cells become visible together or not at all.
     pub fn begin(&mut self, write: Vec<Edit>) {
         self.writes.push(write);
     }
 
-    /// The last write was refused, and did not happen.
+    /// Notes that the last write was refused and did not happen.
     ///
     /// # Panics
     /// When it was acknowledged.
@@ -71,22 +71,22 @@ impl Model {
         self.writes.pop();
     }
 
-    /// The last write, and so every one before it, was acknowledged.
+    /// Notes that the last write, and so every earlier one, was acknowledged.
     pub fn acknowledge(&mut self) {
         self.acknowledged = self.writes.len();
     }
 
-    /// How many writes were begun.
+    /// Returns the number of writes that were begun.
     pub fn count(&self) -> usize {
         self.writes.len()
     }
 
-    /// What is visible now, when nothing died.
+    /// Returns what is visible if nothing crashed.
     pub fn visible(&self) -> Visible {
         self.visible_after(self.writes.len())
     }
 
-    /// What is visible after the first `count` writes.
+    /// Returns what is visible after the first `count` writes.
     pub fn visible_after(&self, count: usize) -> Visible {
         let edits: Vec<&Edit> = self.writes[..count].iter().flatten().collect();
         let masked = |edit: &Edit| {
@@ -119,10 +119,10 @@ impl Model {
         visible
     }
 
-    /// Compares what a reader `found` after a death. The writes that did not survive are forgotten, the others count as
-    /// acknowledged from now on: what was seen once must stay.
+    /// Compares with what a reader `found` after a crash. Forgets the writes that did not survive. The others count as
+    /// acknowledged from now on, because a later crash must not undo what a reader saw.
     pub fn settle(&mut self, found: &Visible) -> Result<(), Box<Mismatch>> {
-        // Of several prefixes with the same picture the longest is as good as any.
+        // Of several prefixes with the same result the longest is as good as any.
         let prefix =
             (self.acknowledged..=self.writes.len()).rev().find(|count| self.visible_after(*count) == *found);
         match prefix {
@@ -135,7 +135,7 @@ impl Model {
         }
     }
 
-    /// Says where `found` differs from what all acknowledged writes show.
+    /// Returns the first difference between `found` and what all acknowledged writes show.
     fn mismatch(&self, found: &Visible) -> Mismatch {
         let expected = self.visible_after(self.acknowledged);
         let column = expected
@@ -154,7 +154,7 @@ impl Model {
     }
 }
 
-/// No prefix of the writes explains what was found.
+/// The error when no prefix of the writes explains the found state.
 #[derive(Debug)]
 pub struct Mismatch {
     /// Writes that were acknowledged.

@@ -1,4 +1,5 @@
-//! Concurrent clients, also across crashes: no row is torn, and some order of operations explains the history of each row.
+//! Concurrent clients, also across crashes: no row is torn, and some order of operations explains the history of each
+//! row.
 
 use model::concurrent::{Load, Target, Unanswered, Values, acid, record};
 use model::in_process::{InProcess, LEVELS};
@@ -46,7 +47,7 @@ fn histories_of_rows_are_linear_across_deaths() {
     }
 }
 
-/// A target that says of every tenth put that it is done, and does nothing; and gives one column of a row an older value.
+/// A target that acknowledges every tenth put without doing it, and returns an older value for one column of a row.
 struct Forgetful(InProcess, std::sync::atomic::AtomicU64);
 
 impl Target for Forgetful {
@@ -83,7 +84,8 @@ impl Target for Forgetful {
 fn a_target_that_forgets_or_tears_is_found_out() {
     let target = Forgetful(InProcess::new(LEVELS[1]), Default::default());
     let load = Load { seed: 1, clients: 2, operations: 300 };
-    // Where threads happen to run one after the other, a round may put anew whatever was forgotten before anybody looks.
+    // If threads happen to run one after the other, a round may repeat each forgotten put before a client reads the
+    // row.
     let is_found = |round| record(&target, load, round, &mut std::thread::yield_now).is_err();
     assert!((0..20).any(is_found), "puts are forgotten");
     acid(&target, load, &mut std::thread::yield_now).expect_err("rows are torn");

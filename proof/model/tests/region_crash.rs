@@ -1,8 +1,8 @@
 //! Crashes a region in every storage operation of writing, flushing and compacting, and compares it with the model.
 //!
-//! A run opens log and region, compares all rows with what the model allows, writes, and ends when the storage fails: in its
-//! n-th operation, for every n, with the operation done or not done. The next run opens what is left, and fails again
-//! during recovery. A last run is not interrupted. In a further run the storage fails once, and the region must
+//! A run opens log and region, compares all rows with what the model allows, writes, and ends when the storage fails:
+//! in its n-th operation, for every n, with the operation done or not done. The next run opens what is left, and fails
+//! again during recovery. A last run is not interrupted. In a further run the storage fails once, and the region must
 //! continue. All random numbers come from the seed.
 
 use std::sync::Arc;
@@ -26,16 +26,16 @@ const VERSIONS: usize = 2;
 const LEVELS: [Level; 4] = [Level::None, Level::Basic, Level::Eager, Level::Adaptive];
 const FAMILIES: [&[u8]; 2] = [b"f", b"g"];
 
-/// The death that a life ends with.
+/// The crash with which a life ends.
 #[derive(Clone, Copy, Debug)]
 enum Death {
-    /// The process is killed: what the system was given survives.
+    /// The process is killed: all written bytes survive.
     Kill,
-    /// The power is lost: what was synced survives.
+    /// The power is lost: synced bytes survive.
     Power,
 }
 
-/// What is the same in every life.
+/// The storage and environment of all lives.
 struct Subject {
     info: RegionInfo,
     table: Arc<TableDescriptor>,
@@ -56,7 +56,7 @@ impl Subject {
     }
 }
 
-/// SplitMix64: chance that follows from the seed.
+/// Random numbers from a seed: SplitMix64.
 struct Chance(u64);
 
 impl Chance {
@@ -69,7 +69,7 @@ impl Chance {
     }
 }
 
-/// Why a life ended early. A failure of the place is what the test asked for; anything else is a defect.
+/// Why a life ended early. A failure of the storage is injected; any other error is a defect.
 #[derive(Debug)]
 enum End {
     Log(wal::Error),
@@ -111,7 +111,7 @@ fn scan() -> Scan {
     Scan { max_versions: VERSIONS as u32, ..Scan::default() }
 }
 
-/// Everything that a full scan shows.
+/// Returns everything that a full scan shows.
 fn see(region: &Arc<Region>) -> region::Result<Visible> {
     let mut seen = Seen::default();
     let mut scanner = region.scanner(scan())?;
@@ -119,7 +119,7 @@ fn see(region: &Arc<Region>) -> region::Result<Visible> {
     Ok(seen.0)
 }
 
-/// Gets see what the scan saw, row by row.
+/// Checks that gets see what the scan saw, row by row.
 fn check_gets(region: &Arc<Region>, visible: &Visible) -> region::Result<()> {
     let mut by_gets = Seen::default();
     for row in 0..ROWS {
@@ -142,7 +142,7 @@ fn random_write(chance: &mut Chance, now: i64) -> Vec<Edit> {
             What::DeleteFamily => Vec::new(),
             _ => format!("q{}", chance.below(3)).into_bytes(),
         };
-        // Both families in one write: half of it must never be seen.
+        // Both families in one write, so that a reader could detect half of it.
         return FAMILIES
             .iter()
             .map(|family| Edit {
@@ -163,7 +163,7 @@ fn random_write(chance: &mut Chance, now: i64) -> Vec<Edit> {
         .collect()
 }
 
-/// Masks all of a row, in both families.
+/// Makes a write that masks a row in both families.
 fn marker(row: u64, now: i64) -> Vec<Edit> {
     let column = |family: &&[u8]| (format!("row{row}").into_bytes(), family.to_vec(), Vec::new());
     let edit = |family| Edit { column: column(family), timestamp: now, what: What::DeleteFamily };
@@ -187,7 +187,7 @@ fn write(region: &Arc<Region>, model: &mut Model, write: Vec<Edit>) -> region::R
     Ok(applied.pending)
 }
 
-/// The mutation of one row that makes these edits.
+/// Returns the mutation of one row with these edits.
 fn mutation(write: &[Edit]) -> Mutation {
     let mut block = Vec::new();
     let mut kind = MutationKind::Delete;
@@ -228,7 +228,7 @@ struct Life<'a> {
     place: &'a Memory,
     world: &'a World,
     death: Death,
-    /// Whether the failure of an act is the end.
+    /// Whether the failure of a call ends the life.
     last: bool,
 }
 
@@ -246,7 +246,7 @@ impl Life<'_> {
             world: self.world.clone(),
             options: RegionOptions {
                 sync_to_disk: matches!(self.death, Death::Power),
-                // Every level, changed from one opening to the next, on segments of a few cells.
+                // The levels of in-memory compaction in turn, on segments of a few cells.
                 in_memory_compaction: LEVELS[self.world.random() as usize % LEVELS.len()],
                 in_memory_flush_factor: 600.0 / RegionOptions::default().flush_size as f64,
                 ..RegionOptions::default()
@@ -258,7 +258,7 @@ impl Life<'_> {
     /// Opens the log and the region.
     fn begin(&self) -> Result<Begun, End> {
         let options = Options {
-            // Small files: a life rolls and forgets several.
+            // Small files, so that a life rolls and deletes several.
             file_bytes_max: 1_500,
             // What nobody waits for is not written by a clock that the seed does not know.
             idle_write: std::time::Duration::from_secs(3_600),
@@ -272,7 +272,7 @@ impl Life<'_> {
         Ok((log, region, recovered))
     }
 
-    /// One act of somebody who uses the region.
+    /// Does one operation on the region.
     fn step(
         &self,
         region: &mut Arc<Region>,
@@ -292,7 +292,8 @@ impl Life<'_> {
             }
             4 => log.roll()?,
             5 if chance.below(3) == 0 => {
-                // Nothing is left, not even markers; what was there must not come back, nor numbers begin anew.
+                // No cells are left, not even markers. Old cells must not come back, and sequence ids must not start
+                // again.
                 for row in 0..ROWS {
                     write(region, model, marker(row, self.world.now().0))?.wait_blocking()?;
                     model.acknowledge();
@@ -304,7 +305,7 @@ impl Life<'_> {
             }
             _ => {
                 let pending = write(region, model, random_write(chance, self.world.now().0))?;
-                // Some are acknowledged only by those that come after.
+                // Some writes are acknowledged only together with later ones.
                 if chance.below(4) > 0 {
                     pending.wait_blocking()?;
                     model.acknowledge();
@@ -314,7 +315,7 @@ impl Life<'_> {
         Ok(())
     }
 
-    /// Lives until the place fails or the work is done.
+    /// Runs until the storage fails or the work is done.
     fn live(&self, model: &mut Model, chance: &mut Chance) -> Result<(), End> {
         let (log, mut region, recovered) = self.begin()?;
         let found = see(&region)?;
@@ -326,12 +327,12 @@ impl Life<'_> {
             let stepped = self.step(&mut region, &log, &recovered, model, chance);
             let failed = stepped.is_err();
             match stepped {
-                // The place goes on: so does the region, unless it has lost its log.
+                // The storage works again, and so does the region, unless it has lost its log.
                 Err(_) if !self.last => {}
                 other => other?,
             }
             if failed || step % 8 == 7 {
-                // What is in flight may be seen or not; what was acknowledged must be.
+                // Writes under way may be seen; acknowledged ones must be.
                 let seen = see(&region)?;
                 model.clone().settle(&seen).unwrap_or_else(|error| panic!("step {step}: {error}"));
             }
@@ -343,7 +344,8 @@ impl Life<'_> {
     }
 }
 
-/// Lives that die in the acts given, and a last one that does not. Returns the acts of each life.
+/// Runs one life for each number in `deaths`, which ends at that storage call, and a last one without a crash. Returns
+/// the number of calls of each life.
 fn lives(seed: u64, death: Death, fault: Fault, deaths: &[u64]) -> Vec<u64> {
     let subject = Subject::new();
     let world = World::simulated(seed, WallTime(1_000_000));
@@ -368,7 +370,7 @@ fn lives(seed: u64, death: Death, fault: Fault, deaths: &[u64]) -> Vec<u64> {
     acts
 }
 
-/// How many seeds; `MODEL_SEEDS` makes it more.
+/// Number of seeds; `MODEL_SEEDS` overrides it.
 fn seeds() -> u64 {
     std::env::var("MODEL_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(2)
 }
@@ -380,7 +382,7 @@ fn every_death(death: Death, kind: Kind, last: bool) {
         assert!(whole[0] > 60, "seed {seed}: a life of {} acts shows little", whole[0]);
         for act in 1..=whole[0] {
             for outcome in [Outcome::DidNotHappen, Outcome::MayHaveHappened] {
-                // The second life dies in its recovery or soon after it.
+                // The second life ends during its recovery or soon after it.
                 let second = 1 + (act * 7 + seed) % 25;
                 lives(seed, death, fault(outcome), &[act, second]);
             }
@@ -403,7 +405,7 @@ fn an_act_that_fails_once_loses_nothing_then_or_later() {
     every_death(Death::Power, Kind::Full, false);
 }
 
-/// Writers beside flushes and compactions, until the place dies under all of them.
+/// Runs writers beside flushes and compactions until the storage fails.
 #[test]
 fn writers_flushes_and_compactions_side_by_side_lose_nothing() {
     const WRITERS: usize = 4;
@@ -440,7 +442,7 @@ fn writers_flushes_and_compactions_side_by_side_lose_nothing() {
                     while writers.iter().any(|writer| !writer.is_finished()) {
                         round += 1;
                         region.compact_memory(0.5);
-                        // These fail when the place dies; the writers notice by themselves.
+                        // These fail when the storage fails; the writers notice it themselves.
                         let _flushed = region.flush(FlushReason::Requested);
                         if round % 3 == 0 {
                             let _compacted = region

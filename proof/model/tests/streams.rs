@@ -1,4 +1,4 @@
-//! Streams of acts on a region and on the reference: random ones, and those that once showed a difference.
+//! Streams of operations on a region and on the reference: random ones, and those that once showed a difference.
 
 use model::chance::Chance;
 use model::shrink;
@@ -19,7 +19,7 @@ fn check(setup: &Setup, stream: &[Operation]) {
     }
 }
 
-/// How many drawn streams; `MODEL_STREAMS` makes it more.
+/// Number of random streams; `MODEL_STREAMS` overrides it.
 fn streams() -> u64 {
     std::env::var("MODEL_STREAMS").ok().and_then(|count| count.parse().ok()).unwrap_or(60)
 }
@@ -55,7 +55,7 @@ fn all_versions() -> Operation {
     Get("a", Query { versions: 10, ..Query::all() })
 }
 
-/// The version that pushed out an older one is deleted, and its put goes with the next flush, unless it stays for that.
+/// The version that displaced an older one is deleted; the next flush must still keep its put.
 #[test]
 fn with_new_version_behavior_what_was_pushed_out_stays_out_behind_a_flush() {
     let setup = Setup::of(|family| family.new_versions = true);
@@ -103,7 +103,7 @@ fn with_new_version_behavior_versions_count_whatever_part_of_time_is_asked_for()
     );
 }
 
-/// HBase writes the puts and deletes of a batch under one number: none of them is later than another.
+/// HBase gives the puts and deletes of a batch one sequence id, so none of them is later than another.
 #[test]
 fn with_new_version_behavior_a_batch_is_of_one_moment() {
     let setup = Setup::of(|family| (family.new_versions, family.versions) = (true, 3));
@@ -134,7 +134,7 @@ fn with_new_version_behavior_min_versions_are_what_it_says() {
     }
 }
 
-/// A mutation that passes over the log does not take others of its row with it.
+/// A mutation that skips the log does not keep other mutations of its row out of it.
 #[test]
 fn the_strictest_durability_of_a_row_counts() {
     let unlogged = |change: Change| Change { skip_log: true, ..change };
@@ -152,7 +152,7 @@ fn the_strictest_durability_of_a_row_counts() {
     }
 }
 
-/// What a comparison would miss if it looked at nothing: the reference is not the region.
+/// The comparison detects a reference that differs from the region.
 #[test]
 fn a_wrong_reference_is_told_apart() {
     let mut reference = model::reference::Reference::new(vec![Family::plain("f")]);

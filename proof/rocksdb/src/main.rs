@@ -1,8 +1,8 @@
 //! RocksDB doing the gets and puts of `bellows bench`, in process.
 //!
-//! The same keys (26 digits), the same sizes, the same block cache, no compression, a Bloom filter: what finding, copying
-//! and logging a row costs where no request has to be received and no answer sent. Lines of JSON as `bellows bench
-//! --limits --json` prints them, to be handed to `bellows bench --beside` with its results:
+//! The same keys (26 digits), sizes and block cache, no compression, a Bloom filter. So this is the cost of finding,
+//! copying and logging a row without requests and answers. It prints the JSON lines of `bellows bench --limits --json`,
+//! which `bellows bench --beside` reads beside the server's results:
 //!
 //! ```text
 //! cargo run --release --manifest-path proof/rocksdb/Cargo.toml -- FOLDER [ROWS [VALUE-SIZE]] >> results.jsonl
@@ -16,14 +16,14 @@ use std::time::{Duration, Instant};
 use rocksdb::{BlockBasedOptions, Cache, DB, IteratorMode, Options, WriteBatch, WriteOptions};
 use rustix::time::{ClockId, clock_gettime};
 
-/// How long each thing is done.
+/// Duration of each measurement.
 const DURING: Duration = Duration::from_secs(3);
-/// Rows of a batch, and of a stretch of a scan.
+/// Number of rows of a batch, and of a part of a scan.
 const BATCH: u64 = 100;
 const STRETCH: u64 = 1_000;
 const CACHE: usize = 1 << 30;
 
-/// CPU time of this process so far, in µs.
+/// Returns the CPU time of this process so far, in µs.
 fn cpu_us() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
@@ -39,7 +39,7 @@ fn key(number: u64) -> [u8; 26] {
     key
 }
 
-/// Numbers below `end`, in no order.
+/// Random numbers from a seed.
 struct Chance(u64);
 
 impl Chance {
@@ -56,7 +56,7 @@ impl Chance {
     }
 }
 
-/// Does `step`, which is `rows` rows, again and again, and prints what a row costs.
+/// Repeats `step`, which handles `rows` rows, and prints the cost of a row.
 fn time(
     name: &str,
     workload: &str,

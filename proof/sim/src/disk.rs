@@ -1,13 +1,13 @@
-//! A machine's disk: `storage::Memory` with time, and with faults that come and go.
+//! A machine's disk: `storage::Memory` with call times and temporary faults.
 //!
-//! What a crash does to unsynced bytes is `Memory`'s own; here a call takes as long as a disk would, fails when faults are
-//! on, and may fail after it took place. There are two classes of other faults:
+//! `Memory` itself loses unsynced bytes in a crash. Here calls take the time of a disk, fail while faults are on, and
+//! may fail after they happened. There are two classes of other faults:
 //!
-//! - *Passing ones*, which the server must survive: a read gives a wrong bit or ends early, and the same read a moment later
-//!   does not. Nothing acknowledged may be lost by them.
-//! - *Misdirected writes*, which must be noticed: the bytes of a write land at another offset or in another file. There the
-//!   disk destroys what was acknowledged, twice. It may be unreadable from then on, but never be taken for data, and never be
-//!   missing in silence. [`Medium`] records what nobody can notice: the newest bytes of the log, while none follow them.
+//! - *Transient read faults*, which the server must survive: a read has a wrong bit or ends early, and the same read a moment
+//!   later is right. No acknowledged write may be lost by them.
+//! - *Misdirected writes*, which the server must detect: the bytes of a write land at another offset or in another file. So the
+//!   disk destroys acknowledged bytes in two places. They may become unreadable, but must not be taken for data, and must not be
+//!   missing without an error. [`Medium`] records the undetectable case: the newest bytes of the log, while none follow them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,22 +21,22 @@ use storage::{
 
 use crate::scheduler::scheduler;
 
-/// How a disk is now.
+/// The present behaviour of a disk.
 #[derive(Clone, Copy, Debug)]
 pub struct Conduct {
-    /// How long a sync takes, in µs: at least, and on top at random.
+    /// Duration of a sync, in µs: the minimum, and the maximum random addition.
     pub sync_us: (u64, u64),
-    /// The same of a read or write.
+    /// Duration of a read or write, in µs: the minimum, and the maximum random addition.
     pub access_us: (u64, u64),
-    /// Calls that fail, of 10,000.
+    /// Number of failing calls in 10,000.
     pub failing_of_10_000: u64,
-    /// Of the calls that fail, those that took place all the same, of 10.
+    /// Number of failing calls in 10 that happen and report failure.
     pub ambiguous_of_10: u64,
-    /// Reads that give a wrong bit, of 10,000.
+    /// Number of reads in 10,000 with a wrong bit.
     pub flipped_of_10_000: u64,
-    /// Reads that end early, of 10,000: half of them with an error, half with zeros for the bytes that are missing.
+    /// Number of reads in 10,000 that end early: half of them with an error, half with zeros for the missing bytes.
     pub short_of_10_000: u64,
-    /// Writes that land elsewhere, of 10,000.
+    /// Number of misdirected writes in 10,000.
     pub misdirected_of_10_000: u64,
 }
 
@@ -48,30 +48,30 @@ impl Conduct {
     }
 }
 
-/// What a disk has done to acknowledged bytes.
+/// The acknowledged bytes that a disk has destroyed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Medium {
-    /// Writes that landed elsewhere.
+    /// Number of misdirected writes.
     pub misdirected: u64,
-    /// How many syncs of the log must still follow before later batches prove that what was destroyed of it was durable.
+    /// Number of log syncs that must still follow before later batches prove that the destroyed bytes were durable.
     log_syncs_to_proof: u32,
-    /// A process ended before that proof. Then the log's end looks like one that was torn, and nobody can tell.
+    /// Whether a process ended before that proof. Then the log's end cannot be told from a torn one.
     pub is_log_unproved: bool,
 }
 
-/// What a disk is like.
+/// The kind of file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
     /// A local file system, with all capabilities.
     Local,
-    /// HDFS. A file grows at its end alone: nothing is cut, and no space is reused. Of a file that is being written others see
-    /// whole blocks only, although more may be durable, until its lease is recovered: by [`Files::seal`] or [`Files::sync`],
-    /// which takes seconds. A deleted file cannot be read on.
+    /// HDFS. Files can only be appended to; they cannot be cut and their space cannot be reused. Readers see only whole
+    /// blocks of a file that is being written, although more may be durable, until [`Files::seal`] or [`Files::sync`]
+    /// recovers its lease, which takes seconds. A deleted file cannot be read any more.
     Hdfs,
 }
 
 impl Profile {
-    /// What it can do.
+    /// Returns its capabilities.
     pub fn capabilities(self) -> Capabilities {
         match self {
             Profile::Local => Capabilities::ALL,
@@ -83,17 +83,17 @@ impl Profile {
     }
 }
 
-/// The size of a block of HDFS here, in bytes: small, so that files have several.
+/// Size of a simulated HDFS block, in bytes: small, so that files have several.
 const BLOCK: u64 = 16 << 10;
-/// How long the recovery of a lease takes, in µs: at least, and on top at random.
+/// Duration of a lease recovery, in µs: the minimum, and the maximum random addition.
 const RECOVERY_US: (u64, u64) = (200_000, 8_000_000);
 
-/// Syncs after which destroyed bytes of the log are followed by a batch that says that they were durable, in the same file or,
-/// after a roll, in the next one but one.
+/// Number of syncs after which a batch follows that proves that destroyed bytes of the log were durable. It is in the
+/// same file or, after a roll, in the next one but one.
 const SYNCS_TO_PROOF: u32 = 4;
 
 impl Medium {
-    /// The process on the disk has ended.
+    /// Notes that the process using the disk has ended.
     pub fn end_life(&mut self) {
         self.is_log_unproved |= self.log_syncs_to_proof > 0;
     }
@@ -113,29 +113,29 @@ impl Default for Conduct {
     }
 }
 
-/// See the file. Clones are the same disk.
+/// A machine's disk; see the module documentation. Clones share it.
 #[derive(Clone)]
 pub struct Disk {
     place: Memory,
     conduct: Arc<Mutex<Conduct>>,
     medium: Arc<Mutex<Medium>>,
-    /// Places whose last read had a passing fault: the next one is right.
+    /// Ranges whose last read had a transient fault: the next read is right.
     misread: Arc<Mutex<BTreeSet<(FileName, u64)>>>,
     profile: Profile,
     leases: Leases,
 }
 
-/// Files of HDFS whose lease somebody has, or had when it died.
+/// HDFS files with a lease, of a living or dead writer.
 pub type Leases = Arc<Mutex<BTreeSet<FileName>>>;
 
 /// The folder of the log.
 pub(crate) const LOG_FOLDER: &str = "WALs";
 
-/// What a disk writes whole, in bytes: where a misdirected write lands.
+/// Size of a sector in bytes; misdirected writes land at multiples of it.
 const SECTOR: u64 = 512;
 
 impl Disk {
-    /// A disk with this content.
+    /// Creates a disk with this content.
     pub fn new(
         place: Memory,
         conduct: Arc<Mutex<Conduct>>,
@@ -146,12 +146,12 @@ impl Disk {
         Disk { place, conduct, medium, misread: Arc::default(), profile, leases }
     }
 
-    /// What lies on it.
+    /// Returns the content.
     pub fn memory(&self) -> &Memory {
         &self.place
     }
 
-    /// Takes the time of a call, and says whether it shall fail: before it takes place or after.
+    /// Waits for the duration of a call. Returns the failure to report: `Err` before the call happens, `Some` after.
     fn call(&self, act: &'static str, name: &FileName, is_sync: bool) -> Result<Option<Error>> {
         let conduct = *self.conduct.lock();
         let scheduler = scheduler();
@@ -173,7 +173,7 @@ impl Disk {
 }
 
 impl Disk {
-    /// Takes the time of a lease recovery, after which the whole file can be read.
+    /// Waits for the duration of a lease recovery, after which the whole file can be read.
     fn recover_lease(&self, name: &FileName) {
         if self.leases.lock().contains(name) {
             let us = RECOVERY_US.0 + scheduler().below(RECOVERY_US.1);
@@ -190,8 +190,8 @@ impl Disk {
         }
     }
 
-    /// The bytes that were just written at `offset` of `name` land elsewhere: at another offset of the file, or in another
-    /// one. Where they belong is what was there before, which `old` has, and zeros after that.
+    /// Moves the bytes that were just written at `offset` of `name` to another offset or another file. Restores the
+    /// previous bytes in their place, which `old` has, and zeros after those.
     fn misdirect(&self, name: &FileName, offset: u64, bytes: &[u8], old: &[u8]) {
         let scheduler = scheduler();
         let files = self.place.list(&FileName::root()).unwrap_or_default();
@@ -227,7 +227,7 @@ impl Disk {
         }
     }
 
-    /// What a read has that is wrong, now and then.
+    /// Injects a transient fault into some reads.
     fn misread(&self, name: &FileName, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let Conduct { flipped_of_10_000, short_of_10_000, .. } = *self.conduct.lock();
         if flipped_of_10_000 + short_of_10_000 == 0 || buffer.is_empty() {
@@ -268,7 +268,7 @@ fn is_of_log(name: &FileName) -> bool {
     name.below(&FileName::new(LOG_FOLDER)).is_some()
 }
 
-/// What lies on the disk changes at one moment: no other thread runs meanwhile, and no death leaves it half changed.
+/// Changes the content atomically: no other thread runs meanwhile, and no crash interrupts it.
 fn calm<T>(act: impl FnOnce() -> T) -> T {
     scheduler().without_interruption(act)
 }
@@ -306,7 +306,7 @@ impl Files for Disk {
         )
     }
 
-    /// A hard link, or on HDFS a copy that its own checksums guard: the bytes do not pass through the server.
+    /// Makes a hard link, or on HDFS a copy by HDFS itself: the bytes do not pass through the server.
     fn link(&self, from: &FileName, to: &FileName) -> Result<()> {
         let failure = self.call("link", to, true)?;
         after(failure, calm(|| self.place.link(from, to))?)
@@ -381,7 +381,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// What the disk has at `offset`, up to `length` bytes of it.
+    /// Returns up to `length` bytes that the disk has at `offset`.
     fn old(&self, offset: u64, length: usize) -> Vec<u8> {
         let Ok(reader) = self.disk.place.open(&self.name) else { return Vec::new() };
         let there = reader.size().saturating_sub(offset).min(length as u64) as usize;
@@ -399,7 +399,7 @@ impl FileWriter for Writer {
         let failure = self.disk.call("write", &self.name, false)?;
         let offset = self.inner.size();
         if let Some(failure) = failure {
-            // A part of it is written.
+            // A part of the bytes is written.
             let part = scheduler().below(bytes.len() as u64 + 1) as usize;
             calm(|| self.inner.write(&bytes[..part]))?;
             return Err(failure);
@@ -450,7 +450,7 @@ struct Reader {
     inner: Arc<dyn FileReader>,
     disk: Disk,
     name: FileName,
-    /// As much of the file as is visible.
+    /// The visible part of the file.
     size: u64,
 }
 

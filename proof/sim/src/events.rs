@@ -1,4 +1,4 @@
-//! What the server reports (`tracing`) goes into the transcript.
+//! Writes the server's log events (`tracing`) into the transcript.
 
 use std::fmt::{self, Write};
 

@@ -1,7 +1,7 @@
-//! What goes wrong in a run, and when.
+//! The schedule of faults of a run.
 //!
-//! A run draws which kinds of faults it has; a run without any is drawn, too. Between two faults, and before a fault of a
-//! kind ends, random times pass. Everything is mended when the clients come to their end.
+//! A run draws its kinds of faults, which may be none. The time between two faults and the duration of each are random.
+//! All faults end when the clients finish.
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -19,33 +19,34 @@ use crate::store::{Store, StoreConduct};
 pub enum Kind {
     /// `kill -9` and a start some time later.
     Kill,
-    /// The loss of power.
+    /// A loss of power.
     Power,
-    /// A stop in order and a start.
+    /// An orderly stop and a start.
     Stop,
     /// SIGSTOP and SIGCONT.
     Pause,
     /// Slow and lossy links.
     Slow,
-    /// Links that are cut, in one direction or both.
+    /// Network partitions, in one direction or both.
     Cut,
-    /// Disk calls that take long.
+    /// Slow disk calls.
     SlowDisk,
-    /// Disk calls that fail; a kill follows, for a log that failed stays dead.
+    /// Failing disk calls. A kill follows, because a failed log does not recover.
     FailingDisk,
     /// Reads with a wrong bit.
     WrongBits,
     /// Reads that end early.
     ShortReads,
-    /// Writes that land elsewhere. They destroy what was acknowledged, so the judges accept that it cannot be read.
+    /// Misdirected writes. They destroy acknowledged bytes, so the judges accept that those cannot be read.
     Misdirected,
-    /// No room on the disk.
+    /// A full disk.
     FullDisk,
     /// The wall clock jumps ahead.
     Clock,
-    /// The wall clock steps back, also over a start. What is written then may be older than what is there, by HBase's rules.
+    /// The wall clock steps back, also across a start. By HBase's rules new writes may then be older than existing
+    /// ones.
     ClockBack,
-    /// Calls of the object store fail, or took place and fail; listings are old. Only where there is a store.
+    /// Calls of the object store fail, or happen and report failure; listings are stale. Only in runs with a store.
     FailingStore,
 }
 
@@ -67,7 +68,7 @@ const OFTEN: [Kind; 13] = [
 ];
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Kind; 15] = [
         Kind::Kill,
         Kind::Power,
@@ -86,13 +87,13 @@ impl Kind {
         Kind::FailingStore,
     ];
 
-    /// The kind that is called so.
+    /// Returns the kind of this name.
     pub fn of_name(name: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| format!("{kind:?}") == name)
     }
 }
 
-/// What is to be done, and when.
+/// A scheduled action.
 struct Due {
     at: u64,
     act: Act,
@@ -110,7 +111,7 @@ enum Act {
     GiveRoom,
 }
 
-/// See the file.
+/// The schedule of faults; see the module documentation.
 pub struct Faults {
     scheduler: Rc<Scheduler>,
     server: Rc<Server>,
@@ -121,9 +122,9 @@ pub struct Faults {
     due: Vec<Due>,
     ahead_ms: i64,
     is_down: bool,
-    /// The disk had faults while this process ran.
+    /// Whether the disk had faults while this process ran.
     disk_was_faulty: bool,
-    /// Processes in a row that have ended before they served anybody.
+    /// Number of consecutive processes that ended before they served a client.
     failed_starts: u32,
 }
 
@@ -145,7 +146,7 @@ impl Faults {
                 kinds.push(kind);
             }
         }
-        // Seldom, for the judges are less strict then.
+        // Rarely, because the judges are less strict then.
         if random.one_in(12) {
             kinds.push(Kind::Misdirected);
         }
@@ -174,12 +175,12 @@ impl Faults {
         }
     }
 
-    /// The kinds of this run.
+    /// Returns the kinds of this run.
     pub fn kinds(&self) -> &[Kind] {
         &self.kinds
     }
 
-    /// Lets faults begin.
+    /// Schedules the first fault of each kind.
     pub fn begin(&mut self) {
         if !self.kinds.is_empty() {
             self.later(self.between_ms, Act::Begin);
@@ -191,12 +192,12 @@ impl Faults {
         self.due.push(Due { at: self.scheduler.now() + wait, act });
     }
 
-    /// When the next thing is to be done.
+    /// Returns the time of the next action.
     pub fn next_at(&self) -> u64 {
         self.due.iter().map(|due| due.at).min().unwrap_or(u64::MAX)
     }
 
-    /// Does what is due.
+    /// Performs the actions that are due.
     pub fn act(&mut self) {
         let now = self.scheduler.now();
         while let Some(at) = self.due.iter().position(|due| due.at <= now) {
@@ -257,7 +258,7 @@ impl Faults {
     fn start(&mut self) {
         if self.is_down {
             self.is_down = false;
-            // What a process reads first decides about everything.
+            // A process must not start on wrong bytes, because its first reads decide about everything.
             for kind in [Kind::WrongBits, Kind::ShortReads] {
                 if self.kinds.contains(&kind) && self.random.one_in(2) {
                     self.strike(kind);
@@ -384,7 +385,7 @@ impl Faults {
         }
     }
 
-    /// Sets the server's wall clock, by so many ms from where it is.
+    /// Moves the server's wall clock by so many ms.
     fn set_clock(&mut self, by_ms: i64) {
         self.ahead_ms += by_ms;
         self.scheduler
@@ -392,7 +393,8 @@ impl Faults {
         self.scheduler.world_of(self.server.machine()).set_ahead(self.ahead_ms);
     }
 
-    /// A process that has ended by itself is started again, as its supervisor would. Says what it should not have ended of.
+    /// Starts a process again that has ended by itself, as a supervisor does. Returns the reason if it should not have
+    /// ended.
     pub fn supervise(&mut self) -> Option<String> {
         let life = self.server.life();
         if self.is_down || !life.ended.load(Ordering::Acquire) {
@@ -402,7 +404,7 @@ impl Faults {
         if let Some(failure) = &failure {
             self.scheduler.note(|| format!("server ends: {failure}"));
         }
-        // What is left of its threads goes with it.
+        // Its remaining threads end, too.
         self.server.exit();
         self.is_down = true;
         self.later(500, Act::Start);
@@ -418,17 +420,17 @@ impl Faults {
         conduct.is_faulty() || is_full || store_fails
     }
 
-    /// Whether the disk destroyed something that was acknowledged.
+    /// Whether the disk destroyed acknowledged bytes.
     pub fn has_destroyed(&self) -> bool {
         self.server.medium().misdirected > 0
     }
 
-    /// Processes in a row that have ended before they served anybody.
+    /// Returns the number of consecutive processes that ended before they served a client.
     pub fn failed_starts(&self) -> u32 {
         self.failed_starts
     }
 
-    /// Mends everything, and has the server run.
+    /// Ends all faults and starts the server if it is down.
     pub fn end(&mut self) {
         let had_failed =
             self.server.conduct.lock().failing_of_10_000 > 0 || self.kinds.contains(&Kind::FailingStore);
@@ -441,15 +443,14 @@ impl Faults {
         self.mend_store();
         self.server.place().set_bytes_max(None);
         if had_failed {
-            // A log that failed stays dead until somebody starts it again, and so does a region that cannot tell what became of
-            // its files.
+            // A failed log does not recover without a restart, and neither does a region with a file list in doubt.
             self.go_down(Server::kill, 1);
             self.due.clear();
         }
         self.start();
     }
 
-    /// How long the next pause of the run is.
+    /// Returns the time until the next action.
     pub fn until_next(&self) -> Duration {
         Duration::from_nanos(
             self.next_at().saturating_sub(self.scheduler.now()).clamp(1_000_000, 100_000_000),

@@ -1,11 +1,11 @@
 //! A whole cluster in one thread, decided by a seed.
 //!
-//! The real engine, RPC, registry, master and native client run on simulated machines: threads are coroutines, time jumps to
-//! the next event, and one source of random numbers decides the order of everything. Workloads act while faults strike;
-//! their judges say whether anything acknowledged was lost, or anything was seen that cannot be. The same seed gives the
-//! same transcript.
+//! The real engine, RPC, registry, master and native client run on simulated machines: threads are coroutines, time
+//! jumps to the next event, and one source of random numbers decides the order of everything. Workloads run while
+//! faults happen. Their judges report lost acknowledged writes and impossible reads. The same seed gives the same
+//! transcript.
 //!
-//! It needs a build with debug assertions: release builds of the server have no simulation in them.
+//! It needs a build with debug assertions: release builds of the server do not contain the simulation.
 
 #[cfg(debug_assertions)]
 pub mod disk;

@@ -13,19 +13,19 @@ use std::time::Duration;
 const USAGE: &str = "usage: sim [--seeds FROM..TO | --seed N [--transcript [--steps]]] [--planted N] [--once] [--fault KIND] \
      [--workload NAME]";
 
-/// What is to be run.
+/// The parsed command line.
 struct Asked {
     from: u64,
     to: u64,
     planted: u32,
     transcript: bool,
-    /// The transcript has the scheduler's steps, too.
+    /// Whether the transcript also has the scheduler's steps.
     steps: bool,
-    /// Each seed once, not twice.
+    /// Whether each seed runs once instead of twice.
     once: bool,
-    /// Kinds of faults that every seed has, beside those that it draws.
+    /// Kinds of faults that every seed has in addition.
     faults: Vec<String>,
-    /// A workload that every seed has, beside those that it draws.
+    /// A workload that every seed has in addition.
     workload: Option<String>,
 }
 

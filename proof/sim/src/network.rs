@@ -1,9 +1,9 @@
 //! TCP between simulated machines.
 //!
-//! Bytes of one direction arrive in order, each piece after the latency of its link; a piece that is lost is sent again
-//! later, so that loss is delay. A cut holds pieces back; who cannot send for [`GIVE_UP`] is told so. A process that was
-//! killed resets its connections; a machine that lost power does not, so that its peers hold half-open connections until
-//! it is back and answers that it knows nothing of them.
+//! Bytes of one direction arrive in order, each segment after the latency of its link. A lost segment is sent again
+//! later, so loss is delay. A partition delays segments; after [`GIVE_UP`] the sender gets an error. A killed process
+//! resets its connections. A machine that lost power does not: its peers have half-open connections until it is back
+//! and resets them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -19,21 +19,21 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::random::Random;
 use crate::scheduler::{Health, MachineId, Scheduler, try_scheduler};
 
-/// How long a piece is sent again before the sender's system gives up, in ns.
+/// Time after which the sender's system stops repeating a segment, in ns.
 const GIVE_UP: u64 = 20_000_000_000;
-/// Bytes of a vectored write that are taken at once.
+/// Maximum number of bytes that a vectored write takes at once.
 const GATHERED_MAX: usize = 64 << 10;
-/// The first pause before a piece is sent again, in ns.
+/// First pause before a segment is sent again, in ns.
 const SEND_AGAIN: u64 = 200_000_000;
 
-/// How a direction between two machines is.
+/// The quality of the link from one machine to another.
 #[derive(Clone, Copy, Debug)]
 pub struct Link {
-    /// Latency, in ns: at least, and on top at random.
+    /// Latency in ns: the minimum, and the maximum random addition.
     pub latency: (u64, u64),
-    /// Pieces lost, of 1,000.
+    /// Number of lost segments in 1,000.
     pub lost_of_1000: u64,
-    /// Nothing comes through.
+    /// Whether the link is cut.
     pub is_cut: bool,
     /// Bytes a second; 0 for no limit.
     pub rate: u64,
@@ -61,43 +61,43 @@ struct Backlog {
     acceptor: Option<Waker>,
 }
 
-/// One connection with its two ends; end 0 has dialled.
+/// A connection with its two ends; end 0 has dialled.
 #[derive(Debug)]
 struct Connection {
     number: u64,
     machines: [MachineId; 2],
     addresses: [SocketAddr; 2],
-    /// What is on its way to each end and what has arrived there.
+    /// The bytes under way to each end, and those that arrived.
     pipes: Mutex<[Pipe; 2]>,
 }
 
 #[derive(Debug, Default)]
 struct Pipe {
     arrived: VecDeque<u8>,
-    /// Bytes that were written and have not been read.
+    /// Number of bytes that were written and not read.
     unread: usize,
     window: usize,
     reader: Option<Waker>,
     writer: Option<Waker>,
-    /// When the last piece arrives.
+    /// Arrival time of the last segment.
     last_arrival: u64,
-    /// The writer has ended, and its end has arrived.
+    /// Whether the end of the stream has arrived.
     ended: bool,
-    /// The writer has ended.
+    /// Whether the writer has ended the stream.
     closing: bool,
-    /// The reader's end is gone.
+    /// Whether the reader's end is closed.
     is_closed: bool,
-    /// The connection broke, as this end sees it.
+    /// The error with which this end sees the connection broken.
     broken: Option<io::ErrorKind>,
 }
 
-/// Something on its way.
+/// A segment or event under way.
 pub(crate) struct Packet {
     connection: u64,
-    /// Which end it goes to.
+    /// The receiving end.
     to: usize,
     load: Load,
-    /// When it was sent first.
+    /// Time at which it was first sent.
     sent: u64,
     again_after: u64,
 }
@@ -115,7 +115,7 @@ struct Dialling {
     connection: Option<Arc<Connection>>,
     outcome: Option<Result<(), io::ErrorKind>>,
     waker: Option<Waker>,
-    /// The way back.
+    /// The channel for the answer.
     is_answer: bool,
 }
 
@@ -152,7 +152,7 @@ impl Network {
         self.connections.clear();
     }
 
-    /// How long a piece of `bytes` takes now.
+    /// Returns the duration of sending `bytes` bytes now.
     fn delay(&mut self, from: MachineId, to: MachineId, bytes: usize) -> u64 {
         let link = *self.link(from, to);
         let mut delay = link.latency.0 + self.random.below(link.latency.1 + 1);
@@ -171,7 +171,7 @@ impl Network {
     }
 }
 
-/// Sends a load to an end of a connection, after whatever was sent there before.
+/// Sends a load to an end of a connection, in order.
 fn send(scheduler: &Scheduler, connection: &Connection, to: usize, load: Load) {
     let now = scheduler.now();
     let size = if let Load::Bytes(bytes) = &load { bytes.len() } else { 0 };
@@ -188,7 +188,7 @@ fn send(scheduler: &Scheduler, connection: &Connection, to: usize, load: Load) {
     scheduler.send_after(arrival - now, packet);
 }
 
-/// A packet arrives, unless its link is cut.
+/// Delivers a packet, unless its link is cut.
 pub(crate) fn deliver(scheduler: &Scheduler, mut packet: Packet) {
     if let Load::Dial(state) = &packet.load {
         let state = Arc::clone(state);
@@ -208,7 +208,7 @@ pub(crate) fn deliver(scheduler: &Scheduler, mut packet: Packet) {
         }
         let again = packet.again_after;
         packet.again_after = (again * 2).min(3_000_000_000);
-        // What comes after it comes no sooner.
+        // Later packets must not overtake it.
         connection.pipes.lock()[packet.to].last_arrival = scheduler.now() + again;
         return scheduler.send_after(again, packet);
     }
@@ -245,7 +245,7 @@ pub(crate) fn deliver(scheduler: &Scheduler, mut packet: Packet) {
     }
 }
 
-/// What an end sees of a connection that broke: it reads and writes nothing any more.
+/// Breaks a connection for one end, which can read and write nothing any more.
 fn break_end(connection: &Connection, end: usize, kind: io::ErrorKind) {
     let woken = {
         let mut pipes = connection.pipes.lock();
@@ -339,7 +339,7 @@ pub(crate) fn dial(
         again_after: SEND_AGAIN,
     };
     scheduler.send_after(delay, packet);
-    // The end is dropped with the future, so that a connection nobody waits for is closed.
+    // The end is dropped with the future, which closes a connection whose caller has gone.
     let end = End { connection, end: 0 };
     Box::pin(async move {
         std::future::poll_fn(|context| {
@@ -378,7 +378,7 @@ pub(crate) fn listen(
     Ok(Box::new(Listening { local, backlog }))
 }
 
-/// The machine's process or power is gone.
+/// Ends the connections and listeners of a machine that was killed or lost power.
 pub(crate) fn machine_is_gone(scheduler: &Scheduler, machine: MachineId, how: Health) {
     let (gone, backlogs): (Vec<_>, Vec<_>) = {
         let mut network = scheduler.network.borrow_mut();
@@ -395,7 +395,7 @@ pub(crate) fn machine_is_gone(scheduler: &Scheduler, machine: MachineId, how: He
                 {
                     let mut pipes = connection.pipes.lock();
                     pipes[end].is_closed = true;
-                    // Dropped, they might drop what a thread that is dead has begun.
+                    // Leaked: their destructors could touch state that a dead thread has left half changed.
                     std::mem::forget((pipes[end].reader.take(), pipes[1 - end].writer.take()));
                     pipes[1 - end].closing = true;
                 }
@@ -578,7 +578,7 @@ impl Drop for End {
         let both = pipes[0].is_closed && pipes[1].is_closed;
         drop(pipes);
         if both && let Some(scheduler) = try_scheduler() {
-            // What is still under way goes nowhere.
+            // Segments under way are discarded.
             scheduler.network.borrow_mut().connections.remove(&self.connection.number);
         }
     }

@@ -1,16 +1,16 @@
 //! Planted bugs: mistakes in our own code behind `env::planted(number)`, which a simulation must find.
 //!
-//! They show that the judges see what they should. A release build has none of them.
+//! They show that the judges detect mistakes. Release builds contain none of them.
 
-/// One mistake.
+/// A planted bug.
 #[derive(Clone, Copy, Debug)]
 pub struct PlantedBug {
-    /// What `env::planted` is asked for.
+    /// The argument of `env::planted`.
     pub number: u32,
-    /// What is wrong.
+    /// The mistake.
     pub what: &'static str,
-    /// What a hunt gives every seed beside what it draws, as words of the command line: a fault or a workload without which
-    /// the mistake cannot show itself, or seldom does.
+    /// Command line options that a hunt adds to every seed: a fault or workload without which the mistake never or
+    /// rarely shows.
     pub hunt: &'static str,
 }
 
@@ -18,7 +18,7 @@ const fn bug(number: u32, hunt: &'static str, what: &'static str) -> PlantedBug 
     PlantedBug { number, what, hunt }
 }
 
-/// All of them.
+/// All planted bugs.
 pub const PLANTED: &[PlantedBug] = &[
     bug(1, "", "a write is acknowledged before the log has it"),
     bug(2, "", "the log calls a batch durable without a sync"),

@@ -5,12 +5,12 @@
 pub struct Random(u64);
 
 impl Random {
-    /// The same seed gives the same numbers.
+    /// Creates a generator. The same seed gives the same numbers.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut word = self.0;
@@ -19,22 +19,22 @@ impl Random {
         word ^ (word >> 31)
     }
 
-    /// A number below `bound`; 0 for a bound of 0.
+    /// Returns a number below `bound`; 0 for a bound of 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         if bound == 0 { 0 } else { self.bits() % bound }
     }
 
-    /// True once in `times`.
+    /// Returns true once in `times` calls.
     pub fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
 
-    /// One of several.
+    /// Returns a random element.
     pub fn choose<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len() as u64) as usize]
     }
 
-    /// A number from `from` to `to`, both within, small ones as often as large ones of each magnitude.
+    /// Returns a number from `from` to `to` inclusive; every magnitude is equally likely.
     pub fn spread(&mut self, from: u64, to: u64) -> u64 {
         let (low, high) = ((from.max(1) as f64).ln(), (to.max(1) as f64).ln());
         let at = low + (high - low) * (self.bits() >> 11) as f64 / (1u64 << 53) as f64;

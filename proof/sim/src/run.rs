@@ -15,22 +15,22 @@ use crate::server::{Server, Settings};
 use crate::transcript::Transcript;
 use crate::workload::{self, Complaint, Job, Scene, Workload};
 
-/// How long clients may take to come to their end, and the judges to theirs, once all is mended.
+/// Time limit for the clients, and for the judges, to finish after all faults have ended.
 const LIVENESS: Duration = Duration::from_secs(600);
 
-/// What a run has beside what its seed decides.
+/// Options of a run that do not follow from its seed.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The [planted bug](crate::planted) of the code; 0 for none.
+    /// The [planted bug](crate::planted); 0 for none.
     pub planted: u32,
-    /// Kinds of faults, beside those that the seed draws.
+    /// Kinds of faults in addition to those that the seed draws.
     pub faults: Vec<Kind>,
-    /// A workload, beside those that the seed draws.
+    /// A workload in addition to those that the seed draws.
     pub workload: Option<String>,
 }
 
 impl fmt::Display for Options {
-    /// As words of the command line, with a space before each.
+    /// Formats the options as on the command line, with a space before each.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.planted > 0 {
             write!(f, " --planted {}", self.planted)?;
@@ -40,11 +40,11 @@ impl fmt::Display for Options {
     }
 }
 
-/// What a run came to.
+/// The result of a run.
 pub struct Report {
-    /// What was wrong; nothing if all was well.
+    /// The failures; empty for a good run.
     pub failures: Vec<String>,
-    /// Everything that happened.
+    /// The events.
     pub transcript: Transcript,
     /// Simulated time.
     pub simulated: Duration,
@@ -55,7 +55,7 @@ pub struct Report {
 /// Runs a seed, and shows its transcript: with `Some(true)` also the steps of the scheduler.
 pub fn run(seed: u64, options: &Options, shows: Option<bool>) -> Report {
     let options = options.clone();
-    // In a thread of its own: what threads keep for themselves begins empty, as in a process of its own.
+    // In a new thread, so that thread-local state is empty, as in a new process.
     let thread = env::spawn_thread("sim", env::Priority::Foreground, move || {
         let _events = tracing::subscriber::set_default(crate::events::Events);
         let mut random = Random::new(seed ^ 0x6265_6c6c_6f77_7321);
@@ -81,7 +81,7 @@ pub fn run(seed: u64, options: &Options, shows: Option<bool>) -> Report {
     })
 }
 
-/// A part of a run that clients do, and whether it is done.
+/// Jobs of clients, and whether all are done.
 struct Part {
     left: Arc<AtomicUsize>,
 }
@@ -135,7 +135,7 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random, options: &Option
     scheduler.spawn_on(clients_machine, "begin", Box::new(begin));
     scheduler.run_until(Duration::from_secs(1), || started.load(Ordering::Acquire));
 
-    // Tables first, without faults.
+    // Creates the tables, without faults.
     let wrong = Arc::new(Mutex::new(Vec::new()));
     let tables = {
         let (scene, workloads, wrong) = (scene.clone(), workloads.clone(), Arc::clone(&wrong));
@@ -157,7 +157,7 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random, options: &Option
         return failures;
     }
 
-    // Then clients beside faults.
+    // Runs the clients beside faults.
     let jobs = workloads.iter().flat_map(|workload| Arc::clone(workload).clients(&scene)).collect();
     let part = Part::begin(&runtime, jobs);
     faults.begin();
@@ -181,7 +181,7 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random, options: &Option
         End::Failed(failures) => return proved(&server, failures),
     }
 
-    // At last the judges, twice: before and after a life that ended without warning.
+    // Runs the judges twice: before and after a crash.
     for round in 0..2 {
         let complaints = Arc::new(Mutex::new(Vec::new()));
         let judges = workloads.iter().map(|workload| judge(workload, &scene, &complaints)).collect();
@@ -216,7 +216,7 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random, options: &Option
     Vec::new()
 }
 
-/// The failures, unless the disk destroyed the end of the log in a way that nobody can tell from a torn end.
+/// Returns the failures, unless the disk destroyed the end of the log so that it looks like a torn end.
 fn proved(server: &Server, failures: Vec<String>) -> Vec<String> {
     if server.medium().is_log_unproved && !failures.iter().any(|words| words.starts_with("panic")) {
         env::sometimes("judges: the disk destroyed the end of the log, and nobody could tell");
@@ -234,20 +234,20 @@ fn judge(workload: &Arc<dyn Workload>, scene: &Scene, complaints: &Arc<Mutex<Vec
     })
 }
 
-/// How a wait ended.
+/// The result of a wait.
 enum End {
-    /// What was waited for is done.
+    /// The awaited work is done.
     Done,
-    /// The disk destroyed what the server needs to start or to answer, and the server says so.
+    /// The disk destroyed bytes that the server needs, and the server reports that.
     Noticed,
-    /// Something went wrong.
+    /// A failure.
     Failed(Vec<String>),
 }
 
-/// Starts in a row that fail before it counts that what the disk destroyed was noticed.
+/// Number of consecutive failed starts after which the server counts as having detected the destroyed bytes.
 const FAILED_STARTS_MAX: u32 = 5;
 
-/// Runs until something is done.
+/// Runs until the work is done, within the time limit.
 fn settle(
     scheduler: &Scheduler,
     faults: &mut Faults,

@@ -1,11 +1,11 @@
 //! Threads as coroutines, time as a queue of events, and one random choice at a time.
 //!
-//! 1. Of the threads that can run, the random numbers choose one; it runs until it waits, and some microseconds pass.
+//! 1. A random number chooses one of the runnable threads; it runs until it waits, and some microseconds pass.
 //! 2. When no thread can run, time jumps to the next event: a timer, the end of a wait, a packet.
 //! 3. Every step goes into the transcript's hash. The same seed gives the same steps, so the same hash.
 //!
-//! A machine that is killed runs nothing any more, not even destructors: what its threads own is leaked. So a process runs
-//! some seeds, and another one the next.
+//! The threads of a killed machine run nothing any more, not even destructors, so everything that they own is leaked.
+//! So one process runs some seeds, and another one the next.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -25,7 +25,7 @@ use crate::network::{Network, Packet};
 use crate::random::Random;
 use crate::transcript::Transcript;
 
-/// Bytes of a coroutine's stack; the system gives it page by page.
+/// Size of a coroutine's stack in bytes; the system allocates it page by page.
 const STACK_BYTES: usize = 1 << 20;
 
 /// The number of a simulated machine.
@@ -33,12 +33,12 @@ const STACK_BYTES: usize = 1 << 20;
 pub struct MachineId(pub usize);
 
 impl MachineId {
-    /// The machine's address.
+    /// Returns the machine's address.
     pub fn ip(self) -> IpAddr {
         IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1 + self.0 as u8))
     }
 
-    /// Whose address it is.
+    /// Returns the machine of an address.
     pub fn of(address: SocketAddr) -> Option<MachineId> {
         match address.ip() {
             IpAddr::V4(ip) if ip.octets()[..3] == [10, 0, 0] => {
@@ -49,14 +49,14 @@ impl MachineId {
     }
 }
 
-/// How a machine is.
+/// The state of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
     /// It runs.
     Up,
-    /// Its process is stopped and goes on later.
+    /// Its process is suspended.
     Paused,
-    /// Its process is gone; its system answers that nobody listens.
+    /// Its process has ended; its system refuses connections.
     Killed,
     /// It answers nothing.
     Dark,
@@ -66,7 +66,7 @@ struct Machine {
     name: &'static str,
     world: World,
     health: Health,
-    /// Threads that could run if it were not paused.
+    /// Runnable threads while it is paused.
     held: Vec<u64>,
 }
 
@@ -75,11 +75,11 @@ struct Fiber {
     machine: MachineId,
     coroutine: Option<Coroutine<(), (), (), DefaultStack>>,
     yielder: Rc<Cell<*const Yielder<(), ()>>>,
-    /// It was unparked since it last waited.
+    /// Whether it was unparked since it last waited.
     permit: bool,
     parked: bool,
     queued: bool,
-    /// Which wait this is: a timer of an earlier one means nothing.
+    /// Number of the current wait: timers of earlier waits are ignored.
     wait: u64,
 }
 
@@ -120,25 +120,25 @@ struct State {
     machines: Vec<Machine>,
     fibers: BTreeMap<u64, Fiber>,
     next_fiber: u64,
-    /// In order of their numbers, not of their wakes: tokio's `watch` wakes in an order of its own.
+    /// Sorted by number, because tokio's `watch` wakes in an order that is not deterministic.
     runnable: BTreeSet<u64>,
     events: BinaryHeap<Reverse<Queued>>,
     sequence: u64,
     stacks: Vec<DefaultStack>,
-    /// One lock in so many is interrupted; 0 for none.
+    /// The scheduler interrupts one lock in this many; 0 for none.
     interrupt_one_in: u64,
     planted: u32,
     steps: u64,
     panics: Vec<String>,
 }
 
-/// See the file.
+/// The scheduler of a simulation; see the module documentation.
 pub struct Scheduler {
     world: World,
     start: env::Moment,
     state: RefCell<State>,
     current: Cell<Option<u64>>,
-    /// No lock is interrupted now.
+    /// Whether locks are not interrupted now.
     is_calm: Cell<bool>,
     pub(crate) network: RefCell<Network>,
     transcript: RefCell<Transcript>,
@@ -148,15 +148,15 @@ thread_local! {
     static CURRENT: RefCell<Option<Rc<Scheduler>>> = const { RefCell::new(None) };
 }
 
-/// The scheduler of the simulation that runs in this thread.
+/// Returns the scheduler of the simulation that runs in this thread.
 ///
 /// # Panics
-/// Outside of one.
+/// Outside a simulation.
 pub fn scheduler() -> Rc<Scheduler> {
     CURRENT.with_borrow(Clone::clone).expect("a simulation runs")
 }
 
-/// The same, if there is one.
+/// Like [`scheduler`]; `None` outside a simulation.
 pub(crate) fn try_scheduler() -> Option<Rc<Scheduler>> {
     CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()
 }
@@ -218,7 +218,7 @@ impl Scheduler {
         (scheduler, running)
     }
 
-    /// A new machine, on which nothing runs yet.
+    /// Adds a machine without threads.
     pub fn machine(&self, name: &'static str) -> MachineId {
         let mut state = self.state.borrow_mut();
         let world = self.world.beside(state.random.bits());
@@ -226,37 +226,37 @@ impl Scheduler {
         MachineId(state.machines.len() - 1)
     }
 
-    /// Nanoseconds since the beginning.
+    /// Returns the simulated time since the start, in ns.
     pub fn now(&self) -> u64 {
         self.world.moment().since(self.start).as_nanos() as u64
     }
 
-    /// The world of a machine.
+    /// Returns the environment of a machine.
     pub fn world_of(&self, machine: MachineId) -> World {
         self.state.borrow().machines[machine.0].world.clone()
     }
 
-    /// How a machine is.
+    /// Returns the state of a machine.
     pub fn health(&self, machine: MachineId) -> Health {
         self.state.borrow().machines[machine.0].health
     }
 
-    /// A random number below `bound`, of the simulation's own.
+    /// Returns a random number below `bound` from the simulation's generator.
     pub fn below(&self, bound: u64) -> u64 {
         self.state.borrow_mut().random.below(bound)
     }
 
-    /// Steps so far.
+    /// Returns the number of steps so far.
     pub fn steps(&self) -> u64 {
         self.state.borrow().steps
     }
 
-    /// What panicked, the death of machines aside.
+    /// Returns the messages of panics, except those of killed machines.
     pub fn take_panics(&self) -> Vec<String> {
         std::mem::take(&mut self.state.borrow_mut().panics)
     }
 
-    /// Lets no other thread run during `act`, unless it waits.
+    /// Runs `act` without a thread switch, unless it waits.
     pub fn without_interruption<T>(&self, act: impl FnOnce() -> T) -> T {
         let before = self.is_calm.replace(true);
         let done = act();
@@ -264,17 +264,17 @@ impl Scheduler {
         done
     }
 
-    /// One line of the transcript.
+    /// Adds a line to the transcript.
     pub fn note(&self, line: impl FnOnce() -> String) {
         self.transcript.borrow_mut().line(self.now(), line);
     }
 
-    /// Counts something that was done or reached.
+    /// Counts an operation or a reached state.
     pub fn count(&self, what: &'static str) {
         self.transcript.borrow_mut().count(what);
     }
 
-    /// The transcript, at the end.
+    /// Returns the transcript, at the end.
     pub fn take_transcript(&self) -> Transcript {
         std::mem::take(&mut self.transcript.borrow_mut())
     }
@@ -311,7 +311,7 @@ impl Scheduler {
         ThreadId(id)
     }
 
-    /// Lets an event happen after some time.
+    /// Schedules the delivery of a packet.
     pub(crate) fn send_after(&self, after_ns: u64, packet: Packet) {
         self.push(after_ns, Event::Packet(packet));
     }
@@ -336,7 +336,7 @@ impl Scheduler {
         }
     }
 
-    /// One step; `false` when nothing will ever happen again.
+    /// Runs one step; returns `false` when no event is left.
     pub fn step(&self) -> bool {
         self.fire_due();
         let chosen = {
@@ -395,7 +395,7 @@ impl Scheduler {
         }
     }
 
-    /// Lets happen what is due.
+    /// Fires the events that are due.
     fn fire_due(&self) {
         let now = self.now();
         loop {
@@ -438,7 +438,7 @@ impl Scheduler {
         }
     }
 
-    /// Nobody can run: time goes to the next event that means something.
+    /// Advances time to the next effective event, because no thread can run.
     fn jump(&self) -> bool {
         loop {
             let queued = {
@@ -463,7 +463,7 @@ impl Scheduler {
         }
     }
 
-    /// Runs until `over` says so, or so much time has passed. Says whether it did.
+    /// Runs until `over` returns true or `limit` has passed. Returns whether `over` did.
     pub fn run_until(&self, limit: Duration, over: impl Fn() -> bool) -> bool {
         let end = self.now() + limit.as_nanos() as u64;
         loop {
@@ -476,12 +476,12 @@ impl Scheduler {
         }
     }
 
-    /// Stops a machine's process where it is.
+    /// Suspends a machine's process.
     pub fn pause(&self, machine: MachineId) {
         self.state.borrow_mut().machines[machine.0].health = Health::Paused;
     }
 
-    /// Lets it go on.
+    /// Resumes a suspended machine.
     pub fn resume_machine(&self, machine: MachineId) {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
@@ -492,13 +492,13 @@ impl Scheduler {
         }
     }
 
-    /// Lets a machine that was killed run again.
+    /// Lets a killed machine run again.
     pub fn revive(&self, machine: MachineId) {
         self.state.borrow_mut().machines[machine.0].health = Health::Up;
     }
 
-    /// Ends all threads of a machine, as `kill -9` or the loss of power does: nothing of theirs runs any more, not even a
-    /// destructor. What they own is leaked.
+    /// Ends all threads of a machine, as `kill -9` or a loss of power does. Not even their destructors run, so
+    /// everything that they own is leaked.
     #[expect(unsafe_code, reason = "a killed thread must not run its destructors")]
     pub fn kill(&self, machine: MachineId, how: Health) {
         assert!(self.current.get().is_none(), "machines are killed from outside");
@@ -511,8 +511,8 @@ impl Scheduler {
         for id in &dead {
             let mut fiber = state.fibers.remove(id).expect("it was just found");
             let mut coroutine = fiber.coroutine.take().expect("it does not run");
-            // SAFETY: nobody looks at this stack any more. Other machines share no memory with it but sockets, whose wakers are
-            // forgotten below; its own threads end with it.
+            // SAFETY: no reference into this stack is used any more. Other machines share only sockets with it, whose
+            // wakers are forgotten below; the threads of this machine end together.
             unsafe { coroutine.force_reset() };
             state.stacks.push(coroutine.into_stack());
             env::simulation::forget(ThreadId(*id));
@@ -520,7 +520,7 @@ impl Scheduler {
         state.runnable.retain(|id| !dead.contains(id));
     }
 
-    /// Does what the death of a machine means for others.
+    /// Tells other machines of a machine's end: connections break or hang.
     pub fn announce_death(&self, machine: MachineId, how: Health) {
         crate::network::machine_is_gone(self, machine, how);
     }
@@ -532,8 +532,8 @@ impl Scheduler {
             let state = self.state.borrow();
             state.fibers.get(&id).expect("it runs").yielder.get()
         };
-        // SAFETY: the coroutine with this number runs now, for `current` says so; its yielder lives in the first frame of its
-        // stack until it ends, and is used by the coroutine itself.
+        // SAFETY: `current` says that the coroutine with this number runs now. Its yielder lives in the first frame of
+        // its stack until it ends, and only the coroutine itself uses it.
         unsafe { (*yielder).suspend(()) };
     }
 }
@@ -638,7 +638,7 @@ impl Scheduler {
         self.current.get().and_then(|id| state.fibers.get(&id)).map_or(MachineId(0), |fiber| fiber.machine)
     }
 
-    /// Names of the threads that wait, by machine: for a run that does not end.
+    /// Returns the names of the waiting threads by machine, for a run that does not end.
     pub fn waiting(&self) -> Vec<String> {
         let state = self.state.borrow();
         let name = |fiber: &Fiber| format!("{}/{}", state.machines[fiber.machine.0].name, fiber.name);

@@ -1,5 +1,5 @@
-//! A machine with the whole server: master, region server and registry in one process, as `bellows start` wires them. Its
-//! files are all on one disk, or in an object store, with the log there or on the disk.
+//! A machine with the whole server: master, region server and registry in one process, as `bellows start` wires them.
+//! Its files are all on one disk, or in an object store, with the log there or on the disk.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -30,13 +30,13 @@ pub struct Settings {
     pub(crate) log: wal::Options,
     pub(crate) server: regionserver::Options,
     pub(crate) parents_period: Duration,
-    /// What its disk is like.
+    /// The kind of its file system.
     pub(crate) profile: Profile,
-    /// Whether everything but the log is in an object store.
+    /// Whether all files except the log are in an object store.
     pub(crate) uses_store: bool,
-    /// How many reads of the store run at once, if they are awaited.
+    /// Maximum number of awaited reads of the store; `None` if reads block.
     pub(crate) awaited_max: Option<usize>,
-    /// Whether the log is there, too.
+    /// Whether the log is in the store, too.
     pub(crate) log_in_store: bool,
 }
 
@@ -80,7 +80,7 @@ impl std::fmt::Debug for Settings {
 }
 
 impl Settings {
-    /// Drawn at random: small limits, so that everything happens often.
+    /// Draws random settings with small limits, so that everything happens often.
     pub fn draw(random: &mut Random) -> Settings {
         let flush_size = random.spread(4 << 10, 1 << 20);
         let chunk_bytes = [64 << 10, 256 << 10, 2 << 20][random.below(3) as usize];
@@ -151,7 +151,7 @@ impl Settings {
         }
     }
 
-    /// Puts the files into a store, for a hunt whose faults strike nothing else.
+    /// Puts the files into a store, for a hunt whose faults concern stores only.
     pub(crate) fn put_into_store(&mut self, random: &mut Random) {
         if !self.uses_store {
             self.uses_store = true;
@@ -161,26 +161,26 @@ impl Settings {
     }
 }
 
-/// Least size of the block cache over a store, in bytes. A block of a store takes so long that a scan without a cache would not
-/// end in time.
+/// Minimum size of the block cache over a store, in bytes. Reading a block from a store takes so long that a scan
+/// without a cache would not end in time.
 const STORE_CACHE_BYTES_MIN: u64 = 16 << 20;
 
 /// Ports of the one server.
 pub const RPC_PORT: u16 = 16_020;
-/// The master's.
+/// The port of the master.
 pub const MASTER_PORT: u16 = 16_000;
-/// The registry's.
+/// The port of the registry.
 pub const REGISTRY_PORT: u16 = 2_181;
 
-/// See the file.
+/// A simulated server; see the module documentation.
 pub struct Server {
     scheduler: Rc<Scheduler>,
     machine: MachineId,
     settings: Settings,
     place: Arc<Mutex<Memory>>,
-    /// Where everything but the log is, if not on the disk.
+    /// The store with all files except the log; `None` if they are on the disk.
     store: Option<Store>,
-    /// How its disk is now.
+    /// The present behaviour of its disk.
     pub conduct: Arc<Mutex<Conduct>>,
     medium: Arc<Mutex<Medium>>,
     leases: Leases,
@@ -188,23 +188,23 @@ pub struct Server {
     lives: Arc<AtomicU64>,
 }
 
-/// One process from its start to its end.
+/// The state of one process, from its start to its end.
 #[derive(Default)]
 pub struct Life {
-    /// Clients can be served.
+    /// Whether it serves clients.
     pub ready: AtomicBool,
-    /// Clients could be served at some time.
+    /// Whether it has ever served clients.
     pub was_ready: AtomicBool,
-    /// It shall end in order.
+    /// Whether it was asked to stop.
     stopping: tokio::sync::Notify,
-    /// It has ended by itself: in order, or because it could not start.
+    /// Whether it has ended by itself: an orderly stop, or a failed start.
     pub ended: AtomicBool,
-    /// Why it did not start, or did not end well.
+    /// The error of its start or end.
     pub failure: Mutex<Option<String>>,
 }
 
 impl Server {
-    /// A machine with an empty disk, on which nothing runs.
+    /// Creates a machine with an empty disk and no process.
     pub fn new(scheduler: &Rc<Scheduler>, machine: MachineId, settings: Settings) -> Rc<Server> {
         let store = settings.uses_store.then(|| Store::new(settings.awaited_max));
         Rc::new(Server {
@@ -221,22 +221,22 @@ impl Server {
         })
     }
 
-    /// Its machine.
+    /// Returns its machine.
     pub fn machine(&self) -> MachineId {
         self.machine
     }
 
-    /// The process that runs, or ran last.
+    /// Returns the process that runs, or ran last.
     pub fn life(&self) -> Arc<Life> {
         Arc::clone(&self.life.lock())
     }
 
-    /// How many processes were started here so far.
+    /// Returns the number of processes started so far.
     pub fn lives(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.lives)
     }
 
-    /// What lies on its disk.
+    /// Returns the content of its disk.
     pub fn place(&self) -> Memory {
         self.place.lock().clone()
     }
@@ -246,23 +246,23 @@ impl Server {
         Disk::new(self.place(), conduct, medium, self.settings.profile, Arc::clone(&self.leases))
     }
 
-    /// Gives the content of what its root directory is in, as it is when it is asked.
+    /// Returns a function that returns the current content of the storage of its root directory.
     pub fn storage(&self) -> Arc<dyn Fn() -> Memory + Send + Sync> {
         let (place, store) = (Arc::clone(&self.place), self.store.as_ref().map(Store::content));
         Arc::new(move || store.clone().unwrap_or_else(|| place.lock().clone()))
     }
 
-    /// What the server calls it.
+    /// Returns the server's name of that storage.
     pub fn storage_place(&self) -> String {
         self.store.as_ref().map_or_else(|| self.disk().place(), Files::place)
     }
 
-    /// What its disk has done to acknowledged bytes.
+    /// Returns the acknowledged bytes that its disk has destroyed.
     pub fn medium(&self) -> Medium {
         *self.medium.lock()
     }
 
-    /// The object store that its files are in, if they are not on its disk.
+    /// Returns its object store; `None` if its files are on the disk.
     pub fn store(&self) -> Option<&Store> {
         self.store.as_ref()
     }
@@ -286,13 +286,13 @@ impl Server {
         self.scheduler.spawn_on(self.machine, "main", work);
     }
 
-    /// Asks the process to end in order.
+    /// Asks the process to stop.
     pub fn stop(&self) {
         self.scheduler.note(|| "server is asked to stop".to_owned());
         self.life.lock().stopping.notify_one();
     }
 
-    /// `kill -9`: the system keeps what was written.
+    /// Kills the process as `kill -9` does: the system keeps all written bytes.
     pub fn kill(&self) {
         self.scheduler.note(|| "fault  kill -9".to_owned());
         self.scheduler.count("fault: kill -9");
@@ -300,7 +300,7 @@ impl Server {
         self.end_life(next, Health::Killed);
     }
 
-    /// The power goes: what was not synced may be lost or torn.
+    /// Cuts the power: unsynced bytes may be lost or torn.
     pub fn lose_power(&self) {
         self.scheduler.note(|| "fault  power is lost".to_owned());
         self.scheduler.count("fault: power lost");
@@ -309,7 +309,7 @@ impl Server {
         self.end_life(next, Health::Dark);
     }
 
-    /// Clears away what is left of a process that has ended.
+    /// Ends the remaining threads of a process that has ended.
     pub fn exit(&self) {
         let next = self.place.lock().kill();
         self.end_life(next, Health::Killed);
@@ -324,17 +324,17 @@ impl Server {
     }
 }
 
-/// How long a part of a log in the store is written again before the log fails.
+/// Time for which the write of a log part in the store is repeated before the log fails.
 const PART_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Nobody reads tables' states from the registry here.
+/// A mirror of table states that does nothing: no client here reads them from the registry.
 struct NoMirror;
 
 impl master::TableStateMirror for NoMirror {
     fn set(&self, _table: &proto::TableName, _state: Option<proto::catalog::TableState>) {}
 }
 
-/// What the process does, from its start to its end.
+/// Runs the process, from its start to its end.
 fn serve(
     settings: &Settings,
     machine: MachineId,
@@ -420,7 +420,7 @@ fn serve(
 
     let failed = env::block_on(async {
         tokio::select! {
-            // Else tokio draws the order, and not from the seed.
+            // Otherwise tokio draws the order, which would not follow from the seed.
             biased;
             () = life.stopping.notified() => None,
             failure = log.failed() => Some(failure),

@@ -1,14 +1,14 @@
-//! An object store: files that appear when they are whole, swaps whose replies get lost, and listings of yesterday.
+//! A simulated object store: files that appear whole, swaps whose replies are lost, and stale listings.
 //!
-//! It stands in for `objectstore`, at the level of [`Files`]: none of the optional capabilities, tens of milliseconds for a
-//! call, and what is there outlives every process and loss of power. Its faults are those that a client of a store cannot
-//! tell from one another:
+//! It replaces `objectstore` at the level of [`Files`]: it has none of the optional capabilities, a call takes tens of
+//! milliseconds, and its content survives every process and loss of power. Its faults are those that a client of a
+//! store cannot distinguish:
 //!
-//! - a call fails and changed nothing;
-//! - a call took place, and its reply is lost;
-//! - a swap whose reply is lost takes place seconds later, if the object still is as it expects;
-//! - a listing is as old as one of the few before it. Not of the folders in which a store's list or a table's schema is found by
-//!   its number: there the listing must be up to date, as S3 promises.
+//! - a call fails and changes nothing;
+//! - a call happens, and its reply is lost;
+//! - a swap whose reply is lost happens seconds later, if the object still has the expected version;
+//! - a listing is as old as one of the last few. Folders in which a file list or a schema is found by its number are exempt:
+//!   there listings are up to date, as S3 promises.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -24,14 +24,14 @@ use tokio::sync::Semaphore;
 
 use crate::scheduler::scheduler;
 
-/// How a store is now.
+/// The present behaviour of a store.
 #[derive(Clone, Copy, Debug)]
 pub struct StoreConduct {
-    /// How long a call takes, in µs: at least, and on top at random.
+    /// Duration of a call, in µs: the minimum, and the maximum random addition.
     pub call_us: (u64, u64),
-    /// Calls that fail, of 10,000.
+    /// Number of failing calls in 10,000.
     pub failing_of_10_000: u64,
-    /// Listings that are as old as one before, of 10.
+    /// Number of stale listings in 10.
     pub stale_of_10: u64,
 }
 
@@ -41,16 +41,16 @@ impl Default for StoreConduct {
     }
 }
 
-/// Of the calls that fail, those whose reply is lost, of 10.
+/// Number of failing calls in 10 that happen, and whose reply is lost.
 const LOST_OF_10: u64 = 5;
-/// Of the swaps whose reply is lost, those that take place later, of 10.
+/// Number of swaps in 10 with a lost reply that happen later.
 const LATE_OF_10: u64 = 5;
-/// How many listings before the last one a listing may be as old as.
+/// Maximum age of a stale listing, in listings.
 const OLD_LISTINGS: usize = 4;
-/// How much later a swap takes place at most, in ns.
+/// Maximum delay of a late swap, in ns.
 const LATE_MAX: u64 = 5_000_000_000;
 
-/// A swap that takes place later.
+/// A swap that happens later.
 struct LateSwap {
     at: u64,
     name: FileName,
@@ -62,47 +62,47 @@ struct LateSwap {
 struct State {
     conduct: StoreConduct,
     late: Vec<LateSwap>,
-    /// What the last listings of a folder had, the newest last.
+    /// The last listings of each folder, the newest last.
     listed: BTreeMap<FileName, VecDeque<Vec<Entry>>>,
 }
 
-/// See the file. Clones are the same store.
+/// A simulated object store; see the module documentation. Clones share it.
 #[derive(Clone)]
 pub struct Store {
     content: Memory,
     state: Arc<Mutex<State>>,
-    /// How many awaited reads run at once; `None` where threads wait for reads.
+    /// Maximum number of awaited reads at once; `None` if reads block.
     awaited: Option<Arc<Semaphore>>,
     awaited_max: Option<usize>,
 }
 
-/// What becomes of a call that fails.
+/// The effect of a failing call.
 enum Failure {
-    /// It takes place, then this is the answer.
+    /// It happens, and this error is the answer.
     After(Error),
-    /// It takes place later.
+    /// It happens later.
     Later(Error),
 }
 
 impl Store {
-    /// An empty store. With `awaited_max` its reads can be awaited, and so many run at once.
+    /// Creates an empty store. With `awaited_max` its reads can be awaited, and at most that many run at once.
     pub fn new(awaited_max: Option<usize>) -> Store {
         let awaited = awaited_max.map(|most| Arc::new(Semaphore::new(most)));
         Store { content: Memory::with(Capabilities::NONE), state: Arc::default(), awaited, awaited_max }
     }
 
-    /// The same store for a new process, none of whose reads run yet. Those of a process that was killed never end.
+    /// Returns the store for a new process, without running reads. Reads of a killed process never end.
     #[must_use]
     pub fn for_process(&self) -> Store {
         Store { awaited: self.awaited_max.map(|most| Arc::new(Semaphore::new(most))), ..self.clone() }
     }
 
-    /// What is in it.
+    /// Returns the content.
     pub fn content(&self) -> Memory {
         self.content.clone()
     }
 
-    /// Changes how the store is.
+    /// Changes the behaviour of the store.
     pub fn set_conduct(&self, conduct: StoreConduct) {
         self.state.lock().conduct = conduct;
     }
@@ -112,13 +112,13 @@ impl Store {
         self.state.lock().conduct.failing_of_10_000 > 0
     }
 
-    /// Takes the time of a call, and says what becomes of it: `Err` if it does not take place.
+    /// Waits for the duration of a call, and returns its failure: `Err` if it does not happen.
     fn call(&self, act: &'static str, name: &FileName) -> Result<Option<Failure>> {
         env::simulation::hold(self.begin_call(act, name));
         self.end_call(act, name)
     }
 
-    /// How long a call takes that begins now.
+    /// Returns the duration of a call that begins now.
     fn begin_call(&self, act: &'static str, name: &FileName) -> Duration {
         let conduct = self.state.lock().conduct;
         let scheduler = scheduler();
@@ -166,7 +166,7 @@ impl Store {
         }
     }
 
-    /// A call that cannot take place later.
+    /// Runs a call that cannot happen later.
     fn act<T>(&self, act: &'static str, name: &FileName, done: impl FnOnce() -> Result<T>) -> Result<T> {
         let failure = self.call(act, name)?;
         let done = scheduler().without_interruption(done)?;
@@ -232,7 +232,7 @@ impl Files for Store {
         }
     }
 
-    /// Sends the swap again, after which an earlier one cannot take place any more: the object is not as it expects.
+    /// Sends the swap again. After that an earlier request cannot happen any more, because the version has changed.
     fn settle(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Settled> {
         self.act("settle", name, || {
             if let Ok(version) = self.content.swap(name, expected, new) {
@@ -250,7 +250,7 @@ impl Files for Store {
     }
 }
 
-/// Whether the newest file in a folder counts.
+/// Whether readers of a folder use the newest file of a listing.
 fn decides(folder: &FileName) -> bool {
     matches!(folder.last(), ".filelist" | ".tabledesc")
 }
@@ -305,7 +305,7 @@ impl FileReader for Reader {
         Some(Box::pin(async move {
             let _permit = limit.acquire().await.expect("the semaphore is never closed");
             env::sleep(store.begin_call("read", &name)).await;
-            // A read that fails changed nothing.
+            // A failed read changes nothing.
             store.end_call("read", &name)?;
             env::sometimes("store: an awaited read");
             let mut bytes = vec![0; length];

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-/// See the file.
+/// The events of a run; see the module documentation.
 #[derive(Debug, Default)]
 pub struct Transcript {
     hash: u64,
-    /// Lines are kept.
+    /// Whether lines are kept.
     keeps: bool,
-    /// Lines are printed as they come.
+    /// Whether lines are printed at once.
     shows: bool,
     shows_steps: bool,
     lines: Vec<String>,
@@ -18,12 +18,12 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// Keeps lines, or their hash alone.
+    /// Creates a transcript that keeps lines, or only their hash.
     pub fn new(keeps: bool) -> Transcript {
         Transcript { hash: 0xcbf2_9ce4_8422_2325, keeps, ..Transcript::default() }
     }
 
-    /// Prints lines as they come.
+    /// Creates a transcript that prints lines at once.
     pub fn shown(shows_steps: bool) -> Transcript {
         Transcript { shows: true, shows_steps, ..Transcript::new(true) }
     }
@@ -35,7 +35,7 @@ impl Transcript {
         }
     }
 
-    /// A step of the scheduler: shown only on request, for there are many.
+    /// Adds a step of the scheduler, which is printed only on request because there are many.
     pub fn step(&mut self, now_ns: u64, words: &[u64], line: impl FnOnce() -> String) {
         self.hash(words);
         if self.shows_steps {
@@ -69,17 +69,17 @@ impl Transcript {
         *self.counts.entry(what).or_default() += 1;
     }
 
-    /// The hash of all events so far.
+    /// Returns the hash of all events so far.
     pub fn digest(&self) -> u64 {
         self.hash
     }
 
-    /// The lines, if they are kept.
+    /// Returns the lines, if they are kept.
     pub fn lines(&self) -> &[String] {
         &self.lines
     }
 
-    /// How often each kind of event was counted.
+    /// Returns the count of each kind of event.
     pub fn counts(&self) -> &BTreeMap<&'static str, u64> {
         &self.counts
     }

@@ -1,7 +1,7 @@
 //! Workloads: clients of the simulated server, each kind with a judge of its results.
 //!
-//! A workload creates tables and runs clients until the scene ends; then its judge checks what is stored. A mistake that a
-//! client sees earlier is reported to the scene at once.
+//! A workload creates tables and runs clients until the scene ends; then its judge checks the stored rows. A client
+//! that sees a mistake earlier reports it to the scene at once.
 
 mod appends;
 mod bank;
@@ -37,12 +37,12 @@ pub type Job<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// A judge's work.
 pub type Verdict = Job<Result<(), Complaint>>;
 
-/// What a judge found.
+/// A finding of a judge.
 #[derive(Clone, Debug)]
 pub enum Complaint {
-    /// Something cannot be read. That is no mistake where a disk has destroyed it.
+    /// Rows cannot be read. That is no mistake if the disk has destroyed them.
     Unreadable(String),
-    /// Something was read that cannot be, or is missing without an error.
+    /// A read returned an impossible result, or lacks rows without an error.
     Wrong(String),
 }
 
@@ -52,7 +52,7 @@ impl From<String> for Complaint {
     }
 }
 
-/// What all clients of a run share.
+/// The state that all clients of a run share.
 #[derive(Clone)]
 pub struct Scene(Arc<Shared>);
 
@@ -70,7 +70,7 @@ struct Shared {
 }
 
 impl Scene {
-    /// A scene of clients in `world`, whose server is on the machine of `server`.
+    /// Creates the scene of clients in `world` that use `server`.
     pub fn new(server: &Server, world: World, clock_steps_back: bool) -> Scene {
         Scene(Arc::new(Shared {
             server: server.machine(),
@@ -85,7 +85,7 @@ impl Scene {
         }))
     }
 
-    /// A client that tries again for as long as `patience`; zero for one that gives up at the first error.
+    /// Returns a client that retries for `patience`; with zero it never retries.
     pub fn client(&self, patience: Duration) -> Cluster {
         let master = format!("{}:{MASTER_PORT}", self.0.server.ip());
         let mut options = Options::new(Registry::rpc([master]));
@@ -93,66 +93,67 @@ impl Scene {
         options.operation_max = patience;
         options.retries = if patience.is_zero() { 0 } else { u32::MAX };
         options.connection.connect_max = Duration::from_secs(3);
-        // No longer than it takes to see that a server is back.
+        // Short enough to notice soon that a server is back.
         options.pause = Duration::from_millis(20);
         Cluster::connect(self.0.world.clone(), options)
     }
 
-    /// What the server's root directory is in now, without its faults: for a job that writes files there.
+    /// Returns the storage of the server's root directory without faults, for a job that writes files there.
     pub fn files(&self) -> Arc<dyn Files> {
         Arc::new((self.0.storage)())
     }
 
-    /// What the server calls that place.
+    /// Returns the server's name of that storage.
     pub fn place(&self) -> &str {
         &self.0.place
     }
 
-    /// The number of the server's process. A server remembers a nonce only as long as it lives, or its log has the record: of a
-    /// call that lasts longer than a process each attempt may have been applied.
+    /// Returns the number of the server's process. A server knows a nonce only while it runs, or while its log has the
+    /// record. So each attempt of a call that outlasts a process may have been applied.
     pub fn life(&self) -> u64 {
         self.0.lives.load(Ordering::Acquire)
     }
 
-    /// Whether the server's wall clock may step back. Then a write may be older than an acknowledged one, and is hidden by it: so
-    /// HBase defines it. Increments, appends and puts after a check are not, for they take the timestamp of what they replace.
+    /// Whether the server's wall clock may step back. Then an acknowledged write may hide a later one with a smaller
+    /// timestamp, as HBase defines. Increments, appends and checked puts are not hidden, because their timestamp is
+    /// never smaller than that of the cell they replace.
     pub fn clock_steps_back(&self) -> bool {
         self.0.clock_steps_back
     }
 
-    /// Whether clients should come to an end.
+    /// Whether clients should finish.
     pub fn is_over(&self) -> bool {
         self.0.is_over.load(Ordering::Acquire)
     }
 
-    /// Lets clients come to an end.
+    /// Tells clients to finish.
     pub fn end(&self) {
         self.0.is_over.store(true, Ordering::Release);
     }
 
-    /// The next turn of the one counter of calls and returns.
+    /// Returns the next number of the counter of calls and returns.
     pub fn turn(&self) -> u64 {
         self.0.turns.fetch_add(1, Ordering::AcqRel)
     }
 
-    /// A mistake was found.
+    /// Records a mistake.
     pub fn fail(&self, words: impl Into<String>) {
         let words = words.into();
         scheduler().note(|| format!("JUDGE  {words}"));
         self.0.failures.lock().push(words);
     }
 
-    /// The mistakes that were found.
+    /// Returns the recorded mistakes.
     pub fn failures(&self) -> Vec<String> {
         self.0.failures.lock().clone()
     }
 
-    /// A source of random numbers for one client.
+    /// Returns a random number generator for one client.
     pub fn random(&self) -> Random {
         Random::new(self.0.world.random())
     }
 
-    /// Waits a little.
+    /// Waits for a random time up to `up_to_ms`.
     pub async fn pause(&self, random: &mut Random, up_to_ms: u64) {
         env::sleep(Duration::from_micros(random.spread(10, up_to_ms * 1_000))).await;
     }
@@ -160,21 +161,21 @@ impl Scene {
 
 /// A kind of load with its judge.
 pub trait Workload: Send + Sync {
-    /// What it is called.
+    /// Returns its name.
     fn name(&self) -> &'static str;
-    /// The tables it needs, with the keys at which they are split.
+    /// Returns the tables that it needs, with their split keys.
     fn tables(&self) -> Vec<(TableDescriptor, Vec<Bytes>)>;
-    /// Its clients.
+    /// Returns its clients.
     fn clients(self: Arc<Self>, scene: &Scene) -> Vec<Job<()>>;
-    /// Judges what is there when no client acts any more.
+    /// Judges the stored rows after all clients have ended.
     fn judge(self: Arc<Self>, scene: Scene) -> Verdict;
 }
 
-/// What the workloads are called.
+/// The names of all workloads.
 pub const NAMES: [&str; 10] =
     ["registers", "list", "counters", "appends", "bank", "churn", "division", "cells", "snapshots", "loads"];
 
-/// Some of the workloads, with random options; `wanted` is among them.
+/// Returns some workloads with random options, among them `wanted`.
 pub fn draw(random: &mut Random, wanted: Option<&str>) -> Vec<Arc<dyn Workload>> {
     let which = random.bits();
     let is_drawn = |kind: usize| which >> kind & 1 == 1 || which & 63 == 0 || wanted == Some(NAMES[kind]);
@@ -196,7 +197,7 @@ pub fn draw(random: &mut Random, wanted: Option<&str>) -> Vec<Arc<dyn Workload>>
     all
 }
 
-/// A table with random options for its families.
+/// Returns a table with random options for its families.
 pub(crate) fn table(name: &str, families: &[&str], random: &mut Random) -> TableDescriptor {
     let mut table = TableDescriptor::new(name.parse().expect("a name"));
     for family in families {
@@ -222,7 +223,7 @@ pub(crate) fn table(name: &str, families: &[&str], random: &mut Random) -> Table
     table
 }
 
-/// Two or three keys that cut a table whose rows begin with a letter or digit, or none.
+/// Returns two or three split keys of a table whose rows begin with a letter or digit, or none.
 pub(crate) fn splits(random: &mut Random) -> Vec<Bytes> {
     let mut keys: Vec<Bytes> =
         (0..random.below(3)).map(|_| Bytes::from(vec![random.choose(b"2468acegikmoqsuwy")])).collect();
@@ -231,7 +232,7 @@ pub(crate) fn splits(random: &mut Random) -> Vec<Bytes> {
     keys
 }
 
-/// Flushes and compacts a table now and then.
+/// Flushes and compacts a table at random times.
 pub(crate) fn stir(scene: &Scene, table: Table) -> Job<()> {
     let scene = scene.clone();
     let admin = scene.client(Duration::ZERO).admin();

@@ -1,4 +1,4 @@
-//! Bytes from disks.
+//! Fuzz targets that read bytes from disks.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,7 +10,7 @@ use wal::{Log, Options};
 
 use crate::seal;
 
-/// Cells of a file that are looked at: a bent index may lead around in it for ever.
+/// Maximum number of cells read of a file: a changed index may have a cycle.
 const CELLS_MAX: usize = 20_000;
 
 fn file_of(name: &FileName, bytes: &[u8]) -> Memory {
@@ -21,7 +21,7 @@ fn file_of(name: &FileName, bytes: &[u8]) -> Memory {
     files
 }
 
-/// A whole HFile, in every way in which it is read.
+/// Reads a whole HFile in every way.
 pub(crate) fn hfile(bytes: &[u8]) {
     static CACHE: OnceLock<Arc<Cache>> = OnceLock::new();
     let cache = CACHE.get_or_init(|| Arc::new(Cache::with_bytes(1 << 20)));
@@ -48,7 +48,7 @@ pub(crate) fn hfile(bytes: &[u8]) {
         }
     }
     for row in &rows {
-        // Each may say that the file is damaged.
+        // Each may report that the file is damaged.
         let _damaged = reader.may_contain_row(row, options);
         let _damaged = reader.may_contain_column(row, b"q", options);
         let _damaged = reader.may_delete_families_of(row, options);
@@ -57,21 +57,21 @@ pub(crate) fn hfile(bytes: &[u8]) {
     }
 }
 
-/// The same with checksums that fit, so that what they guard is reached.
+/// Reads an HFile after correcting its checksums, so that the checks after them are reached.
 pub(crate) fn hfile_block(bytes: &[u8]) {
     let mut bytes = bytes.to_vec();
     seal::hfile(&mut bytes);
     hfile(&bytes);
 }
 
-/// A good file with these bytes for its last.
+/// Reads a good file whose last bytes are replaced by these.
 pub(crate) fn hfile_trailer(bytes: &[u8]) {
     let good = include_bytes!("../../golden/hfiles/gz-rowindex.hfile");
     let kept = good.len().saturating_sub(bytes.len());
     hfile(&[&good[..kept], bytes].concat());
 }
 
-/// The log of a life that ended in any way.
+/// Reads a log file of a process that ended in any way.
 pub(crate) fn wal_file(bytes: &[u8]) {
     let folder = FileName::new("WALs");
     let files = file_of(&folder.join("00000000000000000001.wal"), bytes);
@@ -81,11 +81,11 @@ pub(crate) fn wal_file(bytes: &[u8]) {
     };
     for region in recovered.regions() {
         let replayed = recovered.replay::<wal::Error>(&region, |record| {
-            // What is no cells is for the region to refuse.
+            // The region refuses edits that are not cells.
             let _cells = CellBlock::parse(bytes::Bytes::copy_from_slice(record.cells));
             Ok(())
         });
-        // An index may be whole and lead to batches that are not: they are refused, not believed.
+        // A good index may lead to damaged batches, which must be refused.
         if let Err(error) = replayed {
             assert!(matches!(error, wal::Error::Corrupt { .. }), "{error}");
         }
@@ -94,14 +94,14 @@ pub(crate) fn wal_file(bytes: &[u8]) {
     log.close().expect("the place is good");
 }
 
-/// Records, or what stands in their place in a batch whose checksum fits.
+/// Reads records, or other bytes in a batch with a right checksum.
 pub(crate) fn wal_records(bytes: &[u8]) {
     if !bytes.is_empty() {
         wal_file(&seal::wal(bytes));
     }
 }
 
-/// A log file of HBase, plain or compressed.
+/// Reads a log file of HBase, plain or compressed.
 pub(crate) fn hbase_log(bytes: &[u8]) {
     let name = FileName::new("file");
     let files = file_of(&name, bytes);
@@ -109,7 +109,7 @@ pub(crate) fn hbase_log(bytes: &[u8]) {
         return;
     };
     let mut size = 0;
-    // An entry takes at least a byte of the file, and a word of a dictionary may be said again and again.
+    // An entry takes at least one byte of the file, but may repeat a word of the dictionary.
     while let Ok(Some(entry)) = reader.next_entry() {
         size += entry.cells.cells().map(|cell| cell.row().len() + cell.value().len()).sum::<usize>();
         if size > 64 << 20 {

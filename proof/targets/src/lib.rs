@@ -1,8 +1,8 @@
 //! Fuzz targets: each reader of bytes from outside, behind a function that takes the bytes.
 //!
-//! A target panics when the reader misbehaves; its result does not matter. The same functions are run in three
-//! ways: by libFuzzer for as long as one likes (`fuzz/`), by the driver of this crate for seconds in every test
-//! (`cargo xtask test --only fuzz`), and over inputs that once broke something (`broken/`, in `cargo test`).
+//! A target panics when the reader misbehaves; its result does not matter. The functions run in three ways: by
+//! libFuzzer without a time limit (`fuzz/`), by the driver of this crate for seconds in every test (`cargo xtask test
+//! --only fuzz`), and on inputs that once broke a reader (`broken/`, in `cargo test`).
 
 mod disk;
 mod seal;
@@ -11,7 +11,7 @@ mod wire;
 
 pub use seeds::seeds;
 
-/// A name, and what reads the bytes.
+/// A target: its name, and the function that reads the bytes.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
@@ -30,17 +30,17 @@ pub const TARGETS: &[Target] = &[
     ("hbase_log", disk::hbase_log),
 ];
 
-/// The target of that name.
+/// Returns the target of this name.
 pub fn target(name: &str) -> Option<fn(&[u8])> {
     TARGETS.iter().find(|(known, _)| *known == name).map(|(_, target)| *target)
 }
 
-/// Bytes as text, two digits each.
+/// Formats bytes as hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The bytes of such a text; white space does not count.
+/// Parses hexadecimal digits; ignores white space.
 pub fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     let (pairs, rest) = digits.as_chunks::<2>();

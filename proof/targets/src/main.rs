@@ -7,7 +7,7 @@
 //! targets seeds FOLDER              the good inputs, a folder a target
 //! ```
 //!
-//! An input is a valid one that was mutated: bytes changed, removed, inserted, exchanged with those of another input, or
+//! An input is a mutated valid one: bytes are changed, removed, inserted, exchanged with those of another input, or
 //! replaced by boundary values. The same seed gives the same mutations; the number of inputs depends on the machine. A
 //! target that panics, takes too long or uses too much memory ends the run, and the input is printed.
 #![expect(
@@ -24,13 +24,13 @@ use std::time::Duration;
 use env::{WallTime, World};
 use targets::{TARGETS, hex, seeds, target, unhex};
 
-/// No input takes longer.
+/// Time limit of an input.
 const INPUT_MAX: Duration = Duration::from_secs(5);
-/// Resident memory of the whole run, in KB.
+/// Limit of the resident memory of the whole run, in KB.
 const RESIDENT_MAX: u64 = 1 << 20;
-/// Longer inputs are written to a file instead of being printed.
+/// Size in bytes above which an input is written to a file instead of printed.
 const PRINTED_MAX: usize = 2_000;
-/// Numbers at which readers stumble.
+/// Boundary values.
 const NUMBERS: [u64; 9] =
     [0, 1, 0x7f, 0x80, 0xffff, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 0xffff_ffff_ffff_ffff];
 
@@ -121,7 +121,7 @@ fn all(time: Duration, seed: u64, only: Option<&str>) -> Result<(), String> {
     Ok(())
 }
 
-/// The most that this process had in memory, in KB.
+/// Returns the maximum resident memory of this process, in KB.
 fn resident_max() -> Result<u64, String> {
     let file = "/proc/self/status";
     let text = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
@@ -144,7 +144,7 @@ fn told(name: &str, input: &[u8], what: &str) -> String {
     format!("{name} {what}; {shown}\nagain: cargo run -p targets -- again {name} {again}")
 }
 
-/// A good input, changed in some places.
+/// Returns a good input with some mutations.
 fn bend(seeds: &[Vec<u8>], chance: &World) -> Vec<u8> {
     let below = |limit: usize| (chance.random() % limit.max(1) as u64) as usize;
     let mut input = seeds[below(seeds.len())].clone();

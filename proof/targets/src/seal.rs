@@ -1,10 +1,11 @@
-//! Corrects the checksums of an input after it was changed.
+//! Corrects the checksums of a mutated input.
 //!
-//! Without this a reader would reject nearly every changed input at its checksum, and its other checks would not be tested.
+//! Without this a reader would reject nearly every changed input at its checksum, and its other checks would not be
+//! tested.
 
 use crc_fast::{CrcAlgorithm, checksum};
 
-/// Bytes of an HFile block's header.
+/// Size of an HFile block's header, in bytes.
 const HEADER: usize = 33;
 
 fn word(bytes: &[u8], at: usize) -> Option<usize> {
@@ -12,7 +13,7 @@ fn word(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u32::from_be_bytes(word)).ok()
 }
 
-/// Walks over the blocks of an HFile, as far as their headers lead, and writes their checksums anew.
+/// Corrects the checksums of the blocks of an HFile, as far as their headers lead.
 ///
 /// ```text
 /// header  magic 8B · length on disk without header 4B · length unpacked 4B · previous 8B · checksum type 1B
@@ -44,7 +45,7 @@ pub(crate) fn hfile(bytes: &mut [u8]) {
     }
 }
 
-/// A log file of one batch with this payload, as `docs/formats/wal.md` draws it.
+/// Returns a log file of one batch with this payload; see `docs/formats/wal.md`.
 pub(crate) fn wal(payload: &[u8]) -> Vec<u8> {
     let crc = |bytes: &[u8]| (checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32).to_be_bytes();
     let mut file = b"BELLOWAL\0\0\0\x02".to_vec();

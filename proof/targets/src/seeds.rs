@@ -1,4 +1,4 @@
-//! Valid inputs of each target, from which mutated ones are made.
+//! The valid inputs of each target, from which mutated ones are made.
 
 use std::sync::Arc;
 
@@ -24,10 +24,10 @@ const HFILES: &[&[u8]] = &[
     include_bytes!("../../golden/hfiles/empty.hfile"),
     include_bytes!("../../golden/hfiles/meta-blocks.hfile"),
 ];
-/// Bytes of a trailer.
+/// Size of a trailer, in bytes.
 const TRAILER: usize = 4_096;
 
-/// The good inputs of a target.
+/// Returns the valid inputs of a target.
 ///
 /// # Panics
 /// When there is no such target.
@@ -48,7 +48,7 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
         "hfile_trailer" => HFILES.iter().map(|file| file[file.len() - TRAILER..].to_vec()).collect(),
         "wal_file" => vec![log()],
         "hbase_log" => vec![hbase_log(false), hbase_log(true)],
-        // Header and batch header before, the end's record behind.
+        // Without the header and batch header before them, and the end record after them.
         "wal_records" => vec![log()[48..].to_vec()],
         other => panic!("no target is called {other}"),
     }
@@ -202,14 +202,14 @@ fn filters() -> Vec<Vec<u8>> {
 const DOCUMENTS: &str = "io.hdocdb.store.HDocumentFilter";
 const SPARK: &str = "org.apache.hadoop.hbase.spark.SparkSQLPushDownFilter";
 
-/// What HDocDB's class writes for conditions on paths.
+/// The bytes that HDocDB's class writes for conditions on paths.
 const HDOCDB: &str = "\
         aced00057793000000000100000002010003635b5d0000000d0000000005000000000200000003010001620000000101\
         1100000001100000000100016210000000010001620c000000040000000001000b74776f20776f7264732e6200000003\
         010c0000000400000000010005642e612e6300000003011100000001100000000100016210000000010001620c000000\
         040000000000000000";
 
-/// What the class of the Spark connector writes.
+/// The bytes that the class of the Spark connector writes.
 const PUSH_DOWN: &str = "\
         0a0b432069734e6f744e756c6c1a0c0a0012036b65791a034b45591a090a01661201611a01411a090a01661201621a01\
         421a090a01671201611a014322366f72672e6170616368652e6861646f6f702e68626173652e737061726b2e64617461\
@@ -240,7 +240,7 @@ fn zookeeper() -> Vec<Vec<u8>> {
     all
 }
 
-/// A log file of HBase with three entries; the words of a compressed one are said again.
+/// Returns a log file of HBase with three entries; a compressed one repeats words of its dictionary.
 fn hbase_log(is_compressed: bool) -> Vec<u8> {
     let header = pb::WalHeader { has_compression: Some(is_compressed), ..pb::WalHeader::default() };
     let mut file = [&b"PWAL"[..], &header.encode_length_delimited_to_vec()].concat();
@@ -273,7 +273,7 @@ fn hbase_log(is_compressed: bool) -> Vec<u8> {
     file
 }
 
-/// A log of three batches and an end, of two regions.
+/// Returns a log of three batches and an end record, of two regions.
 fn log() -> Vec<u8> {
     let (files, folder) = (Memory::new(), FileName::new("WALs"));
     let (log, _) = Log::open(env::World::real(), Arc::new(files.clone()), folder.clone(), Options::default())

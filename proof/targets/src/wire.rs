@@ -1,4 +1,4 @@
-//! Bytes from sockets.
+//! Fuzz targets that read bytes from sockets.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -19,7 +19,7 @@ impl Service for Nothing {
     }
 }
 
-/// A connection of HBase's RPC, from its first byte on; given in pieces, for a socket does so.
+/// Reads a connection of HBase's RPC from its first byte on, in pieces, as from a socket.
 pub(crate) fn frame(bytes: &[u8]) {
     let limits = Limits {
         request_size_max: 1 << 20,
@@ -48,12 +48,12 @@ pub(crate) fn frame(bytes: &[u8]) {
                 Step::Ended(_) => return,
             }
         }
-        // A refusal for each request, and none is longer than a few times what it refuses.
+        // Each request gets a refusal, which is at most a few times as long as the request.
         assert!(output.len() <= 4_096 * (1 + bytes.len()), "{} bytes of answers", output.len());
     }
 }
 
-/// A block of cells, as it stands behind a message; all of each cell is looked at.
+/// Reads a cell block, and all parts of each cell.
 pub(crate) fn cell_block(bytes: &[u8]) {
     let Ok(block) = CellBlock::parse(Bytes::copy_from_slice(bytes)) else { return };
     let mut count = 0;
@@ -69,7 +69,7 @@ pub(crate) fn cell_block(bytes: &[u8]) {
     assert_eq!(count, block.count());
 }
 
-/// A packed cell block; the first byte chooses the compressor.
+/// Reads a compressed cell block; the first byte chooses the compressor.
 pub(crate) fn packed_cells(bytes: &[u8]) {
     let Some((first, packed)) = bytes.split_first() else { return };
     let compressor = [Compressor::Gzip, Compressor::Snappy, Compressor::Lz4][usize::from(*first) % 3];
@@ -79,7 +79,7 @@ pub(crate) fn packed_cells(bytes: &[u8]) {
     }
 }
 
-/// A `Filter` message, comparators and patterns included; what is made of it judges some cells.
+/// Reads a `Filter` message with comparators and patterns, and applies the filter to some cells.
 pub(crate) fn filter(bytes: &[u8]) {
     let world = World::simulated(1, WallTime(0));
     let Ok(mut filter) = regionserver::filter_of(Bytes::copy_from_slice(bytes), &world) else { return };
@@ -119,7 +119,7 @@ pub(crate) fn filter(bytes: &[u8]) {
     }
 }
 
-/// A frame of a ZooKeeper client: as a hello, and as a request.
+/// Reads a frame of a ZooKeeper client, as the connect request and as another one.
 pub(crate) fn zookeeper(bytes: &[u8]) {
     let tree = Tree::new(World::simulated(1, WallTime(0)));
     tree.set("/hbase/master", "m");
@@ -129,7 +129,7 @@ pub(crate) fn zookeeper(bytes: &[u8]) {
     assert!(length <= 1_024 + 64 * bytes.len(), "{length} bytes of answer to {}", bytes.len());
 }
 
-/// A connection to the web port, through a real socket, until the server hangs up.
+/// Sends bytes to the web port through a real socket, until the server closes the connection.
 pub(crate) fn http(bytes: &[u8]) {
     static SERVER: OnceLock<(Runtime, SocketAddr)> = OnceLock::new();
     let (runtime, address) = SERVER.get_or_init(|| {
@@ -147,7 +147,7 @@ pub(crate) fn http(bytes: &[u8]) {
     runtime.spawn(async move {
         let whole = env::timeout(Duration::from_secs(20), async {
             let mut stream = env::dial(address).await.expect("the server accepts");
-            // It may hang up before it has all.
+            // The server may close the connection early.
             let _refused = stream.write_all(&bytes).await;
             let _gone = stream.shutdown().await;
             let mut answer = Vec::new();

@@ -1,13 +1,13 @@
-//! RocksDB's memtable on the stream of `cargo bench -p memstore --bench compared`: a million cells of 100 bytes, their rows
-//! in no order, by one thread and by two, then every third looked for.
+//! RocksDB's memtable on the stream of `cargo bench -p memstore --bench compared`: a million cells of 100 bytes, their
+//! rows in no order, by one thread and by two, then every third looked for.
 //!
 //! ```text
 //! cargo run --release --manifest-path proof/rocksdb/Cargo.toml --bin memtable -- FOLDER [CELLS]
 //! ```
 //!
-//! RocksDB gives its memtable to nobody: these are puts without a log into a buffer that is never full, and gets of what
-//! is in it, so that a batch of one and the search for a version are in the figures. Time is that of the clock, least of
-//! some rounds.
+//! RocksDB does not export its memtable, so this measures puts without a log into a buffer that never fills, and gets
+//! from it. The figures include a batch of one and the search for a version. Times are wall-clock times, the least of
+//! several rounds.
 
 use std::error::Error;
 use std::time::Instant;
@@ -15,10 +15,10 @@ use std::time::Instant;
 use rocksdb::{DB, Options, WriteOptions};
 
 const ROUNDS: usize = 3;
-/// Key and value together are a cell of the other benchmark.
+/// Key and value together have the size of a cell of the other benchmark.
 const VALUE: [u8; 46] = [7; 46];
 
-/// Nanoseconds for each of `count` that `step` took.
+/// Returns the nanoseconds for each of `count` operations since `began`.
 fn nanoseconds(began: Instant, count: usize) -> f64 {
     began.elapsed().as_nanos() as f64 / count as f64
 }

@@ -1,6 +1,6 @@
-//! Logs that clients append words to, trying again under the same nonce: each acknowledged word is there once, each other
-//! one at most once, and those of one client are in the order in which it said them. A word may be repeated if the server
-//! was started anew while its client waited.
+//! Clients append words to rows and retry with the same nonce. Each acknowledged word is there once, each other one at
+//! most once, and the words of a client are in their order. A word may be repeated if the server restarted while its
+//! client waited.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::random::Random;
 
 const TABLE: &str = "appends";
 
-/// See the file.
+/// The workload; see the module documentation.
 pub(super) struct Appends {
     table: TableDescriptor,
     clients: u64,
@@ -72,7 +72,7 @@ impl Appends {
                         ));
                     }
                 }
-                // A word that comes later than this client's next would be out of order: it says no more here.
+                // This client appends no more to the row, because the word may arrive after its next one.
                 Err(_) => return,
             }
             scene.pause(&mut random, 400).await;

@@ -1,6 +1,6 @@
-//! A bank: accounts are columns of a few rows, in two families; a transfer changes two accounts of a row at once, under the
-//! condition that the row's number of transfers is what the client has read. Every read of a row, also in a scan, sees the
-//! same sum.
+//! A bank: accounts are columns of a few rows, in two families. A transfer changes two accounts of a row at once, if
+//! the row's number of transfers is still the one that the client has read. Every get or scan of a row sees the same
+//! sum.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const TABLE: &str = "bank";
 const ROWS: [&str; 4] = ["a", "h", "p", "x"];
 const FAMILIES: [&str; 2] = ["f", "g"];
 
-/// See the file.
+/// The workload; see the module documentation.
 pub(super) struct Bank {
     table: TableDescriptor,
     splits: Vec<Bytes>,
@@ -45,7 +45,7 @@ impl Bank {
         accounts.set("f", "turn", 0i64.to_be_bytes().to_vec())
     }
 
-    /// The balances of a row; nothing of one that was not made yet.
+    /// Returns the balances of a row; none if the row does not exist yet.
     fn balances(&self, row: &Row) -> Result<Vec<i64>, String> {
         if row.is_empty() {
             return Ok(Vec::new());

@@ -1,12 +1,12 @@
-//! The data plane with its model: random mutations of all kinds, whose cells have timestamps chosen by the client, and random
-//! reads, each compared with what a list of cells shows (`model::reference`).
+//! The data plane: random mutations of all kinds, with timestamps chosen by the client, and random reads, each compared
+//! with the model (`model::reference`).
 //!
-//! A client owns its rows, so it knows the order of its mutations. It tries a mutation once. If there is no answer, nobody
-//! knows whether it happened, or will: the client never writes to the row again, and a reader may see the row with the
-//! mutation or without it.
+//! A client owns its rows, so it knows the order of its mutations. It sends a mutation once. Without an answer the
+//! mutation may have happened, or happen later. Then the client never writes to the row again, and a reader may see the
+//! row with the mutation or without it.
 //!
-//! What a reader sees must not depend on when cells are dropped. So a put is newer than every marker that concerns its column,
-//! and where a family keeps few versions a marker hides all of them, and no time range is asked for.
+//! Reads must not depend on when cells are dropped. So a put is newer than every marker of its column. In a family with
+//! few versions a marker hides all of them, and reads have no time range.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,14 +33,14 @@ const COUNTER: &str = "i";
 const TEXT: &str = "t";
 /// More versions than any column has.
 const MANY: u32 = 1_000;
-/// Rows of a client that are written to at one time.
+/// Number of rows that a client writes to at a time.
 const ROWS: usize = 3;
-/// A row is written to so many times.
+/// Number of mutations of a row.
 const MUTATIONS_MAX: u64 = 60;
-/// The model knows rows by constant names; each has one of its own here.
+/// The model needs row names with a static lifetime, so each row leaks its name.
 const ROW: &str = "row";
 
-/// One cell that a client wrote.
+/// A cell that a client wrote.
 #[derive(Clone, Debug)]
 struct Written {
     family: usize,
@@ -50,13 +50,13 @@ struct Written {
     value: Vec<u8>,
 }
 
-/// What is known of a row.
+/// The history of a row.
 #[derive(Clone)]
 struct RowHistory {
     name: String,
-    /// All cells, in the order in which they were written.
+    /// All cells, in the order of writing.
     cells: Vec<Written>,
-    /// The cells of a mutation of which nobody knows whether it happened.
+    /// The cells of a mutation that may have happened.
     doubtful: Option<Vec<Written>>,
     mutations: u64,
 }
@@ -73,7 +73,7 @@ impl RowHistory {
         self.doubtful.is_some() || self.mutations >= MUTATIONS_MAX
     }
 
-    /// The first timestamp at which a put of the column is newer than every marker.
+    /// Returns the first timestamp at which a put of the column is newer than every marker.
     fn floor(&self, family: usize, qualifier: &str) -> i64 {
         let concerns = |cell: &&Written| {
             let is_of_column = cell.kind.is_family_delete() || cell.qualifier == qualifier;
@@ -82,13 +82,13 @@ impl RowHistory {
         self.cells.iter().filter(concerns).map(|marker| marker.timestamp).max().map_or(1, |last| last + 1)
     }
 
-    /// The newest timestamp that a client has chosen in the family; the server's are far greater.
+    /// Returns the greatest timestamp that a client has chosen in the family; those of the server are far greater.
     fn top(&self, family: usize) -> i64 {
         let is_chosen = |cell: &&Written| cell.family == family && QUALIFIERS.contains(&cell.qualifier);
         self.cells.iter().filter(is_chosen).map(|cell| cell.timestamp).max().unwrap_or(1)
     }
 
-    /// What a reader may see: with the doubtful mutation, and without it.
+    /// Returns the two results that a reader may see: with the mutation in doubt, and without it.
     fn expected(&self, families: &[Family], query: &Query) -> Vec<Vec<Seen>> {
         let seen = |more: &[Written]| {
             let mut reference = Reference::new(families.to_vec());
@@ -114,7 +114,7 @@ impl RowHistory {
         all
     }
 
-    /// The newest value of a column that is certain.
+    /// Returns the newest certain value of a column.
     fn value(&self, families: &[Family], family: usize, qualifier: &'static str) -> Option<Vec<u8>> {
         let asked =
             FamilyRequest { family: FAMILIES[family], qualifiers: Some(vec![qualifier]), range: None };
@@ -157,14 +157,14 @@ impl RowHistory {
     }
 }
 
-/// See the file.
+/// The workload; see the module documentation.
 pub(super) struct Cells {
     table: TableDescriptor,
     splits: Vec<Bytes>,
     families: Vec<Family>,
     clients: u64,
     value_max: u64,
-    /// Rows by their names, those of all clients.
+    /// The rows of all clients by name.
     rows: Mutex<BTreeMap<String, RowHistory>>,
 }
 
@@ -194,7 +194,7 @@ impl Cells {
         }
     }
 
-    /// Whether nothing is ever dropped of the family but what markers hide.
+    /// Whether only cells hidden by markers are ever dropped from the family.
     fn keeps_all(&self, family: usize) -> bool {
         self.families[family].versions == MANY
     }
@@ -252,13 +252,13 @@ impl Cells {
         };
         let kind = random.choose(kinds);
         let top = row.top(family);
-        // Where few versions are kept, one that a marker uncovers may be gone or not.
+        // Where few versions are kept, a version uncovered by a marker may have been dropped.
         let timestamp = if self.keeps_all(family) { (top - random.below(6) as i64).max(1) } else { top };
         let qualifier = if kind.is_family_delete() { "" } else { random.choose(&QUALIFIERS) };
         Written { family, qualifier, timestamp, kind, value: Vec::new() }
     }
 
-    /// Makes one mutation, once.
+    /// Sends one mutation, once.
     async fn mutate(&self, row: &mut RowHistory, table: &Table, random: &mut Random) -> Result<(), String> {
         let name = row.name.clone();
         row.mutations += 1;
@@ -278,7 +278,7 @@ impl Cells {
             }
             6 | 7 => {
                 let put = self.draw_put(row, random);
-                // Of the other family, for both get one sequence id.
+                // In the other family, because cells of one mutation get one sequence id.
                 let marker = self.draw_marker(row, random);
                 let marker = (marker.family != put.family).then_some(marker);
                 let mut both =
@@ -318,7 +318,7 @@ impl Cells {
         Ok(())
     }
 
-    /// Increments or appends. The server chooses the timestamp, and says it in the answer.
+    /// Increments or appends. The server chooses the timestamp and returns it.
     async fn add(
         &self,
         row: &mut RowHistory,
@@ -339,7 +339,7 @@ impl Cells {
                 [before, format!("{by} ").into_bytes()].concat()
             }
         });
-        // Without an answer the timestamp is not known either, so the row is left out of every judgement.
+        // Without an answer the timestamp is unknown, so the row is not judged any more.
         self.rows.lock().remove(&name);
         let answered = match increments {
             true => table.increment(Increment::row(name.clone()).add(f, qualifier, by)).await,
@@ -366,13 +366,13 @@ impl Cells {
         Ok(())
     }
 
-    /// A mutation begins: from now on a reader may see it.
+    /// Begins a mutation: from now on a reader may see it.
     fn begin(&self, row: &RowHistory, writes: &[Written]) {
         let begun = RowHistory { doubtful: Some(writes.to_vec()), ..row.clone() };
         self.rows.lock().insert(row.name.clone(), begun);
     }
 
-    /// It has ended: with an answer that says whether it happened, or without one.
+    /// Ends a mutation, with an answer that says whether it happened, or without one.
     fn end(&self, row: &mut RowHistory, writes: Vec<Written>, answered: client::Result<bool>) {
         match answered {
             Ok(true) => row.cells.extend(writes),
@@ -430,7 +430,7 @@ impl Cells {
         row.check(&self.families, &query, &found).map_err(|words| format!("a get: {words}"))
     }
 
-    /// Scans the table. Rows of others may change meanwhile, so those are compared that did not.
+    /// Scans the table. Compares only rows that did not change meanwhile.
     async fn scan(&self, table: &Table, random: &mut Random) -> Result<(), String> {
         let query = self.draw_query(random);
         let reversed = random.one_in(3);

@@ -1,5 +1,5 @@
-//! Tables that come and go: made, written to, disabled, truncated, deleted. What was acknowledged is so until the next
-//! change begins; a table that was made again has nothing of the one before.
+//! Tables are created, written to, disabled, truncated and deleted. Acknowledged rows stay until the next change
+//! begins; a table that was created again has no rows of the previous one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use proto::TableDescriptor;
 use super::{Complaint, Job, Scene, Verdict, Workload, splits, table};
 use crate::random::Random;
 
-/// What must be seen of the table.
+/// The expected state of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Known {
-    /// It is not there.
+    /// It does not exist.
     Absent,
-    /// It is there, with rows of these numbers at least, and those of none below the first.
+    /// It exists with at least these rows, and none with a number below the first.
     Present { rows: Vec<u64>, from: u64 },
-    /// A change has failed: nobody knows.
+    /// Unknown, because a change has failed.
     Unknown,
 }
 
-/// See the file.
+/// The workload; see the module documentation.
 pub(super) struct Churn {
     table: TableDescriptor,
     splits: Vec<Bytes>,
@@ -52,7 +52,7 @@ impl Churn {
             let known = self.known.lock().clone();
             match known {
                 Known::Unknown => {
-                    // By what is there the client finds its way again.
+                    // The client continues from the state that it finds.
                     match admin.table_exists(&name).await {
                         Ok(true) => {
                             let _either = admin.disable_table(&name).await;
@@ -60,7 +60,8 @@ impl Churn {
                                 *self.known.lock() = Known::Absent;
                             }
                         }
-                        // The change that failed may still be under way: only one that succeeds tells that none is.
+                        // The failed change may still be under way; only a later one that succeeds proves that it is
+                        // not.
                         Ok(false) if admin.create_table(&self.table, &self.splits).await.is_ok() => {
                             *self.known.lock() = Known::Present { rows: Vec::new(), from: next };
                         }

@@ -1,6 +1,6 @@
-//! Counters that clients increment and try again under the same nonce: each increment counts once, whatever became of its
-//! answers. In the end a counter is what was acknowledged, and at most as much more as nobody knows of. An increment may count
-//! once for each process of the server that its call lasted.
+//! Clients increment counters and retry with the same nonce: each increment counts once, even if its answers are lost.
+//! In the end a counter is at least the acknowledged sum, and at most the sum of all increments that may have happened.
+//! An increment may count once for each process of the server during its call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -21,7 +21,7 @@ struct Sum {
     unknown: AtomicI64,
 }
 
-/// See the file.
+/// The workload; see the module documentation.
 pub(super) struct Counters {
     table: TableDescriptor,
     clients: u64,

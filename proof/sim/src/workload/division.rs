@@ -1,5 +1,5 @@
-//! Regions of all tables that are split and merged under the other workloads, whose judges say whether a row was lost or
-//! doubled by it. Its own judge asks that the regions of each table cover every row once.
+//! Splits and merges regions of all tables under the other workloads, whose judges detect lost or doubled rows. Its own
+//! judge checks that the regions of each table cover every row once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use proto::{TableDescriptor, TableName};
 use super::{Complaint, Job, Scene, Verdict, Workload};
 use crate::random::Random;
 
-/// More regions than this are only merged.
+/// Number of regions above which it only merges.
 const REGIONS_MAX: usize = 8;
 
-/// See the file.
+/// The workload; see the module documentation.
 pub(super) struct Division {
     seed: u64,
 }
@@ -41,7 +41,7 @@ impl Division {
             }
             let at = random.below(regions.len() as u64) as usize;
             if random.one_in(2) && regions.len() < REGIONS_MAX {
-                // At a key that is mostly inside, or where the server finds the middle.
+                // At a key that is usually in the region, or at the middle that the server finds.
                 let row =
                     (!random.one_in(4)).then(|| Bytes::from(vec![random.choose(b"13579bdfhjlnprtvxz")]));
                 if admin.split_region(&regions[at].region, row).await.is_ok() {
@@ -93,7 +93,7 @@ impl Workload for Division {
                 Complaint::Unreadable(format!("division: the regions cannot be listed: {error}"))
             };
             for table in admin.tables().await.map_err(words)? {
-                // A change of another workload may have left its table disabled or half made.
+                // Another workload may have left its table disabled or partly created.
                 let is_enabled = admin.table_state(&table).await.map_err(words)?
                     == Some(proto::catalog::TableState::Enabled);
                 if is_enabled && !table.is_system() {

@@ -1,5 +1,5 @@
-//! A linked list of random keys: each client writes nodes that point to its last one that was acknowledged. While it runs,
-//! scans see every node that was acknowledged before they began, in order, once, and whole; in the end every node is there.
+//! A linked list of random keys: each client writes nodes that point to its last acknowledged one. A scan sees every
+//! node that was acknowledged before it began once, in order, and whole. In the end all acknowledged nodes are there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::random::Random;
 
 const TABLE: &str = "list";
 
-/// What is known of a node.
+/// The expected state of a node.
 #[derive(Clone)]
 struct Node {
     before: String,
@@ -23,7 +23,7 @@ struct Node {
     is_acknowledged: bool,
 }
 
-/// See the file.
+/// The workload; see the module documentation.
 pub(super) struct List {
     table: TableDescriptor,
     splits: Vec<Bytes>,
@@ -101,7 +101,7 @@ impl List {
                     scene.fail(format!("list: a scan while everything changes: {words}"));
                 }
             }
-            // A long list is read less often, or nothing else would happen.
+            // A long list is read less often, because reading it takes long.
             scene.pause(&mut random, 3_000 + 30 * expected.len() as u64).await;
         }
     }
@@ -111,7 +111,7 @@ impl List {
         nodes.iter().filter(|(_, node)| node.is_acknowledged).map(|(key, _)| key.clone()).collect()
     }
 
-    /// Rows in order, each known and whole, and all that are expected among them.
+    /// Checks that rows are in order, known and whole, and that all expected ones are among them.
     fn check(&self, rows: &[Row], expected: &[String]) -> Result<(), String> {
         let nodes = self.nodes.lock();
         let mut found: Vec<&[u8]> = Vec::with_capacity(rows.len());

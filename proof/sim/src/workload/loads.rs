@@ -1,6 +1,6 @@
-//! Bulk loads: files of two families, which a job has written beside the server, become files of a region. All rows of a load
-//! are there with both families, or none is, and a load that is repeated because its answer was lost loads nothing twice. In
-//! the end AggregateService counts and sums what a scan has seen.
+//! Bulk loads of files of two families, which a job writes beside the server. Either all rows of a load are there with
+//! both families, or none is. A load that is repeated because its answer was lost adds nothing. In the end
+//! AggregateService must return the count and sum of a scan.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,13 +24,13 @@ const FAMILIES: [&str; 2] = ["f", "g"];
 const AGGREGATION: &str = "org.apache.hadoop.hbase.coprocessor.AggregateImplementation";
 const INTERPRETER: &str = "org.apache.hadoop.hbase.client.coprocessor.LongColumnInterpreter";
 
-/// What is known of a load.
+/// The expected state of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     Loaded,
-    /// The server says that its rows belong to several regions.
+    /// Refused: its rows belong to several regions.
     Refused,
-    /// There was no answer.
+    /// Unknown: no answer came.
     Unknown,
 }
 
@@ -40,7 +40,7 @@ struct Load {
     known: Known,
 }
 
-/// See the file.
+/// The workload; see the module documentation.
 pub(super) struct Loads {
     table: TableDescriptor,
     splits: Vec<Bytes>,
@@ -112,7 +112,7 @@ impl Loads {
     }
 }
 
-/// Each row whole, and each load; while loads go on, only those that were acknowledged are complete.
+/// Checks that each row and each load is whole; while loads run, only acknowledged ones must be.
 fn check(rows: &[Row], loads: &BTreeMap<u64, Load>, is_end: bool) -> Result<(), String> {
     let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
     for row in rows {
@@ -205,8 +205,8 @@ impl Workload for Loads {
             let rows = table.scan(Scan::new()).collect().await.map_err(unreadable)?;
             let loads = self.loads.lock().clone();
             check(&rows, &loads, true).map_err(|words| Complaint::Wrong(format!("loads: {words}")))?;
-            // A region that is split meanwhile would be counted twice or not at all, so it must count what the scan does only
-            // where the regions stay as they are.
+            // A region that is split meanwhile would be counted twice or not at all. So the counts are compared only if
+            // the regions did not change.
             let regions = cluster.admin().regions(table.name()).await.map_err(unreadable)?;
             let (mut count, mut sum) = (0, 0);
             for location in &regions {

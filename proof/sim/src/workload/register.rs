@@ -1,8 +1,8 @@
-//! Registers: rows with one value, which clients read, set, compare and set, increment, append to and delete at the same
-//! time. The judge looks for an order that explains all answers (`model::linear`).
+//! Registers: rows with one value, which concurrent clients read, set, compare and set, increment, append to and
+//! delete. The judge looks for an order that explains all answers (`model::linear`).
 //!
-//! Clients do not try again by themselves, for an operation that takes effect twice has no one moment. What has no answer
-//! may have happened or not, then or later.
+//! Clients do not retry, because an operation that takes effect twice has no single moment. An operation without an
+//! answer may have happened, or happen later.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,12 +17,13 @@ use super::{Complaint, Job, Scene, Verdict, Workload, splits, stir, table};
 use crate::random::Random;
 
 const TABLE: &str = "registers";
-/// More operations on one row make the judge slow.
+/// Maximum number of operations on a row. More make the judge slow.
 const OPERATIONS_MAX: usize = 120;
-/// More operations without an answer on one row make it endless: each may have happened at any time since.
+/// Maximum number of operations without an answer on a row. Each may have happened at any later time, so the judge's
+/// work grows exponentially with them.
 const UNKNOWN_MAX: usize = 8;
 
-/// See the file.
+/// The workload; see the module documentation.
 pub(super) struct Registers {
     table: TableDescriptor,
     splits: Vec<Bytes>,
@@ -37,7 +38,7 @@ impl Registers {
             .map(|row| format!("{}{row}", random.choose(&["a", "g", "m", "t"])))
             .collect();
         let mut table = table(TABLE, &["f"], random);
-        // Within a millisecond what is written later wins.
+        // With NEW_VERSION_BEHAVIOR the later of two writes within a millisecond wins.
         let family = table.family(b"f").expect("it was made").clone();
         table.set_family(family.with("NEW_VERSION_BEHAVIOR", true));
         Registers {
@@ -87,7 +88,7 @@ impl Registers {
         let mut known: Vec<State> = vec![None; self.rows.len()];
         while !scene.is_over() {
             let at = random.below(self.rows.len() as u64) as usize;
-            // Numbers of eight bytes alone, so that every operation fits every state.
+            // All values are numbers of eight bytes, so that every operation fits every state.
             let number = (random.bits() >> 1).to_be_bytes().to_vec();
             let draw = match random.below(12) {
                 // A put or a delete that is older than the value would not change it.
@@ -130,7 +131,7 @@ impl Registers {
                     };
                     self.histories[at].lock()[index].returned = Some((scene.turn(), answer));
                 }
-                // It may have happened. To know that it did not would make the judge sharper, not more right.
+                // It may have happened. Some errors say that it did not; using that would make the judge stricter.
                 Err(_) => scene.pause(&mut random, 500).await,
             }
             scene.pause(&mut random, 200).await;

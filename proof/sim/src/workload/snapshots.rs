@@ -1,7 +1,8 @@
-//! Snapshots: a table is written to, and snapshots of it are taken, deleted, cloned and restored. A snapshot has what was
-//! acknowledged before it was asked for, until it is deleted: whatever becomes of the table, of its files and of its regions.
+//! Snapshots of a table are taken, deleted, cloned and restored while the table is written to. Until it is deleted, a
+//! snapshot has all rows that were acknowledged before it was requested, whatever happens to the table, its files and
+//! its regions.
 //!
-//! One client does all of it, so it knows what a table has: the rows that it must have, and the rows that it may have, whose
+//! One client does all of this, so it knows the rows that a table must have, and those that it may have because their
 //! puts were not acknowledged.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,13 +20,13 @@ use crate::random::Random;
 
 const TABLE: &str = "original";
 const CLONE: &str = "cloned";
-/// Snapshots at one time.
+/// Maximum number of snapshots at a time.
 const SNAPSHOTS_MAX: usize = 4;
 
-/// A snapshot must be cloned after so many failures at most.
+/// Maximum number of failures before a clone of a snapshot must succeed.
 const CLONES_MAX: u32 = 3;
 
-/// The numbers of a table's rows.
+/// The rows of a table, by number.
 #[derive(Clone, Debug, Default)]
 struct Content {
     must: BTreeSet<u64>,
@@ -57,12 +58,12 @@ impl Content {
     }
 }
 
-/// What is known of a table.
+/// The expected state of a table.
 #[derive(Clone, Debug)]
 enum Known {
     Absent,
     Present(Content),
-    /// A change has failed: nobody knows.
+    /// Unknown, because a change has failed.
     Unknown,
 }
 
@@ -71,13 +72,13 @@ struct State {
     clone: Known,
     /// Complete snapshots by name.
     snapshots: BTreeMap<String, Content>,
-    /// Those that could not be taken or deleted: they may be there or not.
+    /// Snapshots whose creation or deletion failed: they may exist.
     doubtful: BTreeSet<String>,
-    /// Rows of the original whose puts were never acknowledged: they may come late.
+    /// Rows of the original whose puts were never acknowledged: they may appear late.
     late: BTreeSet<u64>,
 }
 
-/// See the file.
+/// The workload; see the module documentation.
 pub(super) struct Snapshots {
     table: TableDescriptor,
     splits: Vec<Bytes>,
@@ -185,7 +186,7 @@ impl Snapshots {
         };
         if let Some(oldest) = oldest {
             self.state.lock().doubtful.insert(oldest.clone());
-            // One that is not there was not taken, or was deleted by an attempt whose answer was lost.
+            // An absent one was not created, or an attempt with a lost answer deleted it.
             let Ok(there) = admin.snapshots().await else { return };
             let is_there = there.iter().any(|snapshot| snapshot.name == oldest);
             if !is_there || admin.delete_snapshot(&oldest).await.is_ok() {
@@ -223,7 +224,7 @@ impl Snapshots {
         }
     }
 
-    /// Changes how a family is stored. Its content stays.
+    /// Alters options of a family that do not change its content.
     async fn alter(&self, admin: &Admin, random: &mut Random) {
         let family = self.table.family(random.choose(&[b"f", b"g"])).expect("a family of the table").clone();
         let family = family
@@ -279,7 +280,7 @@ impl Snapshots {
         Ok(())
     }
 
-    /// Reads a snapshot by a clone of it.
+    /// Reads a snapshot through a clone.
     async fn judge_snapshot(
         &self,
         cluster: &Cluster,
@@ -290,8 +291,8 @@ impl Snapshots {
             Complaint::Unreadable(format!("snapshots: {snapshot} cannot be read by a clone: {error}"))
         };
         let admin = cluster.admin();
-        // The file that a clone is being made of may be moved to the archive meanwhile, and a store does not let it be read on.
-        // Then the clone fails as a whole, and the next one finds the file.
+        // The source file of a clone may be moved to the archive meanwhile, and a store cannot read a deleted file.
+        // Then the whole clone fails, and the next attempt finds the file.
         let mut tries = 0;
         let clone = loop {
             let clone = format!("judged{}", self.judged.fetch_add(1, Ordering::AcqRel));
@@ -324,7 +325,7 @@ async fn read(cluster: &Cluster, table: &str, content: &Content) -> Result<(), S
     }
 }
 
-/// Deletes a table, in whatever state it is. Returns whether it is gone.
+/// Deletes a table in any state. Returns whether it is deleted.
 async fn remove(admin: &Admin, table: &str) -> bool {
     match admin.table_exists(&name(table)).await {
         Ok(true) => {
