@@ -1,4 +1,4 @@
-"""A server of one's own for a test: started on free ports, with its files in a folder that is deleted at the end."""
+"""A server for a test: started on free ports, with its files in a folder that is deleted at the end."""
 
 import os
 import pathlib
@@ -39,7 +39,7 @@ class Server:
         return Client(self.registry)
 
     def create(self, table, attributes=None, splits=()):
-        """A table with the family f."""
+        """Creates a table with the family f."""
         pairs = [message((1, key), (2, value)) for key, value in (attributes or {}).items()]
         schema = message((1, message((1, "default"), (2, table))), (3, [message((1, "f"), (2, pairs))]))
         client = self.client()
@@ -47,14 +47,14 @@ class Server:
         client.close()
 
     def put(self, table, rows):
-        """`rows` are pairs of key and value."""
+        """Puts `rows`, pairs of key and value."""
         client = self.client()
         for row, value in rows:
             client.mutate(table.encode(), Mutation(PUT_MUTATION, row, {b"f": {b"q": value}}))
         client.close()
 
     def bench(self, *words):
-        """A load in the background; the caller ends it."""
+        """Starts a load in the background; the caller ends it."""
         return subprocess.Popen([self.binary, "bench", "--at", self.rpc, *words], stdout=subprocess.DEVNULL,
                                 stderr=self.log)
 
@@ -63,7 +63,7 @@ class Server:
         return Puts(self, table, row)
 
     def stop(self):
-        """The orderly end, or the other one after 30 s."""
+        """Stops the server, and kills it if it has not ended after 30 s."""
         self.process.terminate()
         try:
             self.process.wait(30)
@@ -77,7 +77,7 @@ class Server:
 
 
 class Puts(threading.Thread):
-    """Rows put one after the other until `terminate`."""
+    """Puts rows one after the other until `terminate`."""
 
     def __init__(self, server, table, row):
         super().__init__(daemon=True)

@@ -1,9 +1,9 @@
 """The web pages in a real browser: `suite.py BELLOWS OUT [NAME...]`, by `cargo xtask browser`.
 
-`pages` looks at every page at two widths, light and dark: a picture in OUT, no violation that axe finds, nothing wider than
-the window, no error in the console. `script` has a row key that is a script, which must do nothing. `unscripted` reads all
-pages without JavaScript and changes a table. The other names are faults (see faults.py): the first screen of the overview
-names what is wrong and what to do, and one click leads to the page that shows it.
+`pages` opens every page at two widths, light and dark, and writes a screenshot to OUT. No page may have a violation that axe
+finds, be wider than the window, or log an error in the console. `script` puts a script as row key, which must not run.
+`unscripted` reads all pages without JavaScript and changes a table. The other names are faults (see faults.py): the first
+screen of the overview must name the fault and its remedy, and one click must lead to the page that shows it.
 """
 
 import os
@@ -25,12 +25,12 @@ WIDTHS = {"wide": (1280, 900), "narrow": (390, 844)}
 PAGES = ["/", "/tables", "/table/shop", "/keys?table=shop", "/memory", "/cache", "/slow", "/work", "/data/shop", "/clients",
          "/log", "/settings"]
 SCRIPT = b"<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
-# How long the server may take to notice a fault, in seconds.
+# Time limit for the server to detect a fault, in seconds.
 NOTICE = 60
 
 
 class Broken(AssertionError):
-    """A page is not as it should be."""
+    """A page breaks an expectation of the suite."""
 
 
 def expect(well, what):
@@ -55,7 +55,7 @@ class Suite:
         return page
 
     def shop(self, name):
-        """A server with a table that has a few hundred rows, and a little traffic."""
+        """Starts a server with a table of a few hundred rows."""
         server = Server(self.binary, self.folder(name))
         server.create("shop", {"COMPRESSION": "GZ", "VERSIONS": "3"}, [b"item3", b"item6"])
         for _ in range(3):
@@ -154,7 +154,7 @@ class Suite:
         form.locator("button").click()
 
     def merge(self, page, server):
-        """The two halves of the split, when the page knows them."""
+        """Merges the two halves of the split, once the page shows them."""
         for _ in range(20):
             page.goto(server.web + "/table/shop")
             rows = page.locator("section[aria-labelledby=regions] tbody tr")

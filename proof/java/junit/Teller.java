@@ -8,8 +8,8 @@ import org.junit.runner.notification.Failure;
 import org.junit.runner.notification.RunListener;
 
 /**
- * Runs tests, and tells of each failure as far as it concerns us, and of each test that took long:
- * `Teller CLASS [TEXT]` runs those of a class whose name contains TEXT. The exit code says whether all went well.
+ *  Runs tests and prints each failure, without frames of the test framework, and each test that took long. `Teller CLASS [TEXT]`
+ *  runs the tests of a class whose name contains TEXT. The exit code is 0 if all passed.
  */
 public final class Teller extends RunListener {
   private final String name;
@@ -26,7 +26,10 @@ public final class Teller extends RunListener {
     System.exit(well ? 0 : 1);
   }
 
-  /** Whether all tests whose name contains `text` passed, at least one. With a text, each says how long it took. */
+  /**
+   * Returns whether at least one test has a name that contains `text`, and all of those passed. With a text, prints each
+   * time.
+   */
   static boolean run(String name, String text, Class<?>... classes) {
     JUnitCore core = new JUnitCore();
     core.addListener(new Teller(name, text.isEmpty() ? 3_000 : 0));

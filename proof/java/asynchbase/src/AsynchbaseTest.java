@@ -58,8 +58,8 @@ import org.junit.Test;
 import org.junit.rules.TestName;
 
 /**
- * asynchbase, which has a ZooKeeper client, a look-up in hbase:meta, messages and cells of its own, and says no version in
- * its connection header. The table has family f (5 versions), g (1 version) and splits at h and p.
+ *  Tests with asynchbase, which has its own ZooKeeper client, lookup in hbase:meta, messages and cells, and sends no version in its
+ *  connection header. The table has the families f (5 versions) and g (1 version), and is split at h and p.
  */
 public class AsynchbaseTest {
   private static final long PATIENCE = 30_000;
@@ -84,7 +84,7 @@ public class AsynchbaseTest {
   private static HBaseClient client() {
     Config config = new Config();
     config.overrideConfig("hbase.zookeeper.quorum", System.getProperty("proof.quorum"));
-    // Such puts and increments as may wait for company wait no longer than this.
+    // Maximum time that asynchbase buffers puts and increments.
     config.overrideConfig("hbase.rpcs.buffered_flush_interval", "10");
     return new HBaseClient(config);
   }
@@ -120,7 +120,7 @@ public class AsynchbaseTest {
     throw new AssertionError("expected " + expected.getName() + ", but it was done");
   }
 
-  /** A row that no other test uses; its first letter chooses the region. */
+  /** Returns a row that no other test uses; its first letter chooses the region. */
   private byte[] row(String prefix) {
     return b(prefix + test.getMethodName());
   }
@@ -146,7 +146,7 @@ public class AsynchbaseTest {
     return texts(done(client.get(new GetRequest(TABLE, row).maxVersions(Integer.MAX_VALUE))));
   }
 
-  /** A scanner over the rows that this test wrote with `prefix`. */
+  /** Returns a scanner over the rows that this test wrote with `prefix`. */
   private Scanner scanner(String prefix) {
     Scanner scanner = client.newScanner(TABLE);
     scanner.setStartKey(row(prefix));
@@ -164,7 +164,7 @@ public class AsynchbaseTest {
     return rows;
   }
 
-  /** Four rows of this test's: a, b, c, d, each with columns ab, ac, b1, of versions 1 and 2. */
+  /** Writes the rows a, b, c, d of this test, each with the columns ab, ac and b1 in versions 1 and 2. */
   private void fourRows() throws Exception {
     List<Deferred<Object>> puts = new ArrayList<>();
     for (String row : List.of("a", "b", "c", "d")) {
@@ -178,7 +178,7 @@ public class AsynchbaseTest {
     done(Deferred.group(puts));
   }
 
-  /** What of the four rows passes a filter, as `row qualifier value`, the newest version each. */
+  /** Returns the newest versions of the four rows that pass a filter, as `row qualifier value`. */
   private List<String> passing(ScanFilter filter) throws Exception {
     Scanner scanner = scanner("");
     scanner.setFilter(filter);
@@ -345,7 +345,7 @@ public class AsynchbaseTest {
     for (int n = 0; n < 100; n++) {
       many.add(client.atomicIncrement(new AtomicIncrementRequest(TABLE, row(), F, Q)));
     }
-    // Each of them saw a number of its own.
+    // Each increment returned a different number.
     assertEquals(100, new TreeSet<>(done(Deferred.group(many))).size());
     assertEquals(103, Bytes.getLong(done(client.get(new GetRequest(TABLE, row(), F, Q))).get(0).value()));
     List<Deferred<Long>> buffered = new ArrayList<>();
@@ -435,7 +435,7 @@ public class AsynchbaseTest {
     scanner.setTimeRange(0, 2);
     assertEquals(List.of("f:ab@1=aab1", "f:b1@1=ab11"), texts(rows(scanner).get(0)));
 
-    // A row of six cells in pieces of four.
+    // A row of six cells in batches of four.
     scanner = scanner("");
     scanner.setMaxVersions(2);
     scanner.setMaxNumKeyValues(4);
@@ -466,7 +466,7 @@ public class AsynchbaseTest {
     Scanner scanner = scanner("");
     assertEquals(1, done(scanner.nextRows(1)).size());
     done(scanner.close());
-    // What was begun anew starts at the beginning.
+    // A new scanner starts at the beginning.
     assertEquals(4, rows(scanner("")).size());
   }
 
@@ -507,7 +507,7 @@ public class AsynchbaseTest {
     assertEquals(List.of("a ab aab2", "a ac aac2"), passing(new QualifierFilter(CompareOp.EQUAL, bit)).subList(0, 2));
     assertEquals(8, passing(new QualifierFilter(CompareOp.EQUAL, bit)).size());
     assertEquals(12, passing(new TimestampsFilter(1L)).size());
-    // It judges whole rows, and scans ask for parts unless told.
+    // The filter judges whole rows, so the scan must not return partial ones.
     refused(RemoteException.class, () -> passing(new DependentColumnFilter(F, b("ab"))));
     Scanner whole = scanner("");
     whole.setMaxNumKeyValues(-1);
@@ -526,7 +526,7 @@ public class AsynchbaseTest {
 
   @Test
   public void rowsOfAnyBytesAreFoundByTheirPattern() throws Exception {
-    // As programs with binary rows ask: quoted bytes, each a character.
+    // A pattern of quoted bytes, one character each, as programs with binary rows use it.
     byte[] prefix = row();
     List<byte[]> rows = new ArrayList<>();
     for (byte[] end : List.of(new byte[] {0, -1, '\\', 'E'}, new byte[] {0, -2, '.', 'x'}, new byte[] {1, -1, -128, 'E'})) {
@@ -555,7 +555,7 @@ public class AsynchbaseTest {
     refused(
         NoSuchColumnFamilyException.class, () -> done(client.get(new GetRequest(TABLE, row(), b("nosuch")))));
     refused(NonRecoverableException.class, () -> done(client.get(new GetRequest("no-such-table", row()))));
-    // The connection lives on.
+    // The connection still works.
     put(row(), "q", 5, "v");
     assertEquals(List.of("f:q@5=v"), all(row()));
   }

@@ -61,7 +61,7 @@ import org.junit.After;
 import org.junit.Before;
 import org.junit.Test;
 
-/** What a program does with the cluster: tables, families, namespaces, regions, flushes, compactions, loads. */
+/** Administration by a client: tables, families, namespaces, regions, flushes, compactions, loads. */
 public class AdminTest extends Words {
   private static final long PATIENCE_NANOS = 60_000_000_000L;
   private Admin admin;
@@ -83,7 +83,7 @@ public class AdminTest extends Words {
   private static void eventually(String what, Question question) throws Exception {
     long end = System.nanoTime() + PATIENCE_NANOS;
     while (!question.ask()) {
-      // Each question is a call, and takes its time.
+      // Each check is a call, so the loop needs no pause.
       assertTrue(what, System.nanoTime() < end);
     }
   }
@@ -282,7 +282,7 @@ public class AdminTest extends Words {
       table.put(new Put(b("r")).addColumn(F, Q, 5, b("v")));
       assertEquals(List.of("r/f:q@5=v"), Server.cells(table.get(new Get(b("r")))));
     }
-    // Its class is none that the client has; the words are the same.
+    // The client does not have the exception's class, so its message is compared.
     IOException refusal = Server.refused(IOException.class, () -> admin.deleteNamespace(space));
     String words = refusal.getMessage() + refusal.getCause();
     assertTrue(words, words.contains("Only empty namespaces can be removed"));
@@ -371,7 +371,7 @@ public class AdminTest extends Words {
     eventually("the major compaction ends", () -> files(name) == 1 && admin.getCompactionState(name) == CompactionState.NONE);
     assertEquals(before, Server.cells(table, new Scan().readAllVersions()));
     assertEquals(98, before.size());
-    // The marker and what it hid are gone.
+    // The marker and the cells that it hid are dropped.
     eventually(
         "the marker is gone",
         () -> Server.cells(table, new Scan().setRaw(true).readAllVersions().withStartRow(b("r7")).withStopRow(b("r7"), true)).isEmpty());
@@ -431,7 +431,7 @@ public class AdminTest extends Words {
     assertTrue(server.getReportTimestamp() > 0);
     assertEquals(metrics.getRegionCount(), server.getRegionMetrics().size(), 2);
 
-    // A server tells its own loads at once, the master what was reported to it.
+    // A server returns its present loads, the master the last reported ones.
     eventually(
         "the regions' loads are told",
         () -> {
@@ -458,7 +458,7 @@ public class AdminTest extends Words {
     Server.drop(table);
   }
 
-  /** What a server has not, it refuses; it does not hang up, and it does not leave anybody waiting. */
+  /** Every administration call is answered or refused, in time and without closing the connection. */
   @Test
   public void whatIsNotThereYetIsRefusedAndNothingIsClosed() throws Exception {
     Configuration conf = Server.configuration();
@@ -518,7 +518,7 @@ public class AdminTest extends Words {
           assertTrue(act.getKey() + ": " + refusal, refusal instanceof IOException || refusal.getCause() instanceof IOException
               || refusal instanceof UnsupportedOperationException);
         }
-        // The same connections go on.
+        // The same connections still work.
         assertTrue(act.getKey(), patient.tableExists(name));
       }
       if (System.getProperty("proof.tell") != null) {

@@ -36,7 +36,7 @@ import org.junit.AfterClass;
 import org.junit.BeforeClass;
 import org.junit.Test;
 
-/** The asynchronous client, which has connections, look-ups, retries and scanners of its own. */
+/** HBase's asynchronous client, which has its own connections, lookups, retries and scanners. */
 public class AsyncTest extends Words {
   private static AsyncConnection connection;
   private static AsyncAdmin admin;
@@ -162,7 +162,7 @@ public class AsyncTest extends Words {
               found.add(s(result.getRow()));
             }
             ScanResumer resumer = controller.suspend();
-            // Another call, and then on with it.
+            // The scan continues after another call.
             table.exists(new Get(results[0].getRow())).whenComplete((there, error) -> resumer.resume());
           }
 

@@ -31,7 +31,7 @@ public class BoundaryTest extends Words {
   private static final int REGIONS = 40;
   private static final int ROWS_PER_REGION = 3;
 
-  /** A scan without a row for so long is lost: an answer takes less than a millisecond. */
+  /** A scan without a row for this long is lost: an answer takes less than a millisecond. */
   private static final int LOST_AFTER_SECONDS = 10;
 
   @Test
@@ -50,7 +50,7 @@ public class BoundaryTest extends Words {
     System.exit(lost == 0 ? 0 : 1);
   }
 
-  /** Crosses so many boundaries; answers how many scans were lost there. */
+  /** Crosses that many boundaries; returns the number of lost scans. */
   private static int lost(int boundaries) throws Exception {
     byte[][] splits = new byte[REGIONS - 1][];
     for (int region = 1; region < REGIONS; region++) {
@@ -91,7 +91,7 @@ public class BoundaryTest extends Words {
     }
   }
 
-  /** One scan over the table, in either direction; answers whether it came to its end, or to the last boundary. */
+  /** Scans the table, in either direction; returns whether the scan reached its end or the last boundary. */
   private static boolean cross(
       ExecutorService threads,
       AsyncTable<AdvancedScanResultConsumer> table,

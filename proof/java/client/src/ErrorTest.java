@@ -25,7 +25,7 @@ import org.junit.AfterClass;
 import org.junit.BeforeClass;
 import org.junit.Test;
 
-/** What is refused, as what, and that it harms nothing else. */
+/** Refusals: their exception classes, and that they change nothing. */
 public class ErrorTest extends Words {
   private static final byte[] NONE = b("nosuch");
   private static Table table;
@@ -70,7 +70,7 @@ public class ErrorTest extends Words {
   @Test
   public void aCellThatIsTooLargeIsRefused() throws Exception {
     byte[] value = new byte[11 << 20];
-    // The client's own limit is the first one.
+    // The client's own limit applies first.
     Server.refused(IllegalArgumentException.class, () -> table.put(new Put(b("large")).addColumn(F, Q, value)));
     Configuration conf = Server.configuration();
     conf.setInt("hbase.client.keyvalue.maxsize", -1);

@@ -16,7 +16,7 @@ import org.apache.hadoop.hbase.filter.RegexStringComparator;
 import org.apache.hadoop.hbase.filter.ValueFilter;
 import org.junit.Test;
 
-/** A scan that finds nothing for longer than a call may take. */
+/** A scan that returns no row for longer than a call may take. */
 public class HeartbeatTest extends Words {
   private static final int ROWS_MAX = 100_000;
 
@@ -26,12 +26,12 @@ public class HeartbeatTest extends Words {
     table.put(new Put(b("last")).addColumn(F, Q, b("aaaa")));
     Configuration conf = Server.configuration();
     conf.setInt("hbase.client.scanner.timeout.period", 1_500);
-    // How many rows it takes depends on the machine.
+    // The necessary number of rows depends on the machine.
     int rows = 0;
     for (int more = 1_500; rows < ROWS_MAX; more *= 2) {
       List<Put> puts = new ArrayList<>();
       for (int end = rows + more; rows < end; rows++) {
-        // What the pattern tries in every way there is, and does not find.
+        // A text on which the pattern backtracks for long and does not match.
         puts.add(new Put(b(String.format("%06d", rows))).addColumn(F, Q, b("aaaaaaaaaaaaaaaaaab")));
       }
       table.put(puts);
@@ -43,7 +43,7 @@ public class HeartbeatTest extends Words {
     throw new AssertionError("no heartbeat in " + rows + " rows");
   }
 
-  /** Searches for the last row; answers how often it was told where the search was. */
+  /** Searches for the last row; returns the number of cursors received. */
   private static int heartbeats(Configuration conf, Table table) throws Exception {
     Scan scan =
         new Scan().setNeedCursorResult(true)

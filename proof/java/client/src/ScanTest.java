@@ -37,7 +37,7 @@ import org.junit.BeforeClass;
 import org.junit.Test;
 
 /**
- * Scans over a table of three regions. Rows are a00 to z09; each has f:number (the row's number among all), f:parity, both
+ *  Scans of a table with three regions. Rows are a00 to z09; each has f:number (the row's number among all), f:parity, both
  * in versions 1 and 2, and g:q. Half of it is flushed.
  */
 public class ScanTest extends Words {
@@ -91,7 +91,7 @@ public class ScanTest extends Words {
     return back;
   }
 
-  /** `row qualifier=value` of what passes, the newest versions. */
+  /** Returns `row qualifier=value` of the newest versions that pass. */
   private static List<String> passing(Filter filter) throws Exception {
     return Server.cells(table, new Scan().addFamily(F).setFilter(filter));
   }
@@ -164,7 +164,7 @@ public class ScanTest extends Words {
     assertEquals(List.of(2, 2, 1, 2, 2, 1), sizes);
     assertEquals(
         Server.cells(table, new Scan().readVersions(2).withStartRow(b("g09")).withStopRow(b("h00"), true)), cells);
-    // A limit counts rows, also when they come in pieces.
+    // A limit counts rows, also partial ones.
     assertEquals(9, Server.cells(table, new Scan().setBatch(2).setLimit(3)).size());
   }
 
@@ -207,7 +207,7 @@ public class ScanTest extends Words {
     assertEquals(400, cells);
     assertTrue("parts: " + parts, parts >= 8);
     assertEquals(2, ends);
-    // Who does not allow them gets whole rows of the same answers.
+    // A client that does not allow partial rows gets whole rows from the same answers.
     try (ResultScanner scanner = wide.getScanner(new Scan().setMaxResultSize(30_000))) {
       assertEquals(200, scanner.next().size());
       assertEquals(200, scanner.next().size());
@@ -271,7 +271,7 @@ public class ScanTest extends Words {
     assertEquals(3, early.next(3).length);
     early.close();
     early.close();
-    // What is asked after that is answered as if nothing had been.
+    // Later scans are not affected.
     assertEquals(expected(0, ROWS), rows(new Scan()));
   }
 
@@ -351,7 +351,7 @@ public class ScanTest extends Words {
     assertEquals(11, cells.size());
     assertEquals("a03/g:q@2=g3", cells.get(0));
     assertEquals("h00/f:number@2=70.2", cells.get(1));
-    // Those that count rows count what the ones before them let through.
+    // A filter that counts rows counts those that the filters before it keep.
     assertEquals(
         List.of("h01", "h03"),
         rows(new Scan().withStartRow(b("h")).withStopRow(b("i")).setFilter(new FilterList(odd, new PageFilter(2)))));

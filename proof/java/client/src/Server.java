@@ -21,7 +21,7 @@ import org.apache.hadoop.hbase.client.TableDescriptorBuilder;
 import org.apache.hadoop.hbase.util.Bytes;
 import org.apache.hadoop.hbase.util.VersionInfo;
 
-/** The server under test, as this way of connecting sees it, and short words for what tests do often. */
+/** The server under test in one way of connecting, and helpers of the tests. */
 final class Server {
   static final byte[] F = b("f");
   static final byte[] G = b("g");
@@ -36,7 +36,7 @@ final class Server {
 
   private Server() {}
 
-  /** Connects in the way that `way` names: REGISTRY[-CODEC], as listed in {@link Suite}. */
+  /** Connects in the way `way`: REGISTRY[-CODEC], as listed in {@link Suite}. */
   static void connect(String way) throws IOException {
     close();
     configuration = configuration(way);
@@ -66,7 +66,7 @@ final class Server {
     return conf;
   }
 
-  /** Whether cells travel beside the messages, and not in them. */
+  /** Whether cells are in cell blocks and not in the messages. */
   static boolean cellBlocks() {
     return !"".equals(configuration.get("hbase.client.default.rpc.codec"));
   }
@@ -90,7 +90,7 @@ final class Server {
     return TableName.valueOf(about + "-" + System.nanoTime() + "-" + NAMES.incrementAndGet());
   }
 
-  /** A new table with family f (5 versions) and g (1 version). */
+  /** Creates a table with the families f (5 versions) and g (1 version). */
   static Table freshTable(String about, byte[]... splits) throws IOException {
     TableName name = freshName(about);
     try (Admin admin = connection.getAdmin()) {
@@ -124,7 +124,7 @@ final class Server {
     return bytes == null ? null : Bytes.toString(bytes);
   }
 
-  /** A result's cells as `row/family:qualifier@timestamp=value`, the timestamp only when it is small. */
+  /** Returns the cells of a result as `row/family:qualifier@timestamp=value`; large timestamps are left out. */
   static List<String> cells(Result result) {
     List<String> texts = new ArrayList<>();
     if (result.rawCells() == null) {
@@ -181,7 +181,7 @@ final class Server {
     void run() throws Exception;
   }
 
-  /** The first exception of class `expected` in the chain of causes of what `act` throws. */
+  /** Runs `act`, which must throw. Returns the first exception of class `expected` in the chain of causes. */
   static <T extends Throwable> T refused(Class<T> expected, Act act) throws Exception {
     try {
       act.run();

@@ -1,13 +1,13 @@
 /**
  * Runs the tests in every way of connecting: `Suite WAY[,WAY...] [TEXT]`. A way is `zk` or `rpc` (the registry), alone or
- * with `-protobuf` (no cell blocks), `-gzip` (compressed cell blocks) or `-tags` (the codec with tags). With TEXT only tests
- * whose name contains it run, and each one says how long it took. The exit code says whether all went well.
+ *  with `-protobuf` (no cell blocks), `-gzip` (compressed cell blocks) or `-tags` (the codec with tags). With TEXT only tests
+ *  whose name contains it run, and the time of each is printed. The exit code is 0 if all passed.
  */
 public final class Suite {
-  /** What depends on how cells travel. */
+  /** Tests that depend on the encoding of cells. */
   private static final Class<?>[] CELLS = {TableTest.class, ScanTest.class};
 
-  /** What depends on the registry at most: once for each. */
+  /** All tests; those not in CELLS run once for each registry. */
   private static final Class<?>[] ALL = {
     TableTest.class,
     ScanTest.class,

@@ -36,7 +36,7 @@ import org.junit.Rule;
 import org.junit.Test;
 import org.junit.rules.TestName;
 
-/** What a program does with a table: single rows, batches, conditions, counters. */
+/** Reads and writes of a table: single rows, batches, conditions, counters. */
 public class TableTest extends Words {
   private static Table table;
 
@@ -223,7 +223,7 @@ public class TableTest extends Words {
     put(row(), "q", 5, "v5");
     table.delete(new Delete(row()).addColumns(F, Q, 3));
     assertEquals(List.of("f:q@5=v5"), all(row()));
-    // The marker lies beyond the range, and hides all the same: KEEP_DELETED_CELLS is off.
+    // The marker is outside the range and still hides, because KEEP_DELETED_CELLS is off.
     assertTrue(table.get(new Get(row()).setTimeRange(0, 2)).isEmpty());
   }
 
@@ -484,7 +484,7 @@ public class TableTest extends Words {
             CheckAndMutate.newBuilder(row("3")).ifNotExists(F, Q).build(new Increment(row("3")).addColumn(F, Q, 9)),
             CheckAndMutate.newBuilder(row("3")).ifEquals(F, Q, b("no")).build(new Increment(row("3")).addColumn(F, Q, 9)));
     if (!Server.cellBlocks()) {
-      // Without cell blocks the client itself refuses to put these into a call of several.
+      // Without cell blocks the client itself refuses these in one call.
       Server.refused(DoNotRetryIOException.class, () -> table.checkAndMutate(counts));
       return;
     }

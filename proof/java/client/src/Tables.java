@@ -6,7 +6,10 @@ import org.apache.hadoop.hbase.client.Connection;
 import org.apache.hadoop.hbase.client.ConnectionFactory;
 import org.apache.hadoop.hbase.client.TableDescriptorBuilder;
 
-/** Makes a table for clients that cannot: `Tables NAME FAMILY=VERSIONS[,...] [SPLIT...]`. One of that name goes first. */
+/**
+ * Creates a table for clients that cannot: `Tables NAME FAMILY=VERSIONS[,...] [SPLIT...]`. Deletes an existing one
+ * first.
+ */
 public final class Tables {
   private Tables() {}
 

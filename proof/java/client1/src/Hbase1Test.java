@@ -34,8 +34,8 @@ import org.junit.Before;
 import org.junit.Test;
 
 /**
- * What a program does that was built with HBase's 1.x client. It finds the cluster, and the state of each table, in
- * ZooKeeper, and it sends one call for a change of a schema and goes on.
+ *  Tests of HBase's 1.x client. It finds the cluster, and the state of each table, in ZooKeeper. It does not poll after a change of
+ *  a schema: the call itself must return when the change is done.
  */
 public class Hbase1Test {
   private static final byte[] F = b("f");

@@ -1,16 +1,16 @@
 import java.util.List;
 import java.util.Random;
 
-/** Draws one of several. */
+/** Draws random elements. */
 final class Draw {
   private Draw() {}
 
   @SafeVarargs
-  static <T> T of(Random chance, T... choices) {
-    return choices[chance.nextInt(choices.length)];
+  static <T> T of(Random random, T... choices) {
+    return choices[random.nextInt(choices.length)];
   }
 
-  static <T> T one(Random chance, List<T> choices) {
-    return choices.get(chance.nextInt(choices.size()));
+  static <T> T one(Random random, List<T> choices) {
+    return choices.get(random.nextInt(choices.size()));
   }
 }

@@ -6,7 +6,7 @@ import org.apache.hadoop.hbase.filter.*;
 import org.apache.hadoop.hbase.util.Bytes;
 import org.apache.hadoop.hbase.util.Pair;
 
-/** Filters and comparators from nodes. */
+/** Makes filters and comparators from nodes. */
 final class Filters {
   private Filters() {}
 
@@ -95,7 +95,7 @@ final class Filters {
     return filters;
   }
 
-  /** {@code (fuzzy (r?1 010) ...)}: a 1 says that any byte will do. */
+  /** {@code (fuzzy (r?1 010) ...)}: a 1 matches any byte. */
   private static Filter fuzzy(Node node, Place place) {
     List<Pair<byte[], byte[]>> keys = new ArrayList<>();
     for (int index = 1; index < node.size(); index++) {
@@ -139,7 +139,7 @@ final class Filters {
     return Boolean.parseBoolean(node.text(index));
   }
 
-  /** A comparator; for rows what it looks for has the prefix before it. */
+  /** Makes a comparator; one of rows compares with the prefix before its value. */
   static ByteArrayComparable comparator(Node node, Place place, boolean row) {
     if (node.isAtom()) {
       return new NullComparator();

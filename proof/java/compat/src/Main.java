@@ -11,7 +11,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Stream;
 
 /**
- * The same operations against two servers, and whether the answers are the same.
+ *  Runs the same operations on two servers and compares the answers.
  *
  * <pre>
  * Main run HBASE BELLOWS SEED MILLIS WORKERS OPTIONS FOLDER   random streams; those that differ go to FOLDER, shortened
@@ -36,7 +36,7 @@ final class Main {
       default -> throw new IllegalArgumentException("unknown command: " + args[0]);
     };
     System.out.flush();
-    // Threads of clients that wait for a lost server hold nobody up.
+    // Client threads that wait for a lost server must not delay the end.
     Runtime.getRuntime().halt(passed ? 0 : 1);
   }
 
@@ -83,12 +83,12 @@ final class Main {
     return found.differences.get() == 0 && found.once.get() == 0 && failures.get() == 0;
   }
 
-  /** How many streams differ. */
+  /** Number of streams that differ. */
   private static final class Found {
     final AtomicInteger differences = new AtomicInteger();
-    /** Those that were the same when they were played again, on tables of their own. */
+    /** Number of streams that did not differ when they were played again on tables of their own. */
     final AtomicInteger once = new AtomicInteger();
-    /** Those that ended because one side compacted when the other did not: what comes after cannot be compared. */
+    /** Number of streams that ended because only one side compacted: later answers cannot be compared. */
     final AtomicInteger files = new AtomicInteger();
 
     @Override
@@ -99,15 +99,15 @@ final class Main {
 
   private static long oneTable(Runner runner, long seed, long number, Options options, Path folder,
       Found found, long deadline) throws IOException {
-    Node table = Schemas.random(Runner.chance(seed, number), options);
-    // A table that is split has regions for each of its streams.
+    Node table = Schemas.random(Runner.random(seed, number), options);
+    // A split table has regions for each of its streams.
     int streams = table.has("split") ? 4 : options.streams;
     long compared = 0;
     List<Script> different = new ArrayList<>();
     try (Runner.Ground ground = runner.new Ground(table, streams)) {
       for (int stream = 0; stream < streams && System.currentTimeMillis() < deadline; stream++) {
-        Random chance = Runner.chance(seed, number, stream + 1);
-        List<Node> steps = new Steps(chance, table).draw(options.steps);
+        Random random = Runner.random(seed, number, stream + 1);
+        List<Node> steps = new Steps(random, table).draw(options.steps);
         List<List<String>> answers = ground.play(steps);
         int at = Runner.difference(answers);
         List<Node> same = at < 0 ? steps : steps.subList(0, at);
@@ -131,7 +131,7 @@ final class Main {
       }
     }
     for (Script script : different) {
-      // Before it is shortened, which may fail.
+      // Written before shortening, which may fail.
       Path file = folder.resolve("seed-" + seed + "-" + number + ".script");
       script.write(file);
       Shrink shrink = new Shrink(runner, script, 60_000);
@@ -193,7 +193,7 @@ final class Main {
     return failed == 0;
   }
 
-  /** Whether they differ. */
+  /** Whether the answers differ. */
   private static boolean tell(Path file, Script script, List<List<String>> answers) {
     int at = Runner.difference(answers);
     if (at >= 0) {

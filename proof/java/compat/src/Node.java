@@ -3,10 +3,10 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * What scripts are made of: an atom, or a list of nodes in parentheses.
+ *  An element of a script: an atom, or a list of nodes in parentheses.
  *
- * An atom is a run of bytes, held as a string of one character each (ISO 8859-1). Bytes that would end it, and those that
- * cannot be printed, are written {@code \xNN}; no bytes at all are written {@code ""}.
+ *  An atom is a sequence of bytes, kept as a string of one character for each (ISO 8859-1). Delimiters and unprintable bytes are
+ *  written {@code \xNN}, and an empty atom is written {@code ""}.
  */
 final class Node {
   final String atom;
@@ -21,7 +21,7 @@ final class Node {
     return new Node(String.valueOf(value), null);
   }
 
-  /** A list whose parts are nodes, or anything else, which becomes an atom. */
+  /** Makes a list of nodes; parts that are not nodes become atoms. */
   static Node of(Object... parts) {
     Node node = new Node(null, new ArrayList<>());
     for (Object part : parts) {
@@ -56,7 +56,7 @@ final class Node {
     return list.get(index);
   }
 
-  /** The word that a list begins with. */
+  /** The first word of a list. */
   String head() {
     return list.get(0).atom;
   }
@@ -77,7 +77,7 @@ final class Node {
     return Integer.parseInt(text(index));
   }
 
-  /** The first part that is a list with this head, or null. */
+  /** Returns the first part that is a list with this head, or null. */
   Node part(String head) {
     for (Node node : list) {
       if (!node.isAtom() && node.size() > 0 && head.equals(node.head())) {
@@ -91,7 +91,7 @@ final class Node {
     return part(head) != null;
   }
 
-  /** The same, without sharing. */
+  /** Returns a deep copy. */
   Node copy() {
     if (isAtom()) {
       return this;

@@ -1,19 +1,22 @@
 import java.util.List;
 
-/** What the generator may use. */
+/** Options of the generator. */
 final class Options {
-  /** Whether families may order deletes and puts by their arrival. */
+  /** Whether families may have NEW_VERSION_BEHAVIOR. */
   boolean newVersionBehavior = true;
-  /** The block encodings that are drawn from. */
+  /** The block encodings to draw from. */
   List<String> encodings = List.of("NONE", "ROW_INDEX_V1", "PREFIX", "DIFF", "FAST_DIFF");
-  /** Steps of one stream. */
+  /** Number of steps of a stream. */
   int steps = 120;
-  /** Streams of one table. */
+  /** Number of streams of a table. */
   int streams = 24;
-  /** The first table. */
+  /** Number of the first table. */
   long from = 0;
 
-  /** {@code old-version-behavior}, {@code encodings=A/B}, {@code steps=N}, {@code streams=N}, {@code from=N}, separated by commas. */
+  /**
+   * {@code old-version-behavior}, {@code encodings=A/B}, {@code steps=N}, {@code streams=N}, {@code from=N}, separated
+   * by commas.
+   */
   static Options parse(String text) {
     Options options = new Options();
     for (String word : text.isEmpty() ? new String[0] : text.split(",")) {

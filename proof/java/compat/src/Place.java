@@ -2,16 +2,16 @@ import java.nio.charset.StandardCharsets;
 import org.apache.hadoop.hbase.TableName;
 
 /**
- * Where a script is played: its table, what is put before each of its row keys, and the moment that it calls now.
+ *  The place of a script: its table, the prefix of its row keys, and the time that it calls now.
  *
- * The prefix, of one length always, lets many scripts use one table, one after the other, without seeing each other: a
- * scan from the first row to the last becomes one over the prefix.
+ *  All prefixes have one length. They let many scripts use one table, one after the other, without seeing each other's rows: a
+ *  scan over all rows becomes a scan over the prefix.
  */
 record Place(TableName table, String prefix, long now) {
-  /** Server times are those from {@code now} on, for this long. Scripts name none of these. */
+  /** Timestamps from {@code now} on, for this long, are server times. Scripts name none of them. */
   static final long SERVER_TIME_SPAN = 3_600_000L;
 
-  /** The prefix with this number. */
+  /** Returns the prefix with this number. */
   static String prefix(int number) {
     return String.format("%05d.", number);
   }
@@ -20,20 +20,20 @@ record Place(TableName table, String prefix, long now) {
     return (prefix + row).getBytes(StandardCharsets.ISO_8859_1);
   }
 
-  /** The bytes of a row of the table, as the script names it. */
+  /** Returns the row key in the table for a row of the script. */
   String name(byte[] row) {
     String text = new String(row, StandardCharsets.ISO_8859_1);
     return text.startsWith(prefix) ? text.substring(prefix.length()) : "!" + text;
   }
 
-  /** Every row of the script is before this one. */
+  /** Returns a row key after all rows of the script. */
   byte[] end() {
     byte[] end = row("");
     end[end.length - 1]++;
     return end;
   }
 
-  /** A timestamp as scripts write it: a number, or {@code now+N} or {@code now-N} in milliseconds. */
+  /** Reads a timestamp of a script: a number, or {@code now+N} or {@code now-N} in milliseconds. */
   long timestamp(String text) {
     if (!text.startsWith("now")) {
       return Long.parseLong(text);
@@ -41,7 +41,7 @@ record Place(TableName table, String prefix, long now) {
     return text.length() == 3 ? now : now + Long.parseLong(text.substring(text.charAt(3) == '+' ? 4 : 3));
   }
 
-  /** The other way: what is a server's time is only called so. */
+  /** Writes a timestamp as scripts do; a server time becomes a fixed word. */
   String timestamp(long timestamp) {
     long since = timestamp - now;
     if (Math.abs(since) > 1_000L * SERVER_TIME_SPAN) {

@@ -15,14 +15,14 @@ import org.apache.hadoop.hbase.Tag;
 import org.apache.hadoop.hbase.TagUtil;
 import org.apache.hadoop.hbase.client.*;
 
-/** Plays the steps of a script on one side and says what was answered, step by step. */
+/** Plays the steps of a script on one side and returns the answer of each. */
 final class Player implements AutoCloseable {
   private final Side side;
   private final Node schema;
   private final Place place;
   private final Table table;
   private final Map<String, ResultScanner> scanners = new HashMap<>();
-  /** The last millisecond in which the server may have given something its time. */
+  /** The last millisecond in which the server may have set a timestamp. */
   private long lastServerTime;
 
   Player(Side side, Node schema, Place place) throws IOException {
@@ -45,7 +45,7 @@ final class Player implements AutoCloseable {
   String step(Node step) {
     boolean stamped = changes(step);
     if (stamped) {
-      // Two writes that get the same millisecond on one side may get two on the other.
+      // Two writes with the same millisecond on one side may have different ones on the other.
       while (System.currentTimeMillis() <= lastServerTime) {
         Thread.onSpinWait();
       }
@@ -121,8 +121,8 @@ final class Player implements AutoCloseable {
       }
       case "renew": {
         ResultScanner scanner = scanners.get(step.text(1));
-        // Whether a scanner that has given everything still says yes depends on whether it knows that it has:
-        // with a second word it is not told.
+        // An exhausted scanner answers yes or no, depending on whether it has noticed its end: with a second word the
+        // answer is left out.
         if (scanner == null) {
           return "no scanner";
         }
@@ -225,13 +225,16 @@ final class Player implements AutoCloseable {
     return put;
   }
 
-  /** A value; {@code (zeros 1000)} is one of so many bytes. */
+  /** Reads a value; {@code (zeros 1000)} has 1,000 zero bytes. */
   private static byte[] value(Node node, int index) {
     Node value = node.at(index);
     return value.isAtom() ? node.bytes(index) : new byte[value.number(1)];
   }
 
-  /** {@code (delete r1 (family a 5) (family-version a 5) (columns a q 5) (column a q 5) (at 5))}; timestamps may miss. */
+  /**
+   * {@code (delete r1 (family a 5) (family-version a 5) (columns a q 5) (column a q 5) (at 5))}; timestamps are
+   * optional.
+   */
   private Delete delete(Node node) {
     byte[] row = place.row(node.text(1));
     Node at = node.part("at");
@@ -277,7 +280,7 @@ final class Player implements AutoCloseable {
     }
   }
 
-  /** Sets what the client itself would refuse, so that the server is asked to. */
+  /** Sets a field to a value that the client itself refuses, so that the server gets it. */
   private static void force(Class<?> owner, Object object, String field, Object value) {
     try {
       var found = owner.getDeclaredField(field);
@@ -403,7 +406,7 @@ final class Player implements AutoCloseable {
     Scan scan = new Scan();
     boolean reversed = node.has("reversed");
     scan.setReversed(reversed);
-    // Without bounds a scan is over all rows of the script.
+    // A scan without bounds reads all rows of the script.
     if (reversed) {
       scan.withStartRow(place.end(), false).withStopRow(place.row(""), true);
     } else {

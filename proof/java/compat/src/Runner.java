@@ -9,7 +9,7 @@ import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.hadoop.hbase.TableName;
 
-/** Plays scripts on both sides at once and compares. */
+/** Plays scripts on both sides at once and compares the answers. */
 final class Runner {
   private static final AtomicInteger TABLES = new AtomicInteger();
   private static final long STARTED = System.nanoTime();
@@ -17,7 +17,7 @@ final class Runner {
   private final List<Side> sides;
   private final ExecutorService threads;
 
-  /** {@code threads} must have one for each side and runner. */
+  /** {@code threads} must have a thread for each side and runner. */
   Runner(List<Side> sides, ExecutorService threads) {
     this.sides = sides;
     this.threads = threads;
@@ -31,7 +31,7 @@ final class Runner {
     T on(Side side) throws Exception;
   }
 
-  /** What it gives on each side, both at once. */
+  /** Runs it on both sides at once and returns both results. */
   private <T> List<T> onBoth(Act<T> act) throws IOException {
     List<Future<T>> running = new ArrayList<>();
     for (Side side : sides) {
@@ -55,7 +55,7 @@ final class Runner {
     return results;
   }
 
-  /** A table on both sides, for scripts with so many prefixes. */
+  /** Makes a table on both sides, for scripts with that many prefixes. */
   final class Ground implements AutoCloseable {
     final Node table;
     private final TableName name = freshName();
@@ -79,7 +79,7 @@ final class Runner {
       return used == size;
     }
 
-    /** What each side answers. */
+    /** The answers of each side. */
     List<List<String>> play(List<Node> steps) throws IOException {
       Place place = new Place(name, Place.prefix(used++), System.currentTimeMillis());
       return onBoth(side -> Player.play(side, table, place, steps));
@@ -94,7 +94,7 @@ final class Runner {
     }
   }
 
-  /** The first step with different answers; -1 when there is none. */
+  /** Returns the first step with different answers; -1 when there is none. */
   static int difference(List<List<String>> answers) {
     for (int index = 0; index < answers.get(0).size(); index++) {
       if (!answers.get(0).get(index).equals(answers.get(1).get(index))) {
@@ -104,7 +104,7 @@ final class Runner {
     return -1;
   }
 
-  /** How many operations a step is: those of a batch count each. */
+  /** Returns the number of operations of a step; each operation of a batch counts. */
   static int operations(Node step) {
     return switch (step.head()) {
       case "batch", "gets", "checks" -> step.size() - 1;
@@ -113,7 +113,7 @@ final class Runner {
     };
   }
 
-  static Random chance(long seed, long... path) {
+  static Random random(long seed, long... path) {
     long mixed = seed;
     for (long part : path) {
       mixed = (mixed ^ part) * 0x9E3779B97F4A7C15L;

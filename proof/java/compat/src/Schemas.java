@@ -12,67 +12,68 @@ import org.apache.hadoop.hbase.io.encoding.DataBlockEncoding;
 import org.apache.hadoop.hbase.regionserver.BloomType;
 
 /**
- * Tables: {@code (table (family a (versions 3) (ttl 3600) ...) ... (split r3 r6) (heavy) (tags))}. In a heavy one every store has
- * a file that is too large for minor compactions, so that these take some of the files and not all.
+ *  Makes tables: {@code (table (family a (versions 3) (ttl 3600) ...) ... (split r3 r6) (heavy) (tags))}. In a heavy table every
+ *  store has a file that is too large for minor compactions, so that these do not take all files.
  */
 final class Schemas {
   private Schemas() {}
 
-  static Node random(Random chance, Options options) {
+  static Node random(Random random, Options options) {
     Node table = Node.of("table");
-    int families = 1 + chance.nextInt(3);
+    int families = 1 + random.nextInt(3);
     for (int index = 0; index < families; index++) {
-      table.add(family("abc".substring(index, index + 1), chance, options));
+      table.add(family("abc".substring(index, index + 1), random, options));
     }
-    if (chance.nextInt(8) == 0) {
+    if (random.nextInt(8) == 0) {
       table.add(Node.of("split", "r2", "r5"));
-    } else if (chance.nextInt(2) == 0) {
+    } else if (random.nextInt(2) == 0) {
       table.add(Node.of("heavy"));
     }
-    if (chance.nextInt(3) == 0) {
+    if (random.nextInt(3) == 0) {
       table.add(Node.of("tags"));
     }
     return table;
   }
 
-  private static Node family(String name, Random chance, Options options) {
+  private static Node family(String name, Random random, Options options) {
     Node family = Node.of("family", name);
-    int versions = new int[] {1, 1, 2, 3, 5, 100}[chance.nextInt(6)];
+    int versions = new int[] {1, 1, 2, 3, 5, 100}[random.nextInt(6)];
     if (versions != 1) {
       family.add(Node.of("versions", versions));
     }
-    if (chance.nextInt(4) == 0) {
+    if (random.nextInt(4) == 0) {
       family.add(Node.of("ttl", 3600));
-      if (versions > 1 && chance.nextBoolean()) {
-        family.add(Node.of("min-versions", 1 + chance.nextInt(Math.min(versions - 1, 8))));
+      if (versions > 1 && random.nextBoolean()) {
+        family.add(Node.of("min-versions", 1 + random.nextInt(Math.min(versions - 1, 8))));
       }
     }
-    switch (chance.nextInt(6)) {
+    switch (random.nextInt(6)) {
       case 0 -> family.add(Node.of("keep-deleted", "TRUE"));
       case 1 -> family.add(Node.of("keep-deleted", "TTL"));
       default -> { }
     }
-    // With deleted cells kept, HBase's major compactions count markers as versions, and puts go that nothing masks.
-    // And of a wanted column with MIN_VERSIONS it reads one version too many from memory: checks and deletes stumble over it.
-    if (options.newVersionBehavior && !family.has("keep-deleted") && !family.has("min-versions") && chance.nextInt(4) == 0) {
+    // With KEEP_DELETED_CELLS HBase's major compactions count markers as versions and drop puts that no marker masks.
+    // Of a requested column with MIN_VERSIONS HBase reads one version too many from memory, which changes checks and
+    // deletes.
+    if (options.newVersionBehavior && !family.has("keep-deleted") && !family.has("min-versions") && random.nextInt(4) == 0) {
       family.add(Node.of("new-version-behavior"));
     }
-    if (chance.nextInt(2) == 0) {
+    if (random.nextInt(2) == 0) {
       family.add(Node.of("block-size", 1024));
     }
-    String encoding = options.encodings.get(chance.nextInt(options.encodings.size()));
+    String encoding = options.encodings.get(random.nextInt(options.encodings.size()));
     if (!encoding.equals("NONE")) {
       family.add(Node.of("encoding", encoding));
     }
-    String bloom = new String[] {"ROW", "ROW", "NONE", "ROWCOL"}[chance.nextInt(4)];
+    String bloom = new String[] {"ROW", "ROW", "NONE", "ROWCOL"}[random.nextInt(4)];
     if (bloom.equals("ROWCOL") && family.has("new-version-behavior")) {
-      // Of a wanted column that the bloom says is in no file HBase never gets any further.
+      // HBase loops for ever on a requested column that the Bloom filter excludes from every file.
       bloom = "ROW";
     }
     if (!bloom.equals("ROW")) {
       family.add(Node.of("bloom", bloom));
     }
-    String compression = new String[] {"NONE", "NONE", "GZ", "SNAPPY", "LZ4", "ZSTD"}[chance.nextInt(6)];
+    String compression = new String[] {"NONE", "NONE", "GZ", "SNAPPY", "LZ4", "ZSTD"}[random.nextInt(6)];
     if (!compression.equals("NONE")) {
       family.add(Node.of("compression", compression));
     }
@@ -83,7 +84,7 @@ final class Schemas {
     return table.has("split");
   }
 
-  /** The rows at which the table is split when scripts with these prefixes are to be played in it; null for one region. */
+  /** Returns the split keys of a table for scripts with these prefixes; null for one region. */
   static byte[][] splits(Node table, List<String> prefixes) {
     Node split = table.part("split");
     if (split == null) {

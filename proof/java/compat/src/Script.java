@@ -6,14 +6,14 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * A table and what is done with it, step by step. In a file each step is a line, and what Apache HBase answered is on the
- * line below, after {@code "  = "}. Lines that begin with {@code #} say why the script is there.
+ *  A table and the steps of a script on it. In a file each step is a line, and the answer of Apache HBase is on the next line, after
+ *  {@code "  = "}. Lines that begin with {@code #} say what the script shows.
  */
 final class Script {
   final List<String> why = new ArrayList<>();
   final Node table;
   final List<Node> steps;
-  /** What HBase answered, step by step; null when it was not recorded. */
+  /** HBase's answer to each step; null when it was not recorded. */
   List<String> answers;
 
   Script(Node table, List<Node> steps) {

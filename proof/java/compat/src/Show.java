@@ -11,15 +11,15 @@ import org.apache.hadoop.hbase.client.RetriesExhaustedWithDetailsException;
 import org.apache.hadoop.ipc.RemoteException;
 
 /**
- * Answers as text that is the same when they are the same: what differs from place to place and from moment to moment
- * (server times, row prefixes, names of tables, regions and hosts) is left out or given one name.
+ *  Shows answers as text that is equal for equal answers: server times, row prefixes, and names of tables, regions and hosts are
+ *  left out or replaced by a fixed name.
  */
 final class Show {
   private static final Pattern ENCODED_REGION = Pattern.compile("[0-9a-f]{32}");
   private static final Pattern TABLE_SHOWN = Pattern.compile(" in table '?TABLE.*| in table '?diff-.*");
   private static final Pattern TIME = Pattern.compile("\\b1[0-9]{12}\\b");
   private static final Pattern HOST = Pattern.compile("(localhost|127\\.0\\.0\\.1)[:,][0-9]+(,TIME)?");
-  /** A Java object by its address, which is told in the place of a region. */
+  /** A Java object with its address, which HBase prints instead of a region. */
   private static final Pattern OBJECT = Pattern.compile(" in region [a-zA-Z.]+HRegion\\$.*");
   private static final Pattern NUMBERED_SCANNER = Pattern.compile("'-?[0-9]{6,}'");
 
@@ -68,7 +68,7 @@ final class Show {
     return Node.atom(new String(bytes, StandardCharsets.ISO_8859_1)).toString();
   }
 
-  /** Where two answers differ: the first part of each that does. */
+  /** Returns the first part of each answer that differs. */
   static List<String> difference(String hbase, String bellows) {
     String[] ours = bellows.split(" \\| ");
     String[] theirs = hbase.split(" \\| ");
@@ -80,7 +80,7 @@ final class Show {
         "# bellows [" + at + " of " + ours.length + "]: " + ours[at]);
   }
 
-  /** The class of an error and the first line of what it says. */
+  /** Returns the class of an error and the first line of its message. */
   static String error(Throwable error, Place place) {
     if (error instanceof RetriesExhaustedWithDetailsException many) {
       StringBuilder out = new StringBuilder("many");
@@ -106,7 +106,7 @@ final class Show {
     }
     int end = message.indexOf('\n');
     String line = end < 0 ? message : message.substring(0, end);
-    // HBase shows the whole table there.
+    // HBase prints the whole table there.
     line = TABLE_SHOWN.matcher(line).replaceAll("");
     line = line.replace(place.table().getNameAsString(), "TABLE");
     if (!place.prefix().isEmpty()) {

@@ -2,9 +2,9 @@ import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Makes a stream that differs shorter, as long as it differs. */
+/** Shortens a stream that differs, as long as it still differs. */
 final class Shrink {
-  /** Streams that are tried with one table before the next one is made. */
+  /** Number of streams tried on one table before the next one is made. */
   private static final int TRIALS_PER_TABLE = 40;
 
   private final Runner runner;
@@ -13,7 +13,7 @@ final class Shrink {
   private List<Node> steps;
   private Runner.Ground ground;
   private boolean differed;
-  /** What both sides answered when it last differed. */
+  /** The answers of both sides when it last differed. */
   private List<String> last = List.of("# it does not differ every time");
 
   Shrink(Runner runner, Script script, long millis) {
@@ -23,7 +23,7 @@ final class Shrink {
     this.deadline = System.currentTimeMillis() + millis;
   }
 
-  /** The shortest script that was found; the same one when it cannot be made to differ again. */
+  /** Returns the shortest script found; the original one if it does not differ again. */
   Script shrink() throws IOException {
     try {
       if (differs(steps)) {
@@ -43,7 +43,7 @@ final class Shrink {
     }
   }
 
-  /** Whether it did when it was played again. */
+  /** Whether it differed when it was played again. */
   boolean differed() {
     return differed;
   }
@@ -66,7 +66,7 @@ final class Shrink {
     }
     differed = true;
     last = Show.difference(answers.get(0).get(at), answers.get(1).get(at));
-    // What comes after the first difference is not needed.
+    // Steps after the first difference are not needed.
     steps = new ArrayList<>(trial.subList(0, at + 1));
     return true;
   }
@@ -91,7 +91,7 @@ final class Shrink {
     return shorter;
   }
 
-  /** Leaves out parts of steps, whatever they are: what is then no step is refused on both sides alike. */
+  /** Removes parts of steps; both sides refuse an invalid step alike. */
   private boolean simplifySteps() throws IOException {
     boolean shorter = false;
     for (int index = steps.size() - 1; index >= 0; index--) {
@@ -124,7 +124,7 @@ final class Shrink {
         remake(simpler);
         still = differs(steps);
       } catch (IOException | IllegalArgumentException refused) {
-        // It is no table any more.
+        // It is not a valid table any more.
         ground = null;
       }
       if (still) {
@@ -145,7 +145,7 @@ final class Shrink {
     table = simpler;
   }
 
-  /** Removes the part with this number, counted depth first; inner lists of filters may take the place of outer ones. */
+  /** Removes the part with this number, counted depth first; an inner list of filters may replace the outer one. */
   private static boolean removePart(Node node, int[] number) {
     for (int index = 1; index < node.size(); index++) {
       Node part = node.at(index);
@@ -156,7 +156,7 @@ final class Shrink {
         node.list.remove(index);
         return true;
       }
-      // A filter in another one, or an operation in a batch, may do alone.
+      // A nested filter, or an operation of a batch, may suffice alone.
       if (part.size() > 1 && !part.isAtom() && hoistable(part)) {
         for (int inner = 1; inner < part.size(); inner++) {
           if (!part.at(inner).isAtom() && number[0]-- == 0) {

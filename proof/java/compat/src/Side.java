@@ -18,18 +18,21 @@ import org.apache.hadoop.hbase.codec.KeyValueCodecWithTags;
 import org.apache.hadoop.hbase.shaded.protobuf.ProtobufUtil;
 import org.apache.hadoop.hbase.util.Bytes;
 
-/** A server that is spoken to: Apache HBase, or Bellows. */
+/** A server under test: Apache HBase or Bellows. */
 final class Side implements AutoCloseable {
-  /** How servers are to be configured: minor compactions take this many files (hbase.hstore.compaction.min). */
+  /** Required configuration of servers: the number of files of a minor compaction (hbase.hstore.compaction.min). */
   static final int COMPACTION_FILES = 3;
-  /** And leave alone those of more bytes than this (hbase.hstore.compaction.max.size). */
+  /**
+   * Required configuration: the size in bytes above which minor compactions skip a file
+   * (hbase.hstore.compaction.max.size).
+   */
   static final int COMPACTION_SIZE_MAX = 1 << 20;
   private static final long WAIT_NANOS = 60_000_000_000L;
   private static final long ASK_AGAIN_NANOS = 500_000_000L;
 
   final String name;
   private final Connection connection;
-  /** One whose cells go and come with their tags. */
+  /** A connection whose codec has tags. */
   private final Connection tagged;
   private final Admin admin;
 
@@ -45,13 +48,13 @@ final class Side implements AutoCloseable {
       conf.set("hbase.client.registry.impl", "org.apache.hadoop.hbase.client.RpcConnectionRegistry");
       conf.set("hbase.client.bootstrap.servers", parts[1] + ":" + parts[2]);
     }
-    // An error is to be seen as it is, not after fifteen trials.
+    // Errors are reported at once, not after fifteen attempts.
     conf.setInt("hbase.client.retries.number", 2);
     conf.setInt("hbase.client.pause", 20);
     conf.setInt("hbase.rpc.timeout", 20_000);
     conf.setInt("hbase.client.operation.timeout", 30_000);
     conf.setInt("hbase.client.scanner.timeout.period", 20_000);
-    // What is too large is for the server to say.
+    // The server, not the client, refuses too large cells.
     conf.setInt("hbase.client.keyvalue.maxsize", 0);
     connection = ConnectionFactory.createConnection(conf);
     admin = connection.getAdmin();
@@ -59,7 +62,7 @@ final class Side implements AutoCloseable {
     tagged = ConnectionFactory.createConnection(conf);
   }
 
-  /** A table as its script wants it: {@code (tags)} in the schema is for cells with their tags. */
+  /** Opens a table; {@code (tags)} in the schema asks for cells with tags. */
   Table table(Node schema, TableName name) throws IOException {
     return (schema.has("tags") ? tagged : connection).getTable(name);
   }
@@ -76,7 +79,7 @@ final class Side implements AutoCloseable {
     }
   }
 
-  /** Gives each store a file of incompressible bytes, in a row before those of every script. */
+  /** Gives each store a file of incompressible bytes, in a row before those of all scripts. */
   private void makeHeavy(Node table, TableName name) throws IOException {
     byte[] noise = new byte[2 * COMPACTION_SIZE_MAX];
     new Random(7).nextBytes(noise);
@@ -106,8 +109,8 @@ final class Side implements AutoCloseable {
   }
 
   /**
-   * Flushes, and waits for the minor compactions that are then due: so what is in which file is the same on every side.
-   * Says how many files there are.
+   *  Flushes, and waits for the minor compactions that are then due, so that both sides have the same files. Returns the number of
+   *  files.
    */
   String flush(Node table, TableName name) throws IOException {
     int files = COMPACTION_FILES - 1 + (table.has("heavy") ? 1 : 0);
@@ -120,7 +123,7 @@ final class Side implements AutoCloseable {
     return files(table, name);
   }
 
-  /** Compacts everything and waits until that is over. */
+  /** Compacts all regions and waits for the end. */
   String compact(Node table, TableName name) throws IOException {
     for (HRegionLocation location : regions(name)) {
       admin.majorCompactRegion(location.getRegion().getRegionName());
@@ -131,7 +134,7 @@ final class Side implements AutoCloseable {
     return files(table, name);
   }
 
-  /** How many files each store has, region by region. */
+  /** Returns the number of files of each store, region by region. */
   private String files(Node table, TableName name) throws IOException {
     StringBuilder counts = new StringBuilder("files");
     for (HRegionLocation location : regions(name)) {
@@ -155,7 +158,7 @@ final class Side implements AutoCloseable {
           throw new IOException(name + ": family " + family + " of " + location + " still has more than " + files + " files");
         }
         if (System.nanoTime() - asked > ASK_AGAIN_NANOS) {
-          // HBase forgets the compaction that a flush makes due, when one has just ended.
+          // HBase skips the compaction that a flush makes due if one has just ended.
           admin.compactRegion(region);
           asked = System.nanoTime();
         }

@@ -5,26 +5,26 @@ import java.util.Random;
 import java.util.Set;
 
 /**
- * Draws the steps of a stream.
+ *  Draws the random steps of a stream.
  *
- * Rows, columns, timestamps and values come from a few each, so that operations meet. What depends on the clock of one
- * server alone is not drawn: within one call a row is written at the server's time once at most (two writes may or may
- * not get the same millisecond), and nothing expires while the stream runs.
+ *  Rows, columns, timestamps and values come from small sets, so that operations concern the same cells. Nothing drawn depends on the
+ *  clock of one server: a call writes a row at most once at the server's time, because two writes may or may not get the same
+ *  millisecond, and nothing expires while the stream runs.
  */
 final class Steps {
-  /** None is shorter than the prefixes that filters ask for: of shorter rows HBase's PrefixFilter reads what lies behind. */
+  /** No row is shorter than the prefixes of filters, because HBase's PrefixFilter reads beyond the end of a shorter row. */
   static final List<String> ROWS =
       List.of("a0", "q\u00ff", "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r1\u0000", "r1\u00ff", "s1", "\u00ff\u00ff");
   /**
-   * The column without a name is not among them: whether HBase meets its older versions, and the markers of the whole
-   * family among them, depends on how cells lie in blocks.
+   *  Without the column with the empty name: the layout of blocks decides whether HBase reads its older versions and the markers of
+   *  the whole family among them.
    */
   static final List<String> QUALIFIERS = List.of("A", "a", "b", "c", "d", "da", "db", "d\u00ff", "e", "\u0001");
-  /** A column whose values are numbers of eight bytes: what compares numbers fails on others. */
+  /** A column whose values are numbers of eight bytes, because comparators of numbers fail on other values. */
   static final String NUMBER = "n";
   static final List<String> NUMBERS = List.of("\u0000\u0000\u0000\u0000\u0000\u0000\u0000\u0005",
       "\u00ff\u00ff\u00ff\u00ff\u00ff\u00ff\u00ff\u00fe", "\u007f\u00ff\u00ff\u00ff\u00ff\u00ff\u00ff\u00ff");
-  /** And one of decimals. */
+  /** A column of decimals. */
   static final String DECIMAL = "m";
   static final List<String> DECIMALS = List.of("\u0000\u0000\u0000\u0001\u0019", "\u0000\u0000\u0000\u0000\u0005",
       "\u0000\u0000\u0000\u0002\u00ff\u0006", "\u00ff\u00ff\u00ff\u00ff\u0001", "\u0000\u0000\u0000\u0000\u0000");
@@ -32,33 +32,33 @@ final class Steps {
       "\u0000\u0000\u0000\u0000\u0000\u0000\u0000\u0005", "\u00ff\u00ff\u00ff\u00ff\u00ff\u00ff\u00ff\u00fe",
       "\u007f\u00ff\u00ff\u00ff\u00ff\u00ff\u00ff\u00ff", "\u0000\u0000\u0000\u0000\u0000\u0000\u0000\u0000",
       "\u0000\u0000\u0000\u0001\u0019", "\u0000\u0000\u0000\u0000\u0005");
-  /** From the distant past to the distant future; those around now are minutes away from it. */
+  /** Timestamps from the distant past to the distant future; those around now are minutes away from it. */
   private static final List<String> TIMES = List.of("0", "1", "2", "3", "4", "5", "5", "6", "7", "now-7200000", "now-4000000",
       "now-3000000", "now-600000", "now-500000", "now-500000", "now-400000", "now+100000000", "now+100000001");
-  /** Where a family expires, what is of now is what counts. */
+  /** Timestamps near now, for families with a time to live. */
   private static final List<String> LATE = TIMES.subList(9, TIMES.size());
 
-  private final Random chance;
+  private final Random random;
   private final List<String> families;
   private final boolean expires;
   private final boolean tags;
   private final boolean newVersions;
   private final boolean blooms;
-  /** HBase reads files as streams after four blocks, of which a small one is as large as a large value. */
+  /** HBase reads a file as a stream after four blocks; a small block has the size of a large value. */
   private final boolean smallBlocks;
-  private final FilterChance filters;
+  private final RandomFilters filters;
   private final Set<String> open = new HashSet<>();
   private int scanners;
 
-  Steps(Random chance, Node table) {
-    this.chance = chance;
+  Steps(Random random, Node table) {
+    this.random = random;
     this.families = Schemas.families(table);
     this.expires = table.toString().contains("(ttl ");
     this.newVersions = table.toString().contains("(new-version-behavior)");
     this.tags = table.has("tags");
     this.blooms = table.toString().contains("(bloom ROWCOL)");
     this.smallBlocks = table.toString().contains("(block-size ");
-    this.filters = new FilterChance(chance, families);
+    this.filters = new RandomFilters(random, families);
   }
 
   List<Node> draw(int count) {
@@ -73,7 +73,7 @@ final class Steps {
   }
 
   private Node step() {
-    int draw = chance.nextInt(1000);
+    int draw = random.nextInt(1000);
     if (draw < 330) {
       return mixed();
     } else if (draw < 400) {
@@ -90,8 +90,8 @@ final class Steps {
       return scanner();
     } else if (draw < 993) {
       if (!open.isEmpty()) {
-        // HBase writes what open scanners can still see into the new file, where it can be seen again when a newer version
-        // is deleted. So none is open.
+        // HBase keeps in the new file what open scanners can still see, which becomes visible again when a newer
+        // version is deleted. So all scanners are closed first.
         String name = open.iterator().next();
         open.remove(name);
         return Node.of("close", name);
@@ -103,73 +103,73 @@ final class Steps {
   }
 
   private String family() {
-    return families.get(chance.nextInt(families.size()));
+    return families.get(random.nextInt(families.size()));
   }
 
   private String row() {
-    return Draw.one(chance, chance.nextInt(3) == 0 ? ROWS : ROWS.subList(2, 7));
+    return Draw.one(random, random.nextInt(3) == 0 ? ROWS : ROWS.subList(2, 7));
   }
 
   private String qualifier() {
-    return Draw.one(chance, QUALIFIERS);
+    return Draw.one(random, QUALIFIERS);
   }
 
   private String time() {
-    return Draw.one(chance, expires && chance.nextInt(3) > 0 ? LATE : TIMES);
+    return Draw.one(random, expires && random.nextInt(3) > 0 ? LATE : TIMES);
   }
 
-  /** A value, most often one that increments take. */
+  /** Draws a value, mostly a number for increments. */
   private String value() {
-    return Draw.one(chance, VALUES);
+    return Draw.one(random, VALUES);
   }
 
   private Node putOf(String row, boolean serverTime) {
     Node put = Node.of("put", row);
-    for (int cells = 1 + chance.nextInt(4); cells > 0; cells--) {
-      Node cell = switch (chance.nextInt(16)) {
-        case 0 -> Node.of("cell", family(), NUMBER, Draw.one(chance, NUMBERS));
-        case 1 -> Node.of("cell", family(), DECIMAL, Draw.one(chance, DECIMALS));
+    for (int cells = 1 + random.nextInt(4); cells > 0; cells--) {
+      Node cell = switch (random.nextInt(16)) {
+        case 0 -> Node.of("cell", family(), NUMBER, Draw.one(random, NUMBERS));
+        case 1 -> Node.of("cell", family(), DECIMAL, Draw.one(random, DECIMALS));
         default -> Node.of("cell", family(), qualifier(), value());
       };
-      if (!serverTime || chance.nextInt(3) > 0) {
+      if (!serverTime || random.nextInt(3) > 0) {
         cell.add(time());
       }
-      while (tags && chance.nextInt(4) == 0) {
-        cell.add(Node.of("tag", 65 + chance.nextInt(3), Draw.of(chance, "", "x", "yy", "\u0000\u0007")));
+      while (tags && random.nextInt(4) == 0) {
+        cell.add(Node.of("tag", 65 + random.nextInt(3), Draw.of(random, "", "x", "yy", "\u0000\u0007")));
       }
       put.add(cell);
     }
-    if (chance.nextInt(25) == 0) {
-      put.add(Node.of("cell", family(), qualifier(), Node.of("zeros", 1 + chance.nextInt(3000)), time()));
+    if (random.nextInt(25) == 0) {
+      put.add(Node.of("cell", family(), qualifier(), Node.of("zeros", 1 + random.nextInt(3000)), time()));
     }
     mutationKnobs(put);
     return put;
   }
 
-  /** A cell's time to live is over long since, or far from over. */
+  /** Draws a time to live that ended long ago or ends much later. */
   private void mutationKnobs(Node mutation) {
-    if (chance.nextInt(20) == 0) {
-      mutation.add(Node.of("ttl", Draw.of(chance, "4500000", "200000000")));
+    if (random.nextInt(20) == 0) {
+      mutation.add(Node.of("ttl", Draw.of(random, "4500000", "200000000")));
     }
-    if (chance.nextInt(30) == 0) {
-      mutation.add(Node.of("attribute", Draw.of(chance, "_acl", "VISIBILITY", "color"), Draw.of(chance, "", "x")));
+    if (random.nextInt(30) == 0) {
+      mutation.add(Node.of("attribute", Draw.of(random, "_acl", "VISIBILITY", "color"), Draw.of(random, "", "x")));
     }
-    if (chance.nextInt(30) == 0) {
-      mutation.add(Node.of("durability", Draw.of(chance, "SKIP_WAL", "ASYNC_WAL", "SYNC_WAL", "FSYNC_WAL")));
+    if (random.nextInt(30) == 0) {
+      mutation.add(Node.of("durability", Draw.of(random, "SKIP_WAL", "ASYNC_WAL", "SYNC_WAL", "FSYNC_WAL")));
     }
   }
 
   private Node deleteOf(String row, boolean serverTime) {
     Node delete = Node.of("delete", row);
-    if (chance.nextInt(8) == 0) {
-      if (!serverTime || chance.nextInt(3) > 0) {
+    if (random.nextInt(8) == 0) {
+      if (!serverTime || random.nextInt(3) > 0) {
         delete.add(Node.of("at", time()));
       }
       return delete;
     }
-    for (int parts = 1 + chance.nextInt(2); parts > 0; parts--) {
-      boolean at = !serverTime || chance.nextInt(4) > 0;
-      int kind = chance.nextInt(10);
+    for (int parts = 1 + random.nextInt(2); parts > 0; parts--) {
+      boolean at = !serverTime || random.nextInt(4) > 0;
+      int kind = random.nextInt(10);
       Node part;
       if (kind < 2) {
         part = Node.of("family", family());
@@ -188,9 +188,9 @@ final class Steps {
 
   private Node incrementOf(String row) {
     Node increment = Node.of("increment", row);
-    for (int parts = 1 + chance.nextInt(2); parts > 0; parts--) {
-      String column = chance.nextInt(3) == 0 ? NUMBER : qualifier();
-      increment.add(Node.of("add", family(), column, Draw.of(chance, "0", "1", "-3", "9223372036854775807")));
+    for (int parts = 1 + random.nextInt(2); parts > 0; parts--) {
+      String column = random.nextInt(3) == 0 ? NUMBER : qualifier();
+      increment.add(Node.of("add", family(), column, Draw.of(random, "0", "1", "-3", "9223372036854775807")));
     }
     readModifyWriteKnobs(increment);
     return increment;
@@ -198,7 +198,7 @@ final class Steps {
 
   private Node appendOf(String row) {
     Node append = Node.of("append", row);
-    for (int parts = 1 + chance.nextInt(2); parts > 0; parts--) {
+    for (int parts = 1 + random.nextInt(2); parts > 0; parts--) {
       append.add(Node.of("add", family(), qualifier(), value()));
     }
     readModifyWriteKnobs(append);
@@ -206,26 +206,27 @@ final class Steps {
   }
 
   private void readModifyWriteKnobs(Node node) {
-    if (chance.nextInt(6) == 0) {
+    if (random.nextInt(6) == 0) {
       node.add(Node.of("silent"));
     }
-    if (chance.nextInt(8) == 0) {
+    if (random.nextInt(8) == 0) {
       node.add(range("range"));
     }
     mutationKnobs(node);
   }
 
-  /** What throws an unchecked exception: of several actions HBase fails all with it, and forgets writes among them. */
+  /** Whether it throws an unchecked exception: HBase then fails all actions of a batch and loses writes among them. */
   private static boolean failsWhole(Node node) {
     return node.toString().contains("(single") && node.toString().contains(" no-op ");
   }
 
   private Node rowOf(String row, boolean serverTime) {
     Node mutations = Node.of("row", row);
-    // One moment is given to all puts and deletes of them, another one to what is added to: the server's time is for one kind.
-    boolean adds = serverTime && chance.nextInt(4) == 0;
-    for (int parts = 1 + chance.nextInt(4); parts > 0; parts--) {
-      int kind = chance.nextInt(10);
+    // HBase gives all puts and deletes of a mutation one timestamp and increments and appends another: only one kind
+    // uses the server's time.
+    boolean adds = serverTime && random.nextInt(4) == 0;
+    for (int parts = 1 + random.nextInt(4); parts > 0; parts--) {
+      int kind = random.nextInt(10);
       if (kind < 5) {
         mutations.add(putOf(row, serverTime && !adds));
       } else if (kind < 8 || !adds) {
@@ -241,7 +242,7 @@ final class Steps {
 
   private Node checkOf(String row, boolean serverTime) {
     Node check = Node.of("check", row);
-    int kind = chance.nextInt(10);
+    int kind = random.nextInt(10);
     if (kind < 5) {
       check.add(Node.of("value", family(), qualifier(), operator(), value()));
     } else if (kind < 8) {
@@ -251,7 +252,7 @@ final class Steps {
       check.add(Node.of("filter",
           filter.toString().contains("(fuzzy ") || failsWhole(filter) ? Node.of("prefix", "r") : filter));
     }
-    if (chance.nextInt(5) == 0) {
+    if (random.nextInt(5) == 0) {
       check.add(range("range"));
     }
     check.add(changeOf(row, serverTime, false));
@@ -259,7 +260,7 @@ final class Steps {
   }
 
   private Node changeOf(String row, boolean serverTime, boolean checks) {
-    int kind = chance.nextInt(100);
+    int kind = random.nextInt(100);
     if (kind < 55) {
       return putOf(row, serverTime);
     } else if (kind < 78) {
@@ -274,7 +275,7 @@ final class Steps {
     return checkOf(row, serverTime);
   }
 
-  /** {@code stamped} are the rows that have been written at the server's time in this call; null is for a call of its own. */
+  /** {@code stamped} are the rows that this call has written at the server's time; null for a call of its own. */
   private Node change(Set<String> stamped) {
     String row = row();
     return changeOf(row, stamped == null || stamped.add(row), true);
@@ -290,12 +291,12 @@ final class Steps {
     return writes;
   }
 
-  /** Many operations in one call; what one row gets comes in order. */
+  /** Draws many operations of one call; those of a row are in order. */
   private Node mixed() {
     Set<String> stamped = new HashSet<>();
     Node batch = Node.of("batch");
-    for (int index = 2 + chance.nextInt(14); index > 0; index--) {
-      batch.add(chance.nextInt(5) < 2 ? get(false) : change(stamped));
+    for (int index = 2 + random.nextInt(14); index > 0; index--) {
+      batch.add(random.nextInt(5) < 2 ? get(false) : change(stamped));
     }
     return batch;
   }
@@ -303,7 +304,7 @@ final class Steps {
   private Node checks() {
     Set<String> stamped = new HashSet<>();
     Node checks = Node.of("checks");
-    for (int index = 1 + chance.nextInt(5); index > 0; index--) {
+    for (int index = 1 + random.nextInt(5); index > 0; index--) {
       String row = row();
       checks.add(checkOf(row, stamped.add(row)));
     }
@@ -312,7 +313,7 @@ final class Steps {
 
   private Node gets() {
     Node gets = Node.of("gets");
-    for (int index = 3 + chance.nextInt(12); index > 0; index--) {
+    for (int index = 3 + random.nextInt(12); index > 0; index--) {
       gets.add(get(false));
     }
     return gets;
@@ -324,17 +325,17 @@ final class Steps {
     if (!alone && failsWhole(get)) {
       get.list.remove(get.part("filter"));
     }
-    if (alone && chance.nextInt(3) == 0) {
+    if (alone && random.nextInt(3) == 0) {
       get.add(Node.of("exists"));
-    } else if (chance.nextInt(20) == 0) {
+    } else if (random.nextInt(20) == 0) {
       get.add(Node.of("existence-only"));
     }
     return get;
   }
 
-  /** What gets and scans have in common. */
+  /** Draws the part that gets and scans have in common. */
   private void readKnobs(Node read) {
-    switch (chance.nextInt(8)) {
+    switch (random.nextInt(8)) {
       case 0, 1 -> read.add(Node.of("family", family()));
       case 2 -> {
         read.add(Node.of("family", family()));
@@ -343,59 +344,59 @@ final class Steps {
       case 3, 4 -> columns(read);
       default -> { }
     }
-    if (chance.nextInt(2) == 0) {
-      read.add(Node.of("versions", Draw.of(chance, "1", "2", "3", "100", "2147483647")));
+    if (random.nextInt(2) == 0) {
+      read.add(Node.of("versions", Draw.of(random, "1", "2", "3", "100", "2147483647")));
     }
-    if (chance.nextInt(5) == 0) {
+    if (random.nextInt(5) == 0) {
       read.add(range("range"));
     }
-    if (chance.nextInt(16) == 0) {
+    if (random.nextInt(16) == 0) {
       Node range = range("family-range");
       range.list.add(1, Node.atom(family()));
       read.add(range);
     }
-    if (chance.nextInt(10) == 0) {
-      read.add(Node.of("store-limit", Draw.of(chance, "0", "1", "2", "3")));
+    if (random.nextInt(10) == 0) {
+      read.add(Node.of("store-limit", Draw.of(random, "0", "1", "2", "3")));
     }
-    if (chance.nextInt(12) == 0) {
-      read.add(Node.of("store-offset", Draw.of(chance, "1", "2", "3")));
+    if (random.nextInt(12) == 0) {
+      read.add(Node.of("store-offset", Draw.of(random, "1", "2", "3")));
     }
-    // Whether a filter's way out of a wanted column leads out of it depends there on whether the column lies in a file.
-    if (chance.nextInt(5) < 2 && !(newVersions && read.has("column"))) {
+    // In HBase, whether a filter's seek leaves a requested column depends on whether the column is in a file.
+    if (random.nextInt(5) < 2 && !(newVersions && read.has("column"))) {
       Node filter = filters.draw(3);
-      // Among others that must all pass HBase's FuzzyRowFilter may be asked for a place before it has seen a cell, which
-      // is an error about a null.
+      // In a list with MUST_PASS_ALL HBase may ask FuzzyRowFilter for a hint before it has seen a cell, which is a
+      // NullPointerException.
       if (!filter.toString().contains("(and ") || !filter.toString().contains("(fuzzy ")) {
         read.add(Node.of("filter", filter));
       }
     }
-    if (chance.nextInt(30) == 0) {
-      read.add(Node.of("attribute", Draw.of(chance, "_authorizations_", "VISIBILITY", "color"), Draw.of(chance, "", "x")));
+    if (random.nextInt(30) == 0) {
+      read.add(Node.of("attribute", Draw.of(random, "_authorizations_", "VISIBILITY", "color"), Draw.of(random, "", "x")));
     }
-    if (chance.nextInt(20) == 0) {
+    if (random.nextInt(20) == 0) {
       read.add(Node.of("no-cache"));
     }
-    if (chance.nextInt(10) == 0) {
-      read.add(Node.of("on-demand", chance.nextBoolean()));
+    if (random.nextInt(10) == 0) {
+      read.add(Node.of("on-demand", random.nextBoolean()));
     }
-    if (!read.head().equals("open") && chance.nextInt(20) == 0) {
-      // A scanner that lives on sees of later writes what it has not read ahead of, which is HBase's own affair.
+    if (!read.head().equals("open") && random.nextInt(20) == 0) {
+      // Whether an open scanner sees later writes depends on what HBase has read ahead.
       read.add(Node.of("uncommitted"));
     }
   }
 
   private void columns(Node read) {
-    // Columns of several families, with blooms of columns, HBase may give in the wrong order.
+    // HBase may return columns of several families with ROWCOL Bloom filters in the wrong order.
     String only = blooms ? family() : null;
-    for (int index = 1 + chance.nextInt(4); index > 0; index--) {
+    for (int index = 1 + random.nextInt(4); index > 0; index--) {
       read.add(Node.of("column", only == null ? family() : only, qualifier()));
     }
   }
 
   private Node range(String head) {
     while (true) {
-      String from = chance.nextInt(4) == 0 ? "0" : time();
-      String until = chance.nextInt(4) == 0 ? "9223372036854775807" : time();
+      String from = random.nextInt(4) == 0 ? "0" : time();
+      String until = random.nextInt(4) == 0 ? "9223372036854775807" : time();
       Place place = new Place(null, "", 1_000_000_000_000L);
       if (place.timestamp(from) <= place.timestamp(until)) {
         return Node.of(head, from, until);
@@ -404,90 +405,91 @@ final class Steps {
   }
 
   private String operator() {
-    return Draw.of(chance, "<", "<=", "==", "==", "!=", ">=", ">");
+    return Draw.of(random, "<", "<=", "==", "==", "!=", ">=", ">");
   }
 
   private Node scan(Node scan, boolean slow) {
-    boolean reversed = chance.nextInt(4) == 0;
+    boolean reversed = random.nextInt(4) == 0;
     if (reversed) {
       scan.add(Node.of("reversed"));
     }
-    if (chance.nextInt(5) == 0) {
-      String row = Draw.one(chance, ROWS);
+    if (random.nextInt(5) == 0) {
+      String row = Draw.one(random, ROWS);
       scan.add(Node.of("start", row, true)).add(Node.of("stop", row, true));
     } else {
-      if (chance.nextInt(3) == 0) {
-        scan.add(Node.of("start", Draw.one(chance, ROWS), chance.nextInt(3) > 0));
+      if (random.nextInt(3) == 0) {
+        scan.add(Node.of("start", Draw.one(random, ROWS), random.nextInt(3) > 0));
       }
-      if (chance.nextInt(3) == 0) {
-        scan.add(Node.of("stop", Draw.one(chance, ROWS), chance.nextInt(3) == 0));
+      if (random.nextInt(3) == 0) {
+        scan.add(Node.of("stop", Draw.one(random, ROWS), random.nextInt(3) == 0));
       }
     }
     readKnobs(scan);
     if (failsWhole(scan)) {
-      // HBase forgets to close such a scanner, and keeps for it what is deleted meanwhile.
+      // HBase does not close such a scanner, and keeps deleted cells for it.
       scan.list.remove(scan.part("filter"));
     }
     if (reversed && scan.toString().contains("(fuzzy ")) {
-      // HBase never comes back from some of these.
+      // HBase never answers some of these.
       scan.list.remove(scan.part("filter"));
     }
     if (scan.has("column") && (scan.toString().contains("(prefix ") || scan.toString().contains("(while "))) {
-      // A search for columns puts the start row before the first cell, as if there were such a row: HBase's PrefixFilter
-      // reads behind its end, and what ends at the first row that does not pass ends there.
+      // A search for columns presents the start row as if it existed: HBase's PrefixFilter reads beyond its end, and
+      // filters that end at the first refused row end there.
       scan.list.remove(scan.part("filter"));
     }
-    boolean whole = !scan.has("filter") || !FilterChance.judgesRows(scan.part("filter").at(1));
-    if (whole && chance.nextInt(5) == 0) {
-      scan.add(Node.of("batch", 1 + chance.nextInt(4)));
+    boolean whole = !scan.has("filter") || !RandomFilters.judgesRows(scan.part("filter").at(1));
+    if (whole && random.nextInt(5) == 0) {
+      scan.add(Node.of("batch", 1 + random.nextInt(4)));
     }
-    if (slow || chance.nextInt(3) == 0) {
-      scan.add(Node.of("caching", 1 + chance.nextInt(4)));
+    if (slow || random.nextInt(3) == 0) {
+      scan.add(Node.of("caching", 1 + random.nextInt(4)));
     }
-    if (chance.nextInt(6) == 0) {
-      scan.add(Node.of("limit", 1 + chance.nextInt(4)));
+    if (random.nextInt(6) == 0) {
+      scan.add(Node.of("limit", 1 + random.nextInt(4)));
     }
-    if (chance.nextInt(30) == 0) {
+    if (random.nextInt(30) == 0) {
       scan.add(Node.of("one-row"));
     }
-    // How large a cell is counted differs between cells of memory and of files in HBase itself. So where it shows that
-    // an answer was cut, it is cut after each cell; it shows in a scanner that lives on, too: whether the next region was
-    // begun before or after a write.
-    switch (chance.nextInt(16)) {
+    // The size of a cell differs between memory and files in HBase itself. So where a cut is visible, answers are cut
+    // after each cell. A cut is also visible in an open scanner: it decides whether the next region was begun before or
+    // after a write.
+    switch (random.nextInt(16)) {
       case 0 -> scan.add(Node.of("max-size", 1)).add(Node.of("partials"));
       case 1 -> scan.add(Node.of("max-size", 1)).add(Node.of("cursor"));
-      case 2 -> scan.add(Node.of("max-size", slow || scan.has("batch") ? "1" : Draw.of(chance, "1", "100", "300", "1000", "3000")));
+      case 2 -> scan.add(Node.of("max-size", slow || scan.has("batch") ? "1" : Draw.of(random, "1", "100", "300", "1000", "3000")));
       case 3 -> scan.add(Node.of("partials"));
       default -> { }
     }
-    if (chance.nextInt(12) == 0 && !(scan.has("filter") && FilterChance.leavesColumns(scan.part("filter").toString()))) {
+    if (random.nextInt(12) == 0 && !(scan.has("filter") && RandomFilters.leavesColumns(scan.part("filter").toString()))) {
       scan.add(Node.of("raw"));
     }
-    // HBase also cuts an answer where it begins to read a file as a stream; that is its own affair.
+    // HBase also cuts an answer where it begins to read a file as a stream, which is not compared.
     boolean shows = scan.has("partials") || scan.has("batch") || scan.has("cursor");
     if (shows) {
-      // HBase forgets the families that a filter does not need when an answer is cut behind those that it does.
+      // HBase does not return the families loaded on demand when an answer is cut after the essential ones.
       scan.list.removeIf(part -> !part.isAtom() && part.head().equals("on-demand"));
       scan.add(Node.of("on-demand", false));
-      // Whether memory that has nothing of the time range is looked into shows in what a cut part says of the rest.
+      // Whether HBase reads memory without cells of the time range is visible in whether a partial row says that more
+      // follows.
       scan.list.removeIf(part -> !part.isAtom() && part.head().endsWith("range"));
       if (scan.toString().contains("(column-count ")) {
-        // Nor is it settled which limit such a filter's own comes before.
+        // The order of such a filter's own limit and the other limits is not defined either.
         scan.list.remove(scan.part("filter"));
       }
-      // Nor whether HBase takes a column that it only looks for in a file for one more cell of the row.
+      // Nor whether HBase counts a column that it only searches in a file as one more cell of the row.
       scan.list.removeIf(part -> !part.isAtom() && part.head().equals("column"));
     }
-    // And there its filter does not begin anew with the next row.
-    if (shows || smallBlocks && scan.has("filter") || chance.nextInt(6) == 0) {
-      scan.add(Node.of(chance.nextBoolean() ? "pread" : "stream"));
+    // There its filter is not reset for the next row either.
+    if (shows || smallBlocks && scan.has("filter") || random.nextInt(6) == 0) {
+      scan.add(Node.of(random.nextBoolean() ? "pread" : "stream"));
     }
-    if (!slow && chance.nextInt(20) == 0) {
-      scan.add(Node.of("take", 1 + chance.nextInt(4)));
-    } else if (!slow && chance.nextInt(4) == 0 && !expires && !scan.has("column") && !scan.has("max-size")
+    if (!slow && random.nextInt(20) == 0) {
+      scan.add(Node.of("take", 1 + random.nextInt(4)));
+    } else if (!slow && random.nextInt(4) == 0 && !expires && !scan.has("column") && !scan.has("max-size")
         && !scan.toString().contains("range ")) {
-      // Of what HBase only looks for, columns and times, it counts a row that is not there, or not one that is; one that it
-      // reads again as a stream it counts twice, and one that a size has cut by whether something is left of it.
+      // With columns or time ranges HBase's scan metrics count absent rows, or miss present ones. A row that is read
+      // again as a stream counts twice, and one cut by a size limit counts depending on whether cells are left.
       scan.add(Node.of("metrics"));
       if (!scan.has("pread") && !scan.has("stream")) {
         scan.add(Node.of("pread"));
@@ -496,29 +498,29 @@ final class Steps {
     return scan;
   }
 
-  /** Scanners that live while other things happen. */
+  /** Draws scanners that stay open across other steps. */
   private Node scanner() {
-    if (open.isEmpty() || open.size() < 3 && chance.nextInt(4) == 0) {
+    if (open.isEmpty() || open.size() < 3 && random.nextInt(4) == 0) {
       String name = "s" + scanners++ % 3;
       open.add(name);
       return scan(Node.of("open", name), true);
     }
-    String name = Draw.one(chance, List.copyOf(new java.util.TreeSet<>(open)));
-    switch (chance.nextInt(10)) {
+    String name = Draw.one(random, List.copyOf(new java.util.TreeSet<>(open)));
+    switch (random.nextInt(10)) {
       case 0:
         open.remove(name);
         return Node.of("close", name);
       case 1:
         return Node.of("renew", name, "quietly");
       default:
-        return Node.of("next", name, 1 + chance.nextInt(4));
+        return Node.of("next", name, 1 + random.nextInt(4));
     }
   }
 
-  /** What is to be refused. */
+  /** Draws requests that must be refused. */
   private Node bad() {
     String row = row();
-    return switch (chance.nextInt(9)) {
+    return switch (random.nextInt(9)) {
       case 0 -> Node.of("put", row, Node.of("cell", "nowhere", qualifier(), value(), time()));
       case 1 -> Node.of("get", row, Node.of("family", "nowhere"));
       case 2 -> Node.of("delete", row, Node.of("family", "nowhere"));

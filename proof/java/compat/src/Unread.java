@@ -3,7 +3,10 @@ package org.apache.hadoop.hbase.filter;
 import java.lang.reflect.Field;
 import org.apache.hadoop.hbase.shaded.protobuf.generated.ComparatorProtos;
 
-/** Filters and comparators that no server can read. They lie in HBase's package, which alone may make some of them. */
+/**
+ * Filters and comparators that no server can read. They are in HBase's package, because some constructors are visible
+ * only there.
+ */
 public final class Unread {
   private Unread() {}
 
@@ -32,7 +35,7 @@ public final class Unread {
     }
   }
 
-  /** A RegexStringComparator that says what the client's own would refuse. */
+  /** A RegexStringComparator with a pattern that the client's own class refuses. */
   public static ByteArrayComparable regex(String pattern, int flags, String charset) {
     RegexStringComparator comparator = new RegexStringComparator("a");
     try {

@@ -29,7 +29,7 @@ import org.apache.hadoop.hbase.util.BloomFilter;
 import org.apache.hadoop.hbase.util.BloomFilterFactory;
 import org.apache.hadoop.hbase.util.Bytes;
 
-/** One HFile as HBase's own classes see it. */
+/** Checks one HFile with HBase's own classes. */
 final class FileCheck {
   private static final Pattern CELL = Pattern.compile("K: (.+)/vlen=(\\d+)/seqid=\\d+ V: (.*?)( T\\[\\d.*)?");
   private static final Pattern NAMED = Pattern.compile("([A-Za-z_]+)(?:=| = )(.*?),?");
@@ -41,12 +41,12 @@ final class FileCheck {
   /** `row/family:qualifier/timestamp/type value`, in the file's order; `tagged` is added to those with tags. */
   final List<String> cells = new ArrayList<>();
 
-  /** What the tool tells of the file: reader, trailer, file info. */
+  /** The tool's output about the file: reader, trailer, file info. */
   final Map<String, String> facts = new TreeMap<>();
 
   private String output = "";
 
-  /** With an `empty` file the tool has no blocks to tell the headers of, nor a middle key. */
+  /** For an `empty` file the tool prints no block headers and no middle key. */
   FileCheck(Configuration configuration, Path file, boolean empty) throws Exception {
     this.configuration = configuration;
     this.file = file;
@@ -54,7 +54,7 @@ final class FileCheck {
     read();
   }
 
-  /** HFilePrettyPrinter with all that it can print and check; its least complaint is a failure. */
+  /** Runs HFilePrettyPrinter with all its checks; any complaint is a failure. */
   private void read() throws Exception {
     ByteArrayOutputStream out = new ByteArrayOutputStream();
     ByteArrayOutputStream err = new ByteArrayOutputStream();
@@ -94,7 +94,7 @@ final class FileCheck {
     check(String.valueOf(expected).equals(facts.get(name)), name + " is " + facts.get(name) + ", expected " + expected);
   }
 
-  /** Blocks' checksums, verified by HBase's reader; answers how many were wrong. */
+  /** Verifies the checksums of blocks with HBase's reader; returns the number of wrong ones. */
   static long wrongChecksums(Configuration configuration, Path file) throws IOException {
     HFile.getAndResetChecksumFailuresCount();
     FileSystem verifying = new HFileSystem(configuration, true);
@@ -111,7 +111,7 @@ final class FileCheck {
     return HFile.getAndResetChecksumFailuresCount();
   }
 
-  /** A wrong byte is found, so that finding none means something. */
+  /** Checks that a wrong byte is detected, so that a clean result means something. */
   void aWrongByteIsFound(Path copy) throws IOException {
     byte[] bytes = Files.readAllBytes(file);
     bytes[100] ^= 1;
@@ -125,10 +125,10 @@ final class FileCheck {
     check(wrong > 0, "a wrong byte is not found");
   }
 
-  /** Bytes of a row that a filter of prefixes knows. */
+  /** Length of the prefix that a Bloom filter of prefixes has, in bytes. */
   static final int PREFIX = 8;
 
-  /** Every cell's row, its prefix, or row and column, may be there; of those that are not, few are thought to be. */
+  /** Checks that the Bloom filter admits every cell's row, prefix, or row and column, and few absent ones. */
   void blooms(BloomType type) throws IOException {
     FileSystem local = FileSystem.getLocal(configuration);
     org.apache.hadoop.fs.Path path = new org.apache.hadoop.fs.Path(file.toUri());
@@ -151,7 +151,7 @@ final class FileCheck {
         boolean family = cell.getType() == Cell.Type.DeleteFamily;
         check(family && type == BloomType.ROWCOL || contains(bloom, cell, type), "the bloom misses " + cell);
         byte[] own = CellUtil.cloneRow(cell);
-        // One that begins like the row may be there where prefixes are known.
+        // A filter of prefixes admits an absent row with the same prefix.
         byte[] row =
             type == BloomType.ROWPREFIX_FIXED_LENGTH
                 ? Bytes.toBytes(String.format("s%07d", count))
@@ -164,7 +164,7 @@ final class FileCheck {
         wrong += contains(bloom, absent, type) ? 1 : 0;
         count++;
       }
-      // One of a hundred is what blooms are made for.
+      // Bloom filters are built for one false positive in a hundred.
       check(wrong * 20 <= count, "the bloom is wrong for " + wrong + " of " + count);
     }
   }

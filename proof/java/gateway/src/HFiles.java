@@ -25,7 +25,7 @@ import org.apache.hadoop.hbase.util.BloomFilterUtil;
 import org.apache.hadoop.hbase.util.Bytes;
 
 /**
- * What a server flushed and compacted, read by HBase's own tool and classes: `HFiles BOOTSTRAP DATA-FOLDER`.
+ *  Reads files that a server flushed and compacted with HBase's own tool and classes: `HFiles BOOTSTRAP DATA-FOLDER`.
  *
  * One table has a family for each compression, encoding and bloom. Two flushes and a major compaction of it make three
  * files in each; what they must hold is known cell by cell.
@@ -61,7 +61,7 @@ public final class HFiles {
     }
   }
 
-  /** A family's name says what it has. */
+  /** A family's name lists its options. */
   private static List<ColumnFamilyDescriptor> families() {
     List<ColumnFamilyDescriptor> families = new ArrayList<>();
     for (Compression.Algorithm compression :
@@ -81,7 +81,7 @@ public final class HFiles {
         ColumnFamilyDescriptorBuilder.newBuilder(Bytes.toBytes("prefixes")).setBlocksize(2048).setMaxVersions(2)
             .setBloomFilterType(BloomType.ROWPREFIX_FIXED_LENGTH)
             .setConfiguration(BloomFilterUtil.PREFIX_LENGTH_KEY, String.valueOf(FileCheck.PREFIX)).build());
-    // So many blocks, of a cell each, that their index needs levels, and a family whose cells all go.
+    // Enough blocks of one cell that the index needs levels, and a family whose cells are all dropped.
     families.add(
         ColumnFamilyDescriptorBuilder.newBuilder(Bytes.toBytes("deep")).setBlocksize(1024).setMaxVersions(2).build());
     families.add(ColumnFamilyDescriptorBuilder.newBuilder(Bytes.toBytes("gone")).build());
@@ -96,7 +96,7 @@ public final class HFiles {
     return String.format("row-%06d", number);
   }
 
-  /** A value that compresses, and is never the same. */
+  /** Makes a value that compresses and is unique. */
   private static String value(String family, int row, String what) {
     return (what + " of " + family + " ").repeat(family.equals("deep") ? 110 : 3) + row * 7919;
   }
@@ -148,7 +148,7 @@ public final class HFiles {
     return cells;
   }
 
-  /** What a major compaction leaves of the two. */
+  /** The cells that a major compaction of the two flushes keeps. */
   private static List<String> compacted(String family, int rows) {
     List<String> cells = new ArrayList<>();
     for (int row = 0; row < rows; row++) {
@@ -193,7 +193,7 @@ public final class HFiles {
     }
   }
 
-  /** The files of a family, oldest first. */
+  /** Returns the files of a family, oldest first. */
   private List<Path> files(String family) throws Exception {
     try (Stream<Path> files = Files.list(store.resolve(family))) {
       return files.filter(path -> path.getFileName().toString().matches("[0-9a-f]{32}"))
@@ -207,7 +207,7 @@ public final class HFiles {
     try (Table table = connection.getTable(TABLE)) {
       table.put(new Put(Bytes.toBytes("row")).addColumn(gone, gone, 5, gone));
       admin.flush(TABLE);
-      // What is known of one file need not be looked for among two.
+      // The content of one file need not be searched in two.
       for (String family : names()) {
         List<Path> files = files(family);
         same(1, files.size(), family + " has files");
@@ -236,7 +236,7 @@ public final class HFiles {
         if (System.nanoTime() > end) {
           throw new AssertionError(family + " is not compacted: " + files(family));
         }
-        // Each look is a call, and takes its time.
+        // Each check is a call, so the loop needs no pause.
         admin.getCompactionState(TABLE);
       }
     }
@@ -278,8 +278,8 @@ public final class HFiles {
     }
     file.blooms(asked.getBloomFilterType());
     same(0L, FileCheck.wrongChecksums(local, path), path + ": wrong checksums");
-    // Sums are over packed bytes whatever they are packed with. Hadoop's decompressors come from a pool, and one that met
-    // a wrong byte fails on the next file, too.
+    // Checksums cover the compressed bytes, whatever the compression. Hadoop's decompressors come from a pool, and one
+    // that has read a wrong byte fails on the next file, too.
     if (asked.getCompressionType() == Compression.Algorithm.NONE) {
       Path copy = store.getParent().resolve("wrong-byte");
       file.aWrongByteIsFound(copy);

@@ -9,21 +9,21 @@ import java.util.regex.Pattern;
 import java.util.regex.PatternSyntaxException;
 
 /**
- * Random patterns and texts, and what {@code java.util.regex} says of them as RegexStringComparator asks it: the bytes
- * become a text by a charset, in which the pattern is looked for.
+ *  Matches random patterns and texts with {@code java.util.regex} as RegexStringComparator does: the bytes are decoded by a charset,
+ *  and the pattern is searched in the text.
  *
  * <pre>
  * Answers SEED PATTERNS TEXTS
  * </pre>
  *
- * A line for each pattern, its parts separated by blanks: flags, charset, the pattern (hexadecimal UTF-8), then either
- * {@code !}, where it is wrong and what is (hexadecimal), or for each text its bytes (hexadecimal), {@code :} and 0 or 1.
+ *  Prints a line for each pattern, its parts separated by blanks: flags, charset, the pattern (hexadecimal UTF-8). Then follow either
+ *  {@code !}, the position of the error and its message (hexadecimal), or for each text its bytes (hexadecimal), {@code :} and 0 or 1.
  */
 final class Answers {
   private static final HexFormat HEX = HexFormat.of();
   private static final String[] CHARSETS = {"UTF-8", "UTF-8", "UTF-8", "ISO-8859-1", "ISO-8859-1", "US-ASCII", "UTF-16",
       "UTF-16LE", "UTF-16BE"};
-  /** Steps after which nobody would wait longer. */
+  /** Number of steps after which a match is given up. */
   private static final int STEPS_MAX = 200_000;
 
   private final Random chance;
@@ -60,7 +60,7 @@ final class Answers {
       out.println(" ! " + wrong.getIndex() + " " + HEX.formatHex(wrong.getDescription().getBytes(StandardCharsets.UTF_8)));
       return;
     } catch (RuntimeException own) {
-      // A fault of Java's, such as an index beyond an array.
+      // A bug in Java, such as an index outside an array.
       out.println(" ? " + own.getClass().getName());
       return;
     }
@@ -80,7 +80,7 @@ final class Answers {
     out.println();
   }
 
-  /** One that is no pattern at all is kept now and then. */
+  /** Some invalid patterns are kept. */
   private String drawn(int flags) {
     while (true) {
       groups = 0;
@@ -105,7 +105,7 @@ final class Answers {
     }
   }
 
-  /** A text that is not looked at for ever. */
+  /** A text whose matching ends after a number of steps. */
   private static final class Counted implements CharSequence {
     private final String text;
     private int steps;
@@ -189,7 +189,7 @@ final class Answers {
 
   private byte[] text(String charset) {
     if (once(10)) {
-      // Not what the charset would write.
+      // Bytes that the charset would not produce.
       byte[] bytes = new byte[chance.nextInt(7)];
       for (int at = 0; at < bytes.length; at++) {
         bytes[at] = pick((byte) 'a', (byte) 'b', (byte) 0x80, (byte) 0xbf, (byte) 0xc2, (byte) 0xc0, (byte) 0xe2, (byte) 0x80,
@@ -205,7 +205,7 @@ final class Answers {
     return out.toString().getBytes(Charset.forName(charset));
   }
 
-  /** Anything. */
+  /** Draws random bytes. */
   private String noise() {
     StringBuilder out = new StringBuilder();
     for (int length = 1 + chance.nextInt(8); length > 0; length--) {
@@ -325,7 +325,7 @@ final class Answers {
         return pick("(?i:", "(?s-i:", "(?x:", "(?m:", "(?d:", "(?U:", "(?u:", "(?-u:") + pattern(depth - 1) + ")";
       default:
         groups++;
-        // What is most often wrong in engines: a group that is repeated, and looked back at.
+        // A repeated group with a back-reference, where engines are most often wrong.
         return "(" + pattern(depth - 1) + ")" + quantifier() + (once(2) ? reference() : "");
     }
   }

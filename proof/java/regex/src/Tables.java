@@ -9,7 +9,7 @@ import java.util.function.IntPredicate;
 import java.util.function.IntUnaryOperator;
 
 /**
- * Writes what this Java knows of characters as the Rust tables of {@code base/javaregex/src/tables.rs}: the general
+ *  Writes Java's character data as the Rust tables of {@code base/javaregex/src/tables.rs}: the general
  * category, scripts, blocks, a few properties, cases and grapheme classes of every code point, as runs.
  */
 final class Tables {
@@ -36,7 +36,7 @@ final class Tables {
     Method grapheme = Class.forName("java.util.regex.Grapheme").getDeclaredMethod("getType", int.class);
     grapheme.setAccessible(true);
     runs("GRAPHEME", "The first code points of runs with one class of grapheme cluster breaks, as `Grapheme` names them.",
-        // Of Hangul syllables every 28th is of another class, which the reader of the table reckons.
+        // Every 28th Hangul syllable has another class, which the reader of the table computes.
         point -> point >= 0xac00 && point <= 0xd7a3 ? HANGUL_SYLLABLE : (int) call(grapheme, point));
     Method pictograph = Class.forName("java.util.regex.EmojiData").getDeclaredMethod("isExtendedPictographic", int.class);
     pictograph.setAccessible(true);
@@ -102,7 +102,7 @@ final class Tables {
     rows(entries);
   }
 
-  /** Runs of code points, each one or two from the next, that are moved by the same distance. */
+  /** A run of code points, each one or two after the previous one, that are mapped by the same distance. */
   private static void mapping(String name, IntUnaryOperator to) {
     List<String> entries = new ArrayList<>();
     for (int point = 0; point < END; point++) {
@@ -165,7 +165,7 @@ final class Tables {
         entries.add("(" + first + ", " + point + ", \"" + String.join("|", names.remove(block)) + "\")");
       }
     }
-    // Blocks that no code point is in any more are known by their names still.
+    // Java still knows the names of blocks without code points.
     names.forEach((block, known) -> entries.add("(1, 0, \"" + String.join("|", known) + "\")"));
     open("BLOCKS", "First and last code points of the blocks, and the names of each in upper case.", "(u32, u32, &str)");
     rows(entries);

@@ -16,7 +16,7 @@ import org.apache.hadoop.hbase.util.Bytes;
 public final class Rows {
   private Rows() {}
 
-  /** The table, or the table and a column of counters. */
+  /** Arguments: the table, or the table and a column of counters. */
   public static void main(String[] args) throws Exception {
     long rows = 0;
     long cells = 0;

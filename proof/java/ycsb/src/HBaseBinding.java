@@ -101,7 +101,7 @@ public class HBaseBinding extends DB {
         () -> {
           try (ResultScanner rows = table(table).getScanner(scan)) {
             Result row;
-            // The filter counts in each region anew, so the client counts too.
+            // The filter counts in each region separately, so the client counts, too.
             while (out.size() < count && (row = rows.next()) != null) {
               HashMap<String, ByteIterator> record = new HashMap<>();
               copy(row, record);
