@@ -17,7 +17,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::Outcome;
-use crate::chance::Chance;
+use crate::random::Random;
 use crate::server::{Server, binary, build, fresh_folder, log_of, no_panic};
 use crate::startup::figure;
 
@@ -39,7 +39,7 @@ struct Victim {
     path: PathBuf,
     file: File,
     size: u64,
-    chance: Chance,
+    random: Random,
 }
 
 impl Victim {
@@ -47,7 +47,7 @@ impl Victim {
         let failed = |error| format!("{}: {error}", path.display());
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
         let size = file.metadata().map_err(failed)?.len();
-        Ok(Victim { path: path.to_owned(), file, size, chance: Chance::new(1) })
+        Ok(Victim { path: path.to_owned(), file, size, random: Random::new(1) })
     }
 
     fn failed(&self, error: &std::io::Error) -> String {
@@ -56,12 +56,12 @@ impl Victim {
 
     /// Flips a bit every `step` bytes.
     fn flip(&mut self, step: u64) -> Outcome {
-        let mut at = self.chance.below(step);
+        let mut at = self.random.below(step);
         while at < self.size {
             let mut byte = [0];
             // A truncated part has no bits.
             if self.file.read_at(&mut byte, at).map_err(|error| self.failed(&error))? == 1 {
-                byte[0] ^= 1 << self.chance.below(8);
+                byte[0] ^= 1 << self.random.below(8);
                 self.file.write_all_at(&byte, at).map_err(|error| self.failed(&error))?;
             }
             at += step;
@@ -79,11 +79,11 @@ impl Victim {
             if load.try_wait().map_err(|error| error.to_string())?.is_some() {
                 return self.cut(self.size);
             }
-            match self.chance.below(4) {
+            match self.random.below(4) {
                 0 => self.flip(20_011)?,
                 1 => self.cut(0)?,
                 2 => {
-                    let size = self.chance.below(self.size);
+                    let size = self.random.below(self.size);
                     self.cut(size)?;
                 }
                 _ => self.cut(self.size)?,

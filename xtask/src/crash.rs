@@ -10,7 +10,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::chance::{Chance, seed_from_the_clock};
+use crate::random::{Random, seed_from_the_clock};
 use crate::server::{Server, build, fresh_folder, log_of, no_panic};
 use crate::workload::Workload;
 use crate::{Outcome, run as run_command};
@@ -73,10 +73,10 @@ fn run_in(rounds: u32, seed: Option<u64>, folder: &Path, place: &Place) -> Outco
     let mut workload = Workload::start(seed)?;
     say!("{rounds} rounds, seed {seed}");
     let began = Instant::now();
-    let mut chance = Chance::new(seed);
+    let mut random = Random::new(seed);
     let mut tally = Tally::default();
     for round in 0..=rounds {
-        play(place, round == rounds, &mut workload, &mut chance, &mut tally).map_err(|why| {
+        play(place, round == rounds, &mut workload, &mut random, &mut tally).map_err(|why| {
             format!(
                 "round {round}, seed {seed}: {why}\n  the data is kept in {}, the log is {}",
                 place.data.display(),
@@ -129,11 +129,11 @@ fn play(
     place: &Place,
     last: bool,
     workload: &mut Workload,
-    chance: &mut Chance,
+    random: &mut Random,
     tally: &mut Tally,
 ) -> Outcome {
     // Both durability settings survive a kill; they alternate on the same data.
-    let on_disk = chance.below(2) == 0;
+    let on_disk = random.below(2) == 0;
     let hsync = format!("hbase.wal.hsync={on_disk}");
     let more: Vec<&str> = place.options.iter().map(String::as_str).collect();
     let options = [OPTIONS, &["-D", &hsync], &more].concat();
@@ -148,19 +148,19 @@ fn play(
     }
     tally.on_disk += u32::from(on_disk);
     workload.load(&server.rpc)?;
-    std::thread::sleep(Duration::from_millis(100 + chance.below(1_400)));
+    std::thread::sleep(Duration::from_millis(100 + random.below(1_400)));
     workload.dying()?;
-    if chance.below(6) == 0 {
+    if random.below(6) == 0 {
         tally.in_order += 1;
         run_command("kill", &["-TERM", &server.id().to_string()])?;
-        std::thread::sleep(Duration::from_millis(chance.below(150)));
+        std::thread::sleep(Duration::from_millis(random.below(150)));
     }
     server.kill()?;
     tally.acknowledged = workload.dead()?;
-    let again = chance.below(6).saturating_sub(3);
+    let again = random.below(6).saturating_sub(3);
     for _ in 0..again {
         tally.in_recovery += 1;
-        let time = start.mul_f64(chance.below(1_200) as f64 / 1_000.0);
+        let time = start.mul_f64(random.below(1_200) as f64 / 1_000.0);
         Server::start_and_kill(&place.data, &place.log, &options, time)?;
     }
     no_panic(&place.log)

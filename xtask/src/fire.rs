@@ -19,10 +19,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::chance::{Chance, seed_from_the_clock};
 use crate::crash::OPTIONS;
 use crate::image::{Image, KINDS, Mount};
 use crate::powercut::{FIRST, apart, obstacle};
+use crate::random::{Random, seed_from_the_clock};
 use crate::server::{Server, Start, binary, build, fresh_folder, log_of, no_panic};
 use crate::talk::Talk;
 use crate::{NOT_RUN, Outcome, programs, run as run_command};
@@ -184,7 +184,7 @@ impl Clients {
 
 /// A run of a plan.
 struct Run {
-    chance: Chance,
+    random: Random,
     image: Image,
     mount: Option<Mount>,
     binary: PathBuf,
@@ -211,7 +211,7 @@ impl Run {
         let clients = Clients(Talk::start(client, &arguments.map(String::as_str))?);
         let keys = options.keys.iter().flat_map(|key| ["-D".to_owned(), key.clone()]);
         let mut run = Run {
-            chance: Chance::new(options.seed ^ 1),
+            random: Random::new(options.seed ^ 1),
             log: log_of(&image.folder),
             image,
             mount: Some(mount),
@@ -271,7 +271,7 @@ impl Run {
                 let usual = self.recoveries.last().copied().unwrap_or(Duration::from_millis(200));
                 for _ in 0..again {
                     self.count("kills in a recovery");
-                    let time = usual.mul_f64(self.chance.below(1_200) as f64 / 1_000.0);
+                    let time = usual.mul_f64(self.random.below(1_200) as f64 / 1_000.0);
                     self.start(|start| Server::start_as_and_kill(start, time))?;
                 }
                 self.recover()
@@ -281,7 +281,7 @@ impl Run {
                     self.count("kills");
                     self.server()?.kill()?;
                     self.recover()?;
-                    std::thread::sleep(Duration::from_millis(self.chance.below(4) * self.chance.below(200)));
+                    std::thread::sleep(Duration::from_millis(self.random.below(4) * self.random.below(200)));
                 }
                 self.count("power losses");
                 self.lose_power()?;
@@ -344,7 +344,7 @@ impl Run {
         cutter.cut()?;
         mount.is_down()?;
         // The server sees a failing disk and must acknowledge nothing.
-        std::thread::sleep(Duration::from_millis(self.chance.below(3) * self.chance.below(150)));
+        std::thread::sleep(Duration::from_millis(self.random.below(3) * self.random.below(150)));
         server.kill()?;
         self.clients.ask("whole")?;
         mount.unmount()?;
@@ -435,12 +435,12 @@ fn distribution(times: &mut [Duration]) -> String {
 /// Four ports that are free now, below those that the system assigns to outgoing connections, because a restarted
 /// server must get its ports again.
 fn free_ports(seed: u64) -> Result<[u16; 4], String> {
-    let mut chance = Chance::new(seed_from_the_clock() ^ seed);
+    let mut random = Random::new(seed_from_the_clock() ^ seed);
     let mut ports = [0; 4];
     let mut held = Vec::new();
     for port in &mut ports {
         let found = (0..100).find_map(|_| {
-            let port = 10_000 + chance.below(20_000) as u16;
+            let port = 10_000 + random.below(20_000) as u16;
             TcpListener::bind(("127.0.0.1", port)).ok().map(|listener| (port, listener))
         });
         let (found, listener) = found.ok_or("no port between 10000 and 30000 is free")?;

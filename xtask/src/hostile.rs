@@ -15,7 +15,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use crate::chance::{Chance, seed_from_the_clock};
+use crate::random::{Random, seed_from_the_clock};
 use crate::server::{Server, build, fresh_folder, log_of, no_panic};
 use crate::talk::Talk;
 use crate::{Outcome, programs};
@@ -67,7 +67,7 @@ struct Scene<'a> {
     is_web: bool,
     is_rpc: bool,
     methods: &'a [(&'static str, String)],
-    chance: RefCell<Chance>,
+    random: RefCell<Random>,
     pulse: RefCell<Talk>,
     slowest: Cell<Duration>,
     process: u32,
@@ -76,7 +76,7 @@ struct Scene<'a> {
 
 impl Scene<'_> {
     fn below(&self, limit: u64) -> u64 {
-        self.chance.borrow_mut().below(limit)
+        self.random.borrow_mut().below(limit)
     }
 
     /// Checks that a healthy client is served in time.
@@ -136,7 +136,7 @@ fn attack_all(server: &Server, seed: u64) -> Outcome {
         is_web: false,
         is_rpc: true,
         methods: &methods,
-        chance: RefCell::new(Chance::new(seed)),
+        random: RefCell::new(Random::new(seed)),
         pulse: RefCell::new(Talk::with("pulse", &server.rpc)?),
         slowest: Cell::default(),
         process: server.id(),

@@ -23,7 +23,6 @@ mod apart;
 mod backed;
 mod browser;
 mod cachefaults;
-mod chance;
 mod churn;
 mod circles;
 mod compare;
@@ -46,6 +45,7 @@ mod packages;
 mod pe;
 mod powercut;
 mod programs;
+mod random;
 mod readpath;
 mod recipes;
 mod regex;
@@ -400,7 +400,7 @@ fn bench() -> Outcome {
 
 /// Runs every target of `proof/targets`, for this many seconds together.
 fn fuzz(seconds: u32, seed: Option<u64>) -> Outcome {
-    let seed = seed.unwrap_or_else(chance::seed_from_the_clock).to_string();
+    let seed = seed.unwrap_or_else(random::seed_from_the_clock).to_string();
     run(&programs::build("targets")?.display().to_string(), &[&seconds.to_string(), &seed])
 }
 

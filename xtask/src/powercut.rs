@@ -20,9 +20,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::chance::{Chance, seed_from_the_clock};
 use crate::crash::{OPTIONS, spread};
 use crate::image::{Image, KINDS};
+use crate::random::{Random, seed_from_the_clock};
 use crate::server::{Server, build, fresh_folder, log_of, no_panic};
 use crate::workload::Workload;
 use crate::{NOT_RUN, Outcome};
@@ -114,7 +114,7 @@ pub(crate) fn run_inside(rounds: u32, seed: u64) -> Outcome {
 fn cut_again_and_again(image: &Image, rounds: u32, seed: u64) -> Outcome {
     let log = log_of(&image.folder);
     let mut workload = Workload::start(seed)?;
-    let mut chance = Chance::new(seed);
+    let mut random = Random::new(seed);
     let began = Instant::now();
     let (mut starts, mut acknowledged, mut rows, mut killed_first) = (Vec::new(), 0, 0, 0);
     for round in 0..=rounds {
@@ -133,7 +133,7 @@ fn cut_again_and_again(image: &Image, rounds: u32, seed: u64) -> Outcome {
             workload.load(&server.rpc)?;
             if round % 2 == 1 {
                 killed_first += 1;
-                std::thread::sleep(Duration::from_millis(50 + chance.below(600)));
+                std::thread::sleep(Duration::from_millis(50 + random.below(600)));
                 workload.dying()?;
                 server.kill()?;
                 workload.dead()?;
@@ -141,16 +141,16 @@ fn cut_again_and_again(image: &Image, rounds: u32, seed: u64) -> Outcome {
                 workload.verify(&server.rpc)?;
                 workload.load(&server.rpc)?;
                 // Often none of the following writes is acknowledged before the cut.
-                std::thread::sleep(Duration::from_millis(chance.below(4) * chance.below(200)));
+                std::thread::sleep(Duration::from_millis(random.below(4) * random.below(200)));
             } else {
-                std::thread::sleep(Duration::from_millis(100 + chance.below(1_400)));
+                std::thread::sleep(Duration::from_millis(100 + random.below(1_400)));
             }
             let cutter = mount.cutter()?;
             workload.breaking()?;
             cutter.cut()?;
             mount.is_down()?;
             // The server sees a failing disk and must not acknowledge anything.
-            std::thread::sleep(Duration::from_millis(chance.below(3) * chance.below(150)));
+            std::thread::sleep(Duration::from_millis(random.below(3) * random.below(150)));
             server.kill()?;
             acknowledged = workload.dead()?;
             mount.unmount()?;

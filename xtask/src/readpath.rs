@@ -366,7 +366,7 @@ impl<'a> Ground<'a> {
         let server = self.start(&[], engine)?;
         let drive = |words: &[&str]| drive(self.bellows, &server, &self.with(words));
         fill(&drive)?;
-        let before = kept::looks(&server, TABLE)?;
+        let before = kept::lookups(&server, TABLE)?;
         for (name, words) in loads {
             let seconds = self.plan.seconds.to_string();
             let calls = calls(&server)?;
@@ -392,7 +392,7 @@ impl<'a> Ground<'a> {
             said(&mut apart.generator(&generator(self.bellows, &server.rpc, TABLE, &words)))
         };
         fill(&drive)?;
-        let before = kept::looks(&server, TABLE)?;
+        let before = kept::lookups(&server, TABLE)?;
         let closed = figure_of(drive(tail::CLOSED)?.as_bytes(), "rows_per_second")?;
         let offer = |rate: f64, seconds: &str| {
             drive(&[tail::LOAD, &["--rate", &format!("{rate:.0}"), "--seconds", seconds]].concat())
@@ -413,8 +413,8 @@ fn fill(drive: &dyn Fn(&[&str]) -> Result<String, String>) -> Outcome {
 }
 
 /// Reports if some lookups of data blocks missed the tier.
-fn not_in_tier(engine: &str, server: &Server, before: &kept::Looks) -> Result<Option<String>, String> {
-    let rate = kept::looks(server, TABLE)?.since(before).hit_rate();
+fn not_in_tier(engine: &str, server: &Server, before: &kept::Lookups) -> Result<Option<String>, String> {
+    let rate = kept::lookups(server, TABLE)?.since(before).hit_rate();
     Ok((!is_within(IN_TIER, rate)).then(|| {
         format!("{engine} had {:.2} % of the data blocks, not all: something else was measured", 100.0 * rate)
     }))

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::chance::seed_from_the_clock;
 use crate::java::succeed;
+use crate::random::seed_from_the_clock;
 use crate::server::{Server, binary, fresh_folder, no_panic};
 use crate::talk::Talk;
 use crate::{Outcome, crash, programs, web};

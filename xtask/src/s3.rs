@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::chance::{Chance, seed_from_the_clock};
 use crate::crash::{self, LogPlace};
 use crate::java::succeed;
+use crate::random::{Random, seed_from_the_clock};
 use crate::server::{Server, binary, fresh_folder, no_panic};
 use crate::workload::Workload;
 use crate::{NOT_RUN, Outcome, web};
@@ -183,7 +183,7 @@ fn takeovers(rounds: u32, endpoint: &str) -> Outcome {
     let options: Vec<&str> =
         crash::OPTIONS.iter().copied().chain(options.iter().map(String::as_str)).collect();
     let seed = seed_from_the_clock();
-    let (mut chance, mut workload) = (Chance::new(seed), Workload::start(seed)?);
+    let (mut random, mut workload) = (Random::new(seed), Workload::start(seed)?);
     let log = |round: u32| folder.join(format!("{round}.log"));
     let mut owner = Server::start_with_log(&data, &log(0), &options)?;
     let (mut acknowledged, mut rows, mut served_after) = (0, 0, Vec::new());
@@ -192,7 +192,7 @@ fn takeovers(rounds: u32, endpoint: &str) -> Outcome {
             format!("take-over {round}, seed {seed}: {why}\n  the servers' logs are in {}", folder.display())
         };
         workload.load(&owner.rpc).map_err(failed)?;
-        std::thread::sleep(Duration::from_millis(100 + chance.below(900)));
+        std::thread::sleep(Duration::from_millis(100 + random.below(900)));
         workload.dying().map_err(failed)?;
         owner.pause().map_err(failed)?;
         let began = Instant::now();

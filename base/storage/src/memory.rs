@@ -304,11 +304,11 @@ impl Memory {
     pub fn crash(&self, seed: u64) -> Memory {
         let mut state = self.state.lock();
         state.dead = true;
-        let mut chance = seed;
+        let mut random = seed;
         let mut next = move || {
             // An odd multiplier and the upper bits: random enough for choosing where to tear.
-            chance = chance.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-            chance >> 33
+            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            random >> 33
         };
         let mut files = BTreeMap::new();
         for (name, file) in &state.deleted {

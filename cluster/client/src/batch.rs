@@ -16,7 +16,7 @@ use rpc::Exception;
 use rpc::client::Invocation;
 
 use crate::cluster::specifier;
-use crate::location::Which;
+use crate::location::LookupMode;
 use crate::operation::Mutation;
 use crate::row::{Cells, unreadable};
 use crate::{Advice, CheckAndMutate, Error, Get, Location, Result, Row, RowMutations, Table};
@@ -113,7 +113,7 @@ struct Part {
 }
 
 /// The outcomes of one round, with each action's index in the batch.
-type Ended = Vec<Option<Result<Outcome>>>;
+type RoundOutcomes = Vec<Option<Result<Outcome>>>;
 
 #[derive(Default)]
 struct Request {
@@ -161,8 +161,8 @@ impl Table {
     }
 
     /// Tries each pending action once and returns its outcome.
-    async fn round(&self, actions: &[Action], nonces: &[u64], pending: &[usize]) -> Ended {
-        let mut ended: Ended = vec![None; actions.len()];
+    async fn round(&self, actions: &[Action], nonces: &[u64], pending: &[usize]) -> RoundOutcomes {
+        let mut ended: RoundOutcomes = vec![None; actions.len()];
         let mut found: Vec<Part> = Vec::new();
         for &index in pending {
             let row = actions[index].row();
@@ -173,7 +173,7 @@ impl Table {
                 part.indexes.push(index);
                 continue;
             }
-            match self.cluster.find(&self.name, row, Which::Of).await {
+            match self.cluster.find(&self.name, row, LookupMode::Of).await {
                 Ok(location) => found.push(Part { location, indexes: vec![index] }),
                 Err(error) => ended[index] = Some(Err(error)),
             }
@@ -213,7 +213,7 @@ impl Table {
     }
 
     /// Records the same error for every action without an answer.
-    fn fail(&self, error: &Error, parts: &[Part], ended: &mut Ended) {
+    fn fail(&self, error: &Error, parts: &[Part], ended: &mut RoundOutcomes) {
         for part in parts {
             self.cluster.learn(error, &part.location);
             for &index in &part.indexes {
@@ -228,7 +228,7 @@ impl Table {
         actions: &[Action],
         nonces: &[u64],
         parts: impl Iterator<Item = Part>,
-        ended: &mut Ended,
+        ended: &mut RoundOutcomes,
     ) -> Vec<Request> {
         let size_max = self.cluster.0.options.batch_size_max;
         let mut requests = vec![Request::default()];
@@ -310,7 +310,7 @@ impl Table {
         actions: &[Action],
         response: rpc::client::Response,
         parts: &[Part],
-        ended: &mut Ended,
+        ended: &mut RoundOutcomes,
     ) -> Result<()> {
         let answer: pb::MultiResponse = crate::cluster::decode(METHOD, &response)?;
         let mut cells = Cells::new(METHOD, response.cells)?;

@@ -13,7 +13,7 @@ use rpc::client::{Connection, Invocation, Response};
 use rpc::{Exception, class};
 
 use crate::connections::Connections;
-use crate::location::{Cache, Which, meta_start, meta_stop};
+use crate::location::{Cache, LookupMode, meta_start, meta_stop};
 use crate::row::Cells;
 use crate::{Admin, Advice, Error, Location, Options, Pause, Result, Table};
 
@@ -86,7 +86,7 @@ impl Cluster {
     pub async fn locate(&self, table: &TableName, row: &[u8]) -> Result<Location> {
         let mut tries = self.tries();
         loop {
-            match self.find(table, row, Which::Of).await {
+            match self.find(table, row, LookupMode::Of).await {
                 Ok(location) => return Ok(Arc::unwrap_or_clone(location)),
                 Err(error) => tries.again(error).await?,
             }
@@ -108,12 +108,17 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn tries(&self) -> Tries {
-        Tries { shared: Arc::clone(&self.0), started: self.0.world.moment(), count: 0 }
+    pub(crate) fn tries(&self) -> Attempts {
+        Attempts { shared: Arc::clone(&self.0), started: self.0.world.moment(), count: 0 }
     }
 
     /// Looks a region up in the cache, then in hbase:meta.
-    pub(crate) async fn find(&self, table: &TableName, row: &[u8], which: Which) -> Result<Arc<Location>> {
+    pub(crate) async fn find(
+        &self,
+        table: &TableName,
+        row: &[u8],
+        which: LookupMode,
+    ) -> Result<Arc<Location>> {
         if table.is_meta() {
             return Ok(Arc::new(self.meta().await?));
         }
@@ -130,9 +135,9 @@ impl Cluster {
                 continue;
             }
             let holds = match which {
-                Which::Of => info.contains_row(row),
-                Which::Before if row.is_empty() => info.end_key().is_empty(),
-                Which::Before => info.end_key().is_empty() || &info.end_key()[..] >= row,
+                LookupMode::Of => info.contains_row(row),
+                LookupMode::Before if row.is_empty() => info.end_key().is_empty(),
+                LookupMode::Before => info.end_key().is_empty() || &info.end_key()[..] >= row,
             };
             let location = region.server.clone().map(|server| Location { region: info.clone(), server });
             if found.is_none() {
@@ -170,7 +175,7 @@ impl Cluster {
         meta: &Location,
         table: &TableName,
         row: &[u8],
-        which: Which,
+        which: LookupMode,
     ) -> Result<Vec<RegionRow>> {
         const METHOD: &str = "Scan";
         let prefetch = self.0.options.prefetch.max(1);
@@ -275,7 +280,7 @@ impl Cluster {
     ) -> Result<Response> {
         let mut tries = self.tries();
         loop {
-            let error = match self.find(table, row, Which::Of).await {
+            let error = match self.find(table, row, LookupMode::Of).await {
                 Ok(location) => match self.ask(&location.region, &location.server, make(&location)).await {
                     Ok(response) => return Ok(response),
                     Err(error) => {
@@ -361,13 +366,13 @@ fn moved_to(error: &Error) -> Option<ServerName> {
 }
 
 /// The attempts of one operation.
-pub(crate) struct Tries {
+pub(crate) struct Attempts {
     shared: Arc<Shared>,
     started: Moment,
     count: u32,
 }
 
-impl Tries {
+impl Attempts {
     /// Waits as the error advises; returns the error if it is final.
     pub(crate) async fn again(&mut self, error: Error) -> Result<()> {
         let pause = match error.advice() {

@@ -24,7 +24,7 @@ pub struct Location {
 
 /// Which region a lookup by row returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum LookupMode {
     /// The region that contains the row.
     Of,
     /// The region that ends at or contains the greatest key before the row; for an empty row the table's last region.
@@ -37,22 +37,24 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    pub(crate) fn find(&self, table: &TableName, row: &[u8], which: Which) -> Option<Arc<Location>> {
+    pub(crate) fn find(&self, table: &TableName, row: &[u8], which: LookupMode) -> Option<Arc<Location>> {
         let tables = self.tables.lock();
         let regions = tables.get(table)?;
         let location = match which {
-            Which::Of => regions.range::<[u8], _>((Bound::Unbounded, Bound::Included(row))).next_back()?.1,
-            Which::Before if row.is_empty() => regions.last_key_value()?.1,
-            Which::Before => {
+            LookupMode::Of => {
+                regions.range::<[u8], _>((Bound::Unbounded, Bound::Included(row))).next_back()?.1
+            }
+            LookupMode::Before if row.is_empty() => regions.last_key_value()?.1,
+            LookupMode::Before => {
                 regions.range::<[u8], _>((Bound::Unbounded, Bound::Excluded(row))).next_back()?.1
             }
         };
         let region = &location.region;
         let end = region.end_key();
         let holds = match which {
-            Which::Of => region.contains_row(row),
-            Which::Before if row.is_empty() => end.is_empty(),
-            Which::Before => end.is_empty() || &end[..] >= row,
+            LookupMode::Of => region.contains_row(row),
+            LookupMode::Before if row.is_empty() => end.is_empty(),
+            LookupMode::Before => end.is_empty() || &end[..] >= row,
         };
         holds.then(|| Arc::clone(location))
     }
@@ -87,16 +89,16 @@ impl Cache {
 }
 
 /// The start row of the reversed scan of hbase:meta.
-pub(crate) fn meta_start(table: &TableName, row: &[u8], which: Which) -> Bytes {
+pub(crate) fn meta_start(table: &TableName, row: &[u8], which: LookupMode) -> Bytes {
     let mut key = table.as_bytes().to_vec();
     match which {
-        Which::Before if row.is_empty() => key.push(0),
-        Which::Before => {
+        LookupMode::Before if row.is_empty() => key.push(0),
+        LookupMode::Before => {
             key.push(b',');
             key.extend_from_slice(row);
             key.extend_from_slice(b",00000000000000");
         }
-        Which::Of => {
+        LookupMode::Of => {
             key.push(b',');
             key.extend_from_slice(row);
             key.extend_from_slice(b",99999999999999");
@@ -127,20 +129,20 @@ mod tests {
     fn a_row_is_found_in_its_region_and_before_it() {
         let cache = Cache::default();
         let table: TableName = "t".parse().expect("a name");
-        assert_eq!(cache.find(&table, b"x", Which::Of), None);
+        assert_eq!(cache.find(&table, b"x", LookupMode::Of), None);
         for known in [location("", "c", 1), location("c", "m", 2), location("p", "", 3)] {
             cache.insert(known);
         }
         let port =
             |row: &str, which| cache.find(&table, row.as_bytes(), which).map(|found| found.server.port);
-        assert_eq!(port("", Which::Of), Some(1));
-        assert_eq!(port("c", Which::Of), Some(2));
-        assert_eq!(port("m", Which::Of), None, "a gap is not guessed");
-        assert_eq!(port("z", Which::Of), Some(3));
-        assert_eq!(port("c", Which::Before), Some(1));
-        assert_eq!(port("d", Which::Before), Some(2));
-        assert_eq!(port("p", Which::Before), None);
-        assert_eq!(port("", Which::Before), Some(3), "the last one");
+        assert_eq!(port("", LookupMode::Of), Some(1));
+        assert_eq!(port("c", LookupMode::Of), Some(2));
+        assert_eq!(port("m", LookupMode::Of), None, "a gap is not guessed");
+        assert_eq!(port("z", LookupMode::Of), Some(3));
+        assert_eq!(port("c", LookupMode::Before), Some(1));
+        assert_eq!(port("d", LookupMode::Before), Some(2));
+        assert_eq!(port("p", LookupMode::Before), None);
+        assert_eq!(port("", LookupMode::Before), Some(3), "the last one");
     }
 
     #[test]
@@ -149,11 +151,11 @@ mod tests {
         let table: TableName = "t".parse().expect("a name");
         cache.insert(location("", "", 1));
         cache.insert(location("a", "k", 2));
-        assert_eq!(cache.find(&table, b"", Which::Of), None);
-        assert_eq!(cache.find(&table, b"b", Which::Of), Some(Arc::new(location("a", "k", 2))));
+        assert_eq!(cache.find(&table, b"", LookupMode::Of), None);
+        assert_eq!(cache.find(&table, b"b", LookupMode::Of), Some(Arc::new(location("a", "k", 2))));
         cache.remove(&location("a", "k", 1));
-        assert!(cache.find(&table, b"b", Which::Of).is_some(), "only the very one is forgotten");
+        assert!(cache.find(&table, b"b", LookupMode::Of).is_some(), "only the very one is forgotten");
         cache.remove_server(&location("", "", 2).server);
-        assert_eq!(cache.find(&table, b"b", Which::Of), None);
+        assert_eq!(cache.find(&table, b"b", LookupMode::Of), None);
     }
 }

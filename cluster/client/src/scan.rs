@@ -16,8 +16,8 @@ use proto::pb;
 use rpc::class;
 use rpc::client::{Connection, Invocation};
 
-use crate::cluster::{Tries, decode, specifier};
-use crate::location::Which;
+use crate::cluster::{Attempts, decode, specifier};
+use crate::location::LookupMode;
 use crate::operation::{Columns, TimeRange};
 use crate::row::{Cells, OwnedCell};
 use crate::{Error, Filter, Location, Pause, Result, Row, Table};
@@ -179,7 +179,7 @@ impl Scan {
 struct Position {
     row: Bytes,
     inclusive: bool,
-    which: Which,
+    which: LookupMode,
 }
 
 /// An open scanner on a server.
@@ -217,7 +217,7 @@ impl std::fmt::Debug for Scanner {
 
 impl Scanner {
     pub(crate) fn new(table: Table, scan: Scan) -> Scanner {
-        let which = if scan.reversed && scan.start.is_empty() { Which::Before } else { Which::Of };
+        let which = if scan.reversed && scan.start.is_empty() { LookupMode::Before } else { LookupMode::Of };
         let position = Position { row: scan.start.clone(), inclusive: scan.include_start, which };
         let (left, over) = (scan.limit, scan.limit == Some(0));
         Scanner {
@@ -259,7 +259,7 @@ impl Scanner {
         Ok(rows)
     }
 
-    async fn recover(&mut self, error: Error, tries: &mut Tries) -> Result<()> {
+    async fn recover(&mut self, error: Error, tries: &mut Attempts) -> Result<()> {
         let open = self.open.take();
         self.pieces = None;
         if let Some(open) = &open {
@@ -429,7 +429,7 @@ impl Scanner {
                 row: Bytes::copy_from_slice(row.key()),
                 // A partial row may continue, and after a failure it is sent again from its beginning.
                 inclusive: !whole,
-                which: Which::Of,
+                which: LookupMode::Of,
             };
             self.handed_out = if whole { None } else { last };
             if whole {
@@ -456,7 +456,7 @@ impl Scanner {
             self.position = Position {
                 row: Bytes::copy_from_slice(row.key()),
                 inclusive: env::planted(13),
-                which: Which::Of,
+                which: LookupMode::Of,
             };
             self.left = self.left.map(|left| left.saturating_sub(1));
             self.ready.push_back(row);
@@ -487,7 +487,7 @@ impl Scanner {
             self.over = true;
             return;
         }
-        let which = if self.scan.reversed { Which::Before } else { Which::Of };
+        let which = if self.scan.reversed { LookupMode::Before } else { LookupMode::Of };
         self.position = Position { row: edge, inclusive: !self.scan.reversed, which };
     }
 

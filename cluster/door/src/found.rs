@@ -39,11 +39,11 @@ pub struct FoundRegion {
 
 /// How HBase was ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum Shutdown {
     /// It was stopped in order: there are no logs.
-    InOrder,
+    Clean,
     /// It may have been killed. The caller has made sure that no process of it runs.
-    Somehow,
+    MaybeKilled,
 }
 
 /// The tracker of a family; `None` for one that is neither DEFAULT nor FILE.

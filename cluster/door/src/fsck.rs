@@ -27,7 +27,7 @@ use crate::{Error, Result};
 
 /// The result of a check.
 #[derive(Debug, Default)]
-pub struct Checkup {
+pub struct FsckReport {
     /// Number of tables in hbase:meta, itself included.
     pub tables: usize,
     /// Number of regions whose files were looked at.
@@ -45,9 +45,9 @@ pub struct Checkup {
 /// Checks the root in `files`, whose log is in the folder `WALs` of `log`.
 ///
 /// Fails when hbase:meta itself cannot be read.
-pub fn fsck(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) -> Result<Checkup> {
+pub fn fsck(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) -> Result<FsckReport> {
     check_version(&**files)?;
-    let mut checkup = Checkup::default();
+    let mut checkup = FsckReport::default();
     let changing: BTreeSet<TableName> =
         Intents::open(Arc::clone(files))?.all().iter().map(|intent| intent.table().clone()).collect();
     let meta = read_meta(files, world)?;
@@ -97,7 +97,7 @@ pub fn fsck(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) -> Resu
     Ok(checkup)
 }
 
-impl Checkup {
+impl FsckReport {
     fn finds(&mut self, inconsistency: Inconsistency) {
         self.inconsistencies.push(inconsistency.to_string());
     }

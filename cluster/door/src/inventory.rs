@@ -12,7 +12,7 @@ use region::{FoundBy, FoundStore};
 use storage::{FileName, Files, Kind};
 
 use crate::catalog::Catalog;
-use crate::found::{Ended, FoundRegion, FoundTable, OnDisk, found_by, read_region_info};
+use crate::found::{FoundRegion, FoundTable, OnDisk, Shutdown, found_by, read_region_info};
 use crate::losses::{self, Report};
 use crate::peek::read_rows;
 use crate::procedures;
@@ -38,7 +38,12 @@ pub struct Inventory {
 
 /// Reads everything that an adoption depends on, and writes nothing. `files` is the root folder, `log` the storage that
 /// has the folder `WALs`.
-pub fn look(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World, ended: Ended) -> Result<Inventory> {
+pub fn look(
+    files: &Arc<dyn Files>,
+    log: &Arc<dyn Files>,
+    world: &World,
+    ended: Shutdown,
+) -> Result<Inventory> {
     check_version(&**files)?;
     let mut report = Report::default();
     for procedure in procedures::unfinished(&procedures::rows(files, log, world)?)? {

@@ -38,8 +38,8 @@ mod replay;
 
 pub use adopt::adopt;
 pub use error::{Error, Result};
-pub use found::{Ended, FoundRegion, FoundTable};
-pub use fsck::{Checkup, fsck};
+pub use found::{FoundRegion, FoundTable, Shutdown};
+pub use fsck::{FsckReport, fsck};
 pub use hand_back::hand_back;
 pub use inventory::{Inventory, look};
 pub use losses::Report;

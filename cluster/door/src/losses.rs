@@ -7,7 +7,7 @@ use proto::descriptor::sanity;
 use storage::{FileName, Files, Kind};
 
 use crate::Result;
-use crate::found::{Ended, FoundTable, TRACKER, found_by};
+use crate::found::{FoundTable, Shutdown, TRACKER, found_by};
 use crate::replay::LogFile;
 
 /// The findings about an adoption, in sentences that name the thing and what to do.
@@ -165,9 +165,9 @@ pub(crate) fn of_root(files: &dyn Files, tables: &[FoundTable], report: &mut Rep
 }
 
 /// Reports logs that were not replayed: a server was killed, or still runs.
-pub(crate) fn of_logs(logs: &[LogFile], ended: Ended, report: &mut Report) {
+pub(crate) fn of_logs(logs: &[LogFile], ended: Shutdown, report: &mut Report) {
     for log in logs {
-        if ended == Ended::InOrder {
+        if ended == Shutdown::Clean {
             report.blocks(format!(
                 "{} has writes that HBase has not replayed: HBase runs, or was killed; make sure that no process of it runs, and \
                  repeat with --killed",

@@ -61,7 +61,7 @@ pub enum CopyKind {
 }
 
 /// The outcome of a restoration.
-pub(crate) enum Restored {
+pub(crate) enum RestoreOutcome {
     /// The table has the content of the snapshot.
     Done,
     /// The table is as before the restoration.
@@ -130,8 +130,8 @@ impl Master {
                     master.check_modifiable(&table)?;
                     master.begin_copy(&copy)?;
                     match master.restore(&copy).map_err(told)? {
-                        Restored::Done => Ok(()),
-                        Restored::Undone(cause) => Err(told(cause)),
+                        RestoreOutcome::Done => Ok(()),
+                        RestoreOutcome::Undone(cause) => Err(told(cause)),
                     }
                 }
             }
@@ -227,7 +227,7 @@ impl Master {
     }
 
     /// Carries out a restoration from its second step, and ends its intent.
-    pub(crate) fn restore(&self, copy: &SnapshotCopy) -> Result<Restored, Exception> {
+    pub(crate) fn restore(&self, copy: &SnapshotCopy) -> Result<RestoreOutcome, Exception> {
         let name = copy.table.name();
         let content = self.catalog.read().map_err(|error| Exception::io(error.to_string()))?;
         let found = content.regions.get(name).cloned().unwrap_or_default();
@@ -240,7 +240,7 @@ impl Master {
                 .iter()
                 .try_for_each(|region| self.regions.drop_folder(layout::region_folder(region)))?;
             self.intents.end(&IntentKey::of_table(name)).map_err(of_storage)?;
-            return Ok(Restored::Undone(cause));
+            return Ok(RestoreOutcome::Undone(cause));
         }
         let row = |region: &RegionInfo| RegionRow::new(region.clone(), RegionState::Closed);
         let rows: Vec<RegionRow> = copy.regions.iter().map(row).collect();
@@ -252,7 +252,7 @@ impl Master {
         });
         self.drop_other_regions(copy)?;
         self.intents.end(&IntentKey::of_table(name)).map_err(of_storage)?;
-        Ok(Restored::Done)
+        Ok(RestoreOutcome::Done)
     }
 
     /// Deletes the folders of all regions of the table except the copy's.

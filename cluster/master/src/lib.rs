@@ -68,7 +68,7 @@ use storage::Files;
 
 pub use error::Error;
 pub use hbck::{HbckReport, HbckService, Inconsistency, gaps};
-pub use mirror::{FollowedPrimary, Mirror, Mirrored, PrimaryCatalog};
+pub use mirror::{FollowedPrimary, Mirror, MirrorOutcome, PrimaryCatalog};
 pub use normalizer::plans::NormalizerSettings;
 pub use options::Options;
 pub use selection::Selection;

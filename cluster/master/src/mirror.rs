@@ -47,7 +47,7 @@ pub struct PrimaryCatalog {
 
 /// The result of [`Mirror::follow`]: what the next call must retry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mirrored {
+pub struct MirrorOutcome {
     /// Regions that could not be opened.
     pub failed: usize,
     /// Tables without a descriptor, as while they are created or dropped.
@@ -113,7 +113,7 @@ impl Mirror {
 
     /// Updates the served tables to the primary's. With `reread`, also reads the descriptors of tables whose regions
     /// have not changed.
-    pub fn follow(&mut self, primary: &PrimaryCatalog, reread: bool) -> Result<Mirrored, Error> {
+    pub fn follow(&mut self, primary: &PrimaryCatalog, reread: bool) -> Result<MirrorOutcome, Error> {
         let mut content = CatalogContent::of(primary.meta.clone());
         let told = |cause| Error::Region { act: "mirroring the catalog".to_owned(), cause: Box::new(cause) };
         let master = &self.master;
@@ -132,7 +132,7 @@ impl Mirror {
         let known: BTreeMap<TableName, Arc<TableDescriptor>> = master.read_view(|view| {
             view.tables.iter().map(|(name, table)| (name.clone(), Arc::clone(&table.descriptor))).collect()
         });
-        let mut mirrored = Mirrored::default();
+        let mut mirrored = MirrorOutcome::default();
         for name in known.keys().filter(|name| !is_own(name) && !tables.contains_key(*name)) {
             self.last.remove(name);
             master.drop_mirrored(name).map_err(told)?;

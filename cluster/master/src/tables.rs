@@ -24,7 +24,7 @@ use proto::region_info::regions_between;
 use proto::{RegionId, RegionInfo, ServerName, TableDescriptor, TableName, pb};
 use rpc::{Exception, class};
 
-use crate::clones::{CopyKind, Restored, SnapshotCopy};
+use crate::clones::{CopyKind, RestoreOutcome, SnapshotCopy};
 use crate::error::{of_proto, of_storage};
 use crate::intents::{Intent, IntentKey};
 use crate::procedure::locks::{LockSet, Resource};
@@ -275,7 +275,7 @@ impl Master {
                 self.finish(&delete)
             }
             Intent::Copy(copy) if copy.kind == CopyKind::Restoration => {
-                if let Restored::Undone(cause) = self.restore(&copy)? {
+                if let RestoreOutcome::Undone(cause) = self.restore(&copy)? {
                     tracing::warn!(table = %name, %cause, "the restoration was ended; the table is as before");
                 }
                 Ok(())
@@ -359,7 +359,7 @@ impl Master {
             Intent::Copy(copy) => match copy.kind {
                 CopyKind::Clone => self.make(&copy.table, &copy.regions, || self.write_copies(copy))?,
                 CopyKind::Restoration => {
-                    if let Restored::Undone(cause) = self.restore(copy)? {
+                    if let RestoreOutcome::Undone(cause) = self.restore(copy)? {
                         let table = copy.table.name();
                         tracing::warn!(%table, %cause, "the restoration was ended; the table is as before");
                     }

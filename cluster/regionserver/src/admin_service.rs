@@ -9,7 +9,7 @@ use region::Region;
 use rpc::{Answer, Call, Exception, Reply, Service, class};
 
 use crate::RegionServer;
-use crate::background::Compacting;
+use crate::background::PendingCompactions;
 use crate::counters::count;
 
 /// The service behind shell commands such as `flush`, `compact` and `status`.
@@ -258,7 +258,7 @@ fn clear_compaction_queues(server: &RegionServer, names: &[String]) -> Result<()
     Ok(())
 }
 
-fn compaction_state(compacting: Compacting) -> i32 {
+fn compaction_state(compacting: PendingCompactions) -> i32 {
     use pb::get_region_info_response::CompactionState as State;
     let state = match (compacting.minor, compacting.major) {
         (false, false) => State::None,

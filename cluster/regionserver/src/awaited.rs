@@ -1,7 +1,7 @@
 //! Reads that wait for storage without blocking a thread.
 //!
 //! A read begins in memory. If it misses a block that can be awaited, its task awaits the block and repeats the read.
-//! Arrived blocks are held until the read ends, so each repetition gets further. For everything else (the local disk, a
+//! AwaitedBlocks blocks are held until the read ends, so each repetition gets further. For everything else (the local disk, a
 //! row lock, processor time) the read moves to the blocking thread pool.
 
 use hfile::ArrivedBlock;
@@ -16,12 +16,12 @@ const KEPT_BYTES_MAX: usize = 4 << 20;
 
 /// The blocks that a read has awaited.
 #[derive(Debug, Default)]
-pub(crate) struct Arrived {
+pub(crate) struct AwaitedBlocks {
     blocks: Vec<ArrivedBlock>,
     bytes: usize,
 }
 
-impl Arrived {
+impl AwaitedBlocks {
     /// Waits until the read that failed with `error` can be repeated in memory; `None` if it must be repeated where it
     /// may block.
     pub(crate) async fn wait(&mut self, error: Error) -> Result<Option<()>, Error> {
@@ -56,7 +56,7 @@ pub(crate) async fn repeat<T: Send + 'static>(
     mut error: Error,
     mut read: impl FnMut(ReadMode) -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
-    let mut arrived = Arrived::default();
+    let mut arrived = AwaitedBlocks::default();
     while arrived.wait(error).await?.is_some() {
         match read(ReadMode::MemoryOnly) {
             Err(again) => error = again,

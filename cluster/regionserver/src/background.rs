@@ -33,7 +33,7 @@ use env::sync::{Condvar, Mutex, MutexGuard};
 use env::{Crew, Moment, Priority};
 use region::{InMemory, Region, WriteBudget};
 
-pub(crate) use compaction_queue::Compacting;
+pub(crate) use compaction_queue::PendingCompactions;
 use queues::Queues;
 
 use crate::RegionServer;
@@ -118,7 +118,7 @@ impl Background {
         for index in 0..server.options().memory_compactors.min(cores) {
             let name = format!("memory-{index}");
             let steps = Self::steps(server, &name, MemoryQueue::compact_next);
-            // Compacting memory is more urgent than other background work, so these threads have their own priority.
+            // PendingCompactions memory is more urgent than other background work, so these threads have their own priority.
             server.background.memory_crew.spawn(&name, steps)?;
         }
         env::spawn_thread("chore", Priority::Background, Self::steps(server, "chore", Background::chore))

@@ -1,6 +1,6 @@
 //! Metrics of the block cache: under HBase's names, and by table, kind and tier under names of our own.
 
-use cache::{BlockKind, BucketCounts, Cache, Looks, Tier};
+use cache::{BlockKind, BucketCounts, Cache, Lookups, Tier};
 use telemetry::Exposition;
 
 /// HBase's name of a kind of block.
@@ -18,10 +18,10 @@ fn share(part: u64, rest: u64) -> f64 {
 
 pub(crate) fn show(cache: &Cache, out: &mut Exposition) {
     let (counts, bytes_max) = (cache.counts(), cache.bytes_max() as u64);
-    let looks = counts.looks;
+    let lookups = counts.lookups;
     for (name, help, value) in [
-        ("hit_count", "Blocks found in the cache.", looks.hits()),
-        ("miss_count", "Blocks not found in the cache.", looks.misses()),
+        ("hit_count", "Blocks found in the cache.", lookups.hits()),
+        ("miss_count", "Blocks not found in the cache.", lookups.misses()),
         ("eviction_count", "Blocks dropped to make room.", counts.evicted),
     ] {
         out.counter(&format!("hbase_regionserver_block_cache_{name}"), help, &[], value);
@@ -29,13 +29,13 @@ pub(crate) fn show(cache: &Cache, out: &mut Exposition) {
     for kind in BlockKind::ALL {
         let name = name_of(kind);
         for (outcome, help, value) in [
-            ("hit", "Blocks of the kind found in the cache.", looks.hits_of(kind)),
-            ("miss", "Blocks of the kind not found in the cache.", looks.misses_of(kind)),
+            ("hit", "Blocks of the kind found in the cache.", lookups.hits_of(kind)),
+            ("miss", "Blocks of the kind not found in the cache.", lookups.misses_of(kind)),
         ] {
             out.counter(&format!("hbase_regionserver_block_cache_{name}_{outcome}_count"), help, &[], value);
         }
     }
-    let express = share(looks.caching_hits(), looks.caching_misses());
+    let express = share(lookups.caching_hits(), lookups.caching_misses());
     for (name, help, value) in [
         ("count", "Blocks in memory.", counts.blocks as f64),
         ("size", "Bytes of blocks in memory.", counts.bytes as f64),
@@ -43,14 +43,14 @@ pub(crate) fn show(cache: &Cache, out: &mut Exposition) {
         ("free_size", "Bytes left for blocks in memory.", bytes_max.saturating_sub(counts.bytes) as f64),
         (
             "count_hit_percent",
-            "Of a hundred looks, how many hit.",
-            100.0 * share(looks.hits(), looks.misses()),
+            "Of a hundred lookups, how many hit.",
+            100.0 * share(lookups.hits(), lookups.misses()),
         ),
         ("express_hit_percent", "The same, of requests that want blocks kept.", 100.0 * express),
     ] {
         out.gauge(&format!("hbase_regionserver_block_cache_{name}"), help, &[], value);
     }
-    let (hits, misses) = (looks.hits_in(Tier::Memory), looks.misses() + looks.hits_in(Tier::Bucket));
+    let (hits, misses) = (lookups.hits_in(Tier::Memory), lookups.misses() + lookups.hits_in(Tier::Bucket));
     for (name, help, value) in [
         ("hit_count", "Blocks found in memory.", hits),
         ("miss_count", "Blocks not found in memory.", misses),
@@ -62,13 +62,13 @@ pub(crate) fn show(cache: &Cache, out: &mut Exposition) {
         ("count", "Blocks in memory.", counts.blocks as f64),
         ("size", "Bytes of blocks in memory.", counts.bytes as f64),
         ("free_size", "Bytes left for blocks in memory.", bytes_max.saturating_sub(counts.bytes) as f64),
-        ("hit_ratio", "The share of looks that hit in memory.", share(hits, misses)),
-        ("miss_ratio", "The share of looks that did not.", share(misses, hits)),
+        ("hit_ratio", "The share of lookups that hit in memory.", share(hits, misses)),
+        ("miss_ratio", "The share of lookups that did not.", share(misses, hits)),
     ] {
         out.gauge(&format!("hbase_regionserver_l1_cache_{name}"), help, &[], value);
     }
     if let Some(bucket) = cache.bucket() {
-        show_bucket(&bucket.counts(), &looks, out);
+        show_bucket(&bucket.counts(), &lookups, out);
     }
     let help = "Blocks that were not taken into memory, because those there are used more.";
     out.counter("bellows_block_cache_refused_total", help, &[], counts.refused);
@@ -77,13 +77,13 @@ pub(crate) fn show(cache: &Cache, out: &mut Exposition) {
         out.gauge("bellows_block_cache_blocks", "Blocks in memory.", &labels, counts.blocks_of[place] as f64);
     }
     for table in cache.tables() {
-        show_table(&table.table, &table.looks, out);
+        show_table(&table.table, &table.lookups, out);
     }
 }
 
 /// Writes the metrics of the second tier.
-fn show_bucket(counts: &BucketCounts, looks: &Looks, out: &mut Exposition) {
-    let (hits, misses) = (looks.hits_in(Tier::Bucket), looks.misses());
+fn show_bucket(counts: &BucketCounts, lookups: &Lookups, out: &mut Exposition) {
+    let (hits, misses) = (lookups.hits_in(Tier::Bucket), lookups.misses());
     for (name, help, value) in [
         ("hit_count", "Blocks found in the bucket cache.", hits),
         ("miss_count", "Blocks found in no tier.", misses),
@@ -99,7 +99,7 @@ fn show_bucket(counts: &BucketCounts, looks: &Looks, out: &mut Exposition) {
             "Bytes left in the bucket cache.",
             counts.bytes_max.saturating_sub(counts.bytes) as f64,
         ),
-        ("hit_ratio", "The share of looks that hit, of those that missed memory.", share(hits, misses)),
+        ("hit_ratio", "The share of lookups that hit, of those that missed memory.", share(hits, misses)),
         ("miss_ratio", "The share of those that did not.", share(misses, hits)),
     ] {
         out.gauge(&format!("hbase_regionserver_l2_cache_{name}"), help, &[], value);
@@ -149,16 +149,16 @@ fn show_bucket(counts: &BucketCounts, looks: &Looks, out: &mut Exposition) {
 }
 
 /// Writes the lookups of one table's blocks.
-fn show_table(table: &str, looks: &Looks, out: &mut Exposition) {
+fn show_table(table: &str, lookups: &Lookups, out: &mut Exposition) {
     for kind in BlockKind::ALL {
         for (outcome, value) in [
-            ("memory", looks.hits_of_in(kind, Tier::Memory)),
-            ("bucket", looks.hits_of_in(kind, Tier::Bucket)),
-            ("miss", looks.misses_of(kind)),
+            ("memory", lookups.hits_of_in(kind, Tier::Memory)),
+            ("bucket", lookups.hits_of_in(kind, Tier::Bucket)),
+            ("miss", lookups.misses_of(kind)),
         ] {
             let labels = [("table", table), ("kind", name_of(kind)), ("outcome", outcome)];
-            let help = "Looks for blocks, by table, kind, and where they were found.";
-            out.counter("bellows_block_cache_looks_total", help, &labels, value);
+            let help = "Lookups for blocks, by table, kind, and where they were found.";
+            out.counter("bellows_block_cache_lookups_total", help, &labels, value);
         }
     }
 }

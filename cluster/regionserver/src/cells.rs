@@ -227,16 +227,16 @@ pub(crate) fn to_message(cell: Cell<'_>) -> pb::Cell {
 
 /// Counts cells and drops them, for a read that only asks whether any exist.
 #[derive(Debug, Default)]
-pub(crate) struct Counting(pub(crate) usize);
+pub(crate) struct CellCounter(pub(crate) usize);
 
-impl Counting {
+impl CellCounter {
     /// The result that tells whether there was a cell.
     pub(crate) fn exists(&self) -> pb::Result {
         pb::Result { exists: Some(self.0 > 0), stale: Some(false), ..Default::default() }
     }
 }
 
-impl CellSink for Counting {
+impl CellSink for CellCounter {
     fn cell(&mut self, _: Cell<'_>) {
         self.0 += 1;
     }

@@ -88,15 +88,15 @@ const TABLES: usize = 1024;
 /// What [`Nonces::begin`] returns.
 pub(crate) enum NonceClaim {
     /// The operation is new: apply it, and report its end.
-    Fresh(Running),
+    Fresh(NonceGuard),
     /// The operation was applied before, with this sequence id.
     Repeated(SequenceId),
     /// Another call applies the operation now; begin again when this is closed.
     InProgress(watch::Receiver<()>),
 }
 
-/// An operation that runs under a nonce. If it is dropped without [`done`](Running::done), it has failed.
-pub(crate) struct Running(Option<(Arc<Nonces>, Nonce)>);
+/// An operation that runs under a nonce. If it is dropped without [`done`](NonceGuard::done), it has failed.
+pub(crate) struct NonceGuard(Option<(Arc<Nonces>, Nonce)>);
 
 impl Nonces {
     pub(crate) fn new(world: World, grace_period: Duration, enabled: bool) -> Nonces {
@@ -114,7 +114,7 @@ impl Nonces {
     /// Claims a nonce for an operation that begins.
     pub(crate) fn begin(self: &Arc<Self>, nonce: Nonce) -> NonceClaim {
         if !self.enabled || nonce.nonce == 0 || env::planted(5) {
-            return NonceClaim::Fresh(Running(None));
+            return NonceClaim::Fresh(NonceGuard(None));
         }
         match self.table_of(nonce).lock().entry(nonce) {
             Entry::Occupied(mut entry) => match entry.get_mut() {
@@ -130,12 +130,12 @@ impl Nonces {
             },
             Entry::Vacant(entry) => drop(entry.insert(State::Running(None))),
         }
-        NonceClaim::Fresh(Running(Some((self.clone(), nonce))))
+        NonceClaim::Fresh(NonceGuard(Some((self.clone(), nonce))))
     }
 
     /// Like [`begin`](Nonces::begin), but waits for a running operation. `Err` contains the sequence id of an operation
     /// that was applied before.
-    pub(crate) async fn begin_alone(self: &Arc<Self>, nonce: Nonce) -> Result<Running, SequenceId> {
+    pub(crate) async fn begin_alone(self: &Arc<Self>, nonce: Nonce) -> Result<NonceGuard, SequenceId> {
         loop {
             match self.begin(nonce) {
                 NonceClaim::Fresh(running) => return Ok(running),
@@ -188,7 +188,7 @@ impl Nonces {
     }
 }
 
-impl Running {
+impl NonceGuard {
     /// Records that the operation was applied as the write of this sequence id, which need not be durable yet.
     pub(crate) fn done(mut self, sequence: SequenceId) {
         if let Some((nonces, nonce)) = self.0.take() {
@@ -197,7 +197,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for NonceGuard {
     fn drop(&mut self) {
         if let Some((nonces, nonce)) = self.0.take() {
             nonces.end(nonce, None);

@@ -72,7 +72,7 @@ pub(crate) struct Scanners {
 }
 
 /// The result of [`Scanners::take`].
-pub(crate) enum Taken {
+pub(crate) enum TakenScanner {
     /// The scanner, to be put back.
     Scanner(Arc<OpenScanner>, Box<ScannerState>),
     /// It ended, and there is nothing more.
@@ -116,10 +116,10 @@ impl Scanners {
     }
 
     /// Takes a scanner for a call. `call` is the call's number, where the client numbers its calls.
-    pub(crate) fn take(&self, id: ScannerId, call: Option<u64>) -> Result<Taken, Exception> {
+    pub(crate) fn take(&self, id: ScannerId, call: Option<u64>) -> Result<TakenScanner, Exception> {
         let held = match self.find(id, call)? {
             Some(held) => held,
-            None => return Ok(Taken::Ended),
+            None => return Ok(TakenScanner::Ended),
         };
         let mut state = held.state.lock();
         if state.kept.is_none() {
@@ -128,7 +128,7 @@ impl Scanners {
         held.count_call(&mut state, call)?;
         let kept = state.kept.take().expect("looked at above, under the same lock");
         drop(state);
-        Ok(Taken::Scanner(held, kept))
+        Ok(TakenScanner::Scanner(held, kept))
     }
 
     /// Renews a scanner's lease. Returns `false` when the scanner is exhausted.

@@ -28,7 +28,7 @@ pub(crate) struct SlowCalls {
 
 /// Why a call was recorded.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Remarkable {
+pub(crate) struct SlowCallFacts {
     pub(crate) is_slow: bool,
     pub(crate) is_large: bool,
     pub(crate) took: Duration,
@@ -97,8 +97,8 @@ fn is_selected(request: &pb::SlowLogResponseRequest, entry: &pb::SlowLogPayload)
 }
 
 /// The entry of a call.
-pub(crate) fn entry(call: &RunningCall, remarkable: Remarkable) -> pb::SlowLogPayload {
-    let Remarkable { is_slow, is_large, took, answer_bytes, now } = remarkable;
+pub(crate) fn entry(call: &RunningCall, remarkable: SlowCallFacts) -> pb::SlowLogPayload {
+    let SlowCallFacts { is_slow, is_large, took, answer_bytes, now } = remarkable;
     let took_ms = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
     let details = Details::of(call);
     let kind = match (is_slow, is_large) {

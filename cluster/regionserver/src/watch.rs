@@ -14,7 +14,7 @@ use telemetry::{Exposition, Histogram};
 use crate::RegionServer;
 use crate::call_sample::{self, CallKind, CallObserver, CallSample, CallTimes, is_sampled, region_of};
 use crate::counters::count;
-use crate::slow_calls::{self, Remarkable};
+use crate::slow_calls::{self, SlowCallFacts};
 use crate::tasks::{CallSlot, RunningCall, Subject};
 use crate::user_loads::UserLoads;
 
@@ -187,7 +187,7 @@ impl RegionServer {
         }
         if options.slow_calls_max > 0 {
             let now = self.foundation().world.now();
-            let remarkable = Remarkable { is_slow, is_large, took, answer_bytes, now };
+            let remarkable = SlowCallFacts { is_slow, is_large, took, answer_bytes, now };
             self.slow_calls.note(options.slow_calls_max, slow_calls::entry(call, remarkable));
         }
     }

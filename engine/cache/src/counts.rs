@@ -49,18 +49,18 @@ impl Tally {
         self.cells[place(caching, kind, MISS)].fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn looks(&self) -> Looks {
-        Looks { cells: std::array::from_fn(|cell| self.cells[cell].load(Ordering::Relaxed)) }
+    pub(crate) fn lookups(&self) -> Lookups {
+        Lookups { cells: std::array::from_fn(|cell| self.cells[cell].load(Ordering::Relaxed)) }
     }
 }
 
 /// Numbers of lookups by block kind, tier, and whether the request caches what it reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Looks {
+pub struct Lookups {
     cells: [u64; CELLS],
 }
 
-impl Looks {
+impl Lookups {
     fn sum(&self, wanted: impl Fn(bool, BlockKind, usize) -> bool) -> u64 {
         let mut sum = 0;
         for caching in [false, true] {
@@ -76,8 +76,8 @@ impl Looks {
     }
 
     /// Returns the lookups since `before`.
-    pub fn since(&self, before: &Looks) -> Looks {
-        Looks { cells: std::array::from_fn(|cell| self.cells[cell].saturating_sub(before.cells[cell])) }
+    pub fn since(&self, before: &Lookups) -> Lookups {
+        Lookups { cells: std::array::from_fn(|cell| self.cells[cell].saturating_sub(before.cells[cell])) }
     }
 
     /// Lookups that found the block.
@@ -121,8 +121,8 @@ impl Looks {
     }
 }
 
-impl AddAssign for Looks {
-    fn add_assign(&mut self, other: Looks) {
+impl AddAssign for Lookups {
+    fn add_assign(&mut self, other: Lookups) {
         self.cells.iter_mut().zip(other.cells).for_each(|(mine, others)| *mine += others);
     }
 }
@@ -131,7 +131,7 @@ impl AddAssign for Looks {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Lookups over all tables.
-    pub looks: Looks,
+    pub lookups: Lookups,
     /// Blocks evicted from memory to make room.
     pub evicted: u64,
     /// Blocks not admitted to memory, because the blocks present were used more often.
@@ -150,5 +150,5 @@ pub struct TableCounts {
     /// The table's name.
     pub table: String,
     /// The lookups.
-    pub looks: Looks,
+    pub lookups: Lookups,
 }

@@ -24,7 +24,7 @@ mod words;
 pub use bucket::{
     Bucket, BucketCounts, BucketOptions, DeviceCounts, HBASE_SLOT_SIZES, Part, SLOT_SIZES, SlotCounts,
 };
-pub use counts::{Counts, Looks, TableCounts, Tier};
+pub use counts::{Counts, Lookups, TableCounts, Tier};
 pub use file::{Ask, Caching, File, Kinds};
 pub use persist::Persistence;
 pub use words::Words;
@@ -361,7 +361,7 @@ impl Cache {
     pub fn counts(&self) -> Counts {
         let mut counts = self.memory.as_ref().map_or_else(Counts::default, Memory::counts);
         for tally in self.tables.lock().iter() {
-            counts.looks += tally.looks();
+            counts.lookups += tally.lookups();
         }
         counts
     }
@@ -372,7 +372,7 @@ impl Cache {
             .tables
             .lock()
             .iter()
-            .map(|tally| TableCounts { table: tally.table().to_owned(), looks: tally.looks() })
+            .map(|tally| TableCounts { table: tally.table().to_owned(), lookups: tally.lookups() })
             .collect();
         tables.sort_by(|left, right| left.table.cmp(&right.table));
         tables

@@ -56,7 +56,7 @@ fn a_cached_block_is_found_until_its_file_is_removed() {
     assert!(is_hit(&other, 0));
     assert!(!cache.open_file("b", 10, of_table("u")).has(0));
     let tables = cache.tables();
-    let of = |table: &str| tables.iter().find(|counts| counts.table == table).expect("known").looks;
+    let of = |table: &str| tables.iter().find(|counts| counts.table == table).expect("known").lookups;
     assert_eq!((of("t").hits(), of("t").misses()), (10, 12));
     assert_eq!((of("u").hits(), of("u").misses()), (1, 1));
     assert_eq!(cache.counts().blocks, 0);
@@ -95,11 +95,11 @@ fn looks_are_counted_by_kind_and_by_what_was_wanted() {
         }
     }
     let counts = cache.counts();
-    let looks = counts.looks;
-    assert_eq!(BlockKind::ALL.map(|kind| looks.misses_of(kind)), [2, 1, 1], "data was not kept at first");
-    assert_eq!(BlockKind::ALL.map(|kind| looks.hits_of(kind)), [1, 2, 2]);
-    assert_eq!((looks.caching_hits(), looks.caching_misses()), (5, 1));
-    assert_eq!((looks.hits_in(Tier::Memory), looks.hits_in(Tier::Bucket)), (5, 0));
+    let lookups = counts.lookups;
+    assert_eq!(BlockKind::ALL.map(|kind| lookups.misses_of(kind)), [2, 1, 1], "data was not kept at first");
+    assert_eq!(BlockKind::ALL.map(|kind| lookups.hits_of(kind)), [1, 2, 2]);
+    assert_eq!((lookups.caching_hits(), lookups.caching_misses()), (5, 1));
+    assert_eq!((lookups.hits_in(Tier::Memory), lookups.hits_in(Tier::Bucket)), (5, 0));
     assert_eq!(counts.blocks_of, [1, 1, 1]);
 }
 
@@ -183,7 +183,7 @@ fn a_lookup_that_would_block_is_not_counted() {
         found.is_some()
     };
     assert!(!look());
-    assert_eq!(cache.counts().looks.misses(), 0);
+    assert_eq!(cache.counts().lookups.misses(), 0);
     assert!(!is_hit(&file, 7) && look());
 }
 

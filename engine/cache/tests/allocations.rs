@@ -40,7 +40,7 @@ fn allocations_of_hits(cache: &Arc<Cache>) -> u64 {
     let (allocations, bytes) =
         micro::allocations_of(|| (0..10_000).map(|at| look(at % 100, at % 2 == 0)).sum::<usize>());
     assert_eq!(bytes, 10_000 * (16 << 10));
-    assert_eq!(cache.counts().looks.misses(), 100);
+    assert_eq!(cache.counts().lookups.misses(), 100);
     allocations
 }
 

@@ -29,7 +29,7 @@ pub enum ReadType {
 
 /// The bytes read ahead of a cursor.
 #[derive(Debug, Default)]
-pub(crate) struct Ahead {
+pub(crate) struct ReadAhead {
     bytes: Vec<u8>,
     /// Offset of `bytes` in the file.
     from: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Ahead {
     misses: u32,
 }
 
-impl Ahead {
+impl ReadAhead {
     /// The bytes from `at` to the end of the window; `None` if they are not in it.
     pub(crate) fn at(&self, at: u64) -> Option<&[u8]> {
         let start = usize::try_from(at.checked_sub(self.from)?).ok()?;
@@ -112,7 +112,7 @@ mod tests {
 
     /// The bytes read for each of these blocks; 0 for a block in the window.
     fn reads(read_type: ReadType, blocks: &[u64]) -> Vec<usize> {
-        let mut ahead = Ahead::default();
+        let mut ahead = ReadAhead::default();
         let read = |&block: &u64| {
             let at = block * BLOCK;
             let read = match ahead.at(at) {

@@ -16,7 +16,7 @@ pub(crate) use rows::fetch_whole;
 
 pub use rows::{CopyLimits, Refused};
 
-use crate::ahead::{Ahead, ReadType};
+use crate::ahead::{ReadAhead, ReadType};
 use crate::heads::{self, Number};
 use crate::held::{BlockAccess, HeldBlocks};
 use crate::{Reader, Result};
@@ -62,7 +62,7 @@ pub struct Cursor {
     cell: Range<usize>,
     sequence: SequenceId,
     held: Option<Box<HeldBlocks>>,
-    ahead: Option<Box<Ahead>>,
+    ahead: Option<Box<ReadAhead>>,
     /// The block after the open one, if it was looked up already.
     next_block: Option<NextBlock>,
     /// Offset of the block whose successor was prefetched.

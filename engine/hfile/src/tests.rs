@@ -405,7 +405,7 @@ fn blocks_that_were_marked_are_read_into_the_cache_with_what_finds_them() {
     // A seek to the first cell of a block also looks into the block before it.
     assert!((1_003..1_010).all(is_in_memory));
     assert!(!is_in_memory(900) && !is_in_memory(1_100) && !is_in_memory(0));
-    assert_eq!(reader.cached().cache().counts().looks.misses(), 0, "it is nobody's look");
+    assert_eq!(reader.cached().cache().counts().lookups.misses(), 0, "it is nobody's look");
     let wrong = [(warm[0].0, warm[0].1 + 1)];
     reader.cached().evict();
     assert!(
@@ -438,8 +438,8 @@ fn a_file_is_read_into_the_cache_by_kinds_of_blocks() {
         cursor.advance().expect("in memory");
     }
     assert!(reader.may_contain_row(b"row-000001", memory_only).expect("in memory"));
-    let looks = reader.cached().cache().counts().looks;
-    assert!(looks.hits_of(BlockKind::Data) >= data && looks.misses() == 0, "warming is nobody's look");
+    let lookups = reader.cached().cache().counts().lookups;
+    assert!(lookups.hits_of(BlockKind::Data) >= data && lookups.misses() == 0, "warming is nobody's look");
     reader.cached().remove();
     assert_eq!(
         (held(), reader.warm(Kinds::ALL, true).expect("sound")),

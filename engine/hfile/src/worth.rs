@@ -20,13 +20,13 @@ const COUNTED_PART: u64 = 16;
 #[derive(Debug)]
 pub(crate) struct Worth {
     is_worth: AtomicBool,
-    looks: AtomicU32,
+    lookups: AtomicU32,
     vain: AtomicU32,
 }
 
 impl Worth {
     pub(crate) fn new() -> Worth {
-        Worth { is_worth: AtomicBool::new(true), looks: AtomicU32::new(0), vain: AtomicU32::new(0) }
+        Worth { is_worth: AtomicBool::new(true), lookups: AtomicU32::new(0), vain: AtomicU32::new(0) }
     }
 
     /// Whether the filter is checked first.
@@ -48,8 +48,8 @@ impl Worth {
         if !is_there {
             self.vain.fetch_add(1, Ordering::Relaxed);
         }
-        if self.looks.fetch_add(1, Ordering::Relaxed) + 1 >= SAMPLE {
-            self.looks.store(0, Ordering::Relaxed);
+        if self.lookups.fetch_add(1, Ordering::Relaxed) + 1 >= SAMPLE {
+            self.lookups.store(0, Ordering::Relaxed);
             let vain = self.vain.swap(0, Ordering::Relaxed);
             self.is_worth.store(vain * VAIN_PART >= SAMPLE, Ordering::Relaxed);
         }

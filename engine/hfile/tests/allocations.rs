@@ -71,9 +71,9 @@ fn allocations(cache: Cache, block_size: usize) -> u64 {
     // Write back the device's blocks first; the first gets allocate the thread's buffers.
     cache.bucket().iter().for_each(|bucket| bucket.settle());
     keys.iter().for_each(get);
-    let misses = cache.counts().looks.misses();
+    let misses = cache.counts().lookups.misses();
     let allocations = micro::allocations_of(|| keys.iter().for_each(get)).0;
-    assert_eq!(cache.counts().looks.misses(), misses);
+    assert_eq!(cache.counts().lookups.misses(), misses);
     allocations
 }
 

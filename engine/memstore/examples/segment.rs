@@ -25,9 +25,9 @@ use cell::{CellParts, CellType, Comparator, KeyBuf, SequenceId, Timestamp};
 use env::World;
 use memstore::{Cleaning, Cursor, Pool, Segment};
 
-struct Chance(u64);
+struct Random(u64);
 
-impl Chance {
+impl Random {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut word = self.0;
@@ -70,8 +70,8 @@ fn main() {
     let world = World::real();
     let count: u64 = std::env::args().nth(1).and_then(|count| count.parse().ok()).unwrap_or(600_000);
     let pool = Pool::new(2 << 20, 512);
-    let mut chance = Chance(7);
-    let small: Vec<Bytes> = (0..count).map(|_| cell(chance.next(), 0, 48)).collect();
+    let mut random = Random(7);
+    let small: Vec<Bytes> = (0..count).map(|_| cell(random.next(), 0, 48)).collect();
     for round in 0..3 {
         let segment = Arc::new(Segment::new(Comparator::Table, &pool));
         figure(&world, "insert, 100 bytes, random rows", count, || {
@@ -171,7 +171,7 @@ fn main() {
         drop(segment);
         let rows: Vec<Vec<Bytes>> = (0..count / 10)
             .map(|_| {
-                let row = chance.next();
+                let row = random.next();
                 (0..10).map(|qualifier| cell(row, qualifier, 48)).collect()
             })
             .collect();
@@ -188,7 +188,7 @@ fn main() {
                 segment.insert([&cell[..]], SequenceId(sequence as u64 + 1));
             }
         });
-        let large: Vec<Bytes> = (0..count / 6).map(|_| cell(chance.next(), 0, 1_000)).collect();
+        let large: Vec<Bytes> = (0..count / 6).map(|_| cell(random.next(), 0, 1_000)).collect();
         let segment = Segment::new(Comparator::Table, &pool);
         figure(&world, "insert, 1 KB, random rows", count / 6, || {
             for (sequence, cell) in large.iter().enumerate() {

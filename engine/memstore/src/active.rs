@@ -35,7 +35,7 @@ use crate::pool::Pool;
 use crate::records::Records;
 use crate::span::Span;
 use crate::sync::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
-use crate::tree::{Run, Trail, Tree};
+use crate::tree::{Run, Tree, WriterPath};
 
 /// Numbers of cells at which the common row prefix is computed. They are small, so that no writer waits long.
 const LEARN_AT: [u64; 2] = if cfg!(any(miri, shuttle)) { [4, 12] } else { [32, 1_024] };
@@ -73,7 +73,7 @@ struct WriterSlot {
 
 struct Writing {
     filler: Filler,
-    trail: Trail,
+    trail: WriterPath,
     /// Whether the segment accepts no more writes.
     sealed: bool,
     /// Whether no writer has ever used another slot. Can be true for the first slot only.
@@ -140,7 +140,7 @@ impl Active {
         left_open: Vec<Appender>,
     ) -> Active {
         let slot = |number| {
-            let (filler, trail) = (Filler::default(), Trail::new());
+            let (filler, trail) = (Filler::default(), WriterPath::new());
             let writing = Writing { filler, trail, sealed: false, alone: number == 0 };
             WriterSlot { writing: Mutex::new(writing), figures: Figures::new() }
         };
@@ -333,7 +333,7 @@ impl Active {
         if *old.heads() == heads {
             return;
         }
-        let (tree, mut trail) = (Tree::new(heads), Trail::new());
+        let (tree, mut trail) = (Tree::new(heads), WriterPath::new());
         let mut run = old.first(&self.records);
         while let Some(place) = run.place() {
             let probe = tree.probe(self.records.cell(place).into());
@@ -342,7 +342,7 @@ impl Active {
             old.advance(&mut run, &self.records);
         }
         // The old paths lead through the old index.
-        slots.for_each(|slot| slot.trail = Trail::new());
+        slots.for_each(|slot| slot.trail = WriterPath::new());
         self.put_index(number + 1, tree);
     }
 

@@ -19,7 +19,7 @@ use crate::head::Heads;
 use crate::place::Place;
 use crate::records::Records;
 use crate::sample;
-use crate::tree::{Trail, Tree};
+use crate::tree::{Tree, WriterPath};
 
 /// Numbers that may be in the index, each with the place of its cell.
 struct Cells {
@@ -51,12 +51,12 @@ struct Index {
 }
 
 impl Index {
-    fn insert(&self, trail: &mut Trail, number: u8) {
+    fn insert(&self, path: &mut WriterPath, number: u8) {
         let place = self.cells.places.iter().find(|(known, _)| *known == number).expect("known").1;
         let probe = self.tree.probe(self.cells.records.cell(place).into());
-        let found = self.tree.find::<false>(trail, &probe, &self.cells.records);
+        let found = self.tree.find::<false>(path, &probe, &self.cells.records);
         if !found.exact {
-            self.tree.add(trail, found, probe.head, place, &self.cells.records);
+            self.tree.add(path, found, probe.head, place, &self.cells.records);
         }
     }
 
@@ -98,18 +98,18 @@ fn check_writers<const WRITERS: usize>(
         let tree = Tree::new(Heads::new(Comparator::Table, b""));
         let index = Arc::new(Index { cells: Cells::new(&all), tree });
         // One of the writers goes on where it was.
-        let mut trails = std::array::from_fn::<_, WRITERS, _>(|_| Trail::new()).into_iter();
+        let mut trails = std::array::from_fn::<_, WRITERS, _>(|_| WriterPath::new()).into_iter();
         let mut first = trails.next().expect("there is one");
         before.iter().for_each(|number| index.insert(&mut first, *number));
         let begin = Arc::new(Barrier::new(1 + WRITERS));
         let writers: Vec<_> = std::iter::once(first)
             .chain(trails)
             .zip(added)
-            .map(|(mut trail, added)| {
+            .map(|(mut path, added)| {
                 let (index, begin) = (Arc::clone(&index), Arc::clone(&begin));
                 thread::spawn(move || {
                     begin.wait();
-                    added.iter().for_each(|number| index.insert(&mut trail, *number));
+                    added.iter().for_each(|number| index.insert(&mut path, *number));
                 })
             })
             .collect();

@@ -51,7 +51,7 @@ mod walk;
 pub use cursor::Cursor;
 pub use free_list::{CHUNK_SIZE_MAX, CHUNK_SIZE_MIN};
 pub use merge::{Cleaning, Compacted};
-pub use policy::{Action, Level, Policy, Trust};
+pub use policy::{Action, EstimateTrust, Level, Policy};
 pub use pool::{Pool, PoolUse};
 pub use segment::Segment;
 

@@ -378,13 +378,13 @@ mod tests {
             let (mut order, mut list) = (Order::EMPTY, Vec::new());
             for _ in 0..40 {
                 word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                let chance = (word >> 33) as usize;
-                if list.len() == SLOTS || chance.is_multiple_of(7) {
-                    let count = chance % (list.len() + 1);
+                let random = (word >> 33) as usize;
+                if list.len() == SLOTS || random.is_multiple_of(7) {
+                    let count = random % (list.len() + 1);
                     order = order.cut(count);
                     list.truncate(count);
                 } else {
-                    let rank = chance % (list.len() + 1);
+                    let rank = random % (list.len() + 1);
                     assert!(!list.contains(&order.free()), "{order:?}");
                     list.insert(rank, order.free());
                     order = order.with(rank);

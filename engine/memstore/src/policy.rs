@@ -126,15 +126,15 @@ impl Policy {
 
 /// How accurate estimates were: a factor for the next one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Trust(f64);
+pub struct EstimateTrust(f64);
 
-impl Default for Trust {
-    fn default() -> Trust {
-        Trust(1.0)
+impl Default for EstimateTrust {
+    fn default() -> EstimateTrust {
+        EstimateTrust(1.0)
     }
 }
 
-impl Trust {
+impl EstimateTrust {
     /// Returns the corrected estimate.
     pub fn apply(self, estimate: f64) -> f64 {
         (estimate * self.0).clamp(0.0, 1.0)
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn estimates_are_believed_as_far_as_they_came_true() {
-        let mut trust = Trust::default();
+        let mut trust = EstimateTrust::default();
         (0..20).for_each(|_| trust.learn(0.8, 0.4));
         assert!((0.38..0.44).contains(&trust.apply(0.8)));
         (0..200).for_each(|_| trust.fade());

@@ -8,10 +8,10 @@ use cell::{Cell, CellParts, CellType, Comparator, KeyBuf, SequenceId};
 
 use crate::{Cleaning, Cursor, Pool, Segment, sample};
 
-/// SplitMix64: chance that follows from the seed.
-pub(crate) struct Chance(pub(crate) u64);
+/// SplitMix64: random that follows from the seed.
+pub(crate) struct Random(pub(crate) u64);
 
-impl Chance {
+impl Random {
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut word = self.0;
@@ -23,34 +23,34 @@ impl Chance {
 
 /// A cell as the model keeps it: ordered as the comparator says.
 #[derive(Clone, Debug)]
-pub(crate) struct Known {
+pub(crate) struct ModelCell {
     comparator: Comparator,
     pub(crate) bytes: Vec<u8>,
     pub(crate) sequence: SequenceId,
 }
 
-impl Known {
+impl ModelCell {
     pub(crate) fn cell(&self) -> Cell<'_> {
         Cell::parse(&self.bytes, self.sequence).expect("whole")
     }
 }
 
-impl PartialEq for Known {
-    fn eq(&self, other: &Known) -> bool {
+impl PartialEq for ModelCell {
+    fn eq(&self, other: &ModelCell) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Known {}
+impl Eq for ModelCell {}
 
-impl PartialOrd for Known {
-    fn partial_cmp(&self, other: &Known) -> Option<std::cmp::Ordering> {
+impl PartialOrd for ModelCell {
+    fn partial_cmp(&self, other: &ModelCell) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Known {
-    fn cmp(&self, other: &Known) -> std::cmp::Ordering {
+impl Ord for ModelCell {
+    fn cmp(&self, other: &ModelCell) -> std::cmp::Ordering {
         self.comparator.compare(self.cell().into(), other.cell().into())
     }
 }
@@ -80,28 +80,28 @@ impl Rows {
         }
     }
 
-    fn row(self, number: u64, chance: &mut Chance) -> String {
+    fn row(self, number: u64, random: &mut Random) -> String {
         match self {
-            Rows::Random => format!("user{:09}", chance.below(1_000_000_000)),
+            Rows::Random => format!("user{:09}", random.below(1_000_000_000)),
             Rows::Ascending => format!("{number:026}"),
             Rows::Descending => format!("{:026}", 1_000_000 - number),
-            Rows::Few => format!("r{}", chance.below(5)),
-            Rows::Shifting if number < 200 => format!("the-same-for-all-{:04}", chance.below(10_000)),
+            Rows::Few => format!("r{}", random.below(5)),
+            Rows::Shifting if number < 200 => format!("the-same-for-all-{:04}", random.below(10_000)),
             Rows::Shifting => {
-                "abcdtuz"[chance.below(7) as usize..].to_owned() + &chance.below(100).to_string()
+                "abcdtuz"[random.below(7) as usize..].to_owned() + &random.below(100).to_string()
             }
-            Rows::Catalog => format!("t{},{},{}.x.", chance.below(3), chance.below(50), chance.below(3)),
+            Rows::Catalog => format!("t{},{},{}.x.", random.below(3), random.below(50), random.below(3)),
         }
     }
 
-    pub(crate) fn cell(self, number: u64, chance: &mut Chance) -> Known {
-        let row = self.row(number, chance);
-        let value = vec![b'v'; chance.below(40) as usize * chance.below(20) as usize];
-        let qualifier = [&b""[..], b"q", b"qualifier"][chance.below(3) as usize];
-        let put = sample::parts(row.as_bytes(), qualifier, chance.below(4) as i64, &value);
-        let cell_type = [CellType::Put, CellType::DeleteColumn][usize::from(chance.below(9) == 0)];
+    pub(crate) fn cell(self, number: u64, random: &mut Random) -> ModelCell {
+        let row = self.row(number, random);
+        let value = vec![b'v'; random.below(40) as usize * random.below(20) as usize];
+        let qualifier = [&b""[..], b"q", b"qualifier"][random.below(3) as usize];
+        let put = sample::parts(row.as_bytes(), qualifier, random.below(4) as i64, &value);
+        let cell_type = [CellType::Put, CellType::DeleteColumn][usize::from(random.below(9) == 0)];
         let bytes = CellParts { cell_type, ..put }.to_vec().expect("within limits");
-        Known { comparator: self.comparator(), bytes, sequence: SequenceId(number + 1) }
+        ModelCell { comparator: self.comparator(), bytes, sequence: SequenceId(number + 1) }
     }
 }
 
@@ -114,12 +114,12 @@ pub(crate) fn walk(cursor: &mut Cursor) -> Vec<(Vec<u8>, SequenceId)> {
     cells
 }
 
-fn flat<'a>(model: impl IntoIterator<Item = &'a Known>) -> Vec<(Vec<u8>, SequenceId)> {
+fn flat<'a>(model: impl IntoIterator<Item = &'a ModelCell>) -> Vec<(Vec<u8>, SequenceId)> {
     model.into_iter().map(|known| (known.bytes.clone(), known.sequence)).collect()
 }
 
 /// Everything that a cursor can do gives what the model gives.
-pub(crate) fn check(segment: &Arc<Segment>, model: &BTreeSet<Known>, chance: &mut Chance) {
+pub(crate) fn check(segment: &Arc<Segment>, model: &BTreeSet<ModelCell>, random: &mut Random) {
     let mut cursor = Cursor::new(Arc::clone(segment));
     assert!(cursor.peek().is_none(), "a new cursor stands nowhere");
     cursor.seek(KeyBuf::first_on_row(b"").position());
@@ -127,7 +127,7 @@ pub(crate) fn check(segment: &Arc<Segment>, model: &BTreeSet<Known>, chance: &mu
     assert_eq!(segment.cells(), model.len() as u64);
     let comparator = segment.comparator();
     for _ in 0..if cfg!(miri) { 1 } else { 20 } {
-        let Some(from) = model.iter().nth(chance.below(model.len().max(1) as u64) as usize) else { break };
+        let Some(from) = model.iter().nth(random.below(model.len().max(1) as u64) as usize) else { break };
         let positions = [
             KeyBuf::of(from.cell()),
             KeyBuf::first_on_row(from.cell().row()),
@@ -155,7 +155,7 @@ pub(crate) fn check(segment: &Arc<Segment>, model: &BTreeSet<Known>, chance: &mu
 }
 
 /// All rows that are there are prefetched.
-fn check_prefetched(segment: &Segment, model: &BTreeSet<Known>) {
+fn check_prefetched(segment: &Segment, model: &BTreeSet<ModelCell>) {
     let rows: BTreeSet<&[u8]> = model.iter().map(|known| known.cell().row()).collect();
     let rows: Vec<&[u8]> = rows.into_iter().collect();
     let mut found = Vec::new();
@@ -183,14 +183,14 @@ fn rows_that_are_not_there_are_not_prefetched() {
 fn a_segment_is_an_ordered_set() {
     for (rows, seed) in ALL_ROWS.into_iter().flat_map(|rows| [(rows, 1), (rows, 2)]) {
         let pool = Pool::new(4 << 10, 4);
-        let mut chance = Chance(seed);
+        let mut random = Random(seed);
         let segment = Arc::new(Segment::new(rows.comparator(), &pool));
         let mut model = BTreeSet::new();
         let count = if cfg!(miri) { 40 } else { 3_000 };
         for number in 0..count {
-            let known = rows.cell(number, &mut chance);
+            let known = rows.cell(number, &mut random);
             segment.insert([&known.bytes[..]], known.sequence);
-            if chance.below(10) == 0 {
+            if random.below(10) == 0 {
                 // The same write once more.
                 let before = segment.bytes();
                 segment.insert([&known.bytes[..]], known.sequence);
@@ -199,7 +199,7 @@ fn a_segment_is_an_ordered_set() {
             model.insert(known);
             let checked: &[u64] = if cfg!(miri) { &[] } else { &[1, 15, 33, 300, 1_100] };
             if checked.contains(&(number + 1)) || number + 1 == count {
-                check(&segment, &model, &mut chance);
+                check(&segment, &model, &mut random);
             }
         }
         let timestamps = model.iter().map(|known| known.cell().timestamp());
@@ -212,7 +212,7 @@ fn a_segment_is_an_ordered_set() {
         );
         assert_eq!((flat.timestamps(), flat.record_bytes()), (span, segment.record_bytes()));
         assert_eq!(flat.may_delete_families(), segment.may_delete_families());
-        check(&flat, &model, &mut chance);
+        check(&flat, &model, &mut random);
         drop((segment, flat, _next));
         assert_eq!(pool.usage().used, 0, "the chunks are back");
     }
@@ -222,27 +222,27 @@ fn a_segment_is_an_ordered_set() {
 fn cells_of_a_write_may_come_in_any_order() {
     let pool = Pool::new(64 << 10, 4);
     let segment = Arc::new(Segment::new(Comparator::Table, &pool));
-    let (mut chance, mut model) = (Chance(3), BTreeSet::new());
+    let (mut random, mut model) = (Random(3), BTreeSet::new());
     for write in 0..if cfg!(miri) { 4 } else { 300 } {
-        let mut cells: Vec<Known> =
-            (0..chance.below(20)).map(|_| Rows::Random.cell(write, &mut chance)).collect();
-        if chance.below(2) == 0 {
+        let mut cells: Vec<ModelCell> =
+            (0..random.below(20)).map(|_| Rows::Random.cell(write, &mut random)).collect();
+        if random.below(2) == 0 {
             cells.sort();
         }
         segment.insert(cells.iter().map(|known| &known.bytes[..]), SequenceId(write + 1));
         model.extend(cells);
     }
-    check(&segment, &model, &mut chance);
+    check(&segment, &model, &mut random);
 }
 
 #[test]
 fn the_successor_goes_on_in_the_same_chunk_and_the_older_one_stays_as_it_is() {
     let pool = Pool::new(64 << 10, 4);
     let first = Arc::new(Segment::new(Comparator::Table, &pool));
-    let (mut chance, mut models) = (Chance(4), [BTreeSet::new(), BTreeSet::new()]);
-    let mut fill = |segment: &Segment, model: &mut BTreeSet<Known>| {
+    let (mut random, mut models) = (Random(4), [BTreeSet::new(), BTreeSet::new()]);
+    let mut fill = |segment: &Segment, model: &mut BTreeSet<ModelCell>| {
         for number in 0..50 {
-            let known = Rows::Random.cell(number, &mut chance);
+            let known = Rows::Random.cell(number, &mut random);
             segment.insert([&known.bytes[..]], known.sequence);
             model.insert(known);
         }
@@ -252,8 +252,8 @@ fn the_successor_goes_on_in_the_same_chunk_and_the_older_one_stays_as_it_is() {
     let second = Arc::new(first.successor(&pool));
     fill(&second, &mut models[1]);
     assert!(pool.usage().used < used * 2, "{:?}", pool.usage());
-    check(&first, &models[0], &mut Chance(5));
-    check(&second, &models[1], &mut Chance(5));
+    check(&first, &models[0], &mut Random(5));
+    check(&second, &models[1], &mut Random(5));
     let mut cursor = Cursor::new(Arc::clone(&first));
     drop(first);
     cursor.seek(KeyBuf::first_on_row(b"").position());
@@ -264,14 +264,14 @@ fn the_successor_goes_on_in_the_same_chunk_and_the_older_one_stays_as_it_is() {
 #[test]
 fn cells_that_come_together_lie_as_if_each_came_alone() {
     for (rows, seed) in ALL_ROWS.into_iter().zip(50..) {
-        let (mut chance, mut model) = (Chance(seed), BTreeSet::new());
+        let (mut random, mut model) = (Random(seed), BTreeSet::new());
         let segment = Arc::new(Segment::new(rows.comparator(), &Pool::new(16 << 10, 4)));
         let (batches, most) = if cfg!(miri) { (2, 20) } else { (60, 70) };
         for batch in 0..batches {
-            let cells: Vec<Known> = (0..1 + chance.below(most))
+            let cells: Vec<ModelCell> = (0..1 + random.below(most))
                 .map(|number| {
                     let sequence = SequenceId(batch + 1);
-                    Known { sequence, ..rows.cell(batch * most + number, &mut chance) }
+                    ModelCell { sequence, ..rows.cell(batch * most + number, &mut random) }
                 })
                 .collect();
             segment.insert(cells.iter().map(|known| &known.bytes[..]), SequenceId(batch + 1));
@@ -280,7 +280,7 @@ fn cells_that_come_together_lie_as_if_each_came_alone() {
             }
         }
         assert_eq!(segment.cells(), model.len() as u64);
-        check(&segment, &model, &mut chance);
+        check(&segment, &model, &mut random);
     }
 }
 
@@ -288,39 +288,39 @@ fn cells_that_come_together_lie_as_if_each_came_alone() {
 fn segments_become_one_by_their_indexes_or_by_copying() {
     for (rows, seed) in ALL_ROWS.into_iter().zip(30..) {
         let pool = Pool::new(4 << 10, 4);
-        let mut chance = Chance(seed);
+        let mut random = Random(seed);
         let (mut all, mut model) = (Vec::new(), BTreeSet::new());
         let mut active = Arc::new(Segment::new(rows.comparator(), &pool));
         let (segments, cells) = if cfg!(miri) { (2, 15) } else { (4, 300) };
         for segment in 0..segments {
             for number in 0..cells {
-                let known = rows.cell(segment * cells + number, &mut chance);
+                let known = rows.cell(segment * cells + number, &mut random);
                 active.insert([&known.bytes[..]], known.sequence);
                 model.insert(known);
             }
             let next = Arc::new(active.successor(&pool));
             // Some are flat already, some are not.
-            let sealed = if chance.below(2) == 0 { Arc::new(active.flattened()) } else { active };
+            let sealed = if random.below(2) == 0 { Arc::new(active.flattened()) } else { active };
             all.insert(0, sealed);
             active = next;
         }
         all.iter().for_each(|segment| check_fills(segment));
         let merged = Arc::new(Segment::merged(&all).expect("few chunks"));
-        check(&merged, &model, &mut chance);
+        check(&merged, &model, &mut random);
         check_fills(&merged);
         let keeps = |cell: Cell<'_>| !cell.sequence().0.is_multiple_of(3);
         let cleaning =
-            Cleaning { free_min: chance.below(3) * 10_000, dead_min: chance.below(3) as f64 / 3.0 };
+            Cleaning { free_min: random.below(3) * 10_000, dead_min: random.below(3) as f64 / 3.0 };
         let compacted =
             Arc::new(Segment::compacted(&all, &pool, cleaning, keeps).expect("few chunks").segment);
-        let kept: BTreeSet<Known> = model.iter().filter(|known| keeps(known.cell())).cloned().collect();
-        check(&compacted, &kept, &mut chance);
+        let kept: BTreeSet<ModelCell> = model.iter().filter(|known| keeps(known.cell())).cloned().collect();
+        check(&compacted, &kept, &mut random);
         check_fills(&compacted);
         let twice = [merged, compacted];
         let merged = Arc::new(Segment::merged(&twice).expect("few chunks"));
-        check(&merged, &model, &mut chance);
+        check(&merged, &model, &mut random);
         let nothing = Segment::compacted(&twice, &pool, cleaning, |_| false).expect("few chunks");
-        check(&Arc::new(nothing.segment), &BTreeSet::new(), &mut chance);
+        check(&Arc::new(nothing.segment), &BTreeSet::new(), &mut random);
         drop((all, merged, twice, active));
         assert_eq!(pool.usage().used, 0, "the chunks are back");
     }
@@ -332,7 +332,7 @@ fn a_segment_with_a_successor_takes_no_writes() {
     let pool = Pool::new(4 << 10, 4);
     let segment = Segment::new(Comparator::Table, &pool);
     let _next = segment.successor(&pool);
-    let known = Rows::Few.cell(1, &mut Chance(1));
+    let known = Rows::Few.cell(1, &mut Random(1));
     segment.insert([&known.bytes[..]], known.sequence);
 }
 
@@ -341,9 +341,9 @@ fn a_segment_with_a_successor_takes_no_writes() {
 fn readers_see_all_that_was_there_when_they_began() {
     for (rows, seed) in ALL_ROWS.into_iter().zip(10..).take(if cfg!(miri) { 2 } else { 6 }) {
         let pool = Pool::new(16 << 10, 4);
-        let mut chance = Chance(seed);
+        let mut random = Random(seed);
         let count = if cfg!(miri) { 60 } else { 20_000 };
-        let cells: Vec<Known> = (0..count).map(|number| rows.cell(number, &mut chance)).collect();
+        let cells: Vec<ModelCell> = (0..count).map(|number| rows.cell(number, &mut random)).collect();
         let segment = Arc::new(Segment::new(rows.comparator(), &pool));
         let (written, over) = (AtomicU64::new(0), AtomicBool::new(false));
         std::thread::scope(|scope| {
@@ -351,11 +351,11 @@ fn readers_see_all_that_was_there_when_they_began() {
                 .map(|reader| {
                     let (segment, cells, written, over) = (&segment, &cells, &written, &over);
                     scope.spawn(move || {
-                        let mut chance = Chance(reader);
+                        let mut random = Random(reader);
                         while !over.load(Ordering::Acquire) {
-                            read_once(segment, cells, written.load(Ordering::Acquire), &mut chance);
+                            read_once(segment, cells, written.load(Ordering::Acquire), &mut random);
                         }
-                        read_once(segment, cells, count, &mut chance);
+                        read_once(segment, cells, count, &mut random);
                     })
                 })
                 .collect();
@@ -376,9 +376,9 @@ fn several_writers_make_one_ordered_set() {
     for (rows, seed) in ALL_ROWS.into_iter().zip(70..).take(if cfg!(miri) { 2 } else { 6 }) {
         let writers = 2 + seed % 2;
         let pool = Pool::new(16 << 10, 4);
-        let mut chance = Chance(seed);
+        let mut random = Random(seed);
         let count = if cfg!(miri) { 60 } else { 20_000 };
-        let cells: Vec<Known> = (0..count).map(|number| rows.cell(number, &mut chance)).collect();
+        let cells: Vec<ModelCell> = (0..count).map(|number| rows.cell(number, &mut random)).collect();
         let segment = Arc::new(Segment::new(rows.comparator(), &pool));
         let written: Vec<AtomicU64> = (0..writers).map(|_| AtomicU64::new(0)).collect();
         let begun = || written.iter().map(|written| written.load(Ordering::Acquire)).min().expect("some");
@@ -394,20 +394,20 @@ fn several_writers_make_one_ordered_set() {
                     }
                 });
             }
-            let mut chance = Chance(seed);
+            let mut random = Random(seed);
             while begun() < count {
-                read_once(&segment, &cells, begun(), &mut chance);
+                read_once(&segment, &cells, begun(), &mut random);
             }
         });
-        let model: BTreeSet<Known> = cells.iter().cloned().collect();
-        check(&segment, &model, &mut chance);
-        let record_bytes = |known: &Known| crate::place::record_bytes(known.cell());
+        let model: BTreeSet<ModelCell> = cells.iter().cloned().collect();
+        check(&segment, &model, &mut random);
+        let record_bytes = |known: &ModelCell| crate::place::record_bytes(known.cell());
         assert_eq!(segment.record_bytes(), model.iter().map(record_bytes).sum::<u64>());
         let timestamps = model.iter().map(|known| known.cell().timestamp());
         assert_eq!(segment.timestamps(), timestamps.clone().min().zip(timestamps.max()));
         let next = segment.successor(&pool);
         let flat = Arc::new(segment.flattened());
-        check(&flat, &model, &mut chance);
+        check(&flat, &model, &mut random);
         drop((segment, flat, next));
         assert_eq!(pool.usage().used, 0, "the chunks are back");
     }
@@ -456,13 +456,13 @@ fn several_writers_have_no_more_chunks_than_one() {
 }
 
 /// Reads everything, or a part, and finds of the first `begun` cells each that belongs.
-fn read_once(segment: &Arc<Segment>, cells: &[Known], begun: u64, chance: &mut Chance) {
+fn read_once(segment: &Arc<Segment>, cells: &[ModelCell], begun: u64, random: &mut Random) {
     let comparator = segment.comparator();
-    let from = match (chance.below(3), begun) {
+    let from = match (random.below(3), begun) {
         (0, _) | (_, 0) => KeyBuf::first_on_row(b""),
-        (_, begun) => KeyBuf::of(cells[chance.below(begun) as usize].cell()),
+        (_, begun) => KeyBuf::of(cells[random.below(begun) as usize].cell()),
     };
-    let limit = if chance.below(2) == 0 { usize::MAX } else { 50 };
+    let limit = if random.below(2) == 0 { usize::MAX } else { 50 };
     let mut cursor = Cursor::new(Arc::clone(segment));
     cursor.seek(from.position());
     let mut seen: Vec<(KeyBuf, bool)> = Vec::new();
@@ -477,7 +477,7 @@ fn read_once(segment: &Arc<Segment>, cells: &[Known], begun: u64, chance: &mut C
         cursor.advance();
     }
     let end = seen.last().map(|(last, _)| last.clone()).filter(|_| seen.len() == limit);
-    let belongs = |known: &&Known| {
+    let belongs = |known: &&ModelCell| {
         let position = known.cell().into();
         comparator.compare(position, from.position()).is_ge()
             && end.as_ref().is_none_or(|end| comparator.compare(position, end.position()).is_le())
@@ -486,7 +486,7 @@ fn read_once(segment: &Arc<Segment>, cells: &[Known], begun: u64, chance: &mut C
     assert_eq!(seen.iter().filter(|(_, early)| *early).count(), expected, "of {begun}");
     if begun > 0 {
         // The row before a row that was there is found, or a later one that came since.
-        let known = cells[chance.below(begun) as usize].cell();
+        let known = cells[random.below(begun) as usize].cell();
         let before = cells[..begun as usize]
             .iter()
             .map(|known| known.cell().row())
@@ -848,28 +848,28 @@ fn lone_values_that_are_not_looked_at_change_nothing() {
     for seed in seeds {
         let (shape, trouble) = (seed % 4, seed / 4 % 4);
         let comparator = if shape == 3 { Comparator::Meta } else { Comparator::Table };
-        let mut chance = Chance(1_000 + seed);
+        let mut random = Random(1_000 + seed);
         let pool = Pool::new(4 << 10, 4);
         let (rounds, writes) = if cfg!(miri) { (2, 8) } else { (5, 150) };
         let mut active = Segment::new(comparator, &pool);
         let (mut looked_at, mut not_looked_at): (Vec<Arc<Segment>>, Vec<Arc<Segment>>) = Default::default();
         let mut sequence = 0;
         for round in 0..rounds {
-            let since = [i64::MIN, 0, 4, 5][chance.below(4) as usize];
+            let since = [i64::MIN, 0, 4, 5][random.below(4) as usize];
             let (mut new, mut again) = (Vec::new(), None::<(Vec<u8>, SequenceId)>);
-            for segment in 0..1 + chance.below(3) {
+            for segment in 0..1 + random.below(3) {
                 for _ in 0..writes {
                     sequence += 1;
-                    let row = row_of(shape, chance.below(writes * 3));
-                    let value = vec![b'v'; chance.below(300) as usize];
-                    let qualifier = [&b""[..], b"q"][usize::from(chance.below(10) > 0)];
-                    let put = sample::parts(row.as_bytes(), qualifier, 4 + chance.below(9) as i64, &value);
+                    let row = row_of(shape, random.below(writes * 3));
+                    let value = vec![b'v'; random.below(300) as usize];
+                    let qualifier = [&b""[..], b"q"][usize::from(random.below(10) > 0)];
+                    let put = sample::parts(row.as_bytes(), qualifier, 4 + random.below(9) as i64, &value);
                     // Markers, tags and old cells, in some segments or in all.
-                    let is_strange = chance.below(9) == 0 && (round + segment) % 2 == seed / 16 % 2;
+                    let is_strange = random.below(9) == 0 && (round + segment) % 2 == seed / 16 % 2;
                     let parts = match trouble {
                         1 if is_strange => {
                             let markers = [CellType::DeleteColumn, CellType::Delete];
-                            CellParts { cell_type: markers[chance.below(2) as usize], value: b"", ..put }
+                            CellParts { cell_type: markers[random.below(2) as usize], value: b"", ..put }
                         }
                         2 if is_strange => CellParts { tags: &[0, 2, 200, 7], ..put },
                         3 if is_strange => CellParts { timestamp: cell::Timestamp(1), ..put },
@@ -877,21 +877,21 @@ fn lone_values_that_are_not_looked_at_change_nothing() {
                     };
                     let bytes = parts.to_vec().expect("within limits");
                     active.insert([&bytes[..]], SequenceId(sequence));
-                    if let Some((bytes, sequence)) = again.take_if(|_| chance.below(20) == 0) {
+                    if let Some((bytes, sequence)) = again.take_if(|_| random.below(20) == 0) {
                         active.insert([&bytes[..]], sequence);
                     }
                     again.get_or_insert((bytes, SequenceId(sequence)));
                 }
                 let next = active.successor(&pool);
                 let sealed = std::mem::replace(&mut active, next);
-                let sealed = if chance.below(3) == 0 { sealed } else { sealed.flattened() };
+                let sealed = if random.below(3) == 0 { sealed } else { sealed.flattened() };
                 new.insert(0, Arc::new(sealed));
             }
             looked_at.splice(0..0, new.iter().cloned());
             not_looked_at.splice(0..0, new);
 
             let cleaning =
-                Cleaning { free_min: chance.below(2) * 5_000, dead_min: chance.below(4) as f64 / 3.0 };
+                Cleaning { free_min: random.below(2) * 5_000, dead_min: random.below(4) as f64 / 3.0 };
             let made = Segment::compacted(&looked_at, &pool, cleaning, first_of_column(since));
             let expected = made.expect("few chunks");
             let (mut keeps, mut seen) = (first_of_column(since), BTreeSet::new());

@@ -125,7 +125,7 @@ impl Shape {
 }
 
 /// The path that a writer remembers. Each concurrent writer has its own.
-pub(crate) struct Trail {
+pub(crate) struct WriterPath {
     /// The inner nodes above the last found leaf, from the root down, and the rank taken in each, as they were then.
     path: [(u32, u8); HEIGHT_MAX],
     levels: usize,
@@ -143,18 +143,18 @@ struct Finger {
     upper: Option<(u64, Place)>,
 }
 
-impl Trail {
+impl WriterPath {
     /// Creates an empty path.
-    pub(crate) fn new() -> Trail {
+    pub(crate) fn new() -> WriterPath {
         let finger = Finger { leaf: 0, rank: None, upper: None };
-        Trail { path: [(NONE, 0); HEIGHT_MAX], levels: 0, finger }
+        WriterPath { path: [(NONE, 0); HEIGHT_MAX], levels: 0, finger }
     }
 }
 
 /// The position for an entry, in a leaf that is held until [`Tree::add`] adds it.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
-pub(crate) struct Found {
+pub(crate) struct InsertPosition {
     leaf: u32,
     order: Order,
     rank: u8,
@@ -442,10 +442,10 @@ impl Tree {
     #[inline]
     pub(crate) fn find<const ALONE: bool>(
         &self,
-        trail: &mut Trail,
+        trail: &mut WriterPath,
         probe: &Probe<'_>,
         records: &Records,
-    ) -> Found {
+    ) -> InsertPosition {
         let found = match self.find_near::<ALONE>(trail, probe, records) {
             Some(found) => found,
             None => self.find_below::<ALONE>(trail, probe, records),
@@ -460,10 +460,10 @@ impl Tree {
     #[inline]
     fn find_near<const ALONE: bool>(
         &self,
-        trail: &Trail,
+        trail: &WriterPath,
         probe: &Probe<'_>,
         records: &Records,
-    ) -> Option<Found> {
+    ) -> Option<InsertPosition> {
         let finger = trail.finger;
         let last = usize::from(finger.rank?);
         let keys = &self.leaves.at(finger.leaf).keys;
@@ -481,7 +481,8 @@ impl Tree {
             end if end == order.count() => (end, false),
             _ => Self::lower_bound(keys, order, probe, records),
         };
-        let found = Found { leaf: finger.leaf, order, rank: rank as u8, exact, in_order: rank == last + 1 };
+        let found =
+            InsertPosition { leaf: finger.leaf, order, rank: rank as u8, exact, in_order: rank == last + 1 };
         match ALONE {
             true => Some(found),
             false => self.hold_as(found, reuse, probe, records),
@@ -492,10 +493,10 @@ impl Tree {
     #[inline]
     fn find_below<const ALONE: bool>(
         &self,
-        trail: &mut Trail,
+        trail: &mut WriterPath,
         probe: &Probe<'_>,
         records: &Records,
-    ) -> Found {
+    ) -> InsertPosition {
         let (leaf, upper) = self.trace::<ALONE>(trail, probe, records);
         trail.finger = Finger { leaf, rank: None, upper };
         let node = self.leaves.at(leaf);
@@ -503,7 +504,7 @@ impl Tree {
         let keys = &node.keys;
         let (reuse, order) = (keys.reuse(), keys.order());
         let (rank, exact) = Self::lower_bound(keys, order, probe, records);
-        let found = Found { leaf, order, rank: rank as u8, exact, in_order: false };
+        let found = InsertPosition { leaf, order, rank: rank as u8, exact, in_order: false };
         if ALONE {
             return found;
         }
@@ -516,20 +517,32 @@ impl Tree {
 
     /// Holds the leaf if it is unchanged since it was searched and the probe belongs there.
     #[inline]
-    fn hold_as(&self, found: Found, reuse: u32, probe: &Probe<'_>, records: &Records) -> Option<Found> {
+    fn hold_as(
+        &self,
+        found: InsertPosition,
+        reuse: u32,
+        probe: &Probe<'_>,
+        records: &Records,
+    ) -> Option<InsertPosition> {
         let is_held = self.leaves.at(found.leaf).keys.hold_as(found.order, reuse);
-        let held = Found { order: found.order.held(), ..found };
+        let held = InsertPosition { order: found.order.held(), ..found };
         (is_held && self.keep_if_within(held, probe, records)).then_some(held)
     }
 
     /// Holds the leaf for the probe: this one, or one to its right. Used where another writer is active.
     #[cold]
-    fn hold_from(&self, trail: &mut Trail, mut leaf: u32, probe: &Probe<'_>, records: &Records) -> Found {
+    fn hold_from(
+        &self,
+        trail: &mut WriterPath,
+        mut leaf: u32,
+        probe: &Probe<'_>,
+        records: &Records,
+    ) -> InsertPosition {
         loop {
             let keys = &self.leaves.at(leaf).keys;
             let order = keys.hold();
             let (rank, exact) = Self::lower_bound(keys, order, probe, records);
-            let found = Found { leaf, order, rank: rank as u8, exact, in_order: false };
+            let found = InsertPosition { leaf, order, rank: rank as u8, exact, in_order: false };
             if self.keep_if_within(found, probe, records) {
                 trail.finger.leaf = leaf;
                 return found;
@@ -540,7 +553,7 @@ impl Tree {
 
     /// Whether the held leaf's range still includes the probe. Otherwise releases it.
     #[inline]
-    fn keep_if_within(&self, found: Found, probe: &Probe<'_>, records: &Records) -> bool {
+    fn keep_if_within(&self, found: InsertPosition, probe: &Probe<'_>, records: &Records) -> bool {
         let leaf = self.leaves.at(found.leaf);
         let is_within = usize::from(found.rank) < found.order.count() || {
             let next = leaf.next();
@@ -561,7 +574,7 @@ impl Tree {
     #[inline]
     fn trace<const ALONE: bool>(
         &self,
-        trail: &mut Trail,
+        trail: &mut WriterPath,
         probe: &Probe<'_>,
         records: &Records,
     ) -> (u32, Option<(u64, Place)>) {
@@ -601,7 +614,14 @@ impl Tree {
 
     /// Adds an entry at the position that [`Tree::find`] returned, and releases the leaf.
     #[inline]
-    pub(crate) fn add(&self, trail: &mut Trail, found: Found, head: u64, place: Place, records: &Records) {
+    pub(crate) fn add(
+        &self,
+        trail: &mut WriterPath,
+        found: InsertPosition,
+        head: u64,
+        place: Place,
+        records: &Records,
+    ) {
         let (keys, order) = (&self.leaves.at(found.leaf).keys, found.order);
         if order.count() < SLOTS {
             keys.fill(order.free(), head, place);
@@ -613,7 +633,14 @@ impl Tree {
         self.split_leaf(trail, found, head, place, records);
     }
 
-    fn split_leaf(&self, trail: &mut Trail, found: Found, head: u64, place: Place, records: &Records) {
+    fn split_leaf(
+        &self,
+        trail: &mut WriterPath,
+        found: InsertPosition,
+        head: u64,
+        place: Place,
+        records: &Records,
+    ) {
         let (left, order, new) = (self.leaves.at(found.leaf), found.order, usize::from(found.rank));
         // For sorted rows the left leaf stays full, and the new entry becomes the first of the right one.
         let middle = if found.in_order && new == SLOTS { SLOTS } else { SLOTS / 2 };
@@ -666,7 +693,7 @@ impl Tree {
     /// The caller excludes other changes of inner nodes.
     fn add_child(
         &self,
-        trail: &mut Trail,
+        trail: &mut WriterPath,
         height: usize,
         beside: u32,
         key: (u64, Place),
@@ -725,7 +752,7 @@ impl Tree {
     }
 
     /// Returns the inner node that names `beside`, and the rank, if the trail has it: `Some(None)` for the root.
-    fn parent(&self, trail: &Trail, height: usize, beside: u32) -> Option<Option<(u32, usize)>> {
+    fn parent(&self, trail: &WriterPath, height: usize, beside: u32) -> Option<Option<(u32, usize)>> {
         let Some(level) = trail.levels.checked_sub(1 + height) else {
             return (self.root() == (beside, height)).then_some(None);
         };

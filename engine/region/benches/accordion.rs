@@ -103,9 +103,9 @@ impl Plan {
 }
 
 /// Random numbers from a seed.
-struct Chance(u64);
+struct Random(u64);
 
-impl Chance {
+impl Random {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mixed(self.0)
@@ -139,8 +139,8 @@ impl Zipf {
         Zipf { count: count as f64, zeta, eta }
     }
 
-    fn rank(&self, chance: &mut Chance) -> u64 {
-        let part = chance.part();
+    fn rank(&self, random: &mut Random) -> u64 {
+        let part = random.part();
         let at = part * self.zeta;
         if at < 1.0 {
             return 0;
@@ -252,13 +252,13 @@ impl<'a> Bench<'a> {
             recovered: Some(Arc::new(recovered)),
         })
         .expect("opened");
-        let mut chance = Chance(7);
+        let mut random = Random(7);
         Bench {
             plan,
             world,
             options,
             region,
-            value: (0..value).map(|_| chance.next() as u8).collect(),
+            value: (0..value).map(|_| random.next() as u8).collect(),
             written: 0,
             flushed_cells: 0,
             flushes: 0,
@@ -349,7 +349,7 @@ fn run(plan: &Plan, stream: &str, level: Level, none: Option<&Outcome>) -> Outco
     let writes = plan.memory * plan.writes / cell;
     let mut bench = Bench::open(plan, level, value, plan.memory * plan.data);
     let is_update = matches!(kind, "zipf" | "uniform" | "mixed");
-    let (zipf, mut chance) = (Zipf::new(keys), Chance(3));
+    let (zipf, mut random) = (Zipf::new(keys), Random(3));
     if is_update {
         for number in 0..keys {
             bench.write(MutationKind::Put, number);
@@ -363,13 +363,13 @@ fn run(plan: &Plan, stream: &str, level: Level, none: Option<&Outcome>) -> Outco
     let mut reading = 0;
     let began = cpu(ClockId::ProcessCPUTime);
     match kind {
-        "zipf" => (0..writes).for_each(|_| bench.write(MutationKind::Put, zipf.rank(&mut chance))),
-        "uniform" => (0..writes).for_each(|_| bench.write(MutationKind::Put, chance.next() % keys)),
+        "zipf" => (0..writes).for_each(|_| bench.write(MutationKind::Put, zipf.rank(&mut random))),
+        "uniform" => (0..writes).for_each(|_| bench.write(MutationKind::Put, random.next() % keys)),
         "unique" => (0..writes).for_each(|number| bench.write(MutationKind::Put, number)),
         "mixed" => (0..writes).for_each(|_| {
-            bench.write(MutationKind::Put, zipf.rank(&mut chance));
+            bench.write(MutationKind::Put, zipf.rank(&mut random));
             let started = cpu(ClockId::ProcessCPUTime);
-            bench.read(zipf.rank(&mut chance), &mut answer);
+            bench.read(zipf.rank(&mut random), &mut answer);
             reading += cpu(ClockId::ProcessCPUTime) - started;
         }),
         "queue" => (0..writes / 2).for_each(|number| {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use cell::SequenceId;
 use env::sync::Mutex;
-use memstore::{Level, Policy, Segment, Trust};
+use memstore::{EstimateTrust, Level, Policy, Segment};
 
 use crate::RegionOptions;
 use crate::compaction_matcher::CompactionMatcher;
@@ -24,7 +24,7 @@ const BOUND_FRACTION: f64 = 0.25;
 
 #[derive(Default)]
 pub(crate) struct MemoryHistory {
-    pub(crate) trust: Trust,
+    pub(crate) trust: EstimateTrust,
     pub(crate) counts: MemoryCounts,
     pub(crate) events: VecDeque<MemoryEvent>,
 }

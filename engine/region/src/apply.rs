@@ -74,7 +74,7 @@ pub struct Mutation {
 
 /// The result of a batch.
 #[derive(Debug)]
-pub struct Applied {
+pub struct BatchOutcome {
     /// One for each mutation, in order.
     pub outcomes: Vec<Result<()>>,
     /// Resolves when the successful mutations are durable and visible.
@@ -172,7 +172,7 @@ impl Region {
 
     /// Applies puts and deletes, each row atomically, but not all rows together. [`Error::WouldBlock`] means that none
     /// was applied.
-    pub fn apply(self: &Arc<Self>, mutations: &[Mutation], mode: ReadMode) -> Result<Applied> {
+    pub fn apply(self: &Arc<Self>, mutations: &[Mutation], mode: ReadMode) -> Result<BatchOutcome> {
         self.check_writable()?;
         let mut outcomes: Vec<Result<()>> =
             mutations.iter().map(|mutation| self.check_mutation(mutation)).collect();
@@ -207,7 +207,7 @@ impl Region {
         }
         let pending = self.write(&edits, now)?;
         drop(locks);
-        Ok(Applied { outcomes, pending })
+        Ok(BatchOutcome { outcomes, pending })
     }
 
     /// Applies puts and deletes of several rows atomically, also across a crash: one log record, one sequence id, and

@@ -8,7 +8,7 @@
 use cell::{Cell, CellType, Timestamp};
 use proto::descriptor::KeepDeletedCells;
 
-use crate::matcher::{Deletes, Masked, ScanInfo, is_cell_expired};
+use crate::matcher::{Deletes, MaskedBy, ScanInfo, is_cell_expired};
 
 /// Judges the cells of one family on their way into a new file.
 #[derive(Debug)]
@@ -122,9 +122,9 @@ impl CompactionMatcher {
             }
         } else {
             match self.deletes.masks(cell) {
-                Masked::No => {}
-                Masked::Version => return false,
-                Masked::Rest => return self.end_column(),
+                MaskedBy::No => {}
+                MaskedBy::Version => return false,
+                MaskedBy::Rest => return self.end_column(),
             }
         }
         // Of two writes with one timestamp no new reader sees the older; old readers hold the old files.

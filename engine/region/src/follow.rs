@@ -13,7 +13,7 @@
 //! a timestamp ([`wal::ListState`]), which grows with every change, whoever owns the store. The follower skips a marker
 //! whose change its list has already. It applies a later one, and the resulting file names must have the digest in the
 //! marker. An owner that opens the region writes a marker with all files that it has found; the follower applies the
-//! difference in the same way. Three things make the follower [outdated](Followed::Outdated): a digest that differs, a
+//! difference in the same way. Three things make the follower [outdated](FollowOutcome::Outdated): a digest that differs, a
 //! marker without a timestamp, and a file that was compacted away and deleted before the follower opened it. An
 //! outdated follower still serves what it has, until a new one is opened in its place.
 //!
@@ -29,7 +29,7 @@ use memstore::Segment;
 use storage::Kind as StorageKind;
 use wal::{Kind, LogPosition, LogReader, Marker, Record, StoreChange};
 
-use crate::open::{Covered, CoveredStore};
+use crate::open::{CoveredStore, CoveredWrites};
 use crate::opening::Opening;
 use crate::region::Region;
 use crate::store::Store;
@@ -41,7 +41,7 @@ use crate::{Error, Result};
 pub struct RegionFollower {
     region: Arc<Region>,
     opening: Opening,
-    covered: Covered,
+    covered: CoveredWrites,
     /// The last sequence id in memory or in files.
     applied: SequenceId,
     is_outdated: bool,
@@ -49,7 +49,7 @@ pub struct RegionFollower {
 
 /// The result of applying a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Followed {
+pub enum FollowOutcome {
     /// It was applied, or changed nothing.
     Applied,
     /// The follower cannot continue, and a new one must be opened in its place.
@@ -65,7 +65,7 @@ impl RegionFollower {
         let opening = Opening { recovered: None, ..opening };
         let with_log = Opening { recovered: Some(Arc::clone(log)), ..opening.clone() };
         let region = Region::open_to_follow(with_log, until)?;
-        let (covered, applied) = (Covered::of(&region), region.read_point());
+        let (covered, applied) = (CoveredWrites::of(&region), region.read_point());
         Ok(RegionFollower { region, opening, covered, applied, is_outdated: false })
     }
 
@@ -93,9 +93,9 @@ impl RegionFollower {
     ///
     /// An outdated follower ignores the record. An error means damage or a failure of storage; the call may be
     /// repeated.
-    pub fn apply(&mut self, record: &Record<'_>) -> Result<Followed> {
+    pub fn apply(&mut self, record: &Record<'_>) -> Result<FollowOutcome> {
         if self.is_outdated {
-            return Ok(Followed::Outdated);
+            return Ok(FollowOutcome::Outdated);
         }
         let fits = match record.kind {
             Kind::Edit => {
@@ -111,7 +111,7 @@ impl RegionFollower {
             _ => true,
         };
         self.is_outdated = !fits;
-        Ok(if fits { Followed::Applied } else { Followed::Outdated })
+        Ok(if fits { FollowOutcome::Applied } else { FollowOutcome::Outdated })
     }
 
     /// Makes everything that was applied visible to readers.

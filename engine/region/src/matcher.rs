@@ -68,7 +68,7 @@ pub(crate) struct Deletes {
 
 /// What the markers do to a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Masked {
+pub(crate) enum MaskedBy {
     No,
     /// They hide this cell.
     Version,
@@ -127,26 +127,26 @@ impl Deletes {
 
     /// What the markers do to `cell`, which is not a marker. Each cell of a column must be passed once, in order.
     #[inline]
-    pub(crate) fn masks(&mut self, cell: Cell<'_>) -> Masked {
+    pub(crate) fn masks(&mut self, cell: Cell<'_>) -> MaskedBy {
         if let Some(by_write) = &mut self.by_write {
-            return if by_write.masks(cell) { Masked::Version } else { Masked::No };
+            return if by_write.masks(cell) { MaskedBy::Version } else { MaskedBy::No };
         }
         if !self.any {
-            return Masked::No;
+            return MaskedBy::No;
         }
         let timestamp = cell.timestamp();
         let up_to = |marker: Option<Timestamp>| marker.is_some_and(|marker| timestamp <= marker);
         // The order decides whether the rest of the column is read, and markers in it are seen.
         if up_to(self.family) {
-            Masked::Rest
+            MaskedBy::Rest
         } else if self.family_versions.contains(&timestamp) {
-            Masked::Version
+            MaskedBy::Version
         } else if up_to(self.column) {
-            Masked::Rest
+            MaskedBy::Rest
         } else if self.versions.contains(&timestamp) {
-            Masked::Version
+            MaskedBy::Version
         } else {
-            Masked::No
+            MaskedBy::No
         }
     }
 }
@@ -302,9 +302,9 @@ impl Matcher {
                 return Verdict::Skip(Next::Cell);
             }
             match self.deletes.masks(cell) {
-                Masked::No => {}
-                Masked::Version => return Verdict::Skip(Next::Cell),
-                Masked::Rest => return Verdict::Skip(self.column_done_unless_early(qualifier, wanted)),
+                MaskedBy::No => {}
+                MaskedBy::Version => return Verdict::Skip(Next::Cell),
+                MaskedBy::Rest => return Verdict::Skip(self.column_done_unless_early(qualifier, wanted)),
             }
         }
         if self.range.is_before(timestamp) {

@@ -128,7 +128,7 @@ impl Region {
         in_files: SequenceId,
         until: Option<LogPosition>,
     ) -> Result<SequenceId> {
-        let mut covered = Covered::of(self);
+        let mut covered = CoveredWrites::of(self);
         let mut last = in_files;
         let name = self.info.encoded_name().as_str().as_bytes();
         let end = until.unwrap_or(LogPosition { file: u64::MAX, offset: 0 });
@@ -160,7 +160,11 @@ impl Region {
     }
 
     /// Inserts the cells of an edit that are not in files. Returns whether there were any.
-    pub(crate) fn insert_logged(&self, record: &wal::Record<'_>, covered: &mut Covered) -> Result<bool> {
+    pub(crate) fn insert_logged(
+        &self,
+        record: &wal::Record<'_>,
+        covered: &mut CoveredWrites,
+    ) -> Result<bool> {
         let block = CellBlock::parse(bytes::Bytes::copy_from_slice(record.cells)).map_err(|error| {
             Error::Corrupt {
                 file: format!("log record {} of {}", record.sequence, self.info.encoded_name()),
@@ -221,7 +225,7 @@ fn open_store(
 }
 
 /// The logged writes that a region's files have, store by store. Made once; later changes of the files are not seen.
-pub(crate) struct Covered(Vec<CoveredStore>);
+pub(crate) struct CoveredWrites(Vec<CoveredStore>);
 
 /// The writes in the files of one store.
 pub(crate) struct CoveredStore {
@@ -255,15 +259,15 @@ impl CoveredStore {
     }
 }
 
-impl Covered {
-    pub(crate) fn of(region: &Region) -> Covered {
+impl CoveredWrites {
+    pub(crate) fn of(region: &Region) -> CoveredWrites {
         let mut stores: Vec<CoveredStore> =
             region.stores.iter().map(|store| CoveredStore::of(&store.view.load().files)).collect();
         if env::planted(12) {
             let newest = stores.iter().map(|store| store.flushed).max().unwrap_or_default();
             stores.iter_mut().for_each(|store| store.flushed = newest);
         }
-        Covered(stores)
+        CoveredWrites(stores)
     }
 
     /// Sequence id up to which the files of the store at `index` have all writes.

@@ -20,7 +20,7 @@ use crate::{Durability, Error, Mutation, MutationKind, Pending, Result};
 
 /// The result of a write that reads.
 #[derive(Debug)]
-pub struct Changed {
+pub struct ChangeOutcome {
     /// The cells made by increments and appends that return results.
     pub cells: CellBlock,
     /// Resolves when the response may be sent.
@@ -58,7 +58,7 @@ pub enum Test {
 
 /// The result of a check-and-mutate.
 #[derive(Debug)]
-pub struct Checked {
+pub struct CheckOutcome {
     /// Whether the check passed and the mutations were applied.
     pub passed: bool,
     /// The cells made by increments and appends that return results.
@@ -143,21 +143,21 @@ impl Test {
 
 impl Region {
     /// Adds to 64-bit numbers. Returns the new values.
-    pub fn increment(self: &Arc<Self>, mutation: &Mutation, mode: ReadMode) -> Result<Changed> {
+    pub fn increment(self: &Arc<Self>, mutation: &Mutation, mode: ReadMode) -> Result<ChangeOutcome> {
         self.mutate_row(std::slice::from_ref(mutation), mode)
     }
 
     /// Appends to values. Returns the new values.
-    pub fn append(self: &Arc<Self>, mutation: &Mutation, mode: ReadMode) -> Result<Changed> {
+    pub fn append(self: &Arc<Self>, mutation: &Mutation, mode: ReadMode) -> Result<ChangeOutcome> {
         self.mutate_row(std::slice::from_ref(mutation), mode)
     }
 
     /// Applies mutations of one row as one write.
-    pub fn mutate_row(self: &Arc<Self>, mutations: &[Mutation], mode: ReadMode) -> Result<Changed> {
+    pub fn mutate_row(self: &Arc<Self>, mutations: &[Mutation], mode: ReadMode) -> Result<ChangeOutcome> {
         self.check_all(mutations)?;
         let _locks = self.lock_rows(mutations.iter(), std::iter::empty(), mode)?;
         let (cells, pending) = self.write_as_one(mutations, None, mode)?;
-        Ok(Changed { cells, pending })
+        Ok(ChangeOutcome { cells, pending })
     }
 
     /// Applies mutations of one row as one write, if `check` holds.
@@ -166,7 +166,7 @@ impl Region {
         check: &Check,
         mutations: &[Mutation],
         mode: ReadMode,
-    ) -> Result<Checked> {
+    ) -> Result<CheckOutcome> {
         self.mutate_rows(std::slice::from_ref(check), mutations, mode)
     }
 
@@ -176,7 +176,7 @@ impl Region {
         checks: &[Check],
         mutations: &[Mutation],
         mode: ReadMode,
-    ) -> Result<Checked> {
+    ) -> Result<CheckOutcome> {
         self.check_writable()?;
         for check in checks {
             self.check_row(&check.row, "checkAndMutate")?;
@@ -187,14 +187,14 @@ impl Region {
             let (holds, timestamp) = self.holds(check, mode)?;
             if !holds {
                 let pending = Pending::for_reading(self);
-                return Ok(Checked { passed: false, cells: CellBlock::default(), pending });
+                return Ok(CheckOutcome { passed: false, cells: CellBlock::default(), pending });
             }
             newest = newest.max(timestamp);
         }
         // Only now: mutations that are not applied may name an unknown family.
         mutations.iter().try_for_each(|mutation| self.check_mutation(mutation))?;
         let (cells, pending) = self.write_as_one(mutations, newest, mode)?;
-        Ok(Checked { passed: true, cells, pending })
+        Ok(CheckOutcome { passed: true, cells, pending })
     }
 
     fn check_all(&self, mutations: &[Mutation]) -> Result<()> {

@@ -28,7 +28,7 @@ use crate::{Error, HeirRefusal, Result};
 
 /// What a new region shares of another region's files.
 #[derive(Clone, Debug)]
-pub enum Inherits {
+pub enum InheritedFiles {
     /// The rows of each file on one side of a row, for a daughter of a split or a merged region.
     Half(Reference),
     /// Whole files, for a clone, also of another table.
@@ -40,7 +40,7 @@ impl Region {
     /// must be flushed and closed to writes before. May be repeated until the new region has been opened.
     ///
     /// `folder` is the new region's, `data/<namespace>/<table>/<encoded name>`.
-    pub fn write_heir(&self, folder: &FileName, inherits: &Inherits) -> Result<()> {
+    pub fn write_heir(&self, folder: &FileName, inherits: &InheritedFiles) -> Result<()> {
         self.check_owner()?;
         for store in &self.stores {
             let heir = Region::store_folder(folder, &store.family);
@@ -49,8 +49,8 @@ impl Region {
             for file in &store.view.load().files {
                 pins.push(self.pin(file)?);
                 list.push(match inherits {
-                    Inherits::Half(reference) => self.write_reference(file, &heir, reference)?,
-                    Inherits::Links => self.write_link(store, file, &heir)?,
+                    InheritedFiles::Half(reference) => self.write_reference(file, &heir, reference)?,
+                    InheritedFiles::Links => self.write_link(store, file, &heir)?,
                 });
             }
             let (mut tracker, _) =

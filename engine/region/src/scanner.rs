@@ -26,7 +26,7 @@ mod row;
 mod state;
 mod step_timer;
 
-use state::{FilterTraits, Progress, Reach, WholeRows};
+use state::{FilterTraits, Progress, RowLimit, WholeRows};
 pub use step_timer::INLINE_TIME;
 
 /// Cells of a row that may be judged twice because a block is missing. After this many, only a caller that may wait
@@ -142,7 +142,7 @@ struct ScannedStore {
 pub struct RegionScanner<'q> {
     region: Arc<Region>,
     scan: Cow<'q, Scan>,
-    reach: Reach,
+    row_limit: RowLimit,
     filter: Option<Filter>,
     traits: FilterTraits,
     /// Whether whole rows can be handled without judging each cell.
@@ -169,17 +169,17 @@ pub struct RegionScanner<'q> {
 
 impl<'q> RegionScanner<'q> {
     pub(crate) fn open(region: Arc<Region>, scan: Cow<'q, Scan>) -> Result<RegionScanner<'q>> {
-        let reach = Reach::of(&scan);
-        RegionScanner::open_as(region, scan, reach)
+        let row_limit = RowLimit::of(&scan);
+        RegionScanner::open_as(region, scan, row_limit)
     }
 
     /// A scanner for the row of a get. At an earlier read point it returns the versions that are left.
     pub(crate) fn open_get(region: Arc<Region>, scan: &'q Scan) -> Result<RegionScanner<'q>> {
-        RegionScanner::open_as(region, Cow::Borrowed(scan), Reach::Get)
+        RegionScanner::open_as(region, Cow::Borrowed(scan), RowLimit::Get)
     }
 
-    fn open_as(region: Arc<Region>, scan: Cow<'q, Scan>, reach: Reach) -> Result<RegionScanner<'q>> {
-        let accepts_gaps = reach == Reach::Get && scan.read_point.is_some();
+    fn open_as(region: Arc<Region>, scan: Cow<'q, Scan>, row_limit: RowLimit) -> Result<RegionScanner<'q>> {
+        let accepts_gaps = row_limit == RowLimit::Get && scan.read_point.is_some();
         let mut earlier = scan.read_point;
         let (read_point, asked) = loop {
             // The read point is taken before the views, so that the views contain all writes up to it.
@@ -219,7 +219,7 @@ impl<'q> RegionScanner<'q> {
             buffer: row::RowBuffer::default(),
             progress: Progress::Reading,
             rows_read: 0,
-            reach,
+            row_limit,
             scan,
         };
         let stores = &scanner.region.stores;
@@ -316,7 +316,7 @@ impl<'q> RegionScanner<'q> {
 
     /// Reads the row of a get. Returns the number of cells passed to `sink`.
     pub(crate) fn read_only_row(&mut self, mode: ReadMode, sink: &mut dyn CellSink) -> Result<usize> {
-        self.reach = Reach::Get;
+        self.row_limit = RowLimit::Get;
         let mut counting = CountingSink { count: 0, sink };
         self.next_row(&Limits::NONE, &mut counting, mode)?;
         Ok(counting.count)
@@ -325,7 +325,7 @@ impl<'q> RegionScanner<'q> {
     fn finish(&mut self) -> Step {
         self.progress = Progress::Ended;
         self.has_row = false;
-        if !self.reach.is_one_row() {
+        if !self.row_limit.is_one_row() {
             // The client may not come back for long; releasing the views lets obsolete files be deleted.
             self.stores.clear();
             self.asked.clear();
@@ -393,7 +393,7 @@ impl<'q> RegionScanner<'q> {
         }
         (self.has_row, self.given, self.judged) = (false, 0, 0);
         // Look for the next row now, which spares the client a call that returns nothing.
-        let more = !self.reach.is_one_row()
+        let more = !self.row_limit.is_one_row()
             && self.leave_row().map(|()| self.find_row()).unwrap_or_else(|_| {
                 // This row was returned and stays so; the next step reports the error.
                 self.positioned = false;
@@ -444,8 +444,8 @@ impl<'q> RegionScanner<'q> {
     /// Moves every heap to the current row, or to the first one.
     fn position(&mut self) -> Result<()> {
         let fresh = !self.has_row && self.row.is_empty();
-        if self.reach.is_one_row() {
-            let (scan, region, is_get) = (&*self.scan, &*self.region, self.reach == Reach::Get);
+        if self.row_limit.is_one_row() {
+            let (scan, region, is_get) = (&*self.scan, &*self.region, self.row_limit == RowLimit::Get);
             return self.stores.iter_mut().zip(&self.asked).try_for_each(|(store, asked)| {
                 let of = &region.stores[asked.store];
                 let qualifiers = store.wanted(scan).filter(|_| !scan.raw);
@@ -557,7 +557,7 @@ impl RowReader {
     pub(crate) fn open(region: Arc<Region>, scan: Scan) -> Result<RowReader> {
         let scanner = RegionScanner::open(region, Cow::Owned(scan))?;
         assert!(
-            scanner.reach.is_one_row() && scanner.filter.is_none(),
+            scanner.row_limit.is_one_row() && scanner.filter.is_none(),
             "a row reader needs a get without a filter: {:?}",
             scanner.scan
         );

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use door::Ended;
+use door::Shutdown;
 use env::World;
 use storage::Files;
 
@@ -45,7 +45,7 @@ fn look_and_adopt(
         Some(place) => place.open_for_log(&settings.conf)?,
         None => Arc::clone(files),
     };
-    let ended = if options.killed { Ended::Somehow } else { Ended::InOrder };
+    let ended = if options.killed { Shutdown::MaybeKilled } else { Shutdown::Clean };
     let inventory = door::look(files, &log, world, ended).map_err(of_door)?;
     let report = &inventory.report;
     let mut text = format!("{root}: {} tables, {report}", inventory.tables.len());

@@ -10,7 +10,7 @@ const DAY: f64 = 86_400.0;
 const PROBED: f64 = 10.0;
 
 /// What a server does by itself, and how fast its store is.
-pub(crate) struct Idle {
+pub(crate) struct IdleServer {
     /// How often it looks whether it still has the log: a GET each.
     pub(crate) owner_period: Duration,
     /// How often it searches for garbage: a LIST for each store and one for the archive.
@@ -38,7 +38,7 @@ pub(crate) enum Estimate {
 }
 
 impl Estimate {
-    pub(crate) fn of(prices: &Prices, idle: &Idle) -> Estimate {
+    pub(crate) fn of(prices: &Prices, idle: &IdleServer) -> Estimate {
         let each = |period: Duration| if period.is_zero() { 0.0 } else { DAY / period.as_secs_f64() };
         let looks = if idle.has_log { each(idle.owner_period) } else { 0.0 };
         let lists = each(idle.search_period) * (idle.stores + 1) as f64;
@@ -83,8 +83,8 @@ mod tests {
 
     const AMAZON: Prices = Prices { put: 0.005, get: 0.0004, list: 0.005, delete: 0.0, received: 0.0 };
 
-    fn idle() -> Idle {
-        Idle {
+    fn idle() -> IdleServer {
+        IdleServer {
             owner_period: Duration::from_secs(10),
             search_period: Duration::from_secs(86_400),
             stores: 99,
@@ -102,7 +102,7 @@ mod tests {
             "the store costs about $0.0040 on a day without writes, and up to $8.64 for the log on a day of writes without a \
              pause, at 50 ms a request"
         );
-        let without_log = Estimate::of(&AMAZON, &Idle { has_log: false, ..idle() }).to_string();
+        let without_log = Estimate::of(&AMAZON, &IdleServer { has_log: false, ..idle() }).to_string();
         assert_eq!(without_log, "the store costs about $0.0005 on a day without writes");
     }
 

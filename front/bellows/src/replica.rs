@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use env::sync::{Condvar, Mutex};
 use env::{Priority, World};
-use master::{FollowedPrimary, Master, Mirror, Mirrored, PrimaryCatalog};
+use master::{FollowedPrimary, Master, Mirror, MirrorOutcome, PrimaryCatalog};
 use objectstore::Prices;
 use proto::{RegionInfo, TableDescriptor, catalog};
 use region::Region;
@@ -20,7 +20,7 @@ use telemetry::Source;
 use crate::estimate::Estimate;
 use crate::failure::Failure;
 use crate::log_place;
-use crate::root::Opened;
+use crate::root::OpenRoot;
 use crate::settings::Settings;
 
 /// How often descriptors are read again of tables whose regions are as they were: a change of some attributes changes nothing
@@ -48,7 +48,7 @@ impl ReadReplica {
     /// Looks at the primary's place, and writes nothing there.
     pub(crate) fn open(world: &World, settings: &Settings) -> Result<ReadReplica, Failure> {
         let (conf, root) = (&settings.conf, &settings.root);
-        let Opened { files, meter, .. } = root.open_for_reading(conf)?;
+        let OpenRoot { files, meter, .. } = root.open_for_reading(conf)?;
         let log = log_place::open_for_reading(world, conf, &files, root)?;
         let own: Arc<dyn Files> = Arc::new(Memory::new());
         let id = layout::cluster_id();
@@ -98,7 +98,7 @@ impl ReadReplica {
         let mut last = catalog.look(server).map_err(|error| Failure::of_words(&place, error))?;
         let first = catalog.follow(server, true).map_err(|error| Failure::of_words(&place, error))?;
         let (world, poll, server) = (self.world.clone(), self.options.poll, Arc::downgrade(server));
-        let mut retry = first != Mirrored::default();
+        let mut retry = first != MirrorOutcome::default();
         let work = move || {
             let (mut read, mut tried) = (world.moment(), world.moment());
             loop {
@@ -121,7 +121,7 @@ impl ReadReplica {
                         continue;
                     }
                     Ok(Some(mirrored)) => {
-                        retry = mirrored != Mirrored::default();
+                        retry = mirrored != MirrorOutcome::default();
                         // A table without a descriptor is being created or dropped.
                         if mirrored.failed == 0 {
                             rounds.ended(asked);
@@ -250,7 +250,7 @@ impl Catalog {
         Ok((meta.0, namespaces))
     }
 
-    fn follow(&mut self, server: &RegionServer, reread: bool) -> Result<Mirrored, String> {
+    fn follow(&mut self, server: &RegionServer, reread: bool) -> Result<MirrorOutcome, String> {
         let rows = |region: &Arc<Region>| region::catalog_rows(region).map_err(|error| error.to_string());
         let meta = rows(&self.region(server, &self.meta)?)?;
         let region = PrimaryCatalog::namespace_region(meta.clone());

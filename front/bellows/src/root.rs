@@ -29,7 +29,7 @@ pub(crate) enum Root {
 }
 
 /// A place that is open.
-pub(crate) struct Opened {
+pub(crate) struct OpenRoot {
     pub(crate) files: Arc<dyn Files>,
     /// What counts its requests, if it is a store.
     pub(crate) meter: Option<Arc<dyn Source>>,
@@ -65,20 +65,20 @@ impl Root {
     }
 
     /// Opens the place and checks its layout; an empty one gets the current layout.
-    pub(crate) fn open(&self, conf: &Conf) -> Result<Opened, Failure> {
+    pub(crate) fn open(&self, conf: &Conf) -> Result<OpenRoot, Failure> {
         if let Root::Folder(folder) = self {
-            return Ok(Opened { files: Arc::new(data_dir::open(folder)?), meter: None, probe: None });
+            return Ok(OpenRoot { files: Arc::new(data_dir::open(folder)?), meter: None, probe: None });
         }
         let (world, store) = (World::real(), self.bucket(conf)?);
         let began = world.moment();
         store.probe().map_err(|error| self.unreachable(conf, &error))?;
         let probe = Some(world.moment().since(began));
         data_dir::check_layout(&*store, self)?;
-        Ok(Opened { meter: Some(Arc::clone(&store) as Arc<dyn Source>), probe, files: store })
+        Ok(OpenRoot { meter: Some(Arc::clone(&store) as Arc<dyn Source>), probe, files: store })
     }
 
     /// Opens the place of another server's files for reading: nothing is tried there, and nothing written.
-    pub(crate) fn open_for_reading(&self, conf: &Conf) -> Result<Opened, Failure> {
+    pub(crate) fn open_for_reading(&self, conf: &Conf) -> Result<OpenRoot, Failure> {
         if let Root::Folder(folder) = self {
             return Err(Failure::new(format!(
                 "a read replica needs storage that two servers share, and the folder {} has one server only; name a bucket, as \
@@ -88,7 +88,7 @@ impl Root {
         }
         let store = self.bucket(conf)?;
         data_dir::check_is_there(&*store, self)?;
-        Ok(Opened { meter: Some(Arc::clone(&store) as Arc<dyn Source>), probe: None, files: store })
+        Ok(OpenRoot { meter: Some(Arc::clone(&store) as Arc<dyn Source>), probe: None, files: store })
     }
 
     /// Opens a bucket that has nothing but another server's log, for reading.

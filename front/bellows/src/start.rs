@@ -15,12 +15,12 @@ use web::{About, Console, LevelSwitch, LogRing, Node, SelfCheck};
 
 use crate::allocator;
 use crate::args::{Ports, Start};
-use crate::estimate::{Estimate, Idle};
+use crate::estimate::{Estimate, IdleServer};
 use crate::failure::Failure;
 use crate::greeting::Greeting;
 use crate::log_place;
 use crate::replica::ReadReplica;
-use crate::root::{self, Opened};
+use crate::root::{self, OpenRoot};
 use crate::settings::Settings;
 use crate::znodes::Znodes;
 
@@ -92,9 +92,9 @@ pub(crate) fn run(
 
     let replica = settings.is_replica.then(|| ReadReplica::open(&world, &settings)).transpose()?;
     let wal_dir = settings.wal_dir.as_ref().filter(|_| replica.is_none());
-    let (Opened { files, meter, probe }, log_files) = match &replica {
+    let (OpenRoot { files, meter, probe }, log_files) = match &replica {
         Some(replica) => {
-            let own = Opened { files: Arc::clone(&replica.own), meter: replica.meter.clone(), probe: None };
+            let own = OpenRoot { files: Arc::clone(&replica.own), meter: replica.meter.clone(), probe: None };
             (own, Arc::new(storage::Memory::new()) as Arc<dyn storage::Files>)
         }
         None => {
@@ -238,7 +238,7 @@ pub(crate) fn run(
     let estimate = match &replica {
         Some(replica) => Some(replica.estimate(&prices)),
         None => probe.map(|probe| {
-            let idle = Idle {
+            let idle = IdleServer {
                 owner_period: options.wake_period,
                 search_period: options.unnamed_files_period,
                 stores: server.regions().all().iter().map(|region| region.load().stores.len()).sum(),

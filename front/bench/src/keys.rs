@@ -7,7 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::chance::{Chance, spread};
+use crate::random::{Random, spread};
 
 /// Skew of the distribution.
 const THETA: f64 = 0.99;
@@ -65,20 +65,20 @@ impl Chooser {
     }
 
     /// One of the first `count` rows; `count` must not be 0.
-    pub(crate) fn pick(&mut self, chance: &mut Chance, count: u64) -> u64 {
+    pub(crate) fn pick(&mut self, random: &mut Random, count: u64) -> u64 {
         match self.keys {
-            Keys::Uniform => chance.below(count),
-            Keys::Zipfian => spread(self.zipf.rank(chance)) % count,
+            Keys::Uniform => random.below(count),
+            Keys::Zipfian => spread(self.zipf.rank(random)) % count,
             Keys::Latest => {
                 self.zipf.grow(count);
-                count - 1 - self.zipf.rank(chance).min(count - 1)
+                count - 1 - self.zipf.rank(random).min(count - 1)
             }
             Keys::Hotspot => {
                 let hot = ((count as f64 * HOT_SET) as u64).clamp(1, count);
-                if hot == count || chance.part() < HOT_OPERATIONS {
-                    chance.below(hot)
+                if hot == count || random.part() < HOT_OPERATIONS {
+                    random.below(hot)
                 } else {
-                    hot + chance.below(count - hot)
+                    hot + random.below(count - hot)
                 }
             }
         }
@@ -107,8 +107,8 @@ impl Zipf {
         self.count = self.count.max(count);
     }
 
-    fn rank(&self, chance: &mut Chance) -> u64 {
-        let part = chance.part();
+    fn rank(&self, random: &mut Random) -> u64 {
+        let part = random.part();
         let at = part * self.zeta;
         let two = 1.0 + 0.5f64.powf(THETA);
         if at < 1.0 {
@@ -129,20 +129,20 @@ mod tests {
     use super::*;
 
     fn counts(keys: Keys, rows: u64) -> Vec<u32> {
-        let (mut chooser, mut chance) = (Chooser::new(keys, rows), Chance::new(1, 0));
+        let (mut chooser, mut random) = (Chooser::new(keys, rows), Random::new(1, 0));
         let mut counts = vec![0; rows as usize];
         for _ in 0..100_000 {
-            counts[chooser.pick(&mut chance, rows) as usize] += 1;
+            counts[chooser.pick(&mut random, rows) as usize] += 1;
         }
         counts
     }
 
     #[test]
     fn zipfian_ranks_come_as_often_as_they_should() {
-        let (zipf, mut chance) = (Zipf::new(1_000), Chance::new(1, 0));
+        let (zipf, mut random) = (Zipf::new(1_000), Random::new(1, 0));
         let mut seen = [0u32; 1_000];
         for _ in 0..1_000_000 {
-            seen[zipf.rank(&mut chance) as usize] += 1;
+            seen[zipf.rank(&mut random) as usize] += 1;
         }
         for rank in [0usize, 1, 10, 100] {
             let expected = 1e6 / zipf.zeta * ((rank + 1) as f64).powf(-THETA);
@@ -171,14 +171,14 @@ mod tests {
     fn one_row_is_enough_for_every_choice() {
         for keys in ["uniform", "zipfian", "latest", "hotspot"] {
             let keys: Keys = keys.parse().expect("there is one of this name");
-            assert_eq!(Chooser::new(keys, 1).pick(&mut Chance::new(1, 0), 1), 0, "{keys}");
+            assert_eq!(Chooser::new(keys, 1).pick(&mut Random::new(1, 0), 1), 0, "{keys}");
         }
     }
 
     #[test]
     fn what_is_added_is_the_latest() {
-        let (mut chooser, mut chance) = (Chooser::new(Keys::Latest, 10), Chance::new(1, 0));
-        let newest = (0..1_000).filter(|_| chooser.pick(&mut chance, 20) == 19).count();
+        let (mut chooser, mut random) = (Chooser::new(Keys::Latest, 10), Random::new(1, 0));
+        let newest = (0..1_000).filter(|_| chooser.pick(&mut random, 20) == 19).count();
         assert!(newest > 200, "{newest}");
     }
 }

@@ -26,8 +26,8 @@ use storage::{FileName, Files, Local};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-use crate::chance::Chance;
 use crate::pace::{Pace, Schedule};
+use crate::random::Random;
 use crate::recorder::LATENCY_MAX_NS;
 use crate::{Error, Plan, Result};
 
@@ -295,7 +295,7 @@ fn time(world: &World, during: Duration, mut step: impl FnMut() -> Result<()>) -
 
 fn memory(world: &World, cell: usize, during: Duration) -> Vec<Limit> {
     let data = vec![7u8; DATA];
-    let mut chance = Chance::new(1, 0);
+    let mut random = Random::new(1, 0);
     let mut target = vec![0u8; cell];
     let rows = DATA / cell;
     let mut limits = Vec::new();
@@ -306,7 +306,7 @@ fn memory(world: &World, cell: usize, during: Duration) -> Vec<Limit> {
     // A thousand at a time, because reading the clock costs as much as the copy.
     let copied = time(world, during, || {
         for _ in 0..1_000 {
-            let from = chance.below(rows as u64) as usize * cell;
+            let from = random.below(rows as u64) as usize * cell;
             target.copy_from_slice(&data[from..from + cell]);
             std::hint::black_box(&target);
         }
@@ -367,9 +367,9 @@ fn files(world: &World, cell: usize, folder: &Path, during: Duration) -> Result<
     }
     let size = file.finish().map_err(failed)?;
     let reader = files.open(&name).map_err(failed)?;
-    let (mut block, mut chance) = (vec![0; BLOCK], Chance::new(2, 0));
+    let (mut block, mut random) = (vec![0; BLOCK], Random::new(2, 0));
     let (cpu, wall) = time(world, during, || {
-        let at = chance.below(size / BLOCK as u64 - 1) * BLOCK as u64;
+        let at = random.below(size / BLOCK as u64 - 1) * BLOCK as u64;
         reader.read_at(at, &mut block).map_err(failed)
     })?;
     let name_of = format!("pread of {BLOCK} bytes that the system has in memory");

@@ -60,7 +60,7 @@ const MODIFY: usize = 4;
 impl Worker {
     /// Runs one operation of a mix.
     pub(crate) async fn mixed(&mut self, mix: Mix) -> client::Result<Done> {
-        let mut dice = self.chance.below(100) as u8;
+        let mut dice = self.random.below(100) as u8;
         let mut falls_on = |part: u8| {
             let hit = dice < part;
             dice = dice.wrapping_sub(part);
@@ -95,7 +95,7 @@ impl Worker {
     }
 
     async fn update(&mut self, number: u64) -> client::Result<u64> {
-        let field = self.chance.below(self.rows.qualifiers().len() as u64) as usize;
+        let field = self.random.below(self.rows.qualifiers().len() as u64) as usize;
         let put = Put::row(self.rows.key(number)).set(
             self.rows.layout().family(),
             self.rows.qualifiers()[field].clone(),
@@ -107,7 +107,7 @@ impl Worker {
 
     async fn scan_some(&mut self) -> client::Result<Done> {
         let from = self.any();
-        let limit = 1 + self.chance.below(SCAN_MAX);
+        let limit = 1 + self.random.below(SCAN_MAX);
         let there = self.growth.there();
         let scan = Scan::new().from(self.rows.key(from)).family(self.rows.layout().family()).limit(limit);
         let mut scanner = self.table.scan(scan);

@@ -4,7 +4,7 @@
 ///
 /// SplitMix64: one addition and three multiplications for a number, and every seed is good.
 #[derive(Clone, Debug)]
-pub(crate) struct Chance(u64);
+pub(crate) struct Random(u64);
 
 /// The constant by which SplitMix64 steps: 2^64 divided by the golden ratio.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -17,10 +17,10 @@ pub(crate) fn spread(number: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-impl Chance {
+impl Random {
     /// The generator of caller `index` in a run with this seed.
-    pub(crate) fn new(seed: u64, index: u64) -> Chance {
-        Chance(spread(seed.wrapping_mul(STEP).wrapping_add(index)))
+    pub(crate) fn new(seed: u64, index: u64) -> Random {
+        Random(spread(seed.wrapping_mul(STEP).wrapping_add(index)))
     }
 
     /// A random number.
@@ -47,17 +47,17 @@ mod tests {
 
     #[test]
     fn every_number_below_the_end_comes_about_as_often() {
-        let mut chance = Chance::new(1, 0);
+        let mut random = Random::new(1, 0);
         let mut seen = [0u32; 10];
         for _ in 0..100_000 {
-            seen[chance.below(10) as usize] += 1;
+            seen[random.below(10) as usize] += 1;
         }
         assert!(seen.iter().all(|count| (9_500..10_500).contains(count)), "{seen:?}");
     }
 
     #[test]
     fn callers_of_one_seed_differ_and_the_same_caller_repeats_itself() {
-        let first = |seed, index| Chance::new(seed, index).next();
+        let first = |seed, index| Random::new(seed, index).next();
         assert_eq!(first(1, 0), first(1, 0));
         assert_ne!(first(1, 0), first(1, 1));
         assert_ne!(first(1, 0), first(2, 0));

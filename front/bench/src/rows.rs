@@ -15,7 +15,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use client::{Put, Row};
 
-use crate::chance::{Chance, spread};
+use crate::random::{Random, spread};
 
 /// Number of digits of a key.
 const DIGITS_MAX: usize = 26;
@@ -73,11 +73,11 @@ pub(crate) struct Rows {
 impl Rows {
     /// A table with this number of rows and columns, and values of this many bytes.
     pub(crate) fn new(layout: Layout, count: u64, fields: usize, value_size: usize) -> Rows {
-        let mut chance = Chance::new(0, 0);
+        let mut random = Random::new(0, 0);
         let places = 10 * PLACES as usize;
         let mut pool: Vec<u8> = Vec::with_capacity(places * STRIDE + value_size + 8);
         while pool.len() < places * STRIDE + value_size {
-            pool.extend_from_slice(&chance.next().to_le_bytes());
+            pool.extend_from_slice(&random.next().to_le_bytes());
         }
         for place in 0..places {
             pool[place * STRIDE] = b'0' + (place % 10) as u8;

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use client::{Append, CheckAndMutate, Comparison, Delete, Filter, Get, Increment, Put, Scan, Scanner, Table};
 
 use crate::Plan;
-use crate::chance::{Chance, spread};
 use crate::keys::Chooser;
 use crate::mix::Growth;
+use crate::random::{Random, spread};
 use crate::recorder::Done;
 use crate::rows::Rows;
 use crate::workload::{QUEUE, SCAN_STEP, Workload};
@@ -26,7 +26,7 @@ pub(crate) struct Worker {
     pub(crate) rows: Rows,
     pub(crate) table: Table,
     pub(crate) growth: Arc<Growth>,
-    pub(crate) chance: Chance,
+    pub(crate) random: Random,
     chooser: Chooser,
     workload: Workload,
     /// The rows that it goes through in order: from the first (inclusive) to the second (exclusive).
@@ -53,10 +53,10 @@ impl Worker {
         let cut = |at: usize| (u128::from(rows.count()) * at as u128 / plan.threads as u128) as u64;
         let from = cut(index);
         let part = (from, cut(index + 1).max(from + 1).min(rows.count().max(from + 1)));
-        let chance = Chance::new(plan.seed, index as u64);
+        let random = Random::new(plan.seed, index as u64);
         let chooser = Chooser::new(plan.keys.unwrap_or(workload.keys()), rows.count());
         Worker {
-            chance,
+            random,
             chooser,
             part,
             next: from,
@@ -172,7 +172,7 @@ impl Worker {
 
     /// A row, chosen by the plan's or the workload's distribution.
     pub(crate) fn any(&mut self) -> u64 {
-        self.chooser.pick(&mut self.chance, self.growth.there())
+        self.chooser.pick(&mut self.random, self.growth.there())
     }
 
     fn any_key(&mut self) -> Bytes {
@@ -263,7 +263,7 @@ impl Worker {
 
     async fn scan_range(&mut self, rows: u64) -> client::Result<(u64, u64)> {
         let rows = rows.min(self.rows.count());
-        let from = self.chance.below(self.rows.count() - rows + 1);
+        let from = self.random.below(self.rows.count() - rows + 1);
         let mut scanner = self.table.scan(self.a_scan(from, from + rows).limit(rows));
         let (mut at, mut wrong) = (from, 0);
         while let Some(row) = scanner.next().await? {
@@ -276,7 +276,7 @@ impl Worker {
     /// Scans as many rows as the plan's range; of every ten rows `filter` accepts the first `tenths`.
     async fn scan_filtered(&mut self, filter: Filter, tenths: u8) -> client::Result<(u64, u64)> {
         let looked_at = self.plan.range;
-        let from = self.chance.below(self.rows.count() - looked_at + 1);
+        let from = self.random.below(self.rows.count() - looked_at + 1);
         let mut scanner = self.table.scan(self.a_scan(from, from + looked_at).filter(filter));
         let passes = |number: &u64| number % 10 < u64::from(tenths);
         let mut expected = (from..from + looked_at).filter(passes);

@@ -68,7 +68,7 @@ impl Default for Options {
 /// Serves `listener` until the task is dropped.
 pub async fn serve(listener: env::Listener, options: Options, console: Arc<Console>) -> std::io::Result<()> {
     let measuring = env::spawn(Arc::clone(&console).keep_measuring());
-    let served = axum::serve(listener::Limited::new(listener, options), router(console)).await;
+    let served = axum::serve(listener::LimitedListener::new(listener, options), router(console)).await;
     measuring.abort();
     served
 }

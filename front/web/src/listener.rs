@@ -18,30 +18,33 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::Options;
 
-pub(crate) struct Limited {
+pub(crate) struct LimitedListener {
     listener: Listener,
     places: Arc<Semaphore>,
     request_max: Duration,
 }
 
-impl Limited {
-    pub(crate) fn new(listener: Listener, options: Options) -> Limited {
+impl LimitedListener {
+    pub(crate) fn new(listener: Listener, options: Options) -> LimitedListener {
         let places = Arc::new(Semaphore::new(options.connections_max.clamp(1, Semaphore::MAX_PERMITS)));
-        Limited { listener, places, request_max: options.request_max }
+        LimitedListener { listener, places, request_max: options.request_max }
     }
 }
 
-impl axum::serve::Listener for Limited {
-    type Io = Timed;
+impl axum::serve::Listener for LimitedListener {
+    type Io = TimedConnection;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (Timed, SocketAddr) {
+    async fn accept(&mut self) -> (TimedConnection, SocketAddr) {
         let place = Arc::clone(&self.places).acquire_owned().await.expect("it is never closed");
         loop {
             match self.listener.accept().await {
                 Ok((stream, remote)) => {
                     let over = Box::pin(env::sleep(self.request_max));
-                    return (Timed { stream, over, request_max: self.request_max, _place: place }, remote);
+                    return (
+                        TimedConnection { stream, over, request_max: self.request_max, _place: place },
+                        remote,
+                    );
                 }
                 // The client left before it was accepted, or there are no more file descriptors.
                 Err(error) => {
@@ -58,14 +61,14 @@ impl axum::serve::Listener for Limited {
 }
 
 /// A connection and its time limit.
-pub(crate) struct Timed {
+pub(crate) struct TimedConnection {
     stream: Stream,
     over: Pin<Box<dyn Future<Output = ()> + Send>>,
     request_max: Duration,
     _place: OwnedSemaphorePermit,
 }
 
-impl Timed {
+impl TimedConnection {
     fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         match self.over.as_mut().poll(context) {
             Poll::Pending => Ok(()),
@@ -78,7 +81,7 @@ impl Timed {
     }
 }
 
-impl AsyncRead for Timed {
+impl AsyncRead for TimedConnection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -89,7 +92,7 @@ impl AsyncRead for Timed {
     }
 }
 
-impl AsyncWrite for Timed {
+impl AsyncWrite for TimedConnection {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

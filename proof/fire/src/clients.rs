@@ -30,24 +30,24 @@ const SUM: (&str, &str) = ("f", "sum");
 
 /// Whether operations must succeed: always, except while a disk is full or broken.
 #[derive(Default)]
-pub(crate) struct Calm(Mutex<CalmState>);
+pub(crate) struct FailureRule(Mutex<FailureState>);
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct CalmState {
+struct FailureState {
     /// Whether operations may fail now.
     may_fail: bool,
     /// Number of changes of `may_fail`.
     changes: u64,
 }
 
-impl Calm {
+impl FailureRule {
     /// Sets whether operations may fail from now on.
     pub(crate) fn set_may_fail(&self, may_fail: bool) {
         let mut state = self.0.lock();
-        *state = CalmState { may_fail, changes: state.changes + 1 };
+        *state = FailureState { may_fail, changes: state.changes + 1 };
     }
 
-    fn now(&self) -> CalmState {
+    fn now(&self) -> FailureState {
         *self.0.lock()
     }
 }
@@ -56,16 +56,16 @@ impl Calm {
 pub(crate) struct Shared {
     pub(crate) expected: Expected,
     pub(crate) tally: Tally,
-    pub(crate) calm: Calm,
+    pub(crate) failures: FailureRule,
     /// Whether writers may begin something.
     pub(crate) gate: watch::Sender<bool>,
 }
 
 impl Shared {
     /// Notes the failure of an operation that began in the state `before`; complains if it had to succeed.
-    fn failed(&self, before: CalmState, what: &str, error: &client::Error) {
+    fn failed(&self, before: FailureState, what: &str, error: &client::Error) {
         self.tally.count("failed");
-        if !before.may_fail && self.calm.now() == before {
+        if !before.may_fail && self.failures.now() == before {
             self.expected.complain(format!("{what} failed although nothing was broken: {error}"));
         }
     }
@@ -134,18 +134,18 @@ pub(crate) async fn write(shared: Arc<Shared>, table: Table, number: usize, rand
 
 /// Sends the next version of each of these keys in one batch, or alone if it is one.
 async fn write_keys(shared: &Shared, table: &Table, keys: &[usize]) {
-    let before = shared.calm.now();
-    let begun: Vec<_> = keys.iter().map(|key| shared.expected.begin_write(*key)).collect();
+    let before = shared.failures.now();
+    let operations: Vec<_> = keys.iter().map(|key| shared.expected.begin_write(*key)).collect();
     let actions: Vec<Action> = keys
         .iter()
-        .zip(&begun)
+        .zip(&operations)
         .map(|(key, (_, version))| shared.expected.content.mutation(*key, *version))
         .collect();
     let outcomes = table.batch(actions).await;
-    for ((key, (begun, version)), outcome) in keys.iter().zip(begun).zip(outcomes) {
+    for ((key, (operation, version)), outcome) in keys.iter().zip(operations).zip(outcomes) {
         match outcome {
             Ok(_) => {
-                shared.expected.acknowledge(begun, *key, version);
+                shared.expected.acknowledge(operation, *key, version);
                 shared.tally.count("written");
             }
             Err(error) => {
@@ -157,12 +157,12 @@ async fn write_keys(shared: &Shared, table: &Table, keys: &[usize]) {
 }
 
 async fn add(shared: &Shared, table: &Table, counter: usize, amount: u64) {
-    let before = shared.calm.now();
-    let begun = shared.expected.begin_addition(counter, amount);
+    let before = shared.failures.now();
+    let operation = shared.expected.begin_addition(counter, amount);
     let increment = Increment::row(row_of_counter(counter)).add(SUM.0, SUM.1, amount as i64);
     match table.increment(increment).await {
         Ok(_) => {
-            shared.expected.acknowledge_addition(begun, counter, amount);
+            shared.expected.acknowledge_addition(operation, counter, amount);
             shared.tally.count("added");
         }
         Err(error) => shared.failed(before, "an increment", &error),
@@ -173,7 +173,7 @@ async fn add(shared: &Shared, table: &Table, counter: usize, amount: u64) {
 pub(crate) async fn read(shared: Arc<Shared>, table: Table, random: World) {
     let keys = shared.expected.keys();
     loop {
-        let before = shared.calm.now();
+        let before = shared.failures.now();
         let done = match below(&random, 20) {
             0 => read_range(&shared, &table, &random).await,
             1 => read_sum(&shared, &table, below(&random, COUNTERS as u64) as usize).await,
@@ -191,21 +191,21 @@ pub(crate) async fn read(shared: Arc<Shared>, table: Table, random: World) {
 }
 
 async fn read_keys(shared: &Shared, table: &Table, keys: &[usize]) -> Result<(), client::Error> {
-    let begun: Vec<_> = keys.iter().map(|key| shared.expected.begin_read(*key)).collect();
+    let operations: Vec<_> = keys.iter().map(|key| shared.expected.begin_read(*key)).collect();
     let rows = table.get_all(keys.iter().map(|key| Get::row(row_of(*key)))).await?;
-    for ((key, (begun, least)), row) in keys.iter().zip(begun).zip(rows) {
+    for ((key, (operation, least)), row) in keys.iter().zip(operations).zip(rows) {
         let seen = shared.expected.content.version_of(*key, &row);
-        shared.expected.saw(begun, *key, least, seen, "a get");
+        shared.expected.saw(operation, *key, least, seen, "a get");
         shared.tally.count("got");
     }
     Ok(())
 }
 
 async fn read_sum(shared: &Shared, table: &Table, counter: usize) -> Result<(), client::Error> {
-    let (begun, least) = shared.expected.begin_sum(counter);
+    let (operation, least) = shared.expected.begin_sum(counter);
     let row = table.get(Get::row(row_of_counter(counter))).await?;
     let seen = row.number(SUM.0, SUM.1).unwrap_or(0);
-    shared.expected.saw_sum(begun, counter, least, seen as u64);
+    shared.expected.saw_sum(operation, counter, least, seen as u64);
     shared.tally.count("got");
     Ok(())
 }
@@ -236,7 +236,7 @@ async fn scan_all(
     reversed: bool,
 ) -> Result<u64, client::Error> {
     let how = if reversed { "a reversed scan" } else { "a scan" };
-    let (begun, least) = shared.expected.begin_scan();
+    let (operation, least) = shared.expected.begin_scan();
     let mut scanner = table.scan(scan);
     let mut missing: Vec<bool> = (0..least.len())
         .map(|key| {
@@ -257,7 +257,13 @@ async fn scan_all(
             if !std::mem::take(&mut missing[key]) {
                 shared.expected.complain(format!("{how} returned key {key} out of its range, or twice"));
             }
-            shared.expected.saw(begun, key, least[key], shared.expected.content.version_of(key, &row), how);
+            shared.expected.saw(
+                operation,
+                key,
+                least[key],
+                shared.expected.content.version_of(key, &row),
+                how,
+            );
         } else if !this.ends_with(b"~counter") {
             shared
                 .expected
@@ -267,7 +273,7 @@ async fn scan_all(
         rows += 1;
     }
     for key in (0..missing.len()).filter(|key| missing[*key]) {
-        shared.expected.saw(begun, key, least[key], Ok(None), how);
+        shared.expected.saw(operation, key, least[key], Ok(None), how);
     }
     shared.tally.count("scanned");
     Ok(rows)

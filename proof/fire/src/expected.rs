@@ -42,20 +42,20 @@ pub(crate) struct State {
 
 /// A key or a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Thing {
+pub(crate) enum Item {
     Key(usize),
     Counter(usize),
 }
 
 /// An operation under way. Its answer counts only if the era has not ended before.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Begun {
+pub(crate) struct StartedOperation {
     era: u64,
 }
 
 struct Event {
     moment_ms: u64,
-    thing: Thing,
+    item: Item,
     what: &'static str,
     number: u64,
 }
@@ -189,84 +189,84 @@ impl Expected {
     }
 
     /// Begins a write of a key. Returns the version to send.
-    pub(crate) fn begin_write(&self, key: usize) -> (Begun, u64) {
-        self.begin(Thing::Key(key), 1, "sent")
+    pub(crate) fn begin_write(&self, key: usize) -> (StartedOperation, u64) {
+        self.begin(Item::Key(key), 1, "sent")
     }
 
     /// Begins an addition to a counter.
-    pub(crate) fn begin_addition(&self, counter: usize, amount: u64) -> Begun {
-        self.begin(Thing::Counter(counter), amount, "sent up to").0
+    pub(crate) fn begin_addition(&self, counter: usize, amount: u64) -> StartedOperation {
+        self.begin(Item::Counter(counter), amount, "sent up to").0
     }
 
-    fn begin(&self, thing: Thing, amount: u64, what: &'static str) -> (Begun, u64) {
+    fn begin(&self, item: Item, amount: u64, what: &'static str) -> (StartedOperation, u64) {
         let mut inner = self.inner.lock();
-        let state = inner.state(thing);
+        let state = inner.state(item);
         state.sent += amount;
         let sent = state.sent;
-        inner.store(thing);
-        self.note(&mut inner, thing, what, sent);
-        (Begun { era: inner.era }, sent)
+        inner.store(item);
+        self.note(&mut inner, item, what, sent);
+        (StartedOperation { era: inner.era }, sent)
     }
 
     /// Notes that a version was acknowledged.
-    pub(crate) fn acknowledge(&self, begun: Begun, key: usize, version: u64) {
-        self.raise(begun, Thing::Key(key), version, "acknowledged");
+    pub(crate) fn acknowledge(&self, operation: StartedOperation, key: usize, version: u64) {
+        self.raise(operation, Item::Key(key), version, "acknowledged");
     }
 
     /// Notes that an addition was acknowledged.
-    pub(crate) fn acknowledge_addition(&self, begun: Begun, counter: usize, amount: u64) {
+    pub(crate) fn acknowledge_addition(&self, operation: StartedOperation, counter: usize, amount: u64) {
         let mut inner = self.inner.lock();
-        if inner.breaking || inner.era != begun.era {
+        if inner.breaking || inner.era != operation.era {
             return;
         }
         inner.added[counter] += amount;
         let added = inner.added[counter];
         drop(inner);
-        self.raise(begun, Thing::Counter(counter), added, "acknowledged up to");
+        self.raise(operation, Item::Counter(counter), added, "acknowledged up to");
     }
 
-    fn raise(&self, begun: Begun, thing: Thing, value: u64, what: &'static str) {
+    fn raise(&self, operation: StartedOperation, item: Item, value: u64, what: &'static str) {
         let mut inner = self.inner.lock();
-        if inner.breaking || inner.era != begun.era {
-            self.note(&mut inner, thing, "answered, which does not count,", 0);
+        if inner.breaking || inner.era != operation.era {
+            self.note(&mut inner, item, "answered, which does not count,", 0);
             return;
         }
-        let state = inner.state(thing);
+        let state = inner.state(item);
         if value > state.acknowledged {
             state.acknowledged = value;
-            inner.store(thing);
-            self.note(&mut inner, thing, what, value);
+            inner.store(item);
+            self.note(&mut inner, item, what, value);
         }
     }
 
     /// Notes that a write was answered by an error: it may have happened.
     pub(crate) fn failed(&self, key: usize, version: u64) {
-        self.note(&mut self.inner.lock(), Thing::Key(key), "failed", version);
+        self.note(&mut self.inner.lock(), Item::Key(key), "failed", version);
     }
 
     /// Begins a read. Returns the minimum version that it must show.
-    pub(crate) fn begin_read(&self, key: usize) -> (Begun, u64) {
+    pub(crate) fn begin_read(&self, key: usize) -> (StartedOperation, u64) {
         let inner = self.inner.lock();
-        (Begun { era: inner.era }, inner.keys[key].acknowledged)
+        (StartedOperation { era: inner.era }, inner.keys[key].acknowledged)
     }
 
     /// Begins a scan. Returns the minimum version that it must show of each key.
-    pub(crate) fn begin_scan(&self) -> (Begun, Vec<u64>) {
+    pub(crate) fn begin_scan(&self) -> (StartedOperation, Vec<u64>) {
         let inner = self.inner.lock();
-        (Begun { era: inner.era }, inner.keys.iter().map(|state| state.acknowledged).collect())
+        (StartedOperation { era: inner.era }, inner.keys.iter().map(|state| state.acknowledged).collect())
     }
 
     /// Begins a read of a counter.
-    pub(crate) fn begin_sum(&self, counter: usize) -> (Begun, u64) {
+    pub(crate) fn begin_sum(&self, counter: usize) -> (StartedOperation, u64) {
         let inner = self.inner.lock();
-        (Begun { era: inner.era }, inner.counters[counter].acknowledged)
+        (StartedOperation { era: inner.era }, inner.counters[counter].acknowledged)
     }
 
     /// Judges the version that a read showed, and complains if it is wrong. `seen` is an error if the row itself is
     /// wrong.
     pub(crate) fn saw(
         &self,
-        begun: Begun,
+        operation: StartedOperation,
         key: usize,
         least: u64,
         seen: Result<Option<u64>, String>,
@@ -274,17 +274,17 @@ impl Expected {
     ) {
         let sent = self.inner.lock().keys[key].sent;
         match seen.and_then(|seen| judge(self.content, key, least, sent, seen)) {
-            Ok(version) => self.raise(begun, Thing::Key(key), version, "read"),
-            Err(why) => self.complain_about(Thing::Key(key), &format!("key {key} by {how}: {why}")),
+            Ok(version) => self.raise(operation, Item::Key(key), version, "read"),
+            Err(why) => self.complain_about(Item::Key(key), &format!("key {key} by {how}: {why}")),
         }
     }
 
     /// Judges the value that a read of a counter showed, and complains if it is wrong.
-    pub(crate) fn saw_sum(&self, begun: Begun, counter: usize, least: u64, seen: u64) {
+    pub(crate) fn saw_sum(&self, operation: StartedOperation, counter: usize, least: u64, seen: u64) {
         let sent = self.inner.lock().counters[counter].sent;
         match judge_sum(least, sent, seen) {
-            Ok(value) => self.raise(begun, Thing::Counter(counter), value, "read"),
-            Err(why) => self.complain_about(Thing::Counter(counter), &format!("counter {counter}: {why}")),
+            Ok(value) => self.raise(operation, Item::Counter(counter), value, "read"),
+            Err(why) => self.complain_about(Item::Counter(counter), &format!("counter {counter}: {why}")),
         }
     }
 
@@ -298,13 +298,13 @@ impl Expected {
         inner.era += 1;
     }
 
-    fn complain_about(&self, thing: Thing, why: &str) {
+    fn complain_about(&self, item: Item, why: &str) {
         let mut inner = self.inner.lock();
         let events: Vec<String> = inner
             .events
             .iter()
             .rev()
-            .filter(|event| event.thing == thing)
+            .filter(|event| event.item == item)
             .take(16)
             .map(|event| format!("{} ms {} {}", event.moment_ms, event.what, event.number))
             .collect();
@@ -326,28 +326,28 @@ impl Expected {
         self.world.moment().since(self.began).as_millis() as u64
     }
 
-    fn note(&self, inner: &mut Inner, thing: Thing, what: &'static str, number: u64) {
+    fn note(&self, inner: &mut Inner, item: Item, what: &'static str, number: u64) {
         if inner.events.len() == EVENTS_MAX {
             inner.events.pop_front();
         }
-        inner.events.push_back(Event { moment_ms: self.moment_ms(), thing, what, number });
+        inner.events.push_back(Event { moment_ms: self.moment_ms(), item, what, number });
     }
 }
 
 impl Inner {
-    fn state(&mut self, thing: Thing) -> &mut State {
-        match thing {
-            Thing::Key(key) => &mut self.keys[key],
-            Thing::Counter(counter) => &mut self.counters[counter],
+    fn state(&mut self, item: Item) -> &mut State {
+        match item {
+            Item::Key(key) => &mut self.keys[key],
+            Item::Counter(counter) => &mut self.counters[counter],
         }
     }
 
-    fn store(&mut self, thing: Thing) {
-        let index = match thing {
-            Thing::Key(key) => key,
-            Thing::Counter(counter) => self.keys.len() + counter,
+    fn store(&mut self, item: Item) {
+        let index = match item {
+            Item::Key(key) => key,
+            Item::Counter(counter) => self.keys.len() + counter,
         };
-        let state = *self.state(thing);
+        let state = *self.state(item);
         let bytes = [state.acknowledged.to_le_bytes(), state.sent.to_le_bytes()].concat();
         if let Err(error) = self.file.write_all_at(&bytes, HEADER_BYTES + STATE_BYTES * index as u64) {
             self.complaints.push(format!("the file of the expected state cannot be written: {error}"));

@@ -31,7 +31,7 @@ use client::{Cluster, Get, Options, Registry};
 use env::{Runtime, WallTime, World};
 use tokio::sync::watch;
 
-use clients::{COUNTERS, Calm, READERS, Shared, TABLE, WRITERS};
+use clients::{COUNTERS, FailureRule, READERS, Shared, TABLE, WRITERS};
 use expected::Expected;
 use tally::Tally;
 
@@ -46,7 +46,8 @@ fn main() -> Result<(), Failure> {
     let seed: u64 = seed.parse()?;
     let expected = Expected::open(Path::new(file), seed, KEYS, COUNTERS)?;
     let (gate, _) = watch::channel(true);
-    let shared = Arc::new(Shared { expected, tally: Tally::default(), calm: Calm::default(), gate });
+    let shared =
+        Arc::new(Shared { expected, tally: Tally::default(), failures: FailureRule::default(), gate });
     let runtime = Runtime::start("fire", 2)?;
     // Keeps the tasks.
     let mut tasks = Vec::new();
@@ -76,7 +77,7 @@ fn main() -> Result<(), Failure> {
                 line
             }
             "may-fail" | "calm" => {
-                shared.calm.set_may_fail(line == "may-fail");
+                shared.failures.set_may_fail(line == "may-fail");
                 "noted".to_owned()
             }
             "counts" => shared.tally.line(),

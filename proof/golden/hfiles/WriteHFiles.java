@@ -54,7 +54,7 @@ public final class WriteHFiles {
     files = FileSystem.getLocal(conf).getRaw();
   }
 
-  /** How one file is written. */
+  /** The options of one file. */
   private static final class Recipe {
     Compression.Algorithm compression = Compression.Algorithm.NONE;
     DataBlockEncoding encoding = DataBlockEncoding.NONE;
@@ -189,7 +189,7 @@ public final class WriteHFiles {
     return cells;
   }
 
-  /** Every kind of delete marker, beside the puts it is about, and rows that only hold markers. */
+  /** Every kind of delete marker beside the puts that it masks, and rows with markers only. */
   private static List<KeyValue> deletes() {
     List<KeyValue> cells = new ArrayList<>();
     byte[] family = Bytes.toBytes("f");
@@ -320,7 +320,7 @@ public final class WriteHFiles {
     describe(path, new File(folder, name + ".txt"), blocks);
   }
 
-  /** Writes down what HBase's reader finds. */
+  /** Writes the text of what HBase's reader finds. */
   private void describe(Path path, File text, Map<String, byte[]> metaBlocks) throws Exception {
     try (HFile.Reader reader = HFile.createReader(files, path, CacheConfig.DISABLED, true, conf);
         BufferedWriter out = Files.newBufferedWriter(text.toPath(), StandardCharsets.UTF_8)) {
@@ -366,7 +366,7 @@ public final class WriteHFiles {
     }
   }
 
-  /** Bytes as hex; nothing at all is a dash, so that fields stay apart. */
+  /** Formats bytes as hex digits, and no bytes as a dash, so that each field has a word. */
   private static String hex(byte[] bytes) {
     return bytes.length == 0 ? "-" : Bytes.toHex(bytes);
   }

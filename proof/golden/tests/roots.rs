@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cache::Cache;
 use cell::Cell;
-use door::{Ended, Inventory};
+use door::{Inventory, Shutdown};
 use env::{WallTime, World};
 use proto::TableName;
 use region::{CellSink, Limits, Opening, ReadMode, Region, RegionOptions, Scan};
@@ -42,17 +42,17 @@ fn write(files: &Memory, name: &str, content: &[u8]) {
 }
 
 fn look(files: &Memory) -> Result<Inventory, door::Error> {
-    look_at(files, Ended::InOrder)
+    look_at(files, Shutdown::Clean)
 }
 
-fn look_at(files: &Memory, ended: Ended) -> Result<Inventory, door::Error> {
+fn look_at(files: &Memory, ended: Shutdown) -> Result<Inventory, door::Error> {
     let shared: Arc<dyn Files> = Arc::new(files.clone());
     door::look(&shared, &shared, &world(), ended)
 }
 
 /// Adopts a root of an HBase that was stopped or killed.
 fn adopt(files: &Memory) -> Result<(), door::Error> {
-    let inventory = look_at(files, Ended::Somehow)?;
+    let inventory = look_at(files, Shutdown::MaybeKilled)?;
     let shared: Arc<dyn Files> = Arc::new(files.clone());
     door::adopt(&inventory, &shared, &shared, &world())
 }
@@ -83,7 +83,7 @@ fn rows(files: &Memory) -> BTreeMap<String, (usize, usize)> {
     let shared: Arc<dyn Files> = Arc::new(files.clone());
     let mut found = BTreeMap::new();
     let recovered = Arc::new(wal::LogReader::open(&shared, &FileName::new("WALs")).expect("a log"));
-    for table in look_at(files, Ended::Somehow).expect("readable").tables {
+    for table in look_at(files, Shutdown::MaybeKilled).expect("readable").tables {
         let name = table.descriptor.name().clone();
         let descriptor = master::descriptors::read(&*shared, &name).expect("readable").expect("there");
         assert_eq!(descriptor.attributes().text("hbase.store.file-tracker.impl"), Some("FILE"), "{name}");
@@ -153,7 +153,7 @@ fn a_root_that_was_stopped_is_adopted_with_every_row() {
 /// Whether HBase could open the root: each table whose descriptor says FILE has all its file lists.
 fn can_be_opened_by_hbase(files: &Memory) -> bool {
     let described = |name: &TableName| master::descriptors::read(files, name).expect("readable");
-    look_at(files, Ended::Somehow).expect("readable").tables.iter().all(|table| {
+    look_at(files, Shutdown::MaybeKilled).expect("readable").tables.iter().all(|table| {
         let descriptor = described(table.descriptor.name()).expect("there");
         let by_list = descriptor.attributes().text("hbase.store.file-tracker.impl") == Some("FILE");
         let has_list = |folder: &FileName| {
@@ -287,7 +287,7 @@ fn the_writes_of_a_killed_hbase_are_in_its_logs() {
     let before = content(&files);
     let told = look(&files).expect("readable").report.blockers;
     assert!(told.len() == 2 && told.iter().all(|line| line.contains("WALs/localhost,")), "{told:?}");
-    let inventory = look_at(&files, Ended::Somehow).expect("readable");
+    let inventory = look_at(&files, Shutdown::MaybeKilled).expect("readable");
     assert_eq!(inventory.report.blockers, Vec::<String>::new());
     assert!(inventory.report.writes > 100, "{}", inventory.report);
     assert_eq!(content(&files), before, "looking changes nothing");
@@ -323,8 +323,10 @@ fn a_log_that_is_damaged_or_encrypted_is_refused_by_name_and_a_torn_end_is_told(
         let files = root("killed.tar.gz");
         let name = log(&files);
         files.damage(&name, change);
-        let error =
-            look_at(&files, Ended::Somehow).map(|found| found.report).expect_err("refused").to_string();
+        let error = look_at(&files, Shutdown::MaybeKilled)
+            .map(|found| found.report)
+            .expect_err("refused")
+            .to_string();
         assert!(error.contains(name.as_str()), "{error}");
         error
     };
@@ -339,7 +341,7 @@ fn a_log_that_is_damaged_or_encrypted_is_refused_by_name_and_a_torn_end_is_told(
     assert!(told.contains("encrypted") && told.contains("its keys"), "{told}");
     let files = root("killed.tar.gz");
     files.damage(&log(&files), |bytes| bytes.truncate(bytes.len() - 3));
-    let notes = look_at(&files, Ended::Somehow).expect("readable").report.notes;
+    let notes = look_at(&files, Shutdown::MaybeKilled).expect("readable").report.notes;
     assert!(notes.iter().any(|note| note.contains("no whole entry")), "{notes:?}");
 }
 

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use env::sync::Mutex;
 
-use crate::chance::Chance;
 use crate::linear::{self, Answer, Entry, Operation};
+use crate::random::Random;
 
 /// The possible effect of a call without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,13 +81,13 @@ pub fn record(
             .map(|client| {
                 let (histories, tick) = (&histories, &tick);
                 scope.spawn(move || {
-                    let mut chance = Chance(load.seed ^ (round << 32) ^ client);
+                    let mut random = Random(load.seed ^ (round << 32) ^ client);
                     // The last value that this client saw in each row, for choosing checks.
                     let mut seen: Vec<linear::State> = vec![None; ROWS.len()];
                     for number in 0..load.operations {
-                        let index = chance.below(ROWS.len() as u64) as usize;
+                        let index = random.below(ROWS.len() as u64) as usize;
                         let fresh = (number * load.clients + client) as i64;
-                        let operation = draw(&mut chance, ROWS[index], fresh, &seen[index]);
+                        let operation = draw(&mut random, ROWS[index], fresh, &seen[index]);
                         let row = format!("{}-{round}", ROWS[index]);
                         let called = tick();
                         let outcome = target.act(&row, &operation);
@@ -124,16 +124,16 @@ pub fn record(
     Ok(recorded)
 }
 
-fn draw(chance: &mut Chance, row: &str, fresh: i64, seen: &linear::State) -> Operation {
+fn draw(random: &mut Random, row: &str, fresh: i64, seen: &linear::State) -> Operation {
     let number = fresh.to_be_bytes().to_vec();
     let letter = vec![b'a' + (fresh % 26) as u8];
     let value = if row.starts_with('t') { letter.clone() } else { number.clone() };
-    match chance.below(8) {
+    match random.below(8) {
         0..=2 => Operation::Get,
         3 | 4 if row.starts_with('r') => Operation::Put(value),
         3 | 4 if row.starts_with('c') => Operation::Increment(1 + fresh % 3),
         3 | 4 => Operation::Append(letter),
-        5 if chance.once_in(2) => Operation::Delete,
+        5 if random.once_in(2) => Operation::Delete,
         _ => Operation::CheckAndPut(seen.clone(), value),
     }
 }
@@ -184,10 +184,10 @@ pub fn acid(target: &dyn Target, load: Load, meanwhile: &mut dyn FnMut()) -> Res
         let writers: Vec<_> = (0..load.clients)
             .map(|client| {
                 scope.spawn(move || {
-                    let mut chance = Chance(load.seed ^ client);
+                    let mut random = Random(load.seed ^ client);
                     let mut written = 0;
                     for number in 0..load.operations {
-                        let row = format!("row{}", chance.below(ACID_ROWS));
+                        let row = format!("row{}", random.below(ACID_ROWS));
                         let value = format!("{client}-{number}");
                         written += u64::from(target.write(&row, value.as_bytes()).is_ok());
                     }
@@ -198,10 +198,10 @@ pub fn acid(target: &dyn Target, load: Load, meanwhile: &mut dyn FnMut()) -> Res
         let getters: Vec<_> = (0..load.clients)
             .map(|client| {
                 scope.spawn(move || {
-                    let mut chance = Chance(!load.seed ^ client);
+                    let mut random = Random(!load.seed ^ client);
                     let mut got = 0;
                     while !done.load(Ordering::Acquire) {
-                        let row = format!("row{}", chance.below(ACID_ROWS));
+                        let row = format!("row{}", random.below(ACID_ROWS));
                         if let Ok(values) = target.read(&row) {
                             whole(row.as_bytes(), &values, width)?;
                             got += u64::from(!values.is_empty());

@@ -7,11 +7,11 @@
 //! - [`subject`]: applies a stream to a real region and to the reference, and reports the first difference.
 //! - [`shrink`]: shortens a stream that shows a difference, and prints it as a test.
 
-pub mod chance;
 pub mod concurrent;
 pub mod in_process;
 pub mod linear;
 pub mod live;
+pub mod random;
 pub mod reference;
 pub mod rewrite;
 pub mod shrink;

@@ -208,7 +208,7 @@ fn refused(history: &[Entry], (explained, stuck): (usize, usize)) -> Refused {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chance::Chance;
+    use crate::random::Random;
 
     fn entry(called: u64, returned: u64, operation: Operation, answer: Answer) -> Entry {
         Entry { called, returned: Some((returned, answer)), operation }
@@ -309,18 +309,18 @@ mod tests {
     fn histories_that_were_are_explained_and_changed_ones_refused() {
         let mut refusals = 0;
         for seed in 0..300 {
-            let mut chance = Chance(seed);
+            let mut random = Random(seed);
             let mut history: Vec<(u64, Entry)> = Vec::new();
             for index in 0..40 {
-                let operation = match chance.below(4) {
+                let operation = match random.below(4) {
                     0 => put(&format!("v{index}")),
                     1 => Operation::Append(b"x".to_vec()),
                     _ => Operation::Get,
                 };
-                let effect = 10 + index * 10 + chance.below(5);
+                let effect = 10 + index * 10 + random.below(5);
                 let entry = Entry {
-                    called: effect - chance.below(10),
-                    returned: Some((effect + 1 + chance.below(30), Answer::Done)),
+                    called: effect - random.below(10),
+                    returned: Some((effect + 1 + random.below(30), Answer::Done)),
                     operation,
                 };
                 history.push((effect, entry));

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use model::chance::Chance;
 use model::concurrent::{self, Load, Recorded};
 use model::in_process::{InProcess, LEVELS};
 use model::live::Live;
+use model::random::Random;
 use model::stream::{self, Source};
 use model::subject::Compared;
 use model::{shrink, subject};
@@ -179,9 +179,9 @@ fn main() -> ExitCode {
                 let mut compared = Compared::default();
                 let mut seed = seed + thread;
                 while compared.acts < operations / threads {
-                    let mut chance = Chance(seed);
-                    let setup = stream::setup(&mut chance);
-                    let mut source = Source::new(chance.word(), &setup);
+                    let mut random = Random(seed);
+                    let setup = stream::setup(&mut random);
+                    let mut source = Source::new(random.word(), &setup);
                     let acts: Vec<_> = (0..length).map(|_| source.draw()).collect();
                     match subject::run(&setup, &acts) {
                         Ok(more) => compared.add(more),

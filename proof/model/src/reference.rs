@@ -6,7 +6,7 @@
 //!
 //! 1. A marker masks, in its row and family, the puts at its timestamp (`Version`, `FamilyVersion`) or up to it
 //!    (`Column`, `Family`), whenever these were written. With a time range only markers count that are not before it;
-//! where deleted cells are kept, only markers within the range.
+//!    where deleted cells are kept, only markers within the range.
 //! 2. With `NEW_VERSION_BEHAVIOR` a marker masks cells written before it. A version that newer ones had displaced when a
 //!    marker was written stays displaced; see [`Eras`] for HBase's order.
 //! 3. Of the remaining cells the newest versions count, each timestamp once. `MIN_VERSIONS` keeps cells whose time to live

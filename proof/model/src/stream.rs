@@ -4,7 +4,7 @@
 //! Rows, columns and timestamps come from small sets, so that operations often concern the same cells. The meaning of
 //! an operation does not depend on earlier ones, so any of them can be removed.
 
-use crate::chance::Chance;
+use crate::random::Random;
 
 /// Which deleted cells a family keeps (`KEEP_DELETED_CELLS`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -431,44 +431,44 @@ const QUALIFIERS: [&str; 5] = ["", "n", "na", "o", "p"];
 const TEXTS: [&str; 4] = ["", "x", "y", "the value of a cell is longer than its key"];
 
 /// Draws a region.
-pub fn setup(chance: &mut Chance) -> Setup {
-    let count = 1 + chance.below(3) as usize;
+pub fn setup(random: &mut Random) -> Setup {
+    let count = 1 + random.below(3) as usize;
     let memory = [Memory::Plain, Memory::Basic, Memory::Eager, Memory::Adaptive];
     // A flush retains only rows of families with one version.
-    let is_hot = chance.once_in(3);
+    let is_hot = random.once_in(3);
     let family = |name: &&'static str| {
-        let family = family(chance, name);
+        let family = family(random, name);
         if is_hot { Family { versions: 1, new_versions: false, ..family } } else { family }
     };
     let families = ["f", "g", "h"][..count].iter().map(family).collect();
     Setup {
         families,
-        memory: if is_hot { Memory::Adaptive } else { chance.pick(&memory) },
-        seal_bytes: 300 + chance.below(1_500),
-        purge_deletes_after: if chance.once_in(4) { 20 + chance.below(100) as i64 } else { 0 },
-        seed: chance.word(),
+        memory: if is_hot { Memory::Adaptive } else { random.pick(&memory) },
+        seal_bytes: 300 + random.below(1_500),
+        purge_deletes_after: if random.once_in(4) { 20 + random.below(100) as i64 } else { 0 },
+        seed: random.word(),
     }
 }
 
-fn family(chance: &mut Chance, name: &'static str) -> Family {
-    let ttl = chance.once_in(3).then_some(1);
+fn family(random: &mut Random, name: &'static str) -> Family {
+    let ttl = random.once_in(3).then_some(1);
     Family {
         name,
-        versions: chance.pick(&[1, 1, 2, 3, 5, MANY]),
-        min_versions: if ttl.is_some() { chance.pick(&[0, 0, 1, 2]) } else { 0 },
+        versions: random.pick(&[1, 1, 2, 3, 5, MANY]),
+        min_versions: if ttl.is_some() { random.pick(&[0, 0, 1, 2]) } else { 0 },
         ttl,
-        keep: chance.pick(&[Keep::Nothing, Keep::Nothing, Keep::Deleted, Keep::UntilTtl]),
-        new_versions: chance.once_in(4),
-        encoding: chance.pick(&["NONE", "PREFIX", "DIFF", "FAST_DIFF", "ROW_INDEX_V1"]),
-        bloom: chance.pick(&["NONE", "ROW", "ROWCOL"]),
-        compression: chance.pick(&["NONE", "NONE", "NONE", "SNAPPY", "LZ4"]),
-        block_bytes: chance.pick(&[128, 512, 65_536]),
+        keep: random.pick(&[Keep::Nothing, Keep::Nothing, Keep::Deleted, Keep::UntilTtl]),
+        new_versions: random.once_in(4),
+        encoding: random.pick(&["NONE", "PREFIX", "DIFF", "FAST_DIFF", "ROW_INDEX_V1"]),
+        bloom: random.pick(&["NONE", "ROW", "ROWCOL"]),
+        compression: random.pick(&["NONE", "NONE", "NONE", "SNAPPY", "LZ4"]),
+        block_bytes: random.pick(&[128, 512, 65_536]),
     }
 }
 
 /// Draws operations for a setup.
 pub struct Source {
-    chance: Chance,
+    random: Random,
     families: Vec<Family>,
     now: i64,
     counter: i64,
@@ -490,13 +490,13 @@ pub struct Source {
 impl Source {
     /// Creates a source for `setup`.
     pub fn new(seed: u64, setup: &Setup) -> Source {
-        let mut chance = Chance(seed);
-        let nameless = chance.once_in(2);
-        let queue = chance.once_in(3);
-        let (deletes, timeless) = (queue || !chance.once_in(6), queue || chance.once_in(2));
+        let mut random = Random(seed);
+        let nameless = random.once_in(2);
+        let queue = random.once_in(3);
+        let (deletes, timeless) = (queue || !random.once_in(6), queue || random.once_in(2));
         let families = setup.families.clone();
         Source {
-            chance,
+            random,
             families,
             now: BEGIN,
             counter: 0,
@@ -513,34 +513,34 @@ impl Source {
         if self.queue {
             let first = (self.counter / 4) as usize;
             // Some operations concern earlier rows.
-            let back = if self.chance.once_in(4) { self.chance.below(10) as usize } else { 0 };
-            let at = QUEUE_ROWS.len() + first + self.chance.below(3) as usize - back;
+            let back = if self.random.once_in(4) { self.random.below(10) as usize } else { 0 };
+            let at = QUEUE_ROWS.len() + first + self.random.below(3) as usize - back;
             return QUEUE_ROWS[at % QUEUE_ROWS.len()];
         }
-        self.chance.pick(&ROWS)
+        self.random.pick(&ROWS)
     }
 
     fn family(&mut self) -> &'static str {
-        self.families[self.chance.below(self.families.len() as u64) as usize].name
+        self.families[self.random.below(self.families.len() as u64) as usize].name
     }
 
     fn qualifier(&mut self) -> &'static str {
-        self.chance.pick(&QUALIFIERS[usize::from(!self.nameless)..])
+        self.random.pick(&QUALIFIERS[usize::from(!self.nameless)..])
     }
 
     /// A timestamp near the present, so that some are equal.
     fn time(&mut self) -> i64 {
-        match self.chance.below(8) {
-            0 => self.now - 1_000 - self.chance.below(20) as i64,
-            1 => self.now + 1 + self.chance.below(30) as i64,
+        match self.random.below(8) {
+            0 => self.now - 1_000 - self.random.below(20) as i64,
+            1 => self.now + 1 + self.random.below(30) as i64,
             2 => self.now,
-            _ => BEGIN + self.chance.below(8) as i64 + (self.now - BEGIN) / 100 * 100,
+            _ => BEGIN + self.random.below(8) as i64 + (self.now - BEGIN) / 100 * 100,
         }
     }
 
     fn range(&mut self) -> (i64, i64) {
         let (one, other) = (self.time(), self.time());
-        match self.chance.below(4) {
+        match self.random.below(4) {
             0 => (0, one + 1),
             1 => (one, i64::MAX),
             _ => (one.min(other), one.max(other) + 1),
@@ -548,13 +548,13 @@ impl Source {
     }
 
     fn maybe_range(&mut self, once_in: u64) -> Option<(i64, i64)> {
-        self.chance.once_in(once_in).then(|| self.range())
+        self.random.once_in(once_in).then(|| self.range())
     }
 
     fn value(&mut self) -> Value {
         self.counter += 1;
-        if self.chance.once_in(4) {
-            Value::Text(self.chance.pick(&TEXTS))
+        if self.random.once_in(4) {
+            Value::Text(self.random.pick(&TEXTS))
         } else {
             Value::Long(self.counter % 40)
         }
@@ -562,16 +562,16 @@ impl Source {
 
     fn compare(&mut self) -> Compare {
         use Compare::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
-        self.chance.pick(&[Less, LessOrEqual, Equal, NotEqual, GreaterOrEqual, Greater])
+        self.random.pick(&[Less, LessOrEqual, Equal, NotEqual, GreaterOrEqual, Greater])
     }
 
     fn change(&mut self, act: Act, row: &'static str) -> Change {
         let act = if act == Act::Delete && !self.deletes { Act::Put } else { act };
-        let skip_log = self.chance.once_in(if self.hot { 300 } else { 12 });
+        let skip_log = self.random.once_in(if self.hot { 300 } else { 12 });
         let range = if matches!(act, Act::Increment | Act::Append) { self.maybe_range(6) } else { None };
         let mut parts = Vec::new();
-        for _ in 0..1 + self.chance.below(3) {
-            let what = match (act, self.chance.below(8)) {
+        for _ in 0..1 + self.random.below(3) {
+            let what = match (act, self.random.below(8)) {
                 (Act::Delete, 0..=3) => What::Version,
                 (Act::Delete, 4 | 5) => What::Column,
                 (Act::Delete, 6) => What::Family,
@@ -582,12 +582,12 @@ impl Source {
             let at = match act {
                 // A delete of one version of each column always has a timestamp.
                 Act::Delete if what == What::FamilyVersion => Some(self.time()),
-                Act::Increment | Act::Append => self.chance.once_in(6).then(|| self.time()),
+                Act::Increment | Act::Append => self.random.once_in(6).then(|| self.time()),
                 _ if self.queue => {
-                    self.chance.once_in(30).then(|| self.now - 110 - self.chance.below(600) as i64)
+                    self.random.once_in(30).then(|| self.now - 110 - self.random.below(600) as i64)
                 }
-                _ if self.timeless => self.chance.once_in(12).then(|| self.time()),
-                _ => (!self.chance.once_in(3)).then(|| self.time()),
+                _ if self.timeless => self.random.once_in(12).then(|| self.time()),
+                _ => (!self.random.once_in(3)).then(|| self.time()),
             };
             let (family, qualifier) = (self.family(), if is_of_family { "" } else { self.qualifier() });
             if self.queue && act == Act::Delete && at.is_none() && what != What::Version {
@@ -595,11 +595,11 @@ impl Source {
             }
             let value = match act {
                 Act::Delete => Value::Text(""),
-                Act::Increment => Value::Long(self.chance.below(3) as i64),
+                Act::Increment => Value::Long(self.random.below(3) as i64),
                 _ => self.value(),
             };
             let ttl =
-                (act != Act::Delete && self.chance.once_in(10)).then(|| 1 + self.chance.below(300) as i64);
+                (act != Act::Delete && self.random.once_in(10)).then(|| 1 + self.random.below(300) as i64);
             parts.push(Part { family, qualifier, at, what, value, ttl });
         }
         Change { act, row, parts, range, skip_log }
@@ -607,12 +607,12 @@ impl Source {
 
     /// Draws a put that is older than an earlier marker.
     fn late(&mut self) -> Change {
-        let at = self.done.len() - 1 - self.chance.below(self.done.len().min(20) as u64) as usize;
+        let at = self.done.len() - 1 - self.random.below(self.done.len().min(20) as u64) as usize;
         let (row, family, qualifier, time) = self.done[at];
         let part = Part {
             family,
             qualifier: if qualifier.is_empty() { self.qualifier() } else { qualifier },
-            at: Some(time - self.chance.below(20) as i64),
+            at: Some(time - self.random.below(20) as i64),
             what: What::Value,
             value: self.value(),
             ttl: None,
@@ -622,27 +622,27 @@ impl Source {
             row,
             parts: vec![part],
             range: None,
-            skip_log: self.chance.once_in(if self.hot { 300 } else { 12 }),
+            skip_log: self.random.once_in(if self.hot { 300 } else { 12 }),
         }
     }
 
     fn plain_changes(&mut self) -> Vec<Change> {
-        let count = self.chance.pick(&[1, 1, 1, 2, 4]);
+        let count = self.random.pick(&[1, 1, 1, 2, 4]);
         let row = self.row();
         (0..count)
             .map(|_| {
-                let deletes = self.chance.once_in(if self.queue { 2 } else { 3 });
+                let deletes = self.random.once_in(if self.queue { 2 } else { 3 });
                 let act = if deletes { Act::Delete } else { Act::Put };
-                let row = if self.chance.once_in(2) { row } else { self.row() };
+                let row = if self.random.once_in(2) { row } else { self.row() };
                 self.change(act, row)
             })
             .collect()
     }
 
     fn changes_of(&mut self, row: &'static str) -> Vec<Change> {
-        (0..1 + self.chance.below(3))
+        (0..1 + self.random.below(3))
             .map(|_| {
-                let act = self.chance.pick(&[Act::Put, Act::Put, Act::Delete, Act::Increment, Act::Append]);
+                let act = self.random.pick(&[Act::Put, Act::Put, Act::Delete, Act::Increment, Act::Append]);
                 self.change(act, row)
             })
             .collect()
@@ -652,19 +652,19 @@ impl Source {
     fn plain_sieve(&mut self, in_list_of_one: bool) -> Sieve {
         let one_family = self.families.len() == 1;
         loop {
-            return match self.chance.below(14) {
+            return match self.random.below(14) {
                 0 => Sieve::Row(self.compare(), self.row()),
-                1 => Sieve::Prefix(self.chance.pick(&["a", "aa", "b", "d", "\u{7f}"])),
+                1 => Sieve::Prefix(self.random.pick(&["a", "aa", "b", "d", "\u{7f}"])),
                 2 => Sieve::Stop(self.row()),
                 3 => self.ranges(),
                 4 => {
-                    let count = 1 + self.chance.below(2);
-                    Sieve::Fuzzy((0..count).map(|_| self.chance.pick(&["a", "?", "b"])).collect())
+                    let count = 1 + self.random.below(2);
+                    Sieve::Fuzzy((0..count).map(|_| self.random.pick(&["a", "?", "b"])).collect())
                 }
                 5 => Sieve::Qualifier(self.compare(), self.qualifier()),
                 6 | 7 => Sieve::Value(self.compare(), self.value()),
                 8 => {
-                    let mut stamps: Vec<i64> = (0..1 + self.chance.below(4)).map(|_| self.time()).collect();
+                    let mut stamps: Vec<i64> = (0..1 + self.random.below(4)).map(|_| self.time()).collect();
                     stamps.sort_unstable();
                     stamps.dedup();
                     // Cells that a seek skips are not counted as versions.
@@ -672,25 +672,25 @@ impl Source {
                         family.versions < MANY || family.new_versions || family.ttl.is_some()
                     };
                     let may_hint = !self.nameless && !self.deletes && !self.families.iter().any(counts);
-                    Sieve::Timestamps(stamps, may_hint && !self.chance.once_in(3))
+                    Sieve::Timestamps(stamps, may_hint && !self.random.once_in(3))
                 }
                 // In a list with MUST_PASS_ONE their "next row" also ends the other families.
                 9 if !in_list_of_one => Sieve::Family(self.compare(), self.family()),
                 10 if !self.nameless && (!in_list_of_one || one_family) => {
-                    Sieve::ColumnPrefix(self.chance.pick(&["", "n", "na", "oo"]))
+                    Sieve::ColumnPrefix(self.random.pick(&["", "n", "na", "oo"]))
                 }
                 11 if !self.nameless && (!in_list_of_one || one_family) => {
                     let mut prefixes =
-                        vec![self.chance.pick(&["n", "na"]), self.chance.pick(&["o", "p", "q"])];
+                        vec![self.random.pick(&["n", "na"]), self.random.pick(&["o", "p", "q"])];
                     prefixes.sort_unstable();
                     // When one prefix begins with another, HBase compares only one of them.
                     Sieve::ColumnPrefixes(prefixes)
                 }
                 12 if !self.nameless && (!in_list_of_one || one_family) => {
                     let (one, other) = (self.qualifier(), self.qualifier());
-                    let min = (!self.chance.once_in(4)).then(|| one.min(other));
-                    let max = (!self.chance.once_in(4)).then(|| one.max(other));
-                    Sieve::ColumnRange(min, self.chance.once_in(2), max, self.chance.once_in(2))
+                    let min = (!self.random.once_in(4)).then(|| one.min(other));
+                    let max = (!self.random.once_in(4)).then(|| one.max(other));
+                    Sieve::ColumnRange(min, self.random.once_in(2), max, self.random.once_in(2))
                 }
                 13 if !in_list_of_one => {
                     Sieve::ColumnValue(self.family(), self.qualifier(), self.compare(), self.value())
@@ -701,13 +701,13 @@ impl Source {
     }
 
     fn ranges(&mut self) -> Sieve {
-        let count = 1 + self.chance.below(2);
+        let count = 1 + self.random.below(2);
         let mut ranges = Vec::new();
         for _ in 0..count {
             let (one, other) = (self.row(), self.row());
             let (start, stop) = (one.min(other), one.max(other));
-            let stop_too = start == stop || self.chance.once_in(2);
-            ranges.push((start, start == stop || self.chance.once_in(2), stop, stop_too));
+            let stop_too = start == stop || self.random.once_in(2);
+            ranges.push((start, start == stop || self.random.once_in(2), stop, stop_too));
         }
         Sieve::Ranges(ranges)
     }
@@ -717,23 +717,23 @@ impl Source {
             column: (self.family(), self.qualifier()),
             compare: self.compare(),
             value: self.value(),
-            if_missing: self.chance.once_in(2),
-            latest_only: !self.chance.once_in(3),
-            exclude: self.chance.once_in(4),
+            if_missing: self.random.once_in(2),
+            latest_only: !self.random.once_in(3),
+            exclude: self.random.once_in(4),
         })
     }
 
     fn sieve(&mut self, is_get: bool) -> Sieve {
-        match self.chance.below(16) {
-            0 => Sieve::KeyOnly(self.chance.once_in(2)),
+        match self.random.below(16) {
+            0 => Sieve::KeyOnly(self.random.once_in(2)),
             1 => Sieve::FirstKeyOnly,
-            2 if !is_get => Sieve::Page(1 + self.chance.below(4)),
-            2 => Sieve::ColumnCount(1 + self.chance.below(4) as u32),
-            3 => Sieve::Pagination(1 + self.chance.below(3) as u32, self.chance.below(3) as u32),
+            2 if !is_get => Sieve::Page(1 + self.random.below(4)),
+            2 => Sieve::ColumnCount(1 + self.random.below(4) as u32),
+            3 => Sieve::Pagination(1 + self.random.below(3) as u32, self.random.below(3) as u32),
             4 | 5 => self.single(),
-            6 => Sieve::Dependent(self.family(), self.qualifier(), self.chance.once_in(2)),
+            6 => Sieve::Dependent(self.family(), self.qualifier(), self.random.once_in(2)),
             7 => {
-                let inner = if self.chance.once_in(2) {
+                let inner = if self.random.once_in(2) {
                     Sieve::Value(self.compare(), self.value())
                 } else {
                     Sieve::Qualifier(self.compare(), self.qualifier())
@@ -742,33 +742,33 @@ impl Source {
             }
             8 | 9 => {
                 let mut all: Vec<Sieve> =
-                    (0..1 + self.chance.below(3)).map(|_| self.plain_sieve(false)).collect();
-                match self.chance.below(4) {
+                    (0..1 + self.random.below(3)).map(|_| self.plain_sieve(false)).collect();
+                match self.random.below(4) {
                     0 => {
                         // It would not see cells that other filters skip.
                         all.retain(|sieve| matches!(sieve, Sieve::Value(..) | Sieve::Qualifier(..)));
                         all.insert(0, self.single());
                     }
-                    1 => all.push(Sieve::KeyOnly(self.chance.once_in(2))),
+                    1 => all.push(Sieve::KeyOnly(self.random.once_in(2))),
                     _ => {}
                 }
                 Sieve::All(all)
             }
-            10 | 11 => Sieve::One((0..1 + self.chance.below(3)).map(|_| self.plain_sieve(true)).collect()),
+            10 | 11 => Sieve::One((0..1 + self.random.below(3)).map(|_| self.plain_sieve(true)).collect()),
             _ => self.plain_sieve(false),
         }
     }
 
     fn query(&mut self, is_get: bool) -> Query {
-        let raw = self.chance.once_in(8);
+        let raw = self.random.once_in(8);
         let mut families = Vec::new();
-        if !self.chance.once_in(3) {
+        if !self.random.once_in(3) {
             for name in self.families.iter().map(|family| family.name).collect::<Vec<_>>() {
-                if self.chance.once_in(3) {
+                if self.random.once_in(3) {
                     continue;
                 }
-                let qualifiers = (!raw && self.chance.once_in(2)).then(|| {
-                    let mut of: Vec<&str> = (0..1 + self.chance.below(3)).map(|_| self.qualifier()).collect();
+                let qualifiers = (!raw && self.random.once_in(2)).then(|| {
+                    let mut of: Vec<&str> = (0..1 + self.random.below(3)).map(|_| self.qualifier()).collect();
                     of.sort_unstable();
                     of.dedup();
                     of
@@ -778,24 +778,24 @@ impl Source {
         }
         Query {
             families,
-            versions: self.chance.pick(&[1, 1, 2, 3, 10]),
+            versions: self.random.pick(&[1, 1, 2, 3, 10]),
             range: self.maybe_range(4),
-            sieve: (!raw && self.chance.once_in(2)).then(|| self.sieve(is_get)),
-            store_limit: self.chance.once_in(8).then(|| 1 + self.chance.below(4) as u32),
-            store_offset: if self.chance.once_in(8) { self.chance.below(3) as u32 } else { 0 },
+            sieve: (!raw && self.random.once_in(2)).then(|| self.sieve(is_get)),
+            store_limit: self.random.once_in(8).then(|| 1 + self.random.below(4) as u32),
+            store_offset: if self.random.once_in(8) { self.random.below(3) as u32 } else { 0 },
             raw,
-            on_demand: self.chance.once_in(2),
+            on_demand: self.random.once_in(2),
         }
     }
 
     fn walk(&mut self) -> Walk {
         let (one, other) = (self.row(), self.row());
-        let reversed = self.chance.once_in(4);
+        let reversed = self.random.once_in(4);
         let (mut first, mut last) = (one.min(other), one.max(other));
-        if self.chance.once_in(2) {
+        if self.random.once_in(2) {
             first = "";
         }
-        if self.chance.once_in(2) {
+        if self.random.once_in(2) {
             last = "";
         }
         let (start, stop) = if reversed { (last, first) } else { (first, last) };
@@ -806,30 +806,30 @@ impl Source {
         }
         let judges_rows = query.sieve.as_ref().is_some_and(Sieve::judges_rows);
         Walk {
-            start: (start, !self.chance.once_in(3)),
-            stop: (stop, self.chance.once_in(3)),
+            start: (start, !self.random.once_in(3)),
+            stop: (stop, self.random.once_in(3)),
             reversed,
-            batch: (!judges_rows && self.chance.once_in(6)).then(|| 1 + self.chance.below(4) as u32),
-            bytes: self.chance.once_in(6).then(|| 1 + self.chance.below(600)),
+            batch: (!judges_rows && self.random.once_in(6)).then(|| 1 + self.random.below(4) as u32),
+            bytes: self.random.once_in(6).then(|| 1 + self.random.below(600)),
             query: Query { on_demand: query.on_demand && !reversed, ..query },
         }
     }
 
     /// Draws the next operation.
     pub fn draw(&mut self) -> Operation {
-        let mut dice = self.chance.below(100);
+        let mut dice = self.random.below(100);
         // A row's markers stay while files have the row.
-        if self.queue && (80..=98).contains(&dice) && !(91..=95).contains(&dice) && !self.chance.once_in(5) {
+        if self.queue && (80..=98).contains(&dice) && !(91..=95).contains(&dice) && !self.random.once_in(5) {
             dice = 84;
         }
         if self.hot {
-            match self.chance.below(40) {
+            match self.random.below(40) {
                 0..=4 => return Operation::Shrink(100),
                 5 | 6 => return Operation::Relieve,
                 _ => {}
             }
         }
-        if !self.done.is_empty() && self.chance.once_in(20) {
+        if !self.done.is_empty() && self.random.once_in(20) {
             return Operation::Batch(vec![self.late()]);
         }
         match dice {
@@ -840,10 +840,10 @@ impl Source {
             }
             35..=39 => {
                 let row = self.row();
-                let test = if self.chance.once_in(4) {
+                let test = if self.random.once_in(4) {
                     Test::Sieve(self.sieve(true))
                 } else {
-                    let value = (!self.chance.once_in(4)).then(|| self.value());
+                    let value = (!self.random.once_in(4)).then(|| self.value());
                     Test::Value(self.family(), self.qualifier(), self.compare(), value)
                 };
                 let check = Check { row, test, range: self.maybe_range(6) };
@@ -854,40 +854,40 @@ impl Source {
                 Operation::Get(row, self.query(true))
             }
             60..=76 => Operation::Scan(self.walk()),
-            77 => Operation::Hold(self.chance.below(2) as usize, self.walk(), self.chance.below(3) as usize),
-            78 | 79 => Operation::Resume(self.chance.below(2) as usize, 1 + self.chance.below(8) as usize),
-            80..=83 if self.chance.once_in(2) => Operation::Relieve,
+            77 => Operation::Hold(self.random.below(2) as usize, self.walk(), self.random.below(3) as usize),
+            78 | 79 => Operation::Resume(self.random.below(2) as usize, 1 + self.random.below(8) as usize),
+            80..=83 if self.random.once_in(2) => Operation::Relieve,
             80..=83 => {
-                let one = self.chance.once_in(4).then(|| self.family());
+                let one = self.random.once_in(4).then(|| self.family());
                 Operation::Flush(one)
             }
-            84..=87 => Operation::Shrink(self.chance.below(3) as u32 * 50),
+            84..=87 => Operation::Shrink(self.random.below(3) as u32 * 50),
             88 | 89 => Operation::Minor,
             90 => Operation::Major,
             91..=95 => {
-                let by = self.chance.pick(&[1, 5, 40, 150, 700]);
+                let by = self.random.pick(&[1, 5, 40, 150, 700]);
                 self.now += by as i64;
                 Operation::Pass(by)
             }
             96 => {
                 let memory = [Memory::Plain, Memory::Basic, Memory::Eager, Memory::Adaptive];
-                Operation::Tune(self.chance.pick(&memory))
+                Operation::Tune(self.random.pick(&memory))
             }
             97 => {
-                if self.chance.once_in(2) {
+                if self.random.once_in(2) {
                     Operation::Kill
                 } else {
                     Operation::Crash
                 }
             }
-            98 if self.chance.once_in(2) => Operation::Reopen,
+            98 if self.random.once_in(2) => Operation::Reopen,
             98 => {
                 let names: Vec<_> =
                     self.families.iter().map(|family| (family.name, family.new_versions)).collect();
                 let families: Vec<Family> = names
                     .into_iter()
                     // NEW_VERSION_BEHAVIOR cannot change.
-                    .map(|(name, new_versions)| Family { new_versions, ..family(&mut self.chance, name) })
+                    .map(|(name, new_versions)| Family { new_versions, ..family(&mut self.random, name) })
                     .collect();
                 self.families.clone_from(&families);
                 Operation::Alter(families)

@@ -57,9 +57,9 @@ impl Subject {
 }
 
 /// Random numbers from a seed: SplitMix64.
-struct Chance(u64);
+struct Random(u64);
 
-impl Chance {
+impl Random {
     fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut word = self.0;
@@ -132,15 +132,15 @@ fn check_gets(region: &Arc<Region>, visible: &Visible) -> region::Result<()> {
 
 const ROWS: u64 = 5;
 
-fn random_write(chance: &mut Chance, now: i64) -> Vec<Edit> {
-    let row = format!("row{}", chance.below(ROWS)).into_bytes();
-    let deletes = chance.below(4) == 0;
+fn random_write(random: &mut Random, now: i64) -> Vec<Edit> {
+    let row = format!("row{}", random.below(ROWS)).into_bytes();
+    let deletes = random.below(4) == 0;
     let family = || FAMILIES[0].to_vec();
     if deletes {
-        let what = if chance.below(2) == 0 { What::DeleteFamily } else { What::DeleteColumn };
+        let what = if random.below(2) == 0 { What::DeleteFamily } else { What::DeleteColumn };
         let qualifier = match what {
             What::DeleteFamily => Vec::new(),
-            _ => format!("q{}", chance.below(3)).into_bytes(),
+            _ => format!("q{}", random.below(3)).into_bytes(),
         };
         // Both families in one write, so that a reader could detect half of it.
         return FAMILIES
@@ -152,10 +152,10 @@ fn random_write(chance: &mut Chance, now: i64) -> Vec<Edit> {
             })
             .collect();
     }
-    let value = format!("{now}-{}", "v".repeat(chance.below(60) as usize)).into_bytes();
-    let mut columns = vec![(row.clone(), family(), format!("q{}", chance.below(3)).into_bytes())];
-    if chance.below(2) == 0 {
-        columns.push((row, FAMILIES[1].to_vec(), format!("q{}", chance.below(3)).into_bytes()));
+    let value = format!("{now}-{}", "v".repeat(random.below(60) as usize)).into_bytes();
+    let mut columns = vec![(row.clone(), family(), format!("q{}", random.below(3)).into_bytes())];
+    if random.below(2) == 0 {
+        columns.push((row, FAMILIES[1].to_vec(), format!("q{}", random.below(3)).into_bytes()));
     }
     columns
         .into_iter()
@@ -232,7 +232,7 @@ struct Life<'a> {
     last: bool,
 }
 
-type Begun = (Arc<Log>, Arc<Region>, Arc<wal::LogReader>);
+type OpenRegion = (Arc<Log>, Arc<Region>, Arc<wal::LogReader>);
 
 impl Life<'_> {
     fn open(&self, log: &Arc<Log>, recovered: Arc<wal::LogReader>) -> region::Result<Arc<Region>> {
@@ -256,7 +256,7 @@ impl Life<'_> {
     }
 
     /// Opens the log and the region.
-    fn begin(&self) -> Result<Begun, End> {
+    fn begin(&self) -> Result<OpenRegion, End> {
         let options = Options {
             // Small files, so that a life rolls and deletes several.
             file_bytes_max: 1_500,
@@ -279,19 +279,19 @@ impl Life<'_> {
         log: &Arc<Log>,
         recovered: &Arc<wal::LogReader>,
         model: &mut Model,
-        chance: &mut Chance,
+        random: &mut Random,
     ) -> Result<(), End> {
-        match chance.below(14) {
-            12 | 13 => region.compact_memory(chance.below(3) as f64 / 2.0),
+        match random.below(14) {
+            12 | 13 => region.compact_memory(random.below(3) as f64 / 2.0),
             0 | 1 => drop(region.flush(FlushReason::Requested)?),
             2 => drop(region.compact(&CompactionRequest { major: false, families: Vec::new() })?),
             3 => drop(region.compact(&CompactionRequest { major: true, families: Vec::new() })?),
-            4 if chance.below(3) == 0 => {
+            4 if random.below(3) == 0 => {
                 region.close()?;
                 *region = self.open(log, Arc::clone(recovered))?;
             }
             4 => log.roll()?,
-            5 if chance.below(3) == 0 => {
+            5 if random.below(3) == 0 => {
                 // No cells are left, not even markers. Old cells must not come back, and sequence ids must not start
                 // again.
                 for row in 0..ROWS {
@@ -304,9 +304,9 @@ impl Life<'_> {
                 *region = self.open(log, Arc::clone(recovered))?;
             }
             _ => {
-                let pending = write(region, model, random_write(chance, self.world.now().0))?;
+                let pending = write(region, model, random_write(random, self.world.now().0))?;
                 // Some writes are acknowledged only together with later ones.
-                if chance.below(4) > 0 {
+                if random.below(4) > 0 {
                     pending.wait_blocking()?;
                     model.acknowledge();
                 }
@@ -316,7 +316,7 @@ impl Life<'_> {
     }
 
     /// Runs until the storage fails or the work is done.
-    fn live(&self, model: &mut Model, chance: &mut Chance) -> Result<(), End> {
+    fn live(&self, model: &mut Model, random: &mut Random) -> Result<(), End> {
         let (log, mut region, recovered) = self.begin()?;
         let found = see(&region)?;
         check_gets(&region, &found)?;
@@ -324,7 +324,7 @@ impl Life<'_> {
 
         for step in 0..40 {
             self.world.advance(std::time::Duration::from_millis(7));
-            let stepped = self.step(&mut region, &log, &recovered, model, chance);
+            let stepped = self.step(&mut region, &log, &recovered, model, random);
             let failed = stepped.is_err();
             match stepped {
                 // The storage works again, and so does the region, unless it has lost its log.
@@ -350,13 +350,13 @@ fn lives(seed: u64, death: Death, fault: Fault, deaths: &[u64]) -> Vec<u64> {
     let subject = Subject::new();
     let world = World::simulated(seed, WallTime(1_000_000));
     let mut model = Model::new(VERSIONS);
-    let mut chance = Chance(seed);
+    let mut random = Random(seed);
     let mut place = Memory::new();
     let mut acts = Vec::new();
     for (life, act) in deaths.iter().copied().chain([u64::MAX]).enumerate() {
         place.set_fault(Some(Fault { act, ..fault }));
         let this = Life { subject: &subject, place: &place, world: &world, death, last: fault.last };
-        let lived = this.live(&mut model, &mut chance);
+        let lived = this.live(&mut model, &mut random);
         acts.push(place.acts());
         if let Err(end) = lived {
             assert!(act != u64::MAX, "seed {seed}, life {life} met no fault and failed: {end:?}");
@@ -413,12 +413,12 @@ fn writers_flushes_and_compactions_side_by_side_lose_nothing() {
     for seed in 1..=40 * seeds() {
         let death = if seed % 2 == 0 { Death::Kill } else { Death::Power };
         let world = World::simulated(seed, WallTime(1_000_000));
-        let mut chance = Chance(seed);
+        let mut random = Random(seed);
         let mut place = Memory::new();
         // For each writer: the last value that was acknowledged, and the last that was begun.
         let mut progress = [(0u64, 0u64); WRITERS];
         for life in 0..3 {
-            let act = if life == 2 { u64::MAX } else { place.acts() + 10 + chance.below(400) };
+            let act = if life == 2 { u64::MAX } else { place.acts() + 10 + random.below(400) };
             let fault = Fault { act, kind: Kind::Failed, outcome: Outcome::MayHaveHappened, last: true };
             place.set_fault(Some(fault));
             let this = Life { subject: &subject, place: &place, world: &world, death, last: true };

@@ -1,6 +1,6 @@
 //! Streams of operations on a region and on the reference: random ones, and those that once showed a difference.
 
-use model::chance::Chance;
+use model::random::Random;
 use model::shrink;
 use model::stream::Keep::{Deleted, Nothing, UntilTtl};
 use model::stream::Operation::{
@@ -27,9 +27,9 @@ fn streams() -> u64 {
 #[test]
 fn drawn_streams_show_no_difference() {
     for seed in 1..=streams() {
-        let mut chance = Chance(seed);
-        let setup = stream::setup(&mut chance);
-        let mut source = Source::new(chance.word(), &setup);
+        let mut random = Random(seed);
+        let setup = stream::setup(&mut random);
+        let mut source = Source::new(random.word(), &setup);
         let acts: Vec<Operation> = (0..300).map(|_| source.draw()).collect();
         check(&setup, &acts);
     }

@@ -40,9 +40,9 @@ fn key(number: u64) -> [u8; 26] {
 }
 
 /// Random numbers from a seed.
-struct Chance(u64);
+struct Random(u64);
 
-impl Chance {
+impl Random {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -94,8 +94,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     DB::destroy(&options, folder)?;
     let db = DB::open(&options, folder)?;
 
-    let mut chance = Chance(1);
-    let value: Vec<u8> = (0..size).map(|_| chance.next() as u8).collect();
+    let mut random = Random(1);
+    let value: Vec<u8> = (0..size).map(|_| random.next() as u8).collect();
     for first in (0..rows).step_by(BATCH as usize) {
         let mut batch = WriteBatch::default();
         (first..(first + BATCH).min(rows)).for_each(|number| batch.put(key(number), &value));
@@ -106,19 +106,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert_eq!(read_all()?, rows, "everything was written");
 
     time("get", "random-read", 1, || {
-        let found = db.get_pinned(key(chance.below(rows)))?;
+        let found = db.get_pinned(key(random.below(rows)))?;
         assert_eq!(found.map(|value| value.len()), Some(size));
         Ok(())
     })?;
     time("multi-get of 100, a row", "multi-get", BATCH, || {
-        let keys: Vec<_> = (0..BATCH).map(|_| key(chance.below(rows))).collect();
+        let keys: Vec<_> = (0..BATCH).map(|_| key(random.below(rows))).collect();
         let found = db.multi_get(keys);
         assert!(found.iter().all(|value| value.as_ref().is_ok_and(Option::is_some)));
         Ok(())
     })?;
     time("a row of a scan, copied", "scan", STRETCH, || {
         let mut iterator = db.raw_iterator();
-        iterator.seek(key(chance.below(rows.saturating_sub(STRETCH).max(1))));
+        iterator.seek(key(random.below(rows.saturating_sub(STRETCH).max(1))));
         let mut answer = Vec::new();
         for _ in 0..STRETCH {
             match iterator.item() {
@@ -135,15 +135,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     })?;
     let mut write = WriteOptions::default();
     time("put, log handed to the system", "random-write", 1, || {
-        Ok(db.put_opt(key(chance.below(rows)), &value, &write)?)
+        Ok(db.put_opt(key(random.below(rows)), &value, &write)?)
     })?;
     time("a row of a batch of 100", "batch-write", BATCH, || {
         let mut batch = WriteBatch::default();
-        (0..BATCH).for_each(|_| batch.put(key(chance.below(rows)), &value));
+        (0..BATCH).for_each(|_| batch.put(key(random.below(rows)), &value));
         Ok(db.write_opt(batch, &write)?)
     })?;
     write.set_sync(true);
-    time("put with fdatasync, alone", "", 1, || Ok(db.put_opt(key(chance.below(rows)), &value, &write)?))?;
+    time("put with fdatasync, alone", "", 1, || Ok(db.put_opt(key(random.below(rows)), &value, &write)?))?;
     drop(db);
     Ok(DB::destroy(&options, folder)?)
 }

@@ -90,11 +90,11 @@ fn all(time: Duration, seed: u64, only: Option<&str>) -> Result<(), String> {
     let world = World::real();
     for (name, target) in &chosen {
         let began = world.moment();
-        let chance = World::simulated(seed, WallTime(0));
+        let random = World::simulated(seed, WallTime(0));
         let seeds = seeds(name);
         let (mut count, mut longest) = (0u64, Duration::ZERO);
         while world.moment().since(began) < time / chosen.len() as u32 {
-            let input = bend(&seeds, &chance);
+            let input = bend(&seeds, &random);
             let started = world.moment();
             let ended = catch_unwind(|| target(&input));
             let took = world.moment().since(started);
@@ -145,8 +145,8 @@ fn told(name: &str, input: &[u8], what: &str) -> String {
 }
 
 /// Returns a good input with some mutations.
-fn bend(seeds: &[Vec<u8>], chance: &World) -> Vec<u8> {
-    let below = |limit: usize| (chance.random() % limit.max(1) as u64) as usize;
+fn bend(seeds: &[Vec<u8>], random: &World) -> Vec<u8> {
+    let below = |limit: usize| (random.random() % limit.max(1) as u64) as usize;
     let mut input = seeds[below(seeds.len())].clone();
     for _ in 0..=below(1 << below(5)) {
         let at = below(input.len() + 1);
@@ -158,7 +158,7 @@ fn bend(seeds: &[Vec<u8>], chance: &World) -> Vec<u8> {
             }
             1 => {
                 if let Some(byte) = input.get_mut(at) {
-                    *byte = chance.random() as u8;
+                    *byte = random.random() as u8;
                 }
             }
             2 | 3 => {
@@ -172,7 +172,7 @@ fn bend(seeds: &[Vec<u8>], chance: &World) -> Vec<u8> {
                 input.drain(at..to);
             }
             5 => {
-                let bytes: Vec<u8> = (0..below(32)).map(|_| chance.random() as u8).collect();
+                let bytes: Vec<u8> = (0..below(32)).map(|_| random.random() as u8).collect();
                 input.splice(at..at, bytes).for_each(drop);
             }
             6 => {

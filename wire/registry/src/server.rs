@@ -16,7 +16,7 @@ use env::{HashMap, Listener, Moment, Runtime, Stream, World};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 
-use crate::session::{After, Connect, Session};
+use crate::session::{Connect, NextStep, Session};
 use crate::tree::Tree;
 
 /// Limits of the answerer.
@@ -101,14 +101,14 @@ struct Shared {
     world: World,
     options: Options,
     tree: Arc<Tree>,
-    sessions: Mutex<HashMap<i64, Known>>,
+    sessions: Mutex<HashMap<i64, ResumableSession>>,
     counters: Counters,
     stopping: watch::Sender<bool>,
 }
 
 /// A session that a client may resume.
 #[derive(Debug)]
-struct Known {
+struct ResumableSession {
     password: [u8; 16],
     timeout: Duration,
     seen: Moment,
@@ -255,7 +255,7 @@ impl Connection {
         self.send(&Connect::reply(timeout.as_millis() as i32, id, &password)).await?;
         let ended = self.requests(timeout).await;
         let mut sessions = self.shared.sessions.lock();
-        if matches!(ended, Ok(After::Close)) {
+        if matches!(ended, Ok(NextStep::Close)) {
             sessions.remove(&id);
         } else if let Some(known) = sessions.get_mut(&id) {
             known.connections -= 1;
@@ -348,13 +348,13 @@ impl Connection {
         let mut password = [0; 16];
         password[..8].copy_from_slice(&world.random().to_be_bytes());
         password[8..].copy_from_slice(&world.random().to_be_bytes());
-        sessions.insert(id, Known { password, timeout, seen: now, connections: 1 });
+        sessions.insert(id, ResumableSession { password, timeout, seen: now, connections: 1 });
         Some((id, timeout))
     }
 
     /// Answers requests until the client disconnects, closes the session, or sends nothing for longer than its
     /// time-out.
-    async fn requests(&mut self, timeout: Duration) -> io::Result<After> {
+    async fn requests(&mut self, timeout: Duration) -> io::Result<NextStep> {
         let shared = Arc::clone(&self.shared);
         let mut changes = shared.tree.changes();
         let mut stopping = shared.stopping.subscribe();
@@ -362,17 +362,17 @@ impl Connection {
         let mut silence = Box::pin(env::sleep(timeout));
         loop {
             let mut out = Vec::new();
-            let mut after = After::GoOn;
+            let mut after = NextStep::GoOn;
             tokio::select! {
                 biased;
-                _stopped = stopping.wait_for(|stop| *stop) => return Ok(After::GoOn),
+                _stopped = stopping.wait_for(|stop| *stop) => return Ok(NextStep::GoOn),
                 changed = changes.changed() => {
                     changed.map_err(|_| refused("the tree is gone"))?;
                     session.events(&shared.tree, &mut out);
                 }
                 frame = self.frame() => {
                     let Some(frame) = frame? else {
-                        return Ok(After::GoOn);
+                        return Ok(NextStep::GoOn);
                     };
                     shared.counters.requests.fetch_add(1, Ordering::Relaxed);
                     after = session
@@ -386,9 +386,9 @@ impl Connection {
                 shared.counters.replies.fetch_add(1, Ordering::Relaxed);
                 self.send(&out).await?;
             }
-            if after == After::Close {
+            if after == NextStep::Close {
                 self.stream.shutdown().await?;
-                return Ok(After::Close);
+                return Ok(NextStep::Close);
             }
         }
     }

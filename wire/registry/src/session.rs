@@ -82,7 +82,7 @@ enum Watch {
 
 /// What the connection does after a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum After {
+pub(crate) enum NextStep {
     GoOn,
     Close,
 }
@@ -107,16 +107,16 @@ impl Session {
         tree: &Tree,
         frame: &[u8],
         out: &mut Vec<u8>,
-    ) -> Result<After, Malformed> {
+    ) -> Result<NextStep, Malformed> {
         let mut request = Reader::new(frame);
         let (xid, operation) = (request.int()?, request.int()?);
         let mut body = Writer::default();
-        let mut after = After::GoOn;
+        let mut after = NextStep::GoOn;
         let last = tree.last_change();
         let error = match operation {
             op::PING => 0,
             op::CLOSE_SESSION => {
-                after = After::Close;
+                after = NextStep::Close;
                 0
             }
             op::GET_DATA | op::EXISTS | op::GET_CHILDREN | op::GET_CHILDREN_2 => {
@@ -165,7 +165,7 @@ impl Session {
                 if matches!(scheme, "digest" | "ip" | "world") {
                     0
                 } else {
-                    after = After::Close;
+                    after = NextStep::Close;
                     code::AUTH_FAILED
                 }
             }

@@ -72,7 +72,7 @@ impl Wake for Bell {
 }
 
 /// How a future ended: with its value, or in a panic.
-pub(crate) type Ended<T> = thread::Result<T>;
+pub(crate) type FutureResult<T> = thread::Result<T>;
 
 impl<K, T> Flight<K, T> {
     pub(crate) fn new() -> Flight<K, T> {
@@ -97,7 +97,7 @@ impl<K, T> Flight<K, T> {
         self.fresh.push(index);
     }
 
-    fn run(&mut self, index: usize) -> Option<(K, Ended<T>)> {
+    fn run(&mut self, index: usize) -> Option<(K, FutureResult<T>)> {
         let slot = &mut self.slots[index];
         let (_, future) = slot.running.as_mut()?;
         let mut context = Context::from_waker(&slot.waker);
@@ -113,7 +113,11 @@ impl<K, T> Flight<K, T> {
 
     /// Polls every future that is new or was woken; passes the finished ones to `done`. Later wake-ups wake the task of
     /// `context`. Returns whether any future ran.
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>, mut done: impl FnMut(K, Ended<T>)) -> bool {
+    pub(crate) fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        mut done: impl FnMut(K, FutureResult<T>),
+    ) -> bool {
         let mut woken = std::mem::take(&mut self.woken);
         {
             let mut list = self.list.0.lock();

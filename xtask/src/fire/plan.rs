@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::chance::Chance;
+use crate::random::Random;
 
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,25 +46,25 @@ pub(crate) struct Step {
 
 /// The faults of this many minutes, sorted by time. Each kind occurs in proportion, even in a short run.
 pub(crate) fn plan(seed: u64, minutes: f64, rates: &Rates) -> Vec<Step> {
-    let mut chance = Chance::new(seed);
+    let mut random = Random::new(seed);
     let mut faults = Vec::new();
-    let mut some = |per_hour: u64, one: &mut dyn FnMut(&mut Chance) -> Fault| {
+    let mut some = |per_hour: u64, one: &mut dyn FnMut(&mut Random) -> Fault| {
         let count = (per_hour as f64 * minutes / 60.0).ceil() as u64;
-        faults.extend((0..count).map(|_| one(&mut chance)));
+        faults.extend((0..count).map(|_| one(&mut random)));
     };
-    some(rates.kills, &mut |chance| Fault::Kill { again: chance.below(6).saturating_sub(3) });
-    some(rates.power_losses, &mut |chance| Fault::PowerLoss { shortly_after_kill: chance.below(3) == 0 });
-    some(rates.pauses, &mut |chance| Fault::Pause { ms: 300 + chance.below(5_000) });
+    some(rates.kills, &mut |random| Fault::Kill { again: random.below(6).saturating_sub(3) });
+    some(rates.power_losses, &mut |random| Fault::PowerLoss { shortly_after_kill: random.below(3) == 0 });
+    some(rates.pauses, &mut |random| Fault::Pause { ms: 300 + random.below(5_000) });
     some(rates.stops, &mut |_| Fault::Stop);
-    some(rates.full_disks, &mut |chance| Fault::Full { ms: 500 + chance.below(4_000) });
+    some(rates.full_disks, &mut |random| Fault::Full { ms: 500 + random.below(4_000) });
     for index in (1..faults.len()).rev() {
-        faults.swap(index, chance.below(index as u64 + 1) as usize);
+        faults.swap(index, random.below(index as u64 + 1) as usize);
     }
     // Each fault has an interval of its own, and strikes at a random time in it.
     let interval_ms = minutes * 60_000.0 / faults.len().max(1) as f64;
     let mut steps = Vec::new();
     for (index, fault) in faults.into_iter().enumerate() {
-        let at_ms = interval_ms * (index as f64 + chance.below(1_000) as f64 / 1_000.0);
+        let at_ms = interval_ms * (index as f64 + random.below(1_000) as f64 / 1_000.0);
         steps.push(Step { at: Duration::from_millis(at_ms as u64), fault });
     }
     steps

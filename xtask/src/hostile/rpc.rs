@@ -6,7 +6,7 @@ use super::wire::{
 };
 use super::{Attack, Scene};
 use crate::Outcome;
-use crate::chance::Chance;
+use crate::random::Random;
 
 const CLIENT: &str = "ClientService";
 /// More than a server accepts in one frame.
@@ -72,9 +72,9 @@ fn expect_alive(what: &str, peer: &mut Peer) -> Outcome {
 }
 
 /// Random bytes; some begin like a valid request.
-fn noise(chance: &mut Chance, length: usize) -> Vec<u8> {
-    let mut bytes: Vec<u8> = (0..length).map(|_| chance.word() as u8).collect();
-    match chance.below(4) {
+fn noise(random: &mut Random, length: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> = (0..length).map(|_| random.word() as u8).collect();
+    match random.below(4) {
         0 => bytes.splice(0..0, PREAMBLE.iter().copied()).for_each(drop),
         1 => {
             let mut opened = PREAMBLE.to_vec();
@@ -89,7 +89,7 @@ fn noise(chance: &mut Chance, length: usize) -> Vec<u8> {
 fn garbage(scene: &Scene<'_>) -> Outcome {
     for round in 0..60 {
         let length = scene.below(1 << (4 + round % 14)) as usize;
-        let bytes = noise(&mut scene.chance.borrow_mut(), length);
+        let bytes = noise(&mut scene.random.borrow_mut(), length);
         let mut peer = Peer::connect(scene.address)?;
         peer.tell(&bytes);
         peer.finish();
@@ -279,21 +279,21 @@ fn bad_parameters(scene: &Scene<'_>) -> Outcome {
     for (service, method) in scene.methods {
         let mut peer = Peer::open(scene.address, service, "")?;
         for round in 0..24u64 {
-            let mut chance = scene.chance.borrow_mut();
+            let mut random = scene.random.borrow_mut();
             let mut bytes = match round % 4 {
                 0 => get(None),
                 1 => framed(&get(None)),
                 2 => Message::default().bytes(1, &[0xff; 40]).number(2, u64::MAX).bytes(3, b"t").0,
-                _ => (0..chance.below(200)).map(|_| chance.word() as u8).collect(),
+                _ => (0..random.below(200)).map(|_| random.word() as u8).collect(),
             };
             if round >= 4 && !bytes.is_empty() {
-                for _ in 0..=chance.below(3) {
-                    let at = chance.below(bytes.len() as u64) as usize;
-                    bytes[at] = chance.word() as u8;
+                for _ in 0..=random.below(3) {
+                    let at = random.below(bytes.len() as u64) as usize;
+                    bytes[at] = random.word() as u8;
                 }
-                bytes.truncate(1 + chance.below(bytes.len() as u64) as usize);
+                bytes.truncate(1 + random.below(bytes.len() as u64) as usize);
             }
-            drop(chance);
+            drop(random);
             peer.tell(&request(round + 1, method, &bytes, b""));
             match peer.answer() {
                 Ok(Answer::Good(_) | Answer::Bad(..)) => {}

@@ -33,14 +33,14 @@ const ROW_BYTES: u64 = 1_100;
 
 /// Number of lookups of a table's data blocks.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Looks {
+pub(super) struct Lookups {
     hits: f64,
     misses: f64,
 }
 
-impl Looks {
-    pub(super) fn since(self, before: &Looks) -> Looks {
-        Looks { hits: self.hits - before.hits, misses: self.misses - before.misses }
+impl Lookups {
+    pub(super) fn since(self, before: &Lookups) -> Lookups {
+        Lookups { hits: self.hits - before.hits, misses: self.misses - before.misses }
     }
 
     pub(super) fn hit_rate(self) -> f64 {
@@ -48,17 +48,17 @@ impl Looks {
     }
 }
 
-pub(super) fn looks(server: &Server, table: &str) -> Result<Looks, String> {
+pub(super) fn lookups(server: &Server, table: &str) -> Result<Lookups, String> {
     let (_, body) = ask(&server.web, "/metrics")?;
-    let mut looks = Looks::default();
-    for line in body.lines().filter(|line| line.starts_with("bellows_block_cache_looks_total{")) {
+    let mut lookups = Lookups::default();
+    for line in body.lines().filter(|line| line.starts_with("bellows_block_cache_lookups_total{")) {
         if !line.contains(&format!("table=\"{table}\"")) || !line.contains("kind=\"data\"") {
             continue;
         }
         let count: f64 = line.rsplit(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0.0);
-        if line.contains("outcome=\"miss\"") { looks.misses += count } else { looks.hits += count }
+        if line.contains("outcome=\"miss\"") { lookups.misses += count } else { lookups.hits += count }
     }
-    Ok(looks)
+    Ok(lookups)
 }
 
 /// Gets with a Zipfian distribution.
@@ -96,9 +96,9 @@ impl<'a> Gets<'a> {
         let (rows, seed) = (&self.rows[..], self.seed.to_string());
         let words =
             ["random-read", "--keys", "zipfian", "--rows", rows, "--threads", "20", "--seconds", seconds];
-        let before = looks(server, TABLE)?;
+        let before = lookups(server, TABLE)?;
         drive(self.bellows, server, &[&words[..], &["--warm-up", "0", "--seed", &seed]].concat())?;
-        Ok(looks(server, TABLE)?.since(&before).hit_rate())
+        Ok(lookups(server, TABLE)?.since(&before).hit_rate())
     }
 }
 
@@ -124,15 +124,15 @@ pub(super) fn scans(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<St
         ended(scan("0.1")?)?;
         let (mut gets, _) = Gets::warm(bellows, &server, plan.restart_mib)?;
         let alone = gets.run(&server, "10")?;
-        let scanned = looks(&server, SCANNED)?;
+        let scanned = lookups(&server, SCANNED)?;
         let scans = scan("14")?;
         let beside = gets.run(&server, "10");
         ended(scans)?;
         let beside = beside?;
-        let scanned = looks(&server, SCANNED)?.since(&scanned);
+        let scanned = lookups(&server, SCANNED)?.since(&scanned);
         server.stop()?;
         say!(
-            "{engine}: {:.2} % of looks for data hit alone, {:.2} % beside scans that looked for {} blocks, of which \
+            "{engine}: {:.2} % of lookups for data hit alone, {:.2} % beside scans that looked for {} blocks, of which \
              {:.2} % were here",
             100.0 * alone,
             100.0 * beside,
@@ -141,7 +141,7 @@ pub(super) fn scans(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<St
         );
         if !(is_within(RATE_MIN, alone) && is_within(SCANNED_MIN, scanned.misses)) {
             fell_short.push(format!(
-                "{engine}: {alone:.4} of looks hit alone and {} blocks were scanned, where {RATE_MIN} and {SCANNED_MIN} \
+                "{engine}: {alone:.4} of lookups hit alone and {} blocks were scanned, where {RATE_MIN} and {SCANNED_MIN} \
                  are wanted at least: nothing is shown",
                 scanned.misses
             ));
@@ -168,7 +168,7 @@ pub(super) fn restart(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<
     server.stop()?;
     let share = after / before;
     say!(
-        "restart, {} MiB in a file: {:.2} % of looks for data hit before kill -9, {:.2} % in the first 2 s after it ({:.3} of that); \
+        "restart, {} MiB in a file: {:.2} % of lookups for data hit before kill -9, {:.2} % in the first 2 s after it ({:.3} of that); \
          ready after {} ms",
         plan.restart_mib,
         100.0 * before,
@@ -178,7 +178,8 @@ pub(super) fn restart(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<
     );
     let mut fell_short = Vec::new();
     if !is_within(RATE_MIN, before) {
-        fell_short.push(format!("{before:.4} of looks hit before kill -9, not {RATE_MIN}: nothing is shown"));
+        fell_short
+            .push(format!("{before:.4} of lookups hit before kill -9, not {RATE_MIN}: nothing is shown"));
     }
     if !is_within(RESTART_SHARE, share) {
         fell_short.push(format!("{share:.3} of the hit rate is left after kill -9"));

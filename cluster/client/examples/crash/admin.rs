@@ -20,10 +20,10 @@ const ENCODINGS: [&str; 2] = ["NONE", "ROW_INDEX_V1"];
 const BLOOMS: [&str; 3] = ["ROW", "ROWCOL", "NONE"];
 
 /// Works until an operation fails, or until answers no longer count.
-pub(crate) async fn run(cluster: Cluster, ledger: Arc<Ledger>, chance: World) -> Result<(), Error> {
+pub(crate) async fn run(cluster: Cluster, ledger: Arc<Ledger>, random: World) -> Result<(), Error> {
     let admin = cluster.admin();
     let table: TableName = TABLE.parse()?;
-    let below = |limit: u64| chance.random() % limit;
+    let below = |limit: u64| random.random() % limit;
     if !ledger.with(|content| content.made) {
         if !admin.table_exists(&table).await? {
             let cuts = [&b"4"[..], b"8", b"c"].map(Bytes::from_static);

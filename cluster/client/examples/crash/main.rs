@@ -88,7 +88,7 @@ fn connect(server: &str) -> Cluster {
 }
 
 /// A random number generator for one task, from the seed.
-fn chance(seed: u64, task: u64) -> World {
+fn random(seed: u64, task: u64) -> World {
     World::simulated(seed ^ task.wrapping_mul(0x9e37_79b9_7f4a_7c15), WallTime(0))
 }
 
@@ -107,14 +107,14 @@ fn begin(runtime: &Runtime, ledger: &Arc<Ledger>, server: &str, seed: u64) -> Lo
         }));
     };
     for writer in 0..WRITERS {
-        let work = writer::Writer::new(writer, &cluster, ledger, chance(seed, writer));
+        let work = writer::Writer::new(writer, &cluster, ledger, random(seed, writer));
         task(Box::pin(guard(Arc::clone(ledger), format!("writer {writer}"), work.run())));
     }
     for reader in 0..READERS {
-        let work = reader::run(cluster.clone(), Arc::clone(ledger), chance(seed, 100 + reader));
+        let work = reader::run(cluster.clone(), Arc::clone(ledger), random(seed, 100 + reader));
         task(Box::pin(guard(Arc::clone(ledger), format!("reader {reader}"), work)));
     }
-    let work = admin::run(cluster, Arc::clone(ledger), chance(seed, 200));
+    let work = admin::run(cluster, Arc::clone(ledger), random(seed, 200));
     task(Box::pin(guard(Arc::clone(ledger), "administrator".to_owned(), work)));
     Load { stop, tasks }
 }

@@ -11,13 +11,13 @@ use crate::verify::columns_of;
 use crate::writer::{ATOMIC, SHARED, TABLE, key};
 
 /// Reads rows whose columns are always changed together, until an operation fails.
-pub(crate) async fn run(cluster: Cluster, ledger: Arc<Ledger>, chance: World) -> Result<(), Error> {
+pub(crate) async fn run(cluster: Cluster, ledger: Arc<Ledger>, random: World) -> Result<(), Error> {
     while !ledger.with(|content| content.made) {
         env::sleep(std::time::Duration::from_millis(2)).await;
     }
     let table = cluster.table(TABLE)?;
     loop {
-        if chance.random().is_multiple_of(8) {
+        if random.random().is_multiple_of(8) {
             let before = ledger.with(|content| {
                 let rows = content.rows.iter().filter(|(key, _)| key.contains("-atomic-"));
                 rows.map(|(key, row)| (key.clone(), row.least().clone())).collect::<Vec<_>>()
@@ -31,21 +31,21 @@ pub(crate) async fn run(cluster: Cluster, ledger: Arc<Ledger>, chance: World) ->
                 look(&ledger, &key, &least, found.get(&key).unwrap_or(&Row::default()));
             }
             ledger.count("scan");
-        } else if chance.random().is_multiple_of(8) {
-            let key = key(WRITERS, "shared", chance.random() % SHARED);
+        } else if random.random().is_multiple_of(8) {
+            let key = key(WRITERS, "shared", random.random() % SHARED);
             let least = ledger.least_of_counter(&key);
             let row = table.get(Get::row(key.clone())).await?;
             ledger.saw_counter(&key, least, row.number("f", "n").unwrap_or(0));
             ledger.count("get");
         } else {
-            let key = key(chance.random() % WRITERS, "atomic", chance.random() % ATOMIC);
+            let key = key(random.random() % WRITERS, "atomic", random.random() % ATOMIC);
             let least = ledger.least(&key);
             let row = table.get(Get::row(key.clone())).await?;
             look(&ledger, &key, &least, &row);
             ledger.count("get");
         }
         // Without a rest it would take the processor from the writers.
-        env::sleep(std::time::Duration::from_millis(chance.random() % 4)).await;
+        env::sleep(std::time::Duration::from_millis(random.random() % 4)).await;
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct Writer {
     number: u64,
     table: Table,
     ledger: Arc<Ledger>,
-    chance: World,
+    random: World,
 }
 
 enum Change {
@@ -55,13 +55,13 @@ fn bytes_of(number: i64) -> Bytes {
 }
 
 impl Writer {
-    pub(crate) fn new(number: u64, cluster: &Cluster, ledger: &Arc<Ledger>, chance: World) -> Writer {
+    pub(crate) fn new(number: u64, cluster: &Cluster, ledger: &Arc<Ledger>, random: World) -> Writer {
         let table = cluster.table(TABLE).expect("a good name");
-        Writer { number, table, ledger: Arc::clone(ledger), chance }
+        Writer { number, table, ledger: Arc::clone(ledger), random }
     }
 
     fn below(&self, limit: u64) -> u64 {
-        self.chance.random() % limit
+        self.random.random() % limit
     }
 
     /// Text that begins with `tick` and is long enough to fill memstores, so that they are flushed.
@@ -73,7 +73,7 @@ impl Writer {
         };
         let mut value = format!("{tick}:").into_bytes();
         while value.len() < length as usize {
-            value.extend_from_slice(&self.chance.random().to_le_bytes());
+            value.extend_from_slice(&self.random.random().to_le_bytes());
         }
         value.into()
     }
@@ -225,7 +225,7 @@ impl Writer {
             self.ledger.done(&row, "put");
             return Ok(());
         }
-        let word = format!("{}-{:x};", self.ledger.tick(), self.chance.random());
+        let word = format!("{}-{:x};", self.ledger.tick(), self.random.random());
         let after = Bytes::from([&before[..], word.as_bytes()].concat());
         columns.insert("f:log".to_owned(), after.clone());
         self.ledger.begin(&row, columns);

@@ -65,7 +65,7 @@ fn connect(server: &str) -> Cluster {
 }
 
 /// A random number generator for one task, from the seed.
-fn chance(seed: u64, task: u64) -> World {
+fn random(seed: u64, task: u64) -> World {
     World::simulated(seed ^ task.wrapping_mul(0x9e37_79b9_7f4a_7c15), WallTime(0))
 }
 
@@ -94,17 +94,17 @@ async fn run(
     let handle = env::Handle::current();
     for writer in 0..WRITERS {
         let (judge, table, stopped) = (Arc::clone(judge), primary.table(TABLE)?, stopped.clone());
-        let chance = chance(seed, writer);
-        tasks.push(handle.spawn(async move { write(&judge, &table, writer, &chance, &stopped).await }));
+        let random = random(seed, writer);
+        tasks.push(handle.spawn(async move { write(&judge, &table, writer, &random, &stopped).await }));
     }
     for reader in 0..READERS {
         let (judge, cluster, stopped) = (Arc::clone(judge), replica.clone(), stopped.clone());
-        let chance = chance(seed, 100 + reader);
-        tasks.push(handle.spawn(async move { read(&judge, &cluster, &chance, &stopped).await }));
+        let random = random(seed, 100 + reader);
+        tasks.push(handle.spawn(async move { read(&judge, &cluster, &random, &stopped).await }));
     }
     let (cluster, other, admin_stopped) = (primary.clone(), replica.clone(), stopped.clone());
-    let chance = chance(seed, 200);
-    tasks.push(handle.spawn(async move { administrate(&cluster, &other, &chance, &admin_stopped).await }));
+    let random = random(seed, 200);
+    tasks.push(handle.spawn(async move { administrate(&cluster, &other, &random, &admin_stopped).await }));
     env::sleep(time).await;
     let _all_see_it = stop.send(true);
     for task in tasks {
@@ -118,12 +118,12 @@ async fn write(
     judge: &Judge,
     table: &client::Table,
     writer: u64,
-    chance: &World,
+    random: &World,
     stopped: &watch::Receiver<bool>,
 ) -> Result<(), Failure> {
     while !*stopped.borrow() {
         // Each writer has rows of its own.
-        let row = (chance.random() % (ROWS / WRITERS)) * WRITERS + writer;
+        let row = (random.random() % (ROWS / WRITERS)) * WRITERS + writer;
         let number = judge.begin(row);
         let name = row_name(row);
         if Judge::deletes(number) {
@@ -140,12 +140,12 @@ async fn write(
 async fn read(
     judge: &Judge,
     cluster: &Cluster,
-    chance: &World,
+    random: &World,
     stopped: &watch::Receiver<bool>,
 ) -> Result<(), Failure> {
     let table = &cluster.table(TABLE)?;
     while !*stopped.borrow() {
-        if chance.random().is_multiple_of(20) {
+        if random.random().is_multiple_of(20) {
             let (asked, before) = (judge.now(), judge.all_seen());
             let mut found = table.scan(Scan::new().caching(50)).collect().await?.into_iter().peekable();
             for row in 0..ROWS {
@@ -159,10 +159,10 @@ async fn read(
             }
             continue;
         }
-        let row = chance.random() % ROWS;
-        if chance.random().is_multiple_of(50) {
+        let row = random.random() % ROWS;
+        if random.random().is_multiple_of(50) {
             let acknowledged = judge.last_acknowledged(row);
-            refresh(cluster, table, &row_name(row), chance).await?;
+            refresh(cluster, table, &row_name(row), random).await?;
             judge.refreshed();
             // From here on older content is an error.
             judge.must_have(row, acknowledged);
@@ -176,8 +176,8 @@ async fn read(
 
 /// Asks the replica for everything that the primary has acknowledged: by HBase 3's call, or by the endpoint that clients of HBase 2
 /// use.
-async fn refresh(cluster: &Cluster, table: &client::Table, row: &str, chance: &World) -> Result<(), Failure> {
-    match chance.random().is_multiple_of(2) {
+async fn refresh(cluster: &Cluster, table: &client::Table, row: &str, random: &World) -> Result<(), Failure> {
+    match random.random().is_multiple_of(2) {
         true => cluster.admin().refresh_hfiles().await?,
         false => {
             let row = row.to_owned();
@@ -192,19 +192,19 @@ async fn refresh(cluster: &Cluster, table: &client::Table, row: &str, chance: &W
 async fn administrate(
     primary: &Cluster,
     replica: &Cluster,
-    chance: &World,
+    random: &World,
     stopped: &watch::Receiver<bool>,
 ) -> Result<(), Failure> {
     let (admin, other) = (primary.admin(), replica.admin());
     let table: TableName = TABLE.parse()?;
     while !*stopped.borrow() {
-        env::sleep(Duration::from_millis(200 + chance.random() % 600)).await;
-        match chance.random() % 8 {
+        env::sleep(Duration::from_millis(200 + random.random() % 600)).await;
+        match random.random() % 8 {
             0..=3 => admin.flush(&table).await?,
-            4 | 5 => admin.compact(&table, chance.random().is_multiple_of(2)).await?,
+            4 | 5 => admin.compact(&table, random.random().is_multiple_of(2)).await?,
             6 => {
                 let regions = admin.regions(&table).await?;
-                let region = &regions[chance.random() as usize % regions.len()].region;
+                let region = &regions[random.random() as usize % regions.len()].region;
                 // A region with halves of its parent's files is not split yet, and one of few rows never.
                 if regions.len() < 8
                     && let Err(error) = admin.split_region(region, None).await
@@ -213,12 +213,12 @@ async fn administrate(
                 }
             }
             _ => {
-                let name: TableName = format!("side-{}", chance.random() % 1000).parse()?;
+                let name: TableName = format!("side-{}", random.random() % 1000).parse()?;
                 let mut made = TableDescriptor::new(name.clone());
                 made.set_family(FamilyDescriptor::new("f")?);
                 admin.create_table(&made, &[]).await?;
                 primary.table(&name.to_string())?.put(Put::row("r").set("f", "q", "v")).await?;
-                let is_told = chance.random().is_multiple_of(2);
+                let is_told = random.random().is_multiple_of(2);
                 let has_row = || async {
                     let Ok(table) = replica.table(&name.to_string()) else { return false };
                     table.get(Get::row("r")).await.is_ok_and(|row| row.value("f", "q") == Some(b"v"))

@@ -15,7 +15,7 @@ use env::{HashMap, Moment};
 use proto::EncodedName;
 use region::{CompactionPlan, Region};
 
-use super::queues::Again;
+use super::queues::Retry;
 
 /// HBase's priority of a client's request (`Store.PRIORITY_USER`).
 const USER_PRIORITY: i64 = 1;
@@ -39,32 +39,37 @@ pub(super) enum Lane {
 }
 
 /// A queued compaction of one store.
-pub(super) struct Wanted {
+pub(super) struct QueuedCompaction {
     pub(super) region: Arc<Region>,
     pub(super) family: Bytes,
     pub(super) major: bool,
     pub(super) origin: Origin,
     pub(super) lane: Lane,
-    pub(super) again: Again,
+    pub(super) again: Retry,
     /// The urgency, the least first: whether the table is a user table, the number of files left, the order of arrival.
     order: (bool, i64, u64),
 }
 
-impl Wanted {
-    pub(super) fn new(region: &Arc<Region>, family: Bytes, plan: &CompactionPlan, origin: Origin) -> Wanted {
+impl QueuedCompaction {
+    pub(super) fn new(
+        region: &Arc<Region>,
+        family: Bytes,
+        plan: &CompactionPlan,
+        origin: Origin,
+    ) -> QueuedCompaction {
         let priority = match origin {
             Origin::User => USER_PRIORITY,
             // As in HBase, no request of the server looks like a client's.
             Origin::System if plan.files_left == USER_PRIORITY => USER_PRIORITY + 1,
             Origin::System => plan.files_left,
         };
-        Wanted {
+        QueuedCompaction {
             region: Arc::clone(region),
             family,
             major: plan.major,
             origin,
             lane: if plan.is_large { Lane::Large } else { Lane::Small },
-            again: Again::default(),
+            again: Retry::default(),
             order: (!region.info().table().is_system(), priority, 0),
         }
     }
@@ -87,14 +92,14 @@ pub(crate) struct CompactionCounts {
 
 /// The kinds of compaction that are queued or running for a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Compacting {
+pub(crate) struct PendingCompactions {
     pub(crate) minor: bool,
     pub(crate) major: bool,
 }
 
 #[derive(Default)]
 pub(super) struct CompactionQueue {
-    waiting: Vec<Wanted>,
+    waiting: Vec<QueuedCompaction>,
     running: Vec<(Arc<Region>, Bytes)>,
     /// Numbers of queued or running compactions of each region: minor and major.
     counts: HashMap<EncodedName, (usize, usize)>,
@@ -104,14 +109,15 @@ pub(super) struct CompactionQueue {
 impl CompactionQueue {
     /// Queues a compaction. If one of the same store and kind is queued already, it becomes at least as urgent as this
     /// one.
-    pub(super) fn push(&mut self, mut wanted: Wanted) {
-        let same =
-            |known: &&mut Wanted| known.is_of(&wanted.region, &wanted.family) && known.major == wanted.major;
+    pub(super) fn push(&mut self, mut wanted: QueuedCompaction) {
+        let same = |known: &&mut QueuedCompaction| {
+            known.is_of(&wanted.region, &wanted.family) && known.major == wanted.major
+        };
         if let Some(known) = self.waiting.iter_mut().find(same) {
             known.order = known.order.min((wanted.order.0, wanted.order.1, known.order.2));
             known.lane = wanted.lane;
             if wanted.origin == Origin::User {
-                (known.origin, known.again) = (Origin::User, Again::default());
+                (known.origin, known.again) = (Origin::User, Retry::default());
             }
             return;
         }
@@ -124,9 +130,10 @@ impl CompactionQueue {
 
     /// Takes the most urgent compaction that is due for a thread of `lane`; its store is busy until
     /// [`CompactionQueue::end`]. If there is none, returns the time until the next one is due.
-    pub(super) fn take(&mut self, lane: Lane, now: Moment) -> Result<Wanted, Option<Duration>> {
-        let is_free =
-            |wanted: &Wanted| !self.running.iter().any(|(region, family)| wanted.is_of(region, family));
+    pub(super) fn take(&mut self, lane: Lane, now: Moment) -> Result<QueuedCompaction, Option<Duration>> {
+        let is_free = |wanted: &QueuedCompaction| {
+            !self.running.iter().any(|(region, family)| wanted.is_of(region, family))
+        };
         let lanes: &[Lane] = if lane == Lane::Large { &[Lane::Large, Lane::Small] } else { &[Lane::Small] };
         for lane in lanes {
             let mine = self.waiting.iter().enumerate().filter(|(_, wanted)| wanted.lane == *lane);
@@ -144,7 +151,7 @@ impl CompactionQueue {
     }
 
     /// Records that a compaction taken from the queue no longer occupies its store.
-    pub(super) fn end(&mut self, wanted: &Wanted) {
+    pub(super) fn end(&mut self, wanted: &QueuedCompaction) {
         let is_it = |(region, family): &(Arc<Region>, Bytes)| wanted.is_of(region, family);
         if let Some(at) = self.running.iter().position(is_it) {
             self.running.swap_remove(at);
@@ -152,12 +159,12 @@ impl CompactionQueue {
     }
 
     /// Queues a compaction again that was taken and has [ended](CompactionQueue::end).
-    pub(super) fn put_back(&mut self, wanted: Wanted) {
+    pub(super) fn put_back(&mut self, wanted: QueuedCompaction) {
         self.waiting.push(wanted);
     }
 
     /// Records that a compaction is neither queued nor running any more.
-    pub(super) fn finished(&mut self, wanted: &Wanted) {
+    pub(super) fn finished(&mut self, wanted: &QueuedCompaction) {
         let name = wanted.region.info().encoded_name();
         if let Some(counts) = self.counts.get_mut(name) {
             let count = if wanted.major { &mut counts.1 } else { &mut counts.0 };
@@ -178,7 +185,7 @@ impl CompactionQueue {
         self.drop_waiting(|wanted| std::ptr::eq(&*wanted.region, region));
     }
 
-    fn drop_waiting(&mut self, goes: impl Fn(&Wanted) -> bool) {
+    fn drop_waiting(&mut self, goes: impl Fn(&QueuedCompaction) -> bool) {
         for wanted in std::mem::take(&mut self.waiting) {
             if goes(&wanted) {
                 self.finished(&wanted);
@@ -188,9 +195,9 @@ impl CompactionQueue {
         }
     }
 
-    pub(super) fn compacting(&self, region: &EncodedName) -> Compacting {
+    pub(super) fn compacting(&self, region: &EncodedName) -> PendingCompactions {
         let counts = self.counts.get(region).copied().unwrap_or_default();
-        Compacting { minor: counts.0 > 0, major: counts.1 > 0 }
+        PendingCompactions { minor: counts.0 > 0, major: counts.1 > 0 }
     }
 
     pub(super) fn counts(&self) -> CompactionCounts {
@@ -211,13 +218,14 @@ mod tests {
         let (bench, now) = (Bench::new(), World::real().moment());
         let region = bench.server.regions().all().remove(0);
         let plan = CompactionPlan { files: 3, bytes: 3, major: false, is_large: false, files_left: 5 };
-        let wanted =
-            |major| Wanted::new(&region, "f".into(), &CompactionPlan { major, ..plan }, Origin::System);
+        let wanted = |major| {
+            QueuedCompaction::new(&region, "f".into(), &CompactionPlan { major, ..plan }, Origin::System)
+        };
         let mut queue = CompactionQueue::default();
         queue.push(wanted(false));
         let running = queue.take(Lane::Small, now).expect("its store is free");
         let mut failed = wanted(true);
-        failed.again = Again { failures: 1, due: Some(now) };
+        failed.again = Retry { failures: 1, due: Some(now) };
         queue.push(failed);
         assert_eq!(queue.take(Lane::Small, now).err(), Some(None), "not after no time at all");
         queue.end(&running);

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use region::{CompactionMonitor, Region, Search, StoreCompaction};
 
 use super::Background;
-use super::compaction_queue::{Lane, Origin, Wanted};
+use super::compaction_queue::{Lane, Origin, QueuedCompaction};
 use super::failure::{attempt, tell_failure};
 use crate::RegionServer;
 use crate::counters::count;
@@ -95,7 +95,7 @@ impl Background {
             let is_user = origin == Origin::User;
             let wanted = StoreCompaction { family, major, is_user, off_peak: false };
             let Some(plan) = region.plan_compaction(&wanted) else { continue };
-            let wanted = Wanted::new(region, wanted.family, &plan, origin);
+            let wanted = QueuedCompaction::new(region, wanted.family, &plan, origin);
             let lane = wanted.lane;
             self.queues.lock().compactions.push(wanted);
             // A thread for large ones takes small ones, too.
@@ -203,7 +203,7 @@ impl Background {
     }
 
     /// Queues the compaction again; the counts of queued compactions stay.
-    fn put_back(&self, wanted: Wanted) {
+    fn put_back(&self, wanted: QueuedCompaction) {
         self.queues.lock().compactions.put_back(wanted);
         self.wakes.large_compactions.notify_one();
         self.wakes.small_compactions.notify_one();

@@ -7,7 +7,7 @@ use region::{FlushReason, FlushUrgency, Region};
 
 use super::Background;
 use super::failure::{attempt, tell_failure};
-use super::queues::{Again, Flush, next_due};
+use super::queues::{Flush, Retry, next_due};
 use crate::RegionServer;
 use crate::counters::{count, count_many};
 
@@ -33,7 +33,7 @@ impl Background {
             let since = held_since.unwrap_or(now);
             let waited = now.since(since);
             if waited < server.options().blocking_wait {
-                let again = Again { due: Some(now.plus(server.options().blocking_wait / 100)), ..again };
+                let again = Retry { due: Some(now.plus(server.options().blocking_wait / 100)), ..again };
                 queues.flushes.push_back(Flush { region: region.clone(), again, held_since: Some(since) });
                 // This thread may be busy when the next flush is due, so notify another one.
                 background.wakes.flushes.notify_one();

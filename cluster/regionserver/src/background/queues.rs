@@ -8,41 +8,41 @@ use env::Moment;
 use region::Region;
 
 use super::Background;
-use super::compaction_queue::{Compacting, CompactionCounts, CompactionQueue, Lane};
+use super::compaction_queue::{CompactionCounts, CompactionQueue, Lane, PendingCompactions};
 use crate::Options;
 
 /// A waiting flush.
 pub(super) struct Flush {
     pub(super) region: Arc<Region>,
-    pub(super) again: Again,
+    pub(super) again: Retry,
     /// Since when it waits for a compaction; `None` if it does not.
     pub(super) held_since: Option<Moment>,
 }
 
 /// Number of failures in a row, and when the next attempt is due.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Again {
+pub(super) struct Retry {
     pub(super) failures: u32,
     /// `None` means at once.
     pub(super) due: Option<Moment>,
 }
 
-impl Again {
+impl Retry {
     pub(super) fn is_due(self, now: Moment) -> bool {
         self.due.is_none_or(|due| due <= now)
     }
 
     /// Counts a further failure. Returns the wait, and the next attempt.
-    pub(super) fn after_failure(self, now: Moment, options: &Options) -> (Duration, Again) {
+    pub(super) fn after_failure(self, now: Moment, options: &Options) -> (Duration, Retry) {
         let wait = options.retry_min.saturating_mul(1 << self.failures.min(20)).min(options.retry_max);
-        (wait, Again { failures: self.failures.saturating_add(1), due: Some(now.plus(wait)) })
+        (wait, Retry { failures: self.failures.saturating_add(1), due: Some(now.plus(wait)) })
     }
 }
 
 /// Takes the first entry that is due. If none is, returns the time until the next one is.
 pub(super) fn next_due<T>(
     queue: &mut VecDeque<T>,
-    again: impl Fn(&T) -> Again,
+    again: impl Fn(&T) -> Retry,
     now: Moment,
 ) -> Result<T, Option<Duration>> {
     match queue.iter().position(|waiting| again(waiting).is_due(now)) {
@@ -63,7 +63,7 @@ pub(super) struct Queues {
 
 /// Numbers of flushes and compactions that wait or run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Waiting {
+pub(crate) struct QueueCounts {
     pub(crate) flushes: usize,
     pub(crate) compactions: CompactionCounts,
 }
@@ -89,7 +89,7 @@ impl Background {
         }
         if !queues.flushes.iter().any(|waiting| Arc::ptr_eq(&waiting.region, region)) {
             let region = region.clone();
-            queues.flushes.push_back(Flush { region, again: Again::default(), held_since: None });
+            queues.flushes.push_back(Flush { region, again: Retry::default(), held_since: None });
             self.wakes.flushes.notify_one();
         }
     }
@@ -118,14 +118,14 @@ impl Background {
     }
 
     /// The numbers of waiting and running work.
-    pub(crate) fn waiting(&self) -> Waiting {
+    pub(crate) fn waiting(&self) -> QueueCounts {
         let queues = self.queues.lock();
         let flushes = queues.flushes.len() + queues.flushing.len();
-        Waiting { flushes, compactions: queues.compactions.counts() }
+        QueueCounts { flushes, compactions: queues.compactions.counts() }
     }
 
     /// The kinds of compaction that a region has waiting or running.
-    pub(crate) fn compacting(&self, region: &Region) -> Compacting {
+    pub(crate) fn compacting(&self, region: &Region) -> PendingCompactions {
         self.queues.lock().compactions.compacting(region.info().encoded_name())
     }
 

@@ -8,7 +8,7 @@ use rpc::{Answer, Call, Codec, Exception, Reply};
 
 use crate::RegionServer;
 use crate::awaited;
-use crate::cells::{CellsOut, Counting};
+use crate::cells::{CellCounter, CellsOut};
 use crate::counters::count;
 use crate::request::{GetQuery, GetRequest};
 use crate::watch::later;
@@ -68,7 +68,7 @@ impl Work {
 
 /// The result that tells whether a Get finds a cell.
 fn exists(region: &Arc<Region>, query: &Scan, mode: ReadMode) -> Result<pb::Result, region::Error> {
-    let mut found = Counting::default();
+    let mut found = CellCounter::default();
     region.get(query, mode, &mut found)?;
     Ok(found.exists())
 }

@@ -30,10 +30,10 @@ use smallvec::SmallVec;
 
 use self::results::{Entry, RegionResult};
 use super::{exec, write};
-use crate::cells::{CellsOut, Counting};
+use crate::cells::{CellCounter, CellsOut};
 use crate::counters::{count, count_many};
-use crate::nonces::{NonceClaim, Running};
-use crate::request::multi::{Action, MultiRequest, RegionAction, Wish};
+use crate::nonces::{NonceClaim, NonceGuard};
+use crate::request::multi::{Action, ActionKind, MultiRequest, RegionAction};
 use crate::request::{self, RequestCells, RequestedMutation};
 use crate::watch::later;
 use crate::{Options, RegionServer};
@@ -94,7 +94,7 @@ struct PendingWrite {
 /// State of a nonce before its operation begins.
 enum NonceLookup {
     /// The operation may begin.
-    New(Option<Running>),
+    New(Option<NonceGuard>),
     /// The operation was applied before.
     Done(SequenceId),
     /// The operation runs now and must be waited for.
@@ -262,8 +262,8 @@ impl Work {
                     format!("Max size exceeded CellSize: {} BlockSize: 0", self.out.heap_size()),
                 ))
             } else {
-                match request.wish(action) {
-                    Wish::Get(row, get, alike) => match self.get(&mut current, row, get, alike, mode) {
+                match request.kind_of(action) {
+                    ActionKind::Get(row, get, alike) => match self.get(&mut current, row, get, alike, mode) {
                         Ok(Some(result)) => Ok(Entry::of(index, result)),
                         Ok(None) => {
                             self.out.rewind(mark);
@@ -271,20 +271,22 @@ impl Work {
                         }
                         Err(exception) => Err(exception),
                     },
-                    Wish::Service(call) => match mode {
+                    ActionKind::Service(call) => match mode {
                         ReadMode::MemoryOnly => return Some(current),
                         ReadMode::Any => exec::run_blocking(&self.server, &current.region, call)
                             .map(|value| Entry::of_service(index, value)),
                     },
-                    Wish::Mutation(row, proto) => match self.mutate(&mut current, index, row, proto, mode) {
-                        Err(Refused::MayBlock) => {
-                            self.out.rewind(mark);
-                            return Some(current);
+                    ActionKind::Mutation(row, proto) => {
+                        match self.mutate(&mut current, index, row, proto, mode) {
+                            Err(Refused::MayBlock) => {
+                                self.out.rewind(mark);
+                                return Some(current);
+                            }
+                            Err(Refused::Because(exception)) => Err(exception),
+                            Ok(entry) => Ok(entry),
                         }
-                        Err(Refused::Because(exception)) => Err(exception),
-                        Ok(entry) => Ok(entry),
-                    },
-                    Wish::Nothing => Err(Exception::new(
+                    }
+                    ActionKind::Nothing => Err(Exception::new(
                         "org.apache.hadoop.hbase.HBaseIOException",
                         "Unexpected Action type",
                     )),
@@ -371,7 +373,7 @@ impl Work {
                 ReadMode::Any => self.wait_durable(current),
             }
         }
-        let (mark, mut count) = (self.out.mark(), Counting::default());
+        let (mark, mut count) = (self.out.mark(), CellCounter::default());
         let sink: &mut dyn CellSink = if get.existence_only() { &mut count } else { &mut self.out };
         let is_open =
             alike.is_some() && current.reader.as_ref().is_some_and(|(like, _)| Some(*like) == alike);

@@ -7,11 +7,11 @@ use proto::pb;
 use region::{Check, Pending, ReadMode, Region};
 use rpc::{Answer, Call, Codec, Exception, Reply};
 
-use super::write::{self, Written};
+use super::write::{self, WriteOutcome};
 use crate::RegionServer;
 use crate::cells::CellsOut;
 use crate::counters::count;
-use crate::nonces::{NonceClaim, Running};
+use crate::nonces::{NonceClaim, NonceGuard};
 use crate::request::{self, RequestCells, RequestedMutation};
 use crate::watch::later;
 
@@ -101,14 +101,14 @@ impl Work {
         self.run(running, ReadMode::MemoryOnly)
     }
 
-    fn run(&self, running: Option<Running>, mode: ReadMode) -> Result<(Reply, Pending), region::Error> {
+    fn run(&self, running: Option<NonceGuard>, mode: ReadMode) -> Result<(Reply, Pending), region::Error> {
         let mut out = CellsOut::new(self.codec);
         let start = out.mark();
         let mutations = std::slice::from_ref(&self.asked.mutation);
         let check = self.check.as_ref();
         let written =
             write::write_row(&self.server, &self.region, check, mutations, running, mode, &mut out)?;
-        let Written { processed, has_result, pending, .. } = written;
+        let WriteOutcome { processed, has_result, pending, .. } = written;
         let result = has_result.then(|| out.result(start));
         Ok((out.reply(&pb::MutateResponse { result, processed, metrics: None }), pending))
     }

@@ -25,12 +25,12 @@ use region::{INLINE_TIME, Limits, ReadMode};
 use rpc::{Answer, Call, Exception, Reply, Share, class};
 
 use crate::RegionServer;
-use crate::awaited::Arrived;
+use crate::awaited::AwaitedBlocks;
 use crate::call_sample::is_full_scan;
 use crate::cells::CellsOut;
 use crate::counters::count;
 use crate::request;
-use crate::scanners::{OpenScanner, ScannerId, ScannerState, Taken};
+use crate::scanners::{OpenScanner, ScannerId, ScannerState, TakenScanner};
 use crate::watch::later;
 
 /// Most rows between two clock readings, which may cost more than a row. Slow rows, read from disk or judged by a slow
@@ -74,26 +74,26 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
 
 /// Decides when to read the clock: after one row, then after twice as many as before while rows are cheap, and after
 /// one again when they are not. A filter may take milliseconds for a row, and the call has a deadline.
-struct Looks {
-    steps_per_look: u32,
+struct ClockChecks {
+    steps_per_check: u32,
     steps: u32,
     last: Moment,
 }
 
-impl Looks {
-    fn new(now: Moment) -> Looks {
-        Looks { steps_per_look: 1, steps: 0, last: now }
+impl ClockChecks {
+    fn new(now: Moment) -> ClockChecks {
+        ClockChecks { steps_per_check: 1, steps: 0, last: now }
     }
 
     /// Counts the rows of a step. Returns whether the clock must be read after it.
     fn is_due_after(&mut self, rows: usize) -> bool {
         self.steps = self.steps.saturating_add(u32::try_from(rows).unwrap_or(u32::MAX));
-        self.steps >= self.steps_per_look
+        self.steps >= self.steps_per_check
     }
 
     fn looked(&mut self, now: Moment) {
-        self.steps_per_look = match now.since(self.last) < LOOKS_APART_MAX {
-            true => (self.steps_per_look * 2).min(STEPS_PER_LOOK_MAX),
+        self.steps_per_check = match now.since(self.last) < LOOKS_APART_MAX {
+            true => (self.steps_per_check * 2).min(STEPS_PER_LOOK_MAX),
             false => 1,
         };
         (self.steps, self.last) = (0, now);
@@ -117,8 +117,8 @@ fn begin(server: &Arc<RegionServer>, call: &Call) -> Result<ScanStart, Exception
                 return Ok(ScanStart::Reply(response));
             }
             match server.scanners.take(id, request.next_call_seq)? {
-                Taken::Ended => return Ok(ScanStart::Reply(response)),
-                Taken::Scanner(held, kept) => {
+                TakenScanner::Ended => return Ok(ScanStart::Reply(response)),
+                TakenScanner::Scanner(held, kept) => {
                     if !server.regions().is_open(&held.region) {
                         server.scanners.abandon(&held);
                         return Err(Exception::not_serving_region(format!(
@@ -280,7 +280,7 @@ impl Work {
 
     /// Awaits `block` and continues in memory; repeats this for every missing block.
     async fn read_awaiting(mut self, mut block: MissingBlock) -> Result<Reply, Exception> {
-        let mut arrived = Arrived::default();
+        let mut arrived = AwaitedBlocks::default();
         loop {
             let results = self.results;
             match arrived.wait(region::Error::Missing(block)).await {
@@ -313,7 +313,7 @@ impl Work {
     fn read_rows(&mut self, mode: ReadMode, inline_end: Option<Moment>) -> Result<Read, region::Error> {
         // After a move to another thread time has passed.
         let now = inline_end.map_or_else(|| self.server.foundation().world.moment(), |_| self.resumed);
-        let mut looks = Looks::new(now);
+        let mut checks = ClockChecks::new(now);
         while self.results < self.results_max {
             let mark = self.out.begin_step();
             let limits = Limits {
@@ -358,12 +358,12 @@ impl Work {
             let is_full = step.size_limit
                 || self.out.heap_size() >= self.bytes_max
                 || !self.share.admits(self.out.heap_size());
-            let is_due = looks.is_due_after(self.out.ended().len().max(1)) || step.time_limit;
+            let is_due = checks.is_due_after(self.out.ended().len().max(1)) || step.time_limit;
             if !is_full && !is_due {
                 continue;
             }
             let now = self.server.foundation().world.moment();
-            looks.looked(now);
+            checks.looked(now);
             let is_late = self.deadline.is_some_and(|end| now >= end);
             if is_late || is_full {
                 if is_late || self.results == 0 {
@@ -538,12 +538,12 @@ mod tests {
     use super::*;
 
     /// The steps, out of `steps` steps that each take `cost`, after which the clock is read.
-    fn looks(world: &World, looks: &mut Looks, cost: Duration, steps: u32) -> Vec<u32> {
+    fn checks(world: &World, checks: &mut ClockChecks, cost: Duration, steps: u32) -> Vec<u32> {
         let is_looked_after = |_: &u32| {
             world.advance(cost);
-            let is_due = looks.is_due_after(1);
+            let is_due = checks.is_due_after(1);
             if is_due {
-                looks.looked(world.moment());
+                checks.looked(world.moment());
             }
             is_due
         };
@@ -553,16 +553,16 @@ mod tests {
     #[test]
     fn the_clock_is_read_after_slow_rows_and_groups_of_fast_rows() {
         let world = World::simulated(1, WallTime(0));
-        let mut state = Looks::new(world.moment());
+        let mut state = ClockChecks::new(world.moment());
         let (cheap, dear) = (Duration::from_micros(1), Duration::from_millis(13));
-        assert_eq!(looks(&world, &mut state, cheap, 63), [1, 3, 7, 15, 31, 47, 63]);
+        assert_eq!(checks(&world, &mut state, cheap, 63), [1, 3, 7, 15, 31, 47, 63]);
         // The rows that were assumed to be cheap, then each row.
-        assert_eq!(looks(&world, &mut state, dear, 19), [16, 17, 18, 19]);
-        assert_eq!(looks(&world, &mut state, cheap, 7), [1, 3, 7]);
-        let mut state = Looks::new(world.moment());
-        assert_eq!(looks(&world, &mut state, dear, 5), [1, 2, 3, 4, 5]);
+        assert_eq!(checks(&world, &mut state, dear, 19), [16, 17, 18, 19]);
+        assert_eq!(checks(&world, &mut state, cheap, 7), [1, 3, 7]);
+        let mut state = ClockChecks::new(world.moment());
+        assert_eq!(checks(&world, &mut state, dear, 5), [1, 2, 3, 4, 5]);
         // Between cheap and dear: as many rows together as fit into the time.
-        let mut state = Looks::new(world.moment());
-        assert_eq!(looks(&world, &mut state, Duration::from_micros(30), 13), [1, 3, 7, 8, 10]);
+        let mut state = ClockChecks::new(world.moment());
+        assert_eq!(checks(&world, &mut state, Duration::from_micros(30), 13), [1, 3, 7, 8, 10]);
     }
 }

@@ -9,11 +9,11 @@ use region::{Check, FamilyQuery, Mutation, MutationKind, Pending, ReadMode, Regi
 use crate::RegionServer;
 use crate::cells::CellsOut;
 use crate::counters::count;
-use crate::nonces::Running;
+use crate::nonces::NonceGuard;
 use crate::request::RequestedMutation;
 
 /// The result of a write that is not durable yet.
-pub(super) struct Written {
+pub(super) struct WriteOutcome {
     /// Whether the condition held; `None` without one.
     pub(super) processed: Option<bool>,
     /// Whether cells were returned into the reply; puts and deletes return none.
@@ -39,10 +39,10 @@ pub(super) fn write_row(
     region: &Arc<Region>,
     check: Option<&Check>,
     mutations: &[Mutation],
-    running: Option<Running>,
+    running: Option<NonceGuard>,
     mode: ReadMode,
     out: &mut CellsOut,
-) -> Result<Written, region::Error> {
+) -> Result<WriteOutcome, region::Error> {
     let written = match (check, mutations) {
         (Some(check), mutations) => {
             let checked = region.check_and_mutate(check, mutations, mode)?;
@@ -51,7 +51,7 @@ pub(super) fn write_row(
             put_out(&checked.cells, out);
             let gives =
                 |mutation: &Mutation| matches!(mutation.kind, MutationKind::Increment | MutationKind::Append);
-            Written {
+            WriteOutcome {
                 processed: Some(checked.passed),
                 has_result: checked.passed && mutations.iter().any(gives),
                 sequence: checked.pending.sequence().filter(|_| checked.passed),
@@ -65,12 +65,12 @@ pub(super) fn write_row(
             };
             put_out(&row.cells, out);
             let sequence = row.pending.sequence();
-            Written { processed: None, has_result: true, sequence, pending: row.pending }
+            WriteOutcome { processed: None, has_result: true, sequence, pending: row.pending }
         }
         (None, mutations) => {
             let row = region.mutate_row(mutations, mode)?;
             put_out(&row.cells, out);
-            Written {
+            WriteOutcome {
                 processed: Some(true),
                 has_result: row.cells.count() > 0,
                 sequence: row.pending.sequence(),

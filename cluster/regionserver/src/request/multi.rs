@@ -63,7 +63,7 @@ enum What {
 
 /// What an action asks for.
 #[derive(Debug)]
-pub(crate) enum Wish<'a> {
+pub(crate) enum ActionKind<'a> {
     /// A get of this row. Gets with the same number differ only in their rows.
     Get(Bytes, &'a pb::Get, Option<u32>),
     /// A mutation of this row, or of the row of its first cell.
@@ -194,20 +194,20 @@ impl MultiRequest {
     }
 
     /// What an action of this request asks for.
-    pub(crate) fn wish<'a>(&'a self, action: &'a Action) -> Wish<'a> {
+    pub(crate) fn kind_of<'a>(&'a self, action: &'a Action) -> ActionKind<'a> {
         match action {
             Action::Like { alike, row, .. } => {
                 let row = self.bytes.slice(row.start as usize..row.end as usize);
                 match &self.alike[*alike as usize].what {
-                    What::Get(get) => Wish::Get(row, get, Some(*alike)),
-                    What::Mutation(mutation) => Wish::Mutation(Some(row), mutation),
+                    What::Get(get) => ActionKind::Get(row, get, Some(*alike)),
+                    What::Mutation(mutation) => ActionKind::Mutation(Some(row), mutation),
                 }
             }
             Action::Whole(action) => match (&action.get, &action.service_call, &action.mutation) {
-                (Some(get), ..) => Wish::Get(get.row.clone(), get, None),
-                (_, Some(call), _) => Wish::Service(call),
-                (_, _, Some(mutation)) => Wish::Mutation(mutation.row.clone(), mutation),
-                (None, None, None) => Wish::Nothing,
+                (Some(get), ..) => ActionKind::Get(get.row.clone(), get, None),
+                (_, Some(call), _) => ActionKind::Service(call),
+                (_, _, Some(mutation)) => ActionKind::Mutation(mutation.row.clone(), mutation),
+                (None, None, None) => ActionKind::Nothing,
             },
         }
     }
@@ -233,8 +233,8 @@ impl MultiRequest {
             Action::Whole(action) => {
                 action.mutation.as_ref().map(|mutation| (mutation.row.clone(), mutation))
             }
-            like => match self.wish(like) {
-                Wish::Mutation(row, mutation) => Some((row, mutation)),
+            like => match self.kind_of(like) {
+                ActionKind::Mutation(row, mutation) => Some((row, mutation)),
                 _ => None,
             },
         }
@@ -256,9 +256,9 @@ mod tests {
                 Action::Whole(whole) => return pb::Action::clone(whole),
                 Action::Like { .. } => pb::Action { index: Some(action.index()), ..Default::default() },
             };
-            match request.wish(action) {
-                Wish::Get(row, get, _) => one.get = Some(pb::Get { row, ..get.clone() }),
-                Wish::Mutation(row, mutation) => {
+            match request.kind_of(action) {
+                ActionKind::Get(row, get, _) => one.get = Some(pb::Get { row, ..get.clone() }),
+                ActionKind::Mutation(row, mutation) => {
                     one.mutation = Some(pb::MutationProto { row, ..mutation.clone() });
                 }
                 other => panic!("{other:?} is like nothing"),
@@ -382,8 +382,8 @@ mod tests {
         };
         let request = MultiRequest::decode(&request.encode_to_vec().into()).expect("whole");
         assert_eq!((request.alike.len(), request.nonce_group), (2, Some(u64::MAX)), "a group is any number");
-        let wishes = request.region_action[0].action.iter().map(|action| match request.wish(action) {
-            Wish::Get(row, get, alike) => (row, get.max_versions(), alike),
+        let wishes = request.region_action[0].action.iter().map(|action| match request.kind_of(action) {
+            ActionKind::Get(row, get, alike) => (row, get.max_versions(), alike),
             other => panic!("{other:?}"),
         });
         let expected = [("a", 1, 0), ("b", 1, 0), ("c", 2, 1), ("dd", 2, 1)];

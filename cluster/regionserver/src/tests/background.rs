@@ -9,7 +9,7 @@ use proto::{RegionInfo, pb};
 use region::{Level, RegionOptions};
 
 use super::bench::{Bench, class, mutation};
-use crate::background::{Background, Compacting};
+use crate::background::{Background, PendingCompactions};
 use crate::memory::MemoryQueue;
 use crate::{Options, RegionServer};
 
@@ -31,10 +31,13 @@ fn a_full_memstore_is_flushed_and_many_files_are_compacted() {
         assert_eq!(files(&bench), expected);
     }
     let region = bench.server.regions().all().remove(0);
-    let minor = Compacting { minor: true, major: false };
+    let minor = PendingCompactions { minor: true, major: false };
     assert_eq!(bench.server.background.compacting(&region), minor, "three files are enough");
     Background::compact_next(&bench.server);
-    assert_eq!((files(&bench), bench.server.background.compacting(&region)), (1, Compacting::default()));
+    assert_eq!(
+        (files(&bench), bench.server.background.compacting(&region)),
+        (1, PendingCompactions::default())
+    );
     let counted = bench.server.counters().snapshot();
     assert_eq!((counted.flushes, counted.compactions, counted.flushes_failed), (3, 1, 0));
     assert_eq!(bench.row("r"), ["f:x=1"]);
@@ -175,7 +178,7 @@ fn closed_regions_get_no_background_work() {
     bench.server.background.request_flush(&region);
     bench.server.background.request_compaction(&region, true, Vec::new());
     bench.server.close_region(region.info().encoded_name(), None).expect("closes");
-    assert_eq!(bench.server.background.compacting(&region), Compacting::default());
+    assert_eq!(bench.server.background.compacting(&region), PendingCompactions::default());
     Background::flush_next(&bench.server);
     assert_eq!(bench.server.counters().snapshot().flushes, 0);
 }

@@ -154,8 +154,8 @@ impl Scene {
         let clients = AtomicUsize::new(0);
         env::together("client", CLIENTS, || {
             let client = clients.fetch_add(1, Ordering::SeqCst) as u64;
-            let chance = World::simulated(100 + client, WallTime(0));
-            let any = |below: u64| chance.random() % below;
+            let random = World::simulated(100 + client, WallTime(0));
+            let any = |below: u64| random.random() % below;
             for _ in 0..REQUESTS {
                 let turn = self.turns.fetch_add(1, Ordering::SeqCst);
                 if turn.is_multiple_of(16) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use region::{Region, RegionOptions};
 
 use super::bench::{Bench, region, table};
-use crate::background::{Background, Compacting};
+use crate::background::{Background, PendingCompactions};
 use crate::{Options, TaskFilter, TaskState};
 
 fn no_wait() -> Options {
@@ -62,7 +62,7 @@ fn large_compactions_have_threads_of_their_own() {
     assert_eq!(files(&region), [3, 0], "it is no work for this thread");
     Background::compact_next(&bench.server);
     assert_eq!(files(&region), [1, 0]);
-    assert_eq!(bench.server.background.compacting(&region), Compacting::default());
+    assert_eq!(bench.server.background.compacting(&region), PendingCompactions::default());
     // Without a large one the thread takes a small one.
     let bench = Bench::with(no_wait(), &[("", "")]);
     write_files(&bench, "a", "f:x", 3);
@@ -130,7 +130,7 @@ fn a_table_may_do_without_compactions() {
     let region = region_of(&bench, "a");
     bench.server.background.request_compaction(&region, true, Vec::new());
     bench.server.look_around();
-    assert_eq!(bench.server.background.compacting(&region), Compacting::default());
+    assert_eq!(bench.server.background.compacting(&region), PendingCompactions::default());
 }
 
 #[test]

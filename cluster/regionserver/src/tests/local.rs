@@ -236,7 +236,7 @@ fn a_dropped_folder_leaves_only_what_somebody_holds() {
     let clone = RegionInfo::new("clone".parse().expect("a name"), "".into(), "".into(), RegionId(9))
         .expect("a region");
     let opened = bench.server.regions().by_encoded_name(info.encoded_name()).expect("open");
-    let links = region::Inherits::Links;
+    let links = region::InheritedFiles::Links;
     opened.write_heir(&layout::region_folder(&clone), &links).expect("written");
     drop(opened);
     done(servers.close(&name, info.encoded_name(), Term(1))).expect("closes");

@@ -640,12 +640,12 @@ mod tests {
     fn the_bucket_to_empty_is_the_emptiest_but_for_a_step_whatever_came_and_went() {
         let sizes = [256, 1_024, 1_500, 4_096];
         let mut slots = Allocator::new(300 * 4 * 4_096, &sizes);
-        let chance = World::simulated(5, WallTime(0));
+        let random = World::simulated(5, WallTime(0));
         let mut taken: Vec<(u64, usize)> = Vec::new();
         for round in 0..20_000u32 {
             // Fills up, empties, fills up …
             let is_filling = round / 4_000 % 2 == 0;
-            let draw = chance.random();
+            let draw = random.random();
             if draw % 16 < if is_filling { 12 } else { 4 } {
                 let length = sizes[(draw >> 8) as usize % sizes.len()] as usize;
                 taken.extend(slots.allocate(BLOCK, length).map(|at| (at, length)));

@@ -121,8 +121,8 @@ fn blocks_come_back_from_several_devices_as_they_were() {
     assert_eq!(bench.hits(0..100), 100);
     assert!(bench.devices.iter().all(|device| device.acts().1 > 10), "both are written");
     assert!(bench.devices.iter().all(|device| device.acts().0 > 10), "both are read");
-    let looks = bench.cache.counts().looks;
-    assert_eq!((looks.hits_in(Tier::Bucket), looks.misses()), (100, 100));
+    let lookups = bench.cache.counts().lookups;
+    assert_eq!((lookups.hits_in(Tier::Bucket), lookups.misses()), (100, 100));
     let counts = bench.counts();
     assert_eq!((counts.blocks, counts.bytes_max), (100, 2 * 20 * BUCKET));
     assert_eq!(counts.slots.iter().map(|slots| slots.used).sum::<u64>(), 100);
@@ -137,8 +137,8 @@ fn a_reader_of_few_cells_copies_only_these() {
     bench.settle();
     // Every ninth block has no cells to look for.
     assert_eq!(bench.parts(0..200), 200 - 23);
-    let looks = bench.cache.counts().looks;
-    assert_eq!((looks.hits_in(Tier::Bucket), looks.misses()), (200 - 23, 200));
+    let lookups = bench.cache.counts().lookups;
+    assert_eq!((lookups.hits_in(Tier::Bucket), lookups.misses()), (200 - 23, 200));
     bench.devices.iter().for_each(|device| device.set_waits(true));
     assert_eq!(bench.parts(0..200), 0, "nobody waits for a part");
     // What memory has room for is brought whole.
@@ -147,8 +147,8 @@ fn a_reader_of_few_cells_copies_only_these() {
     bench.settle();
     bench.file.cache().memory.as_ref().expect("there is one").evict_file(bench.file.id());
     assert_eq!((bench.parts(1..9), bench.hits(1..9), bench.parts(1..9)), (0, 8, 0));
-    assert_eq!(bench.cache.counts().looks.hits_in(Tier::Bucket), 8);
-    assert_eq!(bench.cache.counts().looks.hits_in(Tier::Memory), 8);
+    assert_eq!(bench.cache.counts().lookups.hits_in(Tier::Bucket), 8);
+    assert_eq!(bench.cache.counts().lookups.hits_in(Tier::Memory), 8);
     // What it is too full for is not.
     bench.hits(1_000..1_200);
     bench.hits(1_000..1_200);
@@ -320,7 +320,7 @@ fn before_devices_memory_keeps_what_is_asked_for_often() {
     bench.read(3);
     bench.settle();
     assert!(bench.read(3));
-    assert_eq!(bench.cache.counts().looks.hits_in(Tier::Memory), 1);
+    assert_eq!(bench.cache.counts().lookups.hits_in(Tier::Memory), 1);
     assert_eq!(bench.counts().blocks, 1);
 }
 
@@ -654,7 +654,7 @@ fn in_memory_data_is_in_the_bucket_cache_and_the_rest_is_not() {
     }
     let (counts, bucket) = (cache.counts(), cache.bucket().expect("there is one").counts());
     assert_eq!((counts.blocks_of, bucket.blocks), ([0, 1, 1], 1));
-    assert_eq!((counts.looks.hits_in(Tier::Bucket), counts.looks.hits_in(Tier::Memory)), (2, 4));
+    assert_eq!((counts.lookups.hits_in(Tier::Bucket), counts.lookups.hits_in(Tier::Memory)), (2, 4));
     let all = Bucket::offheap(1 << 20, &BucketOptions::default()).with_combined(false);
     let cache = Arc::new(Cache::with_bytes(1 << 20).with_bucket(all));
     let file = cache.open_file("f", 9, Caching::default());

@@ -107,7 +107,7 @@ impl Default for List {
 
 /// The index of an entry.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Spot(u32);
+pub(crate) struct EntryIndex(u32);
 
 /// The replacement policy and its entries; see the module documentation. A `hash` argument is [`hash_of`] the key
 /// beside it.
@@ -220,15 +220,15 @@ impl<V> Shelf<V> {
 
     /// Returns the index of an entry with this hash, possibly of another key with a similar hash; prefetches the entry.
     #[inline]
-    pub(crate) fn spot(&self, hash: u64) -> Option<Spot> {
+    pub(crate) fn spot(&self, hash: u64) -> Option<EntryIndex> {
         let &at = self.places.iter_hash(hash).next()?;
         cell::fetch_line(std::ptr::from_ref(&self.kept[at as usize]).cast());
-        Some(Spot(at))
+        Some(EntryIndex(at))
     }
 
     /// Returns the value at an index if its key matches; does not count as a hit.
     #[inline]
-    pub(crate) fn at(&self, spot: Spot, key: BlockKey) -> Option<&V> {
+    pub(crate) fn at(&self, spot: EntryIndex, key: BlockKey) -> Option<&V> {
         self.kept.get(spot.0 as usize).filter(|kept| kept.key == key)?.value.as_ref()
     }
 

@@ -268,9 +268,9 @@ impl Policy for Clairvoyant {
 }
 
 /// Random numbers from a seed.
-struct Chance(u64);
+struct Random(u64);
 
-impl Chance {
+impl Random {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -304,8 +304,8 @@ impl Zipf {
         100.0 * self.0[size - 1] / self.0.last().expect("items")
     }
 
-    fn draw(&self, chance: &mut Chance) -> u64 {
-        let wanted = chance.share() * self.0.last().expect("items");
+    fn draw(&self, random: &mut Random) -> u64 {
+        let wanted = random.share() * self.0.last().expect("items");
         self.0.partition_point(|sum| *sum < wanted) as u64
     }
 }
@@ -357,8 +357,8 @@ fn rates(name: &str, trace: &[u64], counts: impl Fn(u64) -> bool) -> Rates {
 #[test]
 fn skewed_reads_with_a_tenth_in_memory_are_hit_as_by_w_tinylfu() {
     for exponent in [0.7, 0.99, 1.2] {
-        let (zipf, mut chance) = (Zipf::new(10 * SIZE as u64, exponent), Chance(1));
-        let trace: Vec<u64> = (0..LOOKS).map(|_| zipf.draw(&mut chance)).collect();
+        let (zipf, mut random) = (Zipf::new(10 * SIZE as u64, exponent), Random(1));
+        let trace: Vec<u64> = (0..LOOKS).map(|_| zipf.draw(&mut random)).collect();
         let rates = rates(&format!("zipf {exponent}"), &trace, |_| true);
         assert!(rates.ours >= rates.tiny_lfu, "W-TinyLFU is before");
         assert!(rates.ours >= rates.s3_fifo, "S3-FIFO is before");
@@ -372,8 +372,8 @@ fn skewed_reads_with_a_tenth_in_memory_are_hit_as_by_w_tinylfu() {
 
 #[test]
 fn full_scans_cost_the_hot_set_less_than_one_point() {
-    let (zipf, mut chance) = (Zipf::new(10 * SIZE as u64, 0.99), Chance(2));
-    let gets: Vec<u64> = (0..LOOKS).map(|_| zipf.draw(&mut chance)).collect();
+    let (zipf, mut random) = (Zipf::new(10 * SIZE as u64, 0.99), Random(2));
+    let gets: Vec<u64> = (0..LOOKS).map(|_| zipf.draw(&mut random)).collect();
     let quiet = rates("gets alone", &gets, |_| true);
     let mut trace = Vec::new();
     let mut scanned = 1_000_000;
@@ -402,9 +402,9 @@ fn a_loop_that_does_not_fit_is_hit_where_it_can_be() {
 
 #[test]
 fn a_working_set_that_moves_is_followed() {
-    let (zipf, mut chance) = (Zipf::new(4 * SIZE as u64, 0.9), Chance(3));
+    let (zipf, mut random) = (Zipf::new(4 * SIZE as u64, 0.9), Random(3));
     let moved = |at: usize| (at / (LOOKS / 8)) as u64 * 1_000_000;
-    let trace: Vec<u64> = (0..LOOKS).map(|at| moved(at) + zipf.draw(&mut chance)).collect();
+    let trace: Vec<u64> = (0..LOOKS).map(|at| moved(at) + zipf.draw(&mut random)).collect();
     let rates = rates("moves eight times", &trace, |_| true);
     assert!(rates.ours >= rates.tiny_lfu);
     assert!(rates.ours >= rates.lru - 3.0, "the price of what is gained elsewhere");

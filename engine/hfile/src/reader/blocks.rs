@@ -8,7 +8,7 @@ use cache::{Block, BlockKind, Cells, Part};
 use cell::{Key, Position};
 
 use super::Reader;
-use crate::ahead::{Ahead, ReadType};
+use crate::ahead::{ReadAhead, ReadType};
 use crate::awaited::{Lookup, UNKNOWN_LENGTH};
 use crate::compress::Compression;
 use crate::cursor::ReadOptions;
@@ -19,7 +19,7 @@ use crate::index::{Entries, Leaf, Ordered};
 use crate::{Error, Result};
 
 /// A verified block as in the file, perhaps compressed.
-pub(crate) struct Raw {
+pub(crate) struct RawBlock {
     pub(super) header: BlockHeader,
     /// The bytes from its header up to its checksums.
     pub(super) packed: Bytes,
@@ -28,7 +28,7 @@ pub(crate) struct Raw {
 
 impl Reader {
     /// Reads and verifies the block at `at`, which must end at or before `end`.
-    pub(super) fn read_raw(&self, at: u64, disk_length: Option<u32>, end: u64) -> Result<Raw> {
+    pub(super) fn read_raw(&self, at: u64, disk_length: Option<u32>, end: u64) -> Result<RawBlock> {
         let room = end.saturating_sub(at);
         let mut block = vec![0; HEADER_LENGTH];
         if let Some(length) = disk_length {
@@ -57,7 +57,7 @@ impl Reader {
         }
         self.verify(at, &header, &block)?;
         let packed = Bytes::from(block).slice(..header.data_size as usize);
-        Ok(Raw { header, packed, disk_length: length as u32 })
+        Ok(RawBlock { header, packed, disk_length: length as u32 })
     }
 
     /// The header at the start of `bytes`, which have at least its length.
@@ -85,8 +85,8 @@ impl Reader {
         &self,
         at: u64,
         read_type: ReadType,
-        ahead: &mut Option<Box<Ahead>>,
-    ) -> Result<Raw> {
+        ahead: &mut Option<Box<ReadAhead>>,
+    ) -> Result<RawBlock> {
         let ahead = ahead.get_or_insert_with(Box::default);
         let mut found = self.raw_within(at, ahead.at(at))?;
         if found.is_none()
@@ -109,7 +109,7 @@ impl Reader {
     }
 
     /// The verified block at the start of `bytes`; `None` if it is not completely there.
-    pub(super) fn raw_within(&self, at: u64, bytes: Option<&[u8]>) -> Result<Option<Raw>> {
+    pub(super) fn raw_within(&self, at: u64, bytes: Option<&[u8]>) -> Result<Option<RawBlock>> {
         let Some(bytes) = bytes.filter(|bytes| bytes.len() >= HEADER_LENGTH) else { return Ok(None) };
         let header = self.header_of(at, bytes)?;
         let length = header.disk_length();
@@ -118,11 +118,11 @@ impl Reader {
         };
         self.verify(at, &header, block)?;
         let packed = Bytes::copy_from_slice(&block[..header.data_size as usize]);
-        Ok(Some(Raw { header, packed, disk_length: length as u32 }))
+        Ok(Some(RawBlock { header, packed, disk_length: length as u32 }))
     }
 
     /// The decompressed content of a block, after its header.
-    pub(super) fn unpack(&self, at: u64, raw: &Raw) -> Result<Bytes> {
+    pub(super) fn unpack(&self, at: u64, raw: &RawBlock) -> Result<Bytes> {
         let payload = raw.packed.slice(HEADER_LENGTH..);
         let size = raw.header.unpacked_size as usize;
         if self.compression == Compression::None && payload.len() == size {
@@ -249,7 +249,7 @@ impl Reader {
         if !block.packed {
             return Ok(block);
         }
-        let raw = Raw {
+        let raw = RawBlock {
             header: self.header_of(at, &block.bytes)?,
             packed: block.bytes.clone(),
             disk_length: block.disk_length,
@@ -332,7 +332,7 @@ impl Reader {
         at: u64,
         disk_length: u32,
         options: ReadOptions,
-        ahead: &mut Option<Box<Ahead>>,
+        ahead: &mut Option<Box<ReadAhead>>,
     ) -> Result<Option<(u64, Arc<Block>)>> {
         if at >= self.last_data {
             return Ok(None);
@@ -362,7 +362,7 @@ impl Reader {
         &self,
         at: u64,
         options: ReadOptions,
-        ahead: &mut Option<Box<Ahead>>,
+        ahead: &mut Option<Box<ReadAhead>>,
     ) -> Result<Arc<Block>> {
         let ahead = ahead.get_or_insert_with(Box::default);
         let window_max = self.cached.cache().options().read_ahead_bytes_max;

@@ -5,7 +5,7 @@ use cache::{Block, BlockKind};
 use cell::{Cell, Comparator, Key, SequenceId, is_same_row};
 
 use super::Reader;
-use super::blocks::Raw;
+use super::blocks::RawBlock;
 use crate::Result;
 use crate::compress::Compression;
 use crate::encode::{self, Layout};
@@ -16,7 +16,7 @@ use crate::starts::Builder;
 
 impl Reader {
     /// Builds the block that the cache keeps: ready to be read or, if so configured, compressed as in the file.
-    pub(super) fn to_be_kept(&self, at: u64, raw: Raw) -> Result<Block> {
+    pub(super) fn to_be_kept(&self, at: u64, raw: RawBlock) -> Result<Block> {
         let is_data = matches!(raw.header.kind, BlockType::Data | BlockType::EncodedData);
         if !(is_data && self.keeps_packed()) {
             return self.decode(at, &raw);
@@ -41,7 +41,7 @@ impl Reader {
     }
 
     /// Makes a block readable without further validation.
-    pub(super) fn decode(&self, at: u64, raw: &Raw) -> Result<Block> {
+    pub(super) fn decode(&self, at: u64, raw: &RawBlock) -> Result<Block> {
         let previous = u64::try_from(raw.header.previous).ok();
         let block = |kind, bytes: Bytes, Places { offsets, row_starts }: Places| {
             let (heads, shared) = self.heads_of(&bytes, &offsets);

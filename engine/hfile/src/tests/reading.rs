@@ -388,16 +388,16 @@ fn a_block_that_lies_in_memory_is_looked_for_once_behind_a_part() {
         place = (at, block.disk_length);
         starts.push(place);
     }
-    let looks = || {
-        let looks = cache.counts().looks;
-        looks.hits() + looks.misses()
+    let lookups = || {
+        let lookups = cache.counts().lookups;
+        lookups.hits() + lookups.misses()
     };
     let mut whole = 0;
     for (at, disk_length) in starts {
-        let before = looks();
+        let before = lookups();
         let cells = reader.part_after(at, disk_length, options.into());
         whole += u64::from(matches!(cells, Some((_, cache::Cells::Whole(_)))));
-        assert!(looks() <= before + 1);
+        assert!(lookups() <= before + 1);
     }
     assert!(whole > 5 && device.acts().0 > 5, "{whole} lay in memory");
 }
@@ -435,7 +435,7 @@ fn a_filter_is_asked_where_it_spares_looks_and_before_a_wait() {
     let writing = WriterOptions { block_size: 4 << 10, bloom: BloomType::Row, ..WriterOptions::default() };
     let (reader, counted) = counted(writing, Options { bytes_max: 64 << 20, ..Options::default() });
     let cache = reader.cached().cache().clone();
-    let asked = || cache.counts().looks.hits_of(BlockKind::Bloom);
+    let asked = || cache.counts().lookups.hits_of(BlockKind::Bloom);
     let reads = || counted.reads.load(Ordering::Relaxed);
     let mut cursor = reader.cursor(ReadOptions::default());
     // Seeks a row and returns whether it exists.
@@ -470,7 +470,7 @@ fn a_read_in_memory_looks_up_a_missing_block_once() {
     let writing = WriterOptions { block_size: 256, bloom: BloomType::Row, ..WriterOptions::default() };
     let (reader, counted) = counted(writing, Options { bytes_max: 64 << 20, ..Options::default() });
     let cache = reader.cached().cache().clone();
-    let hits = || BlockKind::ALL.map(|kind| cache.counts().looks.hits_of(kind));
+    let hits = || BlockKind::ALL.map(|kind| cache.counts().lookups.hits_of(kind));
     let seek = |row: u64, memory_only: bool| {
         let row = format!("row-{row:06}");
         let mut cursor = reader.cursor(ReadOptions { memory_only, ..ReadOptions::default() });

@@ -278,7 +278,7 @@ impl RegionScanner<'_> {
         let (scan, [asked], [store]) = (&*self.scan, &self.asked[..], &self.stores[..]) else { return false };
         let scan_info = &asked.view.scan_info;
         let range = asked.query.and_then(|query| scan.families[query].time_range).unwrap_or(scan.time_range);
-        !(self.reach.is_one_row() || scan.reversed || scan.raw || self.traits.is_dear || store.on_demand)
+        !(self.row_limit.is_one_row() || scan.reversed || scan.raw || self.traits.is_dear || store.on_demand)
             && store.mob.is_none()
             && !scan.mob.references_only
             && (scan.store_limit, scan.store_offset) == (None, 0)
@@ -387,9 +387,9 @@ impl RegionScanner<'_> {
         earlier: Option<u32>,
         part: &mut RowPart<'_>,
     ) -> Result<FamilyEnd> {
-        let RegionScanner { region, scan, filter, traits, asked, stores, row, reach, .. } = self;
+        let RegionScanner { region, scan, filter, traits, asked, stores, row, row_limit, .. } = self;
         let FilterTraits { may_end, gives_values, .. } = *traits;
-        let is_one_row = reach.is_one_row();
+        let is_one_row = row_limit.is_one_row();
         let (comparator, row) = (region.comparator, &row[..]);
         let (of, store) = (asked[index].store, &mut stores[index]);
         // As in HBase, families before the first one with MOB files return all their cells.

@@ -6,7 +6,7 @@ use crate::query::Scan;
 
 /// How many rows a scanner can return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum RowLimit {
     /// A range of rows.
     Rows,
     /// One row, so the scanner never looks for a second.
@@ -15,14 +15,14 @@ pub(super) enum Reach {
     Get,
 }
 
-impl Reach {
-    pub(super) fn of(scan: &Scan) -> Reach {
+impl RowLimit {
+    pub(super) fn of(scan: &Scan) -> RowLimit {
         let is_one_row = scan.is_one_row() && scan.include_start && !scan.reversed;
-        if is_one_row { Reach::OneRow } else { Reach::Rows }
+        if is_one_row { RowLimit::OneRow } else { RowLimit::Rows }
     }
 
     pub(super) fn is_one_row(self) -> bool {
-        self != Reach::Rows
+        self != RowLimit::Rows
     }
 }
 

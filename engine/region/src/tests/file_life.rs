@@ -101,8 +101,8 @@ pub(super) fn rows(region: &Arc<Region>) -> String {
     shown.0.iter().map(|cell| cell.split('/').next().expect("a row")).collect::<Vec<_>>().join(" ")
 }
 
-fn half(half: Half, row: &str) -> Inherits {
-    Inherits::Half(Reference { half, split_row: Bytes::copy_from_slice(row.as_bytes()) })
+fn half(half: Half, row: &str) -> InheritedFiles {
+    InheritedFiles::Half(Reference { half, split_row: Bytes::copy_from_slice(row.as_bytes()) })
 }
 
 /// The daughters of a region split at `row`. Their key ranges are not cut, so that only the references limit the rows.
@@ -253,9 +253,9 @@ fn a_clone_reads_by_links_and_its_files_outlive_the_table_in_the_archive() {
     let server = Server::new();
     let region = region_of(&server, "ns:t", &["a", "b"]);
     let clone = Server::info("other", 9);
-    region.write_heir(&Server::folder(&clone), &Inherits::Links).expect("written");
+    region.write_heir(&Server::folder(&clone), &InheritedFiles::Links).expect("written");
     // Again, as after a crash.
-    region.write_heir(&Server::folder(&clone), &Inherits::Links).expect("written");
+    region.write_heir(&Server::folder(&clone), &InheritedFiles::Links).expect("written");
     let opened = server.open(&clone, f());
     assert_eq!(rows(&opened), "a b");
     let folder = Server::folder(region.info());
@@ -284,7 +284,7 @@ fn a_link_to_a_half_is_that_half() {
     let parent = region_of(&server, "t", &["a", "z"]);
     let [_bottom, top] = split(&server, &parent, "m");
     let clone = Server::info("other", 9);
-    top.write_heir(&Server::folder(&clone), &Inherits::Links).expect("written");
+    top.write_heir(&Server::folder(&clone), &InheritedFiles::Links).expect("written");
     assert_eq!(rows(&server.open(&clone, f())), "z");
     let again = top.write_heir(&Server::folder(&Server::info("t", 4)), &half(Half::Top, "zz"));
     assert!(matches!(again, Err(Error::Heir(HeirRefusal::HalfFile { .. }))), "{again:?}");
@@ -295,7 +295,7 @@ fn the_parent_of_a_split_clone_is_needed_while_a_daughter_refers_to_its_links() 
     let server = Server::new();
     let region = region_of(&server, "ns:t", &["a", "z"]);
     let clone = Server::info("other", 9);
-    region.write_heir(&Server::folder(&clone), &Inherits::Links).expect("written");
+    region.write_heir(&Server::folder(&clone), &InheritedFiles::Links).expect("written");
     region.close().expect("closed");
     drop(region);
     let parent = server.open(&clone, f());
@@ -372,7 +372,7 @@ fn dropped_and_cloned() -> (Server, RegionInfo) {
     let server = Server::new();
     let region = region_of(&server, "t", &["a", "b"]);
     let clone = Server::info("other", 9);
-    region.write_heir(&Server::folder(&clone), &Inherits::Links).expect("written");
+    region.write_heir(&Server::folder(&clone), &InheritedFiles::Links).expect("written");
     region.close().expect("closed");
     (server, clone)
 }

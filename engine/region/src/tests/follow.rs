@@ -285,16 +285,16 @@ fn followers_agree_with_their_owner_after_any_acts() {
             ..RegionOptions::default()
         };
         let mut pair = Pair::new(seed, options);
-        let chance = World::simulated(seed ^ 0x5eed, WallTime(0));
-        let one_in = |count: u64| chance.random().is_multiple_of(count);
+        let random = World::simulated(seed ^ 0x5eed, WallTime(0));
+        let one_in = |count: u64| random.random().is_multiple_of(count);
         let mut replica = Replica::new(&pair);
         for number in 0..150_i64 {
-            let row = format!("row{}", chance.random() % 12);
+            let row = format!("row{}", random.random() % 12);
             let mut cells = vec![(Q.0, number, Q.1, &b"value"[..])];
             if one_in(2) {
                 cells.push(("g:q", number, Q.1, b"of another family"));
             }
-            match chance.random() % 40 {
+            match random.random() % 40 {
                 0..=24 => pair.put(&row, &cells),
                 25..=28 => {
                     let marker = [(Q.0, number, CellType::DeleteColumn, &b""[..])];

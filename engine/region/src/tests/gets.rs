@@ -183,9 +183,9 @@ fn gets_and_row_readers_return_what_scans_return() {
                     }
                 }
                 // Enough reads for files to decide whether their filters pay.
-                let looks = if any(40) == 0 { 1_000 } else { 8 };
+                let lookups = if any(40) == 0 { 1_000 } else { 8 };
                 for Reader { reader, expected, made } in &mut readers {
-                    for at in 0..looks {
+                    for at in 0..lookups {
                         let row = row(pick(at));
                         let key = Bytes::from(row.clone());
                         let found = read(&mut counts, |mode, shown| reader.read(&key, mode, shown));

@@ -1,7 +1,7 @@
 //! Tests of halves of files: both read paths return only rows of the half.
 
 use super::file_life::Server;
-use super::skipped_rows::{Dice, of_f, some_ttl};
+use super::skipped_rows::{Random, of_f, some_ttl};
 use super::*;
 
 type Region = Arc<crate::Region>;
@@ -14,23 +14,23 @@ fn read(region: &Region, scan: Scan, limits: &Limits) -> Vec<String> {
 }
 
 /// A region with files of random cells: versions, markers, cells that expire, and rows in several files.
-fn random(server: &Server, family: &FamilyDescriptor, dice: &mut Dice) -> Region {
+fn random_region(server: &Server, family: &FamilyDescriptor, random: &mut Random) -> Region {
     let region = server.open(&Server::info("t", 1), family.clone());
-    for _ in 0..1 + dice.below(3) {
-        let tagged = dice.below(4) == 0;
+    for _ in 0..1 + random.below(3) {
+        let tagged = random.below(4) == 0;
         for _ in 0..80 {
-            let row = format!("row-{:02}", dice.below(40));
-            let column = ["f:a", "f:b", "f:c"][dice.below(3) as usize];
-            let timestamp = 1 + dice.below(9) as i64;
-            let (kind, cell) = match dice.below(14) {
+            let row = format!("row-{:02}", random.below(40));
+            let column = ["f:a", "f:b", "f:c"][random.below(3) as usize];
+            let timestamp = 1 + random.below(9) as i64;
+            let (kind, cell) = match random.below(14) {
                 0 => (MutationKind::Delete, (column, timestamp, CellType::Delete, &b""[..])),
                 1 => (MutationKind::Delete, (column, timestamp, CellType::DeleteColumn, &b""[..])),
                 2 => (MutationKind::Delete, ("f:", timestamp, CellType::DeleteFamily, &b""[..])),
                 _ => (MutationKind::Put, (column, timestamp, CellType::Put, &b"value"[..])),
             };
             let change = match kind {
-                MutationKind::Put if tagged && dice.below(3) == 0 => {
-                    expiring_put(&row, column, timestamp, b"value", some_ttl(dice))
+                MutationKind::Put if tagged && random.below(3) == 0 => {
+                    expiring_put(&row, column, timestamp, b"value", some_ttl(random))
                 }
                 kind => mutation(kind, &row, &[cell]),
             };
@@ -47,7 +47,7 @@ fn halves(server: &Server, parent: &Region, family: &FamilyDescriptor, row: &str
     [(Half::Bottom, 2), (Half::Top, 3)].map(|(half, id)| {
         let info = Server::info("t", id);
         let reference = Reference { half, split_row: Bytes::copy_from_slice(row.as_bytes()) };
-        parent.write_heir(&Server::folder(&info), &Inherits::Half(reference)).expect("written");
+        parent.write_heir(&Server::folder(&info), &InheritedFiles::Half(reference)).expect("written");
         server.open(&info, family.clone())
     })
 }
@@ -59,9 +59,9 @@ fn row_of(cell: &str) -> &str {
 #[test]
 fn scans_and_gets_return_only_rows_of_the_half() {
     for seed in 0..24 {
-        let (server, mut dice) = (Server::new(), Dice(seed));
+        let (server, mut random) = (Server::new(), Random(seed));
         let family = FamilyDescriptor::new("f").expect("a name");
-        let family = family.with("BLOCKSIZE", 200 + dice.below(900)).with("VERSIONS", 1 + dice.below(3));
+        let family = family.with("BLOCKSIZE", 200 + random.below(900)).with("VERSIONS", 1 + random.below(3));
         let family = if seed % 3 == 0 { family.with("BLOOMFILTER", "ROWCOL") } else { family };
         // In seconds: with the first, every cell has expired.
         let family = match seed % 8 {
@@ -69,13 +69,13 @@ fn scans_and_gets_return_only_rows_of_the_half() {
             7 => family.with("TTL", 1_000_000),
             _ => family,
         };
-        let parent = random(&server, &family, &mut dice);
+        let parent = random_region(&server, &family, &mut random);
         let split = match seed % 4 {
             0 => "row".to_owned(),
             1 => "rox".to_owned(),
             // A row that may exist, and one between two rows.
-            2 => format!("row-{:02}", dice.below(40)),
-            _ => format!("row-{:02}+", dice.below(40)),
+            2 => format!("row-{:02}", random.below(40)),
+            _ => format!("row-{:02}+", random.below(40)),
         };
         let daughters = halves(&server, &parent, &family, &split);
         let ranges = [("", ""), ("row-05", "row-20"), ("row-05", ""), ("", "row-31"), (&split[..], "")];
@@ -94,7 +94,7 @@ fn scans_and_gets_return_only_rows_of_the_half() {
                     max_versions: 1 + (seed % 2) as u32,
                     ..Scan::default()
                 };
-                let limits = Limits { rows: 1 + dice.below(8) as usize, ..Limits::NONE };
+                let limits = Limits { rows: 1 + random.below(8) as usize, ..Limits::NONE };
                 let whole = read(&parent, scan(), &limits);
                 for (daughter, is_top) in daughters.iter().zip([false, true]) {
                     let expected: Vec<&String> =
@@ -124,9 +124,9 @@ fn scans_and_gets_return_only_rows_of_the_half() {
 #[test]
 fn a_compaction_of_halves_keeps_their_rows() {
     for seed in 0..8 {
-        let (server, mut dice) = (Server::new(), Dice(seed));
+        let (server, mut random) = (Server::new(), Random(seed));
         let family = FamilyDescriptor::new("f").expect("a name").with("VERSIONS", 2);
-        let parent = random(&server, &family, &mut dice);
+        let parent = random_region(&server, &family, &mut random);
         let daughters = halves(&server, &parent, &family, "row-20");
         for daughter in &daughters {
             let scan = || Scan { max_versions: 2, ..Scan::default() };
@@ -144,9 +144,9 @@ fn a_compaction_of_halves_keeps_their_rows() {
 
 #[test]
 fn a_half_counts_half_of_its_files_size_and_cells() {
-    let (server, mut dice) = (Server::new(), Dice(1));
+    let (server, mut random) = (Server::new(), Random(1));
     let family = FamilyDescriptor::new("f").expect("a name");
-    let parent = random(&server, &family, &mut dice);
+    let parent = random_region(&server, &family, &mut random);
     let [bottom, top] = halves(&server, &parent, &family, "row-20");
     let sums = |region: &Region| {
         let view = region.stores[0].view.load();

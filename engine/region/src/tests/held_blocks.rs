@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn looks(bench: &Bench) -> u64 {
-    bench.region.cache.counts().looks.hits()
+fn lookups(bench: &Bench) -> u64 {
+    bench.region.cache.counts().lookups.hits()
 }
 
 #[test]
@@ -25,12 +25,12 @@ fn a_batch_looks_up_each_block_once_in_any_order() {
     };
     let there_and_back: Vec<usize> = (0..200).flat_map(|at| [at, 399 - at]).collect();
     read(&there_and_back);
-    let before = looks(&bench);
+    let before = lookups(&bench);
     read(&there_and_back);
-    let together = looks(&bench) - before;
+    let together = lookups(&bench) - before;
     // Two data blocks, a bloom chunk, and the lookups of the first row, before blocks were kept.
-    assert!((3..=10).contains(&together), "{together} looks for four hundred rows");
-    let before = looks(&bench);
+    assert!((3..=10).contains(&together), "{together} lookups for four hundred rows");
+    let before = lookups(&bench);
     there_and_back.iter().for_each(|&number| read(&[number]));
-    assert!(looks(&bench) - before >= 400, "one by one each looks for itself");
+    assert!(lookups(&bench) - before >= 400, "one by one each lookups for itself");
 }

@@ -250,11 +250,11 @@ fn halves_clones_and_snapshots_hold_mob_files() {
     }
     let before = all(&parent);
     let clone = Server::info("ns:clone", 9);
-    parent.write_heir(&Server::folder(&clone), &Inherits::Links).expect("written");
+    parent.write_heir(&Server::folder(&clone), &InheritedFiles::Links).expect("written");
     let half = |half, id| {
         let info = Server::info("ns:t", id);
         let reference = Reference { half, split_row: "m".into() };
-        parent.write_heir(&Server::folder(&info), &Inherits::Half(reference)).expect("written");
+        parent.write_heir(&Server::folder(&info), &InheritedFiles::Half(reference)).expect("written");
         server.open(&info, mob_family())
     };
     let [bottom, top] = [half(Half::Bottom, 2), half(Half::Top, 3)];

@@ -10,19 +10,19 @@ use filter::{ColumnRange, Operator, Pattern, RowRange};
 use super::*;
 
 /// Random numbers from a seed.
-struct Chance(u64);
+struct Random(u64);
 
-impl Chance {
-    fn of(seed: u64) -> Chance {
-        let mut chance = Chance(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+impl Random {
+    fn of(seed: u64) -> Random {
+        let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
         (0..4).for_each(|_| {
-            chance.word();
+            random.word();
         });
-        chance
+        random
     }
 }
 
-impl Chance {
+impl Random {
     fn word(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -40,33 +40,33 @@ impl Chance {
 const ROWS: [&str; 4] = ["a", "ab", "b", "c"];
 const COLUMNS: [&str; 5] = ["c0", "c1", "c2", "d0", "d1"];
 
-fn one_of(chance: &mut Chance, words: &[&'static str]) -> &'static str {
-    words[chance.below(words.len() as u64) as usize]
+fn one_of(random: &mut Random, words: &[&'static str]) -> &'static str {
+    words[random.below(words.len() as u64) as usize]
 }
 
-fn column(chance: &mut Chance) -> &'static str {
-    one_of(chance, &COLUMNS)
+fn column(random: &mut Random) -> &'static str {
+    one_of(random, &COLUMNS)
 }
 
-fn family(chance: &mut Chance) -> &'static str {
-    one_of(chance, &["f", "g"])
+fn family(random: &mut Random) -> &'static str {
+    one_of(random, &["f", "g"])
 }
 
-fn row(chance: &mut Chance) -> &'static str {
-    one_of(chance, &ROWS)
+fn row(random: &mut Random) -> &'static str {
+    one_of(random, &ROWS)
 }
 
 fn bytes(text: &str) -> Bytes {
     Bytes::copy_from_slice(text.as_bytes())
 }
 
-fn operator(chance: &mut Chance) -> CompareOperator {
+fn operator(random: &mut Random) -> CompareOperator {
     use CompareOperator::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
-    [Less, LessOrEqual, Equal, NotEqual, GreaterOrEqual, Greater][chance.below(6) as usize]
+    [Less, LessOrEqual, Equal, NotEqual, GreaterOrEqual, Greater][random.below(6) as usize]
 }
 
-fn comparable(chance: &mut Chance, text: &str) -> Comparable {
-    match chance.below(6) {
+fn comparable(random: &mut Random, text: &str) -> Comparable {
+    match random.below(6) {
         0 => Comparable::Regex(Pattern::new(&format!("{text}$"), 0).expect("a pattern")),
         1 => Comparable::substring(text),
         2 => Comparable::BinaryPrefix(bytes(&text[..1])),
@@ -75,129 +75,129 @@ fn comparable(chance: &mut Chance, text: &str) -> Comparable {
 }
 
 /// A random filter, nested at most `depth` levels.
-fn any_filter(chance: &mut Chance, depth: u64) -> Filter {
-    let value = |chance: &mut Chance| format!("v{}", chance.below(4));
-    match chance.below(if depth > 0 { 28 } else { 22 }) {
-        0 => Filter::prefix(bytes(row(chance))),
-        1 => Filter::page(chance.below(4)),
-        2 => Filter::key_only(chance.one_in(2)),
+fn any_filter(random: &mut Random, depth: u64) -> Filter {
+    let value = |random: &mut Random| format!("v{}", random.below(4));
+    match random.below(if depth > 0 { 28 } else { 22 }) {
+        0 => Filter::prefix(bytes(row(random))),
+        1 => Filter::page(random.below(4)),
+        2 => Filter::key_only(random.one_in(2)),
         3 => Filter::first_key_only(),
-        4 => Filter::first_key_value_matching_qualifiers(vec![bytes(column(chance)), bytes(column(chance))]),
-        5 => Filter::column_prefix(bytes(&column(chance)[..1 + chance.below(2) as usize])),
-        6 => Filter::multiple_column_prefix(vec![bytes(column(chance)), bytes(column(chance))]),
+        4 => Filter::first_key_value_matching_qualifiers(vec![bytes(column(random)), bytes(column(random))]),
+        5 => Filter::column_prefix(bytes(&column(random)[..1 + random.below(2) as usize])),
+        6 => Filter::multiple_column_prefix(vec![bytes(column(random)), bytes(column(random))]),
         7 => Filter::column_range(ColumnRange {
-            min: if chance.one_in(4) { None } else { Some(bytes(column(chance))) },
-            include_min: chance.one_in(2),
-            max: if chance.one_in(4) { None } else { Some(bytes(column(chance))) },
-            include_max: chance.one_in(2),
+            min: if random.one_in(4) { None } else { Some(bytes(column(random))) },
+            include_min: random.one_in(2),
+            max: if random.one_in(4) { None } else { Some(bytes(column(random))) },
+            include_max: random.one_in(2),
         }),
-        8 => Filter::column_pagination(chance.below(4) as u32, chance.below(3) as u32, None),
-        9 => Filter::column_pagination(chance.below(4) as u32, 0, Some(bytes(column(chance)))),
-        10 => Filter::column_count_get(chance.below(6) as u32),
-        11 => Filter::inclusive_stop(bytes(row(chance))),
+        8 => Filter::column_pagination(random.below(4) as u32, random.below(3) as u32, None),
+        9 => Filter::column_pagination(random.below(4) as u32, 0, Some(bytes(column(random)))),
+        10 => Filter::column_count_get(random.below(6) as u32),
+        11 => Filter::inclusive_stop(bytes(row(random))),
         12 => {
-            let text = row(chance);
-            Filter::row(operator(chance), comparable(chance, text))
+            let text = row(random);
+            Filter::row(operator(random), comparable(random, text))
         }
         13 => {
-            let text = family(chance);
-            Filter::family(operator(chance), comparable(chance, text))
+            let text = family(random);
+            Filter::family(operator(random), comparable(random, text))
         }
         14 => {
-            let text = column(chance);
-            Filter::qualifier(operator(chance), comparable(chance, text))
+            let text = column(random);
+            Filter::qualifier(operator(random), comparable(random, text))
         }
         15 => {
-            let text = value(chance);
-            Filter::value(operator(chance), comparable(chance, &text))
+            let text = value(random);
+            Filter::value(operator(random), comparable(random, &text))
         }
         16 => {
-            let text = value(chance);
-            let compare = chance.one_in(2).then(|| (operator(chance), comparable(chance, &text)));
-            Filter::dependent_column(bytes(family(chance)), bytes(column(chance)), chance.one_in(2), compare)
+            let text = value(random);
+            let compare = random.one_in(2).then(|| (operator(random), comparable(random, &text)));
+            Filter::dependent_column(bytes(family(random)), bytes(column(random)), random.one_in(2), compare)
         }
         17 => {
-            let text = value(chance);
-            let with = comparable(chance, &text);
+            let text = value(random);
+            let with = comparable(random, &text);
             Filter::single_column_value(
-                bytes(family(chance)),
-                bytes(column(chance)),
-                operator(chance),
+                bytes(family(random)),
+                bytes(column(random)),
+                operator(random),
                 with,
-                chance.one_in(2),
-                chance.one_in(2),
-                chance.one_in(2),
+                random.one_in(2),
+                random.one_in(2),
+                random.one_in(2),
             )
         }
         18 => {
-            let text = value(chance);
-            let with = comparable(chance, &text);
-            Filter::column_value(bytes(family(chance)), bytes(column(chance)), operator(chance), with)
+            let text = value(random);
+            let with = comparable(random, &text);
+            Filter::column_value(bytes(family(random)), bytes(column(random)), operator(random), with)
         }
         19 => Filter::timestamps(
-            vec![Timestamp(chance.below(5) as i64), Timestamp(chance.below(5) as i64)],
-            chance.one_in(2),
+            vec![Timestamp(random.below(5) as i64), Timestamp(random.below(5) as i64)],
+            random.one_in(2),
         ),
         20 => {
             let mut key = || {
                 (
-                    bytes(["a?", "?b", "b?", "c?"][chance.below(4) as usize]),
-                    vec![chance.one_in(2), chance.one_in(2)],
+                    bytes(["a?", "?b", "b?", "c?"][random.below(4) as usize]),
+                    vec![random.one_in(2), random.one_in(2)],
                 )
             };
             let keys = vec![key(), key()];
             Filter::fuzzy_row(keys).expect("good")
         }
         21 => {
-            let range = |chance: &mut Chance| {
-                let (mut one, mut two) = (row(chance), row(chance));
+            let range = |random: &mut Random| {
+                let (mut one, mut two) = (row(random), row(random));
                 if one > two {
                     std::mem::swap(&mut one, &mut two);
                 }
                 RowRange {
                     start: bytes(one),
-                    include_start: chance.one_in(2) || one == two,
+                    include_start: random.one_in(2) || one == two,
                     stop: bytes(two),
                     include_stop: true,
                 }
             };
-            let ranges = vec![range(chance), range(chance)];
+            let ranges = vec![range(random), range(random)];
             Filter::multi_row_range(ranges).expect("good")
         }
-        22 => Filter::skip(any_filter(chance, depth - 1)),
-        23 => Filter::while_match(any_filter(chance, depth - 1)),
+        22 => Filter::skip(any_filter(random, depth - 1)),
+        23 => Filter::while_match(any_filter(random, depth - 1)),
         _ => {
-            let operator = if chance.one_in(2) { Operator::MustPassAll } else { Operator::MustPassOne };
-            let count = 1 + chance.below(3);
-            Filter::list(operator, (0..count).map(|_| any_filter(chance, depth - 1)).collect())
+            let operator = if random.one_in(2) { Operator::MustPassAll } else { Operator::MustPassOne };
+            let count = 1 + random.below(3);
+            Filter::list(operator, (0..count).map(|_| any_filter(random, depth - 1)).collect())
         }
     }
 }
 
 /// A region of two families after `acts` random acts.
-fn make(chance: &mut Chance, acts: u64) -> Bench {
+fn make(random: &mut Random, acts: u64) -> Bench {
     let mut family_of =
-        FamilyDescriptor::new("f").expect("a name").with("BLOCKSIZE", [1, 64, 200][chance.below(3) as usize]);
-    family_of = family_of.with("VERSIONS", 1 + chance.below(4));
-    match chance.below(6) {
+        FamilyDescriptor::new("f").expect("a name").with("BLOCKSIZE", [1, 64, 200][random.below(3) as usize]);
+    family_of = family_of.with("VERSIONS", 1 + random.below(4));
+    match random.below(6) {
         0 => family_of = family_of.with("KEEP_DELETED_CELLS", "TRUE"),
         1 => family_of = family_of.with("NEW_VERSION_BEHAVIOR", "true"),
         2 => family_of = family_of.with("KEEP_DELETED_CELLS", "TTL").with("TTL", 500).with("MIN_VERSIONS", 1),
         3 => family_of = family_of.with("TTL", 500),
         _ => {}
     }
-    if chance.one_in(3) {
+    if random.one_in(3) {
         family_of = family_of.with("BLOOMFILTER", "ROWCOL");
     }
     let bench = Bench::with(family_of);
     let now = bench.world.now().0;
     for _ in 0..acts {
-        let (row, family, at) = (row(chance), family(chance), chance.below(5) as i64);
+        let (row, family, at) = (row(random), family(random), random.below(5) as i64);
         // Some old and some new cells, so that times to live matter.
-        let at = if chance.one_in(2) { at } else { now - 100 + at };
-        let name = if chance.one_in(12) { "" } else { column(chance) };
+        let at = if random.one_in(2) { at } else { now - 100 + at };
+        let name = if random.one_in(12) { "" } else { column(random) };
         let name = format!("{family}:{name}");
-        match chance.below(20) {
+        match random.below(20) {
             0 => bench.delete(row, &name, at, CellType::Delete),
             1 => bench.delete(row, &name, at, CellType::DeleteColumn),
             2 => bench.delete(row, &format!("{family}:"), at, CellType::DeleteFamily),
@@ -205,14 +205,14 @@ fn make(chance: &mut Chance, acts: u64) -> Bench {
             4 => {
                 bench.region.flush(FlushReason::Requested).expect("flushed");
             }
-            5 if chance.one_in(3) => {
-                let major = chance.one_in(2);
+            5 if random.one_in(3) => {
+                let major = random.one_in(2);
                 bench.region.compact(&CompactionRequest { major, families: Vec::new() }).expect("compacted");
             }
-            _ => bench.put(row, &name, at, &format!("v{}", chance.below(4))),
+            _ => bench.put(row, &name, at, &format!("v{}", random.below(4))),
         }
     }
-    if chance.one_in(2) {
+    if random.one_in(2) {
         bench.region.flush(FlushReason::Requested).expect("flushed");
     }
     bench
@@ -222,13 +222,13 @@ fn make(chance: &mut Chance, acts: u64) -> Bench {
 struct Slow<'a> {
     shown: Shown,
     world: &'a World,
-    chance: Chance,
+    random: Random,
     is_slow: bool,
 }
 
 impl CellSink for Slow<'_> {
     fn cell(&mut self, cell: Cell<'_>) {
-        if self.is_slow && self.chance.one_in(2) {
+        if self.is_slow && self.random.one_in(2) {
             self.world.advance(Duration::from_micros(200));
         }
         self.shown.cell(cell);
@@ -247,24 +247,24 @@ enum Way {
 }
 
 fn read(bench: &Bench, mut scan: Scan, way: Way, seed: u64) -> std::result::Result<Vec<String>, String> {
-    let mut chance = Chance::of(seed);
+    let mut random = Random::of(seed);
     let judges_rows = scan.filter.as_ref().is_some_and(Filter::has_filter_row);
     match way {
         Way::Batch(batch) => scan.batch = Some(batch),
-        Way::Mixed if chance.one_in(2) && !judges_rows => scan.batch = Some(1 + chance.below(3) as u32),
+        Way::Mixed if random.one_in(2) && !judges_rows => scan.batch = Some(1 + random.below(3) as u32),
         _ => {}
     }
     let allow_partial = matches!(way, Way::Bytes | Way::Deadline | Way::Mixed);
     let mut scanner = bench.region.scanner(scan).map_err(|error| error.to_string())?;
     let is_slow = matches!(way, Way::Memory | Way::Mixed);
     let mut sink =
-        Slow { shown: Shown::default(), world: &bench.world, chance: Chance::of(seed + 1), is_slow };
+        Slow { shown: Shown::default(), world: &bench.world, random: Random::of(seed + 1), is_slow };
     for _ in 0..10_000 {
-        let may = |chance: &mut Chance, of: Way| way == of || way == Way::Mixed && chance.one_in(2);
-        let bytes = if may(&mut chance, Way::Bytes) { 1 + chance.below(400) } else { u64::MAX };
-        let deadline = may(&mut chance, Way::Deadline).then(|| bench.world.moment());
+        let may = |random: &mut Random, of: Way| way == of || way == Way::Mixed && random.one_in(2);
+        let bytes = if may(&mut random, Way::Bytes) { 1 + random.below(400) } else { u64::MAX };
+        let deadline = may(&mut random, Way::Deadline).then(|| bench.world.moment());
         let limits = Limits { rows: 1, bytes, deadline, allow_partial };
-        let mode = if may(&mut chance, Way::Memory) { ReadMode::MemoryOnly } else { ReadMode::Any };
+        let mode = if may(&mut random, Way::Memory) { ReadMode::MemoryOnly } else { ReadMode::Any };
         let mark = sink.shown.0.len();
         let step = match scanner.next_row(&limits, &mut sink, mode) {
             Err(Error::WouldBlock) => {
@@ -280,54 +280,54 @@ fn read(bench: &Bench, mut scan: Scan, way: Way, seed: u64) -> std::result::Resu
     panic!("it comes to no end");
 }
 
-fn any_scan(chance: &mut Chance) -> Scan {
-    let depth = chance.below(3);
-    let filter = (!chance.one_in(12)).then(|| any_filter(chance, depth));
+fn any_scan(random: &mut Random) -> Scan {
+    let depth = random.below(3);
+    let filter = (!random.one_in(12)).then(|| any_filter(random, depth));
     let mut scan = Scan {
         filter,
-        max_versions: 1 + chance.below(4) as u32,
-        reversed: chance.one_in(4),
-        raw: chance.one_in(10),
+        max_versions: 1 + random.below(4) as u32,
+        reversed: random.one_in(4),
+        raw: random.one_in(10),
         ..Scan::default()
     };
-    if chance.one_in(4) {
-        scan.store_offset = chance.below(3) as u32;
+    if random.one_in(4) {
+        scan.store_offset = random.below(3) as u32;
     }
-    if chance.one_in(4) {
-        scan.store_limit = Some(chance.below(4) as u32);
+    if random.one_in(4) {
+        scan.store_limit = Some(random.below(4) as u32);
     }
-    if chance.one_in(4) {
-        let (from, until) = (chance.below(4) as i64, 4 + chance.below(3) as i64);
+    if random.one_in(4) {
+        let (from, until) = (random.below(4) as i64, 4 + random.below(3) as i64);
         scan.time_range = TimeRange { from: Timestamp(from), until: Timestamp(until) };
     }
-    if chance.one_in(3) {
+    if random.one_in(3) {
         for family in ["f", "g"] {
-            if chance.one_in(4) {
+            if random.one_in(4) {
                 continue;
             }
-            let mut names: Vec<Bytes> = (0..3).map(|_| bytes(column(chance))).collect();
+            let mut names: Vec<Bytes> = (0..3).map(|_| bytes(column(random))).collect();
             names.sort();
             names.dedup();
-            let qualifiers = Some(names).filter(|_| chance.one_in(2) && !scan.raw);
+            let qualifiers = Some(names).filter(|_| random.one_in(2) && !scan.raw);
             scan.families.push(FamilyQuery { family: bytes(family), qualifiers, time_range: None });
         }
     }
-    if chance.one_in(4) {
+    if random.one_in(4) {
         scan.load_families_on_demand = Some(false);
     }
-    if chance.one_in(6) {
-        let row = bytes(row(chance));
+    if random.one_in(6) {
+        let row = bytes(row(random));
         scan = Scan { start: row.clone(), stop: row, include_stop: true, reversed: false, ..scan };
     }
     scan
 }
 
 /// Kills the process and opens the region with a partly filled cache.
-fn cool(bench: Bench, chance: &mut Chance) -> Bench {
+fn cool(bench: Bench, random: &mut Random) -> Bench {
     let bench = bench.kill();
-    for _ in 0..chance.below(4) {
-        let mut get = Scan::get(bytes(row(chance)));
-        let (family, column) = (bytes(family(chance)), bytes(column(chance)));
+    for _ in 0..random.below(4) {
+        let mut get = Scan::get(bytes(row(random)));
+        let (family, column) = (bytes(family(random)), bytes(column(random)));
         get.families = vec![FamilyQuery { family, qualifiers: Some(vec![column]), time_range: None }];
         bench.region.get(&get, ReadMode::Any, &mut Shown::default()).expect("read");
     }
@@ -338,11 +338,11 @@ fn cool(bench: Bench, chance: &mut Chance) -> Bench {
 fn all_ways_to_read_a_scan_return_the_same_cells() {
     let seeds = std::env::var("PARTS_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(100);
     for seed in 0..seeds {
-        let mut chance = Chance::of(seed);
-        let acts = 2 + chance.below(24);
-        let mut bench = make(&mut chance, acts);
+        let mut random = Random::of(seed);
+        let acts = 2 + random.below(24);
+        let mut bench = make(&mut random, acts);
         for _ in 0..20 {
-            let scan = any_scan(&mut chance);
+            let scan = any_scan(&mut random);
             let whole = read(&bench, scan.clone(), Way::Whole, 1);
             let mut ways = vec![Way::Memory, Way::Mixed, Way::Mixed];
             if !scan.filter.as_ref().is_some_and(Filter::has_filter_row) {
@@ -357,9 +357,9 @@ fn all_ways_to_read_a_scan_return_the_same_cells() {
             }
             for way in ways {
                 if matches!(way, Way::Memory | Way::Mixed) {
-                    bench = cool(bench, &mut chance);
+                    bench = cool(bench, &mut random);
                 }
-                let found = read(&bench, scan.clone(), way, chance.word());
+                let found = read(&bench, scan.clone(), way, random.word());
                 assert_eq!(found, whole, "seed {seed}, {way:?}: {scan:?}");
             }
         }
@@ -385,8 +385,8 @@ fn a_row_begun_anew_is_not_cut_before_its_old_position() {
     let bench = Bench::new();
     (0..400).for_each(|number| bench.put("r", &format!("f:c{number:03}"), 1, "v"));
     let mut scanner = bench.region.scanner(Scan { batch: Some(200), ..Scan::default() }).expect("serving");
-    let chance = Chance::of(1);
-    let mut sink = Slow { shown: Shown::default(), world: &bench.world, chance, is_slow: false };
+    let random = Random::of(1);
+    let mut sink = Slow { shown: Shown::default(), world: &bench.world, random, is_slow: false };
     scanner.next_row(&Limits::NONE, &mut sink, ReadMode::Any).expect("the first part");
     sink.is_slow = true;
     let refused = scanner.next_row(&Limits::NONE, &mut sink, ReadMode::MemoryOnly);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cell::TagType;
 
-use super::skipped_rows::{Dice, lived, of_f};
+use super::skipped_rows::{Random, lived, of_f};
 use super::*;
 
 /// The cells of a step, and whether its row may go on.
@@ -68,24 +68,25 @@ fn judged(scan: Scan) -> Scan {
 fn copying_raw_rows_returns_what_judging_does() {
     let (mut saved, mut compared) = (0, 0);
     for seed in 0..80 {
-        let mut dice = Dice(seed);
-        let mut family = FamilyDescriptor::new("f").expect("a name").with("BLOCKSIZE", 150 + dice.below(900));
-        family = family.with("VERSIONS", 1 + dice.below(3));
-        match dice.below(6) {
+        let mut random = Random(seed);
+        let mut family =
+            FamilyDescriptor::new("f").expect("a name").with("BLOCKSIZE", 150 + random.below(900));
+        family = family.with("VERSIONS", 1 + random.below(3));
+        match random.below(6) {
             // Cells older than 5 expire in five milliseconds.
             0 => family = family.with("TTL", 1_000),
             1 => family = family.with("NEW_VERSION_BEHAVIOR", "TRUE"),
             _ => {}
         }
-        if dice.below(3) == 0 {
+        if random.below(3) == 0 {
             family = family.with("KEEP_DELETED_CELLS", "TRUE");
         }
-        let (bench, read_point) = lived(family, &mut dice);
+        let (bench, read_point) = lived(family, &mut random);
         for families in [None, Some(&["a"][..]), Some(&["b", "c"][..]), Some(&["a", "b", "c"][..])] {
             for (start, stop, include_stop) in
                 [("", "", false), ("row-05", "row-20", false), ("row-1", "row-17", true)]
             {
-                let way = dice.below(10);
+                let way = random.below(10);
                 let reversed = way == 1 && start.is_empty();
                 let range = TimeRange { from: Timestamp(3), until: Timestamp(7) };
                 let scan = || Scan {
@@ -104,12 +105,12 @@ fn copying_raw_rows_returns_what_judging_does() {
                 };
                 let about = format!("seed {seed}, {families:?} {start}..{stop}, way {way}");
                 let (expected, slow_steps) = read(&bench, judged(scan()), &Limits::NONE);
-                let several = Limits { rows: 1 + dice.below(8) as usize, ..Limits::NONE };
+                let several = Limits { rows: 1 + random.below(8) as usize, ..Limits::NONE };
                 let (found, steps) = read(&bench, scan(), &several);
                 assert_eq!(found, expected, "{about}, {several:?}");
                 (saved, compared) = (saved + slow_steps - steps, compared + 1);
                 // The place where a row is cut does not depend on how it is read.
-                let small = Limits { bytes: 1 + dice.below(400), allow_partial: true, ..Limits::NONE };
+                let small = Limits { bytes: 1 + random.below(400), allow_partial: true, ..Limits::NONE };
                 let (cut, _) = read(&bench, judged(scan()), &small);
                 assert_eq!(read(&bench, scan(), &small).0, cut, "{about}, {small:?}");
             }

@@ -107,7 +107,7 @@ fn a_region_opened_for_reading_writes_and_deletes_nothing() {
     refused(reader.flush(FlushReason::Requested).map(drop));
     refused(reader.compact(&CompactionRequest { major: true, families: Vec::new() }).map(drop));
     refused(clean(&reader).map(drop));
-    refused(reader.write_heir(&FileName::new("data/default/u/r"), &Inherits::Links));
+    refused(reader.write_heir(&FileName::new("data/default/u/r"), &InheritedFiles::Links));
     reader.close().expect("closed");
     assert_eq!(listed(), before);
     // Another reader, and the next owner, find the log's records unchanged.
@@ -137,7 +137,7 @@ fn opening_with_halves_takes_no_more_reads_than_with_whole_files() {
     }
     let daughter = Server::info("t", 2);
     let reference = Reference { half: Half::Top, split_row: "m".into() };
-    parent.write_heir(&Server::folder(&daughter), &Inherits::Half(reference)).expect("written");
+    parent.write_heir(&Server::folder(&daughter), &InheritedFiles::Half(reference)).expect("written");
     let reads = |info: &RegionInfo, expected: &str| {
         let files = Arc::new(WriteProtected::new(&server.files));
         let opening = Opening { files: files.clone(), ..server.opening(info, family()) };

@@ -47,9 +47,9 @@ pub(super) fn of_f(qualifiers: Option<&[&'static str]>) -> FamilyQuery {
     FamilyQuery { family: "f".into(), qualifiers, time_range: None }
 }
 
-pub(super) struct Dice(pub(super) u64);
+pub(super) struct Random(pub(super) u64);
 
-impl Dice {
+impl Random {
     pub(super) fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % limit
@@ -57,46 +57,46 @@ impl Dice {
 }
 
 /// The TTL of a cell whose timestamp is 1 to 9, in ms: expired at once, or not in any test.
-pub(super) fn some_ttl(dice: &mut Dice) -> u64 {
-    [1_000, 1_000_000_000][dice.below(2) as usize]
+pub(super) fn some_ttl(random: &mut Random) -> u64 {
+    [1_000, 1_000_000_000][random.below(2) as usize]
 }
 
 /// Writes random cells in few rows, so that versions, markers and files meet in one row. If `tagged`, some cells expire.
-fn write(bench: &Bench, tagged: bool, dice: &mut Dice) {
+fn write(bench: &Bench, tagged: bool, random: &mut Random) {
     for _ in 0..60 {
-        let row = format!("row-{:02}", dice.below(30));
-        let column = ["f:a", "f:b", "f:c"][dice.below(3) as usize];
-        let timestamp = 1 + dice.below(9) as i64;
-        match dice.below(12) {
+        let row = format!("row-{:02}", random.below(30));
+        let column = ["f:a", "f:b", "f:c"][random.below(3) as usize];
+        let timestamp = 1 + random.below(9) as i64;
+        match random.below(12) {
             0 => bench.delete(&row, column, timestamp, CellType::Delete),
             1 => bench.delete(&row, column, timestamp, CellType::DeleteColumn),
             2 => bench.delete(&row, "f:", timestamp, CellType::DeleteFamily),
-            3..6 if tagged => bench.apply(expiring_put(&row, column, timestamp, b"x", some_ttl(dice))),
-            _ => bench.put(&row, column, timestamp, ["x", "y", "z"][dice.below(3) as usize]),
+            3..6 if tagged => bench.apply(expiring_put(&row, column, timestamp, b"x", some_ttl(random))),
+            _ => bench.put(&row, column, timestamp, ["x", "y", "z"][random.below(3) as usize]),
         }
     }
 }
 
 /// A region after random writes, in files and perhaps in memory, and the read point of a scanner opened before the last
 /// of them.
-pub(super) fn lived(family: FamilyDescriptor, dice: &mut Dice) -> (Bench, cell::SequenceId) {
+pub(super) fn lived(family: FamilyDescriptor, random: &mut Random) -> (Bench, cell::SequenceId) {
     let bench = Bench::with(family);
     // Most regions have no tags, as raw rows are in files without any.
-    let draws_tags = dice.below(6) == 0;
-    let tagged = |dice: &mut Dice| draws_tags && dice.below(2) == 0;
-    for _ in 0..1 + dice.below(3) {
-        write(&bench, tagged(dice), dice);
+    let draws_tags = random.below(6) == 0;
+    let tagged = |random: &mut Random| draws_tags && random.below(2) == 0;
+    for _ in 0..1 + random.below(3) {
+        write(&bench, tagged(random), random);
         bench.region.flush(FlushReason::Requested).expect("flushed");
     }
-    if dice.below(3) > 0 {
-        let request = CompactionRequest { major: dice.below(4) > 0, families: Vec::new() };
+    if random.below(3) > 0 {
+        let request = CompactionRequest { major: random.below(4) > 0, families: Vec::new() };
         bench.region.compact(&request).expect("compacted");
     }
     bench.world.advance(Duration::from_millis(5));
     let read_point = bench.region.scanner(Scan::default()).expect("serving").read_point();
-    if dice.below(2) == 0 {
-        write(&bench, tagged(dice), dice);
-        if dice.below(2) == 0 {
+    if random.below(2) == 0 {
+        write(&bench, tagged(random), random);
+        if random.below(2) == 0 {
             bench.region.flush(FlushReason::Requested).expect("flushed");
         }
     }
@@ -124,13 +124,14 @@ fn rows_are_skipped_again_after_an_accepted_row() {
 fn skipping_rows_returns_and_counts_what_judging_does() {
     let (mut passed, mut compared) = (0, 0);
     for seed in 0..60 {
-        let mut dice = Dice(seed);
-        let mut family = FamilyDescriptor::new("f").expect("a name").with("BLOCKSIZE", 150 + dice.below(600));
-        family = family.with("VERSIONS", 1 + dice.below(3));
-        if dice.below(3) == 0 {
+        let mut random = Random(seed);
+        let mut family =
+            FamilyDescriptor::new("f").expect("a name").with("BLOCKSIZE", 150 + random.below(600));
+        family = family.with("VERSIONS", 1 + random.below(3));
+        if random.below(3) == 0 {
             family = family.with("KEEP_DELETED_CELLS", "TRUE");
         }
-        let (bench, read_point) = lived(family, &mut dice);
+        let (bench, read_point) = lived(family, &mut random);
         let filters = [
             value_is(CompareOperator::Equal, "x"),
             value_is(CompareOperator::Less, "a"),

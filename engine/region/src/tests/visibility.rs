@@ -12,7 +12,7 @@ fn bench() -> Bench {
 }
 
 /// A put that awaits the disk, without a waiter.
-fn put_for_the_disk(bench: &Bench) -> Applied {
+fn put_for_the_disk(bench: &Bench) -> BatchOutcome {
     let put = mutation(MutationKind::Put, "row", &[("f:q", 1, CellType::Put, b"v")]);
     let put = Mutation { durability: Durability::Fsync, ..put };
     bench.region.apply(&[put], ReadMode::Any).expect("serving")

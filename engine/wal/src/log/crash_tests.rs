@@ -22,13 +22,13 @@ fn options() -> Options {
 
 /// What the test knows of one region.
 #[derive(Default, Clone)]
-struct Known {
+struct RegionModel {
     appended: u64,
     acknowledged: u64,
     flushed: u64,
 }
 
-type Model = BTreeMap<&'static str, Known>;
+type Model = BTreeMap<&'static str, RegionModel>;
 
 fn cells(region: &str, sequence: u64) -> Vec<u8> {
     format!("{region}-{sequence}-{}", "x".repeat(sequence as usize * 7 % 90)).into_bytes()

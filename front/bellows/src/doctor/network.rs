@@ -11,7 +11,7 @@ use crate::settings::Settings;
 
 /// A server that answers at the web port of these settings.
 #[derive(Clone, Debug)]
-pub(super) struct Running {
+pub(super) struct RunningServer {
     /// Its overview, as `/overview.json`.
     overview: Option<Value>,
     /// What `/healthz` says against serving clients.
@@ -19,7 +19,7 @@ pub(super) struct Running {
 }
 
 /// The server at this web port, if one answers there.
-pub(super) fn running(runtime: &Runtime, web: SocketAddr) -> Option<Running> {
+pub(super) fn running(runtime: &Runtime, web: SocketAddr) -> Option<RunningServer> {
     let at = reachable(web);
     if web.port() == 0 {
         return None;
@@ -32,7 +32,7 @@ pub(super) fn running(runtime: &Runtime, web: SocketAddr) -> Option<Running> {
         };
         let overview = page::get(at, "/overview.json").await.ok();
         let overview = overview.and_then(|text| serde_json::from_str(&text).ok());
-        Some(Running { overview, refusal })
+        Some(RunningServer { overview, refusal })
     })
 }
 
@@ -46,7 +46,11 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-pub(super) fn examine(runtime: &Runtime, settings: &Settings, running: Option<&Running>) -> Vec<Finding> {
+pub(super) fn examine(
+    runtime: &Runtime,
+    settings: &Settings,
+    running: Option<&RunningServer>,
+) -> Vec<Finding> {
     let mut findings = vec![names(runtime, settings)];
     match running {
         Some(running) => findings.extend(of_server(running)),
@@ -125,7 +129,7 @@ fn ports(runtime: &Runtime, settings: &Settings) -> Vec<Finding> {
     vec![Finding::good(CHECK, format!("{} are free at {}", listed.join(", "), settings.rpc.ip()))]
 }
 
-fn of_server(running: &Running) -> Vec<Finding> {
+fn of_server(running: &RunningServer) -> Vec<Finding> {
     const CHECK: &str = "server";
     if let Some(refusal) = &running.refusal {
         let remedy = "wait if regions are being opened; else look into its log";
@@ -216,7 +220,7 @@ mod tests {
 
     #[test]
     fn what_a_running_server_says_of_itself_is_passed_on() {
-        let running = |overview| of_server(&Running { overview: Some(overview), refusal: None });
+        let running = |overview| of_server(&RunningServer { overview: Some(overview), refusal: None });
         let findings = running(json!({ "findings": [
             { "severity": "bad", "what": "The disk is full.", "remedy": "Free space.", "page": "/log" },
             { "severity": "note", "what": "x", "remedy": "", "page": "/" },
@@ -225,7 +229,7 @@ mod tests {
         assert_eq!(states, [State::Bad, State::Good]);
         assert_eq!((&findings[0].found[..], &findings[0].remedy[..]), ("The disk is full.", "Free space."));
         assert_eq!(running(json!({ "findings": [] }))[0].state, State::Good);
-        let refused = Running { overview: None, refusal: Some("regions are being opened".into()) };
+        let refused = RunningServer { overview: None, refusal: Some("regions are being opened".into()) };
         assert!(of_server(&refused)[0].found.contains("regions are being opened"));
     }
 }

@@ -1,7 +1,7 @@
 //! The block cache of a server as a picture in plain text.
 //!
 //! ```text
-//! block cache · 98.2 % of 120340 looks hit in the last 1.0 s · 97.1 % of 48120334 since the start
+//! block cache · 98.2 % of 120340 lookups hit in the last 1.0 s · 97.1 % of 48120334 since the start
 //!
 //! memory
 //!   ████████████████████████████████░░░░░░░░░░░░░░░░░░ 310.2 MB of 480.0 MB in 2914 blocks: 0 data, 2870 index, 44 bloom
@@ -10,7 +10,7 @@
 //!   ███████████████████████████████████████████████░░░ 0.95 GB of 1.00 GB in 14210 blocks · 2 % of the slots is lost
 //!   evicted 1202 · refused 88103 · dropped 12 · corrupt 0 · stale 0 · failed 0
 //!
-//! looks                                memory     bucket     missed       hit
+//! lookups                                memory     bucket     missed       hit
 //! usertable · data                          0     112034       2100    98.2 %
 //! usertable · index                      6206          0          0   100.0 %
 //!
@@ -18,9 +18,9 @@
 //!     68.0 KB       431     12102 of 12930   94 %      3 %       1202
 //! ```
 //!
-//! Looks are lookups of the last seconds; in the first picture, since the start. Slots are shown if there are any.
+//! Lookups are lookups of the last seconds; in the first picture, since the start. Slots are shown if there are any.
 
-use cache::{BlockKind, BucketCounts, Cache, Counts, DeviceCounts, Looks, SlotCounts, TableCounts, Tier};
+use cache::{BlockKind, BucketCounts, Cache, Counts, DeviceCounts, Lookups, SlotCounts, TableCounts, Tier};
 use env::Moment;
 use std::time::Duration;
 
@@ -87,17 +87,17 @@ impl CacheWindow {
     }
 }
 
-fn hit_share(looks: &Looks) -> String {
-    let (hits, misses) = (looks.hits(), looks.misses());
+fn hit_share(lookups: &Lookups) -> String {
+    let (hits, misses) = (lookups.hits(), lookups.misses());
     match hits + misses {
         0 => "-".to_owned(),
         all => format!("{:.1} %", 100.0 * hits as f64 / all as f64),
     }
 }
 
-fn sum(tables: &[TableCounts]) -> Looks {
-    tables.iter().fold(Looks::default(), |mut sum, table| {
-        sum += table.looks;
+fn sum(tables: &[TableCounts]) -> Lookups {
+    tables.iter().fold(Lookups::default(), |mut sum, table| {
+        sum += table.lookups;
         sum
     })
 }
@@ -109,8 +109,9 @@ fn bar(part: u64, of: u64) -> String {
 
 fn picture(seen: &Seen<'_>) -> String {
     let all = sum(seen.tables);
-    let total =
-        |looks: &Looks| format!("{} of {} looks hit", hit_share(looks), looks.hits() + looks.misses());
+    let total = |lookups: &Lookups| {
+        format!("{} of {} lookups hit", hit_share(lookups), lookups.hits() + lookups.misses())
+    };
     let lately = seen.lately.map_or_else(String::new, |time| {
         format!("{} in the last {:.1} s · ", total(&all.since(&sum(seen.before))), time.as_secs_f64())
     });
@@ -194,17 +195,17 @@ fn draw_bucket(out: &mut String, engine: &str, bucket: &BucketCounts) {
 fn draw_looks(out: &mut String, seen: &Seen<'_>) {
     let lately = |table: &TableCounts| {
         let before = seen.before.iter().find(|before| before.table == table.table);
-        before.map_or(table.looks, |before| table.looks.since(&before.looks))
+        before.map_or(table.lookups, |before| table.lookups.since(&before.lookups))
     };
-    let mut tables: Vec<(&str, Looks)> =
+    let mut tables: Vec<(&str, Lookups)> =
         seen.tables.iter().map(|table| (&table.table[..], lately(table))).collect();
-    tables.sort_by_key(|(_, looks)| std::cmp::Reverse(looks.hits() + looks.misses()));
+    tables.sort_by_key(|(_, lookups)| std::cmp::Reverse(lookups.hits() + lookups.misses()));
     let (memory, bucket, missed, hit) = ("memory", "bucket", "missed", "hit");
-    line(out, format_args!("\n{:<32} {memory:>10} {bucket:>10} {missed:>10} {hit:>9}", "looks"));
-    for (table, looks) in tables.iter().take(TABLES) {
+    line(out, format_args!("\n{:<32} {memory:>10} {bucket:>10} {missed:>10} {hit:>9}", "lookups"));
+    for (table, lookups) in tables.iter().take(TABLES) {
         for kind in BlockKind::ALL {
-            let in_tiers = [Tier::Memory, Tier::Bucket].map(|tier| looks.hits_of_in(kind, tier));
-            let (hits, misses) = (looks.hits_of(kind), looks.misses_of(kind));
+            let in_tiers = [Tier::Memory, Tier::Bucket].map(|tier| lookups.hits_of_in(kind, tier));
+            let (hits, misses) = (lookups.hits_of(kind), lookups.misses_of(kind));
             if hits + misses == 0 {
                 continue;
             }
@@ -297,7 +298,7 @@ mod tests {
         look(&cache, "t", BlockKind::Index, 100..101);
         let first = window.picture_of(&cache, world.moment());
         let lines: Vec<&str> = first.lines().collect();
-        assert_eq!(lines[0], "block cache · 48.8 % of 41 looks hit since the start");
+        assert_eq!(lines[0], "block cache · 48.8 % of 41 lookups hit since the start");
         assert!(lines[3].contains(" of 4.0 MB in ") && lines[3].contains("1 index, 0 bloom"), "{first}");
         assert_eq!(lines[5], "bucket file:scratch");
         assert!(lines[6].contains(" of 6.0 MB in 20 blocks · 4 % of the slots is lost"), "{first}");
@@ -315,13 +316,13 @@ mod tests {
         let second = window.picture_of(&cache, world.moment());
         assert!(
             second.starts_with(
-                "block cache · 90.9 % of 11 looks hit in the last 1.0 s · 57.7 % of 52 looks hit"
+                "block cache · 90.9 % of 11 lookups hit in the last 1.0 s · 57.7 % of 52 lookups hit"
             ),
             "{second}"
         );
         assert!(!second.contains("t · index"), "{second}");
         let (t, u) = (second.find("\nt · data").expect("shown"), second.find("\nu · data").expect("shown"));
-        assert!(t < u, "the one with the most looks first");
+        assert!(t < u, "the one with the most lookups first");
         // Another caller in between is compared with the same sample.
         world.advance(LOOK_BACK / 2);
         assert!(window.picture_of(&cache, world.moment()).contains("in the last 1.5 s"));
@@ -348,7 +349,7 @@ mod tests {
     fn a_cache_in_memory_alone_has_no_slots() {
         let cache = Arc::new(Cache::with_bytes(0));
         let drawn = CacheWindow::default().picture_of(&cache, World::simulated(1, WallTime(0)).moment());
-        assert!(drawn.starts_with("block cache · - of 0 looks hit since the start\n"), "{drawn}");
+        assert!(drawn.starts_with("block cache · - of 0 lookups hit since the start\n"), "{drawn}");
         assert!(!drawn.contains("\nbucket ") && !drawn.contains("slots of"), "{drawn}");
         let bucket = Bucket::offheap(1 << 20, &BucketOptions::default());
         let cache = Arc::new(Cache::with_bytes(1 << 20).with_bucket(bucket));

@@ -330,7 +330,7 @@ fn of_reads(evidence: &Evidence<'_>, latest: &Snapshot, found: &mut Vec<Finding>
             found.push(finding(
                 Severity::Note,
                 format!(
-                    "The block cache is cold: the server started {} ago, and {hit:.0} % of looks find their block.",
+                    "The block cache is cold: the server started {} ago, and {hit:.0} % of lookups find their block.",
                     parts::span(evidence.uptime)
                 ),
                 "It warms up with use. hbase.rs.prefetchblocksonopen, or a bucket cache that is kept over restarts, warms it at once.",
@@ -339,7 +339,7 @@ fn of_reads(evidence: &Evidence<'_>, latest: &Snapshot, found: &mut Vec<Finding>
         } else {
             found.push(finding(
                 Severity::Warn,
-                format!("The block cache is too small: {hit:.0} % of looks find their block, {} reads a second go to the disk.", parts::count(disk)),
+                format!("The block cache is too small: {hit:.0} % of lookups find their block, {} reads a second go to the disk.", parts::count(disk)),
                 "Give it more memory (hfile.block.cache.size), or a second tier on a fast disk (hbase.bucketcache.ioengine).",
                 "/cache",
             ));

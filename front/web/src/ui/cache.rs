@@ -72,7 +72,7 @@ fn bucket_tier(engine: &str, bucket: &BucketCounts) -> Markup {
 fn body(cache: &Cache) -> Markup {
     let (counts, bytes_max) = (cache.counts(), cache.bytes_max() as f64);
     let mut tables = cache.tables();
-    tables.sort_by_key(|table| std::cmp::Reverse(table.looks.hits() + table.looks.misses()));
+    tables.sort_by_key(|table| std::cmp::Reverse(table.lookups.hits() + table.lookups.misses()));
     html! {
         h2 { "Tiers" }
         div.stores {
@@ -82,7 +82,7 @@ fn body(cache: &Cache) -> Markup {
                 p.note { (parts::size(counts.bytes as f64)) " of " (parts::size(bytes_max)) " in " (parts::count(counts.blocks as f64)) " blocks." }
                 dl.facts {
                     @for kind in BlockKind::ALL {
-                        dt { (kind_name(kind)) } dd { (parts::count(counts.blocks_of[kind as usize] as f64)) " blocks, " (hit(counts.looks.hits_of(kind), counts.looks.misses_of(kind))) " hits" }
+                        dt { (kind_name(kind)) } dd { (parts::count(counts.blocks_of[kind as usize] as f64)) " blocks, " (hit(counts.lookups.hits_of(kind), counts.lookups.misses_of(kind))) " hits" }
                     }
                     dt { "Evicted" } dd { (parts::count(counts.evicted as f64)) }
                     dt { "Refused" } dd { (parts::count(counts.refused as f64)) " blocks that are used less than those there" }
@@ -94,18 +94,18 @@ fn body(cache: &Cache) -> Markup {
             h2 #by-table { "By table, since the start" }
             @if tables.is_empty() { (parts::empty("No block was looked for yet.")) }
             @else {
-                div.scroll tabindex="0" role="region" aria-label="Looks for blocks by table" {
+                div.scroll tabindex="0" role="region" aria-label="Lookups of blocks by table" {
                     table.dense {
                         thead { tr { th scope="col" { "Table" } th scope="col" { "Kind" } th.n scope="col" { "In memory" } th.n scope="col" { "Second tier" } th.n scope="col" { "Missed" } th.n scope="col" { "Hits" } } }
                         tbody {
                             @for table in tables.iter().take(50) {
                                 @for kind in BlockKind::ALL {
-                                    @let (hits, misses) = (table.looks.hits_of(kind), table.looks.misses_of(kind));
+                                    @let (hits, misses) = (table.lookups.hits_of(kind), table.lookups.misses_of(kind));
                                     @if hits + misses > 0 {
                                         tr {
                                             th scope="row" { (table.table) } td { (kind_name(kind)) }
-                                            td.n { (parts::count(table.looks.hits_of_in(kind, Tier::Memory) as f64)) }
-                                            td.n { (parts::count(table.looks.hits_of_in(kind, Tier::Bucket) as f64)) }
+                                            td.n { (parts::count(table.lookups.hits_of_in(kind, Tier::Memory) as f64)) }
+                                            td.n { (parts::count(table.lookups.hits_of_in(kind, Tier::Bucket) as f64)) }
                                             td.n { (parts::count(misses as f64)) } td.n { (hit(hits, misses)) }
                                         }
                                     }
@@ -127,16 +127,16 @@ pub(crate) fn show(console: &Console, query: &Query) -> String {
         Some(node) => body(&node.server.foundation().cache),
     };
     let hits =
-        Chart { title: "Hits", unit: Unit::Percent, series: &[("cache.hit", "of looks")], stacked: false };
-    let looks = Chart {
-        title: "Looks for blocks",
+        Chart { title: "Hits", unit: Unit::Percent, series: &[("cache.hit", "of lookups")], stacked: false };
+    let lookups = Chart {
+        title: "Lookups of blocks",
         unit: Unit::PerSecond,
         series: &[("cache.hits", "hits"), ("cache.misses", "misses")],
         stacked: true,
     };
     let range = Range::of_name(query.get("range"));
     let still = html! {
-        div.charts { @for one in [&hits, &looks] { (chart::draw(&history, one, range, &[])) } }
+        div.charts { @for one in [&hits, &lookups] { (chart::draw(&history, one, range, &[])) } }
     };
     let frame =
         Frame { title: "Cache", menu: "/cache", path: "/cache", query, has_range: true, is_live: true };
@@ -151,7 +151,7 @@ pub(crate) fn json(console: &Console) -> Value {
     json!({
         "memory": {
             "bytes": counts.bytes, "bytesMax": cache.bytes_max(), "blocks": counts.blocks,
-            "hits": counts.looks.hits(), "misses": counts.looks.misses(), "evicted": counts.evicted,
+            "hits": counts.lookups.hits(), "misses": counts.lookups.misses(), "evicted": counts.evicted,
         },
         "secondTier": cache.bucket().map(|bucket| {
             let counts = bucket.counts();
@@ -162,7 +162,7 @@ pub(crate) fn json(console: &Console) -> Value {
             })
         }),
         "tables": cache.tables().iter().map(|table| json!({
-            "table": table.table.to_string(), "hits": table.looks.hits(), "misses": table.looks.misses(),
+            "table": table.table.to_string(), "hits": table.lookups.hits(), "misses": table.lookups.misses(),
         })).collect::<Vec<_>>(),
     })
 }

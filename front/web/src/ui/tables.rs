@@ -44,10 +44,11 @@ pub(crate) fn rows(
             *sum = (sum.0 + reads, sum.1 + writes);
         }
     }
-    let mut looks: std::collections::HashMap<&str, (f64, f64)> = std::collections::HashMap::new();
-    for sample in latest.map_or(&[][..], |latest| latest.metrics.samples("bellows_block_cache_looks_total")) {
+    let mut lookups: std::collections::HashMap<&str, (f64, f64)> = std::collections::HashMap::new();
+    for sample in latest.map_or(&[][..], |latest| latest.metrics.samples("bellows_block_cache_lookups_total"))
+    {
         let Some(table) = sample.label("table") else { continue };
-        let of_table = looks.entry(table).or_default();
+        let of_table = lookups.entry(table).or_default();
         match sample.label("outcome") {
             Some("miss") => of_table.1 += sample.value.as_f64(),
             _ => of_table.0 += sample.value.as_f64(),
@@ -58,7 +59,7 @@ pub(crate) fn rows(
         .iter()
         .map(|table| {
             let (reads, writes) = of_tables.get(&table.name[..]).copied().unwrap_or_default();
-            let hit = looks.get(&table.name[..]).filter(|(hits, misses)| hits + misses > 0.0);
+            let hit = lookups.get(&table.name[..]).filter(|(hits, misses)| hits + misses > 0.0);
             TableRow {
                 name: table.name.clone(),
                 state: table.state.clone(),

@@ -14,7 +14,7 @@ use crate::random::Random;
 
 /// The expected state of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Known {
+enum ExpectedState {
     /// It does not exist.
     Absent,
     /// It exists with at least these rows, and none with a number below the first.
@@ -27,7 +27,7 @@ enum Known {
 pub(super) struct Churn {
     table: TableDescriptor,
     splits: Vec<Bytes>,
-    known: Mutex<Known>,
+    known: Mutex<ExpectedState>,
     seed: u64,
 }
 
@@ -36,7 +36,7 @@ impl Churn {
         Churn {
             table: table("churn", &["f"], random),
             splits: splits(random),
-            known: Mutex::new(Known::Absent),
+            known: Mutex::new(ExpectedState::Absent),
             seed: random.bits(),
         }
     }
@@ -51,54 +51,54 @@ impl Churn {
             scene.pause(&mut random, 2_000).await;
             let known = self.known.lock().clone();
             match known {
-                Known::Unknown => {
+                ExpectedState::Unknown => {
                     // The client continues from the state that it finds.
                     match admin.table_exists(&name).await {
                         Ok(true) => {
                             let _either = admin.disable_table(&name).await;
                             if admin.delete_table(&name).await.is_ok() {
-                                *self.known.lock() = Known::Absent;
+                                *self.known.lock() = ExpectedState::Absent;
                             }
                         }
                         // The failed change may still be under way; only a later one that succeeds proves that it is
                         // not.
                         Ok(false) if admin.create_table(&self.table, &self.splits).await.is_ok() => {
-                            *self.known.lock() = Known::Present { rows: Vec::new(), from: next };
+                            *self.known.lock() = ExpectedState::Present { rows: Vec::new(), from: next };
                         }
                         Ok(false) | Err(_) => {}
                     }
                 }
-                Known::Absent => {
-                    *self.known.lock() = Known::Unknown;
+                ExpectedState::Absent => {
+                    *self.known.lock() = ExpectedState::Unknown;
                     if admin.create_table(&self.table, &self.splits).await.is_ok() {
                         env::sometimes("churn: a table was made");
-                        *self.known.lock() = Known::Present { rows: Vec::new(), from: next };
+                        *self.known.lock() = ExpectedState::Present { rows: Vec::new(), from: next };
                     }
                 }
-                Known::Present { rows: mut there, from } => match random.below(8) {
+                ExpectedState::Present { rows: mut there, from } => match random.below(8) {
                     0 => {
-                        *self.known.lock() = Known::Unknown;
+                        *self.known.lock() = ExpectedState::Unknown;
                         if admin.disable_table(&name).await.is_ok() && admin.delete_table(&name).await.is_ok()
                         {
                             env::sometimes("churn: a table was deleted");
-                            *self.known.lock() = Known::Absent;
+                            *self.known.lock() = ExpectedState::Absent;
                         }
                     }
                     1 => {
-                        *self.known.lock() = Known::Unknown;
+                        *self.known.lock() = ExpectedState::Unknown;
                         if admin.disable_table(&name).await.is_ok()
                             && admin.truncate_table(&name, true).await.is_ok()
                         {
                             env::sometimes("churn: a table was truncated");
-                            *self.known.lock() = Known::Present { rows: Vec::new(), from: next };
+                            *self.known.lock() = ExpectedState::Present { rows: Vec::new(), from: next };
                         }
                     }
                     2 => {
-                        *self.known.lock() = Known::Unknown;
+                        *self.known.lock() = ExpectedState::Unknown;
                         if admin.disable_table(&name).await.is_ok() && admin.enable_table(&name).await.is_ok()
                         {
                             env::sometimes("churn: a table was disabled and enabled");
-                            *self.known.lock() = Known::Present { rows: there, from };
+                            *self.known.lock() = ExpectedState::Present { rows: there, from };
                         }
                     }
                     3 => {
@@ -113,7 +113,7 @@ impl Churn {
                         let key = format!("{}{next}", random.choose(&["1", "6", "b", "k", "v"]));
                         if rows.put(Put::row(key).set("f", "q", next.to_be_bytes().to_vec())).await.is_ok() {
                             there.push(next);
-                            *self.known.lock() = Known::Present { rows: there, from };
+                            *self.known.lock() = ExpectedState::Present { rows: there, from };
                         }
                     }
                 },
@@ -156,15 +156,15 @@ impl Workload for Churn {
                 Complaint::Unreadable(format!("churn: nobody says whether the table is there: {error}"))
             })?;
             match known {
-                Known::Unknown => Ok(()),
-                Known::Absent if exists => {
+                ExpectedState::Unknown => Ok(()),
+                ExpectedState::Absent if exists => {
                     Err(Complaint::Wrong("churn: a table is there that was deleted".to_owned()))
                 }
-                Known::Absent => Ok(()),
-                Known::Present { .. } if !exists => {
+                ExpectedState::Absent => Ok(()),
+                ExpectedState::Present { .. } if !exists => {
                     Err(Complaint::Wrong("churn: a table is gone that was made".to_owned()))
                 }
-                Known::Present { rows, from } => {
+                ExpectedState::Present { rows, from } => {
                     let table = cluster.table("churn").expect("a name");
                     let found = table.scan(Scan::new()).collect().await;
                     let found = found.map_err(|error| {

@@ -26,7 +26,7 @@ const INTERPRETER: &str = "org.apache.hadoop.hbase.client.coprocessor.LongColumn
 
 /// The expected state of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Known {
+enum ExpectedState {
     Loaded,
     /// Refused: its rows belong to several regions.
     Refused,
@@ -37,7 +37,7 @@ enum Known {
 #[derive(Clone, Copy, Debug)]
 struct Load {
     rows: usize,
-    known: Known,
+    known: ExpectedState,
 }
 
 /// The workload; see the module documentation.
@@ -78,18 +78,18 @@ impl Loads {
                 }
             }
             if files.len() == FAMILIES.len() {
-                self.loads.lock().insert(number, Load { rows, known: Known::Unknown });
+                self.loads.lock().insert(number, Load { rows, known: ExpectedState::Unknown });
                 let paths: Vec<(&str, &str)> =
                     files.iter().map(|(family, path)| (*family, &**path)).collect();
                 let known = match table.bulk_load(first, &paths, &format!("token-{number}")).await {
-                    Ok(true) => Known::Loaded,
-                    Ok(false) => Known::Refused,
-                    Err(_) => Known::Unknown,
+                    Ok(true) => ExpectedState::Loaded,
+                    Ok(false) => ExpectedState::Refused,
+                    Err(_) => ExpectedState::Unknown,
                 };
                 env::sometimes(match known {
-                    Known::Loaded => "loads: files were loaded",
-                    Known::Refused => "loads: files did not fit",
-                    Known::Unknown => "loads: a load without an answer",
+                    ExpectedState::Loaded => "loads: files were loaded",
+                    ExpectedState::Refused => "loads: files did not fit",
+                    ExpectedState::Unknown => "loads: a load without an answer",
                 });
                 self.loads.lock().insert(number, Load { rows, known });
             }
@@ -125,9 +125,9 @@ fn check(rows: &[Row], loads: &BTreeMap<u64, Load>, is_end: bool) -> Result<(), 
     for (number, load) in loads {
         let found = counts.get(number).copied().unwrap_or(0);
         let is_right = match load.known {
-            Known::Loaded => found == load.rows,
-            Known::Refused => found == 0,
-            Known::Unknown => !is_end || found == 0 || found == load.rows,
+            ExpectedState::Loaded => found == load.rows,
+            ExpectedState::Refused => found == 0,
+            ExpectedState::Unknown => !is_end || found == 0 || found == load.rows,
         };
         if !is_right {
             return Err(format!("load {number} has {found} of {} rows and is {:?}", load.rows, load.known));

@@ -60,7 +60,7 @@ impl Content {
 
 /// The expected state of a table.
 #[derive(Clone, Debug)]
-enum Known {
+enum ExpectedState {
     Absent,
     Present(Content),
     /// Unknown, because a change has failed.
@@ -68,8 +68,8 @@ enum Known {
 }
 
 struct State {
-    original: Known,
-    clone: Known,
+    original: ExpectedState,
+    clone: ExpectedState,
     /// Complete snapshots by name.
     snapshots: BTreeMap<String, Content>,
     /// Snapshots whose creation or deletion failed: they may exist.
@@ -94,8 +94,8 @@ fn name(of: &str) -> TableName {
 impl Snapshots {
     pub(super) fn new(random: &mut Random) -> Snapshots {
         let state = State {
-            original: Known::Absent,
-            clone: Known::Absent,
+            original: ExpectedState::Absent,
+            clone: ExpectedState::Absent,
             snapshots: BTreeMap::new(),
             doubtful: BTreeSet::new(),
             late: BTreeSet::new(),
@@ -118,20 +118,20 @@ impl Snapshots {
             scene.pause(&mut random, 600).await;
             let original = self.state.lock().original.clone();
             let done = match original {
-                Known::Unknown => {
+                ExpectedState::Unknown => {
                     if remove(&admin, TABLE).await {
-                        self.state.lock().original = Known::Absent;
+                        self.state.lock().original = ExpectedState::Absent;
                     }
                     Ok(())
                 }
-                Known::Absent => {
-                    self.state.lock().original = Known::Unknown;
+                ExpectedState::Absent => {
+                    self.state.lock().original = ExpectedState::Unknown;
                     if admin.create_table(&self.table, &self.splits).await.is_ok() {
-                        self.state.lock().original = Known::Present(Content::default());
+                        self.state.lock().original = ExpectedState::Present(Content::default());
                     }
                     Ok(())
                 }
-                Known::Present(content) => match random.below(14) {
+                ExpectedState::Present(content) => match random.below(14) {
                     0..=6 => {
                         next += 1;
                         self.put(&cluster, next, content, &mut random).await;
@@ -166,13 +166,13 @@ impl Snapshots {
     async fn put(&self, cluster: &Cluster, number: u64, mut content: Content, random: &mut Random) {
         content.may.insert(number);
         self.state.lock().late.insert(number);
-        self.state.lock().original = Known::Present(content.clone());
+        self.state.lock().original = ExpectedState::Present(content.clone());
         if put(cluster, TABLE, number, random).await {
             content.may.remove(&number);
             content.must.insert(number);
             let mut state = self.state.lock();
             state.late.remove(&number);
-            state.original = Known::Present(content);
+            state.original = ExpectedState::Present(content);
         }
     }
 
@@ -212,7 +212,7 @@ impl Snapshots {
 
     async fn restore(&self, admin: &Admin, random: &mut Random) {
         let Some((snapshot, mut content)) = self.choose(random) else { return };
-        self.state.lock().original = Known::Unknown;
+        self.state.lock().original = ExpectedState::Unknown;
         if admin.disable_table(&name(TABLE)).await.is_ok()
             && admin.restore_snapshot(&snapshot, &name(TABLE)).await.is_ok()
             && admin.enable_table(&name(TABLE)).await.is_ok()
@@ -220,7 +220,7 @@ impl Snapshots {
             env::sometimes("snapshots: a table was restored");
             let mut state = self.state.lock();
             content.may.extend(state.late.iter().copied());
-            state.original = Known::Present(content);
+            state.original = ExpectedState::Present(content);
         }
     }
 
@@ -246,33 +246,33 @@ impl Snapshots {
         let admin = cluster.admin();
         let clone = self.state.lock().clone.clone();
         match clone {
-            Known::Unknown => {
+            ExpectedState::Unknown => {
                 if remove(&admin, CLONE).await {
-                    self.state.lock().clone = Known::Absent;
+                    self.state.lock().clone = ExpectedState::Absent;
                 }
             }
-            Known::Absent => {
+            ExpectedState::Absent => {
                 let Some((snapshot, content)) = self.choose(random) else { return Ok(()) };
-                self.state.lock().clone = Known::Unknown;
+                self.state.lock().clone = ExpectedState::Unknown;
                 if admin.clone_snapshot(&snapshot, &name(CLONE)).await.is_ok() {
                     env::sometimes("snapshots: a snapshot was cloned");
-                    self.state.lock().clone = Known::Present(content);
+                    self.state.lock().clone = ExpectedState::Present(content);
                 }
             }
-            Known::Present(mut content) => match random.below(5) {
+            ExpectedState::Present(mut content) => match random.below(5) {
                 0 => {
-                    self.state.lock().clone = Known::Unknown;
+                    self.state.lock().clone = ExpectedState::Unknown;
                     if remove(&admin, CLONE).await {
-                        self.state.lock().clone = Known::Absent;
+                        self.state.lock().clone = ExpectedState::Absent;
                     }
                 }
                 1 | 2 => return read(cluster, CLONE, &content).await,
                 _ => {
                     content.may.insert(number);
-                    self.state.lock().clone = Known::Present(content.clone());
+                    self.state.lock().clone = ExpectedState::Present(content.clone());
                     if put(cluster, CLONE, number, random).await {
                         content.must.insert(number);
-                        self.state.lock().clone = Known::Present(content);
+                        self.state.lock().clone = ExpectedState::Present(content);
                     }
                 }
             },
@@ -360,7 +360,7 @@ impl Workload for Snapshots {
                 (tables, state.snapshots.clone())
             };
             for (table, known) in tables {
-                if let Known::Present(content) = known {
+                if let ExpectedState::Present(content) = known {
                     let found = cluster.table(table).expect("a name").scan(Scan::new()).collect().await;
                     let found = found.map_err(|error| {
                         Complaint::Unreadable(format!("snapshots: {table} cannot be read: {error}"))

@@ -29,7 +29,7 @@ use tokio::io::{AsyncReadExt, AsyncWrite};
 
 use super::Shared;
 use crate::counters::{Shard, count};
-use crate::flight::{Ended, Flight};
+use crate::flight::{Flight, FutureResult};
 use crate::{
     Answer, Call, Ending, Exception, Output, Reply, Request, Session, Share, Step, UpcomingRequests, class,
 };
@@ -514,7 +514,7 @@ fn answer(
 
 /// Converts a panic to an exception, so that it fails one call and not the connection.
 fn unpanic(
-    ended: Ended<Result<Reply, Exception>>,
+    ended: FutureResult<Result<Reply, Exception>>,
     shard: &Shard,
     remote: SocketAddr,
 ) -> Result<Reply, Exception> {

@@ -48,7 +48,7 @@ pub(super) struct BulkDelete {
 
 /// The fields of HBase's `BulkDeleteResponse`.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Deleted {
+pub(super) struct BulkDeleteResponse {
     #[prost(uint64, required, tag = "1")]
     pub(super) rows: u64,
     #[prost(uint64, optional, tag = "2")]
@@ -133,7 +133,7 @@ pub(super) fn answer(
     region: &Arc<Region>,
     method: &str,
     request: &BulkDelete,
-) -> Result<Deleted, Exception> {
+) -> Result<BulkDeleteResponse, Exception> {
     if method != "delete" {
         return Err(unknown_method("BulkDeleteService", method, region));
     }
@@ -150,7 +150,7 @@ pub(super) fn answer(
     let options = server.options();
     let scan = request::scan(&region.table(), &request.scan, &server.foundation().world)?;
     let mut scanner = region.scanner(scan).map_err(|error| server.exception(&error))?;
-    let mut deleted = Deleted { rows: 0, versions: (kind == Kind::Version).then_some(0) };
+    let mut deleted = BulkDeleteResponse { rows: 0, versions: (kind == Kind::Version).then_some(0) };
     loop {
         let timestamp = request.timestamp;
         let (row, targets, deletes) = (None, BTreeSet::new(), Vec::new());

@@ -15,7 +15,7 @@ pub(super) struct Slot {
     pub(super) sum: u32,
     /// Whether only an index that an earlier process saved names this slot, and no read has confirmed it yet. That process
     /// may have overwritten the slot after it saved the index, so a wrong record is no fault of the device.
-    pub(super) is_hearsay: bool,
+    pub(super) is_unverified: bool,
 }
 
 /// Slots are equal if they hold the same record, confirmed or not.

@@ -27,7 +27,7 @@ impl Shared {
     #[inline]
     pub(super) fn note_sound(&self, key: BlockKey, slot: Slot) {
         self.disk_of(slot.at).reads.note_success();
-        if slot.is_hearsay {
+        if slot.is_unverified {
             self.note_found(key, slot);
         }
     }
@@ -37,7 +37,7 @@ impl Shared {
         let mut state = self.state.lock();
         let found = match state.index.peek(key) {
             Some(Entry::Written(there, head)) if *there == slot => {
-                Entry::Written(Slot { is_hearsay: false, ..slot }, head.clone())
+                Entry::Written(Slot { is_unverified: false, ..slot }, head.clone())
             }
             _ => return,
         };
@@ -49,7 +49,7 @@ impl Shared {
         if !self.drop_slot(key, slot) {
             return;
         }
-        if slot.is_hearsay {
+        if slot.is_unverified {
             self.stale.fetch_add(1, Ordering::Relaxed);
         } else if self.corrupt.fetch_add(1, Ordering::Relaxed) == 0 {
             tracing::warn!(device = %self.disk_of(slot.at).device.place(), offset = slot.at,

@@ -53,7 +53,7 @@ impl Store {
             let weight = state.slots.slot_size(class) as usize;
             let admission = Admission { weight, in_memory, cause: Cause::Ahead };
             let mut gone = Vec::new();
-            let slot = Slot { at, length, head, sum, is_hearsay: true };
+            let slot = Slot { at, length, head, sum, is_unverified: true };
             let entry = Entry::Written(slot, None);
             state.index.insert(key, hash_of(key), entry, admission, &mut gone);
             self.0.free(&mut state, gone, false);

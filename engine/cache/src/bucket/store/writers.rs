@@ -78,7 +78,7 @@ impl Shared {
             // What is on a device that was given up meanwhile would never be read.
             (Ok(()), true) if !disk.is_disabled() => {
                 let (length, head) = (record.len() as u32, head as u32);
-                let slot = Slot { at, length, head, sum, is_hearsay: false };
+                let slot = Slot { at, length, head, sum, is_unverified: false };
                 state.index.replace(key, Entry::Written(slot, None));
             }
             (_, waits) => {

@@ -149,11 +149,11 @@ fn memory_keeps_no_data_before_a_map_and_some_when_the_map_is_lost() {
     bench.hits(0..100);
     bench.settle();
     assert_eq!(bench.hits(0..100), 100);
-    assert_eq!(bench.cache.counts().looks.hits_in(Tier::Memory), 0);
+    assert_eq!(bench.cache.counts().lookups.hits_in(Tier::Memory), 0);
     place.behind().set_len(0).expect("cut");
     bench.hits(0..100);
     bench.hits(0..100);
-    assert!(bench.cache.counts().looks.hits_in(Tier::Memory) > 0);
+    assert!(bench.cache.counts().lookups.hits_in(Tier::Memory) > 0);
 }
 
 #[test]
