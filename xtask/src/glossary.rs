@@ -1,4 +1,4 @@
-//! Tests that the types named in `docs/glossary.md` and the files named in `ARCHITECTURE.md` exist.
+//! Tests that the types named in `docs/glossary.md` and the files and items named in `ARCHITECTURE.md` exist.
 
 #[cfg(test)]
 mod tests {
@@ -65,5 +65,49 @@ mod tests {
         let paths = page.split('`').skip(1).step_by(2).filter(|name| name.contains("/src/"));
         let missing: Vec<&str> = paths.filter(|path| !root().join(path).exists()).collect();
         assert_eq!(missing, [""; 0], "moved or gone: update \"Where it is decided\" in ARCHITECTURE.md");
+    }
+
+    /// Returns the files of a page with the items that it names of them: "`file` (`item`, `item`)" or "`item` in `file`".
+    fn items_of_files(page: &str) -> Vec<(&str, &str)> {
+        let pieces: Vec<&str> = page.split('`').collect();
+        let (mut items, mut file) = (Vec::new(), None);
+        let mut is_listing = false;
+        for at in (1..pieces.len()).step_by(2) {
+            let (before, name) = (pieces[at - 1], pieces[at]);
+            if name.contains("/src/") {
+                file = name.ends_with(".rs").then_some(name);
+                is_listing = false;
+                if before == " in " && at > 2 {
+                    items.push((name, pieces[at - 2]));
+                }
+                continue;
+            }
+            is_listing = before == " (" || (is_listing && before == ", ");
+            file = file.filter(|_| is_listing);
+            items.extend(file.map(|file| (file, name)));
+        }
+        items
+    }
+
+    #[test]
+    fn every_item_that_the_architecture_names_of_a_file_is_in_it() {
+        let page = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the page is there");
+        let items = items_of_files(&page);
+        assert!(
+            items.len() > 25,
+            "{} items were found; is \"Where it is decided\" still a table?",
+            items.len()
+        );
+        let is_missing = |(file, item): &&(&str, &str)| {
+            let name = item.rsplit("::").next().unwrap_or(item);
+            let source = std::fs::read_to_string(root().join(file)).unwrap_or_default();
+            !source.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name)
+        };
+        let missing: Vec<_> = items.iter().filter(is_missing).collect();
+        assert_eq!(
+            missing,
+            [&("", ""); 0],
+            "renamed or moved: update \"Where it is decided\" in ARCHITECTURE.md"
+        );
     }
 }
