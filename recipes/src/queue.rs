@@ -78,7 +78,8 @@ impl Queue {
                 if next == 0 { unchanged } else { unchanged.equals((next as i64).to_be_bytes().to_vec()) };
             let move_on =
                 Put::row(COUNTERS).set("n", consumer.to_owned(), (next as i64 + 1).to_be_bytes().to_vec());
-            // Whoever sees the note moves the counter on, so that a worker that dies between the two blocks nobody.
+            // A worker that sees the note advances the counter, so that one that dies between the two steps blocks no
+            // other.
             self.state.check_and_mutate(unchanged.then(move_on)).await?;
             if noted {
                 return Ok(Some(next));
@@ -111,7 +112,8 @@ impl Queue {
     }
 
     /// Deletes the blocks that every consumer is done with: those before the oldest open claim and the counter of the
-    /// slowest. Scans of the queue begin there, so that nobody reads over what was deleted. Returns the first block left.
+    /// slowest. Scans of the queue begin there, so that nobody reads over what was deleted. Returns the first block
+    /// left.
     async fn trim(&self) -> Done<u64> {
         let mut first = u64::MAX;
         for consumer in CONSUMERS {

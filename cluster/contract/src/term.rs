@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use proto::EncodedName;
 use rpc::Exception;
 
-/// The number of an opening of a region. Each opening of a region has a greater one than all before, whatever the server.
+/// The number of an opening of a region. Each opening of a region has a greater one than all before, whatever the
+/// server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Term(pub u64);
 
@@ -27,7 +28,7 @@ pub struct StaleTerm {
 }
 
 impl StaleTerm {
-    /// The exception for whoever gave the order.
+    /// The exception for the sender of the order.
     pub fn exception(self) -> Exception {
         let StaleTerm { region, ordered, known } = self;
         Exception::do_not_retry(format!(

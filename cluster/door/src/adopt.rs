@@ -14,7 +14,7 @@ use crate::{Error, Result};
 
 /// Writes the file lists of all stores and the descriptors that name the FILE tracker, and copies the writes that are
 /// in HBase's logs alone to `log`. May be repeated after a failure or a crash, after another [`look`](crate::look).
-/// Afterwards the caller writes the version file of this project, and [archives HBase's logs](crate::put_logs_away).
+/// Afterwards the caller writes the version file of this project, and [archives HBase's logs](crate::archive_logs).
 ///
 /// The caller has checked the report: this function refuses nothing.
 pub fn adopt(

@@ -2,10 +2,10 @@
 //!
 //! In a root that was closed in order, folders, store files, lists, descriptors and hbase:meta are HBase's already.
 //! HBase's master also needs to know where hbase:meta was last, and which servers there were; it then assigns
-//! everything anew, as after a restart. Both are in the master's own region, which this module writes.
+//! everything again, as after a restart. Both are in the master's own region, which this module writes.
 //!
 //! 1. Check that everything is in store files and nothing is unfinished; otherwise change nothing.
-//! 2. Write `MasterData` anew.
+//! 2. Write `MasterData` again.
 //! 3. Delete this project's log and its own small objects.
 //! 4. The caller deletes the version file of this project. From then on the root is HBase's.
 //!
@@ -28,7 +28,7 @@ use wal::LogReader;
 use crate::found::{OnDisk, TRACKER};
 use crate::inventory::{Inventory, inventory};
 use crate::peek::open_region;
-use crate::replay::{LOGS, delete_own_logs, put_logs_away};
+use crate::replay::{LOGS, archive_logs, delete_own_logs};
 use crate::{Error, Result};
 
 /// The folder of HBase's master.
@@ -43,7 +43,7 @@ pub fn hand_back(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) ->
     let servers = servers(&inventory, world);
     write_master_data(files, &servers, world)?;
     delete_own_logs(&**log)?;
-    put_logs_away(&**files, &**log)?;
+    archive_logs(&**files, &**log)?;
     delete_folder(&**files, "bellows")?;
     for note in notes {
         files.delete(&note)?;
@@ -98,7 +98,7 @@ fn check_flushed(
     Ok(())
 }
 
-/// The servers that hbase:meta names. HBase assigns their regions anew.
+/// The servers that hbase:meta names. HBase assigns their regions again.
 fn servers(inventory: &Inventory, world: &World) -> Vec<ServerName> {
     let named = inventory.rows.iter().flat_map(|row| [&row.server, &row.target]).flatten();
     let servers: BTreeSet<String> = named.map(ToString::to_string).collect();

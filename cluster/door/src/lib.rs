@@ -14,11 +14,11 @@
 //! 2. [`adopt()`] copies the writes that are only in HBase's logs to a log of this project, from which the next start
 //!    recovers.
 //! 3. The caller writes the version file of this project. From then on the root is no longer HBase's.
-//! 4. [`put_logs_away`] moves HBase's logs to the folder of logs that HBase no longer needs.
+//! 4. [`archive_logs`] moves HBase's logs to the folder of logs that HBase no longer needs.
 //!
 //! Until step 3, HBase can open the root after every single write: no one reads a list while the descriptor names the
 //! DEFAULT tracker, and a descriptor names FILE only when all lists of its table exist. So a crash needs no repair; the
-//! adoption is repeated, and lists of stores that HBase still keeps by folder are written anew.
+//! adoption is repeated, and lists of stores that HBase still keeps by folder are written again.
 //!
 //! [`hand_back()`] is the way back, for a root that was closed in order.
 //!
@@ -43,4 +43,4 @@ pub use fsck::{FsckReport, fsck};
 pub use hand_back::hand_back;
 pub use inventory::{Inventory, look};
 pub use losses::Report;
-pub use replay::put_logs_away;
+pub use replay::archive_logs;

@@ -224,7 +224,7 @@ pub(crate) fn delete_own_logs(place: &dyn Files) -> Result<()> {
 }
 
 /// Moves HBase's logs, whose writes were copied, to the folder of logs that HBase no longer needs. May be repeated.
-pub fn put_logs_away(files: &dyn Files, log: &dyn Files) -> Result<()> {
+pub fn archive_logs(files: &dyn Files, log: &dyn Files) -> Result<()> {
     for name in logs_of_servers(log, &FileName::new(LOGS))? {
         let away = FileName::new("oldWALs").join(name.last());
         // What an earlier attempt has left may not be whole.

@@ -4,7 +4,7 @@
 //! region go to its owner. Calls here wait for the answer, so they are made from threads that may block.
 //!
 //! The owners are kept in memory. hbase:meta names them as well, for clients and for the next start of the master. But
-//! no region is open when a process starts, so a start assigns each region anew, to its last server if that is live.
+//! no region is open when a process starts, so a start assigns each region again, to its last server if that is live.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl StampClock {
     }
 
     /// Makes all later stamps greater than `newest`.
-    pub(crate) fn outdo(&self, newest: Stamp) {
+    pub(crate) fn stamp_after(&self, newest: Stamp) {
         let mut last = self.last.lock();
         *last = newest.0.max(*last);
     }
@@ -99,7 +99,7 @@ impl Assignments {
                 None => {
                     let server = choose(&self.servers.live(), &owners, last)?;
                     let owner = Assignment { server, term: Term(self.clock.next().0), is_closing: false };
-                    // Before the order is sent: whoever closes the region meanwhile must know whom to tell.
+                    // Before the order is sent, so that a concurrent close knows the server.
                     owners.insert(name.clone(), owner.clone());
                     owner
                 }

@@ -92,8 +92,8 @@ impl Catalog {
 
     /// Makes all later stamps greater than every timestamp in `region`. The clock may have been set back since those
     /// rows were written, and an old delete marker must not hide a new row.
-    pub(crate) fn outdo(&self, region: &EncodedName) -> Result<(), Exception> {
-        self.clock.outdo(self.regions.newest(region)?);
+    pub(crate) fn stamp_after(&self, region: &EncodedName) -> Result<(), Exception> {
+        self.clock.stamp_after(self.regions.newest(region)?);
         Ok(())
     }
 

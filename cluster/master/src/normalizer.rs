@@ -5,8 +5,9 @@
 //! the chore, each period ─▶      (last)          (at most so many bytes a second)
 //! ```
 //!
-//! The call is answered as soon as its tables are in the queue, as in HBase. The chore takes them from there. A plan that
-//! is refused when it is submitted, because the table has changed since, is logged and given up: the next run plans anew.
+//! The call is answered as soon as its tables are in the queue, as in HBase. The chore takes them from there. A plan
+//! that is refused when it is submitted, because the table has changed since, is logged and given up: the next run
+//! plans again.
 
 pub(crate) mod plans;
 
@@ -60,8 +61,8 @@ impl NormalizerQueue {
 type Sizes = BTreeMap<Bytes, u64>;
 
 impl Master {
-    /// Puts the selected tables that are enabled into the normalizer's queue. Returns whether the normalizer runs: not when it
-    /// is switched off, nor while a region is in transition.
+    /// Puts the selected tables that are enabled into the normalizer's queue. Returns whether the normalizer runs: not
+    /// when it is switched off, nor while a region is in transition.
     pub(crate) fn normalize(&self, selection: &Selection<'_>, first: bool) -> Result<bool, Exception> {
         let in_transition = self.read_view(|view| {
             view.tables.values().flat_map(|table| &table.regions).any(|row| is_in_transition(row.state))

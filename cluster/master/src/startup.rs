@@ -113,7 +113,9 @@ impl Master {
         let table = Arc::new(table);
         let row =
             self.regions.open(&region, &table, None).map_err(|cause| failed("opening hbase:meta", cause))?;
-        self.catalog.outdo(region.encoded_name()).map_err(|cause| failed("reading hbase:meta", cause))?;
+        self.catalog
+            .stamp_after(region.encoded_name())
+            .map_err(|cause| failed("reading hbase:meta", cause))?;
         self.update_view(|view| view.put_table(TableEntry::new(table, TableState::Enabled, vec![row])));
         Ok(())
     }
@@ -179,7 +181,7 @@ impl Master {
             self.create(&Arc::new(table), &[region]).map_err(wrap)?;
         }
         let region = self.namespace_region().map_err(wrap)?;
-        self.catalog.outdo(&region).map_err(wrap)?;
+        self.catalog.stamp_after(&region).map_err(wrap)?;
         let mut known = self.catalog.namespaces(&region)?;
         for name in [DEFAULT_NAMESPACE, SYSTEM_NAMESPACE] {
             if known.iter().all(|namespace| namespace.name != name) {

@@ -210,8 +210,8 @@ impl Master {
         self.submit_with(&table, submission, work)
     }
 
-    /// Submits `work` on a table. Before it runs, the intents that an earlier failure has left and that concern it are carried
-    /// out. Failed creations of other tables are undone, too: a disk that was full may have space by now.
+    /// Submits `work` on a table. Before it runs, the intents that an earlier failure has left and that concern it are
+    /// carried out. Failed creations of other tables are undone, too: a disk that was full may have space by now.
     ///
     /// The procedure can be aborted until `work` calls [`Context::pass_point_of_no_return`], which every work does.
     pub(crate) fn submit_with(
@@ -246,7 +246,8 @@ impl Master {
         if context.excludes(&Resource::Table(name.clone())) {
             return self.resume(name);
         }
-        // Whoever writes an intent holds the locks of its regions until it has ended. What nobody else has locked was left.
+        // A procedure holds the locks of its regions as long as its intent exists. So an intent whose regions are not
+        // locked was left behind.
         let is_left = |intent: &Intent| {
             let regions = intent.regions().unwrap_or_default();
             let mut names = regions.iter().map(|region| region.encoded_name().clone());
@@ -259,7 +260,8 @@ impl Master {
         Ok(())
     }
 
-    /// Carries out the intents that earlier failures have left of a table. No other procedure of the table runs meanwhile.
+    /// Carries out the intents that earlier failures have left of a table. No other procedure of the table runs
+    /// meanwhile.
     fn resume(&self, name: &TableName) -> Result<(), Exception> {
         self.intents.of(name).into_iter().try_for_each(|intent| self.resume_intent(name, intent))
     }

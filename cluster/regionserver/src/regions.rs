@@ -74,7 +74,7 @@ impl OnlineRegions {
     }
 
     /// The open region of this name; `None` without building an exception.
-    pub fn glance(&self, by: RegionSpecifierType, name: &[u8]) -> Option<Arc<Region>> {
+    pub fn find_open(&self, by: RegionSpecifierType, name: &[u8]) -> Option<Arc<Region>> {
         self.open.load().get(by, name).cloned()
     }
 

@@ -27,7 +27,7 @@ impl Background {
 
 impl RegionServer {
     /// Sets the priority of flushes and compactions by how urgent they are.
-    pub(crate) fn weigh_background(&self) {
+    pub(crate) fn set_background_priority(&self) {
         let now = self.foundation().world.moment();
         if self.background_presses(now) {
             self.background.hurry();

@@ -164,7 +164,7 @@ impl File {
             return Ok(Some(block));
         }
         if ask.memory_only {
-            // It is asked for again by somebody who may wait, and counted then.
+            // A caller that may wait asks again, and the lookup is counted then.
             return Ok(None);
         }
         self.fetch(offset, expected, ask, read).map(Some)
@@ -337,7 +337,7 @@ impl File {
             memory.insert(key, block, admission);
         }
         if self.known.is_gone() {
-            // It went in between: what was put in behind its eviction is nobody's.
+            // The file was deleted meanwhile, and its eviction may have missed this block.
             self.cache.evict_file(&self.known);
         }
     }

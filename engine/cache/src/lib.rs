@@ -1,6 +1,6 @@
 //! The block cache: decoded blocks, handed out by reference.
 //!
-//! A block stays alive as long as somebody holds a reference to it. Eviction only drops the cache's own reference, so
+//! A block stays alive as long as a reference to it exists. Eviction only drops the cache's own reference, so
 //! it never copies and never waits for readers. This crate does not know what is in a block or where it comes from: a
 //! caller passes the function that reads a missing block.
 //!

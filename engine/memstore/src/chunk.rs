@@ -104,7 +104,7 @@ impl Appender {
         for part in parts {
             // SAFETY: `at + part.len()` stays within the memory, as asserted. The bytes from `published` on are
             // borrowed by nobody, and `&mut self` is the only appender of this chunk (it is neither cloned nor made
-            // anew), so nobody else writes them. `part` is a borrow of published or foreign memory: no overlap.
+            // again), so nobody else writes them. `part` is a borrow of published or foreign memory: no overlap.
             unsafe {
                 let target = self.chunk.memory.start().as_ptr().add(at);
                 std::ptr::copy_nonoverlapping(part.as_ptr(), target, part.len());

@@ -1,8 +1,8 @@
 //! Tests the index and the active segment while writers and a reader are interrupted at any point.
 //!
-//! The reader sees every cell that was there when it began, once and in order, and no cell that was never added. Afterwards
-//! all cells of all writers are there. The tests run under Miri and shuttle, with nodes of three slots, so that a few
-//! cells split leaves and inner nodes, and free and reuse slots. Each seed is another interleaving.
+//! The reader sees every cell that was there when it began, once and in order, and no cell that was never added.
+//! Afterwards all cells of all writers are there. The tests run under Miri and shuttle, with nodes of three slots, so
+//! that a few cells split leaves and inner nodes, and free and reuse slots. Each seed is another interleaving.
 
 #[cfg(shuttle)]
 use shuttle::{sync::Barrier, thread};
@@ -79,12 +79,12 @@ impl Index {
     }
 }
 
-/// A writer adds `added` to an index that has `before`; beside it somebody reads.
+/// A writer adds `added` to an index that has `before`, beside a reader.
 fn check(before: &'static [u8], added: &'static [u8], read: impl Fn(&Index) + Copy + Send + Sync + 'static) {
     check_writers(before, [added], read);
 }
 
-/// Each of some writers adds his of `added` to an index that has `before`; beside them somebody reads.
+/// Several writers add their parts of `added` to an index that has `before`, beside a reader.
 #[allow(clippy::disallowed_methods, reason = "a thread that a scheduler may start has no scope and no world")]
 fn check_writers<const WRITERS: usize>(
     before: &'static [u8],
@@ -135,7 +135,7 @@ fn many_times(once: impl Fn() + Copy + Send + Sync + 'static) {
     (1..=3).for_each(|changes| shuttle::check_pct(once, times, changes));
 }
 
-/// Whoever walks sees in order, each once, all that was `there`.
+/// A walk returns all entries that were `there` in order, each once.
 fn walks(from: u8, there: &'static [u8]) -> impl Fn(&Index) + Copy + Send + Sync {
     move |index| {
         let seen = index.walk(from);
@@ -168,7 +168,7 @@ fn the_last_before_a_place_is_found() {
     });
 }
 
-/// Whoever prefetches is told of none that nobody adds, and comes to no node that is not there, however they are split meanwhile.
+/// A prefetch returns only added entries and visits only existing nodes, also while nodes are split.
 #[test]
 fn rows_are_prefetched_while_nodes_are_split() {
     const BEFORE: &[u8] = &[10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110];
@@ -206,7 +206,7 @@ fn a_cell_added_by_both_writers_is_there_once() {
     check_writers(&[10, 20, 30], [&[40], &[40]], walks(30, &[30]));
 }
 
-/// What one writer has added before another began is there for whoever sees something of the other.
+/// A reader that sees an entry of one writer sees all entries added before that writer began.
 #[test]
 fn cells_added_in_order_are_seen_in_order() {
     check_writers(&[10, 20, 30], [&[25], &[22, 21]], |index| {
@@ -232,7 +232,7 @@ fn walk(active: &Active) -> Vec<u8> {
     seen
 }
 
-/// Rows begin alike, so the index is made anew, with the fourth cell, whoever adds that.
+/// Rows begin alike, so the index is made again, with the fourth cell, whoever adds that.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "a thread that a scheduler may start has no scope and no world")]
 fn the_index_is_made_anew_while_two_write() {
@@ -294,12 +294,12 @@ fn a_segment_is_sealed_while_two_write() {
     });
 }
 
-/// The cell of a column of one row: heads are the same, so that whoever searches looks at cells.
+/// The cell of a column of one row: heads are equal, so that searches read cells.
 fn column(number: u8) -> Vec<u8> {
     sample::cell(b"r", &[number], 1, b"")
 }
 
-/// Cells are copied and entered while somebody searches among those of the same row.
+/// Cells are copied and added while a reader searches among those of the same row.
 #[allow(clippy::disallowed_methods, reason = "a thread that a scheduler may start has no scope and no world")]
 fn columns(added: &'static [&'static [u8]]) {
     many_times(move || {

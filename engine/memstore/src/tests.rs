@@ -369,8 +369,8 @@ fn readers_see_all_that_was_there_when_they_began() {
     }
 }
 
-/// Of what several write at the same time, each its own and some of the others', all is there, once, in order, and counted;
-/// and whoever reads meanwhile sees what was there.
+/// Of what several write at the same time, each its own and some of the others', all is there, once, in order, and
+/// counted; and concurrent readers see the old cells.
 #[test]
 fn several_writers_make_one_ordered_set() {
     for (rows, seed) in ALL_ROWS.into_iter().zip(70..).take(if cfg!(miri) { 2 } else { 6 }) {
@@ -534,7 +534,8 @@ fn a_segment_that_has_all_chunks_that_it_can_tell_apart_leaves_the_rest_to_its_s
     assert_eq!(first.segment.cells(), most as u64);
 }
 
-/// What is known to live in each chunk is what the index names there, and nothing else is held but what is known to be dead.
+/// What is known to live in each chunk is what the index names there, and nothing else is held but what is known to be
+/// dead.
 fn check_fills(segment: &Segment) {
     let (index, fills) = (segment.index(), segment.fills());
     let mut live = vec![0; fills.len()];
@@ -599,7 +600,7 @@ fn a_compaction_empties_the_chunks_of_which_much_is_dead_and_remembers_the_rest(
     assert_eq!(held, ROWS as u64 * record + made.segment.dead_bytes());
     assert_eq!(before - held, 200 * record - made.segment.dead_bytes());
 
-    // What is short is freed all the same, and no more than that, a chunk or so.
+    // What is short is freed nevertheless, and no more than that, a chunk or so.
     let short = made.segment.dead_bytes() / 2;
     let (dead, chunk) = (made.segment.dead_bytes(), 4 << 10);
     let some = [Arc::new(made.segment)];
@@ -627,7 +628,8 @@ fn a_compaction_empties_the_chunks_of_which_much_is_dead_and_remembers_the_rest(
     assert!(alone < used && alone < ROWS as u64 * record * 3 / 2, "{alone} of {used}");
 }
 
-/// Each compaction that copies a little begins a chunk for it; however many there are, those before are not left behind.
+/// Each compaction that copies a little begins a chunk for it; however many there are, those before are not left
+/// behind.
 #[cfg(not(miri))]
 #[test]
 fn compactions_that_copy_little_do_not_pile_up_chunks() {
@@ -738,7 +740,8 @@ fn of_cells_that_are_the_same_that_of_the_newest_segment_counts() {
     }
 }
 
-/// Where what all rows begin with is longer than when the heads were made, those are made anew: what was rewritten stays known.
+/// Where what all rows begin with is longer than when the heads were made, those are made again: what was rewritten
+/// stays known.
 #[test]
 fn rewritten_cells_are_recorded_after_other_rows_were_dropped() {
     let pool = Pool::new(4 << 10, 4);
@@ -840,8 +843,8 @@ fn row_of(shape: u64, number: u64) -> String {
     }
 }
 
-/// One round after the other, what is made without looking at lone values is what is made by looking at all cells: the same
-/// cells, marks and bytes in each chunk, whatever lies beside them. And they are not looked at.
+/// One round after the other, what is made without looking at lone values is what is made by looking at all cells: the
+/// same cells, marks and bytes in each chunk, whatever lies beside them. And they are not looked at.
 #[test]
 fn lone_values_that_are_not_looked_at_change_nothing() {
     let seeds = if cfg!(miri) { 0..4 } else { 0..144 };

@@ -1,12 +1,13 @@
 //! Delete markers that memory has dropped together with all cells they masked, and how they come back.
 //!
 //! A queue puts, reads and deletes each row. HBase's memstores keep delete markers at every level, so half of what such
-//! a table writes to disk says that cells are dropped which never reached it. But a marker also masks later writes: a put
-//! with an older timestamp stays hidden until a major compaction drops the marker. So a dropped marker is recorded, in
-//! 24 bytes, for as long as it would have been kept:
+//! a table writes to disk says that cells are dropped which never reached it. But a marker also masks later writes: a
+//! put with an older timestamp stays hidden until a major compaction drops the marker. So a dropped marker is recorded,
+//! in 24 bytes, for as long as it would have been kept:
 //!
 //! ```text
-//! kind 1B · the first 15 bytes of MD5(row length 4B · row · qualifier) · timestamp 8B        sorted, one after the other
+//! kind 1B · the first 15 bytes of MD5(row length 4B · row · qualifier) · timestamp 8B        sorted, one after the
+//! other
 //! ```
 //!
 //! 1. A memory compaction drops a marker and adds it to the list of the store's [`View`](crate::view::View), if the marker masks nothing
@@ -16,7 +17,7 @@
 //!    files merges their lists. A major compaction, which drops markers, drops the list.
 //! 3. A put whose timestamp is older than the present is looked up in the lists. If a recorded marker masks it, the
 //!    marker is inserted again beside the put, under the put's sequence id, and then works as before. It needs no log
-//!    record: whoever replays the put has replayed the marker, or opened the file that lists it.
+//!    record: a replay of the put has replayed the marker before, or opened the file that lists it.
 //!
 //! A raw scan does not see dropped markers or versions. A put is mistaken for another row's only if 120 bits of MD5
 //! collide.

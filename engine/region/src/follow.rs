@@ -10,12 +10,12 @@
 //! It writes nothing and deletes nothing.
 //!
 //! **Lists and log.** The lists are read later than the log, so they may be ahead of it. Each list and each marker has
-//! a timestamp ([`wal::ListState`]), which grows with every change, whoever owns the store. The follower skips a marker
-//! whose change its list has already. It applies a later one, and the resulting file names must have the digest in the
-//! marker. An owner that opens the region writes a marker with all files that it has found; the follower applies the
-//! difference in the same way. Three things make the follower [outdated](FollowOutcome::Outdated): a digest that differs, a
-//! marker without a timestamp, and a file that was compacted away and deleted before the follower opened it. An
-//! outdated follower still serves what it has, until a new one is opened in its place.
+//! a timestamp ([`wal::ListState`]), which grows with every change, regardless of the owner. The follower skips a
+//! marker whose change its list has already. It applies a later one, and the resulting file names must have the digest
+//! in the marker. An owner that opens the region writes a marker with all files that it has found; the follower applies
+//! the difference in the same way. Three things make the follower [outdated](FollowOutcome::Outdated): a digest that
+//! differs, a marker without a timestamp, and a file that was compacted away and deleted before the follower opened it.
+//! An outdated follower still serves what it has, until a new one is opened in its place.
 //!
 //! **What readers see.** The files of a new follower may have writes that it has not yet read in the log, and it cannot
 //! tell which cells these are. So its user must not serve the region before the follower has applied everything that
@@ -57,10 +57,11 @@ pub enum FollowOutcome {
 }
 
 impl RegionFollower {
-    /// Opens the region with the content of its files and the records of `log` before `until`. `log` was read before this call.
+    /// Opens the region with the content of its files and the records of `log` before `until`. `log` was read before
+    /// this call.
     ///
-    /// Fails with [`Error::Storage`] of kind [`NotFound`](StorageKind::NotFound), or with [`wal::Error::Gone`], when a file was
-    /// compacted away or a log file retired meanwhile: with a log read anew it can be tried again.
+    /// Fails with [`Error::Storage`] of kind [`NotFound`](StorageKind::NotFound), or with [`wal::Error::Gone`], when a
+    /// file was compacted away or a log file retired meanwhile: with a log read again it can be tried again.
     pub fn open(opening: Opening, log: &Arc<LogReader>, until: LogPosition) -> Result<RegionFollower> {
         let opening = Opening { recovered: None, ..opening };
         let with_log = Opening { recovered: Some(Arc::clone(log)), ..opening.clone() };

@@ -1,6 +1,6 @@
 //! The janitor: the only code that deletes store files, and only those without a holder.
 //!
-//! Whoever gives a file up, or finds an unlisted file, names it as a candidate.
+//! A store that drops a file, or a search that finds an unlisted file, names it as a candidate.
 //!
 //! 1. The janitor [condemns](OpenFiles::condemn) the file. A file in use by this process is kept; a condemned file
 //!    cannot be pinned.
@@ -8,8 +8,8 @@
 //!    and back references by listing folders, so a listing must have what was written before it, as local disks and S3 promise.
 //! 3. It deletes files without a holder. If one holder cannot tell, it deletes nothing.
 //!
-//! Where other processes may read, as in an object store, each file is kept for a [grace](Janitor::keeping) after its store gave
-//! it up. A read replica needs that time to learn from the log which files have replaced it.
+//! Where other processes may read, as in an object store, each file is kept for a [grace](Janitor::keeping) after its
+//! store gave it up. A read replica needs that time to learn from the log which files have replaced it.
 //!
 //! [MOB files](mob) are held by the store files that exist, and by nothing else.
 //!
@@ -64,8 +64,8 @@ pub struct Janitor {
 }
 
 impl Janitor {
-    /// A janitor that asks the files in use, the file lists of the same table, links, and snapshots. [`Janitor::asking`]
-    /// adds holders.
+    /// A janitor that asks the files in use, the file lists of the same table, links, and snapshots.
+    /// [`Janitor::asking`] adds holders.
     pub fn new(files: Arc<dyn Files>, open_files: Arc<OpenFiles>) -> Janitor {
         let holders: Vec<Arc<dyn FileHolder>> = vec![Arc::new(BackReferences(files.clone()))];
         let snapshots = Snapshots::new(files.clone());
@@ -81,8 +81,8 @@ impl Janitor {
         }
     }
 
-    /// The same janitor, which keeps each file for `grace` after it first heard that the file is unlisted. At a place that no other
-    /// process can [open](Capability::OneProcess) there are no other readers, and no grace.
+    /// The same janitor, which keeps each file for `grace` after it first heard that the file is unlisted. At a place
+    /// that no other process can [open](Capability::OneProcess) there are no other readers, and no grace.
     #[must_use]
     pub fn keeping(mut self, world: World, grace: Duration) -> Janitor {
         let is_shared = !self.files.capabilities().has(Capability::OneProcess);
@@ -97,8 +97,8 @@ impl Janitor {
         self
     }
 
-    /// Deletes the `candidates` that have no holder and whose grace is over, and returns them. May read much from storage, and
-    /// nothing while all of them have their grace.
+    /// Deletes the `candidates` that have no holder and whose grace is over, and returns them. May read much from
+    /// storage, and nothing while all of them have their grace.
     pub fn collect(&self, candidates: &[FileName]) -> Result<Vec<FileName>> {
         let _deleting = self.deleting.read();
         // The grace of a file in use has not begun: it may be one that is being written.
@@ -133,8 +133,8 @@ impl Janitor {
 
     /// Whether anybody else needs files of the closed region in `folder`: a daughter that has halves of them, a link, a
     /// reader, or a further holder. Snapshots do not count, they find the files in the archive. Reads all lists of the
-    /// table. Once nobody else needs them, `true` is returned until the grace of the folder is over: a replica may still
-    /// read halves of the files.
+    /// table. Once nobody else needs them, `true` is returned until the grace of the folder is over: a replica may
+    /// still read halves of the files.
     pub fn is_needed_elsewhere(&self, folder: &FileName) -> Result<bool> {
         let names: Vec<FileName> = self.files.list(folder)?.into_iter().map(|entry| entry.name).collect();
         let names: Vec<FileName> = names.into_iter().filter(|name| store_of(name).is_some()).collect();
@@ -157,7 +157,8 @@ impl Janitor {
         if names.is_empty() || env::planted(21) { Ok(()) } else { self.snapshots.mark_held(names, held) }
     }
 
-    /// Asks every holder but snapshots which of `names` it needs, except the lists of the region in the folder `except`.
+    /// Asks every holder but snapshots which of `names` it needs, except the lists of the region in the folder
+    /// `except`.
     fn ask_except(&self, except: Option<&FileName>, names: &[FileName], held: &mut [bool]) -> Result<()> {
         if names.is_empty() {
             return Ok(());

@@ -10,18 +10,18 @@
 //! 4. A flush takes the active segment and the pipeline. It may leave rows that were rewritten since the last flush in
 //!    memory: see [`retained`](crate::retained_rows).
 //!
-//! **What may be dropped.** The same cells that a flush drops, by the same rules ([`CompactionMatcher`](crate::compaction_matcher)), up to the
-//! read point. Newer cells are kept and hide nothing, since a reader may still need the cells they replace. An open
-//! scanner holds the segments that it began with. A new scanner takes a read point no older than the view's horizon, up
-//! to which cells were dropped.
+//! **What may be dropped.** The same cells that a flush drops, by the same rules
+//! ([`CompactionMatcher`](crate::compaction_matcher)), up to the read point. Newer cells are kept and hide nothing,
+//! since a reader may still need the cells they replace. An open scanner holds the segments that it began with. A new
+//! scanner takes a read point no older than the view's horizon, up to which cells were dropped.
 //!
-//! **Delete markers too** ([`crate::RegionOptions::drop_markers`]). Cells that were put and deleted in memory are dropped
-//! together with their markers, if the row can be nowhere but in the pipeline. A record a tenth of the marker's size is
-//! kept: see [`dropped_markers`](crate::dropped_markers). If a later put would have been masked, the marker comes back.
-//! A marker is dropped only if its timestamp is [some time](crate::Region::late_before) before the pipeline was sealed. Puts with
-//! older timestamps are recorded as they arrive, so every put outside the pipeline is known not to be masked. Families
-//! with KEEP_DELETED_CELLS or NEW_VERSION_BEHAVIOR keep their markers, and so do tables that keep markers for a time
-//! (`hbase.hstore.time.to.purge.deletes`).
+//! **Delete markers too** ([`crate::RegionOptions::drop_markers`]). Cells that were put and deleted in memory are
+//! dropped together with their markers, if the row can be nowhere but in the pipeline. A record a tenth of the marker's
+//! size is kept: see [`dropped_markers`](crate::dropped_markers). If a later put would have been masked, the marker
+//! comes back. A marker is dropped only if its timestamp is [some time](crate::Region::late_before) before the pipeline
+//! was sealed. Puts with older timestamps are recorded as they arrive, so every put outside the pipeline is known not
+//! to be masked. Families with KEEP_DELETED_CELLS or NEW_VERSION_BEHAVIOR keep their markers, and so do tables that
+//! keep markers for a time (`hbase.hstore.time.to.purge.deletes`).
 //!
 //! **How much would be dropped.** Before an adaptive store pays for copying, the rules are applied to the rows of some
 //! randomly drawn cells. A row is drawn as often as it has cells, so the mean share of the rows is the share of all
@@ -32,13 +32,13 @@
 //! has them, even within a write and at any level. At [`Level::None`] such segments become flat and wait for the flush.
 //!
 //! **When to flush.** At the flush size, unless memory can be made smaller instead. Then the active segment is sealed,
-//! however small, and all segments are compacted once more ([`crate::Region::needs_flush`]). This repeats while it drops an
-//! eighth each time, so that the flush finally writes as many distinct rows as fit.
+//! however small, and all segments are compacted once more ([`crate::Region::needs_flush`]). This repeats while it
+//! drops an eighth each time, so that the flush finally writes as many distinct rows as fit.
 //!
 //! **How much to hold.** More memory means fewer flushes, larger files and fewer compactions, and flat segments are
 //! cheap to hold and to read. While the server's memory has room, a region whose stores compact in memory may hold
-//! [`crate::RegionOptions::stretch`] flush sizes. This falls to one flush size at half of the lower mark, as for all other
-//! regions. Regions that were opened at different times then also flush at different times.
+//! [`crate::RegionOptions::stretch`] flush sizes. This falls to one flush size at half of the lower mark, as for all
+//! other regions. Regions that were opened at different times then also flush at different times.
 
 mod compaction;
 mod late;
@@ -152,7 +152,7 @@ impl Region {
     }
 
     /// Whether a flush waits for [`Region::compact_memory`]. The caller should run it soon: if it is late, the flush
-    /// happens all the same and the compaction was wasted.
+    /// happens nevertheless and the compaction was wasted.
     pub fn awaits_memory_compaction(&self) -> bool {
         self.memstore.awaits_room.load(Ordering::Relaxed)
     }

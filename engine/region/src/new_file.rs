@@ -1,8 +1,8 @@
 //! Writing store files, for flushes and compactions.
 //!
 //! A file is written at its final place under a random name, and pinned, so that the janitor leaves it alone until the
-//! store's list names it. Even a file without cells is written: it records up to which sequence id the store is in files.
-//! Without it, a crash would replay the log's records of deleted cells, and sequence ids would begin anew.
+//! store's list names it. Even a file without cells is written: it records up to which sequence id the store is in
+//! files. Without it, a crash would replay the log's records of deleted cells, and sequence ids would begin again.
 
 use std::sync::Arc;
 
@@ -98,8 +98,8 @@ impl OutputFiles<'_> {
         Ok(())
     }
 
-    /// Ends all files and opens them, in the order of their timestamps. At least one is written. The MOB file is durable
-    /// before them.
+    /// Ends all files and opens them, in the order of their timestamps. At least one is written. The MOB file is
+    /// durable before them.
     fn finish(mut self) -> Result<Vec<NewFile>> {
         if self.files.iter().all(Option::is_none) {
             let newest = self.files.len() - 1;
@@ -139,8 +139,8 @@ impl OutputFiles<'_> {
 }
 
 impl Region {
-    /// Streams `heap` through `rewrite` into one new file, for a flush, and opens it. A region that closes does not wait
-    /// for the budget of flushes.
+    /// Streams `heap` through `rewrite` into one new file, for a flush, and opens it. A region that closes does not
+    /// wait for the budget of flushes.
     pub(crate) fn write_file(
         &self,
         store: &Store,

@@ -2,7 +2,7 @@
 //!
 //! A scanner stands at a row, or inside a row that was returned in part. It continues inside that row, so each row is
 //! read once, in however many parts. If a block is missing and the caller must not wait for it, the next call begins
-//! the row anew. The cells already returned are read and judged again, and not returned twice.
+//! the row again. The cells already returned are read and judged again, and not returned twice.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ struct StoreScanner {
     /// in a reversed scan, from the key's row on. Boxed because hints are rare and a key is large.
     sent: Option<Box<KeyBuf>>,
     /// Changes to `closed` and `sent` made by the current row. They take effect when the row ends: if the row is begun
-    /// anew, the filter makes them again.
+    /// again, the filter makes them again.
     of_row: OfRow,
 }
 
@@ -192,8 +192,8 @@ impl<'q> RegionScanner<'q> {
             if accepts_gaps || asked.iter().all(|asked| asked.view.horizon <= read_point) {
                 break (read_point, asked);
             }
-            // Versions that this read point needs were dropped, perhaps in one family of a row only. A scan that resumes at
-            // an earlier read point continues at a later one, so that it returns whole rows.
+            // Versions that this read point needs were dropped, perhaps in one family of a row only. A scan that
+            // resumes at an earlier read point continues at a later one, so that it returns whole rows.
             earlier = None;
             region.check_serving()?;
             std::hint::spin_loop();
@@ -303,7 +303,7 @@ impl<'q> RegionScanner<'q> {
             }
         }
         if outcome.is_err() {
-            // The heaps may stand anywhere, so the row is begun anew.
+            // The heaps may stand anywhere, so the row is begun again.
             (self.positioned, self.resume_at, self.judged) = (false, None, 0);
             self.stores.iter_mut().for_each(|store| store.of_row = OfRow::default());
             if filter_before.is_some() {
@@ -340,7 +340,7 @@ impl<'q> RegionScanner<'q> {
             read_type: self.scan.read_type,
         };
         if self.stores.is_empty() {
-            // If one store fails to open, close all: the next step opens them anew.
+            // If one store fails to open, close all: the next step opens them again.
             self.open_stores(options).inspect_err(|_| self.stores.clear())?;
             let is_plain = self.is_plain();
             self.whole_rows = match &self.filter {

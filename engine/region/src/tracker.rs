@@ -5,18 +5,19 @@
 //! store_file:                    name, size, and the content of the reference file of this name
 //! ```
 //!
-//! HBase alternates between the two names, and of the complete lists the one with the largest timestamp counts. Here the list
-//! that counts is a register: it keeps its name, and each change replaces its content if that is still as it was read. So of two
-//! servers that both believe they own the store, one changes it, and the other [is fenced](Error::Fenced). A list with an unknown
-//! version is refused and not overwritten. Source: HBase 2.6 `StoreFileListFile`.
+//! HBase alternates between the two names, and of the complete lists the one with the largest timestamp counts. Here
+//! the list that counts is a register: it keeps its name, and each change replaces its content if that is still as it
+//! was read. So of two servers that both believe they own the store, one changes it, and the other [is
+//! fenced](Error::Fenced). A list with an unknown version is refused and not overwritten. Source: HBase 2.6
+//! `StoreFileListFile`.
 //!
-//! **Owners.** In a place that other machines reach, whoever opens a store first [claims](Tracker::claim) its list: it
-//! replaces the list by the same with its own name. From then on the owner before changes nothing.
+//! **Owners.** In storage that other machines reach, a process that opens a store first [claims](Tracker::claim) its
+//! list: it replaces the list by the same with its own name. From then on the owner before changes nothing.
 //!
 //! **Doubt.** Writing a list can fail although it happened. The tracker then reads the list and writes it once more. If
 //! that fails too, it is unknown which list the next opening finds, and the store is [in doubt](Tracker::is_in_doubt).
-//! Then no file that either list may name is deleted, and no list is written until it can be read again. The next list replaces
-//! either, and ends the doubt: a late writing of the doubtful one finds another content than it expects.
+//! Then no file that either list may name is deleted, and no list is written until it can be read again. The next list
+//! replaces either, and ends the doubt: a late writing of the doubtful one finds another content than it expects.
 
 use std::sync::Arc;
 
@@ -186,8 +187,8 @@ impl Tracker {
         Ok((tracker, listed))
     }
 
-    /// Takes the list, which names `listed`, for the log's owner of this name, where another process could have it. When this
-    /// returns, every change by an owner before fails.
+    /// Takes the list, which names `listed`, for the log's owner of this name, where another process could have it.
+    /// When this returns, every change by an owner before fails.
     pub(crate) fn claim(&mut self, owner: &str, listed: &[Listed]) -> Result<()> {
         owner.clone_into(&mut self.owner);
         if self.files.capabilities().has(Capability::OneProcess) {
@@ -238,8 +239,8 @@ impl Tracker {
 
     /// Replaces the list. Durable when this returns.
     ///
-    /// Fails with [`Error::InDoubt`] when the replacement may have happened, and again until the list can be read. Fails with
-    /// [`Error::Fenced`] when another owner has replaced it.
+    /// Fails with [`Error::InDoubt`] when the replacement may have happened, and again until the list can be read.
+    /// Fails with [`Error::Fenced`] when another owner has replaced it.
     pub(crate) fn replace(&mut self, list: &[Listed]) -> Result<()> {
         if let Some(list) = self.doubt.clone() {
             self.look_again(&list).map_err(|error| match error {
@@ -424,8 +425,8 @@ mod tests {
         assert!(matches!(open(), Err(Error::Corrupt { what: "checksum", .. })));
     }
 
-    /// Files whose owner, which alternates between two names as HBase does, moves the list on after each listing, up to a number
-    /// of times.
+    /// Files whose owner, which alternates between two names as HBase does, moves the list on after each listing, up to
+    /// a number of times.
     struct Overtaken {
         memory: Memory,
         left: Mutex<usize>,

@@ -11,15 +11,15 @@
 //! | [`flushed`](Log::flushed) | reports what a region no longer needs, so that files can be removed |
 //! | [`hold`](Log::hold) | registers another holder of files, such as replication or a backup; read replicas hold nothing |
 //! | [`LogReader`], [`LogTail`] | read a log, and follow one, without owning it |
-//! | [`seal`] | ends a log, whoever owns it |
+//! | [`seal`] | ends a log, regardless of its owner |
 //!
-//! **Group commit.** For [`Level::Disk`] one thread takes everything that was appended, writes it as one [batch](format),
-//! syncs the file, and wakes every waiter in one pass. For [`Level::Os`] there is no thread: the first waiter writes for all
-//! (the leader), and those that come meanwhile wait for it (the followers).
+//! **Group commit.** For [`Level::Disk`] one thread takes everything that was appended, writes it as one
+//! [batch](format), syncs the file, and wakes every waiter in one pass. For [`Level::Os`] there is no thread: the first
+//! waiter writes for all (the leader), and those that come meanwhile wait for it (the followers).
 //!
-//! **A failure is final.** After a failed write or sync nobody knows what the device kept, and a second sync that succeeds
-//! proves nothing about the first. So the log has failed from then on, and every waiter and caller gets the error. A full disk
-//! is no failure: the log keeps what it could not write and tries again, see [`Error::Full`].
+//! **A failure is final.** After a failed write or sync nobody knows what the device kept, and a second sync that
+//! succeeds proves nothing about the first. So the log has failed from then on, and every waiter and caller gets the
+//! error. A full disk is no failure: the log keeps what it could not write and tries again, see [`Error::Full`].
 //!
 //! The log does not know regions' contents, cells or memstores. [`format`] describes the bytes.
 

@@ -1,20 +1,22 @@
 //! The log as its owner writes it: the buffer, the files, and which files can be removed.
 //!
-//! There are three locks, always taken in this order: rolling, back, front. The *front* has what appenders touch: the buffer
-//! and the waiters. The *back* has the files. The thread that locks the back exchanges the buffer for an empty one and writes
-//! it as one batch, while appending goes on. *Rolling* is locked by a thread that waits for the disk, in a sync or a roll.
+//! There are three locks, always taken in this order: rolling, back, front. The *front* has what appenders touch: the
+//! buffer and the waiters. The *back* has the files. The thread that locks the back exchanges the buffer for an empty
+//! one and writes it as one batch, while appending goes on. *Rolling* is locked by a thread that waits for the disk, in
+//! a sync or a roll.
 //!
-//! **A roll** does not hold up writers while it waits for the disk. It makes the next file first, locks the back while it
-//! writes the end of the current file, and syncs that file while others write the next one. Nothing in the new file counts as
-//! durable before the old one is. If the next file cannot be made, the log goes on in the current one.
+//! **A roll** does not hold up writers while it waits for the disk. It makes the next file first, locks the back while
+//! it writes the end of the current file, and syncs that file while others write the next one. Nothing in the new file
+//! counts as durable before the old one is. If the next file cannot be made, the log goes on in the current one.
 //!
-//! **Space is reused.** A file that nobody needs becomes a spare, which a later roll begins, as long as the log has no more
-//! files than its limit. Writing over existing pages costs a half to a third of writing new ones, and a sync need not write
-//! the file's size. The log removes the spares when the disk is full, when it is closed, and when files end by age and not by
-//! size. [`format`](crate::format) describes what such files contain.
+//! **Space is reused.** A file that nobody needs becomes a spare, which a later roll begins, as long as the log has no
+//! more files than its limit. Writing over existing pages costs a half to a third of writing new ones, and a sync need
+//! not write the file's size. The log removes the spares when the disk is full, when it is closed, and when files end
+//! by age and not by size. [`format`](crate::format) describes what such files contain.
 //!
-//! **A full disk** is no failure of the log. It cuts what a failed write has left off the file and keeps the batch. Waiters
-//! get an error, [`admits`](Log::admits) refuses new writes, and the log's thread tries again until there is room.
+//! **A full disk** is no failure of the log. It cuts what a failed write has left off the file and keeps the batch.
+//! Waiters get an error, [`admits`](Log::admits) refuses new writes, and the log's thread tries again until there is
+//! room.
 
 mod back;
 mod held;
@@ -62,8 +64,8 @@ pub struct Options {
     /// Number of files at which regions are asked to flush, however much they have in memory
     /// (`hbase.regionserver.maxlogs`).
     pub files_max: usize,
-    /// Number of files below which no region is asked to flush. Between this and `files_max` the log may have twice the bytes
-    /// of all memstores: a region that overwrites few rows all the time does not leave much to replay.
+    /// Number of files below which no region is asked to flush. Between this and `files_max` the log may have twice the
+    /// bytes of all memstores: a region that overwrites few rows all the time does not leave much to replay.
     pub files_min: usize,
     /// Bytes of a file between two index records.
     pub index_every: u64,
@@ -75,8 +77,8 @@ pub struct Options {
     pub slow_sync: Duration,
     /// How long a file is kept after nobody needs it any more (`hbase.master.logcleaner.ttl`).
     pub keep_unneeded: Duration,
-    /// Whether new files reuse the space of files that nobody needs any more (`bellows.wal.reuse`). Spare files count against
-    /// `files_max`.
+    /// Whether new files reuse the space of files that nobody needs any more (`bellows.wal.reuse`). Spare files count
+    /// against `files_max`.
     pub reuse: bool,
 }
 
@@ -116,7 +118,7 @@ pub(crate) struct Shared {
     pub(crate) front: Mutex<Front>,
     /// Locked by [`back`](Shared::back), which wakes waiters when it is released.
     back: Mutex<Back>,
-    /// Notified when somebody waits for the disk, or the log ends.
+    /// Notified when a writer waits for the disk, or the log ends.
     pub(crate) disk_wanted: Condvar,
     /// Positions in the stream of records up to which it is written, and synced.
     written: AtomicU64,
@@ -183,8 +185,8 @@ struct RegionRun<'r> {
 }
 
 impl Log {
-    /// Takes the log in `folder` from whoever has it, reads what earlier owners left there, and begins a new file after it.
-    /// Another process or another `Log` that still writes there fails from now on with [`Error::Fenced`].
+    /// Takes the log in `folder` over from its owner, reads the records of earlier owners, and begins a new file after
+    /// them. Another process or another `Log` that still writes there fails from now on with [`Error::Fenced`].
     ///
     /// Fails with [`Error::Corrupt`] when bytes that were durable are damaged. A torn tail is ignored and reported by
     /// [`LogReader::torn_tails`].
@@ -194,7 +196,8 @@ impl Log {
         folder: FileName,
         options: Options,
     ) -> Result<(Log, LogReader)> {
-        // Without `Capability::Cut` a full disk ends the log instead of being waited for: that is safe, so it is not asked for.
+        // Without `Capability::Cut` a full disk ends the log instead of being waited for: that is safe, so it is not
+        // asked for.
         if !files.capabilities().has(Capability::SyncPrefix) {
             return Err(Error::Storage(format!(
                 "the write-ahead log cannot be kept in {}: this storage cannot {}; set hbase.wal.dir to a folder on a \
@@ -304,8 +307,8 @@ impl Log {
         Ok(())
     }
 
-    /// Fails with [`Error::Full`] while the disk is full: new writes should not begin then. A write that has begun may still be
-    /// appended; it reaches the disk when there is room.
+    /// Fails with [`Error::Full`] while the disk is full: new writes should not begin then. A write that has begun may
+    /// still be appended; it reaches the disk when there is room.
     pub fn admits(&self) -> Result<()> {
         if !self.shared.is_full() {
             return Ok(());
@@ -326,16 +329,16 @@ impl Log {
         if found > limit { Err(Error::TooLarge { found, limit }) } else { Ok(()) }
     }
 
-    /// Copies `record` into the buffer. The order of appending is the order in the log. This writes the buffer out first when it
-    /// is over its limit.
+    /// Copies `record` into the buffer. The order of appending is the order in the log. This writes the buffer out
+    /// first when it is over its limit.
     pub fn append(&self, record: &Record<'_>) -> Result<Ticket> {
         self.check(record)?;
         let ticket = self.append_all([*record])?;
         Ok(ticket.expect("there is a record"))
     }
 
-    /// Appends several records, each [within the limit](Log::check), and returns the ticket of the last; `None` when there is
-    /// none. Records of other callers may come between them.
+    /// Appends several records, each [within the limit](Log::check), and returns the ticket of the last; `None` when
+    /// there is none. Records of other callers may come between them.
     pub fn append_all<'r>(&self, records: impl IntoIterator<Item = Record<'r>>) -> Result<Option<Ticket>> {
         let mut front = self.shared.front.lock();
         let mut run: Option<RegionRun<'r>> = None;
@@ -390,8 +393,8 @@ impl Log {
         })
     }
 
-    /// Returns a future that resolves when `ticket` has reached `level`. It works with any executor. Where the storage lacks
-    /// [`Capability::WriteThrough`], only a sync survives the process, and each level is [`Level::Disk`].
+    /// Returns a future that resolves when `ticket` has reached `level`. It works with any executor. Where the storage
+    /// lacks [`Capability::WriteThrough`], only a sync survives the process, and each level is [`Level::Disk`].
     pub fn sync(&self, ticket: Ticket, level: Level) -> Durable {
         let level = if self.shared.writes_through { level } else { Level::Disk };
         Durable::new(Arc::clone(&self.shared), ticket, level)
@@ -402,19 +405,20 @@ impl Log {
         self.sync(ticket, level).wait()
     }
 
-    /// Like [`sync_blocking`](Log::sync_blocking), but waits while the disk is full: only the end of the log is an error.
+    /// Like [`sync_blocking`](Log::sync_blocking), but waits while the disk is full: only the end of the log is an
+    /// error.
     pub fn sync_patiently(&self, ticket: Ticket, level: Level) -> Result<()> {
         self.sync(ticket, level).patiently().wait()
     }
 
-    /// Ends the current file and begins another. Everything that was appended before is durable when this returns. When the
-    /// next file cannot be made, this fails and the log goes on in the current one.
+    /// Ends the current file and begins another. Everything that was appended before is durable when this returns. When
+    /// the next file cannot be made, this fails and the log goes on in the current one.
     pub fn roll(&self) -> Result<()> {
         self.shared.roll(&self.shared.rolling.lock())
     }
 
-    /// Reports that all cells of `region` up to and including `through` are in store files. Removes log files that nobody needs
-    /// any more.
+    /// Reports that all cells of `region` up to and including `through` are in store files. Removes log files that
+    /// nobody needs any more.
     pub fn flushed(&self, region: &[u8], through: SequenceId) {
         {
             let mut back = self.shared.back();
@@ -433,7 +437,7 @@ impl Log {
     /// processes can reach the log, an idle owner learns here that another has taken it.
     pub fn tidy(&self) {
         if !self.shared.files.capabilities().has(Capability::OneProcess) {
-            // Whoever watches the log is told. A place that does not answer says nothing about owners.
+            // Wakes the waiters for the log's end. A store that does not answer proves nothing about owners.
             let _told = self.shared.check_claim();
         }
         self.shared.back().find_unneeded(self.shared.world.moment());
@@ -486,8 +490,8 @@ impl Log {
         self.shared.grown.load(Ordering::Relaxed) && self.shared.grown.swap(false, Ordering::Relaxed)
     }
 
-    /// Returns the regions that keep the oldest file, if the log has more files than allowed while all memstores have `memory`
-    /// bytes; else none.
+    /// Returns the regions that keep the oldest file, if the log has more files than allowed while all memstores have
+    /// `memory` bytes; else none.
     pub fn regions_holding_back(&self, memory: u64) -> Vec<Box<[u8]>> {
         let Options { files_min, files_max, file_bytes_max, .. } = self.shared.options;
         let twice = usize::try_from(memory.saturating_mul(2) / file_bytes_max.max(1)).unwrap_or(usize::MAX);

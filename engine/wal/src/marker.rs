@@ -1,13 +1,14 @@
 //! Markers: records of flushes, compactions, bulk loads, openings and closings of regions, for followers of the log.
 //!
-//! Recovery needs no markers: the lists of store files are the truth. A read replica needs them to know which files came and
-//! went and what it may drop from memory; replication and backup need them to copy files that came from outside.
+//! Recovery needs no markers: the lists of store files are the truth. A read replica needs them to know which files
+//! came and went and what it may drop from memory; replication and backup need them to copy files that came from
+//! outside.
 //!
 //! ```text
-//! cells    stores 2B · store, store, … · list, list, …, one for each store; absent in old logs and for acts that change no list
-//! store    family length 1B · family · added 4B · name, name, … · removed 4B · name, name, …
-//! name     length 2B · name of the file within the store's folder
-//! list     1B, 0 or 1; after a 1: timestamp of the list 8B · digest of the names 8B
+//! cells    stores 2B · store, store, … · list, list, …, one for each store; absent in old logs and for acts that
+//! change no list store    family length 1B · family · added 4B · name, name, … · removed 4B · name, name, … name
+//! length 2B · name of the file within the store's folder list     1B, 0 or 1; after a 1: timestamp of the list 8B ·
+//! digest of the names 8B
 //! ```
 
 use crate::format::{Kind, Record};
@@ -37,7 +38,7 @@ pub struct StoreChange {
 /// Identifies one state of a store's file list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListState {
-    /// The list's timestamp, which grows with each list of the store, whoever writes it.
+    /// The list's timestamp, which grows with each list of the store, regardless of the writer.
     pub timestamp: u64,
     /// The [digest](ListState::digest) of the names in it.
     pub digest: u64,

@@ -1,4 +1,4 @@
-//! Reading a log, whoever owns it: nothing is written, cut or removed.
+//! Reading a log, regardless of its owner: nothing is written, cut or removed.
 //!
 //! A file that ends with an index is not read when the log is opened for reading; any other file is read once from end
 //! to end. The reader then has the spans of each region, and [`replay`](LogReader::replay) reads only those, and
@@ -261,9 +261,10 @@ impl LogReader {
                     Ok(Some((offset, ..))) if (LogPosition { file: *number, offset }) >= until => break,
                     Ok(Some((offset, _, payload))) => (offset, payload),
                     Ok(None) => break,
-                    // The owner before gave the file up at the time when the log was taken from it: every edit in it is in
-                    // store files. Or the owner now has removed it, while it is read for the markers in it: a region with an
-                    // edit there keeps it. Where a removed file cannot be read on, that is an error of the storage.
+                    // The owner before gave the file up at the time when the log was taken from it: every edit in it is
+                    // in store files. Or the owner now has removed it, while it is read for the markers in it: a region
+                    // with an edit there keeps it. Where a removed file cannot be read on, that is an error of the
+                    // storage.
                     Err(Error::Corrupt { .. } | Error::Storage(_))
                         if folder::is_given_up(&*self.place, name)? =>
                     {

@@ -43,7 +43,7 @@ pub(crate) fn seal_for_owner(
 ) -> Result<Sealed> {
     let claim = Claim::take(world, files, folder, by)?;
     let found = read_folder(files, folder, claim.noted)?;
-    // The owner before may have been killed before its last sync. Whoever reads what is replayed relies on it.
+    // The previous owner may have been killed before its last sync, and readers of replayed records rely on them.
     for name in &found.unsynced {
         match files.sync(name) {
             // The owner before had given it up, or had made it too late to write it.

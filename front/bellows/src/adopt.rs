@@ -53,7 +53,7 @@ fn look_and_adopt(
     let has_losses = !report.left_behind.is_empty() && !options.leave_behind;
     if blockers > 0 || options.dry_run || has_losses {
         text.push_str("nothing was changed\n");
-        output::unless_closed(say(&text))?;
+        output::ignoring_closed_pipe(say(&text))?;
         if blockers > 0 {
             let them =
                 if blockers == 1 { "one thing is".to_owned() } else { format!("{blockers} things are") };
@@ -68,8 +68,8 @@ fn look_and_adopt(
     }
     door::adopt(&inventory, files, &log, world).map_err(of_door)?;
     data_dir::take(&**files, root)?;
-    door::put_logs_away(&**files, &*log).map_err(of_door)?;
+    door::archive_logs(&**files, &*log).map_err(of_door)?;
     let _in_memory = write!(text, "adopted; serve it with: bellows start --data-dir {root}");
     text.push('\n');
-    output::unless_closed(say(&text))
+    output::ignoring_closed_pipe(say(&text))
 }

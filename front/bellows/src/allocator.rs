@@ -1,8 +1,8 @@
 //! The allocator, and the thread that returns freed memory to the system.
 //!
-//! mimalloc keeps freed memory, such as blocks of the cache, for a second. Then the next thread that allocates returns all of
-//! it to the system: 7 µs for each 64 KB, 2 ms after a compaction of some megabytes. A serving thread would answer no
-//! request meanwhile, so a background thread does it earlier.
+//! mimalloc keeps freed memory, such as blocks of the cache, for a second. Then the next thread that allocates returns
+//! all of it to the system: 7 µs for each 64 KB, 2 ms after a compaction of some megabytes. A serving thread would
+//! answer no request meanwhile, so a background thread does it earlier.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const EVERY: Duration = Duration::from_millis(400);
 const OWN_DELAY: &str = "MIMALLOC_PURGE_DELAY";
 
 /// Starts the thread, which ends when the returned runtime is dropped. `None` if [`OWN_DELAY`] is set.
-pub(crate) fn give_back() -> Result<Option<Runtime>, Failure> {
+pub(crate) fn start_memory_release() -> Result<Option<Runtime>, Failure> {
     if std::env::var_os(OWN_DELAY).is_some() {
         return Ok(None);
     }

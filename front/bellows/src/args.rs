@@ -26,23 +26,24 @@ pub(crate) enum Command {
     Memstore(Watch),
     /// Shows the block cache of a running server, refreshed every second.
     Cache(Watch),
-    /// Looks at this machine with the settings of a server: disk, clock, limits, memory, names, ports. Changes nothing. The exit
-    /// status is 1 if a server would not start or would lose data.
+    /// Looks at this machine with the settings of a server: disk, clock, limits, memory, names, ports. Changes nothing.
+    /// The exit status is 1 if a server would not start or would lose data.
     Doctor(Doctor),
-    /// Shows load by namespace, table, region, server, user or client, the busiest first, refreshed; for Bellows and Apache
-    /// HBase.
+    /// Shows load by namespace, table, region, server, user or client, the busiest first, refreshed; for Bellows and
+    /// Apache HBase.
     Top(Top),
-    /// Collects what somebody needs who is to find out what is wrong with a server.
+    /// Collects what is needed to find out what is wrong with a server.
     #[command(subcommand)]
     Debug(Debug),
-    /// Makes a running read replica the primary of its bucket. The old primary, if it still runs, acknowledges nothing more.
+    /// Makes a running read replica the primary of its bucket. The old primary, if it still runs, acknowledges nothing
+    /// more.
     Promote(Promote),
     /// Takes over the root folder of an Apache HBase 2.x that does not run, and says first what is not carried.
     Adopt(Adopt),
     /// Makes a data directory that was stopped in order the root folder of an Apache HBase 2.6.
     HandBack(HandBack),
-    /// Checks a data directory that no server has open: hbase:meta, the folders of regions, the file lists and every store
-    /// file that they name. Changes nothing. The exit status is 1 if something contradicts.
+    /// Checks a data directory that no server has open: hbase:meta, the folders of regions, the file lists and every
+    /// store file that they name. Changes nothing. The exit status is 1 if something contradicts.
     Fsck(Fsck),
     /// Lists every configuration key with its default and origin.
     Keys,
@@ -197,8 +198,8 @@ pub(crate) struct Adopt {
     #[arg(long)]
     pub(crate) leave_behind: bool,
 
-    /// Adopts the root of an HBase that was not stopped in order, with the writes in its logs. You have made sure that no
-    /// process of it runs.
+    /// Adopts the root of an HBase that was not stopped in order, with the writes in its logs. You have made sure that
+    /// no process of it runs.
     #[arg(long)]
     pub(crate) killed: bool,
 
@@ -246,8 +247,8 @@ pub(crate) struct Fsck {
 /// What `bellows debug` can do.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Debug {
-    /// Writes a tar file with the configuration (secrets removed), metrics and their history, slow calls, regions, work and
-    /// the latest log lines of a running server, and what `bellows doctor` finds.
+    /// Writes a tar file with the configuration (secrets removed), metrics and their history, slow calls, regions, work
+    /// and the latest log lines of a running server, and what `bellows doctor` finds.
     Bundle(Bundle),
 }
 
@@ -305,8 +306,8 @@ pub(crate) struct Top {
     #[arg(long, short = 'O')]
     pub(crate) outputs: bool,
 
-    /// Shows lines that match alone, as TABLE==t or #REQ/S>=100; several must all match. `=` is part of the text, `==` equal,
-    /// and a `!` before all of it says not.
+    /// Shows lines that match alone, as TABLE==t or #REQ/S>=100; several must all match. `=` is part of the text, `==`
+    /// equal, and a `!` before all of it says not.
     #[arg(long, short = 'i', value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
 

@@ -39,8 +39,8 @@ pub(crate) struct BucketSettings {
 }
 
 impl BucketSettings {
-    /// The settings, or `None` if there is no second tier. Shares are shares of `memory`, in bytes; `machine` is the machine's
-    /// memory if it is known.
+    /// The settings, or `None` if there is no second tier. Shares are shares of `memory`, in bytes; `machine` is the
+    /// machine's memory if it is known.
     pub(crate) fn gather(
         conf: &Conf,
         memory: u64,
@@ -95,7 +95,7 @@ impl BucketSettings {
     }
 
     /// Adds the second tier to `cache`, with the blocks that the previous process left.
-    pub(crate) fn put_behind(&self, cache: Cache, world: &World) -> Arc<Cache> {
+    pub(crate) fn add_to(&self, cache: Cache, world: &World) -> Arc<Cache> {
         let Some(bucket) = self.open(world) else { return Arc::new(cache) };
         let cache = cache.with_bucket(bucket);
         let Some(path) = &self.persistent else { return Arc::new(cache) };

@@ -1,8 +1,8 @@
-//! `bellows debug bundle`: one file with what somebody needs who is to find out what is wrong with a server.
+//! `bellows debug bundle`: one file with what is needed to find out what is wrong with a server.
 //!
-//! The server's own pages are collected over its web port, beside what `bellows doctor` finds. Pages leave secrets out; the
-//! bundle looks again and hides what has the name of a secret. A page that does not come is named in `missing.txt` instead of
-//! ending the collection: a bundle of a server that hangs is worth the most.
+//! The server's own pages are collected over its web port, beside what `bellows doctor` finds. Pages leave secrets out;
+//! the bundle looks again and hides what has the name of a secret. A page that does not come is named in `missing.txt`
+//! instead of ending the collection: a bundle of a server that hangs is worth the most.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -83,7 +83,7 @@ pub(crate) fn write(options: &Bundle, say: impl Fn(&str) -> std::io::Result<()>)
     } else {
         format!("; {missing} parts are missing, see missing.txt in it")
     };
-    output::unless_closed(say(&format!(
+    output::ignoring_closed_pipe(say(&format!(
         "{}: {} files, {} bytes{note}",
         output.display(),
         files.len(),

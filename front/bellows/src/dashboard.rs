@@ -1,5 +1,5 @@
-//! Shows a dashboard of a running server in a terminal. The server renders it as text at a path of its web port; the command
-//! fetches it again and again.
+//! Shows a dashboard of a running server in a terminal. The server renders it as text at a path of its web port; the
+//! command fetches it again and again.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use crate::page;
 /// Clears the screen and moves to its upper left corner.
 const CLEAR: &str = "\x1b[2J\x1b[H";
 
-/// Fetches the dashboard at `path` again and again and passes it to `show`, until that fails because its reader has gone.
+/// Fetches the dashboard at `path` again and again and passes it to `show`, until that fails because its reader has
+/// gone.
 pub(crate) fn watch(
     options: &Watch,
     path: &str,
@@ -30,7 +31,7 @@ pub(crate) fn watch(
             let clear = if options.once { "" } else { CLEAR };
             let shown = show(&format!("{clear}{picture}"));
             if shown.is_err() || options.once {
-                return output::unless_closed(shown);
+                return output::ignoring_closed_pipe(shown);
             }
             env::sleep(Duration::from_secs_f64(options.every)).await;
         }

@@ -17,8 +17,8 @@ pub(crate) const LOCK: &str = "LOCK";
 /// The version file of Apache HBase.
 const HBASE_VERSION_FILE: &str = "hbase.version";
 
-/// The directory named by `text`, the value of `option`: a path or a `file:` URL. As in Hadoop, letters before a colon are a
-/// scheme; a directory with such a name is written `./NAME`.
+/// The directory named by `text`, the value of `option`: a path or a `file:` URL. As in Hadoop, letters before a colon
+/// are a scheme; a directory with such a name is written `./NAME`.
 pub(crate) fn folder(option: &str, text: &str) -> Result<PathBuf, Failure> {
     let Some((scheme, rest)) = text.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
         return Ok(PathBuf::from(text));
@@ -58,7 +58,7 @@ pub(crate) fn is_scheme(text: &str) -> bool {
 
 /// Whose a folder is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tenant {
+pub(crate) enum RootOwner {
     /// It is not there, or has no version file.
     Nobody,
     /// Bellows, in a layout that this version knows.
@@ -66,7 +66,7 @@ pub(crate) enum Tenant {
 }
 
 /// Whose `root` is, without taking or changing it. Fails where [`open`] would refuse it.
-pub(crate) fn tenant(root: &Path) -> Result<Tenant, Failure> {
+pub(crate) fn owner_of(root: &Path) -> Result<RootOwner, Failure> {
     let read = |name: &str| match storage::read_text(&root.join(name)) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -77,13 +77,13 @@ pub(crate) fn tenant(root: &Path) -> Result<Tenant, Failure> {
     };
     if let Some(text) = read(VERSION_FILE)? {
         check_version(&root.display(), &text)?;
-        return Ok(Tenant::Bellows);
+        return Ok(RootOwner::Bellows);
     }
     // HBase's version file is not text.
     if storage::open_outside(&root.join(HBASE_VERSION_FILE)).is_ok() {
         return Err(of_hbase(&root.display()));
     }
-    Ok(Tenant::Nobody)
+    Ok(RootOwner::Nobody)
 }
 
 /// Locks `root`, which must be the root folder of an Apache HBase that nobody has adopted.
@@ -112,9 +112,9 @@ pub(crate) fn take(files: &dyn Files, root: impl std::fmt::Display) -> Result<()
 
 /// Locks `root`, which must be a data directory of this program.
 pub(crate) fn open_existing(root: &Path) -> Result<Local, Failure> {
-    match tenant(root)? {
-        Tenant::Bellows => open(root),
-        Tenant::Nobody => Err(Failure::new(format!(
+    match owner_of(root)? {
+        RootOwner::Bellows => open(root),
+        RootOwner::Nobody => Err(Failure::new(format!(
             "{} is no data directory of bellows (it has no {VERSION_FILE}); name the one that bellows start was given",
             root.display()
         ))),
@@ -247,14 +247,14 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "real folders are the point")]
     fn a_directory_of_a_newer_version_is_refused_and_left_as_it_is() {
         let root = std::env::temp_dir().join(format!("bellows-place-{:x}", env::World::real().random()));
-        assert_eq!(tenant(&root).expect("readable"), Tenant::Nobody);
+        assert_eq!(owner_of(&root).expect("readable"), RootOwner::Nobody);
         drop(open(&root).expect("new"));
         drop(open(&root).expect("again"));
-        assert_eq!(tenant(&root).expect("readable"), Tenant::Bellows);
+        assert_eq!(owner_of(&root).expect("readable"), RootOwner::Bellows);
         std::fs::write(root.join(VERSION_FILE), "2\n").expect("writable");
         let failure = open(&root).expect_err("newer").to_string();
         assert!(failure.contains("newer version") && failure.contains("layout 2"), "{failure}");
-        assert_eq!(tenant(&root).expect_err("newer").to_string(), failure);
+        assert_eq!(owner_of(&root).expect_err("newer").to_string(), failure);
         assert_eq!(std::fs::read(root.join(VERSION_FILE)).expect("there"), b"2\n");
         std::fs::remove_dir_all(&root).expect("the test's own");
     }
@@ -267,7 +267,7 @@ mod tests {
         std::fs::write(root.join(HBASE_VERSION_FILE), "PBUF").expect("writable");
         let failure = open(&root).expect_err("of another").to_string();
         assert!(failure.contains("Apache HBase") && failure.contains("--data-dir"), "{failure}");
-        assert_eq!(tenant(&root).expect_err("of another").to_string(), failure);
+        assert_eq!(owner_of(&root).expect_err("of another").to_string(), failure);
         assert!(!root.join(VERSION_FILE).exists());
         std::fs::remove_dir_all(&root).expect("the test's own");
     }

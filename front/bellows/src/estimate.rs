@@ -29,11 +29,12 @@ pub(crate) enum Estimate {
     Primary {
         /// While nobody writes.
         idle: f64,
-        /// While somebody writes without a pause, for the log; `None` if it is not in the store.
+        /// While clients write without a pause, for the log; `None` if it is not in the store.
         busy: Option<f64>,
         request: Duration,
     },
-    /// Of a read replica: while the primary is idle, and while it is not. What reads cost that no cache answers comes on top.
+    /// Of a read replica: while the primary is idle, and while it is not. What reads cost that no cache answers comes
+    /// on top.
     Replica { idle: f64, busy: f64 },
 }
 

@@ -59,6 +59,6 @@ pub(crate) fn run(options: &Fsck, mut say: impl FnMut(&str) -> std::io::Result<(
         "{root}: {} tables, {} regions, {} store files with {} bytes: {count}",
         checkup.tables, checkup.regions, checkup.files, checkup.bytes
     );
-    output::unless_closed(say(&text))?;
+    output::ignoring_closed_pipe(say(&text))?;
     Ok(checkup.inconsistencies.is_empty())
 }

@@ -32,7 +32,7 @@ pub(crate) fn run(
     door::hand_back(&files, &log, &world).map_err(|error| Failure::of_words(root, error))?;
     data_dir::give(&*files, root)?;
     data_dir::forget_lock(folder);
-    output::unless_closed(say(&format!(
+    output::ignoring_closed_pipe(say(&format!(
         "{root} is a root folder of Apache HBase again: set hbase.rootdir to it, and start HBase 2.6\n"
     )))
 }

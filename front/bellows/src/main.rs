@@ -42,14 +42,14 @@ fn main() -> ExitCode {
         // Help and the version take many lines.
         Err(asked) if asked.exit_code() == 0 || asked.kind() == ASKED_NOTHING => asked.exit(),
         Err(error) => {
-            output::complain(&format!("bellows: {}", Failure::of_command_line(&error)));
+            output::write_error(&format!("bellows: {}", Failure::of_command_line(&error)));
             return ExitCode::from(2);
         }
     };
     match run(args.command) {
         Ok(code) => code,
         Err(failure) => {
-            output::complain(&format!("bellows: {failure}"));
+            output::write_error(&format!("bellows: {failure}"));
             ExitCode::FAILURE
         }
     }
@@ -70,8 +70,8 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
                 start::End::Promoted(options) => Err(promote::start_again(&options)),
             }
         }
-        Command::Bench(args) => match bench::run(&args, &mut output::complain, &mut output::say) {
-            Err(bench::Error::Output(error)) => output::unless_closed(Err(error)),
+        Command::Bench(args) => match bench::run(&args, &mut output::write_error, &mut output::say) {
+            Err(bench::Error::Output(error)) => output::ignoring_closed_pipe(Err(error)),
             outcome => outcome.map_err(Failure::new),
         },
         Command::Memstore(options) => dashboard::watch(&options, "/memstores", output::write),
@@ -79,7 +79,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Doctor(options) => {
             let report = doctor::examine(&options)?;
             let text = if options.json { format!("{:#}\n", report.to_json()) } else { report.to_string() };
-            output::unless_closed(output::write(&text))?;
+            output::ignoring_closed_pipe(output::write(&text))?;
             return Ok(if report.is_well() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
         Command::Top(options) => top::run(&options, output::write),
@@ -91,7 +91,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
             return Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
         Command::HandBack(options) => hand_back::run(&options, output::write),
-        Command::Keys => output::unless_closed(output::write(&conf::Conf::new().table().to_string())),
+        Command::Keys => output::ignoring_closed_pipe(output::write(&conf::Conf::new().table().to_string())),
     };
     done.map(|()| ExitCode::SUCCESS)
 }

@@ -1,7 +1,7 @@
 //! Standard output and standard error of the commands.
 //!
-//! `println!` panics if it cannot write. A command whose reader has closed the pipe, as in `bellows keys | head -1`, ends
-//! silently instead. Any other failure to write is reported.
+//! `println!` panics if it cannot write. A command whose reader has closed the pipe, as in `bellows keys | head -1`,
+//! ends silently instead. Any other failure to write is reported.
 
 use std::io::{self, ErrorKind, Write};
 
@@ -20,12 +20,12 @@ pub(crate) fn say(line: &str) -> io::Result<()> {
 }
 
 /// Writes a line to standard error. Ignores a failure, which could be reported nowhere.
-pub(crate) fn complain(line: &str) {
+pub(crate) fn write_error(line: &str) {
     let _nobody_reads = writeln!(io::stderr().lock(), "{line}");
 }
 
 /// The outcome of a command after it wrote: success if its reader has closed the pipe.
-pub(crate) fn unless_closed(written: io::Result<()>) -> Result<(), Failure> {
+pub(crate) fn ignoring_closed_pipe(written: io::Result<()>) -> Result<(), Failure> {
     match written {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         written => written.map_err(|error| Failure::new(format!("cannot write to standard output: {error}"))),

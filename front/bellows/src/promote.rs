@@ -2,7 +2,7 @@
 //!
 //! 1. The command asks the replica, which stops in order. Nothing that it has is lost with it: it writes nothing.
 //! 2. Its process starts again with the same options and ports, and no longer as a replica. That is a new program in the same
-//!    process, so whoever supervises the process sees no end of it, and everything of the replica's memory is given back.
+//!    process, so its supervisor sees no end of it, and all memory of the replica is released.
 //! 3. A start takes log and file lists over. From then on the old primary acknowledges nothing, whether it hangs, is cut off, or runs.
 //! 4. The command waits until the server says that it is the primary.
 
@@ -66,7 +66,7 @@ pub(crate) fn run(options: &Promote, say: impl Fn(&str) -> std::io::Result<()>) 
             }
         }
     })?;
-    output::unless_closed(say(&words))
+    output::ignoring_closed_pipe(say(&words))
 }
 
 /// Replaces this process by a server with these options. Returns only if that fails.

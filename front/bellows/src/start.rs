@@ -1,7 +1,7 @@
 //! `bellows start`: master, region server and registry in one process.
 //!
-//! It opens its ports first, because a taken port then changes nothing; then it locks the data directory, reads the log,
-//! opens the regions, and only then answers clients.
+//! It opens its ports first, because a taken port then changes nothing; then it locks the data directory, reads the
+//! log, opens the regions, and only then answers clients.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ pub(crate) fn run(
         // Some systems do not allow it, which does not matter.
         let _is_done = env::forgo_huge_pages();
     }
-    let _gives_back = allocator::give_back()?;
+    let _gives_back = allocator::start_memory_release()?;
     if let Err(error) = env::raise_open_files() {
         tracing::warn!(%error, "the number of open files stays as it is; ulimit -n raises it");
     }
@@ -125,7 +125,7 @@ pub(crate) fn run(
     let log = Arc::new(log);
     let cache = Cache::new(settings.cache.clone());
     let cache = match &settings.bucket {
-        Some(bucket) => bucket.put_behind(cache, &world),
+        Some(bucket) => bucket.add_to(cache, &world),
         None => Arc::new(cache),
     };
     let start_code = u64::try_from(world.now().0).unwrap_or(0);
@@ -193,7 +193,7 @@ pub(crate) fn run(
     let registry = registry.serve(tree);
     let cluster = {
         let _inside = runtime.handle().enter();
-        // Somebody waits in front of a page: a few seconds are long.
+        // A person waits for the page, so a few seconds are long.
         let registry = client::Registry::rpc([rpc_address.to_string()]);
         let options = client::Options {
             retries: 2,
@@ -286,8 +286,8 @@ pub(crate) fn run(
     Ok(End::Stopped)
 }
 
-/// Waits until a signal comes or a client asks the server to stop. Fails when the log fails: nothing can be acknowledged
-/// from then on, and no flush can end, so the process must end without them. The next start recovers.
+/// Waits until a signal comes or a client asks the server to stop. Fails when the log fails: nothing can be
+/// acknowledged from then on, and no flush can end, so the process must end without them. The next start recovers.
 fn wait_for_the_end(
     runtime: &Runtime,
     server: &Arc<RegionServer>,

@@ -4,8 +4,8 @@
 //!   cluster status ──▶ counters of regions, servers, users (load) ── minus those before ──▶ lines (field) ──▶ picture
 //! ```
 //!
-//! It asks the master for the cluster's status, as HBase's hbtop does, so it works for Apache HBase too. Letters of modes and
-//! names of fields are hbtop's. A rate needs two statuses: the first picture comes after one delay.
+//! It asks the master for the cluster's status, as HBase's hbtop does, so it works for Apache HBase too. Letters of
+//! modes and names of fields are hbtop's. A rate needs two statuses: the first picture comes after one delay.
 
 mod field;
 mod filter;
@@ -159,7 +159,9 @@ fn summary(status: &pb::ClusterStatus, rates: &Rates) -> String {
 pub(crate) fn run(options: &Top, mut show: impl FnMut(&str) -> std::io::Result<()>) -> Result<(), Failure> {
     if options.outputs {
         let described = |field: &Field| format!("{:12} {}\n", field.name(), field.meaning());
-        return output::unless_closed(show(&mode(options)?.all().iter().map(described).collect::<String>()));
+        return output::ignoring_closed_pipe(show(
+            &mode(options)?.all().iter().map(described).collect::<String>(),
+        ));
     }
     let view = View::of(options)?;
     let world = World::real();
@@ -200,7 +202,7 @@ pub(crate) fn run(options: &Top, mut show: impl FnMut(&str) -> std::io::Result<(
             let after = if options.batch { "\n" } else { "" };
             let written = show(&format!("{before}{picture}{after}"));
             if written.is_err() || shown == options.number {
-                return output::unless_closed(written);
+                return output::ignoring_closed_pipe(written);
             }
         }
         Ok(())

@@ -92,7 +92,7 @@ fn doctor_knows_the_server_that_runs_and_the_folder_that_it_has() {
     let left = std::fs::read_dir(server.folder.join("data")).expect("there");
     assert!(left.flatten().all(|entry| !entry.file_name().to_string_lossy().starts_with("bellows-sync-")));
 
-    // Somebody who would start another one on its ports is told which options to change.
+    // A second server on its ports is refused with the options to change.
     let rpc = server.rpc.rsplit(':').next().expect("a port");
     let other = format!(
         "doctor --json --data-dir FOLDER/new --web-port 0 --zk-port 0 --master-port 0 --rpc-port {rpc}"

@@ -43,7 +43,7 @@ pub enum Error {
     /// The result cannot be written.
     #[error("cannot write the result: {0}")]
     Output(std::io::Error),
-    /// Operations failed or gave back what was not written. The results are printed all the same.
+    /// Operations failed or gave back what was not written. The results are printed nevertheless.
     #[error("{count} operations failed or gave back something other than what was written; see the table")]
     Failed {
         /// How many.

@@ -301,7 +301,7 @@ fn the_writes_of_a_killed_hbase_are_in_its_logs() {
         found
     };
     assert_eq!(of_people(&files), expected_of_killed());
-    door::put_logs_away(&files, &files).expect("moved");
+    door::archive_logs(&files, &files).expect("moved");
     let names = content(&files);
     assert!(!names.keys().any(|name| name.starts_with("WALs/localhost,")));
     assert_eq!(names.keys().filter(|name| name.starts_with("oldWALs/")).count(), 4 + 2);

@@ -471,7 +471,7 @@ fn a_service_is_told_of_what_has_come_together_and_called_for_each_as_ever() {
         stream.write_all(&frames).await.expect("taken");
         stream.read_exact(&mut vec![0; 8 * usize::from(count)]).await.expect("answered");
         assert_eq!(fixture.server.counters().panics, 0);
-        // Should it panic at that, it is called all the same.
+        // Should it panic at that, it is called nevertheless.
         stream.write_all(&[frame(98), frame(99)].concat()).await.expect("taken");
         stream.read_exact(&mut [0; 2 * 8]).await.expect("answered");
         assert_eq!(fixture.server.counters().panics, 1);

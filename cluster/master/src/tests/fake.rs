@@ -1,4 +1,5 @@
-//! Two region servers in memory, a fake of the contract. Their catalog rows live as long as their disk: a new life sees what the old one wrote.
+//! Two region servers in memory, a fake of the contract. Their catalog rows live as long as their disk: a new life sees
+//! what the old one wrote.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -659,7 +660,8 @@ impl Life {
         Life::on(self.files.kill(), self.durable.clone()).expect("a killed master starts again")
     }
 
-    /// The next life, after the machine lost its power; the seed decides what was not durable and is there all the same.
+    /// The next life, after the machine lost its power; the seed decides what was not durable and is there
+    /// nevertheless.
     pub(super) fn after_power_loss(&self, seed: u64) -> Life {
         Life::on(self.files.crash(seed), self.durable.clone())
             .expect("a master starts again after a loss of power")

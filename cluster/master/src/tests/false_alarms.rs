@@ -9,9 +9,9 @@ use super::snapshots::{clone, names, take};
 /// Losses of power after each call, beside a restart without one.
 const CRASHES: u64 = 6;
 
-/// Runs `change` after `before`, once for each call that it makes and each kind of restart: that call happens and reports
-/// failure. `check` sees the next life, and whether the change was told to be done. Returns how many calls reported
-/// failure while the change was done all the same.
+/// Runs `change` after `before`, once for each call that it makes and each kind of restart: that call happens and
+/// reports failure. `check` sees the next life, and whether the change was told to be done. Returns how many calls
+/// reported failure while the change was done nevertheless.
 fn at_every_call(before: impl Fn(&Life), change: impl Fn(&Life) -> bool, check: impl Fn(&Life, bool)) -> u64 {
     let mut overcome = 0;
     for after in 1.. {

@@ -14,7 +14,7 @@ use crate::counters::count_many;
 impl Background {
     /// Does what is due, then sleeps for a period.
     pub(super) fn chore(server: &RegionServer) {
-        server.look_around();
+        server.run_chore();
         let background = &server.background;
         let mut queues = background.queues.lock();
         let period = server.options().wake_period.min(server.options().scanner_timeout);
@@ -24,7 +24,7 @@ impl Background {
 
 impl RegionServer {
     /// Does the periodic work: leases, old nonces, old edits, memory, log files that are held back.
-    pub(crate) fn look_around(&self) {
+    pub(crate) fn run_chore(&self) {
         count_many(&self.counters().scanner_leases_expired, self.scanners.expire());
         self.nonces.forget_old();
         self.count_requests();
@@ -43,7 +43,7 @@ impl RegionServer {
             self.background.consider_compaction(region);
         }
         self.relieve_memory();
-        self.weigh_background();
+        self.set_background_priority();
         self.tune_throughput(&regions);
         self.roll_old_log();
         self.remove_unnamed_files(&regions);

@@ -9,7 +9,7 @@ use region::{CompactionMonitor, Region, Search, StoreCompaction};
 
 use super::Background;
 use super::compaction_queue::{Lane, Origin, QueuedCompaction};
-use super::failure::{attempt, tell_failure};
+use super::failure::{attempt, log_failure};
 use crate::RegionServer;
 use crate::counters::count;
 use crate::tasks::TaskGuard;
@@ -168,7 +168,7 @@ impl Background {
             queues.ended(now);
             queues.compactions.end(&wanted);
         }
-        server.weigh_background();
+        server.set_background_priority();
         match outcome {
             // Another compaction of the store has just done the work.
             Ok(0) => {}
@@ -190,7 +190,7 @@ impl Background {
                 server.give_way(&error);
                 let (wait, again) =
                     wanted.again.after_failure(server.foundation().world.moment(), &server.options());
-                tell_failure("compaction", &region, &error, wait);
+                log_failure("compaction", &region, &error, wait);
                 wanted.again = again;
                 return background.put_back(wanted);
             }

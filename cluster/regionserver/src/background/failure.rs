@@ -12,7 +12,7 @@ pub(super) fn attempt<T>(work: impl FnOnce() -> Result<T, region::Error>) -> Res
 }
 
 /// Logs the failure with region, cause and remedy, and the time until the next attempt.
-pub(super) fn tell_failure(what: &str, region: &Region, error: &region::Error, wait: Duration) {
+pub(super) fn log_failure(what: &str, region: &Region, error: &region::Error, wait: Duration) {
     let (info, remedy) = (region.info(), remedy(error));
     tracing::error!(region = %info, table = %info.table(), %error, remedy,
         again_in_ms = wait.as_millis() as u64, "{what} failed; nothing is lost, it is tried again");

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use region::{FlushReason, FlushUrgency, Region};
 
 use super::Background;
-use super::failure::{attempt, tell_failure};
+use super::failure::{attempt, log_failure};
 use super::queues::{Flush, Retry, next_due};
 use crate::RegionServer;
 use crate::counters::{count, count_many};
@@ -62,7 +62,7 @@ impl Background {
                 background.request_flush(&region);
             }
             server.consider_split(&region);
-            server.weigh_background();
+            server.set_background_priority();
             return server.relieve_memory();
         };
         if !server.regions().is_open(&region) {
@@ -76,7 +76,7 @@ impl Background {
             background.wakes.flushes.notify_one();
         }
         drop(queues);
-        tell_failure("flush", &region, &error, wait);
+        log_failure("flush", &region, &error, wait);
     }
 }
 

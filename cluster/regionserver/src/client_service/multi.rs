@@ -1,8 +1,9 @@
 //! Multi: actions on many regions of this server in one call.
 //!
 //! The reply has one result for each RegionAction, in order. If the RegionAction failed as a whole, its result is that
-//! exception. Otherwise it has one entry for each action, in order: an exception, or a result, which is empty for puts and
-//! deletes. Only atomic and conditional RegionActions set `processed`; its presence tells a Java client how to read the rest.
+//! exception. Otherwise it has one entry for each action, in order: an exception, or a result, which is empty for puts
+//! and deletes. Only atomic and conditional RegionActions set `processed`; its presence tells a Java client how to read
+//! the rest.
 //!
 //! 1. RegionActions run one after the other. Puts and deletes of a RegionAction that is not atomic are collected and
 //!    applied together, before the next increment or append and at its end.
@@ -508,7 +509,7 @@ impl Work {
 
     /// Claims the nonce of the mutations, if they have one.
     fn begin(&self, asked: &[RequestedMutation], mode: ReadMode) -> NonceLookup {
-        let Some(asked) = write::heeds_nonce(asked) else { return NonceLookup::New(None) };
+        let Some(asked) = write::first_with_nonce(asked) else { return NonceLookup::New(None) };
         let nonce = asked.nonce(self.request.nonce_group.unwrap_or_default());
         loop {
             match self.server.nonces.begin(nonce) {

@@ -31,7 +31,7 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
     }
     later(server, call, async move {
         let asked = std::slice::from_ref(&work.asked);
-        let running = match write::heeds_nonce(asked) {
+        let running = match write::first_with_nonce(asked) {
             Some(asked) => match work.server.nonces.begin_alone(asked.nonce(work.nonce_group)).await {
                 Ok(running) => Some(running),
                 Err(sequence) => return env::blocking(move || work.repeat(sequence)).await,
@@ -91,7 +91,7 @@ impl Work {
     /// Runs on the serving thread if nothing must be waited for: neither the disk, nor a row lock, nor a running call
     /// with the same nonce.
     fn run_at_once(&self) -> Result<(Reply, Pending), region::Error> {
-        let running = match write::heeds_nonce(std::slice::from_ref(&self.asked)) {
+        let running = match write::first_with_nonce(std::slice::from_ref(&self.asked)) {
             Some(asked) => match self.server.nonces.begin(asked.nonce(self.nonce_group)) {
                 NonceClaim::Fresh(running) => Some(running),
                 NonceClaim::Repeated(_) | NonceClaim::InProgress(_) => return Err(region::Error::WouldBlock),

@@ -11,7 +11,7 @@ pub(super) fn prefetch(server: &RegionServer, upcoming: UpcomingRequests<'_>) ->
     let mut any = false;
     let asked = upcoming.filter_map(|(method, param)| row_that_is_read(method, param));
     by_region(asked, |region, rows| {
-        let region = region_named(region).and_then(|(by, name)| server.regions().glance(by, name));
+        let region = region_named(region).and_then(|(by, name)| server.regions().find_open(by, name));
         if let Some(region) = region {
             region.prefetch_rows(rows);
             any = true;

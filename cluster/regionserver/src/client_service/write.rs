@@ -25,7 +25,7 @@ pub(super) struct WriteOutcome {
 }
 
 /// The first of these mutations whose nonce matters: an increment or append.
-pub(super) fn heeds_nonce(asked: &[RequestedMutation]) -> Option<&RequestedMutation> {
+pub(super) fn first_with_nonce(asked: &[RequestedMutation]) -> Option<&RequestedMutation> {
     asked.iter().find(|asked| {
         asked.nonce != 0 && matches!(asked.mutation.kind, MutationKind::Increment | MutationKind::Append)
     })
@@ -85,9 +85,9 @@ pub(super) fn write_row(
     Ok(written)
 }
 
-/// Reads the response to a repeated increment or append: its columns as of the write `sequence`. If a flush or an in-memory
-/// compaction has dropped one of those versions, the present ones are returned, where HBase returns older ones or nothing.
-/// Waits first until everything read is durable.
+/// Reads the response to a repeated increment or append: its columns as of the write `sequence`. If a flush or an
+/// in-memory compaction has dropped one of those versions, the present ones are returned, where HBase returns older
+/// ones or nothing. Waits first until everything read is durable.
 pub(super) fn read_again(
     region: &Arc<Region>,
     mutation: &Mutation,

@@ -136,7 +136,7 @@ fn old_edits_are_flushed_after_a_while() {
         Bench::with(Options { flush_period: Duration::from_secs(60), ..Options::default() }, &[("", "")]);
     bench.put("r", "f:x", "1");
     bench.world.advance(Duration::from_secs(61));
-    bench.server.look_around();
+    bench.server.run_chore();
     Background::flush_next(&bench.server);
     assert_eq!(files(&bench), 1);
 }
@@ -333,7 +333,7 @@ fn major_compactions_run_when_due() {
     let bench = Bench::of(options, region_options, 1 << 20, &[("", "")]);
     let region = bench.server.regions().all().remove(0);
     let due = || {
-        bench.server.look_around();
+        bench.server.run_chore();
         bench.server.background.compacting(&region).major
     };
     assert!(!due(), "there are no files");
@@ -360,18 +360,18 @@ fn an_old_log_file_is_rolled_whatever_its_size() {
     // The marker of the region's opening is in the first file.
     log.roll().expect("alive");
     let first = log.file_number();
-    bench.server.look_around();
+    bench.server.run_chore();
     bench.put("r", "f:x", "1");
     bench.world.advance(period / 2);
-    bench.server.look_around();
+    bench.server.run_chore();
     assert_eq!(log.file_number(), first, "it was begun half a period ago");
     bench.world.advance(period / 2);
-    bench.server.look_around();
+    bench.server.run_chore();
     assert_eq!(log.file_number(), first + 1, "it was begun a period ago");
     bench.world.advance(period / 2);
-    bench.server.look_around();
+    bench.server.run_chore();
     bench.world.advance(period / 2);
-    bench.server.look_around();
+    bench.server.run_chore();
     assert_eq!(log.file_number(), first + 1, "the new one is young");
 }
 
@@ -399,10 +399,10 @@ fn spare_log_files_are_deleted_when_idle() {
     let log = &bench.server.foundation().log;
     // The last file may be large. The next one, rolled because of its age, is nearly empty.
     for _ in 0..3 {
-        bench.server.look_around();
+        bench.server.run_chore();
         bench.world.advance(period);
     }
-    bench.server.look_around();
+    bench.server.run_chore();
     assert_eq!((log_files(&bench), log.size().0), (1, 1), "{needed} were needed");
 }
 
@@ -433,10 +433,10 @@ fn unlisted_files_are_deleted_after_a_while() {
     let named = region.file_names(&[]).expect("a list");
     let left = named[0].parent().expect("the store's folder").join("0123456789abcdef0123456789abcdef");
     bench.place.create(&left).expect("new").finish().expect("durable");
-    bench.server.look_around();
+    bench.server.run_chore();
     assert!(bench.place.open(&left).is_ok(), "not at once");
     bench.world.advance(period);
-    bench.server.look_around();
+    bench.server.run_chore();
     assert!(bench.place.open(&left).is_err() && bench.place.open(&named[0]).is_ok());
 }
 
@@ -450,7 +450,7 @@ fn flushes_get_full_priority_under_memory_pressure() {
     assert!(!hurries(), "there is room for the writes that come during the flush");
     bench.put("r", "f:x", &"v".repeat(3 << 10));
     assert!(hurries(), "writers of the region are slowed");
-    bench.server.look_around();
+    bench.server.run_chore();
     assert!(hurries(), "until it is flushed");
     Background::flush_next(&bench.server);
     assert!(!hurries());
@@ -483,13 +483,13 @@ fn compactions_get_full_priority_when_flushes_wait_or_they_run_long() {
     let began = bench.world.moment();
     background.set_began(vec![began]);
     bench.world.advance(Duration::from_secs(10));
-    bench.server.look_around();
+    bench.server.run_chore();
     assert!(!background.crew.hurries(), "no longer than it may take");
     bench.world.advance(Duration::from_secs(1));
-    bench.server.look_around();
+    bench.server.run_chore();
     assert!(background.crew.hurries());
     background.set_began(Vec::new());
-    bench.server.look_around();
+    bench.server.run_chore();
     assert!(!background.crew.hurries(), "it has ended");
 }
 

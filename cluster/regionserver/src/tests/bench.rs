@@ -145,7 +145,7 @@ impl Bench {
     }
 
     /// Sends a call and abandons it before the response.
-    pub(super) fn send_and_leave(&self, call: Call) {
+    pub(super) fn send_and_abandon(&self, call: Call) {
         let _entered = self.runtime.handle().enter();
         drop(self.client.call(call));
     }
@@ -157,7 +157,7 @@ impl Bench {
     }
 
     /// Sends a call, lets it begin, and abandons it before the response.
-    pub(super) fn begin_and_leave(&self, call: Call) {
+    pub(super) fn begin_and_abandon(&self, call: Call) {
         let _entered = self.runtime.handle().enter();
         if let Answer::Later(mut answer) = self.client.call(call) {
             let mut context = std::task::Context::from_waker(std::task::Waker::noop());

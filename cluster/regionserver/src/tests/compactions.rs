@@ -129,7 +129,7 @@ fn a_table_may_do_without_compactions() {
     write_files(&bench, "a", "f:x", 3);
     let region = region_of(&bench, "a");
     bench.server.background.request_compaction(&region, true, Vec::new());
-    bench.server.look_around();
+    bench.server.run_chore();
     assert_eq!(bench.server.background.compacting(&region), PendingCompactions::default());
 }
 
@@ -142,7 +142,7 @@ fn the_limit_of_flushes_follows_memory_and_acts() {
     let bench = Bench::with(options, &[("", "")]);
     let budget = Arc::clone(&bench.server.foundation().region_options.flush_budget);
     assert_eq!(budget.limit(), u64::MAX, "before the first check");
-    bench.server.look_around();
+    bench.server.run_chore();
     assert_eq!(budget.limit(), 100 * MB);
     // A byte a second: the flush waits until the limit rises.
     bench.put("a", "f:x", "1");
@@ -165,7 +165,7 @@ fn the_limit_follows_the_files_of_the_fullest_store() {
     let bench = Bench::of(no_wait(), options, 1 << 20, &[("", "")]);
     let limit = |files: usize| {
         write_files(&bench, "a", "f:x", files);
-        bench.server.look_around();
+        bench.server.run_chore();
         bench.server.background.compaction_budget.limit()
     };
     assert_eq!(limit(3), 50 * MB);

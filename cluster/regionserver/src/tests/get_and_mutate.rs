@@ -214,7 +214,7 @@ fn an_abandoned_increment_is_not_applied_again() {
         condition: None,
         nonce_group: Some(77),
     };
-    bench.begin_and_leave(bench.call("Mutate", &request, Bytes::new()));
+    bench.begin_and_abandon(bench.call("Mutate", &request, Bytes::new()));
     for _ in 0..3 {
         let (_, cells) = bench.mutate_if(add.clone(), None).expect("an increment");
         assert_eq!(shown(cells), [format!("f:n={}", 5i64.to_be_bytes().escape_ascii())]);
@@ -307,7 +307,7 @@ fn an_abandoned_write_holds_up_nobody() {
             condition: None,
             nonce_group: None,
         };
-        bench.send_and_leave(bench.call("Mutate", &request, Bytes::new()));
+        bench.send_and_abandon(bench.call("Mutate", &request, Bytes::new()));
     }
     // This write awaits less than the earlier ones, and becomes visible after them.
     let mut last = mutation(MutationType::Put, "d", "f:x", "1");

@@ -466,7 +466,7 @@ fn leases_expire_unless_renewed() {
     bench.next(id(&kept), 1, Some(0)).expect("kept");
     assert_eq!(bench.server.open_scanners(), 1);
     bench.world.advance(Duration::from_secs(10));
-    bench.server.look_around();
+    bench.server.run_chore();
     assert_eq!(bench.server.open_scanners(), 0);
     assert_eq!(bench.server.counters().snapshot().scanner_leases_expired, 1);
 }
@@ -500,7 +500,7 @@ fn scanners_of_closed_regions_are_forgotten_after_a_lease() {
     let region = bench.server.regions().all().remove(0);
     bench.server.close_region(region.info().encoded_name(), None).expect("closes");
     bench.world.advance(Duration::from_secs(60));
-    bench.server.look_around();
+    bench.server.run_chore();
     let unknown = bench.next(first.scanner_id.expect("an id"), 1, Some(0)).expect_err("forgotten");
     assert_eq!(class(&unknown), "UnknownScannerException");
 }
@@ -542,10 +542,10 @@ fn an_expired_scanner_holds_no_files() {
     assert_eq!(bench.server.open_scanners(), 10);
     assert!(std::sync::Arc::strong_count(&region) > free, "they hold what they read");
     bench.world.advance(Duration::from_secs(59));
-    bench.server.look_around();
+    bench.server.run_chore();
     assert_eq!(bench.server.open_scanners(), 10);
     bench.world.advance(Duration::from_secs(1));
-    bench.server.look_around();
+    bench.server.run_chore();
     assert_eq!((bench.server.open_scanners(), std::sync::Arc::strong_count(&region)), (0, free));
 }
 

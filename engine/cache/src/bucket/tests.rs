@@ -1,4 +1,5 @@
-//! The second tier below a cache, over devices with every kind of fault: no wrong byte is returned, and no request fails.
+//! The second tier below a cache, over devices with every kind of fault: no wrong byte is returned, and no request
+//! fails.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -437,7 +438,7 @@ fn a_device_that_is_full_for_too_long_is_read_on_and_given_nothing_more() {
         assert!(!bench.counts().read_only, "it may pass");
         bench.world.advance(Duration::from_secs(1));
     }
-    // It passes for one write, and the time begins anew.
+    // It passes for one write, and the time begins again.
     bench.devices[0].set_fault(DeviceFault::None);
     assert!(!bench.read(2_000));
     bench.settle();

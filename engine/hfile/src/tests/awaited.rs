@@ -92,7 +92,7 @@ fn a_read_that_needs_many_blocks_gets_further_each_time_and_a_scan_reads_ahead()
         let position = KeyBuf::of(cursor.peek().expect("there"));
         while let Err(error) = cursor.advance() {
             arrived.push(arrive(&place, missing(Err::<(), _>(error))));
-            // As a scanner does: it begins the row anew.
+            // As a scanner does: it begins the row again.
             cursor.seek(position.position()).expect("what has arrived is kept");
         }
     }

@@ -104,8 +104,8 @@ impl Region {
         self.is_note_left.store(is_left, Ordering::Release);
     }
 
-    /// Waits until no bulk load runs, and keeps others from beginning while the guard lives. Whoever replaces files
-    /// must hold it.
+    /// Waits until no bulk load runs, and keeps others from beginning while the guard lives. A caller that replaces
+    /// files must hold it.
     ///
     /// If the end of the last load could not be recorded, tries again; fails if that fails.
     pub(crate) fn without_load(&self) -> Result<RwLockReadGuard<'_, ()>> {

@@ -1,9 +1,10 @@
 //! How long the janitor keeps a file after its store has given it up, for readers in other processes.
 //!
-//! A read replica opens a file after it has read in the log that the file exists, and reads it until it has read that the file
-//! was replaced. Nobody tells the janitor how far replicas are. So it keeps each file for a fixed time, the grace, which must be
-//! longer than a replica is behind. The grace begins when the janitor first hears of the file: stores offer a file as soon
-//! as it is replaced. Storage has no time of a file's replacement, so the grace begins again after a restart.
+//! A read replica opens a file after it has read in the log that the file exists, and reads it until it has read that
+//! the file was replaced. Nobody tells the janitor how far replicas are. So it keeps each file for a fixed time, the
+//! grace, which must be longer than a replica is behind. The grace begins when the janitor first hears of the file:
+//! stores offer a file as soon as it is replaced. Storage has no time of a file's replacement, so the grace begins
+//! again after a restart.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -43,7 +44,7 @@ impl Grace {
         now.since(entry.since) >= self.time
     }
 
-    /// Forgets a name: it was deleted, or somebody needs it after all.
+    /// Forgets a name that was deleted or is needed after all.
     pub(super) fn forget(&self, name: &FileName) {
         self.waiting.lock().remove(name);
     }

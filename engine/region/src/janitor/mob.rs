@@ -1,14 +1,14 @@
 //! Deletes MOB files that no store file names.
 //!
 //! A MOB file is needed as long as a store file exists, anywhere, that names it in `MOB_FILE_REFS`: in a region of its
-//! table, in a clone, or in the archive. Whoever needs a store file (lists, halves, links, snapshots, readers) so holds
-//! its MOB files, too. A flush or compaction pins the MOB file that it writes until a list names the store file.
+//! table, in a clone, or in the archive. Each holder of a store file (lists, halves, links, snapshots, readers) so
+//! holds its MOB files, too. A flush or compaction pins the MOB file that it writes until a list names the store file.
 //!
 //! 1. All MOB files are candidates. Those in use by this process are left out.
 //! 2. While the janitor deletes no store file, it lists the store files of the same families, and reads what they name.
 //!    A store file never changes, so each is read once.
 //! 3. If a store file with tags does not say what it needs, as those of HBase before 2.5, all MOB files of its table and
-//!    family stay until a compaction has written it anew. HBase does the same.
+//!    family stay until a compaction has written it again. HBase does the same.
 //! 4. The others are deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,8 +41,8 @@ pub(super) enum NamedMobFiles {
 type TableFamily = (String, String);
 
 impl Janitor {
-    /// Deletes the MOB files below `root` that no store file names. Returns their number. Reads each store file once whose
-    /// family has the name of one with MOB files.
+    /// Deletes the MOB files below `root` that no store file names. Returns their number. Reads each store file once
+    /// whose family has the name of one with MOB files.
     pub fn clean_mob_files(&self, root: &FileName) -> Result<usize> {
         let mut candidates = Vec::new();
         for entry in self.files.list(&root.join(MOB))? {

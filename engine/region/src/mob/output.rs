@@ -19,7 +19,7 @@ use crate::{Error, Result};
 pub(crate) struct MobPlan {
     /// Values with more bytes than this are written to a MOB file; `None` for none.
     pub(crate) threshold: Option<u64>,
-    /// Whether values of references are read and written anew.
+    /// Whether values of references are read and written again.
     pub(crate) rewrites: bool,
     /// The newest timestamp of the cells.
     pub(crate) newest: Timestamp,

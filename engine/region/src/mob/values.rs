@@ -1,4 +1,4 @@
-//! Reads values from MOB files, for readers and for compactions that write them anew.
+//! Reads values from MOB files, for readers and for compactions that write them again.
 
 use std::sync::Arc;
 
@@ -41,8 +41,8 @@ impl MobValues {
 
     /// The cell whose value a reference stands for; any other cell is returned as it is.
     ///
-    /// Fails with [`Error::WouldBlock`] in memory-only mode, and with [`Error::NoMobValue`] if the value is not there. A
-    /// reference that names no file has an empty value, as in HBase.
+    /// Fails with [`Error::WouldBlock`] in memory-only mode, and with [`Error::NoMobValue`] if the value is not there.
+    /// A reference that names no file has an empty value, as in HBase.
     pub(crate) fn value_of<'a>(
         &'a mut self,
         region: &Region,

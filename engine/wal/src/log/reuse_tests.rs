@@ -30,7 +30,8 @@ fn write(log: &Log, sequence: u64, level: Level) -> Result<()> {
     log.sync_blocking(ticket, level)
 }
 
-/// Writes, and flushes all of it every 50 times, until the log is `files` into the space of older ones; gives the last write.
+/// Writes, and flushes all of it every 50 times, until the log is `files` into the space of older ones; gives the last
+/// write.
 fn reach(log: &Log, files: u64) -> u64 {
     let mut last = 0;
     while log.shared.counts.reused.value() < files {
@@ -173,7 +174,7 @@ fn a_full_disk_gets_back_what_is_ready() {
     assert!(ready(&log) > 1);
     let used: u64 = listed(&place).iter().map(|(_, size)| size).sum();
     place.set_bytes_max(Some(used + 100));
-    // What is ready is written over; when a file grows beyond, there is room for it all the same.
+    // What is ready is written over; when a file grows beyond, there is room for it nevertheless.
     while ready(&log) > 0 {
         last += 1;
         write(&log, last, Level::Os).expect("there is room if what is ready goes");

@@ -35,8 +35,8 @@ impl Shared {
         }
     }
 
-    /// Rolls if the file is full and no other thread waits for the disk. A failed roll is logged, and tried again when the file
-    /// has grown.
+    /// Rolls if the file is full and no other thread waits for the disk. A failed roll is logged, and tried again when
+    /// the file has grown.
     pub(crate) fn roll_if_due(&self) {
         if !self.is_due(&self.back()) {
             return;
@@ -206,7 +206,7 @@ impl Shared {
     /// Removes unneeded files, or turns them into spares. Holds no lock, because removing a large file takes time.
     pub(super) fn remove_unneeded(&self) {
         let mut files = std::mem::take(&mut self.back().unneeded);
-        // Whoever has taken the log decides what is needed of it.
+        // The process that has taken the log over decides which files are needed.
         if files.is_empty() || self.check_claim().is_err() {
             self.back().unneeded.append(&mut files);
             return;
@@ -230,7 +230,7 @@ impl Shared {
 
     /// Turns `old` into a spare, if the log may keep as many files. Returns whether it did.
     pub(super) fn make_spare(&self, old: &FileName) -> bool {
-        // A dead log makes no files: somebody else may own the folder.
+        // A dead log creates no files: another process may own the folder.
         if self.front.lock().failure.is_some() {
             return false;
         }
@@ -256,8 +256,8 @@ impl Shared {
                 }
                 tracing::warn!(target: "wal", file = %old, cause = %error, tried_again = again,
                     "the space of a log file cannot be reused; bellows.wal.reuse=false turns reuse off");
-                // The file may have its new name all the same. A file of that name may also be another owner's: this log may
-                // be losing its right just now. If ours stays, the next owner finds it.
+                // The file may have its new name nevertheless. A file of that name may also be another owner's: this
+                // log may be losing its right just now. If ours stays, the next owner finds it.
                 if self.is_own_spare(&name) {
                     let _left = self.files.delete(&name);
                 }

@@ -22,8 +22,8 @@ fn options(owner: u64) -> Options {
     }
 }
 
-/// Writes until the log is taken, and returns how it ended. The largest sequence ids that were acknowledged and flushed are in
-/// `acknowledged` and `flushed`.
+/// Writes until the log is taken, and returns how it ended. The largest sequence ids that were acknowledged and flushed
+/// are in `acknowledged` and `flushed`.
 fn write_until_taken(log: &Log, first: u64, acknowledged: &AtomicU64, flushed: &AtomicU64) -> Error {
     let mut sequence = first;
     loop {
@@ -99,7 +99,7 @@ fn in_growing_files_nothing_is_acknowledged_after_the_seal_that_its_reader_does_
     race(&(Arc::new(files) as Arc<dyn Files>), 400);
 }
 
-/// A store in which somebody deletes a file of the log when its second part is read for the first time.
+/// A store in which another process deletes a file of the log when its second part is read for the first time.
 struct Vanishing {
     store: Memory,
     armed: AtomicBool,

@@ -915,7 +915,7 @@ fn where_only_a_sync_survives_the_process_every_write_waits_for_one() {
     let (again, recovered) = in_memory(&place.copy().kill(), options.clone());
     assert_eq!(replayed(&recovered, "a").len(), 1, "what was acknowledged is there");
     drop(again);
-    // Nobody waits for this one, and soon it is there all the same.
+    // Nobody waits for this one, and soon it is there nevertheless.
     log.append(&edit("a", 2, b"not waited for")).expect("alive");
     let was_synced = || {
         let (_again, recovered) = in_memory(&place.copy().kill(), options.clone());

@@ -25,10 +25,10 @@ pub struct LogPosition {
 /// Returns the position up to which a log is durable.
 type DurableSource = Arc<dyn Fn() -> LogPosition + Send + Sync>;
 
-/// Follows a log, whoever owns it, up to what is durable.
+/// Follows a log, regardless of its owner, up to what is durable.
 ///
-/// A file that was deleted before it was read is [`Error::Gone`]. To avoid that the caller [holds](crate::Log::hold) the log's
-/// files; a read replica does not, and begins again.
+/// A file that was deleted before it was read is [`Error::Gone`]. To avoid that the caller [holds](crate::Log::hold)
+/// the log's files; a read replica does not, and begins again.
 pub struct LogTail {
     files: Arc<dyn Files>,
     folder: FileName,
@@ -163,8 +163,8 @@ impl LogTail {
     fn begun_files(&self) -> Result<Vec<LiveFile>> {
         let mut begun: Vec<LiveFile> = Vec::new();
         let noted = noted_files(&*self.files, &self.folder)?;
-        // From the last to the first: an owner who begins a file has sealed those of the owner before. So what is found here of a
-        // file is all of it if a later owner's file is there.
+        // From the last to the first: an owner who begins a file has sealed those of the owner before. So what is found
+        // here of a file is all of it if a later owner's file is there.
         let numbered = numbered_files(&*self.files, &self.folder, noted)?;
         if let (Some(index), Some((first, _))) = (&self.index, numbered.first()) {
             index.forget_before(*first);

@@ -8,7 +8,7 @@ use storage::{Disk, FileSystem};
 
 use super::{Finding, bytes};
 use crate::bucket::Engine;
-use crate::data_dir::{self, Tenant};
+use crate::data_dir::{self, RootOwner};
 use crate::root::Root;
 use crate::settings::Settings;
 
@@ -60,12 +60,14 @@ pub(super) fn examine(world: &World, settings: &Settings, is_running: bool) -> V
 fn data_directory(folder: &Path, is_running: bool) -> Finding {
     const CHECK: &str = "data directory";
     let shown = folder.display();
-    match data_dir::tenant(folder) {
-        Ok(Tenant::Nobody) => {
+    match data_dir::owner_of(folder) {
+        Ok(RootOwner::Nobody) => {
             Finding::good(CHECK, format!("{shown} is not there yet, or empty: a start makes a new one"))
         }
-        Ok(Tenant::Bellows) if is_running => Finding::good(CHECK, format!("{shown}, whose server runs")),
-        Ok(Tenant::Bellows) => Finding::good(CHECK, format!("{shown}, in a layout that this version knows")),
+        Ok(RootOwner::Bellows) if is_running => Finding::good(CHECK, format!("{shown}, whose server runs")),
+        Ok(RootOwner::Bellows) => {
+            Finding::good(CHECK, format!("{shown}, in a layout that this version knows"))
+        }
         Err(failure) => Finding::bad(CHECK, failure, "nothing was changed; a start would say the same"),
     }
 }

@@ -24,7 +24,7 @@ impl Rows {
         }
     }
 
-    /// What it has more than `earlier`, a second. A counter that has become less was begun anew and is counted from 0.
+    /// What it has more than `earlier`, a second. A counter that has become less was begun again and is counted from 0.
     fn since(self, earlier: Rows, seconds: f64) -> Rows {
         let grown = |now: f64, then: f64| (if now >= then { now - then } else { now }) / seconds;
         Rows {
@@ -447,7 +447,7 @@ mod tests {
         rates.advance(moment.plus(Duration::from_secs(1)), &second);
         rates.advance(moment.plus(Duration::from_secs(2)), &second);
         assert_eq!(rates.total().reads, 50.0);
-        // It was started again: its counters begin anew.
+        // It was started again: its counters begin again.
         rates.advance(moment.plus(Duration::from_secs(3)), &status(3_000, vec![region(A, 7, 0)], &[]));
         assert_eq!(rates.total().reads, 7.0);
         // A region that has come has no rate yet.

@@ -24,7 +24,7 @@ impl Place {
         Place(std::env::temp_dir().join(format!("bellows-mapped-{}-{count}", std::process::id())))
     }
 
-    /// The file as somebody else has it open.
+    /// The file as another process has it open.
     fn behind(&self) -> File {
         File::options().read(true).write(true).open(&self.0).expect("opened")
     }
@@ -126,7 +126,8 @@ fn blocks_come_out_of_the_map_and_bits_that_flip_in_it_are_found() {
         file.read_exact_at(&mut byte, at).expect("read");
         file.write_all_at(&[byte[0] ^ 1], at).expect("written");
     };
-    // What is wanted of it is in its first 512 bytes: a bit behind these harms nobody who wants them, and who wants all finds it.
+    // What is wanted of it is in its first 512 bytes: a bit behind these harms nobody who wants them, and who wants all
+    // finds it.
     flip(slot.at + u64::from(slot.head) + 512);
     assert!(bench.part(17));
     assert_eq!(bench.counts().corrupt, 0);
@@ -303,7 +304,7 @@ fn the_next_process_finds_what_the_last_one_had_kept() {
     assert_eq!(counts.blocks, counts.slots.iter().map(|slots| slots.used).sum::<u64>());
 }
 
-/// Whoever tidies up removes the file, and something else comes to stand there: the cache goes on with what it has open.
+/// An operator removes the file and another one takes its name: the cache goes on with the open file.
 #[test]
 fn a_file_that_is_put_in_place_of_a_removed_one_is_none_of_its_business() {
     for mapped in [true, false] {
