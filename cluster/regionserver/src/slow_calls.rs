@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use bytes::Bytes;
 use env::WallTime;
 use env::sync::Mutex;
 use prost::Message;
@@ -106,7 +107,10 @@ pub(crate) fn entry(call: &RunningCall, remarkable: SlowCallFacts) -> pb::SlowLo
         (true, false) => Type::SlowLog,
         _ => Type::LargeLog,
     };
-    let attributes = call.connection.attributes.iter();
+    let traceparent = call.traceparent.as_ref().map(|parent| pb::NameBytesPair {
+        name: rpc::TRACEPARENT.to_owned(),
+        value: Some(parent.to_string().into()),
+    });
     pb::SlowLogPayload {
         start_time: now.0.saturating_sub(took_ms),
         processing_time: i32::try_from(took_ms).unwrap_or(i32::MAX),
@@ -124,11 +128,15 @@ pub(crate) fn entry(call: &RunningCall, remarkable: SlowCallFacts) -> pb::SlowLo
         multi_mutations: Some(details.mutations),
         multi_service_calls: Some(details.service_calls),
         r#type: kind as i32,
-        connection_attribute: attributes
-            .map(|(name, value)| pb::NameBytesPair { name: name.clone(), value: Some(value.clone()) })
-            .collect(),
+        connection_attribute: call.connection.attributes.iter().map(pair).collect(),
+        // HBase's messages have no field for the trace.
+        request_attribute: call.attributes.iter().map(pair).chain(traceparent).collect(),
         ..Default::default()
     }
+}
+
+fn pair((name, value): &(String, Bytes)) -> pb::NameBytesPair {
+    pb::NameBytesPair { name: name.clone(), value: Some(value.clone()) }
 }
 
 /// The parts of the text that describes a request.

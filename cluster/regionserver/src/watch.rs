@@ -92,6 +92,8 @@ fn running(call: &Call, kind: CallKind, subject: Subject) -> RunningCall {
         received: call.received,
         request_bytes: call.size,
         subject,
+        attributes: call.attributes.clone(),
+        traceparent: call.traceparent.clone(),
     }
 }
 
@@ -177,13 +179,14 @@ impl RegionServer {
             (options.is_slow(call.kind, took), options.is_large(call.kind, answer_bytes));
         let (method, client) = (call.method.as_str(), call.connection.remote);
         let (ms, request_bytes) = (took.as_millis() as u64, call.request_bytes);
+        let trace = call.traceparent.as_ref().map(|parent| tracing::field::display(parent.trace_id()));
         if is_slow {
             count(&counters.slow_calls);
-            tracing::warn!(method, %client, ms, request_bytes, answer_bytes, "(responseTooSlow)");
+            tracing::warn!(method, %client, ms, request_bytes, answer_bytes, trace, "(responseTooSlow)");
         }
         if is_large {
             count(&counters.large_answers);
-            tracing::warn!(method, %client, ms, request_bytes, answer_bytes, "(responseTooLarge)");
+            tracing::warn!(method, %client, ms, request_bytes, answer_bytes, trace, "(responseTooLarge)");
         }
         if options.slow_calls_max > 0 {
             let now = self.foundation().world.now();

@@ -161,6 +161,7 @@ impl Bench {
             received: self.world.moment(),
             size: request.size,
             attributes: request.attributes,
+            traceparent: request.traceparent,
         };
         let Answer::Now(reply) = service.call(call) else { panic!("it is handed to somebody else") };
         self.output.put_reply(request.call_id, reply.expect("an answer")).expect("it fits");

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use env::Moment;
 use prost::Message;
 
-use crate::{Answers, Codec, Compressor, Exception, Share, class};
+use crate::{Answers, Codec, Compressor, Exception, Share, TraceParent, class};
 
 /// A validated UTF-8 part of a frame. Shares the frame's memory.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
@@ -137,6 +137,8 @@ pub struct Call {
     pub size: usize,
     /// Request attributes from the client.
     pub attributes: Vec<(String, Bytes)>,
+    /// The client's span, if it traces the call.
+    pub traceparent: Option<Box<TraceParent>>,
 }
 
 impl Call {

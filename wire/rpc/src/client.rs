@@ -344,6 +344,7 @@ impl Connection {
                 .timeout
                 .map(|limit| u32::try_from(limit.as_millis()).unwrap_or(u32::MAX).max(1)),
             attributes: invocation.attributes,
+            traceparent: None,
         };
         let mut state = self.shared.state.lock();
         if let Some(ended) = &state.ended {

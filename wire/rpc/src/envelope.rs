@@ -13,7 +13,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use proto::wire::{Fields, Malformed, put_bytes, put_number, put_varint, varint, varint_length};
 
-use crate::{ClientVersion, Exception, Text, User};
+use crate::{ClientVersion, Exception, Text, TraceParent, User};
 
 /// The call id of a frame that answers no call, because the connection itself failed.
 pub(crate) const NO_CALL: u32 = u32::MAX;
@@ -165,7 +165,7 @@ fn decode_version(bytes: &Bytes, range: Range<usize>) -> Result<ClientVersion, M
     Ok(ClientVersion { major: major.or(first).unwrap_or(0), minor: minor.or(second).unwrap_or(0), text })
 }
 
-/// `RequestHeader`, without the trace.
+/// `RequestHeader`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestHeader {
     pub(crate) call_id: u32,
@@ -177,6 +177,8 @@ pub(crate) struct RequestHeader {
     /// In milliseconds.
     pub(crate) timeout: Option<u32>,
     pub(crate) attributes: Vec<(String, Bytes)>,
+    /// Read only: this crate's client sends none.
+    pub(crate) traceparent: Option<Box<TraceParent>>,
 }
 
 impl RequestHeader {
@@ -187,6 +189,7 @@ impl RequestHeader {
         while let Some((field, at, value)) = fields.next()? {
             match field {
                 1 => header.call_id = value.number(at)? as u32,
+                2 => header.traceparent = TraceParent::decode(frame, value.range(at)?)?,
                 3 => {
                     let range = value.range(at)?;
                     let known = METHODS.iter().find(|known| known.as_bytes() == &frame[range.clone()]);
@@ -385,6 +388,7 @@ mod tests {
             priority: Some(300),
             timeout: Some(60_000),
             attributes: pairs(),
+            traceparent: None,
         };
         let theirs = pb::RequestHeader {
             call_id: Some(77),
@@ -399,9 +403,22 @@ mod tests {
         let mut encoded = Vec::new();
         ours.encode(&mut encoded);
         assert_eq!(pb::RequestHeader::decode(&encoded[..]), Ok(theirs.clone()));
-        let traced = pb::RequestHeader { trace_info: Some(pb::RpctInfo::default()), ..theirs };
-        let encoded = Bytes::from(traced.encode_to_vec());
-        assert_eq!(RequestHeader::decode(&encoded, 0..encoded.len()), Ok(ours));
+        // A client without an SDK sends an empty message.
+        let mut trace = pb::RpctInfo::default();
+        let decoded = |trace: &pb::RpctInfo| {
+            let traced = pb::RequestHeader { trace_info: Some(trace.clone()), ..theirs.clone() };
+            let encoded = Bytes::from(traced.encode_to_vec());
+            RequestHeader::decode(&encoded, 0..encoded.len())
+        };
+        assert_eq!(decoded(&trace), Ok(ours.clone()));
+        let text = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        trace.headers.insert("tracestate".to_owned(), "vendor=1".to_owned());
+        trace.headers.insert(crate::TRACEPARENT.to_owned(), text.to_owned());
+        let traceparent = TraceParent::parse(text.as_bytes()).map(Box::new);
+        assert!(traceparent.is_some());
+        assert_eq!(decoded(&trace), Ok(RequestHeader { traceparent, ..ours.clone() }));
+        trace.headers.insert(crate::TRACEPARENT.to_owned(), "00-no".to_owned());
+        assert_eq!(decoded(&trace), Ok(ours), "an invalid one is ignored");
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod output;
 pub mod server;
 mod service;
 mod session;
+mod trace;
 mod upcoming;
 
 pub use answers::{Answers, Share};
@@ -35,4 +36,5 @@ pub use output::Output;
 pub use server::{Bound, Server};
 pub use service::{Service, Services};
 pub use session::{Ending, Limits, Request, Session, Step};
+pub use trace::{TRACEPARENT, TraceParent};
 pub use upcoming::UpcomingRequests;

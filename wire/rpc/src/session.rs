@@ -26,15 +26,17 @@ use proto::wire::{Malformed, varint};
 
 use crate::envelope::{ConnectionHeader, RequestHeader, RequestPart, request_part};
 use crate::output::Output;
-use crate::{Answers, Codec, Compressor, ConnectionInfo, Exception, Service, Services, Text, class};
+use crate::{
+    Answers, Codec, Compressor, ConnectionInfo, Exception, Service, Services, Text, TraceParent, class,
+};
 
 /// The version byte of the preamble.
 const VERSION: u8 = 0;
 const AUTH_SIMPLE: u8 = 80;
 const AUTH_KERBEROS: u8 = 81;
 const AUTH_DIGEST: u8 = 82;
-/// Sent by this server, which has no SASL, where a client that begins SASL expects the length of a token. The client then goes on
-/// with simple authentication.
+/// Sent by this server, which has no SASL, where a client that begins SASL expects the length of a token. The client
+/// then goes on with simple authentication.
 const SWITCH_TO_SIMPLE_AUTH: i32 = -88;
 const PREAMBLE_LENGTH: usize = 6;
 /// Maximum length of a request header that is waited for in a frame that is refused anyway.
@@ -70,6 +72,8 @@ pub struct Request {
     pub timeout: Option<Duration>,
     /// Request attributes.
     pub attributes: Vec<(String, Bytes)>,
+    /// The client's span, if it traces the call.
+    pub traceparent: Option<Box<TraceParent>>,
     /// Length of the frame, in bytes.
     pub size: usize,
     /// Bytes of memory that the request holds: the frame, and the decompressed cell block.
@@ -418,6 +422,7 @@ impl Session {
             priority: header.priority,
             timeout,
             attributes: header.attributes,
+            traceparent: header.traceparent,
             size,
             held,
         })

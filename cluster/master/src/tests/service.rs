@@ -37,6 +37,7 @@ pub(super) fn call(life: &Life, timeout: Option<Duration>, method: &str, param: 
         deadline: timeout.map(|timeout| received.plus(timeout)),
         received,
         attributes: Vec::new(),
+        traceparent: None,
     }
 }
 

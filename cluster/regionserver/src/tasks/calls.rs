@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 use env::sync::Mutex;
 use env::{Moment, WallTime};
-use rpc::{ConnectionInfo, Text};
+use rpc::{ConnectionInfo, Text, TraceParent};
 use smallvec::SmallVec;
 
 use super::{Task, TaskCall, TaskState};
@@ -27,6 +27,8 @@ pub(crate) struct RunningCall {
     pub(crate) received: Moment,
     pub(crate) request_bytes: usize,
     pub(crate) subject: Subject,
+    pub(crate) attributes: Vec<(String, Bytes)>,
+    pub(crate) traceparent: Option<Box<TraceParent>>,
 }
 
 /// What a call is about. A write keeps no part of its frame, because that memory is reused while the write waits.

@@ -110,6 +110,7 @@ fn flushes_happen_before_the_answer() {
 
 #[test]
 fn slow_calls_and_large_answers_are_kept_for_the_operator() {
+    const TRACED: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let options = Options {
         warn_time: Some(Duration::from_secs(10)),
         warn_bytes: Some(1_000),
@@ -122,6 +123,8 @@ fn slow_calls_and_large_answers_are_kept_for_the_operator() {
     let late = |method, message: &dyn Fn() -> Vec<u8>| {
         let mut call = bench.call(method, &pb::EmptyMsg {}, Bytes::new());
         call.param = message().into();
+        call.attributes = vec![("caller".to_owned(), Bytes::from_static(method.as_bytes()))];
+        call.traceparent = rpc::TraceParent::parse(TRACED.as_bytes()).map(Box::new);
         bench.world.advance(Duration::from_secs(11));
         bench.send(call).expect("answered");
     };
@@ -166,6 +169,11 @@ fn slow_calls_and_large_answers_are_kept_for_the_operator() {
     );
     assert!(slow.iter().all(|entry| entry.region_name() == region && entry.client_address == "127.0.0.1:1"));
     assert_eq!(slow[0].start_time, bench.world.now().0 - 22_000, "another slow call came after it");
+    for entry in &slow {
+        let pairs = entry.request_attribute.iter().map(|pair| (&*pair.name, pair.value().to_vec()));
+        let expected = [("caller", entry.method_name.clone().into_bytes()), ("traceparent", TRACED.into())];
+        assert_eq!(pairs.collect::<Vec<_>>(), expected);
+    }
     let large = find(pb::slow_log_response_request::LogType::LargeLog);
     assert_eq!(large.len(), 1);
     assert!(large[0].response_size > 2_000 && large[0].call_details == "Get(GetRequest)");
@@ -359,10 +367,10 @@ fn file_names_split_rows_and_sizes_are_reported() {
     assert_eq!(bench.server.region_load(&region).mem_store_size_mb, Some(1), "not nothing");
     assert!(load.root_index_size_kb.is_some() && load.total_static_bloom_size_kb.is_some());
 
-    bench.server.look_around();
+    bench.server.run_chore();
     bench.world.advance(std::time::Duration::from_secs(2));
     (0..10).for_each(|_| drop(bench.row("a")));
-    bench.server.look_around();
+    bench.server.run_chore();
     let load = bench.server.server_load();
     assert_eq!(load.number_of_requests, Some(5), "ten in two seconds");
     assert!(load.total_number_of_requests > load.number_of_requests);

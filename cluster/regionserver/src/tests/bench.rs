@@ -201,6 +201,7 @@ impl Bench {
             received: now,
             size: 0,
             attributes: Vec::new(),
+            traceparent: None,
         }
     }
 

@@ -32,9 +32,13 @@ struct SlowCall {
     user: String,
     client: String,
     details: String,
+    /// The client's span as `traceparent`, or nothing.
+    traceparent: String,
 }
 
 fn call_of(entry: pb::SlowLogPayload) -> SlowCall {
+    let traceparent = entry.request_attribute.iter().find(|pair| pair.name == rpc::TRACEPARENT);
+    let traceparent = traceparent.and_then(|pair| pair.value.as_deref()).unwrap_or_default();
     let region = entry.region_name.clone().unwrap_or_default();
     let rows = [entry.multi_gets, entry.multi_mutations, entry.multi_service_calls];
     SlowCall {
@@ -54,6 +58,7 @@ fn call_of(entry: pb::SlowLogPayload) -> SlowCall {
         method: entry.method_name,
         user: entry.user_name,
         client: entry.client_address,
+        traceparent: String::from_utf8_lossy(traceparent).into_owned(),
         details: entry.param.filter(|param| !param.is_empty()).unwrap_or(entry.call_details),
     }
 }
@@ -132,7 +137,7 @@ fn body(calls: &[SlowCall], limit: &str, query: &Query) -> Markup {
                                     td.n { (parts::size(call.answer_bytes)) }
                                     td.n { @if call.rows > 0 { (call.rows) } @else { "–" } }
                                     td { (call.user) } td { code { (call.client) } }
-                                    td.words { details { summary { (parts::short(&call.details, 40)) } code { (call.details) } p.note { (call.region) } } }
+                                    td.words { details { summary { (parts::short(&call.details, 40)) } code { (call.details) } p.note { (call.region) } @if !call.traceparent.is_empty() { p.note { "traceparent " code { (call.traceparent) } } } } }
                                 }
                             }
                         }
@@ -174,7 +179,7 @@ pub(crate) fn json(console: &Console) -> Value {
             "time": call.time, "kind": call.kind, "method": call.method, "table": call.table,
             "region": call.region, "ms": call.ms, "queueMs": call.queue_ms, "diskMs": call.disk_ms,
             "answerBytes": call.answer_bytes, "rows": call.rows, "user": call.user, "client": call.client,
-            "details": call.details,
+            "details": call.details, "traceparent": call.traceparent,
         })).collect::<Vec<_>>(),
     })
 }
@@ -200,6 +205,11 @@ mod tests {
         assert_eq!((&calls[0].table[..], calls[0].kind), ("t", "slow"));
         assert_eq!(groups(&calls, "method")[0], ("Scan", 2, 12_000.0));
         assert_eq!(groups(&calls, "client"), [("10.0.0.7", 3, 12_000.0)]);
+        let traced =
+            pb::NameBytesPair { name: rpc::TRACEPARENT.to_owned(), value: Some("00-<script>".into()) };
+        let traced = call_of(pb::SlowLogPayload { request_attribute: vec![traced], ..entry("Get", 50) });
+        let drawn = body(&[traced], "10.0 s", &Query::parse("")).into_string();
+        assert!(drawn.contains("traceparent <code>00-&lt;script&gt;"), "{drawn}");
         for query in ["", "by=user", "by=<script>"] {
             let drawn = body(&calls, "10.0 s", &Query::parse(query)).into_string();
             assert!(drawn.contains("12.0 s") && !drawn.contains("<script"), "{drawn}");

@@ -42,8 +42,8 @@ const READ_MAX: usize = 1 << 20;
 /// remains. The runtime polls its sockets after about 60 turns, which must not take longer than this when many clients
 /// flood the server.
 const REQUESTS_PER_WRITE: usize = 128;
-/// Number of rounds without prefetching after a round in which the service prefetched nothing. Offering it puts, which it
-/// never prefetches, cost one percent of a put.
+/// Number of rounds without prefetching after a round in which the service prefetched nothing. Offering it puts, which
+/// it never prefetches, cost one percent of a put.
 const PREFETCH_SKIPS: u32 = 15;
 /// Maximum number of slices in one write.
 const SLICES: usize = 32;
@@ -311,6 +311,7 @@ impl Connection {
             received: *received,
             size: request.size,
             attributes: request.attributes,
+            traceparent: request.traceparent,
         };
         let result = match env::catch_unwind(|| service.call(call)) {
             Ok(Answer::Now(result)) => {
