@@ -92,17 +92,18 @@ impl Service for HbckService {
     }
 }
 
-/// Submits a procedure for each region. As in HBase, an unknown region gets no procedure and is no failure.
+/// Submits a procedure for each region and returns their ids. As in HBase 2.6, an unknown region is left out and is no
+/// failure.
 fn each(
     regions: &[pb::RegionSpecifier],
     submit: impl Fn(&pb::RegionSpecifier) -> Result<ProcedureId, Exception>,
 ) -> Result<Vec<u64>, Exception> {
     let id = |region| match submit(region) {
-        Ok(id) => Ok(id.0),
-        Err(exception) if exception.class == rpc::class::UNKNOWN_REGION => Ok(NO_PROCEDURE),
-        Err(exception) => Err(exception),
+        Ok(id) => Some(Ok(id.0)),
+        Err(exception) if exception.class == rpc::class::UNKNOWN_REGION => None,
+        Err(exception) => Some(Err(exception)),
     };
-    regions.iter().map(id).collect()
+    regions.iter().filter_map(id).collect()
 }
 
 /// Sets a table's state without opening or closing regions. Returns the state before.
