@@ -1,7 +1,7 @@
-"""The faults that are planted, and what the overview must say of each: `FAULTS`.
+"""The planted faults, and the finding that the overview must show for each: `FAULTS`.
 
-A fault is a function of (binary, folder) that yields (server, ends): `ends` undoes what the server does not own.
-`Says` is a pattern of the finding, `page` one of the address to which it leads, `remedy` one of what to do.
+A fault is a context manager of (binary, folder) that yields the server and removes everything at the end. `says` is a pattern
+of the finding, `page` a pattern of the address to which it leads, `remedy` a part of its text.
 """
 
 import contextlib
@@ -60,7 +60,7 @@ def hot_region(binary, folder):
 
 @contextlib.contextmanager
 def blocked_writes(binary, folder):
-    """A few MB of memory for the edits of the whole server, and a load that fills it faster than it is flushed."""
+    """A memstore limit of a few MB for the whole server, and a load that fills it faster than flushes empty it."""
     server = Server(binary, folder, ["-D", "hbase.regionserver.global.memstore.size=0.0005"])
     load = server.bench("random-write", "--threads", "64", "--value-size", "100000", "--rows", "2000", "--seconds", "60",
                         "--no-flush")
@@ -73,7 +73,7 @@ def mounted(folder, size):
     """A small file system in memory."""
     pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
     if os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder]).returncode:
-        raise NotHere("a file system is mounted by root alone")
+        raise NotHere("only root can mount a file system")
     try:
         yield
     finally:
@@ -82,7 +82,7 @@ def mounted(folder, size):
 
 @contextlib.contextmanager
 def full_disk(binary, folder):
-    """A disk that other files fill while clients write."""
+    """Other files fill the disk while clients write."""
     with mounted(folder, "96m"):
         server = Server(binary, f"{folder}/data", ["-D", "hbase.regionserver.hlog.blocksize=4194304"])
         load = server.bench("random-write", "--threads", "8", "--value-size", "5000", "--rows", "1000", "--seconds", "90",
@@ -110,16 +110,21 @@ int fdatasync(int file) { return slow("fdatasync", file); }
 """
 
 
-@contextlib.contextmanager
-def slow_disk(binary, folder):
-    """A sync takes a quarter of a second: a library before libc's sees to that."""
+def preloaded(folder, source):
+    """Compiles a C library that replaces functions of libc; returns its path."""
     pathlib.Path(folder).parent.mkdir(parents=True, exist_ok=True)
     library = f"{folder}.so"
     try:
-        subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library, "-ldl"], input=SLOW_SYNC, text=True,
-                       check=True)
+        subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library, "-ldl"], input=source, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise NotHere(f"a C compiler is needed: {error}") from error
+    return library
+
+
+@contextlib.contextmanager
+def slow_disk(binary, folder):
+    """A preloaded library lets each sync take a quarter of a second."""
+    library = preloaded(folder, SLOW_SYNC)
     server = Server(binary, folder, ["-D", "hbase.wal.hsync=true"], {"LD_PRELOAD": library})
     load = server.bench("random-write", "--threads", "4", "--rows", "1000", "--seconds", "60", "--no-flush")
     with running(server, load) as running_server:
@@ -154,7 +159,7 @@ def compaction_debt(binary, folder):
 
 @contextlib.contextmanager
 def full_scans(binary, folder):
-    """Somebody reads a whole table, again and again."""
+    """A client scans a whole table again and again."""
     server = Server(binary, folder)
     server.create("archive")
     server.put("archive", [(b"row%04d" % n, b"v" * 100) for n in range(200)])
@@ -182,6 +187,35 @@ def failing_cache(binary, folder):
         yield running_server
 
 
+CLOCK_JUMP = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t clock, struct timespec *now) {
+  static int (*next)(clockid_t, struct timespec *);
+  if (!next) next = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
+  int outcome = next(clock, now);
+  const char *jump = getenv("CLOCK_JUMP");
+  if (clock == CLOCK_REALTIME && jump && access(jump, F_OK) == 0) now->tv_sec += 300;
+  return outcome;
+}
+"""
+
+
+@contextlib.contextmanager
+def jumping_clock(binary, folder):
+    """A preloaded library sets the server's wall clock five minutes ahead, once a file exists."""
+    library, jump = preloaded(folder, CLOCK_JUMP), f"{folder}.jump"
+    pathlib.Path(jump).unlink(missing_ok=True)
+    server = Server(binary, folder, environment={"LD_PRELOAD": library, "CLOCK_JUMP": jump})
+    with running(server) as running_server:
+        time.sleep(12)
+        pathlib.Path(jump).touch()
+        yield running_server
+
+
 FAULTS = {
     "hot-row": Fault(hot_row, r"One row of hot is hot: \d+ % of its traffic goes to celebrity", r"/keys\?table=hot", "salt"),
     "hot-region": Fault(hot_region, r"One region of events is hot", r"/keys\?table=events", "salt"),
@@ -192,5 +226,6 @@ FAULTS = {
     "cold-cache": Fault(cold_cache, r"The block cache is cold", r"/cache", "warms"),
     "compaction-debt": Fault(compaction_debt, r"Compactions (cannot keep up|fall behind)", r"/(table|work)", "ompactions"),
     "full-scans": Fault(full_scans, r"Somebody reads whole tables", r"/clients", "prefix"),
+    "clock-jump": Fault(jumping_clock, r"The machine's clock jumped forward by 5 min", r"/log", "chrony"),
     "failing-cache": Fault(failing_cache, r"A device of the block cache", r"/cache", "Nothing is lost"),
 }

@@ -3,7 +3,8 @@
 `pages` opens every page at two widths, light and dark, and writes a screenshot to OUT. No page may have a violation that axe
 finds, be wider than the window, or log an error in the console. `script` puts a script as row key, which must not run.
 `unscripted` reads all pages without JavaScript and changes a table. The other names are faults (see faults.py): the first
-screen of the overview must name the fault and its remedy, and one click must lead to the page that shows it.
+screen of the overview must name the fault and its remedy, and one click must lead to the page that shows it. `regions` times
+every page of a server with 10,000 regions.
 """
 
 import os
@@ -13,6 +14,7 @@ import shutil
 import sys
 import time
 import traceback
+import urllib.request
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import sync_playwright
@@ -27,6 +29,8 @@ PAGES = ["/", "/tables", "/table/shop", "/keys?table=shop", "/memory", "/cache",
 SCRIPT = b"<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 # Time limit for the server to detect a fault, in seconds.
 NOTICE = 60
+# Number of regions of the part `regions`, and the time limit of a page with them, in ms: the median of some requests.
+REGIONS, PAGE_MS, REQUESTS = 10_000, 50, 21
 
 
 class Broken(AssertionError):
@@ -146,6 +150,30 @@ class Suite:
         finally:
             server.remove()
 
+    def regions(self):
+        """Times every page, and its JSON twin, of a server with many regions."""
+        server = Server(self.binary, self.folder("regions"))
+        try:
+            began = time.monotonic()
+            server.create("shop", splits=[b"item%05d" % n for n in range(1, REGIONS)])
+            made = time.monotonic() - began
+            time.sleep(12)
+            medians = {}
+            for path in [*PAGES, "/table/shop?from=9801", "/overview.json", "/tables.json", "/metrics"]:
+                times = []
+                for _ in range(REQUESTS):
+                    began = time.monotonic()
+                    with urllib.request.urlopen(server.web + path) as answer:
+                        answer.read()
+                    times.append((time.monotonic() - began) * 1000)
+                medians[path] = sorted(times)[len(times) // 2]
+            slow = {path: round(ms) for path, ms in medians.items() if ms > PAGE_MS}
+            expect(not slow, f"the pages take longer than {PAGE_MS} ms: {slow}")
+            worst = max(medians, key=medians.get)
+            return f"{REGIONS} regions were made in {made:.0f} s; the slowest page is {worst}: {medians[worst]:.0f} ms"
+        finally:
+            server.remove()
+
     def act(self, page, title, fields):
         form = page.locator("details", has=page.locator("summary", has_text=re.compile(f"^{title}$")))
         form.locator("summary").click()
@@ -199,7 +227,7 @@ def main():
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         suite = Suite(browser, binary, out)
-        for name in names or ["pages", "script", "unscripted", *FAULTS]:
+        for name in names or ["pages", "script", "unscripted", "regions", *FAULTS]:
             try:
                 said = suite.fault(name) if name in FAULTS else getattr(suite, name)()
                 print(f"{name:16} passed  {said or ''}", flush=True)

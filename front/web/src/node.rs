@@ -149,10 +149,24 @@ pub(crate) struct Snapshot {
     pub(crate) regions: Vec<RegionFacts>,
 }
 
+/// A jump of the wall clock: it advanced more or less than the monotonic clock between two measurements.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ClockJump {
+    /// The moment of the measurement after it.
+    pub(crate) moment: Moment,
+    /// By how many seconds the clock jumped forward; negative for a jump back.
+    pub(crate) seconds: f64,
+}
+
+/// Smallest jump of the clock that is noted, in seconds.
+const CLOCK_JUMP_MIN: f64 = 2.0;
+
 /// The latest measurements, and earlier ones from which rates are computed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Snapshots {
     pub(crate) latest: Option<Arc<Snapshot>>,
+    /// The last jump of the wall clock.
+    pub(crate) clock_jump: Option<ClockJump>,
     /// At least ten seconds before the latest, once there is one.
     pub(crate) earlier: Option<Arc<Snapshot>>,
     /// The candidate that replaces `earlier`.
@@ -167,6 +181,13 @@ impl Snapshots {
             .is_none_or(|next| snapshot.moment.since(next.moment) >= Duration::from_secs(10));
         if due {
             self.earlier = self.next.replace(Arc::clone(&snapshot));
+        }
+        if let Some(before) = &self.latest {
+            let wall = (snapshot.time.0 - before.time.0) as f64 / 1_000.0;
+            let seconds = wall - snapshot.moment.since(before.moment).as_secs_f64();
+            if seconds.abs() >= CLOCK_JUMP_MIN {
+                self.clock_jump = Some(ClockJump { moment: snapshot.moment, seconds });
+            }
         }
         self.latest = Some(snapshot);
     }

@@ -1,5 +1,7 @@
 //! The findings of the overview: what is wrong and what to do, the worst first.
 
+use std::time::Duration;
+
 use conf::keys;
 
 use super::parts;
@@ -377,18 +379,21 @@ fn of_reads(evidence: &Evidence<'_>, latest: &Snapshot, found: &mut Vec<Finding>
     }
 }
 
-/// The wall clock does not advance as the monotonic clock does.
+/// For how long a jump of the clock is shown.
+const CLOCK_JUMP_SHOWN: Duration = Duration::from_secs(3_600);
+
+/// The wall clock jumped during the last hour. Until then cells may carry the wrong time unnoticed.
 fn of_clock(evidence: &Evidence<'_>, latest: &Snapshot, found: &mut Vec<Finding>) {
-    let Some((base, seconds)) = evidence.snapshots.base() else { return };
-    let wall = (latest.time.0 - base.time.0) as f64 / 1_000.0;
-    let jump = wall - seconds;
-    if jump.abs() > 2.0 {
+    let Some(jump) = evidence.snapshots.clock_jump else { return };
+    let ago = latest.moment.since(jump.moment);
+    if ago < CLOCK_JUMP_SHOWN {
         found.push(finding(
             Severity::Warn,
             format!(
-                "The machine's clock jumped {} by {}.",
-                if jump > 0.0 { "forward" } else { "back" },
-                parts::span(jump.abs())
+                "The machine's clock jumped {} by {}, {} ago.",
+                if jump.seconds > 0.0 { "forward" } else { "back" },
+                parts::span(jump.seconds.abs().round()),
+                parts::span(ago.as_secs_f64())
             ),
             "Cells written since then carry that time: newer ones may hide behind older ones. Let chrony or ntpd slew the clock.",
             "/log",
@@ -444,7 +449,6 @@ mod tests {
     use crate::node::{RegionFacts, StoreFacts};
     use env::{WallTime, World};
     use std::sync::Arc;
-    use std::time::Duration;
     use telemetry::Exposition;
 
     struct Scene {
@@ -514,6 +518,24 @@ mod tests {
                 ..RegionFacts::default()
             })
             .collect()
+    }
+
+    #[test]
+    fn a_jump_of_the_clock_is_shown_for_an_hour() {
+        let mut scene = Scene::new();
+        let mut ahead = 0;
+        for minute in 0..62 {
+            // The clock is set back by five minutes once.
+            if minute == 1 {
+                ahead = -300_000;
+            }
+            let (moment, time) = (scene.world.moment(), WallTime(scene.world.now().0 + ahead));
+            let metrics = Exposition::default();
+            scene.snapshots.add(Arc::new(Snapshot { moment, time, metrics, regions: Vec::new() }));
+            let is_shown = scene.found().iter().any(|finding| finding.what.contains("jumped back by 5 min"));
+            assert_eq!(is_shown, (1..61).contains(&minute), "minute {minute}: {:?}", scene.first());
+            scene.world.advance(Duration::from_secs(60));
+        }
     }
 
     #[test]
