@@ -39,7 +39,9 @@ pub(crate) fn answer(method: &str) -> Option<Result<Reply, Exception>> {
         "AddReplicationPeer" => refused(
             "java.lang.UnsupportedOperationException: replication to other clusters is not supported by this master",
         ),
-        "DecommissionRegionServers" | "RecommissionRegionServer" => refused(
+        // As in HBase, a server that is not decommissioned stays as it is.
+        "RecommissionRegionServer" => empty(&pb::RecommissionRegionServerResponse {}),
+        "DecommissionRegionServers" => refused(
             "java.lang.UnsupportedOperationException: this cluster has one server, which cannot be decommissioned",
         ),
         _ => None,

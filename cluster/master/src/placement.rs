@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use proto::catalog::{RegionRow, TableState};
+use proto::catalog::{RegionRow, RegionState, TableState};
 use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor, TableName, pb};
 use rpc::{Exception, class};
 
@@ -84,6 +84,33 @@ impl Master {
             context.pass_point_of_no_return()?;
             master.check_serves(&row.region)?;
             master.close(&row.region)
+        })
+    }
+
+    /// Refuses, as HBase does, to assign a region that is open, or to unassign one that is closed. A region whose row says open
+    /// while no server has it open may be assigned: this is the remedy.
+    pub(crate) fn check_transition(
+        &self,
+        region: &pb::RegionSpecifier,
+        unexpected: RegionState,
+    ) -> Result<(), Exception> {
+        let row = self.find(region)?;
+        let is_open = self.regions.open_regions()?.contains(row.region.encoded_name());
+        if row.state != unexpected || is_open != (unexpected == RegionState::Open) {
+            return Ok(());
+        }
+        let location = row.server.as_ref().filter(|_| is_open).map_or("null".to_owned(), ToString::to_string);
+        Err(Exception {
+            do_not_retry: true,
+            ..Exception::new(
+                "org.apache.hadoop.hbase.client.DoNotRetryRegionException",
+                format!(
+                    "Unexpected state for state={}, location={location}, table={}, region={}",
+                    row.state.as_str_name(),
+                    row.region.table(),
+                    row.region.encoded_name()
+                ),
+            )
         })
     }
 

@@ -79,12 +79,21 @@ impl Master {
         self.by_state(enabled, |table| table.descriptor.name().into())
     }
 
+    /// As HBase lists them: by namespace, then by the name in it.
+    fn in_order<'a>(
+        tables: impl Iterator<Item = (&'a TableName, &'a TableEntry)>,
+    ) -> Vec<(&'a TableName, &'a TableEntry)> {
+        let mut all: Vec<_> = tables.collect();
+        all.sort_by_key(|(name, _)| (name.namespace(), name.qualifier()));
+        all
+    }
+
     fn by_state<T>(&self, enabled: bool, form: impl Fn(&TableEntry) -> T) -> Vec<T> {
         use proto::catalog::TableState;
         let state = if enabled { TableState::Enabled } else { TableState::Disabled };
         self.read_view(|view| {
             let tables = view.tables.iter().filter(|(name, table)| !name.is_system() && table.state == state);
-            tables.map(|(_, table)| form(table)).collect()
+            Self::in_order(tables).into_iter().map(|(_, table)| form(table)).collect()
         })
     }
 
@@ -104,7 +113,7 @@ impl Master {
         let test = selection.test()?;
         Ok(self.read_view(|view| {
             let chosen = view.tables.iter().filter(|(name, _)| test(name));
-            chosen.map(|(name, table)| form(name, table)).collect()
+            Self::in_order(chosen).into_iter().map(|(name, table)| form(name, table)).collect()
         }))
     }
 }

@@ -115,12 +115,12 @@ impl Master {
         if let Some(id) = self.procedures.repeated(nonce) {
             return Ok(id);
         }
+        // Without hbase:namespace all namespaces would be lost. HBase allows that.
+        if name.is_meta() || name == TableName::namespaces() {
+            return Err(Exception::new(class::CONSTRAINT, format!("Cannot disable {name}")));
+        }
         self.check_is_there_and_not(&name, TableState::Disabled, class::TABLE_NOT_ENABLED)?;
         self.submit(ProcedureKind::Disable, &name.clone(), nonce, move |master| {
-            // Without hbase:namespace all namespaces would be lost. HBase allows that.
-            if name.is_meta() || name == TableName::namespaces() {
-                return Err(Exception::new(class::CONSTRAINT, format!("Cannot disable {name}")));
-            }
             master.read_view(|view| match view.tables.get(&name) {
                 None => Err(table_not_found(&name)),
                 Some(table) if matches!(table.state, TableState::Enabled | TableState::Disabling) => Ok(()),

@@ -1,5 +1,6 @@
 //! AdminService: requests of operators and tools to one region server.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -176,7 +177,16 @@ impl AdminService {
     fn compact(&self, call: &Call) -> Result<Reply, Exception> {
         let request: pb::CompactRegionRequest = call.decode()?;
         let region = self.server.regions().find(&request.region)?;
-        self.families(&region, request.family.as_slice())?;
+        if let Some(family) = request.family.as_ref().filter(|name| region.table().family(name).is_none()) {
+            return Err(Exception::new(
+                class::NO_SUCH_COLUMN_FAMILY,
+                format!(
+                    "column family {} does not exist in region {}",
+                    family.escape_ascii(),
+                    region.info().name().escape_ascii()
+                ),
+            ));
+        }
         self.server.background.request_compaction(
             &region,
             request.major(),
@@ -315,6 +325,22 @@ impl RegionServer {
         }
     }
 
+    /// The coprocessors that the descriptors of open regions name, by class without package, as in HBase.
+    fn coprocessors(&self) -> Vec<pb::Coprocessor> {
+        let mut names = BTreeSet::new();
+        for region in self.regions().all() {
+            for (key, value) in region.table().attributes().iter() {
+                let value = String::from_utf8_lossy(value);
+                if key.to_ascii_lowercase().starts_with(b"coprocessor$")
+                    && let Some(class) = value.split('|').nth(1)
+                {
+                    names.insert(class.rsplit('.').next().unwrap_or(class).trim().to_owned());
+                }
+            }
+        }
+        names.into_iter().map(|name| pb::Coprocessor { name }).collect()
+    }
+
     /// The load of the whole server, for the cluster's status.
     pub fn server_load(&self) -> pb::ServerLoad {
         let counters = self.counters().snapshot();
@@ -334,6 +360,7 @@ impl RegionServer {
             report_end_time: u64::try_from(self.foundation().world.now().0).ok(),
             info_server_port: self.options().info_port.map(u32::from),
             user_loads: self.user_loads.to_message(),
+            coprocessors: self.coprocessors(),
             ..Default::default()
         }
     }

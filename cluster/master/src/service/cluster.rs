@@ -1,5 +1,6 @@
 //! Handlers of calls about the cluster as a whole.
 
+use bytes::Bytes;
 use proto::pb;
 use rpc::{Exception, Reply, class};
 
@@ -30,6 +31,22 @@ pub(super) const HANDLERS: &[(&str, Handler)] = &[
         answer(call.decode().map(|request: pb::ClearDeadServersRequest| {
             // What could not be cleared comes back: no server here is dead.
             Reply::of(&pb::ClearDeadServersResponse { server_name: request.server_name })
+        }))
+    }),
+    // What balancers decided. HBase keeps nothing of it unless it is configured to.
+    ("GetLogEntries", |_, call| {
+        const MESSAGES: &str = "org.apache.hadoop.hbase.shaded.protobuf.generated.MasterProtos$";
+        answer(call.decode().and_then(|request: pb::LogRequest| {
+            let kinds = ["BalancerDecisions", "BalancerRejections"];
+            let asked = |kind: &&&str| request.log_class_name.contains(&format!("{kind}Request"));
+            let Some(kind) = kinds.iter().find(asked) else {
+                return Err(Exception::io(format!(
+                    "Invalid request params: the master keeps no log for {}",
+                    request.log_class_name
+                )));
+            };
+            let log_class_name = format!("{MESSAGES}{kind}Response");
+            Ok(Reply::of(&pb::LogEntry { log_class_name, log_message: Bytes::new() }))
         }))
     }),
     ("ExecMasterService", |_, _| {

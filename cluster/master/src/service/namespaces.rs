@@ -3,31 +3,43 @@
 use proto::pb;
 use rpc::Reply;
 
-use super::{Handler, now, with};
+use super::{Handler, now, with, with_end};
 use crate::Selection;
 use crate::procedure::NonceKey;
 
 pub(super) const HANDLERS: &[(&str, Handler)] = &[
     ("CreateNamespace", |master, call| {
-        with(master, call, |master, request: pb::CreateNamespaceRequest| {
-            let nonce = NonceKey::of(request.nonce_group, request.nonce);
-            let id = master.create_namespace(&request.namespace_descriptor, nonce)?;
-            Ok(Reply::of(&pb::CreateNamespaceResponse { proc_id: Some(id.0) }))
-        })
+        with_end(
+            master,
+            call,
+            |master, request: pb::CreateNamespaceRequest| {
+                let nonce = NonceKey::of(request.nonce_group, request.nonce);
+                master.create_namespace(&request.namespace_descriptor, nonce)
+            },
+            |id| Reply::of(&pb::CreateNamespaceResponse { proc_id: Some(id.0) }),
+        )
     }),
     ("ModifyNamespace", |master, call| {
-        with(master, call, |master, request: pb::ModifyNamespaceRequest| {
-            let nonce = NonceKey::of(request.nonce_group, request.nonce);
-            let id = master.modify_namespace(&request.namespace_descriptor, nonce)?;
-            Ok(Reply::of(&pb::ModifyNamespaceResponse { proc_id: Some(id.0) }))
-        })
+        with_end(
+            master,
+            call,
+            |master, request: pb::ModifyNamespaceRequest| {
+                let nonce = NonceKey::of(request.nonce_group, request.nonce);
+                master.modify_namespace(&request.namespace_descriptor, nonce)
+            },
+            |id| Reply::of(&pb::ModifyNamespaceResponse { proc_id: Some(id.0) }),
+        )
     }),
     ("DeleteNamespace", |master, call| {
-        with(master, call, |master, request: pb::DeleteNamespaceRequest| {
-            let nonce = NonceKey::of(request.nonce_group, request.nonce);
-            let id = master.delete_namespace(&request.namespace_name, nonce)?;
-            Ok(Reply::of(&pb::DeleteNamespaceResponse { proc_id: Some(id.0) }))
-        })
+        with_end(
+            master,
+            call,
+            |master, request: pb::DeleteNamespaceRequest| {
+                let nonce = NonceKey::of(request.nonce_group, request.nonce);
+                master.delete_namespace(&request.namespace_name, nonce)
+            },
+            |id| Reply::of(&pb::DeleteNamespaceResponse { proc_id: Some(id.0) }),
+        )
     }),
     ("GetNamespaceDescriptor", |master, call| {
         with(master, call, |master, request: pb::GetNamespaceDescriptorRequest| {

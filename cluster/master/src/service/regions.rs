@@ -1,5 +1,6 @@
 //! Handlers of calls about single regions.
 
+use proto::catalog::RegionState;
 use proto::pb;
 use rpc::Reply;
 
@@ -27,7 +28,12 @@ pub(super) const HANDLERS: &[(&str, Handler)] = &[
         with_end(
             master,
             call,
-            |master, request: pb::AssignRegionRequest| master.assign_region(&request.region),
+            |master, request: pb::AssignRegionRequest| {
+                if !request.r#override() {
+                    master.check_transition(&request.region, RegionState::Open)?;
+                }
+                master.assign_region(&request.region)
+            },
             |_| Reply::of(&pb::AssignRegionResponse {}),
         )
     }),
@@ -35,7 +41,10 @@ pub(super) const HANDLERS: &[(&str, Handler)] = &[
         with_end(
             master,
             call,
-            |master, request: pb::UnassignRegionRequest| master.unassign_region(&request.region),
+            |master, request: pb::UnassignRegionRequest| {
+                master.check_transition(&request.region, RegionState::Closed)?;
+                master.unassign_region(&request.region)
+            },
             |_| Reply::of(&pb::UnassignRegionResponse {}),
         )
     }),

@@ -252,6 +252,50 @@ fn features_that_are_not_here_are_answered_as_where_they_are_switched_off() {
 }
 
 #[test]
+fn an_open_region_is_not_assigned_and_a_closed_one_not_unassigned() {
+    let client = Client::new();
+    client.create("t");
+    let name = "t".parse().expect("a name");
+    let region = client.life.master.read_view(|view| view.tables[&name].regions[0].region.name().clone());
+    let region = pb::RegionSpecifier { r#type: 1, value: region };
+    let assign = |forced| {
+        let request = pb::AssignRegionRequest { region: region.clone(), r#override: Some(forced) };
+        client.call::<pb::AssignRegionResponse>("AssignRegion", &request)
+    };
+    let unassign = || {
+        let request = pb::UnassignRegionRequest { region: region.clone(), ..Default::default() };
+        client.call::<pb::UnassignRegionResponse>("UnassignRegion", &request)
+    };
+    let refused = assign(false).expect_err("it is open");
+    assert!(refused.do_not_retry && refused.class.ends_with(".DoNotRetryRegionException"), "{refused}");
+    assert!(refused.message.starts_with("Unexpected state for state=OPEN, location="), "{refused}");
+    assign(true).expect("whatever its state is");
+    unassign().expect("it is open");
+    let refused = unassign().expect_err("it is closed");
+    assert!(
+        refused.message.starts_with("Unexpected state for state=CLOSED, location=null, table=t"),
+        "{refused}"
+    );
+    assign(false).expect("it is closed");
+}
+
+#[test]
+fn a_refused_namespace_is_told_in_the_answer_and_tables_are_in_the_order_of_namespaces() {
+    let client = Client::new();
+    let namespace = pb::NamespaceDescriptor { name: "n".into(), configuration: Vec::new() };
+    let request = pb::CreateNamespaceRequest { namespace_descriptor: namespace, ..Default::default() };
+    client.call::<pb::CreateNamespaceResponse>("CreateNamespace", &request).expect("it is new");
+    let refused = client.call::<pb::CreateNamespaceResponse>("CreateNamespace", &request).unwrap_err();
+    assert_eq!(refused.class, class::NAMESPACE_EXISTS);
+    for table in ["n:t", "z", "b"] {
+        client.create(table);
+    }
+    let names: pb::GetTableNamesResponse =
+        client.call("GetTableNames", &pb::GetTableNamesRequest::default()).unwrap();
+    assert_eq!(names.table_names, ["b", "z", "n:t"].map(pb_name), "by namespace, then by name");
+}
+
+#[test]
 fn whoever_shuts_the_cluster_down_gets_an_answer_and_the_process_ends() {
     for method in ["Shutdown", "StopMaster"] {
         let client = Client::new();
