@@ -7,6 +7,7 @@
 
 mod aggregate;
 mod bulk_delete;
+mod decimal;
 mod row_count;
 
 use std::sync::Arc;

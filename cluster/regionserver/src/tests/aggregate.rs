@@ -11,6 +11,7 @@ use super::bench::{Bench, class, mutation, specifier, table};
 use pb::mutation_proto::MutationType;
 
 const LONG: &str = "org.apache.hadoop.hbase.client.coprocessor.LongColumnInterpreter";
+const DECIMAL: &str = "org.apache.hadoop.hbase.client.coprocessor.BigDecimalColumnInterpreter";
 const DOUBLE: &str = "org.apache.hadoop.hbase.client.coprocessor.DoubleColumnInterpreter";
 
 /// The region of table `numbers`, which names the endpoint.
@@ -85,6 +86,32 @@ fn numbers_of_a_column_are_aggregated() {
     assert_eq!(pb::DoubleMsg::decode(sum.0[0].clone()).expect("a number").double_msg, 6.0);
     let none = call(&bench, &region, ("GetSum", LONG), &["x"]).expect("an answer");
     assert_eq!(none, (Vec::new(), None), "no number");
+}
+
+#[test]
+fn big_decimals_are_aggregated_and_values_that_are_none_are_named() {
+    let bench = Bench::new();
+    let region = region(&bench);
+    // 1.25, -0.5 and 10: a scale of four bytes, and the unscaled number.
+    for (row, value) in [("a", &[0, 0, 0, 2, 125][..]), ("b", &[0, 0, 0, 1, 0xfb]), ("c", &[0, 0, 0, 0, 10])]
+    {
+        put(&bench, &region, row, "f:n", value);
+    }
+    let decimals = |method| {
+        let (first, _) = call(&bench, &region, (method, DECIMAL), &["n"]).expect("an answer");
+        let number = |part: Bytes| pb::BigDecimalMsg::decode(part).expect("a number").bigdecimal_msg.to_vec();
+        first.into_iter().map(number).collect::<Vec<_>>()
+    };
+    assert_eq!(decimals("GetMax"), [[0, 0, 0, 2, 3, 0xe8]], "10.00");
+    assert_eq!(decimals("GetMin"), [[0, 0, 0, 2, 0xce]], "-0.50");
+    assert_eq!(decimals("GetSum"), [[0, 0, 0, 2, 4, 0x33]], "10.75");
+    assert_eq!(decimals("GetStd")[1], [0, 0, 0, 2, 0x27, 0xc5], "100 + 0.25 + 1.56, half to even");
+    assert_eq!(decimals("GetMedian")[1], [0, 0, 1, 0x45, 49], "Double.MIN_VALUE");
+    put(&bench, &region, "d", "f:n", b"1234");
+    let refused = call(&bench, &region, ("GetMax", DECIMAL), &["n"]).expect_err("too short");
+    assert!(refused.do_not_retry && refused.message.contains("row d"), "{refused}");
+    let rows = call(&bench, &region, ("GetRowNum", DECIMAL), &["n"]).expect("no number is read");
+    assert_eq!(rows.0, [Bytes::copy_from_slice(&4i64.to_be_bytes())]);
 }
 
 #[test]

@@ -24,6 +24,7 @@ use proto::pb;
 use region::{CellSink, Limits, ReadMode, Region};
 use rpc::Exception;
 
+use super::decimal::Decimal;
 use super::unknown_method;
 use crate::RegionServer;
 use crate::request;
@@ -36,6 +37,7 @@ pub(super) const CLASS: &str = "org.apache.hadoop.hbase.coprocessor.AggregateImp
 enum Interpreter {
     Long,
     Double,
+    Decimal,
 }
 
 impl Interpreter {
@@ -43,19 +45,22 @@ impl Interpreter {
         match class.strip_prefix("org.apache.hadoop.hbase.client.coprocessor.") {
             Some("LongColumnInterpreter") => Ok(Interpreter::Long),
             Some("DoubleColumnInterpreter") => Ok(Interpreter::Double),
+            Some("BigDecimalColumnInterpreter") => Ok(Interpreter::Decimal),
             // HBase lets the client retry, which does not help.
             _ => Err(Exception::do_not_retry(format!(
-                "java.lang.ClassNotFoundException: {class}; this server has LongColumnInterpreter and \
-                 DoubleColumnInterpreter"
+                "java.lang.ClassNotFoundException: {class}; this server has LongColumnInterpreter, \
+                 DoubleColumnInterpreter and BigDecimalColumnInterpreter"
             ))),
         }
     }
 
-    fn number(self, value: &[u8]) -> Option<Number> {
-        let word = value.try_into().ok()?;
-        Some(match self {
-            Interpreter::Long => Number::Long(i64::from_be_bytes(word)),
-            Interpreter::Double => Number::Double(f64::from_be_bytes(word)),
+    /// The number in a value, if it is one; an error where HBase fails, too.
+    fn number(self, value: &[u8]) -> Result<Option<Number>, &'static str> {
+        let word = value.try_into().ok();
+        Ok(match self {
+            Interpreter::Long => word.map(|word| Number::Long(i64::from_be_bytes(word))),
+            Interpreter::Double => word.map(|word| Number::Double(f64::from_be_bytes(word))),
+            Interpreter::Decimal => Some(Number::Decimal(Decimal::read(value)?)),
         })
     }
 
@@ -64,6 +69,7 @@ impl Interpreter {
         match self {
             Interpreter::Long => Number::Long(i64::MIN),
             Interpreter::Double => Number::Double(f64::from_bits(1)),
+            Interpreter::Decimal => Number::Decimal(Decimal::TINY),
         }
     }
 }
@@ -73,28 +79,34 @@ impl Interpreter {
 enum Number {
     Long(i64),
     Double(f64),
+    Decimal(Decimal),
 }
 
 impl Number {
-    fn plus(self, other: Number) -> Number {
-        match (self, other) {
+    /// The sum; `None` when it is too large for this server.
+    fn plus(self, other: Number) -> Option<Number> {
+        Some(match (self, other) {
             (Number::Long(one), Number::Long(two)) => Number::Long(one.wrapping_add(two)),
             (Number::Double(one), Number::Double(two)) => Number::Double(one + two),
+            (Number::Decimal(one), Number::Decimal(two)) => Number::Decimal(one.plus(two)?),
             (one, _) => one,
-        }
+        })
     }
 
-    fn square(self) -> Number {
-        match self {
+    /// The square; `None` when it is too large for this server.
+    fn square(self) -> Option<Number> {
+        Some(match self {
             Number::Long(number) => Number::Long(number.wrapping_mul(number)),
             Number::Double(number) => Number::Double(number * number),
-        }
+            Number::Decimal(number) => Number::Decimal(number.square()?),
+        })
     }
 
     fn is_greater(self, other: Number) -> bool {
         match (self, other) {
             (Number::Long(one), Number::Long(two)) => one > two,
             (Number::Double(one), Number::Double(two)) => one.total_cmp(&two).is_gt(),
+            (Number::Decimal(one), Number::Decimal(two)) => one.is_greater(two),
             _ => false,
         }
     }
@@ -103,15 +115,39 @@ impl Number {
         match self {
             Number::Long(long_msg) => pb::LongMsg { long_msg }.encode_to_vec().into(),
             Number::Double(double_msg) => pb::DoubleMsg { double_msg }.encode_to_vec().into(),
+            Number::Decimal(number) => {
+                pb::BigDecimalMsg { bigdecimal_msg: number.encode().into() }.encode_to_vec().into()
+            }
         }
     }
 }
 
-fn add(sum: &mut Option<Number>, number: Option<Number>) {
-    *sum = match (*sum, number) {
-        (Some(sum), Some(number)) => Some(sum.plus(number)),
-        (sum, number) => sum.or(number),
-    };
+/// A sum of numbers so far.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Sum {
+    /// There was no number.
+    Nothing,
+    Number(Number),
+    /// It is too large for this server.
+    TooLarge,
+}
+
+impl Sum {
+    fn add(&mut self, other: Sum) {
+        *self = match (*self, other) {
+            (Sum::Nothing, other) => other,
+            (sum, Sum::Nothing) => sum,
+            (Sum::Number(one), Sum::Number(two)) => one.plus(two).map_or(Sum::TooLarge, Sum::Number),
+            (Sum::TooLarge, _) | (_, Sum::TooLarge) => Sum::TooLarge,
+        };
+    }
+
+    fn square(self) -> Sum {
+        match self {
+            Sum::Number(number) => number.square().map_or(Sum::TooLarge, Sum::Number),
+            sum => sum,
+        }
+    }
 }
 
 /// The results over the rows read so far.
@@ -119,10 +155,12 @@ struct Totals {
     interpreter: Interpreter,
     max: Option<Number>,
     min: Option<Number>,
-    sum: Option<Number>,
-    squares: Option<Number>,
+    sum: Sum,
+    squares: Sum,
     /// The sum of the row that is being read.
-    row_sum: Option<Number>,
+    row_sum: Sum,
+    /// The first row with a value that fails, and why.
+    failed: Option<(Vec<u8>, &'static str)>,
     row_has_cells: bool,
     rows: u64,
 }
@@ -130,23 +168,30 @@ struct Totals {
 impl CellSink for Totals {
     fn cell(&mut self, cell: Cell<'_>) {
         self.row_has_cells = true;
-        let Some(number) = self.interpreter.number(cell.value()) else { return };
+        let number = match self.interpreter.number(cell.value()) {
+            Ok(Some(number)) => number,
+            Ok(None) => return,
+            Err(why) => {
+                self.failed.get_or_insert_with(|| (cell.row().to_vec(), why));
+                return;
+            }
+        };
         if self.max.is_none_or(|max| number.is_greater(max)) {
             self.max = Some(number);
         }
         if self.min.is_none_or(|min| min.is_greater(number)) {
             self.min = Some(number);
         }
-        add(&mut self.row_sum, Some(number));
+        self.row_sum.add(Sum::Number(number));
     }
 }
 
 impl Totals {
     fn end_row(&mut self) {
         self.rows += u64::from(std::mem::take(&mut self.row_has_cells));
-        let row = self.row_sum.take();
-        add(&mut self.sum, row);
-        add(&mut self.squares, row.map(Number::square));
+        let row = std::mem::replace(&mut self.row_sum, Sum::Nothing);
+        self.sum.add(row);
+        self.squares.add(row.square());
     }
 
     /// Reads all rows of `scan` that the region has.
@@ -183,18 +228,26 @@ pub(super) fn answer(
         interpreter,
         max: None,
         min: None,
-        sum: None,
-        squares: None,
-        row_sum: None,
+        sum: Sum::Nothing,
+        squares: Sum::Nothing,
+        row_sum: Sum::Nothing,
+        failed: None,
         row_has_cells: false,
         rows: 0,
     };
     totals.read(region, scan).map_err(|error| server.exception(&error))?;
     let rows = || Bytes::copy_from_slice(&totals.rows.to_be_bytes());
-    let weights = if has_weights { totals.sum } else { Some(interpreter.min_value()) };
-    let (numbers, second_part): (Vec<Option<Number>>, _) = match method {
-        "GetMax" => (vec![totals.max], None),
-        "GetMin" => (vec![totals.min], None),
+    if let Some((row, why)) = totals.failed.as_ref().filter(|_| method != "GetRowNum") {
+        return Err(Exception::do_not_retry(format!(
+            "the value in row {} is refused: {why}",
+            row.escape_ascii()
+        )));
+    }
+    let weights = if has_weights { totals.sum } else { Sum::Number(interpreter.min_value()) };
+    let one = |number: Option<Number>| vec![number.map_or(Sum::Nothing, Sum::Number)];
+    let (numbers, second_part): (Vec<Sum>, _) = match method {
+        "GetMax" => (one(totals.max), None),
+        "GetMin" => (one(totals.min), None),
         "GetSum" => (vec![totals.sum], None),
         "GetAvg" => (vec![totals.sum], Some(rows())),
         "GetStd" => (vec![totals.sum, totals.squares], Some(rows())),
@@ -204,10 +257,22 @@ pub(super) fn answer(
         }
         _ => return Err(unknown_method("AggregateService", method, region)),
     };
-    if totals.sum.is_none() {
+    if totals.sum == Sum::Nothing {
         return Ok(pb::AggregateResponse::default());
     }
-    let first_part = numbers.into_iter().flatten().map(Number::encode).collect();
+    let mut first_part = Vec::with_capacity(numbers.len());
+    for number in numbers {
+        match number {
+            Sum::Nothing => {}
+            Sum::Number(number) => first_part.push(number.encode()),
+            Sum::TooLarge => {
+                return Err(Exception::do_not_retry(format!(
+                    "{method} of region {} has more digits than this server computes with, which is some 36",
+                    region.info()
+                )));
+            }
+        }
+    }
     Ok(pb::AggregateResponse { first_part, second_part, ..Default::default() })
 }
 
@@ -217,12 +282,16 @@ mod tests {
 
     #[test]
     fn numbers_have_javas_arithmetic() {
-        let long = |number: i64| Interpreter::Long.number(&number.to_be_bytes()).expect("8 bytes");
-        assert_eq!(long(i64::MAX).plus(long(1)), Number::Long(i64::MIN));
+        let of = |kind: Interpreter, bytes: [u8; 8]| kind.number(&bytes).expect("no error").expect("8 bytes");
+        let long = |number: i64| of(Interpreter::Long, number.to_be_bytes());
+        assert_eq!(long(i64::MAX).plus(long(1)), Some(Number::Long(i64::MIN)));
         assert!(long(1).is_greater(long(-1)) && !long(1).is_greater(long(1)));
-        assert_eq!(Interpreter::Long.number(b"7 bytes"), None);
-        let double = |number: f64| Interpreter::Double.number(&number.to_be_bytes()).expect("8 bytes");
-        assert_eq!(double(1.5).square().plus(double(0.25)), Number::Double(2.5));
+        assert_eq!(Interpreter::Long.number(b"7 bytes"), Ok(None));
+        let double = |number: f64| of(Interpreter::Double, number.to_be_bytes());
+        assert_eq!(
+            double(1.5).square().and_then(|square| square.plus(double(0.25))),
+            Some(Number::Double(2.5))
+        );
         assert!(double(f64::NAN).is_greater(double(f64::INFINITY)) && double(0.0).is_greater(double(-0.0)));
         assert!(Interpreter::of("com.example.MyInterpreter").is_err());
     }
