@@ -41,6 +41,8 @@ pub(super) struct FakeServers {
     refused: Mutex<Option<Bytes>>,
     /// Closings that fail from now on, after the region is closed.
     failing_closes: Mutex<usize>,
+    /// Whether what would fail panics instead.
+    panics: Mutex<bool>,
     /// While it is set, opening a region waits.
     paused: Mutex<bool>,
     resumed: Condvar,
@@ -76,6 +78,7 @@ impl FakeServers {
             last_terms: Mutex::default(),
             refused: Mutex::default(),
             failing_closes: Mutex::default(),
+            panics: Mutex::default(),
             paused: Mutex::default(),
             resumed: Condvar::new(),
             writes_left: Mutex::default(),
@@ -109,6 +112,11 @@ impl FakeServers {
     /// The next closings fail when the region is closed already, as with a flush that finds the disk full.
     pub(super) fn fail_closes(&self, count: usize) {
         *self.failing_closes.lock() = count;
+    }
+
+    /// From now on refused openings and failing closings panic, or fail again.
+    pub(super) fn panic_instead(&self, panics: bool) {
+        *self.panics.lock() = panics;
     }
 
     /// From now on opening a region waits, until this is called with `false`.
@@ -220,6 +228,7 @@ impl FakeServers {
         }
         drop(paused);
         if self.refused.lock().as_ref() == Some(region.start_key()) {
+            assert!(!*self.panics.lock(), "the test wants a panic");
             return Err(Exception::io("the region is refused by the test"));
         }
         let name = region.encoded_name().clone();
@@ -260,6 +269,7 @@ impl FakeServers {
         let mut failing = self.failing_closes.lock();
         if *failing > 0 {
             *failing -= 1;
+            assert!(!*self.panics.lock(), "the test wants a panic");
             return Err(Exception::io("the closing is failed by the test"));
         }
         Ok(())
