@@ -23,6 +23,13 @@ pub(crate) struct HBase {
     folder: PathBuf,
     /// The region server, `host:port`.
     pub(crate) rpc: String,
+    /// ZooKeeper, `host:port`.
+    pub(crate) quorum: String,
+}
+
+/// A port of the loopback interface that nobody listens to.
+pub(crate) fn free_port() -> Result<u16, String> {
+    free_ports::<1>().map(|[port]| port)
 }
 
 fn free_ports<const N: usize>() -> Result<[u16; N], String> {
@@ -111,7 +118,12 @@ impl HBase {
         command.args(["org.apache.hadoop.hbase.master.HMaster", "start"]);
         command.stdin(Stdio::null()).stdout(output.try_clone().map_err(failed)?).stderr(output);
         let child = command.spawn().map_err(|error| format!("cannot start java: {error}"))?;
-        let mut hbase = HBase { child, folder, rpc: format!("127.0.0.1:{server}") };
+        let mut hbase = HBase {
+            child,
+            folder,
+            rpc: format!("127.0.0.1:{server}"),
+            quorum: format!("127.0.0.1:{zookeeper}"),
+        };
         let began = Instant::now();
         while !std::fs::read_to_string(&log).is_ok_and(|text| text.contains(READY)) {
             let ended = hbase.child.try_wait().map_err(|error| error.to_string())?;

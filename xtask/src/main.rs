@@ -54,6 +54,7 @@ mod replica;
 mod s3;
 mod seeded;
 mod server;
+mod shell;
 mod sim;
 mod startup;
 mod talk;
@@ -118,6 +119,11 @@ const PARTS: &[Part] = &[
     ("gohbase", "what gohbase sends, byte by byte, plain and through snappy (Python 3)", gohbase::suite),
     ("hfile", "HBase's own tool reads the files that were written (JDK and Maven)", java::hfile::suite),
     ("packages", "Debian's package index, loaded and compared whole after kill -9", || packages::run(&[])),
+    (
+        "shell",
+        "HBase's shell prints what it prints on Apache HBase, but for a list (JDK and Maven)",
+        shell::suite,
+    ),
     ("recipes", "the seven recipes print what they print on Apache HBase", recipes::suite),
     ("diff", "recorded operations get the answers that Apache HBase gave (JDK and Maven)", diff::replay),
     ("pe", "HBase's PerformanceEvaluation runs to its end (JDK and Maven)", || pe::run(&[])),
@@ -185,6 +191,7 @@ fn main() -> ExitCode {
         ["release"] => report("release", &release::run()),
         ["docs"] => report("docs", &docs::build()),
         ["browser", ref names @ ..] => report("browser", &browser::suite(names)),
+        ["shell", ref options @ ..] => report("shell", &shell::run(options)),
         ["recipes", ref options @ ..] => report("recipes", &recipes::run_with(options)),
         ["regex", ref options @ ..] => report("regex", &regex::run_all(options)),
         ["pe", ref options @ ..] => report("pe", &pe::run(options)),
@@ -244,6 +251,7 @@ fn usage() -> ExitCode {
         accordion::USAGE,
         readpath::USAGE,
         recipes::USAGE,
+        shell::USAGE,
         browser::USAGE,
         docs::USAGE,
         churn::USAGE,

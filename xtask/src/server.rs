@@ -242,6 +242,12 @@ impl Server {
         Err(format!("the server still ran {time:?} after it was resumed"))
     }
 
+    /// Waits for its end, which a client has asked for.
+    pub(crate) fn ended(mut self) -> Result<(), String> {
+        let status = self.child.wait().map_err(|error| error.to_string())?;
+        if status.success() { Ok(()) } else { Err(format!("the server ended with {status}, not in order")) }
+    }
+
     /// Sends SIGTERM.
     pub(crate) fn stop(mut self) -> Result<(), String> {
         run("kill", &["-TERM", &self.child.id().to_string()])?;

@@ -1,0 +1,174 @@
+//! HBase's own shell, line by line: what each of its commands prints on Bellows and on Apache HBase.
+//!
+//! `proof/hbase/shell` has three files. `commands.rb` has the commands, which the shell reads as if somebody typed them.
+//! `hbase.txt` is what Apache HBase 2.6.4 printed (`--record` makes it anew). `differences.txt` has the commands whose
+//! output differs on Bellows: the reason, the command, and what Bellows prints. Everything else must be equal, and a
+//! command that is listed must differ.
+//!
+//! The shell is that of HBase 2.4.17, the newest that Maven Central has, on the client of 2.6.4. So commands that are younger
+//! than 2.4 are not here, and neither is `whoami`, which asks no server.
+
+mod transcript;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use self::transcript::{Block, Transcript};
+use crate::hbase::HBase;
+use crate::server::{Server, fresh_folder};
+use crate::{Outcome, java};
+
+pub(crate) const USAGE: &str = "       cargo xtask shell [--against QUORUM | --kept OUTPUT] [--print] | --record   (HBase's shell, line by line; --print
+                  shows all that differs in the form of differences.txt; --record starts Apache HBase; OUTPUT is that
+                  of a shell that ran before)";
+
+const COMMANDS: &str = "proof/hbase/shell/commands.rb";
+const RECORDED: &str = "proof/hbase/shell/hbase.txt";
+const DIFFERENCES: &str = "proof/hbase/shell/differences.txt";
+
+/// The module of `proof/java` with the shell and JRuby.
+const MODULE: &str = "shell";
+
+/// All commands against a server of its own.
+pub(crate) fn suite() -> Outcome {
+    run(&[])
+}
+
+/// The options of `cargo xtask shell`.
+pub(crate) fn run(options: &[&str]) -> Outcome {
+    let (target, print) = match options {
+        [rest @ .., "--print"] => (rest, true),
+        all => (all, false),
+    };
+    match target {
+        [] => {
+            let server = Server::start("shell", &[])?;
+            let printed = printed(&server.registry)?;
+            // The last command stops it.
+            server.ended()?;
+            compare(&printed, print)
+        }
+        ["--against", quorum] => compare(&printed(quorum)?, print),
+        ["--kept", output] => compare(&kept(output)?, print),
+        ["--record"] if !print => record(),
+        ["--record", "--kept", output] if !print => write(&kept(output)?),
+        _ => Err(format!("usage:\n{USAGE}")),
+    }
+}
+
+fn record() -> Outcome {
+    let pages = crate::hbase::free_port()?.to_string();
+    let hbase = HBase::start(&[("hbase.regionserver.info.port", &pages)])?;
+    write(&printed(&hbase.quorum)?)?;
+    hbase.remove()
+}
+
+fn write(printed: &Transcript) -> Outcome {
+    std::fs::write(RECORDED, printed.to_string()).map_err(|error| format!("{RECORDED}: {error}"))
+}
+
+/// The output of a shell that a run before has kept.
+fn kept(output: &str) -> Result<Transcript, String> {
+    let text = std::fs::read(output).map_err(|error| format!("{output}: {error}"))?;
+    Transcript::of_output(&read(COMMANDS)?, &String::from_utf8_lossy(&text))
+        .map_err(|why| format!("{why}; see {output}"))
+}
+
+fn read(path: &str) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))
+}
+
+/// Fails unless this is what Apache HBase printed, but for the listed differences.
+fn compare(printed: &Transcript, print: bool) -> Outcome {
+    let recorded = Transcript::parse(&read(RECORDED)?);
+    let listed = Transcript::parse(&read(DIFFERENCES)?);
+    let mut wrong = Vec::new();
+    for block in &printed.blocks {
+        let Some(before) = recorded.find(block) else {
+            wrong.push(format!("{RECORDED} has no command {}; record it", block.title()));
+            continue;
+        };
+        let differs = before.lines != block.lines;
+        let why = match listed.find(block) {
+            Some(listed) if !differs => {
+                Some(format!("{DIFFERENCES} lists {}, which is equal", listed.title()))
+            }
+            Some(listed) => (listed.lines != block.lines).then(|| "not as listed".to_owned()),
+            None => differs.then(|| "differs".to_owned()),
+        };
+        if let Some(why) = why {
+            wrong.push(format!("{}: {why}\n{}", block.title(), shown(before, block)));
+        }
+        if print && differs {
+            crate::print(&format!("{block}\n"));
+        }
+    }
+    for block in recorded.blocks.iter().chain(&listed.blocks) {
+        if printed.find(block).is_none() {
+            wrong.push(format!("the shell did not come to {}", block.title()));
+        }
+    }
+    if let Some(block) = listed.blocks.iter().find(|block| block.reason.is_empty()) {
+        wrong.push(format!("{DIFFERENCES}: {} has no reason", block.title()));
+    }
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    Err(format!("{} commands of the shell are wrong:\n\n{}", wrong.len(), wrong.join("\n\n")))
+}
+
+/// Both outputs, without the lines that they share at their beginning and end.
+fn shown(recorded: &Block, printed: &Block) -> String {
+    let (one, other) = (&recorded.lines[..], &printed.lines[..]);
+    let start = one.iter().zip(other).take_while(|(one, other)| one == other).count();
+    let (one, other) = (&one[start..], &other[start..]);
+    let end = one.iter().rev().zip(other.iter().rev()).take_while(|(one, other)| one == other).count();
+    let (one, other) = (&one[..one.len() - end], &other[..other.len() - end]);
+    let lines = one.iter().map(|line| format!("  HBase    {line}"));
+    lines.chain(other.iter().map(|line| format!("  Bellows  {line}"))).collect::<Vec<String>>().join("\n")
+}
+
+/// What the shell prints for each command against the cluster behind this ZooKeeper address.
+fn printed(quorum: &str) -> Result<Transcript, String> {
+    let jars = format!("{}:{}", java::class_path(MODULE)?, java::class_path("tools")?);
+    let folder = fresh_folder("shell-client")?;
+    let failed = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
+    let (host, port) = quorum.rsplit_once(':').ok_or("the address of ZooKeeper has no port")?;
+    let properties = [
+        ("hbase.zookeeper.quorum", host),
+        ("hbase.zookeeper.property.clientPort", port),
+        // The shell waits for what fails, too.
+        ("hbase.client.retries.number", "3"),
+        ("hbase.client.pause", "20"),
+    ];
+    let site: String = properties
+        .map(|(name, value)| format!("<property><name>{name}</name><value>{value}</value></property>"))
+        .concat();
+    let site_path = folder.join("hbase-site.xml");
+    std::fs::write(&site_path, format!("<configuration>{site}</configuration>"))
+        .map_err(|error| failed(&site_path, error))?;
+    // HBase 2.6 has no class that this command of 2.4's shell names when it is loaded.
+    let trace = folder.join("shell/commands/trace.rb");
+    std::fs::create_dir_all(folder.join("shell/commands")).map_err(|error| failed(&folder, error))?;
+    std::fs::write(
+        &trace,
+        "module Shell\n  module Commands\n    class Trace < Command\n    end\n  end\nend\n",
+    )
+    .map_err(|error| failed(&trace, error))?;
+    let (output, errors) = (folder.join("output"), folder.join("errors"));
+    let file = |path: &Path| std::fs::File::create(path).map_err(|error| failed(path, error));
+    let input = std::fs::File::open(COMMANDS).map_err(|error| format!("{COMMANDS}: {error}"))?;
+    let mut shell = java::java(
+        &format!("{}:{}:{jars}", folder.display(), java::CONF),
+        &[("proof.log", "OFF")],
+        &["org.jruby.JarBootstrapMain"],
+    );
+    shell.stdin(Stdio::from(input)).stdout(file(&output)?).stderr(file(&errors)?);
+    wait_for(shell)?;
+    kept(&output.display().to_string())
+}
+
+/// Runs the shell to its end. Its status says whether the last command was well.
+fn wait_for(mut shell: Command) -> Outcome {
+    shell.status().map(drop).map_err(|error| format!("cannot start java: {error}"))
+}
