@@ -118,7 +118,8 @@ pub trait Files: Send + Sync + 'static {
         copy(&*self.open(from)?, self, to).map(drop)
     }
 
-    /// Opens a finished file for reading; with [`Capability::SyncPrefix`] also an unfinished one, after a crash.
+    /// Opens a finished file for reading; with [`Capability::SyncPrefix`] also an unfinished one, after a crash. Whoever needs all
+    /// that was synced [seals](Files::seal) it first.
     fn open(&self, name: &FileName) -> Result<Arc<dyn FileReader>>;
 
     /// Makes an existing file and its name durable after its writer died. Until then its bytes may be in the system's

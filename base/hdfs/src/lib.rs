@@ -1,0 +1,382 @@
+//! The files of one folder in HDFS, as [`storage::Files`].
+//!
+//! | call | in HDFS |
+//! |---|---|
+//! | `create`, `write`, `sync`, `finish` | one file under its final name; `hsync`, then a look whether the folder is still owned; `close` |
+//! | `seal` | `recoverLease`, until the NameNode has closed the file: its writer can neither sync nor close it any more |
+//! | `swap` | a second file, made durable, and a rename over the first; see [`owner`] for what makes it exclusive |
+//! | `delete` | a rename into the owner's folder, which only the owner can do, and a deletion there |
+//!
+//! HDFS shows the last block of a file that is being written to nobody here: what was synced can be read when the file was sealed
+//! or finished. It cannot cut a file, nor read one that was deleted.
+//!
+//! **Limits.** A sync waits [`Options::sync_max`] at most: the library waits forever for some DataNodes that have failed. Each other
+//! call waits [`Options::call_max`]. A writer whose call has failed, or was given up, writes no more.
+//!
+//! Nothing here draws its own clock or sockets through `env`: the library does. So the simulation has a model of HDFS instead
+//! (`proof/sim`), with the capabilities that are declared here.
+
+mod failure;
+mod owner;
+mod read;
+mod swap;
+mod write;
+
+use std::sync::{Arc, OnceLock, mpsc};
+use std::time::Duration;
+
+use env::sync::Mutex;
+use env::{HashMap, Runtime};
+use hdfs_native::{Client, ClientBuilder, HdfsError, WriteOptions};
+use storage::{
+    Capabilities, Capability, Entry, Error, FileName, FileReader, FileWriter, Files, Kind, Object, Outcome,
+    Result, Settled, Version,
+};
+use tokio::sync::Semaphore;
+
+use failure::{is_missing, of_hdfs};
+use owner::Ownership;
+use read::Reader;
+use write::Writer;
+
+/// The first pause between two looks at a file whose lease is being recovered; it doubles up to [`RECOVERY_PAUSE_MAX`].
+const RECOVERY_PAUSE: Duration = Duration::from_millis(50);
+const RECOVERY_PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// How to reach the folder.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// `hdfs://HOST:PORT` of the NameNode, or `hdfs://NAME` of a name service.
+    pub url: String,
+    /// The folder, from the root of the file system on, without a slash at its end.
+    pub folder: String,
+    /// Who opens the folder, for people.
+    pub owner: String,
+    /// Hadoop's settings, which come before those of `core-site.xml` and `hdfs-site.xml` in `HADOOP_CONF_DIR`.
+    pub settings: Vec<(String, String)>,
+    /// How many DataNodes have each block; `None`: as the NameNode says.
+    pub replication: Option<u32>,
+    /// How many reads run at once.
+    pub reads_max: usize,
+    /// How long the DataNodes may take for a sync, or for bytes that are sent to them. Longer than `call_max` is as long.
+    pub sync_max: Duration,
+    /// How long any other call may take.
+    pub call_max: Duration,
+}
+
+impl Options {
+    /// A folder with everything else as usual.
+    pub fn new(url: impl Into<String>, folder: impl Into<String>) -> Options {
+        Options {
+            url: url.into(),
+            folder: folder.into(),
+            owner: String::new(),
+            settings: Vec::new(),
+            replication: None,
+            reads_max: 64,
+            sync_max: Duration::from_secs(10),
+            call_max: Duration::from_secs(90),
+        }
+    }
+}
+
+/// The files of a folder, of which this is the owner. Clones share it.
+#[derive(Clone)]
+pub struct Hdfs(Arc<Shared>);
+
+struct Shared {
+    client: Client,
+    options: Options,
+    /// Empty until the folder is taken.
+    ownership: OnceLock<Ownership>,
+    reads: Semaphore,
+    /// The files that are written here.
+    writers: Mutex<HashMap<FileName, Arc<Gate>>>,
+    /// Held by a swap, which reads, compares and replaces. Has the second files of swaps that may still take place.
+    swapping: Mutex<HashMap<FileName, String>>,
+    /// Last, so that what runs on it is dropped before.
+    runtime: Runtime,
+}
+
+/// Held while bytes of a file are sent; true once the file was sealed here.
+type Gate = Mutex<bool>;
+
+impl Hdfs {
+    /// Opens the folder, of which nobody becomes the owner: its files can be read, and swaps, syncs and deletions fail until it is
+    /// [taken](Hdfs::take). Connects to nothing yet: the first call does.
+    pub fn open(options: Options) -> Result<Hdfs> {
+        let (runtime, client) = connect(&options)?;
+        Ok(Hdfs(Arc::new(Shared {
+            client,
+            reads: Semaphore::new(options.reads_max),
+            options,
+            ownership: OnceLock::new(),
+            writers: Mutex::default(),
+            swapping: Mutex::default(),
+            runtime,
+        })))
+    }
+
+    /// Takes the folder from whoever has it; it is created if missing. When this returns, nothing that the owner before swaps or
+    /// deletes takes effect, and none of its syncs succeeds.
+    ///
+    /// Fails with [`Kind::InUse`] if another process takes it at the same time, and has it then.
+    pub fn take(&self) -> Result<()> {
+        let Options { folder, owner, .. } = self.0.options.clone();
+        let client = self.0.client.clone();
+        let act = "take the folder of";
+        let taken =
+            self.wait(&FileName::root(), act, async move { owner::take(&client, &folder, &owner).await })??;
+        // Whoever takes it twice has it already.
+        let _first = self.0.ownership.set(taken);
+        Ok(())
+    }
+
+    /// The error of a change of a folder that was not taken.
+    fn own(&self, name: &FileName, act: &'static str) -> Result<&Ownership> {
+        self.0.ownership.get().ok_or_else(|| {
+            Error::new(Kind::ReadOnly, Outcome::DidNotHappen, name, act).because("the folder was not taken")
+        })
+    }
+
+    /// Whether the NameNode can be reached and answers about the folder, which need not be there. Changes nothing.
+    pub fn probe(options: &Options) -> Result<()> {
+        let (runtime, client) = connect(options)?;
+        let folder = options.folder.clone();
+        wait(&runtime, options.call_max, &FileName::root(), "reach", async move {
+            match client.get_file_info(if folder.is_empty() { "/" } else { &folder }).await {
+                Err(error) if !is_missing(&error) => {
+                    Err(of_hdfs(&error, Outcome::DidNotHappen, &FileName::root(), "reach"))
+                }
+                _ => Ok(()),
+            }
+        })?
+    }
+
+    fn path(&self, name: &FileName) -> String {
+        path_in(&self.0.options.folder, name)
+    }
+
+    fn write_options(&self) -> WriteOptions {
+        WriteOptions { replication: self.0.options.replication, ..WriteOptions::default() }
+    }
+
+    /// Runs `work` on the folder's runtime and waits for it, as long as a call may take. After that it may have happened.
+    fn wait<T: Send + 'static>(
+        &self,
+        name: &FileName,
+        act: &'static str,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T> {
+        wait(&self.0.runtime, self.0.options.call_max, name, act, work)
+    }
+
+    /// The error of whoever no longer owns the folder.
+    async fn fenced(&self, name: &FileName, act: &'static str) -> Error {
+        let by = owner::newest(&self.0.client, &self.0.options.folder).await;
+        Error::new(Kind::InUse, Outcome::DidNotHappen, name, act)
+            .because(format!("{} was taken over by {by}", self.place()))
+    }
+
+    /// Whether the folder is still this process's own.
+    async fn is_owned(&self) -> hdfs_native::Result<bool> {
+        let Some(own) = self.0.ownership.get() else { return Ok(false) };
+        match self.0.client.get_file_info(own.folder()).await {
+            Ok(_) => Ok(true),
+            Err(error) if is_missing(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes the folder of `name`, and those above, as far as they are empty.
+    async fn prune(&self, name: &FileName) {
+        let mut folder = name.parent();
+        while let Some(empty) = folder.filter(|folder| *folder != FileName::root()) {
+            // Not empty, or already removed: nothing to prune.
+            if !self.0.client.delete(&self.path(&empty), false).await.unwrap_or(false) {
+                break;
+            }
+            folder = empty.parent();
+        }
+    }
+
+    async fn remove(&self, name: &FileName) -> Result<()> {
+        let (path, aside) = (self.path(name), self.own(name, "delete")?.next_name());
+        let failed = |error: &HdfsError| of_hdfs(error, Outcome::MayHaveHappened, name, "delete");
+        match self.0.client.rename(&path, &aside, false).await {
+            Ok(()) => {}
+            // One of the two is missing: the file, or the owner's folder.
+            Err(error) if is_missing(&error) => {
+                return if self.is_owned().await.map_err(|error| failed(&error))? {
+                    Ok(())
+                } else {
+                    Err(self.fenced(name, "delete").await)
+                };
+            }
+            Err(error) => return Err(failed(&error)),
+        }
+        // What stays there is removed when the folder is taken the next time.
+        let _left = self.0.client.delete(&aside, false).await;
+        self.prune(name).await;
+        Ok(())
+    }
+}
+
+/// Connects to nothing yet: the first call does.
+fn connect(options: &Options) -> Result<(Runtime, Client)> {
+    let failed = |error: String| {
+        Error::new(Kind::Failed, Outcome::DidNotHappen, &FileName::root(), "open").because(error)
+    };
+    let runtime = Runtime::start("hdfs", 2).map_err(|error| failed(error.to_string()))?;
+    let client = {
+        let _inside = runtime.handle().enter();
+        ClientBuilder::new().with_url(&options.url).with_config(options.settings.clone()).build()
+    };
+    let client = client.map_err(|error| failed(error.to_string()))?;
+    Ok((runtime, client))
+}
+
+/// The path of `name` in HDFS.
+fn path_in(folder: &str, name: &FileName) -> String {
+    match name.as_str() {
+        "" if folder.is_empty() => "/".to_owned(),
+        "" => folder.to_owned(),
+        name => format!("{folder}/{name}"),
+    }
+}
+
+fn wait<T: Send + 'static>(
+    runtime: &Runtime,
+    limit: Duration,
+    name: &FileName,
+    act: &'static str,
+    work: impl Future<Output = T> + Send + 'static,
+) -> Result<T> {
+    let (done, result) = mpsc::sync_channel(1);
+    drop(runtime.spawn(async move {
+        // Nobody else waits: the receiver is in this call.
+        let _received = done.send(env::timeout(limit, work).await);
+    }));
+    let result = result.recv().expect("the runtime runs as long as the folder is open");
+    result.ok_or_else(|| {
+        Error::new(Kind::Failed, Outcome::MayHaveHappened, name, act)
+            .because(format!("HDFS did not answer within {limit:?}"))
+    })
+}
+
+impl Files for Hdfs {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::NONE.with(Capability::SyncPrefix).with(Capability::ListsAll)
+    }
+
+    fn create(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
+        Ok(Box::new(Writer::create(self.clone(), name.clone())?))
+    }
+
+    fn open(&self, name: &FileName) -> Result<Arc<dyn FileReader>> {
+        let (hdfs, file) = (self.clone(), name.clone());
+        Ok(Arc::new(self.wait(name, "open", async move { Reader::open(hdfs, file).await })??))
+    }
+
+    /// Nothing more can be done for a file that was sealed or finished. Its synced bytes are on the disks of the DataNodes;
+    /// what else was found in it is in the memory of several.
+    fn sync(&self, name: &FileName) -> Result<()> {
+        let (client, path, file) = (self.0.client.clone(), self.path(name), name.clone());
+        self.wait(name, "sync", async move {
+            client
+                .get_file_info(&path)
+                .await
+                .map(drop)
+                .map_err(|error| of_hdfs(&error, Outcome::MayHaveHappened, &file, "sync"))
+        })?
+    }
+
+    /// A writer in this process is stopped first. So is one of an owner before, which learns with each sync that it is none any more. A
+    /// DataNode whose writer is interrupted in the middle of a sync may be left with a block that cannot be recovered.
+    fn seal(&self, name: &FileName) -> Result<()> {
+        let gate = self.0.writers.lock().get(name).cloned();
+        if let Some(gate) = gate {
+            // What is being sent is sent to its end.
+            *gate.lock() = true;
+        }
+        let (client, path, file) = (self.0.client.clone(), self.path(name), name.clone());
+        let sealed = self.wait(name, "seal", async move {
+            let mut pause = RECOVERY_PAUSE;
+            loop {
+                match client.recover_lease(&path).await {
+                    Ok(true) => return Ok(()),
+                    Ok(false) => {}
+                    Err(error) if failure::is_being_recovered(&error) => {}
+                    Err(error) => return Err(of_hdfs(&error, Outcome::MayHaveHappened, &file, "seal")),
+                }
+                env::sleep(pause).await;
+                pause = (pause * 2).min(RECOVERY_PAUSE_MAX);
+            }
+        });
+        sealed.unwrap_or_else(|late| {
+            let limit = self.0.options.call_max;
+            Err(late.because(format!(
+                "its lease is not recovered after {limit:?}: no DataNode could end the file's last block, see \"recover Block\" in their \
+                 logs; where one replica is left a restart of its DataNode helps"
+            )))
+        })
+    }
+
+    fn list(&self, folder: &FileName) -> Result<Vec<Entry>> {
+        let (hdfs, at) = (self.clone(), folder.clone());
+        let mut entries = self.wait(folder, "list", async move {
+            let (mut entries, mut folders) = (Vec::new(), vec![at.clone()]);
+            while let Some(folder) = folders.pop() {
+                let listed = match hdfs.0.client.list_status(&hdfs.path(&folder), false).await {
+                    Ok(listed) => listed,
+                    // A folder that vanishes during a listing is empty.
+                    Err(error) if is_missing(&error) => continue,
+                    Err(error) => return Err(of_hdfs(&error, Outcome::DidNotHappen, &at, "list")),
+                };
+                for found in listed {
+                    let last = found.path.rsplit('/').next().unwrap_or_default();
+                    // The listing of a file is the file itself, and is no listing of a folder.
+                    if last.is_empty() || !found.isdir && found.path == hdfs.path(&folder) {
+                        continue;
+                    }
+                    let name = folder.join(last);
+                    if name.as_str() == owner::FOLDER {
+                        continue;
+                    }
+                    if found.isdir {
+                        folders.push(name);
+                    } else {
+                        entries.push(Entry { name, size: found.length as u64 });
+                    }
+                }
+            }
+            Ok(entries)
+        })??;
+        entries.sort_by(|left, right| left.name.cmp(&right.name));
+        Ok(entries)
+    }
+
+    fn delete(&self, name: &FileName) -> Result<()> {
+        let (hdfs, file) = (self.clone(), name.clone());
+        self.wait(name, "delete", async move { hdfs.remove(&file).await })?
+    }
+
+    fn load(&self, name: &FileName, bytes_max: usize) -> Result<Object> {
+        let (hdfs, file) = (self.clone(), name.clone());
+        let content = self.wait(name, "read", async move { hdfs.content(&file, bytes_max).await })??;
+        let version = Version::new(content.as_slice());
+        Ok(Object { content, version })
+    }
+
+    fn swap(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Version> {
+        self.swap_object(name, expected, new)
+    }
+
+    fn settle(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Settled> {
+        self.settle_object(name, expected, new)
+    }
+
+    fn place(&self) -> String {
+        format!("{}{}", self.0.options.url, self.0.options.folder)
+    }
+}
