@@ -54,6 +54,13 @@ pub(crate) fn run_on_store(rounds: u32, endpoint: &str, log: LogPlace) -> Outcom
     run_in(rounds, None, &folder, &Place { data, log: log_of(&folder), options })
 }
 
+/// The same with all files below `data`, of a server with these options.
+pub(crate) fn run_at(rounds: u32, data: PathBuf, options: &[&str]) -> Outcome {
+    let folder = fresh_folder("crash-at")?;
+    let options = options.iter().map(|&option| option.to_owned()).collect();
+    run_in(rounds, None, &folder, &Place { data, log: log_of(&folder), options })
+}
+
 /// The options of a server whose files are in the store at `endpoint`.
 pub(crate) fn store_options(endpoint: &str, wal_dir: &str) -> Vec<String> {
     let set = |key: &str, value: &str| ["-D".to_owned(), format!("{key}={value}")];

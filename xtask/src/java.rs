@@ -21,8 +21,8 @@ use crate::server::Server;
 use crate::{Outcome, run};
 
 /// The modules of `proof/java/pom.xml`.
-const MODULES: [&str; 9] =
-    ["client", "client1", "client3", "asynchbase", "gateway", "tools", "ycsb", "compat", "shell"];
+const MODULES: [&str; 10] =
+    ["client", "client1", "client3", "asynchbase", "gateway", "tools", "ycsb", "compat", "shell", "hdfs"];
 
 /// The ways in which the suite connects: the registry, and the encoding of cells on the wire.
 const WAYS: &str = "rpc,rpc-protobuf,rpc-tags,rpc-gzip,zk,zk-protobuf,zk-tags,zk-gzip";

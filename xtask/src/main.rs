@@ -36,6 +36,7 @@ mod flame;
 mod glossary;
 mod gohbase;
 mod hbase;
+mod hdfs;
 mod hostile;
 mod image;
 mod java;
@@ -115,6 +116,11 @@ const PARTS: &[Part] = &[
         "replica",
         "a read replica of a server in a real S3 store sees what it must see, and nothing else (Go)",
         s3::replica,
+    ),
+    (
+        "hdfs",
+        "files in a real HDFS keep the rules of storage, and a server in it survives kill -9 (JDK and Maven)",
+        hdfs::suite,
     ),
     ("gohbase", "what gohbase sends, byte by byte, plain and through snappy (Python 3)", gohbase::suite),
     ("hfile", "HBase's own tool reads the files that were written (JDK and Maven)", java::hfile::suite),

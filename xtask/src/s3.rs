@@ -2,7 +2,7 @@
 //! module.
 
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -73,7 +73,7 @@ impl Drop for Store {
 }
 
 /// Builds the program unless it exists.
-fn install(folder: &std::path::Path) -> Result<PathBuf, String> {
+fn install(folder: &Path) -> Result<PathBuf, String> {
     let program = folder.join("versitygw");
     if program.exists() {
         return Ok(program);
@@ -98,7 +98,9 @@ pub(crate) fn suite() -> Outcome {
     succeed("the tests of the object store", tests)?;
     crash::run_on_store(ROUNDS, &store.endpoint, LogPlace::Store)?;
     crash::run_on_store(ROUNDS, &store.endpoint, LogPlace::Disk)?;
-    takeovers(TAKEOVERS, &store.endpoint)?;
+    let data = PathBuf::from(format!("s3://bellows/takeover-{}", std::process::id()));
+    let options = crash::store_options(&store.endpoint, "");
+    takeovers(TAKEOVERS, &data, &options.iter().map(String::as_str).collect::<Vec<_>>())?;
     requests_of_a_flush(&store.endpoint)
 }
 
@@ -174,18 +176,15 @@ fn requests(server: &Server) -> Result<[u64; 5], String> {
     Ok([of_kind("put")?, of_kind("get")?, of_kind("list")?, of_kind("delete")?, of_kind("multipart")?])
 }
 
-/// A server hangs under load, another takes its bucket over, and the first continues. It must acknowledge nothing
+/// A server hangs under load, another takes its files over, and the first continues. It must acknowledge nothing
 /// that the second does not have, and end with a message that names the second.
-fn takeovers(rounds: u32, endpoint: &str) -> Outcome {
+pub(crate) fn takeovers(rounds: u32, data: &Path, options: &[&str]) -> Outcome {
     let folder = fresh_folder("takeover")?;
-    let data = PathBuf::from(format!("s3://bellows/takeover-{}", std::process::id()));
-    let options = crash::store_options(endpoint, "");
-    let options: Vec<&str> =
-        crash::OPTIONS.iter().copied().chain(options.iter().map(String::as_str)).collect();
+    let options: Vec<&str> = crash::OPTIONS.iter().chain(options).copied().collect();
     let seed = seed_from_the_clock();
     let (mut random, mut workload) = (Random::new(seed), Workload::start(seed)?);
     let log = |round: u32| folder.join(format!("{round}.log"));
-    let mut owner = Server::start_with_log(&data, &log(0), &options)?;
+    let mut owner = Server::start_with_log(data, &log(0), &options)?;
     let (mut acknowledged, mut rows, mut served_after) = (0, 0, Vec::new());
     for round in 1..=rounds {
         let failed = |why: String| {
@@ -196,7 +195,7 @@ fn takeovers(rounds: u32, endpoint: &str) -> Outcome {
         workload.dying().map_err(failed)?;
         owner.pause().map_err(failed)?;
         let began = Instant::now();
-        let next = Server::start_with_log(&data, &log(round), &options).map_err(failed)?;
+        let next = Server::start_with_log(data, &log(round), &options).map_err(failed)?;
         served_after.push(began.elapsed());
         owner.resume_and_end(END_MAX).map_err(failed)?;
         acknowledged = workload.dead().map_err(failed)?;
@@ -204,14 +203,14 @@ fn takeovers(rounds: u32, endpoint: &str) -> Outcome {
         let told = std::fs::read_to_string(log(round - 1)).map_err(|error| failed(error.to_string()))?;
         let port = next.rpc.rsplit(':').next().unwrap_or_default();
         if !told.contains(&format!("taken over by localhost:{port}")) {
-            return Err(failed(format!("the first server does not say that {} has its bucket", next.rpc)));
+            return Err(failed(format!("the first server does not say that {} has its files", next.rpc)));
         }
         no_panic(&log(round - 1)).map_err(failed)?;
         owner = next;
     }
     owner.stop()?;
     say!(
-        "{rounds} servers hung and went on after another had their bucket: {acknowledged} changes acknowledged, {rows} rows, all \
+        "{rounds} servers hung and went on after another had their files: {acknowledged} changes acknowledged, {rows} rows, all \
          as they must be; {}; seed {seed}",
         crash::spread(served_after)
     );

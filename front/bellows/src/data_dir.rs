@@ -147,15 +147,26 @@ pub(crate) fn check_layout(files: &dyn Files, root: impl std::fmt::Display) -> R
         Ok(content) => check_version(&root, &String::from_utf8_lossy(&content)),
         Err(error) if error.kind() == Kind::NotFound => {
             // Our version file is written before HBase's.
-            match files.open(&FileName::new(HBASE_VERSION_FILE)) {
-                Ok(_) => return Err(of_hbase(&root)),
-                Err(error) if error.kind() == Kind::NotFound => {}
-                Err(error) => return Err(Failure::of_storage(&root, &error)),
-            }
+            check_before_taking(files, &root)?;
             let content = format!("{VERSION}\n");
             storage::swap_confirmed(files, &name, None, content.as_bytes())
                 .map_err(|error| Failure::of_storage(&root, &error))?;
             Ok(())
+        }
+        Err(error) => Err(Failure::of_storage(&root, &error)),
+    }
+}
+
+/// Fails where [`check_layout`] would refuse the place, and writes nothing.
+pub(crate) fn check_before_taking(files: &dyn Files, root: impl std::fmt::Display) -> Result<(), Failure> {
+    match files.read(&FileName::new(VERSION_FILE), 64) {
+        Ok(content) => check_version(&root, &String::from_utf8_lossy(&content)),
+        Err(error) if error.kind() == Kind::NotFound => {
+            match files.open(&FileName::new(HBASE_VERSION_FILE)) {
+                Ok(_) => Err(of_hbase(&root)),
+                Err(error) if error.kind() == Kind::NotFound => Ok(()),
+                Err(error) => Err(Failure::of_storage(&root, &error)),
+            }
         }
         Err(error) => Err(Failure::of_storage(&root, &error)),
     }

@@ -1,4 +1,4 @@
-//! Where all files but the log are: a folder of this machine, or a part of a bucket in an S3-compatible store.
+//! Where all files but the log are: a folder of this machine, a part of a bucket in an S3-compatible store, or a folder in HDFS.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use conf::{Conf, keys};
 use env::World;
+use hdfs::Hdfs;
 use objectstore::Bucket;
 use storage::Files;
 use telemetry::Source;
@@ -26,6 +27,13 @@ pub(crate) enum Root {
         /// The prefix, without slashes at its ends; may be empty.
         prefix: String,
     },
+    /// A folder in HDFS.
+    Hdfs {
+        /// `hdfs://HOST:PORT`, or `hdfs://NAME` of a name service.
+        url: String,
+        /// The folder, from the root of HDFS on.
+        folder: String,
+    },
 }
 
 /// A place that is open.
@@ -41,6 +49,9 @@ impl Root {
     /// The place named by `text`, the value of `option`.
     pub(crate) fn parse(option: &str, text: &str) -> Result<Root, Failure> {
         let scheme = text.split_once(':').filter(|(scheme, _)| is_scheme(scheme));
+        if let Some((_, rest)) = scheme.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("hdfs")) {
+            return Root::parse_hdfs(option, text, rest);
+        }
         let Some((_, rest)) = scheme.filter(|(scheme, rest)| {
             rest.starts_with("//") && ["s3", "s3a"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
         }) else {
@@ -56,18 +67,56 @@ impl Root {
         Ok(Root::Bucket { bucket: bucket.to_owned(), prefix: prefix.trim_matches('/').to_owned() })
     }
 
-    /// The folder, if it is one.
+    /// The place in HDFS named by `text`, which goes on with `rest` after its scheme.
+    fn parse_hdfs(option: &str, text: &str, rest: &str) -> Result<Root, Failure> {
+        let named = rest.strip_prefix("//").and_then(|rest| rest.split_once('/'));
+        let named = named.map(|(server, path)| {
+            (server, path.split('/').filter(|part| !part.is_empty()).collect::<Vec<_>>())
+        });
+        match named {
+            Some((server, path))
+                if !server.is_empty()
+                    && !server.contains('@')
+                    && !path.is_empty()
+                    && path.iter().all(|part| !matches!(*part, "." | "..")) =>
+            {
+                Ok(Root::Hdfs { url: format!("hdfs://{server}"), folder: format!("/{}", path.join("/")) })
+            }
+            _ => Err(Failure::new(format!(
+                "{option} is {text:?}, expected hdfs://HOST:PORT/FOLDER, or hdfs://NAME/FOLDER for a name service of hdfs-site.xml \
+                 in HADOOP_CONF_DIR; HADOOP_USER_NAME says as whom"
+            ))),
+        }
+    }
+
+    /// The folder of this machine, if it is one.
     pub(crate) fn folder(&self) -> Option<&Path> {
         match self {
             Root::Folder(folder) => Some(folder),
-            Root::Bucket { .. } => None,
+            Root::Bucket { .. } | Root::Hdfs { .. } => None,
         }
+    }
+
+    /// Whether a setting of this name, which is none of this program's, means something to the place.
+    pub(crate) fn understands(&self, key: &str) -> bool {
+        matches!(self, Root::Hdfs { .. }) && is_hadoops(key)
     }
 
     /// Opens the place and checks its layout; an empty one gets the current layout.
     pub(crate) fn open(&self, conf: &Conf) -> Result<OpenRoot, Failure> {
-        if let Root::Folder(folder) = self {
-            return Ok(OpenRoot { files: Arc::new(data_dir::open(folder)?), meter: None, probe: None });
+        match self {
+            Root::Folder(folder) => {
+                return Ok(OpenRoot { files: Arc::new(data_dir::open(folder)?), meter: None, probe: None });
+            }
+            Root::Hdfs { url, folder } => {
+                let files = self.hdfs(conf, url, folder)?;
+                // Whose folder it is comes first: a server that has it ends when it is taken.
+                data_dir::check_before_taking(&*files, self)?;
+                files.take().map_err(|error| self.not_served(&error))?;
+                data_dir::check_layout(&*files, self)?;
+                return Ok(OpenRoot { files, meter: None, probe: None });
+            }
+            Root::Bucket { .. } => {}
         }
         let (world, store) = (World::real(), self.bucket(conf)?);
         let began = world.moment();
@@ -86,6 +135,7 @@ impl Root {
                 folder.display()
             )));
         }
+        self.refuse_hdfs()?;
         let store = self.bucket(conf)?;
         data_dir::check_is_there(&*store, self)?;
         Ok(OpenRoot { meter: Some(Arc::clone(&store) as Arc<dyn Source>), probe: None, files: store })
@@ -93,12 +143,32 @@ impl Root {
 
     /// Opens a bucket that has nothing but another server's log, for reading.
     pub(crate) fn open_for_reading_log(&self, conf: &Conf) -> Result<Arc<dyn Files>, Failure> {
+        self.refuse_hdfs()?;
         Ok(self.bucket(conf)?)
+    }
+
+    /// Fails for a place in HDFS, which only its owner can read.
+    fn refuse_hdfs(&self) -> Result<(), Failure> {
+        if let Root::Hdfs { .. } = self {
+            return Err(Failure::new(format!(
+                "{self} cannot be read beside its server: HDFS does not show the end of a log that is being written; for a read replica \
+                 or bellows fsck the files and the log must be in a bucket"
+            )));
+        }
+        Ok(())
     }
 
     /// Opens the place for the log alone.
     pub(crate) fn open_for_log(&self, conf: &Conf) -> Result<Arc<dyn Files>, Failure> {
-        let Root::Folder(folder) = self else { return Ok(self.connect(conf)?) };
+        let folder = match self {
+            Root::Folder(folder) => folder,
+            Root::Bucket { .. } => return Ok(self.connect(conf)?),
+            Root::Hdfs { url, folder } => {
+                let files = self.hdfs(conf, url, folder)?;
+                files.take().map_err(|error| self.not_served(&error))?;
+                return Ok(files);
+            }
+        };
         let local = storage::Local::open(folder).map_err(|error| {
             let remedy = "make the folder writable for this process, or set hbase.wal.dir to another";
             Failure::new(format!("hbase.wal.dir is {self}: {error}; {remedy}"))
@@ -111,7 +181,23 @@ impl Root {
         match self {
             Root::Folder(_) => Ok(()),
             Root::Bucket { .. } => self.connect(conf).map(drop),
+            Root::Hdfs { url, folder } => {
+                Hdfs::probe(&hdfs_options(conf, url, folder)?).map_err(|error| self.not_served(&error))
+            }
         }
+    }
+
+    /// The folder in HDFS, which is not taken yet.
+    fn hdfs(&self, conf: &Conf, url: &str, folder: &str) -> Result<Arc<Hdfs>, Failure> {
+        let opened = Hdfs::open(hdfs_options(conf, url, folder)?);
+        Ok(Arc::new(opened.map_err(|error| self.not_served(&error))?))
+    }
+
+    fn not_served(&self, error: &storage::Error) -> Failure {
+        Failure::new(format!(
+            "{self}: {error}; check that its NameNode runs and this machine reaches it and the DataNodes, HADOOP_CONF_DIR, and the \
+             right of HADOOP_USER_NAME to write the folder"
+        ))
     }
 
     /// Connects to the store, which must keep the promises that the data rests on.
@@ -123,7 +209,7 @@ impl Root {
 
     /// The store, as the settings name it.
     fn bucket(&self, conf: &Conf) -> Result<Arc<Bucket>, Failure> {
-        let Root::Bucket { bucket, prefix } = self else { unreachable!("a folder needs no connection") };
+        let Root::Bucket { bucket, prefix } = self else { unreachable!("only a bucket is in a store") };
         let store = Bucket::new(options(conf, bucket, prefix)?);
         store.map(Arc::new).map_err(|error| self.unreachable(conf, &error))
     }
@@ -144,8 +230,33 @@ impl fmt::Display for Root {
             Root::Folder(folder) => folder.display().fmt(f),
             Root::Bucket { bucket, prefix } if prefix.is_empty() => write!(f, "s3://{bucket}"),
             Root::Bucket { bucket, prefix } => write!(f, "s3://{bucket}/{prefix}"),
+            Root::Hdfs { url, folder } => write!(f, "{url}{folder}"),
         }
     }
+}
+
+/// Whether a setting is one of Hadoop's client.
+fn is_hadoops(key: &str) -> bool {
+    ["dfs.", "hadoop.", "fs.defaultFS", "fs.viewfs."].iter().any(|begin| key.starts_with(begin))
+}
+
+fn hdfs_options(conf: &Conf, url: &str, folder: &str) -> Result<hdfs::Options, Failure> {
+    use keys::cluster as key;
+    let mut settings = Vec::new();
+    for name in conf.unknown().filter(|name| is_hadoops(name)) {
+        settings.extend(conf.text(name)?.map(|text| (name.to_owned(), text)));
+    }
+    let replication = u32::try_from(conf.value(&key::HDFS_REPLICATION)?).unwrap_or(u32::MAX);
+    let host = env::host_name().unwrap_or_else(|| "a machine without a name".to_owned());
+    Ok(hdfs::Options {
+        owner: format!("process {} on {host}", std::process::id()),
+        settings,
+        replication: Some(replication).filter(|count| *count > 0),
+        reads_max: usize::try_from(conf.value(&key::HDFS_READS_MAX)?).unwrap_or(usize::MAX).max(1),
+        sync_max: conf.value(&key::HDFS_SYNC_MAX)?,
+        call_max: conf.value(&key::HDFS_CALL_MAX)?,
+        ..hdfs::Options::new(url, folder)
+    })
 }
 
 fn options(conf: &Conf, bucket: &str, prefix: &str) -> Result<objectstore::Options, Failure> {
@@ -221,6 +332,18 @@ mod tests {
             let refused = Root::parse("hbase.rootdir", text).expect_err(text).to_string();
             assert!(refused.contains("expected s3://BUCKET/FOLDER"), "{refused}");
         }
+        let hdfs = |url: &str, folder: &str| Root::Hdfs { url: url.into(), folder: folder.into() };
+        for (text, root) in [
+            ("hdfs://nn:9000/hbase", hdfs("hdfs://nn:9000", "/hbase")),
+            ("HDFS://service/a//b/", hdfs("hdfs://service", "/a/b")),
+        ] {
+            assert_eq!(Root::parse("hbase.rootdir", text).expect(text), root);
+        }
+        for text in ["hdfs:", "hdfs:///x", "hdfs://nn", "hdfs://nn/", "hdfs://u@nn/x", "hdfs://nn/../x"] {
+            let refused = Root::parse("hbase.rootdir", text).expect_err(text).to_string();
+            assert!(refused.contains("expected hdfs://HOST:PORT/FOLDER"), "{refused}");
+        }
+        assert_eq!(hdfs("hdfs://nn", "/a/b").to_string(), "hdfs://nn/a/b");
         assert_eq!([bucket("b", "x/y").to_string(), bucket("b", "").to_string()], ["s3://b/x/y", "s3://b"]);
     }
 
@@ -232,6 +355,18 @@ mod tests {
         for url in ["https://s3.eu-west-1.amazonaws.com", "https://store.example:9000/x"] {
             assert!(!has_no_subdomains(url), "{url}");
         }
+    }
+
+    #[test]
+    fn hadoops_settings_reach_hdfs() {
+        let conf = Conf::new().with_definition("dfs.nameservices=a").expect("a setting");
+        let conf = conf.with_definition("dfs.replication=2").expect("a setting");
+        let conf = conf.with_definition("hbase.some.key=1").expect("a setting");
+        let options = hdfs_options(&conf, "hdfs://a", "/x").expect("good");
+        assert_eq!(options.settings, [("dfs.nameservices".to_owned(), "a".to_owned())]);
+        assert_eq!((options.replication, options.folder.as_str()), (Some(2), "/x"));
+        let root = Root::parse("hbase.rootdir", "hdfs://a/x").expect("a place");
+        assert!(root.understands("dfs.nameservices") && !root.understands("hbase.some.key"));
     }
 
     #[test]

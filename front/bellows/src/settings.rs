@@ -321,9 +321,9 @@ mod tests {
         let start = Start { data_dir: Some("gs://bucket/x".into()), ..Start::default() };
         let failure = Settings::gather(&start).expect_err("no folder").to_string();
         assert!(failure.starts_with("--data-dir is \"gs://bucket/x\""), "{failure}");
-        let define = vec![("hbase.rootdir".to_owned(), "hdfs://nn:8020/hbase".to_owned())];
+        let define = vec![("hbase.rootdir".to_owned(), "abfs://nn:8020/hbase".to_owned())];
         let failure = Settings::gather(&Start { define, ..Start::default() }).expect_err("no folder");
-        assert!(failure.to_string().starts_with("hbase.rootdir is \"hdfs://nn:8020/hbase\""), "{failure}");
+        assert!(failure.to_string().starts_with("hbase.rootdir is \"abfs://nn:8020/hbase\""), "{failure}");
         let start = Start { data_dir: Some("file:///srv/hbase".into()), ..Start::default() };
         assert_eq!(Settings::gather(&start).expect("a folder").root.to_string(), "/srv/hbase");
     }

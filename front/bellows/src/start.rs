@@ -223,7 +223,7 @@ pub(crate) fn run(
         meters: meter.into_iter().collect(),
     });
 
-    for key in settings.conf.unknown() {
+    for key in settings.conf.unknown().filter(|key| !root.understands(key)) {
         tracing::info!(key, "no meaning here; bellows keys lists the keys that act");
     }
     let role = if replica.is_some() { "read replica" } else { "primary" };

@@ -1,10 +1,11 @@
 //! The cluster, and how clients find it.
 
 keys! {
-    /// Place of all tables and the cluster id: a path, a `file:` URL, or `s3://BUCKET/FOLDER` (also `s3a:`) in an S3-compatible
-    /// store. `--data-dir` overrides it.
+    /// Place of all tables and the cluster id: a path, a `file:` URL, `s3://BUCKET/FOLDER` (also `s3a:`) in an S3-compatible
+    /// store, or `hdfs://HOST:PORT/FOLDER`. `--data-dir` overrides it.
     ROOT_DIR: Text = "hbase.rootdir", "bellows-data";
-    /// Place of the write-ahead log: a path, a `file:` URL, or `s3://BUCKET/FOLDER` in the same store. Empty: below the root.
+    /// Place of the write-ahead log: a path, a `file:` URL, `s3://BUCKET/FOLDER` in the same store, or `hdfs://HOST:PORT/FOLDER`.
+    /// Empty: below the root.
     WAL_DIR: Text = "hbase.wal.dir", "";
     /// URL of the S3-compatible store. Empty: Amazon's, or that of `AWS_ENDPOINT_URL`.
     S3_ENDPOINT: Text = "fs.s3a.endpoint", "";
@@ -21,6 +22,14 @@ keys! {
     S3_READS_MAX: Count = "bellows.s3.reads.max", "64";
     /// How long a write of the store whose outcome is unknown is repeated before it fails.
     S3_SETTLE_TIME: Millis = "bellows.s3.settle.time", "30000";
+    /// How many DataNodes have each block of a file in HDFS. 0: as the NameNode says.
+    HDFS_REPLICATION: Count = "dfs.replication", "0";
+    /// Most reads of HDFS at once.
+    HDFS_READS_MAX: Count = "bellows.hdfs.reads.max", "64";
+    /// How long the DataNodes may take for a sync before it fails, and the log with it.
+    HDFS_SYNC_MAX: Millis = "bellows.hdfs.sync.max", "10000";
+    /// How long any other call of HDFS may take before it fails, also the recovery of a lease.
+    HDFS_CALL_MAX: Millis = "bellows.hdfs.call.max", "90000";
     /// Price of 1,000 PUT requests of the store, parts of uploads among them, in dollars or another currency. Amazon's in us-east-1, as
     /// the other prices.
     PRICE_PUT: Ratio = "bellows.store.price.put", "0.005";

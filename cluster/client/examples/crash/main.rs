@@ -128,15 +128,17 @@ async fn guard(ledger: Arc<Ledger>, who: String, work: impl Future<Output = Resu
     }
 }
 
-/// Whether the server's fate explains this error: no answer came until all attempts were used up, or its disk has
-/// failed.
+/// Whether the server's fate explains this error: no answer came until all attempts were used up, its disk has failed, or it has
+/// just noticed that another server has its files.
 fn is_fate(fate: Fate, error: &client::Error) -> bool {
     match error {
         _ if fate == Fate::Lives => false,
         client::Error::GivenUp { last, .. } => is_fate(fate, last),
         client::Error::Batch { failed, .. } => failed.iter().all(|(_, error)| is_fate(fate, error)),
         client::Error::Call(_) | client::Error::Registry(_) | client::Error::RegionOffline(_) => true,
-        client::Error::Remote(_) | client::Error::Procedure { .. } => fate == Fate::Breaks,
+        client::Error::Remote(_) | client::Error::Procedure { .. } => {
+            fate == Fate::Breaks || error.to_string().contains("was taken over by")
+        }
         _ => false,
     }
 }

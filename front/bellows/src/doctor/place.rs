@@ -77,8 +77,10 @@ fn object_store(root: &Root, settings: &Settings, is_running: bool) -> Finding {
     if is_running {
         return Finding::unknown("object store", format!("{root} is in use by the server that runs"));
     }
+    let kept =
+        if let Root::Hdfs { .. } = root { "can be reached" } else { "keeps conditional writes and ranges" };
     match root.probe(&settings.conf) {
-        Ok(()) => Finding::good("object store", format!("{root} keeps conditional writes and ranges")),
+        Ok(()) => Finding::good("object store", format!("{root} {kept}")),
         Err(failure) => Finding::bad(
             "object store",
             failure,

@@ -1,0 +1,156 @@
+//! The tests of files in HDFS, and a server whose files are there, against a real HDFS: one NameNode and two DataNodes, whose jars
+//! come from Maven Central.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::java::{self, succeed};
+use crate::server::fresh_folder;
+use crate::{NOT_RUN, Outcome, crash, s3, web};
+
+/// DataNodes, each of which has every block.
+const DATANODES: usize = 2;
+/// Longest time until the NameNode knows its DataNodes.
+const START_MAX: Duration = Duration::from_secs(120);
+/// Rounds of load and `kill -9` on a server whose files are in HDFS.
+const ROUNDS: u32 = 3;
+/// Servers that hang and are replaced.
+const TAKEOVERS: u32 = 3;
+
+/// A running HDFS; ended when this is dropped.
+struct Hdfs {
+    processes: Vec<Child>,
+    url: String,
+}
+
+impl Hdfs {
+    /// Starts an empty one on free ports.
+    fn start() -> Result<Hdfs, String> {
+        for program in ["java", "mvn"] {
+            if Command::new(program).arg("-version").output().is_err() {
+                return Err(format!("{NOT_RUN}a JDK and Maven bring HDFS, and {program} is not installed"));
+            }
+        }
+        let folder = fresh_folder("hdfs")?;
+        let folder =
+            std::path::absolute(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let jars = java::class_path("hdfs")?;
+        let ports = free_ports(2 + 3 * DATANODES)?;
+        let (rpc, pages) = (ports[0], ports[1]);
+        let conf = |name: &str, node: &[u16]| configure(&folder, name, (rpc, pages), node);
+        let class_path = |conf: &Path| format!("{}:{jars}", conf.display());
+        let namenode = "org.apache.hadoop.hdfs.server.namenode.NameNode";
+        let own = conf("namenode", &ports[2..5])?;
+        let mut format = java(&class_path(&own), namenode);
+        format.args(["-format", "-force", "-nonInteractive"]).stdout(Stdio::null()).stderr(Stdio::null());
+        succeed("the formatting of HDFS", format)?;
+        let mut hdfs = Hdfs { processes: Vec::new(), url: format!("hdfs://127.0.0.1:{rpc}") };
+        hdfs.run(&folder, "namenode", java(&class_path(&own), namenode))?;
+        for (number, node) in ports[2..].chunks(3).enumerate() {
+            let name = format!("datanode-{number}");
+            let own = conf(&name, node)?;
+            let class = "org.apache.hadoop.hdfs.server.datanode.DataNode";
+            hdfs.run(&folder, &name, java(&class_path(&own), class))?;
+        }
+        let began = Instant::now();
+        let state = "/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState";
+        let ready = format!("\"NumLiveDataNodes\" : {DATANODES},");
+        while !web::page(&format!("127.0.0.1:{pages}"), state).is_ok_and(|page| page.contains(&ready)) {
+            if began.elapsed() > START_MAX {
+                return Err(format!("HDFS does not start, see {}", folder.display()));
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        Ok(hdfs)
+    }
+
+    fn run(&mut self, folder: &Path, name: &str, mut command: Command) -> Outcome {
+        let log = folder.join(format!("{name}.log"));
+        let output = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
+        let again = output.try_clone().map_err(|error| error.to_string())?;
+        command.stdin(Stdio::null()).stdout(again).stderr(output);
+        self.processes.push(command.spawn().map_err(|error| format!("cannot start {name}: {error}"))?);
+        Ok(())
+    }
+}
+
+impl Drop for Hdfs {
+    fn drop(&mut self) {
+        for process in &mut self.processes {
+            // It may have ended by itself.
+            let _ended = (process.kill(), process.wait());
+        }
+    }
+}
+
+fn java(class_path: &str, class: &str) -> Command {
+    let mut command = Command::new("java");
+    command.args(["-Xmx256m", "-XX:+UseSerialGC", "-cp", class_path, class]);
+    command
+}
+
+/// Ports that are free now; all are held until all are known, so that they differ.
+fn free_ports(count: usize) -> Result<Vec<u16>, String> {
+    let failed = |error: std::io::Error| format!("no port is free: {error}");
+    let held: Result<Vec<TcpListener>, String> =
+        (0..count).map(|_| TcpListener::bind("127.0.0.1:0").map_err(failed)).collect();
+    held?.iter().map(|held| held.local_addr().map(|address| address.port()).map_err(failed)).collect()
+}
+
+/// Writes the settings of one process. Returns the folder that has them.
+fn configure(folder: &Path, name: &str, namenode: (u16, u16), node: &[u16]) -> Result<PathBuf, String> {
+    let conf = folder.join(format!("{name}.conf"));
+    let data = folder.join(name).display().to_string();
+    let at = |port: u16| format!("127.0.0.1:{port}");
+    let settings = [
+        ("fs.defaultFS", format!("hdfs://{}", at(namenode.0))),
+        ("hadoop.tmp.dir", data.clone()),
+        ("dfs.replication", DATANODES.to_string()),
+        ("dfs.permissions.enabled", "false".to_owned()),
+        ("dfs.namenode.rpc-bind-host", "127.0.0.1".to_owned()),
+        ("dfs.namenode.http-address", at(namenode.1)),
+        ("dfs.namenode.http-bind-host", "127.0.0.1".to_owned()),
+        ("dfs.namenode.name.dir", format!("{data}/name")),
+        ("dfs.datanode.data.dir", format!("{data}/data")),
+        ("dfs.datanode.address", at(node[0])),
+        ("dfs.datanode.ipc.address", at(node[1])),
+        ("dfs.datanode.http.address", at(node[2])),
+        ("dfs.datanode.hostname", "127.0.0.1".to_owned()),
+        // A lease is recovered by a DataNode, which hears of it with its next heartbeat.
+        ("dfs.heartbeat.interval", "1".to_owned()),
+        ("dfs.namenode.safemode.extension", "0".to_owned()),
+        ("dfs.datanode.du.reserved", "0".to_owned()),
+    ];
+    let mut text = "<configuration>\n".to_owned();
+    for (key, value) in settings {
+        text.push_str(&format!("<property><name>{key}</name><value>{value}</value></property>\n"));
+    }
+    text.push_str("</configuration>\n");
+    let write = || {
+        // The pages' folders must be on the class path, though the jars have none.
+        for pages in ["hdfs", "datanode", "static"] {
+            std::fs::create_dir_all(conf.join("webapps").join(pages))?;
+        }
+        std::fs::write(conf.join("core-site.xml"), &text)?;
+        std::fs::write(conf.join("hdfs-site.xml"), &text)
+    };
+    write().map_err(|error| format!("{}: {error}", conf.display()))?;
+    Ok(conf)
+}
+
+/// The tests of `base/hdfs`, then servers whose files are in HDFS.
+pub(crate) fn suite() -> Outcome {
+    let hdfs = Hdfs::start()?;
+    let mut tests = Command::new("cargo");
+    tests
+        // With the features of the workspace, so that no library is built again.
+        .args(["test", "--quiet", "--workspace", "--test", "namenode"])
+        .env("BELLOWS_HDFS_URL", &hdfs.url);
+    succeed("the tests of files in HDFS", tests)?;
+    let place = |name: &str| PathBuf::from(format!("{}/{name}", hdfs.url));
+    crash::run_at(ROUNDS, place("crash"), &[])?;
+    s3::takeovers(TAKEOVERS, &place("takeover"), &[])
+}
