@@ -1,5 +1,6 @@
 # The commands of HBase's shell, one a line, for `cargo xtask shell`. The shell reads this as if somebody typed it.
-# "# numbers" after a command: numbers in its output are not compared. "# sorted": the order of its lines is not.
+# "# numbers" after a command: numbers in its output are not compared. "# sorted": the order of its lines is not. "# first": only its
+# first line is compared; tasks are listed for a minute after their end, so these lists depend on when the servers started.
 java = @shell.admin.instance_variable_get('@admin'); nil
 regions = lambda { |table| java.getRegions(org.apache.hadoop.hbase.TableName.valueOf(table)).sort_by { |region| region.getStartKey.to_a } }; nil
 encoded = lambda { |table, place| regions.call(table)[place].getEncodedName }; nil
@@ -18,8 +19,8 @@ status 'replication' # numbers
 status 'replication', 'source' # numbers
 status 'replication', 'sink' # numbers
 status 'unknown'
-processlist # numbers
-processlist 'all' # numbers
+processlist # numbers first
+processlist 'all' # numbers first
 processlist 'handler' # numbers
 processlist 'rpc' # numbers
 processlist 'operation' # numbers

@@ -67,6 +67,9 @@ impl Transcript {
             if marks.contains(&"sorted") {
                 lines.sort();
             }
+            if marks.contains(&"first") {
+                lines.truncate(1);
+            }
             let turn = 1 + transcript.blocks.iter().filter(|block| block.command == command).count();
             let reason = String::new();
             transcript.blocks.push(Block { command: command.to_owned(), turn, lines, reason });
@@ -231,8 +234,8 @@ mod tests {
 
     #[test]
     fn a_transcript_is_read_as_it_was_written() {
-        let script = "x = 1; nil\n# group\nlist\n\nlist # numbers\nexists 't'\n";
-        let output = "banner\nhbase:001:0> x = 1; nil\nhbase:002:0> # group\nhbase:003:0> list\nTABLE\nTook 0.1 seconds\nhbase:004:0> \nhbase:005:0> list # numbers\n\tat java\n 5 rows\nhbase:006:0> exists 't'\ntrue\nhbase:007:0> \n";
+        let script = "x = 1; nil\n# group\nlist\n\nlist # numbers\nexists 't' # first\n";
+        let output = "banner\nhbase:001:0> x = 1; nil\nhbase:002:0> # group\nhbase:003:0> list\nTABLE\nTook 0.1 seconds\nhbase:004:0> \nhbase:005:0> list # numbers\n\tat java\n 5 rows\nhbase:006:0> exists 't' # first\ntrue\nfalse\nhbase:007:0> \n";
         let transcript = Transcript::of_output(script, output).unwrap();
         let text = transcript.to_string();
         assert_eq!(text, "> list\nTABLE\n\n> list (2)\n N rows\n\n> exists 't'\ntrue\n\n");
