@@ -157,6 +157,7 @@ class Suite:
             began = time.monotonic()
             server.create("shop", splits=[b"item%05d" % n for n in range(1, REGIONS)])
             made = time.monotonic() - began
+            server.put("shop", [(b"item00000%02d" % n, b"a value") for n in range(40)])
             time.sleep(12)
             medians = {}
             for path in [*PAGES, "/table/shop?from=9801", "/overview.json", "/tables.json", "/metrics"]:

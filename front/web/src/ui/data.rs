@@ -1,6 +1,8 @@
 //! The rows of a table: found by key or prefix. Types of values are guessed.
 
-use client::{Cluster, Scan};
+use std::time::Duration;
+
+use client::{Cluster, Row, Scan};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
@@ -17,6 +19,8 @@ const CELLS_MAX: usize = 100;
 /// Maximum number of bytes of a value.
 const VALUE_MAX: usize = 2_048;
 const ANSWER_MAX: u64 = 4 << 20;
+/// Time limit of a search. A filter, or a table with many empty regions, may let it take minutes.
+const SEARCH_MAX: Duration = Duration::from_secs(2);
 
 /// A cell as the page shows it.
 #[derive(Clone, Debug)]
@@ -30,6 +34,14 @@ struct ShownCell {
 struct ShownRow {
     key: Vec<u8>,
     cells: Vec<ShownCell>,
+}
+
+/// The rows that a search found within its time limit.
+#[derive(Clone, Debug, Default)]
+struct Found {
+    rows: Vec<ShownRow>,
+    /// Whether the search came to its end or to the limit of rows.
+    is_complete: bool,
 }
 
 /// A search.
@@ -55,7 +67,7 @@ fn wanted(text: &str) -> Wanted {
     }
 }
 
-async fn rows(cluster: &Cluster, table: &str, query: &Query) -> Result<Vec<ShownRow>, String> {
+async fn rows(cluster: &Cluster, table: &str, query: &Query) -> Result<Found, String> {
     let limit = query.number("limit", ROWS, ROWS_MAX);
     let mut scan = Scan::new().limit(limit as u64).size_max(ANSWER_MAX).cache_blocks(false);
     scan = match wanted(query.get("q")) {
@@ -78,23 +90,24 @@ async fn rows(cluster: &Cluster, table: &str, query: &Query) -> Result<Vec<Shown
         };
     }
     let table = cluster.table(table).map_err(|error| error.to_string())?;
-    let found = table.scan(scan).collect().await.map_err(|error| error.to_string())?;
-    Ok(found
-        .iter()
-        .map(|row| ShownRow {
-            key: row.key().to_vec(),
-            cells: row
-                .cells()
-                .iter()
-                .take(CELLS_MAX)
-                .map(|cell| ShownCell {
-                    column: format!("{}:{}", shell::escape(cell.family()), shell::escape(cell.qualifier())),
-                    timestamp: cell.timestamp(),
-                    value: cell.value().to_vec(),
-                })
-                .collect(),
-        })
-        .collect())
+    let (mut scanner, mut rows) = (table.scan(scan), Vec::new());
+    let searched = env::timeout(SEARCH_MAX, async {
+        while let Some(row) = scanner.next().await? {
+            rows.push(shown_row(&row));
+        }
+        Ok::<_, client::Error>(())
+    });
+    let is_complete = searched.await.transpose().map_err(|error| error.to_string())?.is_some();
+    Ok(Found { rows, is_complete })
+}
+
+fn shown_row(row: &Row) -> ShownRow {
+    let cells = row.cells().iter().take(CELLS_MAX).map(|cell| ShownCell {
+        column: format!("{}:{}", shell::escape(cell.family()), shell::escape(cell.qualifier())),
+        timestamp: cell.timestamp(),
+        value: cell.value().to_vec(),
+    });
+    ShownRow { key: row.key().to_vec(), cells: cells.collect() }
 }
 
 /// Possible readings of a value, the likeliest first: the type and the text.
@@ -138,11 +151,15 @@ fn value(bytes: &[u8]) -> Markup {
     }
 }
 
-fn body(rows: &[ShownRow], table: &str, query: &Query) -> Markup {
+fn body(found: &Found, table: &str, query: &Query) -> Markup {
+    let rows = &found.rows;
     let path = format!("/data/{}", encode(table.as_bytes()));
     let limit = query.number("limit", ROWS, ROWS_MAX);
     html! {
-        @if rows.is_empty() { (parts::empty("No row fits.")) } @else {
+        @if !found.is_complete {
+            p.note { "The search ended after " (SEARCH_MAX.as_secs()) " s. Give a row, a prefix or a range to search less." }
+        }
+        @if rows.is_empty() { (parts::empty(if found.is_complete { "No row fits." } else { "No row was found in this time." })) } @else {
             div.scroll tabindex="0" role="region" aria-label="Rows" {
                 table.dense.data {
                     thead { tr { th scope="col" { "Row" } th scope="col" { "Column" } th scope="col" { "Value" } th scope="col" { "Written, UTC" } } }
@@ -226,7 +243,7 @@ pub(crate) async fn show(console: &Console, table: &str, query: &Query) -> Strin
         .map_or_else(|_| Vec::new(), |tables| tables.iter().map(|table| table.name.clone()).collect());
     let found = match console.node.get() {
         None => Err("the server is starting".to_owned()),
-        Some(_) if table.is_empty() => Ok(Vec::new()),
+        Some(_) if table.is_empty() => Ok(Found::default()),
         Some(node) => rows(&node.cluster, table, query).await,
     };
     let live = html! {
@@ -234,7 +251,7 @@ pub(crate) async fn show(console: &Console, table: &str, query: &Query) -> Strin
         @match found {
             Err(why) => { (parts::failure("The rows cannot be shown:", &why)) },
             Ok(_) if table.is_empty() => { (parts::empty("Choose a table. Bytes that are no letters are written \\xHH, as in HBase's shell.")) },
-            Ok(rows) => { (body(&rows, table, query)) },
+            Ok(found) => { (body(&found, table, query)) },
         }
     };
     let path =
@@ -249,9 +266,10 @@ pub(crate) async fn json(console: &Console, table: &str, query: &Query) -> Value
     let Some(node) = console.node.get() else { return json!({ "error": "the server is starting" }) };
     match rows(&node.cluster, table, query).await {
         Err(why) => json!({ "error": why }),
-        Ok(rows) => json!({
+        Ok(found) => json!({
             "table": table,
-            "rows": rows.iter().map(|row| json!({
+            "complete": found.is_complete,
+            "rows": found.rows.iter().map(|row| json!({
                 "row": shell::escape(&row.key),
                 "cells": row.cells.iter().map(|cell| json!({
                     "column": cell.column, "timestamp": cell.timestamp, "value": shell::escape(&cell.value),
@@ -292,7 +310,11 @@ mod tests {
         let script = b"<script>alert(1)</script>";
         let cell = ShownCell { column: "f:<img src=x>".into(), timestamp: 5, value: script.to_vec() };
         let row = ShownRow { key: script.to_vec(), cells: vec![cell] };
-        let drawn = body(&[row], "t", &Query::parse("q=%3Cscript%3E&limit=1")).into_string();
+        let query = Query::parse("q=%3Cscript%3E&limit=1");
+        let drawn = body(&Found { rows: vec![row], is_complete: true }, "t", &query).into_string();
+        assert!(!drawn.contains("The search ended"), "{drawn}");
+        let cut = body(&Found::default(), "t", &query).into_string();
+        assert!(cut.contains("The search ended after 2 s") && !cut.contains("No row fits"), "{cut}");
         assert!(!drawn.contains("<script") && !drawn.contains("<img"), "{drawn}");
         assert!(drawn.contains("&lt;script&gt;alert(1)"), "{drawn}");
         let form = search(&["<script>".into()], "t", &Query::parse("q=\"><script>")).into_string();
