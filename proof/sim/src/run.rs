@@ -16,7 +16,7 @@ use crate::transcript::Transcript;
 use crate::workload::{self, Complaint, Job, Scene, Workload};
 
 /// Time limit for the clients, and for the judges, to finish after all faults have ended.
-const LIVENESS: Duration = Duration::from_secs(600);
+const LIVENESS: Duration = Duration::from_secs(3_600);
 
 /// Options of a run that do not follow from its seed.
 #[derive(Clone, Debug, Default)]
