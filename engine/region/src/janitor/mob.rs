@@ -18,7 +18,7 @@ use cache::{Cache, Caching};
 use hfile::Reader;
 use storage::{FileName, Kind};
 
-use super::{Janitor, holders, store_of};
+use super::{Janitor, store_of};
 use crate::mob_format::names::{MOB_FILE_REFS, MobFileRefs};
 use crate::open_files::CondemnedFile;
 use crate::store_file::name::MOB;
@@ -35,6 +35,8 @@ pub(super) enum NamedMobFiles {
     These(MobFileRefs),
     /// It does not say.
     Unknown,
+    /// It could not be read now: it is being written, or the disk gave wrong bytes. It may need any.
+    Unreadable,
 }
 
 /// A table and a family.
@@ -105,20 +107,22 @@ impl Janitor {
                 None => {
                     let Some(of_file) = self.read_named(name, store)? else { continue };
                     let of_file = Arc::new(of_file);
-                    known.insert(name.clone(), Arc::clone(&of_file));
+                    if !matches!(*of_file, NamedMobFiles::Unreadable) {
+                        known.insert(name.clone(), Arc::clone(&of_file));
+                    }
                     of_file
                 }
             };
             match &*of_file {
                 NamedMobFiles::These(refs) if refs.is_empty() => {}
                 NamedMobFiles::These(refs) => named.push(refs.clone()),
-                NamedMobFiles::Unknown => _ = unknown.insert(table_family(store)),
+                NamedMobFiles::Unknown | NamedMobFiles::Unreadable => _ = unknown.insert(table_family(store)),
             }
         }
         Ok((named, unknown))
     }
 
-    /// What one store file names; `None` for a file that does not count: one that is gone, or not whole and in no list.
+    /// What one store file names; `None` for a file that does not count: one that is gone, or not whole and without a holder.
     fn read_named(&self, name: &FileName, store: &StorePlace) -> Result<Option<NamedMobFiles>> {
         let file = match self.files.open(name) {
             Ok(file) => file,
@@ -130,9 +134,12 @@ impl Janitor {
             Ok(reader) => reader,
             Err(hfile::Error::Storage(error)) => return Err(error.into()),
             Err(error) => {
-                // A file that is being written, the rest of one, or a copy in the archive that was cut off.
-                let is_unfinished = self.open_files.is_in_use(name) || !self.counts(name, store)?;
-                return if is_unfinished { Ok(None) } else { Err(error.into()) };
+                // A file in use may be one that is being written, or a good one that was misread.
+                if self.open_files.is_in_use(name) {
+                    return Ok(Some(NamedMobFiles::Unreadable));
+                }
+                // The rest of a file, or a copy in the archive that was cut off.
+                return if self.counts(name, store)? { Err(error.into()) } else { Ok(None) };
             }
         };
         let Some(value) = reader.info().get(MOB_FILE_REFS.as_bytes()) else {
@@ -149,11 +156,13 @@ impl Janitor {
         Ok(Some(NamedMobFiles::These(refs)))
     }
 
-    /// Whether the store's lists name a file, or it is in the archive and no longer at the place where it was made.
+    /// Whether anybody holds a file, or it is in the archive and no longer at the place where it was made.
     fn counts(&self, name: &FileName, store: &StorePlace) -> Result<bool> {
         let made = store.folder().join(name.last());
         if *name == made {
-            return Ok(holders::named_by(&*self.files, &store.folder())?.contains(name));
+            let mut held = [false];
+            self.ask(std::slice::from_ref(name), &mut held)?;
+            return Ok(held[0]);
         }
         match self.files.open(&made) {
             Ok(_) => Ok(false),
