@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use cache::{Cache, Caching};
 use hfile::Reader;
-use storage::{FileName, Kind};
+use storage::{Capability, FileName, Kind};
 
 use super::{Janitor, store_of};
 use crate::mob_format::names::{MOB_FILE_REFS, MobFileRefs};
@@ -44,8 +44,12 @@ type TableFamily = (String, String);
 
 impl Janitor {
     /// Deletes the MOB files below `root` that no store file names. Returns their number. Reads each store file once
-    /// whose family has the name of one with MOB files.
+    /// whose family has the name of one with MOB files. Deletes nothing where [a listing may be
+    /// stale](Capability::ListsAll): it could lack the store file that names them.
     pub fn clean_mob_files(&self, root: &FileName) -> Result<usize> {
+        if !self.files.capabilities().has(Capability::ListsAll) {
+            return Ok(0);
+        }
         let mut candidates = Vec::new();
         for entry in self.files.list(&root.join(MOB))? {
             // The names of links, which HBase makes for clones, have the sign.
