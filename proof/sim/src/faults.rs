@@ -432,8 +432,9 @@ impl Faults {
 
     /// Ends all faults and starts the server if it is down.
     pub fn end(&mut self) {
-        let had_failed =
-            self.server.conduct.lock().failing_of_10_000 > 0 || self.kinds.contains(&Kind::FailingStore);
+        let had_failed = self.server.conduct.lock().failing_of_10_000 > 0
+            || self.kinds.contains(&Kind::FailingStore)
+            || self.kinds.contains(&Kind::FullDisk);
         self.due.clear();
         self.kinds.clear();
         self.scheduler.note(|| "faults are over".to_owned());
@@ -443,7 +444,8 @@ impl Faults {
         self.mend_store();
         self.server.place().set_bytes_max(None);
         if had_failed {
-            // A failed log does not recover without a restart, and neither does a region with a file list in doubt.
+            // A failed log does not recover without a restart, and neither does a region with a file list in doubt, or with a bulk
+            // load that a full disk has stopped between two families.
             self.go_down(Server::kill, 1);
             self.due.clear();
         }
