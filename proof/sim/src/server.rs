@@ -369,7 +369,13 @@ fn serve(
         files: Arc::clone(&files),
         log: Arc::clone(&log),
         cache: Arc::new(Cache::with_bytes(settings.cache_bytes as usize)),
-        region_options: settings.region.clone(),
+        // What one process knows is not known to the next one.
+        region_options: RegionOptions {
+            ledger: Arc::default(),
+            flush_budget: Arc::default(),
+            open_files: Arc::default(),
+            ..settings.region.clone()
+        },
         recovered: (!recovered.is_empty()).then(|| Arc::new(recovered)),
     };
     let server = RegionServer::new(server_name.clone(), foundation, settings.server.clone());
