@@ -32,7 +32,7 @@ use plans::{Plan, SizedRegion, TableRules};
 pub(crate) struct NormalizerQueue {
     tables: VecDeque<TableName>,
     plans: VecDeque<Plan>,
-    /// When the next plan may be submitted; `None` for now.
+    /// When the next plan may be submitted; `None` if it may be at once.
     next_plan: Option<Moment>,
 }
 

@@ -7,8 +7,8 @@
 //! - a call fails and changes nothing;
 //! - a call happens, and its reply is lost;
 //! - a swap whose reply is lost happens seconds later, if the object still has the expected version;
-//! - a listing is as old as one of the last few. Folders in which a file list or a schema is found by its number are exempt:
-//!   there listings are up to date, as S3 promises.
+//! - a listing is as old as one of the last few. Folders in which the server finds small objects (file lists, schemas,
+//!   links, snapshots) are exempt: there listings are up to date, as S3 promises and the probe at the start checks.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -202,7 +202,7 @@ impl Files for Store {
             known.pop_front();
         }
         known.push_back(found.clone());
-        if decides(folder) || known.len() == 1 || scheduler().below(10) >= stale_of_10 {
+        if finds_small_objects(folder) || known.len() == 1 || scheduler().below(10) >= stale_of_10 {
             return Ok(found);
         }
         scheduler().count("fault: a stale listing of the store");
@@ -250,9 +250,15 @@ impl Files for Store {
     }
 }
 
-/// Whether readers of a folder use the newest file of a listing.
-fn decides(folder: &FileName) -> bool {
-    matches!(folder.last(), ".filelist" | ".tabledesc")
+/// Whether the server finds small objects by listing this folder; see [`Files::list`]. The lists of all regions of a
+/// table are found in the table's folder.
+fn finds_small_objects(folder: &FileName) -> bool {
+    let parts: Vec<&str> = folder.as_str().split('/').collect();
+    match parts[..] {
+        [".hbase-snapshot", ..] | ["data", _, _] => true,
+        [.., last] => matches!(last, ".filelist" | ".tabledesc") || last.starts_with(".links-"),
+        [] => false,
+    }
 }
 
 struct Writer {
