@@ -136,10 +136,15 @@ fn set_region_states(master: &Master, request: &pb::SetRegionStateInMetaRequest)
     Ok(Reply::of(&pb::SetRegionStateInMetaResponse { states }))
 }
 
-/// Answers a request to bypass procedures. As in HBase, one that has ended or is unknown is not bypassed. Here a running
-/// one is refused.
+/// Answers a request to bypass procedures. As in HBase, one that has ended or is unknown is not bypassed, and a time to
+/// wait of 0 ms is refused. Here a running one is refused, too.
 fn bypass(master: &Master, request: &pb::BypassProcedureRequest) -> Result<Reply, Exception> {
     for id in &request.proc_id {
+        if request.wait_time() == 0 {
+            return Err(Exception::io(format!(
+                "the time to wait for the lock of procedure {id} is 0 ms, expected at least 1"
+            )));
+        }
         if let Some(Outcome::Running { .. }) = master.procedures.outcome(ProcedureId(*id)) {
             return Err(Exception::do_not_retry(format!(
                 "procedure {id} runs and cannot be bypassed: it ends by itself, with an exception if it cannot do its work; \

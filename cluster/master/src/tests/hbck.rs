@@ -172,6 +172,9 @@ fn what_one_server_cannot_do_is_refused_with_the_reason() {
         .expect_err("it serves");
     assert!(refused.do_not_retry && refused.message.contains("next start replays the log"), "{refused}");
     let request = pb::BypassProcedureRequest { proc_id: vec![1, 2], ..Default::default() };
+    let refused = bench.call::<pb::BypassProcedureResponse>("BypassProcedure", &request);
+    assert!(refused.expect_err("it waits for no time").message.contains("expected at least 1"));
+    let request = pb::BypassProcedureRequest { wait_time: Some(1), ..request };
     let bypassed: pb::BypassProcedureResponse = bench.call("BypassProcedure", &request).expect("answered");
     assert_eq!(bypassed.bypassed, [false, false]);
     let unknown: pb::ScheduleScPsForUnknownServersResponse = bench
@@ -181,7 +184,8 @@ fn what_one_server_cannot_do_is_refused_with_the_reason() {
     bench.life.servers.pause(true);
     bench.life.done(bench.life.master.disable_table(&pb_name("t"), None)).expect("disabled");
     let running = bench.life.master.enable_table(&pb_name("t"), None).expect("submitted");
-    let request = pb::BypassProcedureRequest { proc_id: vec![running.0], ..Default::default() };
+    let request =
+        pb::BypassProcedureRequest { proc_id: vec![running.0], wait_time: Some(1), ..Default::default() };
     let refused = bench.call::<pb::BypassProcedureResponse>("BypassProcedure", &request);
     assert!(refused.expect_err("it runs").message.contains("cannot be bypassed"));
     assert_eq!(bench.check(), [], "a table that changes is left out");

@@ -1,7 +1,9 @@
 import static org.junit.Assert.assertEquals;
 import static org.junit.Assert.assertFalse;
+import static org.junit.Assert.assertThrows;
 import static org.junit.Assert.assertTrue;
 
+import java.io.IOException;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Collectors;
@@ -51,7 +53,8 @@ public class HbckTest extends Words {
     try (Hbck hbck = Server.connection().getHbck()) {
       assertTrue(hbck.runHbckChore());
       assertEquals(List.of(), hbck.scheduleSCPsForUnknownServers());
-      assertEquals(List.of(false), hbck.bypassProcedure(List.of(1L), 0, false, false));
+      assertEquals(List.of(false), hbck.bypassProcedure(List.of(1L), 1, false, false));
+      assertThrows("no time to wait for the lock", IOException.class, () -> hbck.bypassProcedure(List.of(1L), 0, false, false));
     }
   }
 
