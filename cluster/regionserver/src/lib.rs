@@ -26,6 +26,7 @@ mod background;
 mod bulk_source;
 mod cache_metrics;
 mod call_sample;
+mod call_span;
 mod cells;
 mod client_meta;
 mod client_service;
@@ -56,6 +57,7 @@ mod tests;
 
 pub use admin_service::AdminService;
 pub use call_sample::{CallKind, CallObserver, CallSample, SAMPLED_ONE_IN};
+pub use call_span::{CallSpan, SpanObserver};
 pub use client_meta::{BootstrapNodeService, ClientMetaService, ClusterView, MetaLocation};
 pub use client_service::ClientService;
 pub use counters::{Counters, Snapshot};

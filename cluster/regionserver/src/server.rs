@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 
 use crate::background::Background;
 use crate::call_sample::CallObserver;
+use crate::call_span::SpanObserver;
 use crate::counters::{Counters, count, count_many};
 use crate::memory::pressure;
 use crate::nonces::Nonces;
@@ -66,6 +67,7 @@ pub struct RegionServer {
     pub(crate) running_calls: RunningCalls,
     pub(crate) slow_calls: SlowCalls,
     pub(crate) observer: OnceLock<Arc<dyn CallObserver>>,
+    pub(crate) span_observer: OnceLock<Arc<dyn SpanObserver>>,
     pub(crate) user_loads: UserLoads,
     pub(crate) janitor: Janitor,
     pub(crate) split_requests: SplitRequests,
@@ -96,6 +98,7 @@ impl RegionServer {
             running_calls: RunningCalls::default(),
             slow_calls: SlowCalls::default(),
             observer: OnceLock::new(),
+            span_observer: OnceLock::new(),
             user_loads: UserLoads::default(),
             janitor,
             split_requests: SplitRequests::default(),
@@ -159,6 +162,13 @@ impl RegionServer {
     /// Counters since the start.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// Sends the spans of traced calls to `observer` from now on. Only the first observer counts.
+    pub fn observe_spans(&self, observer: Arc<dyn SpanObserver>) {
+        if self.span_observer.set(observer).is_err() {
+            tracing::warn!("spans are observed already; another observer is ignored");
+        }
     }
 
     /// Shows samples of calls to `observer` from now on. Only the first observer counts.

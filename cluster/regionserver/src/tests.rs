@@ -6,6 +6,7 @@ mod background;
 pub(crate) mod bench;
 mod bulk_load;
 mod cache_faults;
+mod call_span;
 mod compactions;
 mod examples;
 mod get_and_mutate;

@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use rpc::{Answer, Call, ConnectionInfo, Exception, Reply};
+use env::WallTime;
+use rpc::{Answer, Call, ConnectionInfo, Exception, Reply, TraceParent};
 use smallvec::SmallVec;
 use telemetry::{Exposition, Histogram};
 
 use crate::RegionServer;
 use crate::call_sample::{self, CallKind, CallObserver, CallSample, CallTimes, is_sampled, region_of};
+use crate::call_span::CallSpan;
 use crate::counters::count;
 use crate::slow_calls::{self, SlowCallFacts};
 use crate::tasks::{CallSlot, RunningCall, Subject};
@@ -20,6 +22,9 @@ use crate::user_loads::UserLoads;
 
 /// Duration above which a call of a single row counts in HBase's `slowGetCount` and similar counters.
 const SLOW_ROW: Duration = Duration::from_secs(1);
+
+/// Largest number of bytes of a region's name in a span.
+const REGION_MAX: usize = 1_024;
 
 /// Times of calls, flushes and compactions.
 #[derive(Debug, Default)]
@@ -57,6 +62,10 @@ pub(crate) fn watch(server: &Arc<RegionServer>, call: &Call, answer: Answer) -> 
         if server.is_remarkable(kind, took, outcome) {
             server.remark(&running(call, kind, Subject::Param(call.param.clone())), took, outcome);
         }
+        if server.is_traced(call.traceparent.as_deref()) {
+            let call = running(call, kind, Subject::Param(call.param.clone()));
+            server.end_span(&call, took, outcome);
+        }
     }
     answer
 }
@@ -79,6 +88,9 @@ pub(crate) fn later(
         }
         if server.is_remarkable(call.kind, took, &outcome) {
             server.remark(&call, took, &outcome);
+        }
+        if server.is_traced(call.traceparent.as_deref()) {
+            server.end_span(&call, took, &outcome);
         }
         outcome
     })
@@ -164,6 +176,35 @@ impl RegionServer {
             other: self.observer.get().map(|observer| &**observer),
         };
         call_sample::show(&observers, connection, kind, param, took);
+    }
+
+    /// Whether a span is wanted of a call that has this `parent`.
+    fn is_traced(&self, parent: Option<&TraceParent>) -> bool {
+        parent.is_some_and(TraceParent::is_sampled) && self.span_observer.get().is_some()
+    }
+
+    /// Sends the span of a call that was answered just now.
+    fn end_span(&self, call: &RunningCall, took: Duration, outcome: &Result<Reply, Exception>) {
+        let (Some(observer), Some(parent)) = (self.span_observer.get(), &call.traceparent) else { return };
+        let region = match &call.subject {
+            Subject::Region(name) => &name[..],
+            Subject::Param(param) => region_of(call.kind, param).unwrap_or_default(),
+        };
+        let took_ms = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
+        let failure = outcome.as_ref().err();
+        observer.ended(CallSpan {
+            parent: TraceParent::clone(parent),
+            service: call.connection.service.clone(),
+            method: call.method.to_string(),
+            region: region[..region.len().min(REGION_MAX)].escape_ascii().to_string(),
+            client: call.connection.remote,
+            user: call.connection.user.effective.clone().unwrap_or_default(),
+            started: WallTime(self.foundation().world.now().0.saturating_sub(took_ms)),
+            took,
+            request_bytes: call.request_bytes as u64,
+            response_bytes: answer_size(outcome),
+            failure: failure.map(|exception| (exception.class.to_string(), exception.message.clone())),
+        });
     }
 
     fn is_remarkable(&self, kind: CallKind, took: Duration, outcome: &Result<Reply, Exception>) -> bool {

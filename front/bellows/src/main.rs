@@ -22,6 +22,7 @@ mod promote;
 mod replica;
 mod root;
 mod settings;
+mod spans;
 mod start;
 mod top;
 mod znodes;

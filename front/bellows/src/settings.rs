@@ -11,6 +11,7 @@ use crate::bucket::BucketSettings;
 use crate::check;
 use crate::failure::Failure;
 use crate::root::Root;
+use crate::spans::SpanSettings;
 
 /// Memory of the machine in bytes, if it cannot be read.
 const MEMORY_ASSUMED: u64 = 4 << 30;
@@ -52,6 +53,8 @@ pub(crate) struct Settings {
     /// The second tier of the block cache, if there is one.
     pub(crate) bucket: Option<BucketSettings>,
     pub(crate) memstore_bytes: u64,
+    /// Where spans go, if anywhere.
+    pub(crate) spans: Option<SpanSettings>,
 }
 
 impl Settings {
@@ -137,6 +140,7 @@ impl Settings {
                 connections_max: count(conf.value(&keys::rpc::WEB_CONNECTIONS_MAX)?),
                 request_max: conf.value(&keys::rpc::WEB_REQUEST_TIMEOUT)?,
             },
+            spans: SpanSettings::gather(&conf, |name| std::env::var(name).ok())?,
             huge_pages: conf.value(&keys::regionserver::HUGE_PAGES)?,
             log: regionserver::Options::of_log(&conf, memstore_bytes)?,
             region: RegionOptions {

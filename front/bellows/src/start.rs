@@ -9,8 +9,9 @@ use cache::Cache;
 use env::{Runtime, World};
 use master::{HbckService, Master, MasterService};
 use proto::ServerName;
-use regionserver::{ClusterView, Foundation, LocalServers, MetaLocation, RegionServer};
+use regionserver::{ClusterView, Foundation, LocalServers, MetaLocation, RegionServer, SpanObserver};
 use storage::FileName;
+use telemetry::Source;
 use web::{About, Console, LevelSwitch, LogRing, Node, SelfCheck};
 
 use crate::allocator;
@@ -22,6 +23,7 @@ use crate::log_place;
 use crate::replica::ReadReplica;
 use crate::root::{self, OpenRoot};
 use crate::settings::Settings;
+use crate::spans::SpanExporter;
 use crate::znodes::Znodes;
 
 /// How long a page waits for what only the master or a region knows.
@@ -156,6 +158,13 @@ pub(crate) fn run(
     if let Some(replica) = &replica {
         replica.attach(&server)?;
     }
+    let spans = settings.spans.clone();
+    let spans = spans
+        .map(|spans| SpanExporter::start(&world, &runtime, spans, &server_name.to_string()))
+        .transpose()?;
+    if let Some(spans) = &spans {
+        server.observe_spans(Arc::clone(spans) as Arc<dyn SpanObserver>);
+    }
     let servers = LocalServers::new(Arc::clone(&server))
         .map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
     let master_options = master::Options::from_conf(&settings.conf)?;
@@ -220,7 +229,7 @@ pub(crate) fn run(
                 Some(SelfCheck { ended: report.ended, inconsistencies })
             }
         }),
-        meters: meter.into_iter().collect(),
+        meters: meter.into_iter().chain(spans.clone().map(|spans| spans as Arc<dyn Source>)).collect(),
     });
 
     for key in settings.conf.unknown().filter(|key| !root.understands(key)) {
@@ -267,6 +276,9 @@ pub(crate) fn run(
     server.stop();
     rpc.stop();
     master.wait_idle();
+    if let Some(spans) = &spans {
+        spans.end();
+    }
     server.close_all().map_err(|error| Failure::of_words(root, error))?;
     if let Err(error) = server.foundation().cache.persist() {
         tracing::warn!(%error, "the bucket cache's index cannot be kept");

@@ -45,6 +45,16 @@ impl TraceParent {
         self.trace.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
+    /// Returns the id of the client's span: 16 hexadecimal digits.
+    pub fn span_id(&self) -> String {
+        format!("{:016x}", u64::from_be_bytes(self.span))
+    }
+
+    /// Whether the client records this trace, so that spans of servers are wanted, too.
+    pub const fn is_sampled(&self) -> bool {
+        self.flags & 1 != 0
+    }
+
     /// Decodes an `RPCTInfo`. Its other fields, of HTrace in HBase 1 and 2.0, are ignored.
     pub(crate) fn decode(frame: &Bytes, range: Range<usize>) -> Result<Option<Box<TraceParent>>, Malformed> {
         let mut found = None;
@@ -72,8 +82,7 @@ impl TraceParent {
 
 impl fmt::Display for TraceParent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let span = u64::from_be_bytes(self.span);
-        write!(f, "00-{}-{span:016x}-{:02x}", self.trace_id(), self.flags)
+        write!(f, "00-{}-{}-{:02x}", self.trace_id(), self.span_id(), self.flags)
     }
 }
 
@@ -108,6 +117,16 @@ mod tests {
         assert_eq!(later, Some(parent.clone()), "a later version is read as version 00");
         let longer = format!("cc{}-what-comes", &TEXT[2..]);
         assert_eq!(TraceParent::parse(longer.as_bytes()), Some(parent));
+    }
+
+    #[test]
+    fn ids_and_the_sampled_flag_are_those_of_the_text() {
+        let parent = TraceParent::parse(TEXT.as_bytes()).expect("valid");
+        assert_eq!(parent.trace_id(), "4bf92f3577b34da6a3ce929d0e0e4736");
+        assert_eq!(parent.span_id(), "00f067aa0ba902b7");
+        let flagged = |flags: &str| TraceParent::parse(format!("{}{flags}", &TEXT[..53]).as_bytes());
+        let sampled = ["00", "01", "02", "03"].map(|flags| flagged(flags).expect("valid").is_sampled());
+        assert_eq!(sampled, [false, true, false, true]);
     }
 
     #[test]

@@ -15,6 +15,9 @@ keys! {
     WARN_SCAN_RESPONSE_TIME: Number = "hbase.ipc.warn.response.time.scan", "10000";
     /// The same of the answers of scans. Where nobody sets it `hbase.ipc.warn.response.size` counts.
     WARN_SCAN_RESPONSE_SIZE: Number = "hbase.ipc.warn.response.size.scan", "104857600";
+    /// URL of an OpenTelemetry collector that takes OTLP over HTTP, such as `http://127.0.0.1:4318`. Empty: that of
+    /// `OTEL_EXPORTER_OTLP_ENDPOINT`, or no spans are sent. Calls whose client records a trace have spans.
+    OTLP_ENDPOINT: Text = "bellows.otlp.endpoint", "";
     /// Most requests in the server at the same time. HBase allows ten for each handler thread; calls that wait hold no
     /// thread here.
     MAX_CALL_QUEUE_LENGTH: Count = "hbase.ipc.server.max.callqueue.length", "30000";

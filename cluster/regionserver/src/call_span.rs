@@ -1,0 +1,43 @@
+//! Spans of calls whose client records a trace.
+//!
+//! The client sends `traceparent` with the call. A [`SpanObserver`], if the server has one, receives a span of each such
+//! call when the call is answered. Other calls cost nothing here.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use env::WallTime;
+use rpc::TraceParent;
+
+/// The server's part of a traced call.
+#[derive(Clone, Debug)]
+pub struct CallSpan {
+    /// The trace, and the client's span in it.
+    pub parent: TraceParent,
+    /// The protocol service, `ClientService` for instance.
+    pub service: String,
+    /// The method.
+    pub method: String,
+    /// The name of the region, escaped; empty if the call has none or several.
+    pub region: String,
+    /// The client's address.
+    pub client: SocketAddr,
+    /// The client's user.
+    pub user: String,
+    /// When the last byte of the request was read.
+    pub started: WallTime,
+    /// Time from then until the answer was handed over.
+    pub took: Duration,
+    /// Size of the request in bytes.
+    pub request_bytes: u64,
+    /// Size of the answer in bytes.
+    pub response_bytes: u64,
+    /// The exception with which the call was answered: its class and its message.
+    pub failure: Option<(String, String)>,
+}
+
+/// Receives spans, on the thread that has answered the call. It must not block.
+pub trait SpanObserver: Send + Sync {
+    /// Receives the span of a call that was just answered.
+    fn ended(&self, span: CallSpan);
+}
