@@ -47,7 +47,10 @@ class Suite:
         self.browser, self.binary, self.out = browser, binary, pathlib.Path(out)
 
     def folder(self, name):
-        return self.out / "data" / name
+        """Returns the data folder of a part, without what an earlier run that was ended has left there."""
+        folder = self.out / "data" / name
+        shutil.rmtree(folder, ignore_errors=True)
+        return folder
 
     def page(self, **words):
         context = self.browser.new_context(**words)
