@@ -39,6 +39,7 @@ mod hbase;
 mod hdfs;
 mod hostile;
 mod image;
+mod janusgraph;
 mod java;
 mod layers;
 mod loadtest;
@@ -211,6 +212,7 @@ fn main() -> ExitCode {
         ["fire-inside", ref options @ ..] => report("fire-inside", &fire::run_inside(options)),
         ["readpath", ref options @ ..] => report("readpath", &readpath::run(options)),
         ["ycsb", ref options @ ..] => report("ycsb", &ycsb::run(options)),
+        ["janusgraph", ref words @ ..] => report("janusgraph", &janusgraph::suite(words)),
         ["loadtest", ref options @ ..] => report("loadtest", &loadtest::run(options)),
         // Started by startup itself.
         ["disks-probe", folder] => report("disks-probe", &startup::disks_probe(folder.as_ref())),
@@ -259,6 +261,7 @@ fn usage() -> ExitCode {
         recipes::USAGE,
         shell::USAGE,
         browser::USAGE,
+        janusgraph::USAGE,
         docs::USAGE,
         churn::USAGE,
         door::USAGE,
