@@ -5,6 +5,7 @@ use std::path::Path;
 
 use conf::{Conf, keys};
 use region::RegionOptions;
+use storage::MachineMemory;
 
 use crate::args::{self, Start};
 use crate::bucket::BucketSettings;
@@ -13,9 +14,9 @@ use crate::failure::Failure;
 use crate::root::Root;
 use crate::spans::SpanSettings;
 
-/// Memory of the machine in bytes, if it cannot be read.
+/// Usable memory in bytes, if it cannot be read.
 const MEMORY_ASSUMED: u64 = 4 << 30;
-/// One part in this many of the machine's memory takes the place of HBase's heap. Shares are shares of it.
+/// One part in this many of the usable memory, which is the machine's or the container's, takes the place of HBase's heap. Shares are shares of it.
 const MEMORY_PART: u64 = 2;
 
 /// Period of the search for garbage in an object store that is not told another, in ms: one day. The search lists the folder of each
@@ -108,7 +109,7 @@ impl Settings {
         let said_host = conf.value(&keys::master::HOSTNAME)?;
         let master_host = if said_host.is_empty() { host.clone() } else { said_host };
         check::check_host(&keys::master::HOSTNAME, &master_host)?;
-        let machine = storage::memory_bytes();
+        let machine = MachineMemory::read().usable();
         let memory = machine.unwrap_or(MEMORY_ASSUMED) / MEMORY_PART;
         let share = |ratio: f64| (memory as f64 * ratio) as u64;
         let memstore_bytes = share(conf.value(&keys::regionserver::GLOBAL_MEMSTORE_SHARE)?);

@@ -12,6 +12,7 @@ use env::{Moment, WallTime, World};
 use parking_lot::{Mutex, RwLock};
 use proto::ServerName;
 use regionserver::RegionServer;
+use storage::MachineMemory;
 use telemetry::{Exposition, Source, Spread};
 
 use crate::CacheWindow;
@@ -462,8 +463,9 @@ fn show_process(out: &mut Exposition) {
         let help = "Time that the process ran, in ms.";
         out.counter("bellows_process_cpu_ms", help, &[], (ticks * 10.0) as u64);
     }
-    let limit = storage::memory_bytes().unwrap_or(0);
-    out.gauge("bellows_memory_limit_bytes", "Memory of the machine.", &[], limit as f64);
+    let limit = MachineMemory::read().usable().unwrap_or(0);
+    let help = "Memory of the machine, or the limit of the container.";
+    out.gauge("bellows_memory_limit_bytes", help, &[], limit as f64);
 }
 
 /// Sums of the regions of each table.

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use env::{ClockState, Limits};
+use storage::MachineMemory;
 
 use super::{Finding, bytes};
 use crate::bucket::Engine;
@@ -28,10 +29,7 @@ pub(super) fn examine(settings: &Settings) -> Vec<Finding> {
     let offheap = settings.bucket.as_ref().filter(|bucket| bucket.engine == Engine::Offheap);
     let planned = settings.memstore_bytes + cache + offheap.map_or(0, |bucket| bucket.bytes);
     let memory = Memory {
-        machine: storage::memory_bytes(),
-        container: read("/sys/fs/cgroup/memory.max")
-            .or_else(|| read("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-            .and_then(|text| text.trim().parse().ok()),
+        of: MachineMemory::read(),
         swap_used: read("/proc/meminfo").and_then(|text| swap_used(&text)),
         planned,
     };
@@ -46,10 +44,9 @@ pub(super) fn examine(settings: &Settings) -> Vec<Finding> {
 }
 
 /// What there is, and what a server with these settings takes, in bytes.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Memory {
-    machine: Option<u64>,
-    container: Option<u64>,
+    of: MachineMemory,
     swap_used: Option<u64>,
     planned: u64,
 }
@@ -65,17 +62,17 @@ fn swap_used(text: &str) -> Option<u64> {
 
 fn judge_memory(memory: &Memory) -> Finding {
     const CHECK: &str = "memory";
-    let Some(machine) = memory.machine else {
+    let (Some(machine), Some(usable)) = (memory.of.machine, memory.of.usable()) else {
         return Finding::unknown(CHECK, "the system does not tell how much memory it has");
     };
-    let container = memory.container.filter(|container| *container < machine);
-    let usable = container.unwrap_or(machine);
-    let place = if container.is_some() { "this container" } else { "this machine" };
-    let found =
-        format!("memstores and caches take up to {} of {place}'s {}", bytes(memory.planned), bytes(usable));
+    let place = match &memory.of.limit {
+        Some((_, file)) => format!("this container's {} ({})", bytes(usable), file.display()),
+        None => format!("this machine's {}", bytes(usable)),
+    };
+    let found = format!("memstores and caches take up to {} of {place}", bytes(memory.planned));
     if memory.planned as f64 > usable as f64 * MEMORY_SHARE {
-        let remedy = "lower hbase.regionserver.global.memstore.size and hfile.block.cache.size, which are shares of half of the \
-                      machine's memory, or hbase.bucketcache.size; or raise the limit of the container: else the system kills the \
+        let remedy = "lower hbase.regionserver.global.memstore.size and hfile.block.cache.size, which are shares of half of this \
+                      memory, or hbase.bucketcache.size; or raise the limit of the container: else the system kills the \
                       server under load";
         return Finding::bad(CHECK, found, remedy);
     }
@@ -148,20 +145,15 @@ mod tests {
     #[test]
     fn memory_is_that_of_the_container_if_it_has_less() {
         let judge = |machine: u64, container: Option<u64>, swap: u64, planned: u64| {
+            let limit = container.map(|limit| (limit << 20, "/sys/fs/cgroup/memory.max".into()));
             let memory = Memory {
-                machine: Some(machine << 20),
-                container: container.map(|container| container << 20),
+                of: MachineMemory { machine: Some(machine << 20), limit },
                 swap_used: Some(swap << 20),
                 planned: planned << 20,
             };
             judge_memory(&memory)
         };
         assert_eq!(judge(8_192, None, 0, 4_096).state, Good);
-        assert_eq!(
-            judge(8_192, Some(16_384), 0, 4_096).state,
-            Good,
-            "a container without a limit of its own"
-        );
         let small = judge(8_192, Some(4_096), 0, 4_096);
         assert!(small.state == Bad && small.found.contains("this container's 4.0 GB"), "{small:?}");
         assert_eq!(judge(512, None, 0, 200).state, Warning);
