@@ -19,7 +19,7 @@ use contract::{SnapshotContent, SnapshotOrder};
 use env::sync::Mutex;
 use prost::Message;
 use proto::catalog::TableState;
-use proto::{TableDescriptor, TableName, pb};
+use proto::{RegionInfo, TableDescriptor, TableName, pb};
 use rpc::{Exception, class};
 use storage::{Kind, Outcome as Certainty, swap_confirmed};
 
@@ -72,8 +72,10 @@ impl Master {
             ));
         }
         let name = snapshot.name.clone();
-        let submission = Submission { kind: ProcedureKind::Snapshot, locks: LockSet::table(&table), nonce };
+        let submission =
+            Submission { kind: ProcedureKind::Snapshot, locks: LockSet::table_shared(&table), nonce };
         let id = self.submit_with(&table.clone(), submission, move |master, context| {
+            master.keep_regions(&table, context);
             let taken = master.take_snapshot(snapshot.clone(), &table, context);
             taken.map_err(|cause| match cause.class.as_ref() {
                 class::SNAPSHOT_CREATION | class::SNAPSHOT_EXISTS | class::PROCEDURE_ABORTED => cause,
@@ -239,8 +241,28 @@ impl Master {
         ))
     }
 
-    /// Takes a snapshot. No other procedure of the table runs meanwhile, and no other snapshot of this name is taken.
-    /// It can be aborted until the manifest is written.
+    /// Locks all regions of a table for a snapshot, so that none is split, merged or moved meanwhile.
+    fn keep_regions(&self, name: &TableName, context: &Context) {
+        loop {
+            let locked = self.regions_of(name);
+            let locks = LockSet::snapshot(name, &locked);
+            context.relock(locks.clone());
+            // A split may have ended before the locks were granted.
+            if locks.has_regions(&self.regions_of(name)) {
+                return;
+            }
+        }
+    }
+
+    fn regions_of(&self, name: &TableName) -> Vec<RegionInfo> {
+        self.read_view(|view| {
+            let rows = view.tables.get(name).map(|table| &table.regions[..]).unwrap_or_default();
+            rows.iter().map(|row| row.region.clone()).collect()
+        })
+    }
+
+    /// Takes a snapshot. No procedure changes the table or its regions meanwhile, and no other snapshot of this name is
+    /// taken. It can be aborted until the manifest is written.
     fn take_snapshot(
         &self,
         mut snapshot: pb::SnapshotDescription,

@@ -5,15 +5,16 @@
 //!
 //! | procedure | namespace | table | regions |
 //! |---|---|---|---|
-//! | creates, deletes, enables, disables, truncates, alters, clones, restores or snapshots a table | shared | exclusive | |
+//! | creates, deletes, enables, disables, truncates, alters, clones or restores a table | shared | exclusive | |
 //! | splits, merges, moves, assigns, unassigns or truncates regions | shared | shared | exclusive, those that it makes, too |
+//! | takes a snapshot of a table | shared | shared | shared, all |
 //! | flushes a table | shared | shared | |
 //! | changes a namespace | exclusive | hbase:namespace shared | |
 //!
 //! Locks are granted in the order of arrival: a request waits for every earlier request that it conflicts with, even if
 //! that one waits itself. So a sequence of splits cannot keep an alter waiting for ever.
 //!
-//! HBase 2.6 locks the table of a snapshot shared, and refuses to split regions meanwhile. Here a split waits.
+//! HBase 2.6 refuses to split regions of a table while a snapshot of it is taken. Here a split waits for the snapshots.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -68,6 +69,20 @@ impl LockSet {
         let regions = regions.into_iter().map(|region| Resource::Region(region.encoded_name().clone()));
         locks.0.extend(regions.map(|region| (region, Mode::Exclusive)));
         locks
+    }
+
+    /// The locks for a snapshot of a table with these regions. Snapshots of a table may be taken together.
+    pub fn snapshot<'a>(table: &TableName, regions: impl IntoIterator<Item = &'a RegionInfo>) -> LockSet {
+        let mut locks = LockSet::table_shared(table);
+        let regions = regions.into_iter().map(|region| Resource::Region(region.encoded_name().clone()));
+        locks.0.extend(regions.map(|region| (region, Mode::Shared)));
+        locks
+    }
+
+    /// Whether the set has the locks of all these regions.
+    pub fn has_regions<'a>(&self, regions: impl IntoIterator<Item = &'a RegionInfo>) -> bool {
+        let mut names = regions.into_iter().map(|region| region.encoded_name().clone());
+        names.all(|name| self.0.contains_key(&Resource::Region(name)))
     }
 
     /// The locks for changing a namespace, which is a row of hbase:namespace.
@@ -302,6 +317,28 @@ mod tests {
         assert_eq!(grant_all(&mut locks), [5]);
         locks.release(id(5));
         assert_eq!(locks.status(), []);
+    }
+
+    #[test]
+    fn snapshots_of_a_table_are_taken_together_and_splits_and_alters_wait() {
+        let (low, high) = (region("", "m"), region("m", ""));
+        let snapshot = || LockSet::snapshot(&table("t"), [&low, &high]);
+        assert!(snapshot().has_regions([&high]) && !LockSet::table(&table("t")).has_regions([&high]));
+        let (mut locks, first) = granted([
+            snapshot(),
+            snapshot(),
+            LockSet::regions(&table("t"), [&low]),
+            LockSet::table_shared(&table("t")),
+            LockSet::table(&table("t")),
+        ]);
+        assert_eq!(first, [1, 2, 4], "a flush does not wait either");
+        locks.release(id(1));
+        assert_eq!(grant_all(&mut locks), [0; 0]);
+        locks.release(id(2));
+        assert_eq!(grant_all(&mut locks), [3]);
+        locks.release(id(3));
+        locks.release(id(4));
+        assert_eq!(grant_all(&mut locks), [5]);
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub(super) struct FakeServers {
     failing_closes: Mutex<usize>,
     /// Whether what would fail panics instead.
     panics: Mutex<bool>,
-    /// While it is set, opening a region waits.
+    /// While it is set, opening a region and a snapshot of it wait.
     paused: Mutex<bool>,
     resumed: Condvar,
     writes_left: Mutex<Option<u64>>,
@@ -316,6 +316,11 @@ impl FakeServers {
     fn snapshot_here(&self, order: &SnapshotOrder) -> Result<pb::SnapshotRegionManifest, Exception> {
         let objects = layout::snapshot_objects(&self.files).expect("the disk works");
         assert!(!objects.running.is_empty(), "a region lists files and nobody keeps them");
+        let mut paused = self.paused.lock();
+        while *paused {
+            self.resumed.wait(&mut paused);
+        }
+        drop(paused);
         if self.refused.lock().as_ref() == Some(order.region.start_key()) {
             return Err(Exception::io("the list is refused by the test"));
         }

@@ -1,11 +1,12 @@
 //! Snapshots: taken, listed, deleted, refused, and left half done by a crash.
 
-use proto::pb;
 use proto::pb::snapshot_description::Type;
+use proto::{RegionInfo, pb};
 use rpc::{Exception, class};
 use storage::Files;
 
 use super::fake::{Life, pb_name};
+use crate::procedure::locks::{Holders, Mode};
 use crate::switches::Switch;
 
 pub(super) fn request(name: &str, table: &str) -> pb::SnapshotDescription {
@@ -104,6 +105,40 @@ fn a_region_that_does_not_answer_fails_the_snapshot_and_nothing_is_left() {
     assert_eq!(done.expect_err("it failed").class, class::SNAPSHOT_CREATION);
     life.servers.refuse(None);
     take(&life, "s", "t").expect("taken");
+}
+
+#[test]
+fn snapshots_of_a_table_are_taken_together_and_a_split_and_an_alter_wait() {
+    let life = life_with_table();
+    life.servers.pause(true);
+    let snapshots = ["a", "b"].map(|name| life.master.snapshot(request(name, "t"), None).expect("accepted"));
+    let status = |resource: &str| {
+        let locks = life.master.procedures.locks();
+        locks.into_iter().find(|status| status.resource.to_string() == resource)
+    };
+    let both = Holders::Shared(snapshots.into());
+    let regions: Vec<RegionInfo> = life.master.read_view(|view| {
+        view.tables[&"t".parse().expect("a name")].regions.iter().map(|row| row.region.clone()).collect()
+    });
+    let low = regions[0].encoded_name().to_string();
+    let is_held =
+        |resource: &str| status(resource).is_some_and(|status| status.holders == Some(both.clone()));
+    let are_taken_together = || (std::thread::yield_now(), is_held("t") && is_held(&low)).1;
+    assert!((0..1_000_000).any(|_| are_taken_together()), "{:?}", life.master.procedures.locks());
+    let split = life.master.split_region(&(&regions[0]).into(), Some("c".into()), None).expect("accepted");
+    let disable = life.master.disable_table(&pb_name("t"), None).expect("accepted");
+    let waits = |resource: &str, id| {
+        status(resource).is_some_and(|status| status.waiting.contains(&(id, Mode::Exclusive)))
+    };
+    assert!(waits(&low, split) && waits("t", disable));
+    life.servers.pause(false);
+    for id in snapshots {
+        life.done(Ok(id)).expect("taken");
+    }
+    for id in [split, disable] {
+        life.done(Ok(id)).expect("done");
+    }
+    assert_eq!(names(&life), ["a", "b"]);
 }
 
 #[test]
