@@ -104,6 +104,18 @@ fn files_round_trip_in_every_codec_and_encoding() {
     }
 }
 
+/// The block's checksums cover its header and what is written apart from it.
+#[test]
+fn a_large_uncompressed_block_is_written_from_where_it_is() {
+    for value in [(1 << 20) + 17, 3 << 20] {
+        let cells = sample(2, value);
+        let (files, name) = (Memory::new(), FileName::new("f"));
+        write(&files, &name, &cells, WriterOptions::default());
+        let reader = open(&files, &name).expect("sound");
+        assert!(read_all(&reader).expect("sound") == expected(&cells), "{value}");
+    }
+}
+
 #[test]
 fn rows_are_prefetched_as_far_as_their_blocks_are_cached_and_nobody_counts_it() {
     for (block_size, comparator) in

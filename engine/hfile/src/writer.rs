@@ -25,6 +25,9 @@ use crate::index::{BLOCK_SIZE_MAX, Entries, Entry, Ordered};
 use crate::info::{FileInfo, StoreFileInfo, TimeSpan, name};
 use crate::{Error, Result};
 
+/// Length of an uncompressed block in bytes above which it is written from where it is.
+const APART_MIN: usize = 1 << 20;
+
 /// Settings of a new file.
 #[derive(Clone, Debug)]
 pub struct WriterOptions {
@@ -332,11 +335,16 @@ impl Writer {
         let failed = |name: &FileName, error: &io::Error| {
             Error::Storage(storage::Error::from_io(error, Outcome::MayHaveHappened, name, "pack"))
         };
-        self.options
-            .compression
-            .pack(payload, &mut self.packed)
-            .map_err(|error| failed(&self.name, &error))?;
-        let data_size = self.packed.len();
+        // A large block that is written as it is would be in memory twice.
+        let is_apart = self.options.compression == Compression::None && payload.len() > APART_MIN;
+        if !is_apart {
+            self.options
+                .compression
+                .pack(payload, &mut self.packed)
+                .map_err(|error| failed(&self.name, &error))?;
+        }
+        let apart: &[u8] = if is_apart { payload } else { &[] };
+        let data_size = self.packed.len() + apart.len();
         let sums = 4 * data_size.div_ceil(BYTES_PER_CHECKSUM as usize);
         let size = u32::try_from(data_size + sums).ok().filter(|_| payload.len() <= i32::MAX as usize);
         let Some(disk_length) = size.filter(|size| *size <= i32::MAX as u32) else {
@@ -358,10 +366,21 @@ impl Writer {
         };
         *slot = Some(offset);
         header.write(&mut self.packed[..HEADER_LENGTH]);
-        for at in (0..data_size).step_by(BYTES_PER_CHECKSUM as usize) {
-            let end = (at + BYTES_PER_CHECKSUM as usize).min(data_size);
-            let sum = checksum(CHECKSUM_CRC32C, &self.packed[at..end]);
-            self.packed.extend_from_slice(&sum.to_be_bytes());
+        if is_apart {
+            let (first, rest) = apart.split_at(BYTES_PER_CHECKSUM as usize - HEADER_LENGTH);
+            let first = [&self.packed, first].concat();
+            self.file.write(&self.packed)?;
+            self.file.write(apart)?;
+            self.packed.clear();
+            for chunk in std::iter::once(&first[..]).chain(rest.chunks(BYTES_PER_CHECKSUM as usize)) {
+                self.packed.extend_from_slice(&checksum(CHECKSUM_CRC32C, chunk).to_be_bytes());
+            }
+        } else {
+            for at in (0..data_size).step_by(BYTES_PER_CHECKSUM as usize) {
+                let end = (at + BYTES_PER_CHECKSUM as usize).min(data_size);
+                let sum = checksum(CHECKSUM_CRC32C, &self.packed[at..end]);
+                self.packed.extend_from_slice(&sum.to_be_bytes());
+            }
         }
         self.file.write(&self.packed)?;
         if matches!(kind, BlockType::LeafIndex | BlockType::IntermediateIndex | BlockType::BloomChunk) {
