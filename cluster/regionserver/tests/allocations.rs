@@ -162,6 +162,7 @@ impl Bench {
             size: request.size,
             attributes: request.attributes,
             traceparent: request.traceparent,
+            permit: None,
         };
         let Answer::Now(reply) = service.call(call) else { panic!("it is handed to somebody else") };
         self.output.put_reply(request.call_id, reply.expect("an answer")).expect("it fits");

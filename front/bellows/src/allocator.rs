@@ -2,8 +2,10 @@
 //!
 //! mimalloc keeps freed memory, such as blocks of the cache, for a second. Then the next thread that allocates returns
 //! all of it to the system: 7 µs for each 64 KB, 2 ms after a compaction of some megabytes. A serving thread would
-//! answer no request meanwhile, so a background thread does it earlier.
+//! answer no request meanwhile, so a background thread does it earlier. It also does so after each large request, before
+//! the next one may begin.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use env::{Priority, Runtime};
@@ -33,6 +35,17 @@ pub(crate) fn start_memory_release() -> Result<Option<Runtime>, Failure> {
         }
     });
     Ok(Some(runtime))
+}
+
+/// Lets large requests wait until the thread has returned the memory of earlier ones.
+pub(crate) fn reclaim(runtime: &Runtime) -> rpc::Reclaim {
+    let handle = runtime.handle().clone();
+    Arc::new(move |done| {
+        handle.spawn(async move {
+            collect();
+            done();
+        });
+    })
 }
 
 /// Returns memory that any thread has freed to the system.

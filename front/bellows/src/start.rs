@@ -51,7 +51,7 @@ pub(crate) fn run(
         // Some systems do not allow it, which does not matter.
         let _is_done = env::forgo_huge_pages();
     }
-    let _gives_back = allocator::start_memory_release()?;
+    let memory_release = allocator::start_memory_release()?;
     if let Err(error) = env::raise_open_files() {
         tracing::warn!(%error, "the number of open files stays as it is; ulimit -n raises it");
     }
@@ -197,7 +197,7 @@ pub(crate) fn run(
         .with("MasterService", Arc::new(MasterService::new(Arc::clone(&master))))
         .with("HbckService", Arc::new(HbckService::new(Arc::clone(&master))))
         .with_cluster_id(master.cluster_id());
-    let rpc = rpc.serve(services);
+    let rpc = rpc.serve(services.with_reclaim(memory_release.as_ref().map(allocator::reclaim)));
     znodes.set_servers(&master_name, &server_name, master.cluster_id(), web_address.port());
     let registry = registry.serve(tree);
     let cluster = {

@@ -431,6 +431,8 @@ fn show_rpc(counted: &rpc::Snapshot, out: &mut Exposition) {
         ("num_calls_in_general_queue", "Calls that wait for their answer.", counted.calls_in_flight),
         ("queue_size", "Bytes of the requests of those.", counted.calls_in_flight_size),
         ("answers_size", "Bytes of answers that are made or wait to be written.", counted.answers_size),
+        ("large_size", "Bytes of large requests and answers that the server works on.", counted.large_size),
+        ("large_waiting", "Large requests and answers that wait for memory.", counted.large_waiting),
     ] {
         out.gauge(&format!("hbase_ipc_{name}"), help, &[], value as f64);
     }

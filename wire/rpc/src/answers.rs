@@ -9,9 +9,13 @@
 //! small, and a scan or batch reports that there is more. At four times the limit, which only answers that cannot be
 //! cut reach, new calls are refused as when too much is queued. Small answers are not counted, so that they need no
 //! access to a number that all threads share.
+//!
+//! A share also keeps the [permits](crate::LargePermit) of large answers until they are sent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::{LargeBudget, LargePermit};
 
 /// Bytes of an answer, or of a connection's output, that are not counted.
 const FREE: u64 = 64 << 10;
@@ -27,17 +31,28 @@ pub struct Answers(Arc<Sum>);
 struct Sum {
     max: u64,
     taken: AtomicU64,
+    large: LargeBudget,
 }
 
 impl Answers {
-    /// Creates a budget of `max` bytes.
+    /// Creates a budget of `max` bytes in which no answer is large.
     pub fn new(max: u64) -> Answers {
-        Answers(Arc::new(Sum { max, taken: AtomicU64::new(0) }))
+        Answers::with_large(max, LargeBudget::unlimited())
+    }
+
+    /// Creates a budget of `max` bytes, beside that of large requests and answers.
+    pub fn with_large(max: u64, large: LargeBudget) -> Answers {
+        Answers(Arc::new(Sum { max, taken: AtomicU64::new(0), large }))
+    }
+
+    /// Returns the budget of large requests and answers.
+    pub fn large(&self) -> &LargeBudget {
+        &self.0.large
     }
 
     /// Creates an empty share, for one answer or one connection.
     pub fn share(&self) -> Share {
-        Share { of: self.clone(), bytes: 0 }
+        Share { of: self.clone(), bytes: 0, permits: Vec::new() }
     }
 
     /// Returns the bytes in use.
@@ -61,6 +76,8 @@ impl Answers {
 pub struct Share {
     of: Answers,
     bytes: u64,
+    /// Of large answers.
+    permits: Vec<LargePermit>,
 }
 
 impl Share {
@@ -85,12 +102,41 @@ impl Share {
             self.of.0.taken.fetch_sub(self.bytes - counted, Ordering::Relaxed);
         }
         self.bytes = counted;
+        if counted == 0 {
+            self.permits.clear();
+        }
+    }
+
+    /// Keeps the permit of a large answer until it was sent.
+    pub fn keep(&mut self, permit: LargePermit) {
+        self.permits.push(permit);
+    }
+
+    /// Waits until the server has memory for a large part of the answer, of `bytes` bytes. Only the first one waits: a
+    /// holder that waits could wait for itself.
+    pub async fn admit_large(&mut self, bytes: u64) {
+        let large = self.of.large();
+        if large.is_large(bytes) && self.permits.is_empty() {
+            let permit = large.acquire(bytes).await;
+            self.keep(permit);
+        }
+    }
+
+    /// Size above which a part of the answer must wait for memory, in bytes; `None` if this has its permit already.
+    pub fn large_from(&self) -> Option<u64> {
+        self.permits.is_empty().then(|| self.of.large().small_max())
+    }
+
+    /// Whether this has the permit of a large answer.
+    pub fn has_permit(&self) -> bool {
+        !self.permits.is_empty()
     }
 
     /// Adds the bytes of `other`, which are counted at every moment.
     pub fn take_over(&mut self, mut other: Share) {
         debug_assert!(Arc::ptr_eq(&self.of.0, &other.of.0), "shares of two servers");
         self.bytes += std::mem::take(&mut other.bytes);
+        self.permits.append(&mut other.permits);
     }
 }
 

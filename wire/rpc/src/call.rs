@@ -11,7 +11,7 @@ use bytes::Bytes;
 use env::Moment;
 use prost::Message;
 
-use crate::{Answers, Codec, Compressor, Exception, Share, TraceParent, class};
+use crate::{Answers, Codec, Compressor, Exception, LargePermit, Share, TraceParent, class};
 
 /// A validated UTF-8 part of a frame. Shares the frame's memory.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
@@ -103,7 +103,8 @@ pub struct ConnectionInfo {
     pub remote: SocketAddr,
     /// Connection attributes from the client.
     pub attributes: Vec<(String, Bytes)>,
-    /// The memory budget of answers: an answer that grows has a share of it.
+    /// The memory budget of answers: an answer that grows has a share of it. It also has the budget of large requests and
+    /// answers.
     pub answers: Answers,
 }
 
@@ -139,6 +140,9 @@ pub struct Call {
     pub attributes: Vec<(String, Bytes)>,
     /// The client's span, if it traces the call.
     pub traceparent: Option<Box<TraceParent>>,
+    /// The permit of a large request. The connection keeps it until the call is answered; the service may keep a clone for
+    /// longer, and must not wait for another permit.
+    pub permit: Option<LargePermit>,
 }
 
 impl Call {

@@ -30,6 +30,10 @@ macro_rules! counters {
             pub calls_in_flight_size: u64,
             /// Bytes of answers that are being created or wait to be written.
             pub answers_size: u64,
+            /// Bytes of large requests and answers that the server works on now.
+            pub large_size: u64,
+            /// Large requests and answers that wait for memory now.
+            pub large_waiting: u64,
             /// Exceptions sent to clients, by class.
             pub exceptions: BTreeMap<String, u64>,
         }

@@ -49,6 +49,16 @@ pub struct Options {
     /// Limit for the answers of all connections that are being created or wait to be written, in bytes. Default 256 MB.
     /// Key: `bellows.ipc.server.answers.size.max`.
     pub answers_size_max: usize,
+    /// Maximum size of a request or answer that needs no permit of the budget for large ones, in bytes. Default 16 MB.
+    /// Key: `bellows.ipc.server.large.size.min`.
+    pub large_size_min: usize,
+    /// Limit for the sum of the large requests and answers that the server works on at the same time, in bytes; a single
+    /// one may be larger. Each takes about three times its size of memory. Default 112 MB. Key:
+    /// `bellows.ipc.server.large.size.max`.
+    pub large_size_max: usize,
+    /// How long a client may take to send the rest of a large request once there is room for it. Default 60 s. Key:
+    /// `bellows.ipc.server.large.read.timeout`.
+    pub large_read_max: Duration,
     /// How long a client may leave answers unread while more than half of that limit is in use. Default 5 s. Key:
     /// `bellows.ipc.server.write.timeout.short`.
     pub write_stall_short: Duration,
@@ -78,6 +88,9 @@ impl Default for Options {
             write_stall_max: Duration::from_secs(60),
             output_high: 4 << 20,
             answers_size_max: 256 << 20,
+            large_size_min: 16 << 20,
+            large_size_max: 112 << 20,
+            large_read_max: Duration::from_secs(60),
             write_stall_short: Duration::from_secs(5),
             drain_max: Duration::from_secs(30),
             stop_max: Duration::from_secs(10),
@@ -103,6 +116,13 @@ impl Options {
                 "hbase.ipc.max.request.size ({}) is more than hbase.ipc.server.max.callqueue.size ({}): \
                  the largest request could never be answered",
                 self.request_size_max, self.calls_size_max
+            ));
+        }
+        if self.large_size_min > self.large_size_max {
+            return Err(format!(
+                "bellows.ipc.server.large.size.min ({}) is more than bellows.ipc.server.large.size.max ({}): \
+                 lower the first, or raise the second",
+                self.large_size_min, self.large_size_max
             ));
         }
         Ok(())
@@ -131,5 +151,7 @@ mod tests {
         assert!(message.contains("hbase.ipc.max.request.size"), "{message}");
         assert!(message.contains("hbase.ipc.server.max.callqueue.size"), "{message}");
         assert!(Options { threads: 0, ..Options::default() }.check().is_err());
+        let refused = Options { large_size_max: 1 << 20, ..Options::default() }.check().expect_err("refused");
+        assert!(refused.contains("bellows.ipc.server.large.size.max (1048576)"), "{refused}");
     }
 }

@@ -16,7 +16,7 @@ use env::{Listener, Priority, Runtime, Stream, World};
 use tokio::sync::watch;
 
 use crate::counters::{Gauges, Shard, Snapshot, count};
-use crate::{Answers, Options, Services};
+use crate::{Answers, LargeBudget, Options, Services};
 use connection::Connection;
 
 /// Why a server cannot start.
@@ -51,7 +51,13 @@ struct Shared {
 
 impl Shared {
     fn snapshot<'a>(&self, shards: impl Iterator<Item = &'a Shard>) -> Snapshot {
-        Snapshot { answers_size: self.answers.taken(), ..self.gauges.snapshot(shards) }
+        let large = self.answers.large();
+        Snapshot {
+            answers_size: self.answers.taken(),
+            large_size: large.taken(),
+            large_waiting: large.waiting() as u64,
+            ..self.gauges.snapshot(shards)
+        }
     }
 }
 
@@ -159,7 +165,14 @@ impl Bound {
     pub fn serve(self, services: Services) -> Server {
         let shared = Arc::new(Shared {
             world: self.world,
-            answers: Answers::new(self.options.answers_size_max as u64),
+            answers: Answers::with_large(
+                self.options.answers_size_max as u64,
+                LargeBudget::reclaiming(
+                    self.options.large_size_min as u64,
+                    self.options.large_size_max as u64,
+                    services.reclaim(),
+                ),
+            ),
             options: self.options,
             services,
             gauges: Gauges::default(),

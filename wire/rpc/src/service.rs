@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{Answer, Call, UpcomingRequests};
+use crate::{Answer, Call, Reclaim, UpcomingRequests};
 
 /// Answers the calls of one protobuf service.
 ///
@@ -33,6 +33,7 @@ pub trait Service: Send + Sync + 'static {
 pub struct Services {
     by_name: BTreeMap<&'static str, Arc<dyn Service>>,
     cluster_id: Option<String>,
+    reclaim: Option<Reclaim>,
 }
 
 impl Services {
@@ -51,6 +52,17 @@ impl Services {
     pub fn with_cluster_id(mut self, id: impl Into<String>) -> Services {
         self.cluster_id = Some(id.into());
         self
+    }
+
+    /// Sets how memory goes back to the system after a large request or answer.
+    pub fn with_reclaim(mut self, reclaim: Option<Reclaim>) -> Services {
+        self.reclaim = reclaim;
+        self
+    }
+
+    /// Returns what [`with_reclaim`](Services::with_reclaim) has set.
+    pub(crate) fn reclaim(&self) -> Option<Reclaim> {
+        self.reclaim.clone()
     }
 
     /// Returns the service called `name`.
@@ -74,6 +86,6 @@ impl fmt::Debug for Services {
         f.debug_struct("Services")
             .field("names", &self.by_name.keys())
             .field("cluster_id", &self.cluster_id)
-            .finish()
+            .finish_non_exhaustive()
     }
 }

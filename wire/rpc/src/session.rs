@@ -42,6 +42,9 @@ const PREAMBLE_LENGTH: usize = 6;
 /// Maximum length of a request header that is waited for in a frame that is refused anyway.
 const REFUSED_HEADER_LENGTH_MAX: u64 = 64 << 10;
 
+/// Maximum length of a frame that its method's name may keep in memory, in bytes.
+const METHOD_SHARED_MAX: usize = 1 << 20;
+
 /// Limits of one connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -414,9 +417,12 @@ impl Session {
         // The rest of the frame becomes the parameter; a slice of it would need a reference count.
         frame.truncate(to);
         frame.advance(from);
+        // The name of the method is kept for longer than the parameter; it must not keep a large frame.
+        let method =
+            if size > METHOD_SHARED_MAX { Text::from(header.method.as_str()) } else { header.method };
         Ok(Request {
             call_id: header.call_id,
-            method: header.method,
+            method,
             param: frame,
             cells,
             priority: header.priority,

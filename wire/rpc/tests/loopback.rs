@@ -24,7 +24,7 @@ struct Sample {
 
 impl Service for Sample {
     fn call(&self, call: Call) -> Answer {
-        self.seen.lock().push(call.clone());
+        self.seen.lock().push(Call { permit: None, ..call.clone() });
         match &*call.method {
             "Echo" => Answer::Now(Ok(Reply { message: call.param, cells: call.cells, share: None })),
             "Wait" => {
@@ -625,4 +625,87 @@ fn a_taken_port_is_named() {
     let fixture = Fixture::new(Options::default());
     let error = Server::bind(World::real(), Options::default(), &[fixture.address()]).expect_err("taken");
     assert!(error.to_string().contains(&fixture.address().to_string()), "{error}");
+}
+
+/// Requests of more than 100 KB are large, and there is room for one of 200 KB.
+fn for_large(threads: usize) -> Fixture {
+    let (large_size_min, large_size_max) = (100 << 10, 300 << 10);
+    let large_read_max = Duration::from_millis(100);
+    Fixture::new(Options { large_size_min, large_size_max, large_read_max, threads, ..Options::default() })
+}
+
+async fn until(condition: impl Fn() -> bool) {
+    while !condition() {
+        env::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[test]
+fn large_requests_wait_for_each_other_and_small_ones_for_nobody() {
+    let fixture = for_large(2);
+    let counters = || fixture.server.counters();
+    fixture.run(async {
+        let (first, second) = (fixture.connect().await, fixture.connect().await);
+        let body = vec![7; 200 << 10];
+        let held = first.call(call("Wait", &body));
+        until(|| counters().calls_in_flight == 1).await;
+        let waiting = second.call(call("Wait", &body));
+        until(|| counters().large_waiting == 1).await;
+        assert!((200 << 10..201 << 10).contains(&counters().large_size));
+        let third = fixture.connect().await;
+        for connection in [&first, &third] {
+            connection.call(call("Echo", &[7; 100 << 9])).await.expect("small ones are answered");
+        }
+        assert_eq!((counters().calls_in_flight, counters().large_waiting), (1, 1));
+        assert!(counters().bytes_received < 600 << 10, "the second was not read to its end");
+        fixture.gate.add_permits(2);
+        assert!(held.await.expect("answered").message == body);
+        assert!(waiting.await.expect("answered").message == body);
+        until(|| counters().large_size == 0).await;
+        assert_eq!(counters().large_waiting, 0);
+    });
+}
+
+#[test]
+fn a_large_request_that_comes_too_slowly_or_not_at_all_makes_room_for_others() {
+    let fixture = for_large(1);
+    let counters = || fixture.server.counters();
+    fixture.run(async {
+        let mut slow = raw(&fixture).await;
+        slow.write_all(&[0, 3, 0, 0, 7, 7, 7]).await.expect("taken");
+        until(|| counters().large_size > 0).await;
+        let mut gone = raw(&fixture).await;
+        gone.write_all(&[0, 3, 0, 0, 7, 7, 7]).await.expect("taken");
+        until(|| counters().large_waiting == 1).await;
+        drop(gone);
+        let body = vec![7; 200 << 10];
+        let connection = fixture.connect().await;
+        assert!(connection.call(call("Echo", &body)).await.expect("answered").message == body);
+        assert_eq!(counters().connections_expired, 1, "the slow one");
+        let ended = slow.read(&mut [0; 1]).await;
+        assert!(matches!(ended, Ok(0) | Err(_)), "it was cut off");
+    });
+}
+
+#[test]
+fn a_large_answer_counts_until_it_is_read_and_its_client_must_hurry_when_others_wait() {
+    let fixture = Fixture::new(Options {
+        large_size_min: 1 << 20,
+        large_size_max: 9 << 20,
+        write_stall_short: Duration::from_millis(100),
+        threads: 1,
+        ..Options::default()
+    });
+    let counters = || fixture.server.counters();
+    fixture.run(async {
+        let mut deaf = raw(&fixture).await;
+        // RequestHeader{call_id, method_name = "Large", request_param = true}, an empty parameter
+        deaf.write_all(b"\0\0\0\x0d\x0b\x08\x01\x1a\x05Large\x20\x01\0").await.expect("taken");
+        until(|| counters().large_size == 8 << 20).await;
+        let connection = fixture.connect().await;
+        let body = vec![7; 2 << 20];
+        assert!(connection.call(call("Echo", &body)).await.expect("answered").message == body);
+        assert_eq!(counters().connections_expired, 1);
+        until(|| counters().large_size == 0).await;
+    });
 }

@@ -41,6 +41,13 @@ keys! {
     OUTPUT_HIGH: Size = "hbase.server.netty.writable.watermark.high", "4194304";
     /// Most bytes of all answers together, from when they are made until they are written.
     MAX_ANSWERS_SIZE: Size = "bellows.ipc.server.answers.size.max", "268435456";
+    /// Requests and answers above this size wait until the server has memory for them.
+    LARGE_SIZE_MIN: Size = "bellows.ipc.server.large.size.min", "16777216";
+    /// Most bytes of all large requests and answers together; a single one may have more. Each takes about three times its
+    /// size of memory, for example in the log's buffer and the memstore.
+    LARGE_SIZE_MAX: Size = "bellows.ipc.server.large.size.max", "117440512";
+    /// Longest time for the rest of a large request to arrive once there is memory for it.
+    LARGE_READ_TIMEOUT: Millis = "bellows.ipc.server.large.read.timeout", "60000";
     /// How long a client may leave answers unread while all answers take more than half of that.
     WRITE_TIMEOUT_SHORT: Millis = "bellows.ipc.server.write.timeout.short", "5000";
     /// How long a refused request is read and discarded so that its client sees the refusal.

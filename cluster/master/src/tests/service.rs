@@ -38,6 +38,7 @@ pub(super) fn call(life: &Life, timeout: Option<Duration>, method: &str, param: 
         received,
         attributes: Vec::new(),
         traceparent: None,
+        permit: None,
     }
 }
 

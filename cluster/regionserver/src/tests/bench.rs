@@ -30,7 +30,7 @@ pub(crate) struct Bench {
     pub(super) place: storage::Memory,
     client: ClientService,
     admin: AdminService,
-    runtime: Runtime,
+    pub(super) runtime: Runtime,
 }
 
 impl Bench {
@@ -202,6 +202,7 @@ impl Bench {
             size: 0,
             attributes: Vec::new(),
             traceparent: None,
+            permit: None,
         }
     }
 

@@ -13,6 +13,10 @@
 //! exceeds [`Options::output_high`], steps 1 and 4 pause, so an unread answer costs no more memory than that. While all
 //! answers together use too much memory, they pause as long as any output is unsent. A waiting call is always polled to
 //! its end, even when its client is gone: stopping in the middle of a write would leave others waiting for it.
+//!
+//! Before step 4 reads on in a [large](crate::LargeBudget) request, it waits for a permit. Nothing else of the
+//! connection is read meanwhile, since requests arrive in order; calls that wait are still polled and answered. A
+//! connection that does not want to read gives its place in the queue up, so that it holds up nobody.
 
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
@@ -31,7 +35,8 @@ use super::Shared;
 use crate::counters::{Shard, count};
 use crate::flight::{Flight, FutureResult};
 use crate::{
-    Answer, Call, Ending, Exception, Output, Reply, Request, Session, Share, Step, UpcomingRequests, class,
+    Answer, Call, Ending, Exception, LargePermit, LargeWait, Output, Reply, Request, Session, Share, Step,
+    UpcomingRequests, class,
 };
 
 /// Minimum room for a read, in bytes.
@@ -52,6 +57,17 @@ const SLICES: usize = 32;
 struct Waiting {
     call_id: u32,
     size: u64,
+    /// Kept until the call is answered.
+    _permit: Option<LargePermit>,
+}
+
+/// The permit for the large request at the start of the input.
+enum Admission {
+    /// The request is small, or nobody asked yet.
+    None,
+    Waiting(LargeWait),
+    /// Granted at this moment.
+    Granted(LargePermit, Moment),
 }
 
 /// The result of serving the input once.
@@ -93,6 +109,7 @@ pub(super) struct Connection {
     prefetch_skips: u32,
     /// Approximate number of bytes missing for the next step.
     wanted: usize,
+    admission: Admission,
     received: Moment,
     accepted: Moment,
     /// Since when the socket has not accepted output.
@@ -128,6 +145,7 @@ impl Connection {
             prefetched: 0,
             prefetch_skips: 0,
             wanted: 0,
+            admission: Admission::None,
             received,
             accepted: received,
             stalled: None,
@@ -169,11 +187,16 @@ impl Connection {
                     if self.broken {
                         self.phase = Phase::Ending(Ending::Close);
                         moved = true;
-                    } else if served.starved && matches!(self.phase, Phase::Serving) && !self.holds_back() {
-                        moved |= self.read(context);
+                    } else if served.starved && matches!(self.phase, Phase::Serving) {
+                        if self.holds_back() {
+                            self.leave_queue();
+                        } else if self.is_admitted(context) {
+                            moved |= self.read(context);
+                        }
                     }
                 }
                 Phase::Ending(ending) => {
+                    self.admission = Admission::None;
                     moved |= self.go_on(context);
                     moved |= self.write(context);
                     if self.flight.len() == 0 && (self.output.is_empty() || self.broken) {
@@ -257,7 +280,11 @@ impl Connection {
                 Step::Request(request) => {
                     self.prefetched = self.prefetched.saturating_sub(1);
                     let large = request.size > READ_MAX;
-                    self.call(request);
+                    let permit = match std::mem::replace(&mut self.admission, Admission::None) {
+                        Admission::Granted(permit, _) => Some(permit),
+                        Admission::None | Admission::Waiting(_) => None,
+                    };
+                    self.call(request, permit);
                     if large {
                         // The large buffer of one request is not kept for small ones.
                         self.input = BytesMut::from(&self.input[..]);
@@ -274,7 +301,7 @@ impl Connection {
         Served { requests: served, moved: served > 0, starved: false }
     }
 
-    fn call(&mut self, request: Request) {
+    fn call(&mut self, request: Request, permit: Option<LargePermit>) {
         let Connection { flight, output, share, shared, shard, session, received, remote, .. } = self;
         let deadline = request.timeout.map(|timeout| received.plus(timeout));
         if deadline.is_some_and(|deadline| shared.world.recent_moment() > deadline) {
@@ -312,6 +339,7 @@ impl Connection {
             size: request.size,
             attributes: request.attributes,
             traceparent: request.traceparent,
+            permit: permit.clone(),
         };
         let result = match env::catch_unwind(|| service.call(call)) {
             Ok(Answer::Now(result)) => {
@@ -319,7 +347,7 @@ impl Connection {
                 result
             }
             Ok(Answer::Later(future)) => {
-                flight.push(Waiting { call_id, size: bytes }, future);
+                flight.push(Waiting { call_id, size: bytes, _permit: permit }, future);
                 calls.fetch_add(1, Ordering::Relaxed);
                 size.fetch_add(bytes, Ordering::Relaxed);
                 return;
@@ -369,13 +397,43 @@ impl Connection {
         self.held_back && !self.holds_back()
     }
 
+    /// Whether the next request may be read: it is small, or has its permit.
+    fn is_admitted(&mut self, context: &mut Context<'_>) -> bool {
+        let length = (self.input.len() + self.wanted) as u64;
+        let budget = self.shared.answers.large();
+        if !budget.is_large(length) {
+            return true;
+        }
+        if matches!(self.admission, Admission::None) {
+            self.admission = Admission::Waiting(budget.acquire(length));
+        }
+        let Admission::Waiting(wait) = &mut self.admission else { return true };
+        match Pin::new(wait).poll(context) {
+            Poll::Ready(permit) => {
+                // The client could not send meanwhile.
+                self.received = self.shared.world.moment();
+                self.admission = Admission::Granted(permit, self.received);
+                self.arm();
+                true
+            }
+            Poll::Pending => false,
+        }
+    }
+
+    fn leave_queue(&mut self) {
+        if matches!(self.admission, Admission::Waiting(_)) {
+            self.admission = Admission::None;
+        }
+    }
+
     /// Step 4. Returns whether any bytes arrived.
     fn read(&mut self, context: &mut Context<'_>) -> bool {
-        // Room for the missing bytes, but never more than was received already: a claimed length alone allocates
-        // nothing.
+        // Room for the missing bytes, but never more than was received already: a claimed length alone takes no memory.
         let room = self.wanted.min(self.input.len().max(READ_MIN)).clamp(READ_MIN, READ_MAX);
         if self.input.capacity() - self.input.len() < READ_MIN {
-            self.input.reserve(room);
+            // A request with a permit gets all of its room at once: a buffer that grows leaves its smaller ones behind.
+            let has_permit = matches!(self.admission, Admission::Granted(..));
+            self.input.reserve(if has_permit { self.wanted.max(room) } else { room });
         }
         match poll_read(&mut self.stream, context, &mut self.input) {
             Poll::Pending => false,
@@ -439,6 +497,9 @@ impl Connection {
             let stalled = until(self.received, options.read_stall_max);
             if stalled.is_zero() { left } else { left.min(stalled) }
         };
+        if let Admission::Granted(_, since) = &self.admission {
+            next = next.min(until(*since, options.large_read_max));
+        }
         if let Some(stalled) = self.stalled {
             // The answers' budget may become short at any time.
             let short = until(stalled, options.write_stall_short);
@@ -456,7 +517,9 @@ impl Connection {
         let quiet = now.since(self.received);
         let crowded =
             || self.shared.gauges.connections_open.load(Ordering::Relaxed) > options.idle_threshold as u64;
-        let stall_max = match self.shared.answers.is_short() {
+        let answers = &self.shared.answers;
+        let others_wait = self.share.has_permit() && answers.large().waiting() > 0;
+        let stall_max = match answers.is_short() || others_wait {
             true => options.write_stall_max.min(options.write_stall_short),
             false => options.write_stall_max,
         };
@@ -465,6 +528,12 @@ impl Connection {
         } else if self.session.opened().is_none() {
             (now.since(self.accepted) >= options.handshake_max)
                 .then_some("it sent no connection header in time")
+        } else if matches!(&self.admission, Admission::Granted(_, since) if now.since(*since) >= options.large_read_max)
+        {
+            Some("it sent a large request too slowly (bellows.ipc.server.large.read.timeout)")
+        } else if matches!(self.admission, Admission::Waiting(_)) {
+            // The client waits for this server.
+            None
         } else if !self.input.is_empty() && self.output.is_empty() && quiet >= options.read_stall_max {
             Some("it stopped in the middle of a request")
         } else if self.flight.len() == 0 && self.output.is_empty() && quiet >= options.idle_max && crowded() {
@@ -502,8 +571,15 @@ fn answer(
     let written = result.and_then(|mut reply| {
         reply.cells = info.compressor.compress(reply.cells);
         // The final size is known when the output is written.
+        let mut has_permit = false;
         if let Some(made) = reply.share.take() {
+            has_permit = made.has_permit();
             share.take_over(made);
+        }
+        let (bytes, large) = ((reply.message.len() + reply.cells.len()) as u64, shared.answers.large());
+        if large.is_large(bytes) && !has_permit {
+            // It came from memory: it does not wait, but others wait for it.
+            share.keep(large.take(bytes));
         }
         output.put_reply(call_id, reply)
     });
