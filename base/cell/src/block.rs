@@ -52,6 +52,11 @@ impl CellBlock {
         &self.bytes
     }
 
+    /// Returns the bytes as they were received.
+    pub fn into_bytes(self) -> Bytes {
+        self.bytes
+    }
+
     /// Returns the cells in order, with sequence id zero.
     pub fn cells(&self) -> Cells<'_> {
         Cells { rest: &self.bytes }

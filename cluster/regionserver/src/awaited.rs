@@ -2,10 +2,12 @@
 //!
 //! A read begins in memory. If it misses a block that can be awaited, its task awaits the block and repeats the read.
 //! AwaitedBlocks blocks are held until the read ends, so each repetition gets further. For everything else (the local disk, a
-//! row lock, processor time) the read moves to the blocking thread pool.
+//! row lock, processor time) the read moves to the blocking thread pool. Before it does so for a large MOB value, it waits
+//! until the server has memory for the value and the answer ([`rpc::LargeBudget`]).
 
 use hfile::ArrivedBlock;
 use region::{Error, ReadMode};
+use rpc::Share;
 
 /// Bytes of blocks that one read holds. A read that needs more continues where it may block.
 const ARRIVED_BYTES_MAX: usize = 64 << 20;
@@ -51,17 +53,33 @@ impl AwaitedBlocks {
     }
 }
 
-/// Repeats `read`, which failed in memory with `error`, until it succeeds.
+/// Repeats `read`, which failed in memory with `error`, until it succeeds. `share` is the answer's. `read` must fail
+/// with [`Error::MobValue`] for a cell of more bytes than its second argument.
 pub(crate) async fn repeat<T: Send + 'static>(
     mut error: Error,
-    mut read: impl FnMut(ReadMode) -> Result<T, Error> + Send + 'static,
+    share: &mut Share,
+    mut read: impl FnMut(ReadMode, Option<u64>) -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
     let mut arrived = AwaitedBlocks::default();
-    while arrived.wait(error).await?.is_some() {
-        match read(ReadMode::MemoryOnly) {
+    loop {
+        let mob_bytes = error.mob_bytes();
+        if arrived.wait(error).await?.is_none() {
+            share.admit_large(mob_bytes).await;
+            break;
+        }
+        match read(ReadMode::MemoryOnly, share.large_from()) {
             Err(again) => error = again,
             outcome => return outcome,
         }
     }
-    env::blocking(move || read(ReadMode::Any)).await
+    let large_from = share.large_from();
+    let (outcome, mut read) = env::blocking(move || (read(ReadMode::Any, large_from), read)).await;
+    match outcome {
+        // How large the value is was not in memory.
+        Err(Error::MobValue { bytes }) => {
+            share.admit_large(bytes).await;
+            env::blocking(move || read(ReadMode::Any, None)).await
+        }
+        outcome => outcome,
+    }
 }

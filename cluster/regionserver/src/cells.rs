@@ -16,6 +16,8 @@ const ROOM: usize = 16 << 10;
 /// With less free space than this, the buffer is reused from its start, or replaced if replies from it were not sent
 /// yet.
 const ROOM_LEAST: usize = 2 << 10;
+/// Bytes of a cell above which its reply may have to wait for memory; smaller ones are not compared with the limit.
+const LARGE_CELL: usize = 1 << 16;
 /// Larger buffers are not kept by the thread.
 const ROOM_KEPT_MAX: usize = 64 << 10;
 
@@ -65,6 +67,10 @@ pub(crate) struct CellsOut {
     messages: Vec<pb::Cell>,
     count: usize,
     heap_size: u64,
+    /// Cells of more bytes are refused.
+    cell_bytes_max: u64,
+    /// Bytes of the largest refused cell.
+    refused: u64,
     /// The number of cells of each row that has [ended](CellSink::row_ends) since the [last step
     /// began](CellsOut::begin_step), and the total number when the last of them ended.
     ended: Vec<u32>,
@@ -92,9 +98,31 @@ impl CellsOut {
             messages: Vec::new(),
             count: 0,
             heap_size: 0,
+            cell_bytes_max: u64::MAX,
+            refused: 0,
             ended: Vec::new(),
             counted: 0,
         }
+    }
+
+    /// Refuses cells of more than `bytes` bytes: they are left out, and [`CellsOut::refused`] reports it.
+    pub(crate) fn refuse_above(mut self, bytes: u64) -> CellsOut {
+        self.cell_bytes_max = bytes;
+        self
+    }
+
+    /// Bytes of the largest cell that was refused; the reply is incomplete then. 0 if there was none.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    #[cold]
+    fn refuses(&mut self, bytes: u64) -> bool {
+        let refuses = bytes > self.cell_bytes_max;
+        if refuses {
+            self.refused = self.refused.max(bytes);
+        }
+        refuses
     }
 
     /// Reserves room for a total of `bytes` bytes of cells.
@@ -192,6 +220,10 @@ impl CellSink for CellsOut {
 
     #[inline]
     fn sized_cell(&mut self, cell: Cell<'_>, heap_size: usize) {
+        let bytes = cell.bytes().len();
+        if bytes > LARGE_CELL && self.refuses(bytes as u64) {
+            return;
+        }
         self.count += 1;
         self.heap_size += heap_size as u64;
         match self.codec {

@@ -10,7 +10,7 @@ use env::sync::Mutex;
 use env::{HashMap, WallTime, World};
 use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor, TableName, pb};
 use region::{Janitor, Opening, Region, RegionOptions};
-use rpc::{Exception, class};
+use rpc::{Exception, LargePermit, class};
 use storage::{FileName, Files};
 use tokio::sync::Notify;
 
@@ -497,6 +497,14 @@ impl RegionServer {
         }
         if region.asks_for_memory_compaction() {
             self.background.memory_queue.push(region);
+        }
+    }
+
+    /// Flushes a region that a large request has written to, if its memory is half of the flush size. The permit is held
+    /// until the flush ends, so that the next large request finds the memory free.
+    pub(crate) fn flush_large(&self, region: &Arc<Region>, permit: &LargePermit) {
+        if region.memory_exceeds_half() {
+            self.background.request_flush_for(region, permit.clone());
         }
     }
 

@@ -26,6 +26,9 @@ const SLOW_ROW: Duration = Duration::from_secs(1);
 /// Largest number of bytes of a region's name in a span.
 const REGION_MAX: usize = 1_024;
 
+/// Length in bytes above which a call that is answered later is not sampled.
+const SAMPLED_MAX: usize = 1 << 20;
+
 /// Times of calls, flushes and compactions.
 #[derive(Debug, Default)]
 pub(crate) struct Times {
@@ -119,7 +122,8 @@ impl Watched {
         Watched {
             server: Arc::clone(server),
             slot: Some(server.running_calls.begin(running(call, kind, subject))),
-            sampled: is_sampled().then(|| call.param.clone()),
+            // A large parameter would stay in memory until the response.
+            sampled: (is_sampled() && call.size <= SAMPLED_MAX).then(|| call.param.clone()),
         }
     }
 

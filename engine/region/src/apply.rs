@@ -210,6 +210,28 @@ impl Region {
         Ok(BatchOutcome { outcomes, pending })
     }
 
+    /// Applies a put whose cells all set values, like [`Region::mutate_row`]. If nobody else owns the memory of its cells,
+    /// the timestamps are written there, and it is not copied before it goes into the log: that halves what a large value
+    /// takes. May block.
+    pub fn put_in_place(self: &Arc<Self>, mutation: Mutation) -> Result<Pending> {
+        self.check_writable()?;
+        self.check_mutation(&mutation)?;
+        let one = std::iter::once(&mutation);
+        let locks = self.lock_rows(one, std::iter::empty(), ReadMode::Any)?;
+        let clock = self.world.now();
+        let stamp = Timestamp(self.stamp_of(&mutation, clock).0);
+        self.note_stamp(&mutation.row, stamp, clock);
+        let Mutation { row, cells, durability, nonce, .. } = mutation;
+        // It may be a part of the same memory.
+        drop(row);
+        let mut edits = Edits { bytes: Vec::from(cells.into_bytes()), edits: Vec::with_capacity(1) };
+        stamp_in_place(&mut edits.bytes, stamp);
+        edits.make(durability, nonce, self.comparator);
+        let pending = self.write(&edits, clock)?;
+        drop(locks);
+        Ok(pending)
+    }
+
     /// Applies puts and deletes of several rows atomically, also across a crash: one log record, one sequence id, and
     /// no reader sees a part. [`Error::WouldBlock`] means that none was applied.
     pub fn apply_together(self: &Arc<Self>, mutations: &[Mutation], mode: ReadMode) -> Result<Pending> {
@@ -486,6 +508,19 @@ pub(crate) fn write_stamped(block: &mut Vec<u8>, cell: Cell<'_>, timestamp: Time
     // The timestamp precedes the type byte at the end of the key.
     let end = at + 8 + cell.key().bytes().len();
     block[end - 9..end - 1].copy_from_slice(&timestamp.0.to_be_bytes());
+}
+
+/// Replaces [`Timestamp::LATEST`] in the cells of a block by `timestamp`.
+fn stamp_in_place(block: &mut [u8], timestamp: Timestamp) {
+    let mut at = 0;
+    while let Some((bytes, _)) = split_cell(&block[at..]) {
+        let (length, cell) = (bytes.len(), Cell::trusted(bytes, SequenceId::ZERO));
+        let end = at + 4 + 8 + cell.key().bytes().len();
+        if cell.timestamp() == Timestamp::LATEST {
+            block[end - 9..end - 1].copy_from_slice(&timestamp.0.to_be_bytes());
+        }
+        at += 4 + length;
+    }
 }
 
 #[derive(Default)]

@@ -136,6 +136,13 @@ pub enum Error {
     /// A block is not in memory, and the caller must not wait for it.
     #[error("a block must be read from storage")]
     WouldBlock,
+    /// A MOB value must be read from storage, and the caller must not wait for it; or a value is longer than the caller allows
+    /// before it has waited for memory.
+    #[error("a value of {bytes} bytes must be read from storage, or needs memory that must be waited for")]
+    MobValue {
+        /// Length of the value, as the reference cell states it.
+        bytes: u64,
+    },
     /// A block is not in memory, and can be awaited. Afterwards the read is repeated.
     #[error("{} bytes at offset {} of {} must be read from storage", .0.length(), .0.offset(), .0.file())]
     Missing(hfile::MissingBlock),
@@ -194,9 +201,17 @@ pub enum Error {
 }
 
 impl Error {
+    /// Length of the MOB value that must be read from storage; 0 for other errors.
+    pub fn mob_bytes(&self) -> u64 {
+        match self {
+            Error::MobValue { bytes } => *bytes,
+            _ => 0,
+        }
+    }
+
     /// Whether the call would succeed if it could block: for a block, a row lock or processor time.
     pub fn would_block(&self) -> bool {
-        matches!(self, Error::WouldBlock | Error::Missing(_))
+        matches!(self, Error::WouldBlock | Error::Missing(_) | Error::MobValue { .. })
     }
 }
 

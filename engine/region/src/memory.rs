@@ -180,6 +180,11 @@ impl Region {
         self.memstore.accounted.load(Ordering::Relaxed) as f64 / limit.max(1) as f64
     }
 
+    /// Whether the region has more than half of its flush size in memory.
+    pub fn memory_exceeds_half(&self) -> bool {
+        self.memstore_bytes() > self.flush_size / 2
+    }
+
     /// Bytes in memory at which the region flushes.
     pub(crate) fn flush_limit(&self, pressure: f64) -> u64 {
         let stretch = self.options.stretch.min(self.options.block_multiplier as f64 / 2.0);

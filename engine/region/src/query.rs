@@ -75,6 +75,9 @@ pub struct MobRead {
     pub empty_if_missing: bool,
     /// Whether blocks of MOB files are kept in the cache (`hbase.mob.cache.blocks`).
     pub cache_blocks: bool,
+    /// A longer value, in bytes, is not read, also where the read may block: it fails with
+    /// [`Error::MobValue`](crate::Error::MobValue), so that the caller can wait for memory.
+    pub value_bytes_max: Option<u64>,
 }
 
 /// A query over a range of rows; a get is a query of one row.

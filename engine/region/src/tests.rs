@@ -23,6 +23,7 @@ mod gets;
 mod halves;
 mod heap_sizes;
 mod held_blocks;
+mod large_puts;
 mod markers;
 mod memory;
 mod merged;

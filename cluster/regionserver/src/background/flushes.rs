@@ -17,7 +17,7 @@ impl Background {
         let background = &server.background;
         let now = server.foundation().world.moment();
         let mut queues = background.queues.lock();
-        let Flush { region, again, held_since } =
+        let Flush { region, again, held_since, permits } =
             match next_due(&mut queues.flushes, |flush| flush.again, now) {
                 Ok(flush) => flush,
                 Err(next) => {
@@ -30,15 +30,23 @@ impl Background {
             && !region.info().is_meta()
             && background.memory() <= server.options().memstore_bytes_low()
         {
-            let since = held_since.unwrap_or(now);
+            let (since, is_news) = (held_since.unwrap_or(now), held_since.is_none());
             let waited = now.since(since);
             if waited < server.options().blocking_wait {
                 let again = Retry { due: Some(now.plus(server.options().blocking_wait / 100)), ..again };
-                queues.flushes.push_back(Flush { region: region.clone(), again, held_since: Some(since) });
+                // A compaction may take minutes: large requests do not wait for it.
+                let held_since = Some(since);
+                queues.flushes.push_back(Flush {
+                    region: region.clone(),
+                    again,
+                    held_since,
+                    permits: Vec::new(),
+                });
                 // This thread may be busy when the next flush is due, so notify another one.
                 background.wakes.flushes.notify_one();
                 drop(queues);
-                if held_since.is_none() {
+                drop(permits);
+                if is_news {
                     tracing::warn!(region = %region.info(), table = %region.info().table(),
                         "too many store files: the flush waits for a compaction (hbase.hstore.blockingStoreFiles)");
                     background.hurry();
@@ -52,7 +60,12 @@ impl Background {
         queues.flushing.push(region.clone());
         queues.began.push(now);
         drop(queues);
+        if let Some(permit) = permits.first() {
+            // The flush needs as much as the request, whose own memory was freed a moment ago.
+            env::block_on(permit.reclaim());
+        }
         let outcome = attempt(|| server.flush(&region, server.reason_to_flush(&region)));
+        drop(permits);
         let mut queues = background.queues.lock();
         queues.flushing.retain(|flushing| !Arc::ptr_eq(flushing, &region));
         queues.ended(now);
@@ -72,7 +85,8 @@ impl Background {
         let (wait, again) = again.after_failure(server.foundation().world.moment(), &server.options());
         // If it was requested again meanwhile, that request runs at once and has its own failures.
         if !queues.flushes.iter().any(|waiting| Arc::ptr_eq(&waiting.region, &region)) {
-            queues.flushes.push_back(Flush { region: region.clone(), again, held_since: None });
+            let (held_since, permits) = (None, Vec::new());
+            queues.flushes.push_back(Flush { region: region.clone(), again, held_since, permits });
             background.wakes.flushes.notify_one();
         }
         drop(queues);

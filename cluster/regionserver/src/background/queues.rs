@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use env::Moment;
 use region::Region;
+use rpc::LargePermit;
 
 use super::Background;
 use super::compaction_queue::{CompactionCounts, CompactionQueue, Lane, PendingCompactions};
@@ -17,6 +18,14 @@ pub(super) struct Flush {
     pub(super) again: Retry,
     /// Since when it waits for a compaction; `None` if it does not.
     pub(super) held_since: Option<Moment>,
+    /// Of the large requests that have filled the region; returned when it was flushed.
+    pub(super) permits: Vec<LargePermit>,
+}
+
+impl Flush {
+    fn of(region: Arc<Region>, permits: Vec<LargePermit>) -> Flush {
+        Flush { region, again: Retry::default(), held_since: None, permits }
+    }
 }
 
 /// Number of failures in a row, and when the next attempt is due.
@@ -89,8 +98,20 @@ impl Background {
         }
         if !queues.flushes.iter().any(|waiting| Arc::ptr_eq(&waiting.region, region)) {
             let region = region.clone();
-            queues.flushes.push_back(Flush { region, again: Retry::default(), held_since: None });
+            queues.flushes.push_back(Flush::of(region, Vec::new()));
             self.wakes.flushes.notify_one();
+        }
+    }
+
+    /// Queues a flush, also while another one of the region runs, and holds `permit` until it ends.
+    pub(crate) fn request_flush_for(&self, region: &Arc<Region>, permit: LargePermit) {
+        let mut queues = self.queues.lock();
+        match queues.flushes.iter_mut().find(|waiting| Arc::ptr_eq(&waiting.region, region)) {
+            Some(waiting) => waiting.permits.push(permit),
+            None => {
+                queues.flushes.push_back(Flush::of(region.clone(), vec![permit]));
+                self.wakes.flushes.notify_one();
+            }
         }
     }
 

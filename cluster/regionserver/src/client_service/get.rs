@@ -22,12 +22,15 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
         Ok(work) => work,
         Err(refused) => return refused.into(),
     };
-    match work.run(ReadMode::MemoryOnly) {
+    let large_from = Some(call.connection.answers.large().small_max());
+    match work.run(ReadMode::MemoryOnly, large_from) {
         Err(error) if error.would_block() => {
             count(&server.counters().reads_from_disk);
-            let (told, share) = (server.clone(), call.connection.answers.share());
+            let (told, mut share) = (server.clone(), call.connection.answers.share());
             later(server, call, async move {
-                match awaited::repeat(error, move |mode| work.run(mode)).await {
+                match awaited::repeat(error, &mut share, move |mode, large_from| work.run(mode, large_from))
+                    .await
+                {
                     Ok(reply) => Ok(reply.counted_by(share)),
                     Err(error) => Err(told.exception(&error)),
                 }
@@ -53,14 +56,28 @@ impl Work {
         Ok(Work { region, query, codec: if in_block { call.connection.codec } else { Codec::None } })
     }
 
-    fn run(&self, mode: ReadMode) -> Result<Reply, region::Error> {
+    /// Reads the row; fails with [`region::Error::MobValue`] if it has a cell of more bytes than `large_from`.
+    fn run(&self, mode: ReadMode, large_from: Option<u64>) -> Result<Reply, region::Error> {
         if self.query.existence_only() {
             let result = exists(&self.region, &self.query, mode)?;
             return Ok(CellsOut::new(self.codec).reply(&pb::GetResponse { result: Some(result) }));
         }
-        let mut out = CellsOut::new(self.codec);
+        let mut out = CellsOut::new(self.codec).refuse_above(large_from.unwrap_or(u64::MAX));
         let start = out.mark();
-        self.region.get(&self.query, mode, &mut out)?;
+        match large_from {
+            // In memory-only mode no MOB value is read.
+            Some(limit) if limit < u64::MAX && mode == ReadMode::Any => {
+                let mut query = Scan::clone(&self.query);
+                query.mob.value_bytes_max = large_from;
+                self.region.get(&query, mode, &mut out)?;
+            }
+            _ => {
+                self.region.get(&self.query, mode, &mut out)?;
+            }
+        }
+        if out.refused() > 0 {
+            return Err(region::Error::MobValue { bytes: out.refused() });
+        }
         let result = out.result(start);
         Ok(out.reply(&pb::GetResponse { result: Some(result) }))
     }

@@ -26,7 +26,7 @@ use cell::SequenceId;
 use proto::pb;
 use proto::pb::mutation_proto::MutationType;
 use region::{CellSink, Check, Mutation, MutationKind, Pending, ReadMode, Region, RowReader};
-use rpc::{Answer, Call, Codec, Exception, Reply, Share, UpcomingRequests, class};
+use rpc::{Answer, Call, Codec, Exception, LargePermit, Reply, Share, UpcomingRequests, class};
 use smallvec::SmallVec;
 
 use self::results::{Entry, RegionResult};
@@ -58,16 +58,21 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
     match run {
         Run::Done if work.pending_writes.is_empty() => work.reply().into(),
         Run::Done => later(server, call, async move {
+            work.flush_large();
             work.await_durable().await;
             work.reply()
         }),
         Run::MayBlock => later(server, call, async move {
+            if work.permit.is_none() {
+                work.share.admit_large(work.mob_bytes).await;
+            }
             let mut work = env::blocking(move || {
                 let run = work.run(ReadMode::Any);
                 assert!(matches!(run, Run::Done), "what may block has nothing to wait for");
                 work
             })
             .await;
+            work.flush_large();
             work.await_durable().await;
             work.reply()
         }),
@@ -126,6 +131,10 @@ struct Work {
     options: Arc<Options>,
     /// The memory that the reply may take.
     share: Share,
+    /// The permit of a large request.
+    permit: Option<LargePermit>,
+    /// Length of the MOB value for which a get must block, in bytes.
+    mob_bytes: u64,
     /// Whether the client understands that it must ask for the rest again.
     knows_too_large: bool,
     results: Vec<RegionResult>,
@@ -189,11 +198,21 @@ impl Work {
             out: CellsOut::new(call.connection.codec),
             options: Arc::clone(&server.options()),
             share: call.connection.answers.share(),
+            permit: call.permit.clone(),
+            mob_bytes: 0,
             knows_too_large: call.connection.client_is_at_least(1, 2),
             processed: None,
             pending_writes: Vec::new(),
             broken: None,
             current: None,
+        }
+    }
+
+    /// After a large request, flushes the regions that it has filled.
+    fn flush_large(&self) {
+        let Some(permit) = &self.permit else { return };
+        for write in &self.pending_writes {
+            self.server.flush_large(&write.region, permit);
         }
     }
 
@@ -400,7 +419,10 @@ impl Work {
         match read {
             Ok(_) if get.existence_only() => Ok(Some(count.exists())),
             Ok(_) => Ok(Some(self.out.result(mark))),
-            Err(error) if error.would_block() => Ok(None),
+            Err(error) if error.would_block() => {
+                self.mob_bytes = error.mob_bytes();
+                Ok(None)
+            }
             Err(error) => Err(self.server.exception(&error)),
         }
     }

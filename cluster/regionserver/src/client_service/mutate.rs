@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use cell::SequenceId;
+use bytes::Bytes;
+use cell::{CellType, SequenceId};
 use proto::pb;
-use region::{Check, Pending, ReadMode, Region};
-use rpc::{Answer, Call, Codec, Exception, Reply};
+use region::{Check, MutationKind, Pending, ReadMode, Region};
+use rpc::{Answer, Call, Codec, Exception, LargePermit, Reply};
 
 use super::write::{self, WriteOutcome};
 use crate::RegionServer;
@@ -14,6 +15,10 @@ use crate::counters::count;
 use crate::nonces::{NonceClaim, NonceGuard};
 use crate::request::{self, RequestCells, RequestedMutation};
 use crate::watch::later;
+
+/// Length of a request in bytes above which a put leaves the serving thread, and uses the request's memory for the log
+/// record. Copying a large value would hold other clients up.
+const IN_PLACE_MIN: usize = 1 << 20;
 
 /// Applies the mutation and responds when it is durable.
 pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
@@ -24,8 +29,23 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
         Ok(work) => work,
         Err(refused) => return refused.into(),
     };
+    if call.size > IN_PLACE_MIN && work.is_plain_put() {
+        return later(server, call, async move {
+            // The connection has dropped the call by now, so the put is the only owner of its cells.
+            if let Some(permit) = &work.permit {
+                permit.reclaim().await;
+            }
+            let (server, region) = (work.server.clone(), work.region.clone());
+            let outcome = env::blocking(move || work.put_in_place()).await;
+            let (reply, pending) = outcome.map_err(|error| server.exception(&error))?;
+            when_durable(server, &region, reply, pending).await
+        });
+    }
     match work.run_at_once() {
-        Ok((reply, pending)) => return later(server, call, work.when_durable(reply, pending)),
+        Ok((reply, pending)) => {
+            work.flush_large();
+            return later(server, call, work.when_durable(reply, pending));
+        }
         Err(error) if error.would_block() => {}
         Err(error) => return work.server.exception(&error).into(),
     }
@@ -44,6 +64,7 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
         })
         .await;
         let (reply, pending) = outcome.map_err(|error| work.server.exception(&error))?;
+        work.flush_large();
         work.when_durable(reply, pending).await
     })
 }
@@ -55,6 +76,7 @@ struct Work {
     check: Option<Check>,
     nonce_group: u64,
     codec: Codec,
+    permit: Option<LargePermit>,
 }
 
 impl Work {
@@ -65,13 +87,13 @@ impl Work {
         server.check_memory(&options, &region)?;
         let mut cells = RequestCells::new(call.cells.clone());
         let nonce_group = request.nonce_group.unwrap_or(0);
-        let asked = request::mutation(
-            &region.table(),
-            request.mutation.row.clone(),
-            &request.mutation,
-            &mut cells,
-            options.cell_bytes_max,
-        )?;
+        // A part of a large request would keep all of it in memory.
+        let row = request.mutation.row.as_ref().map(|row| match call.size > IN_PLACE_MIN {
+            true => Bytes::copy_from_slice(row),
+            false => row.clone(),
+        });
+        let asked =
+            request::mutation(&region.table(), row, &request.mutation, &mut cells, options.cell_bytes_max)?;
         let check = request
             .condition
             .as_ref()
@@ -83,6 +105,7 @@ impl Work {
             check,
             nonce_group,
             codec: call.connection.codec,
+            permit: call.permit.clone(),
             server: server.clone(),
             region,
         })
@@ -125,19 +148,52 @@ impl Work {
         Ok(out.reply(&pb::MutateResponse { result, processed, metrics: None }))
     }
 
+    /// Whether it puts values and does nothing else.
+    fn is_plain_put(&self) -> bool {
+        let is_put = |cell: cell::Cell<'_>| cell.cell_type() == Some(CellType::Put);
+        self.check.is_none()
+            && self.asked.mutation.kind == MutationKind::Put
+            && self.asked.mutation.cells.cells().all(is_put)
+    }
+
+    fn put_in_place(self) -> Result<(Reply, Pending), region::Error> {
+        let pending = self.region.put_in_place(self.asked.mutation)?;
+        self.server.written(&self.region);
+        if let Some(permit) = &self.permit {
+            self.server.flush_large(&self.region, permit);
+        }
+        let response = pb::MutateResponse { result: None, processed: Some(true), metrics: None };
+        Ok((CellsOut::new(self.codec).reply(&response), pending))
+    }
+
+    /// After a large request, flushes the region if the request has filled it.
+    fn flush_large(&self) {
+        if let Some(permit) = &self.permit {
+            self.server.flush_large(&self.region, permit);
+        }
+    }
+
     fn when_durable(
         &self,
         reply: Reply,
         pending: Pending,
     ) -> impl Future<Output = Result<Reply, Exception>> + Send + 'static {
-        let server = self.server.clone();
-        let slowing = server.slowing_of(&self.region);
-        async move {
-            let outcome = pending.await;
-            if !slowing.is_zero() {
-                env::sleep(slowing).await;
-            }
-            outcome.map(|()| reply).map_err(|error| server.exception(&error))
+        when_durable(self.server.clone(), &self.region, reply, pending)
+    }
+}
+
+fn when_durable(
+    server: Arc<RegionServer>,
+    region: &Region,
+    reply: Reply,
+    pending: Pending,
+) -> impl Future<Output = Result<Reply, Exception>> + Send + 'static {
+    let slowing = server.slowing_of(region);
+    async move {
+        let outcome = pending.await;
+        if !slowing.is_zero() {
+            env::sleep(slowing).await;
         }
+        outcome.map(|()| reply).map_err(|error| server.exception(&error))
     }
 }

@@ -62,7 +62,7 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
     match work.read(ReadMode::MemoryOnly, Some(inline_end)) {
         Ok(Read::Paused) => {
             count(&server.counters().reads_from_disk);
-            later(server, call, env::blocking(move || work.read_to_end()))
+            later(server, call, work.read_where_it_may_block())
         }
         Ok(Read::Missing(block)) => {
             count(&server.counters().reads_from_disk);
@@ -185,6 +185,8 @@ struct Work {
     out: CellsOut,
     /// The memory reserved for the reply.
     share: Share,
+    /// Length of the MOB value at which it paused, in bytes.
+    mob_bytes: u64,
     results: usize,
     /// Whether the last result of the reply is a part of a row that may continue.
     last_is_partial: bool,
@@ -259,6 +261,7 @@ impl Work {
             waited: now.since(call.received),
             out,
             share: call.connection.answers.share(),
+            mob_bytes: 0,
             results: 0,
             last_is_partial: false,
             last_row: kept.unfinished_row.clone(),
@@ -272,6 +275,12 @@ impl Work {
         }
     }
 
+    /// Waits for memory if the next value is large, and continues where it may block.
+    async fn read_where_it_may_block(mut self: Box<Self>) -> Result<Reply, Exception> {
+        self.share.admit_large(self.mob_bytes).await;
+        env::blocking(move || self.read_to_end()).await
+    }
+
     /// Continues where it may block, to the end.
     fn read_to_end(mut self) -> Result<Reply, Exception> {
         let outcome = self.read(ReadMode::Any, None);
@@ -279,7 +288,7 @@ impl Work {
     }
 
     /// Awaits `block` and continues in memory; repeats this for every missing block.
-    async fn read_awaiting(mut self, mut block: MissingBlock) -> Result<Reply, Exception> {
+    async fn read_awaiting(mut self: Box<Self>, mut block: MissingBlock) -> Result<Reply, Exception> {
         let mut arrived = AwaitedBlocks::default();
         loop {
             let results = self.results;
@@ -299,7 +308,7 @@ impl Work {
                 arrived.row_ended();
             }
         }
-        env::blocking(move || self.read_to_end()).await
+        self.read_where_it_may_block().await
     }
 
     /// Reads until the reply is complete. With `inline_end` it pauses then, between two steps of the engine.
@@ -323,8 +332,9 @@ impl Work {
                 allow_partial: self.allow_partial,
             };
             let step = match self.kept.scanner.next_row(&limits, &mut self.out, mode) {
-                Err(region::Error::WouldBlock) => {
+                Err(error @ (region::Error::WouldBlock | region::Error::MobValue { .. })) => {
                     self.out.rewind(mark);
+                    self.mob_bytes = error.mob_bytes();
                     return Ok(Read::Paused);
                 }
                 Err(region::Error::Missing(block)) => {

@@ -108,6 +108,7 @@ fn isolation(attributes: &[pb::NameBytesPair]) -> Isolation {
 fn mob(attributes: &[pb::NameBytesPair]) -> MobRead {
     let is_set = |name| attribute(attributes, name).is_some_and(flag);
     MobRead {
+        value_bytes_max: None,
         raw: is_set("hbase.mob.scan.raw"),
         references_only: is_set("hbase.mob.scan.ref.only"),
         empty_if_missing: is_set("empty.value.on.mobcell.miss"),

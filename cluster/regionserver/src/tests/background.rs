@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use env::Priority;
-use proto::{RegionInfo, pb};
+use proto::pb::mutation_proto::MutationType;
+use proto::{FamilyDescriptor, RegionInfo, pb};
 use region::{Level, RegionOptions};
 
-use super::bench::{Bench, class, mutation};
+use super::bench::{Bench, class, get, mutation, region, table};
 use crate::background::{Background, PendingCompactions};
 use crate::memory::MemoryQueue;
 use crate::{Options, RegionServer};
@@ -541,4 +542,66 @@ fn a_region_that_has_grown_too_large_asks_for_its_split() {
     bench.world.advance(Duration::from_secs(61));
     fill(180..190);
     assert_eq!(asked(), []);
+}
+
+#[test]
+fn a_large_put_keeps_its_permit_until_its_region_is_flushed() {
+    let region_options = RegionOptions { flush_size: 1 << 20, ..RegionOptions::default() };
+    let bench = Bench::of(Options::default(), region_options, 1 << 20, &[("", "")]);
+    let budget = rpc::LargeBudget::new(1 << 20, 4 << 20);
+    let put = |row: &'static str, length: usize| {
+        let mutation = mutation(MutationType::Put, row, "f:x", &"v".repeat(length));
+        let request =
+            pb::MutateRequest { region: bench.region_of(row.as_bytes()), mutation, ..Default::default() };
+        let mut call = bench.call("Mutate", &request, Bytes::new());
+        (call.size, call.permit) = (2 << 20, Some(budget.take(2 << 20)));
+        bench.send(call).expect("a put");
+    };
+    put("a", 1_000);
+    assert_eq!(budget.taken(), 0, "it leaves the region with little in memory");
+    put("b", 600 << 10);
+    assert_eq!((budget.taken(), bench.server.background.waiting().flushes), (2 << 20, 1));
+    let region = bench.server.regions().all().remove(0);
+    bench.server.background.set_flushing(vec![region]);
+    put("c", 100);
+    assert_eq!(budget.taken(), 4 << 20, "also while a flush runs that has begun before");
+    bench.server.background.set_flushing(Vec::new());
+    Background::flush_next(&bench.server);
+    assert_eq!((budget.taken(), files(&bench)), (0, 1));
+    assert_eq!(bench.row("c"), [format!("f:x={}", "v".repeat(100))]);
+}
+
+#[test]
+fn a_get_of_a_large_value_waits_for_memory_and_that_of_a_small_one_does_not() {
+    let (in_memory, in_a_file) = (true, false);
+    get_waits(in_memory);
+    get_waits(in_a_file);
+}
+
+fn get_waits(in_memory: bool) {
+    let mut bench = Bench::with(Options::default(), &[]);
+    let mut table = table();
+    let family = FamilyDescriptor::new("f").expect("a name");
+    table.set_family(family.with("IS_MOB", true).with("MOB_THRESHOLD", 10));
+    bench.server.open_region(region("", ""), Arc::new(table)).expect("a new region");
+    let budget = rpc::LargeBudget::new(100_000, 1_000_000);
+    bench.answers = rpc::Answers::with_large(1 << 30, budget.clone());
+    bench.put("large", "f:x", &"l".repeat(200_000));
+    bench.put("small", "f:x", &"s".repeat(50_000));
+    if !in_memory {
+        bench.server.regions().all().remove(0).flush(region::FlushReason::Requested).expect("flushes");
+    }
+    let held = budget.take(900_000);
+    assert_eq!(bench.row("small"), [format!("f:x={}", "s".repeat(50_000))]);
+    let request = pb::GetRequest { region: bench.region_of(b"large"), get: get("large") };
+    let answer = bench.begin(bench.call("Get", &request, Bytes::new()));
+    let rpc::Answer::Later(answer) = answer else { panic!("it does not wait") };
+    let waiting = bench.runtime.spawn(answer);
+    let waits = || (std::thread::yield_now(), budget.waiting() == 1).1;
+    assert!((0..10_000_000).any(|_| waits()), "the value is read while there is no memory for it");
+    drop(held);
+    let reply = bench.runtime.handle().block_on(waiting).expect("no panic").expect("a get");
+    assert_eq!(budget.taken() / 1_000, 200, "until the answer is sent");
+    drop(reply);
+    assert_eq!(budget.taken(), 0);
 }

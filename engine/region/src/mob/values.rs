@@ -6,7 +6,7 @@ use cell::Cell;
 use hfile::{Cursor, ReadOptions, Reader};
 use storage::{FileName, Kind};
 
-use crate::mob_format::reference::{MobReference, is_reference, write_without_value};
+use crate::mob_format::reference::{MobReference, is_reference, length_of_value, write_without_value};
 use crate::query::MobRead;
 use crate::region::Region;
 use crate::store::Store;
@@ -17,6 +17,7 @@ use crate::{Error, Result};
 pub(crate) struct MobValues {
     options: ReadOptions,
     empty_if_missing: bool,
+    value_bytes_max: u64,
     open: Option<OpenMobFile>,
     /// A cell without a value.
     buffer: Vec<u8>,
@@ -31,7 +32,9 @@ struct OpenMobFile {
 impl MobValues {
     pub(crate) fn new(read: MobRead, options: ReadOptions) -> MobValues {
         let options = ReadOptions { cache_blocks: read.cache_blocks, ..options };
-        MobValues { options, empty_if_missing: read.empty_if_missing, open: None, buffer: Vec::new() }
+        let value_bytes_max = read.value_bytes_max.unwrap_or(u64::MAX);
+        let empty_if_missing = read.empty_if_missing;
+        MobValues { options, empty_if_missing, value_bytes_max, open: None, buffer: Vec::new() }
     }
 
     /// Sets whether the next reads may block.
@@ -41,7 +44,7 @@ impl MobValues {
 
     /// The cell whose value a reference stands for; any other cell is returned as it is.
     ///
-    /// Fails with [`Error::WouldBlock`] in memory-only mode, and with [`Error::NoMobValue`] if the value is not there.
+    /// Fails with [`Error::MobValue`] in memory-only mode and for a longer value than is allowed, and with [`Error::NoMobValue`] if the value is not there.
     /// A reference that names no file has an empty value, as in HBase.
     pub(crate) fn value_of<'a>(
         &'a mut self,
@@ -52,8 +55,9 @@ impl MobValues {
         if !is_reference(cell) {
             return Ok(cell);
         }
-        if self.options.memory_only {
-            return Err(Error::WouldBlock);
+        let bytes = length_of_value(cell);
+        if self.options.memory_only || bytes > self.value_bytes_max {
+            return Err(Error::MobValue { bytes });
         }
         let Some(reference) = MobReference::parse(cell) else { return Ok(self.without_value(cell)) };
         match self.find(region, store, cell, reference) {

@@ -36,6 +36,11 @@ impl<'a> MobReference<'a> {
     }
 }
 
+/// Length of the value that a reference stands for, in bytes; 0 if it does not state one.
+pub(crate) fn length_of_value(reference: Cell<'_>) -> u64 {
+    reference.value().first_chunk::<LENGTH>().map_or(0, |length| u64::from(u32::from_be_bytes(*length)))
+}
+
 /// The tags that precede a cell's own in a reference to a file of `table`.
 pub(crate) fn reference_tags(table: &str) -> Vec<u8> {
     let mut tags = Vec::new();
