@@ -7,6 +7,7 @@ import static org.junit.Assert.assertTrue;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.EnumSet;
 import java.util.List;
 import java.util.Map;
@@ -38,9 +39,12 @@ import org.apache.hadoop.hbase.client.ConnectionFactory;
 import org.apache.hadoop.hbase.client.Delete;
 import org.apache.hadoop.hbase.client.Durability;
 import org.apache.hadoop.hbase.client.Get;
+import org.apache.hadoop.hbase.client.LogEntry;
+import org.apache.hadoop.hbase.client.OnlineLogRecord;
 import org.apache.hadoop.hbase.client.Put;
 import org.apache.hadoop.hbase.client.RegionInfo;
 import org.apache.hadoop.hbase.client.RegionLocator;
+import org.apache.hadoop.hbase.client.Result;
 import org.apache.hadoop.hbase.client.Scan;
 import org.apache.hadoop.hbase.client.ServerType;
 import org.apache.hadoop.hbase.client.Table;
@@ -515,12 +519,37 @@ public class AdminTest extends Words {
     Server.drop(table);
   }
 
+  /** A call with an answer of more than 100 MB is listed as large until an operator clears the list. */
   @Test
-  public void slowCallsAreListedAndForgotten() throws Exception {
+  public void largeAnswersAreListedAndForgotten() throws Exception {
+    Table table = Server.freshTable("large");
     Set<ServerName> servers = Set.copyOf(admin.getRegionServers());
-    for (String kind : List.of("SLOW_LOG", "LARGE_LOG")) {
-      assertNotNull(admin.getLogEntries(servers, kind, ServerType.REGION_SERVER, 10, Map.of("userName", "nobody")));
+    boolean listed = !admin.clearSlowLogResponses(servers).contains(false);
+    byte[] value = new byte[9 << 20];
+    table.put(new Put(b("row")).addColumn(F, b("1"), value));
+    table.put(new Put(b("row")).addColumn(F, b("2"), value));
+    // HBase counts a value again when the one before it was another.
+    for (Result row : table.get(Collections.nCopies(6, new Get(b("row"))))) {
+      assertEquals(2, row.size());
     }
-    assertEquals(servers.size(), admin.clearSlowLogResponses(servers).size());
+    Map<String, Object> ofTable = Map.of("tableName", table.getName().getNameAsString());
+    // HBase writes the list after the answer. With hbase.regionserver.slowlog.buffer.enabled=false there is none.
+    eventually("the answer is listed", () -> !listed || !logged(servers, "LARGE_LOG", ofTable).isEmpty());
+    List<LogEntry> large = logged(servers, "LARGE_LOG", ofTable);
+    assertEquals(large.toString(), listed ? 1 : 0, large.size());
+    if (listed) {
+      OnlineLogRecord record = (OnlineLogRecord) large.get(0);
+      assertEquals("Multi", record.getMethodName());
+      assertTrue(record.toString(), record.getRegionName().startsWith(table.getName() + ","));
+    }
+    assertEquals(List.of(), logged(servers, "LARGE_LOG", Map.of("tableName", "no-such-table")));
+    assertEquals(List.of(), logged(servers, "SLOW_LOG", Map.of("userName", "nobody")));
+    assertEquals(Collections.nCopies(servers.size(), listed), admin.clearSlowLogResponses(servers));
+    assertEquals(List.of(), logged(servers, "LARGE_LOG", ofTable));
+    Server.drop(table);
+  }
+
+  private List<LogEntry> logged(Set<ServerName> servers, String kind, Map<String, Object> filter) throws IOException {
+    return admin.getLogEntries(servers, kind, ServerType.REGION_SERVER, 10, filter);
   }
 }
