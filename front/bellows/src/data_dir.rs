@@ -18,12 +18,18 @@ pub(crate) const LOCK: &str = "LOCK";
 const HBASE_VERSION_FILE: &str = "hbase.version";
 
 /// The directory named by `text`, the value of `option`: a path or a `file:` URL. As in Hadoop, letters before a colon
-/// are a scheme; a directory with such a name is written `./NAME`.
+/// are a scheme; a directory with such a name is written `./NAME`. So is one with `://` in its name, which is nearly
+/// always a URL that was mistyped.
 pub(crate) fn folder(option: &str, text: &str) -> Result<PathBuf, Failure> {
+    let expected = "expected a path or a file: URL of this machine";
     let Some((scheme, rest)) = text.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
+        if text.contains("://") && !text.starts_with(['/', '.']) {
+            return Err(Failure::new(format!(
+                "{option} is {text:?}, {expected}: what is before :// is no scheme; a folder of this name is ./{text}"
+            )));
+        }
         return Ok(PathBuf::from(text));
     };
-    let expected = "expected a path or a file: URL of this machine";
     if !scheme.eq_ignore_ascii_case("file") {
         let remedy = if rest.starts_with("//") {
             String::new()
@@ -215,6 +221,8 @@ mod tests {
             ("data", "data"),
             ("/srv/a:b", "/srv/a:b"),
             ("./s3:x", "./s3:x"),
+            ("./://x", "./://x"),
+            ("/srv/a://b", "/srv/a://b"),
             ("file:/srv/x", "/srv/x"),
             ("file:///srv/x", "/srv/x"),
             ("FILE://localhost/srv/x", "/srv/x"),
@@ -226,6 +234,9 @@ mod tests {
             ("s3://bucket/x", "the scheme s3: is not served"),
             ("hdfs://nn:8020/hbase", "the scheme hdfs: is not served"),
             ("s3:x", "the scheme s3: is not served; a folder of this name is ./s3:x"),
+            (" s3://bucket/x", "no scheme; a folder of this name is ./ s3://bucket/x"),
+            ("s3_a://bucket/x", "no scheme"),
+            ("://x", "no scheme"),
             ("file://elsewhere/x", "no host may be named"),
             ("file://srv", "no host may be named"),
             ("file:", "it names no folder"),
