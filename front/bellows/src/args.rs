@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 /// Apache HBase as one native binary.
 #[derive(Debug, Parser)]
@@ -337,6 +337,18 @@ fn port(text: &str) -> Result<u16, String> {
     text.parse().map_err(|_| "expected a port, 0 to 65535".to_owned())
 }
 
+/// The command that a command line names, with its subcommands as far as they exist: `bellows debug bundle`.
+pub(crate) fn command_in(line: impl IntoIterator<Item = OsString>) -> String {
+    let root = Args::command();
+    let (mut command, mut path) = (&root, root.get_name().to_owned());
+    for word in line.into_iter().skip(1) {
+        let Some(next) = command.find_subcommand(&word) else { break };
+        path = format!("{path} {}", next.get_name());
+        command = next;
+    }
+    path
+}
+
 fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
@@ -369,13 +381,27 @@ mod tests {
             ("--bind", "nowhere", "expected an IP address"),
         ] {
             let error = Args::try_parse_from(["bellows", "start", option, value]).expect_err("refused");
-            let failure = crate::failure::Failure::of_command_line(&error).to_string();
+            let failure = crate::failure::Failure::of_command_line("bellows start", &error).to_string();
             assert!(
                 failure.contains(option) && failure.contains(value) && failure.contains(expected),
                 "{failure}"
             );
-            assert!(failure.contains("--help") && !failure.contains('\n'), "{failure}");
+            assert!(failure.ends_with("; bellows start --help lists the options"), "{failure}");
+            assert!(!failure.contains('\n'), "{failure}");
         }
         assert_eq!(address("localhost"), Ok(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+    }
+
+    #[test]
+    fn an_error_names_the_help_of_the_command_that_was_given() {
+        for (line, command) in [
+            ("bellows start --rpc-port x", "bellows start"),
+            ("bellows fsck --data-dir d", "bellows fsck"),
+            ("bellows debug bundle --to", "bellows debug bundle"),
+            ("bellows debug nothing", "bellows debug"),
+            ("bellows version", "bellows"),
+        ] {
+            assert_eq!(command_in(line.split_whitespace().map(OsString::from)), command);
+        }
     }
 }

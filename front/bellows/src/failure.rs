@@ -15,15 +15,15 @@ impl Failure {
         Failure(line.to_string().replace('\n', " "))
     }
 
-    /// An error in the command line.
-    pub(crate) fn of_command_line(error: &clap::Error) -> Failure {
+    /// An error in the command line of `command`, such as `bellows start`.
+    pub(crate) fn of_command_line(command: &str, error: &clap::Error) -> Failure {
         let text = error.to_string();
         let lines =
             text.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
         let words: Vec<&str> = lines.map(str::trim).filter(|line| !line.is_empty()).collect();
         let words = words.join("; ");
         let words = words.strip_prefix("error: ").unwrap_or(&words);
-        Failure::new(format!("{words}; bellows start --help lists the options"))
+        Failure::new(format!("{words}; {command} --help lists the options"))
     }
 
     /// The server cannot listen at an address. `option` chooses its port.

@@ -43,7 +43,8 @@ fn main() -> ExitCode {
         // Help and the version take many lines.
         Err(asked) if asked.exit_code() == 0 || asked.kind() == ASKED_NOTHING => asked.exit(),
         Err(error) => {
-            output::write_error(&format!("bellows: {}", Failure::of_command_line(&error)));
+            let command = args::command_in(std::env::args_os());
+            output::write_error(&format!("bellows: {}", Failure::of_command_line(&command, &error)));
             return ExitCode::from(2);
         }
     };
