@@ -27,13 +27,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use env::Runtime;
 use env::sync::Mutex;
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt};
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, RetryConfig};
 use storage::{
-    AwaitedRead, Capabilities, Entry, Error, FileName, FileReader, FileWriter, Files, Kind, Object, Outcome,
-    Result, Settled, Version,
+    AwaitedRead, Capabilities, EarlyRead, Entry, Error, FileName, FileReader, FileWriter, Files, Kind,
+    Object, Outcome, Result, Settled, Version,
 };
 use telemetry::{Exposition, Source};
 use tokio::sync::Semaphore;
@@ -45,6 +45,12 @@ use upload::Upload;
 
 /// Size of a part of a multipart upload, and the largest file that is one PUT, in bytes.
 pub const PART_BYTES: usize = 16 << 20;
+
+/// Largest number of files that S3 deletes in one request.
+const DELETED_AT_ONCE: usize = 1_000;
+
+/// Threads of the runtime. With one, all reads would wait while it signs a part of an upload.
+const THREADS: usize = 2;
 
 /// Bytes that are read when a file is opened: an HFile's trailer and, mostly, its index root and bloom metadata.
 pub const TAIL_BYTES: u64 = 64 << 10;
@@ -147,7 +153,7 @@ impl Bucket {
         let retry = RetryConfig { retry_timeout: options.settle_time, ..RetryConfig::default() };
         let store = builder(retry)?;
         let once = builder(RetryConfig { max_retries: 0, ..RetryConfig::default() })?;
-        let runtime = Runtime::start("objectstore", 1).map_err(|error| failed(error.to_string()))?;
+        let runtime = Runtime::start("objectstore", THREADS).map_err(|error| failed(error.to_string()))?;
         let reads = Semaphore::new(options.reads_max);
         let meter = Meter::new(options.account_of, options.prices);
         let finished = Mutex::default();
@@ -174,12 +180,25 @@ impl Bucket {
 
     /// Runs `work` on the bucket's runtime and waits for it.
     fn wait<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
+        self.begin(work)()
+    }
+
+    /// Runs `work` on the bucket's runtime. The returned function waits for it.
+    fn begin<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> impl FnOnce() -> T + Send + Sync + 'static {
         let (done, result) = mpsc::sync_channel(1);
         drop(self.0.runtime.spawn(async move {
-            // Nobody else waits: the receiver is in this call.
+            // Whoever has lost interest has dropped the receiver.
             let _received = done.send(work.await);
         }));
-        result.recv().expect("the bucket's runtime runs as long as the bucket")
+        let (bucket, result) = (self.clone(), Mutex::new(result));
+        move || {
+            let received = result.lock().recv();
+            let _runs_until_then = bucket;
+            received.expect("the bucket's runtime runs as long as the bucket")
+        }
     }
 
     fn path(&self, name: &FileName, act: &'static str) -> Result<Path> {
@@ -318,6 +337,28 @@ impl Files for Bucket {
         })
     }
 
+    /// A request for each thousand files.
+    fn delete_all(&self, names: &[FileName]) -> Result<()> {
+        let Some(first) = names.first().cloned() else { return Ok(()) };
+        self.0.finished.lock().retain(|file| !names.contains(&file.name));
+        let paths: Vec<_> = names.iter().map(|name| self.path(name, "delete")).collect::<Result<_>>()?;
+        let bucket = self.clone();
+        self.wait(async move {
+            for _ in paths.chunks(DELETED_AT_ONCE) {
+                bucket.0.meter.requested(&first, RequestKind::Delete, 0);
+            }
+            let paths = futures::stream::iter(paths.into_iter().map(Ok));
+            let mut deleted = bucket.0.store.delete_stream(paths.boxed());
+            while let Some(outcome) = deleted.next().await {
+                match outcome {
+                    Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
+                    Err(error) => return Err(of_store(&error, Outcome::MayHaveHappened, &first, "delete")),
+                }
+            }
+            Ok(())
+        })
+    }
+
     fn load(&self, name: &FileName, bytes_max: usize) -> Result<Object> {
         let (bucket, file, path) = (self.clone(), name.clone(), self.path(name, "read")?);
         self.wait(async move { bucket.get(&file, &path, bytes_max).await })
@@ -413,5 +454,11 @@ impl FileReader for Reader {
                 Err(Error::new(Kind::Failed, Outcome::DidNotHappen, &name, "read").because(error.to_string()))
             })
         }))
+    }
+
+    fn read_early(&self, offset: u64, length: usize) -> Option<EarlyRead> {
+        let reader = self.clone();
+        let result = self.bucket.begin(async move { reader.range(offset, length).await });
+        Some(Box::new(result))
     }
 }

@@ -63,6 +63,24 @@ fn a_small_file_a_swap_and_an_opening_are_one_request_each() {
 }
 
 #[test]
+fn many_files_are_deleted_by_one_request() {
+    let bucket = bucket("deleted");
+    let names: Vec<FileName> = (0..40).map(|number| name(&format!("part{number}"))).collect();
+    for name in &names {
+        bucket.swap(name, None, b"x").expect("written");
+    }
+    let before = bucket.requests().all()[3];
+    bucket.delete_all(&names[1..]).expect("deleted");
+    assert_eq!(bucket.requests().all()[3] - before, 1);
+    let left: Vec<FileName> =
+        bucket.list(&FileName::root()).expect("listed").into_iter().map(|entry| entry.name).collect();
+    assert_eq!(left, names[..1]);
+    bucket.delete_all(&names).expect("files that are gone do no harm");
+    bucket.delete_all(&[]).expect("nothing to do");
+    assert_eq!(bucket.list(&FileName::root()).expect("listed"), []);
+}
+
+#[test]
 fn a_large_file_is_sent_in_parts_and_read_in_ranges() {
     let bucket = bucket("parts");
     let pattern = |at: usize| (at / 1_000 % 251) as u8;

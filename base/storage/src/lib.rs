@@ -72,7 +72,7 @@ use bytes::Bytes;
 /// |---|---|---|
 /// | `create`, `open`, `load`, `list`, `bytes_free` | | did not happen |
 /// | `swap` | | did not happen with [`Kind::Conflict`]; else as the error says, and [`Files::settle`] decides |
-/// | `delete` | | as the error says; repeating it does no harm |
+/// | `delete`, `delete_all` | | as the error says; repeating it does no harm |
 /// | `reuse_space` | [`Capability::ReuseSpace`] | may have happened: the file may have the old name, or the new one |
 /// | `sync` | | may have happened; the bytes must not be called durable |
 ///
@@ -152,6 +152,12 @@ pub trait Files: Send + Sync + 'static {
     ///
     /// After a loss of power the file may exist again, so its existence alone proves nothing.
     fn delete(&self, name: &FileName) -> Result<()>;
+
+    /// Deletes files in any order, as [`delete`](Files::delete) does; some stores take them in one request. After an
+    /// error some may be deleted.
+    fn delete_all(&self, names: &[FileName]) -> Result<()> {
+        names.iter().try_for_each(|name| self.delete(name))
+    }
 
     /// Reads a small object whole, with the version that [`swap`](Files::swap) expects.
     ///
@@ -264,6 +270,15 @@ pub trait FileReader: Send + Sync {
         None
     }
 
+    /// Begins to read the `length` bytes at `offset`, for a caller that has other work until it needs them. The returned
+    /// function waits for the bytes. Dropping it gives the read up.
+    ///
+    /// `None` where that gains nothing, as on the local disk, whose system reads ahead by itself.
+    fn read_early(&self, offset: u64, length: usize) -> Option<EarlyRead> {
+        let _unused = (offset, length);
+        None
+    }
+
     /// Returns the file as one that grows part by part; `None` for any other file.
     fn as_growing(&self) -> Option<&dyn GrowingFile> {
         None
@@ -284,6 +299,9 @@ pub trait GrowingFile {
 
 /// See [`FileReader::read_awaited`].
 pub type AwaitedRead = Pin<Box<dyn Future<Output = Result<Bytes>> + Send>>;
+
+/// See [`FileReader::read_early`].
+pub type EarlyRead = Box<dyn FnOnce() -> Result<Bytes> + Send + Sync>;
 
 /// A file in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -127,13 +127,14 @@ impl Segmented {
 
     /// Deletes the listed parts of a file, except the first one and a seal.
     fn delete_later_parts(&self, file: &FileName) -> Result<()> {
+        let mut parts = Vec::new();
         for (number, size) in self.listed(file)? {
             let may_be_seal = || Ok::<_, Error>(size == 0 && self.is_seal(file, number)?);
             if number > 0 && !may_be_seal()? {
-                self.base.delete(&part::name(file, number))?;
+                parts.push(part::name(file, number));
             }
         }
-        Ok(())
+        self.base.delete_all(&parts)
     }
 
     fn is_seal(&self, file: &FileName, number: u32) -> Result<bool> {

@@ -12,8 +12,8 @@ use crate::{Error, procedure};
 /// The settings of a master.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Number of regions that are opened or closed at the same time, 3 unless set
-    /// (`hbase.regionserver.executor.openregion.threads` in HBase).
+    /// `hbase.regionserver.executor.openregion.threads`: number of regions that are opened or closed at the same time.
+    /// Default 3.
     pub open_threads: usize,
     /// Limits of a schema. `hbase.table.sanity.checks` switches most of them off.
     pub sanity: sanity::Limits,
@@ -69,7 +69,9 @@ impl Options {
         let defaults = Options::default();
         let outcome_kept: Duration = conf.value(&key::PROCEDURE_RESULT_TTL)?;
         let read_outcome_kept: Duration = conf.value(&key::PROCEDURE_READ_RESULT_TTL)?;
+        let open_threads = conf.value(&conf::keys::regionserver::OPEN_REGION_THREADS)?;
         Ok(Options {
+            open_threads: usize::try_from(open_threads).unwrap_or(usize::MAX),
             sanity: sanity::Limits {
                 enabled: conf.value(&key::TABLE_SANITY_CHECKS)?,
                 blocking_files: conf.value(&conf::keys::store::BLOCKING_STORE_FILES)?,

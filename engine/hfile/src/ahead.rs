@@ -7,8 +7,14 @@
 //! 2. it doubles the window while windows are used to their end, and begins again with single blocks when it jumps out
 //!    of a window, or finds blocks in the cache that it has read for nothing;
 //! 3. with Scan's `readType` `PREAD` it never reads ahead, and with `STREAM` from the first block on.
+//!
+//! From storage that is slow to answer the bytes after a window are [begun early](FileReader::read_early), so that a
+//! compaction merges one window while the next one is on its way.
 
+use std::fmt;
 use std::ops::Range;
+
+use storage::{EarlyRead, FileReader};
 
 /// Consecutive missed blocks before a window is read, with the default read type.
 const MISSES_BEFORE: u32 = 2;
@@ -28,9 +34,11 @@ pub enum ReadType {
 }
 
 /// The bytes read ahead of a cursor.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct ReadAhead {
     bytes: Vec<u8>,
+    /// The bytes after these, which are being read.
+    early: Option<EarlyRead>,
     /// Offset of `bytes` in the file.
     from: u64,
     window: usize,
@@ -58,7 +66,7 @@ impl ReadAhead {
             ReadType::Default => in_a_row >= MISSES_BEFORE,
         };
         if !wanted || window_max == 0 {
-            (self.window, self.bytes) = (0, Vec::new());
+            (self.window, self.bytes, self.early) = (0, Vec::new(), None);
             return None;
         }
         self.window = match self.window {
@@ -86,8 +94,30 @@ impl ReadAhead {
         }
     }
 
+    /// Takes the bytes that were begun early, after what the window still has from `at` on. Returns whether there are
+    /// any: not if `at` is elsewhere, or if the read failed.
+    pub(crate) fn take_early(&mut self, at: u64) -> bool {
+        let Some(early) = self.early.take() else { return false };
+        let Some(used) = at.checked_sub(self.from).filter(|used| *used <= self.bytes.len() as u64) else {
+            return false;
+        };
+        let Ok(bytes) = early() else { return false };
+        self.bytes.drain(..used as usize);
+        self.bytes.extend_from_slice(&bytes);
+        self.from = at;
+        true
+    }
+
+    /// Begins to read the window after this one, which ends at `end` at the latest.
+    pub(crate) fn begin_early(&mut self, file: &dyn FileReader, end: u64) {
+        let next = self.from + self.bytes.len() as u64;
+        let length = (self.window as u64).min(end.saturating_sub(next));
+        self.early = if length == 0 { None } else { file.read_early(next, length as usize) };
+    }
+
     /// A buffer for the bytes at `at`.
     pub(crate) fn refill(&mut self, at: u64, length: usize) -> &mut [u8] {
+        self.early = None;
         self.from = at;
         self.bytes.resize(length, 0);
         &mut self.bytes
@@ -101,6 +131,15 @@ impl ReadAhead {
     /// Records that the missed block at `place` was read.
     pub(crate) fn note(&mut self, place: Range<u64>) {
         self.expected = place.end;
+    }
+}
+
+impl fmt::Debug for ReadAhead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadAhead")
+            .field("from", &self.from)
+            .field("length", &self.bytes.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -146,5 +185,76 @@ mod tests {
         let read = reads(ReadType::Default, &[&walk[..], &gap[..]].concat());
         assert_eq!(read, [64, 64, 128, 0, 256, 0, 0, 0, 512, 0, 64, 64, 128, 0]);
         assert_eq!(reads(ReadType::Stream, &[0, 1, 2, 3, 4, 5, 40, 41])[6..], [128, 0]);
+    }
+
+    /// A file of numbered bytes that reads early, and counts how often it is read in which way.
+    #[derive(Default)]
+    struct Slow {
+        begun: std::sync::Mutex<Vec<(u64, usize)>>,
+        fails: bool,
+    }
+
+    const SIZE: u64 = 1 << 20;
+
+    fn content(range: Range<u64>) -> Vec<u8> {
+        range.map(|at| (at / 1_000) as u8).collect()
+    }
+
+    impl FileReader for Slow {
+        fn size(&self) -> u64 {
+            SIZE
+        }
+
+        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> storage::Result<()> {
+            buffer.copy_from_slice(&content(offset..offset + buffer.len() as u64));
+            Ok(())
+        }
+
+        fn read_early(&self, offset: u64, length: usize) -> Option<EarlyRead> {
+            self.begun.lock().expect("no panic").push((offset, length));
+            let bytes = match self.fails {
+                false => Ok(content(offset..offset + length as u64).into()),
+                true => Err(storage::Error::new(
+                    storage::Kind::Failed,
+                    storage::Outcome::DidNotHappen,
+                    &storage::FileName::root(),
+                    "read",
+                )),
+            };
+            Some(Box::new(move || bytes))
+        }
+    }
+
+    #[test]
+    fn the_next_window_is_read_early_and_continues_a_block_that_was_cut() {
+        let file = Slow::default();
+        let mut ahead = ReadAhead::default();
+        let window = ahead.window(0, ReadType::Stream, 256 << 10).expect("a window");
+        file.read_at(0, ahead.refill(0, window)).expect("read");
+        ahead.begin_early(&file, SIZE);
+        // The last block of the window is cut: the reader continues at its start.
+        let at = window as u64 - 1_000;
+        ahead.note(at - 1_000..at);
+        let window = ahead.window(at, ReadType::Stream, 256 << 10).expect("a window");
+        assert!(ahead.take_early(at));
+        assert_eq!(ahead.at(at), Some(&content(at..at + 1_000 + WINDOW_FIRST as u64)[..]));
+        ahead.begin_early(&file, SIZE);
+        let first = WINDOW_FIRST as u64;
+        assert_eq!(*file.begun.lock().expect("no panic"), [(first, WINDOW_FIRST), (2 * first, window)]);
+        assert!(!ahead.take_early(10 * first), "a reader that jumps gives the read up");
+        assert!(!ahead.take_early(2 * first), "it was given up");
+    }
+
+    #[test]
+    fn an_early_read_ends_with_the_blocks_and_its_failure_is_nobodys() {
+        let file = Slow { fails: true, ..Slow::default() };
+        let mut ahead = ReadAhead::default();
+        let window = ahead.window(0, ReadType::Stream, 128 << 10).expect("a window");
+        file.read_at(0, ahead.refill(0, window)).expect("read");
+        ahead.begin_early(&file, window as u64);
+        assert_eq!(file.begun.lock().expect("no panic").len(), 0, "nothing is after the last block");
+        ahead.begin_early(&file, window as u64 + 500);
+        assert_eq!(*file.begun.lock().expect("no panic"), [(window as u64, 500)]);
+        assert!(!ahead.take_early(window as u64), "the caller reads again, and learns what failed");
     }
 }

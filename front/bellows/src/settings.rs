@@ -23,6 +23,9 @@ const MEMORY_PART: u64 = 2;
 /// family, and listings would be most of what an idle server pays for.
 const SEARCH_IN_STORE: &str = "86400000";
 
+/// Number of regions that are opened at the same time where each request waits for a network.
+const OPENED_IN_STORE: &str = "16";
+
 const SITE_REMEDY: &str = "name a file in the form of hbase-site.xml, or leave --site out";
 
 /// The settings of a server.
@@ -117,8 +120,13 @@ impl Settings {
             .clamp(memstore::CHUNK_SIZE_MIN, memstore::CHUNK_SIZE_MAX);
         let chunks_kept = memstore_bytes as f64 * conf.value(&keys::region::CHUNK_POOL_SHARE)?;
         let root = root(start, &conf)?;
-        if root.folder().is_none() && conf.value_if_set(&keys::master::CLEANER_INTERVAL)?.is_none() {
-            conf = conf.with(&keys::master::CLEANER_INTERVAL, SEARCH_IN_STORE);
+        if root.folder().is_none() {
+            if conf.value_if_set(&keys::master::CLEANER_INTERVAL)?.is_none() {
+                conf = conf.with(&keys::master::CLEANER_INTERVAL, SEARCH_IN_STORE);
+            }
+            if conf.value_if_set(&keys::regionserver::OPEN_REGION_THREADS)?.is_none() {
+                conf = conf.with(&keys::regionserver::OPEN_REGION_THREADS, OPENED_IN_STORE);
+            }
         }
         check_ports(Settings {
             wal_dir: wal_dir(&conf, &root)?,

@@ -61,4 +61,7 @@ keys! {
     BACKGROUND_PATIENCE: Millis = "bellows.background.patience", "10000";
     /// Whether this server compacts. The shell's `compaction_switch` changes it while the server runs.
     COMPACTION_ENABLED: Flag = "hbase.regionserver.compaction.enabled", "true";
+    /// Number of regions that are opened or closed at the same time. 16 unless set where the root is not on a disk, because
+    /// opening one is some ten requests that wait.
+    OPEN_REGION_THREADS: Count = "hbase.regionserver.executor.openregion.threads", "3";
 }

@@ -95,9 +95,11 @@ impl Reader {
         {
             let length = (window as u64).min(self.data_end.saturating_sub(at));
             // A failure to read beyond the block does not concern this caller.
-            match self.file.read_at(at, ahead.refill(at, length as usize)) {
-                Ok(()) => found = self.raw_within(at, ahead.at(at))?,
-                Err(_) => ahead.forget(),
+            if ahead.take_early(at) || self.file.read_at(at, ahead.refill(at, length as usize)).is_ok() {
+                found = self.raw_within(at, ahead.at(at))?;
+                ahead.begin_early(&*self.file, self.data_end);
+            } else {
+                ahead.forget();
             }
         }
         let raw = match found {
