@@ -13,7 +13,7 @@ use rpc::{Exception, class};
 
 use crate::error::{of_proto, of_storage};
 use crate::intents::Intent;
-use crate::procedure::{NonceKey, ProcedureId, ProcedureKind};
+use crate::procedure::{NonceKey, Parameters, ProcedureId, ProcedureKind};
 use crate::{Master, descriptors, table_not_found};
 
 impl Master {
@@ -125,8 +125,9 @@ impl Master {
         if let Some(id) = self.procedures.repeated(nonce) {
             return Ok(id);
         }
-        self.changed(&name, &change)?;
-        self.submit(ProcedureKind::Alter, &name.clone(), nonce, move |master| {
+        let (old, new) = self.changed(&name, &change)?;
+        let parameters = Parameters::alter(&old, &new);
+        let id = self.submit(ProcedureKind::Alter, &name.clone(), nonce, move |master| {
             let (old, new) = master.changed(&name, &change)?;
             let gone = |family: &&FamilyDescriptor| new.family(family.name()).is_none();
             let families: Vec<Bytes> =
@@ -145,7 +146,9 @@ impl Master {
                 master.intents.begin(intent.clone()).map_err(of_storage)?;
                 master.finish(&intent)
             }
-        })
+        })?;
+        self.procedures.describe(id, parameters);
+        Ok(id)
     }
 
     fn changed(

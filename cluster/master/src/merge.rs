@@ -11,7 +11,7 @@ use rpc::{Exception, class};
 
 use crate::Master;
 use crate::error::of_proto;
-use crate::procedure::{NonceKey, ProcedureId, ProcedureKind};
+use crate::procedure::{NonceKey, Parameters, ProcedureId, ProcedureKind};
 use crate::switches::Switch;
 
 impl Master {
@@ -31,12 +31,16 @@ impl Master {
             .sort_by(|left, right| left.start_key().cmp(right.start_key()).then(left.id().cmp(&right.id())));
         let name = check_together(&parents, forcible)?;
         self.check_merge(&name, &parents)?;
-        self.submit_on_regions(ProcedureKind::Merge, &parents.clone(), nonce, move |master, context| {
-            master.check_merge(&name, &parents)?;
-            let child = merged(&parents, master.new_region_id()).map_err(of_proto)?;
-            master.check_nothing_between(&child, &parents)?;
-            master.replace(parents, vec![child], context)
-        })
+        let parameters = Parameters::merge(&parents, forcible);
+        let id =
+            self.submit_on_regions(ProcedureKind::Merge, &parents.clone(), nonce, move |master, context| {
+                master.check_merge(&name, &parents)?;
+                let child = merged(&parents, master.new_region_id()).map_err(of_proto)?;
+                master.check_nothing_between(&child, &parents)?;
+                master.replace(parents, vec![child], context)
+            })?;
+        self.procedures.describe(id, parameters);
+        Ok(id)
     }
 
     /// Refuses a merge of regions that may not be merged now.

@@ -11,7 +11,7 @@ use rpc::{Exception, class};
 use crate::Master;
 use crate::error::of_proto;
 use crate::procedure::locks::LockSet;
-use crate::procedure::{NonceKey, ProcedureId, ProcedureKind, Submission};
+use crate::procedure::{NonceKey, Parameters, ProcedureId, ProcedureKind, Submission};
 
 impl Master {
     /// Submits the creation of a namespace.
@@ -21,17 +21,25 @@ impl Master {
         nonce: Option<NonceKey>,
     ) -> Result<ProcedureId, Exception> {
         let (name, namespace) = (name_of(namespace)?, namespace.clone());
-        self.submit_namespace(ProcedureKind::CreateNamespace, &name.clone(), nonce, move |master, region| {
-            if master.read_view(|view| view.namespaces.contains_key(&name)) {
-                return Err(Exception::new(
-                    class::NAMESPACE_EXISTS,
-                    format!("Namespace {name} already exists"),
-                ));
-            }
-            master.catalog.put_namespace(region, &namespace)?;
-            master.update_view(|view| view.namespaces.insert(name, namespace));
-            Ok(())
-        })
+        let parameters = Parameters::create_namespace(&namespace);
+        let id = self.submit_namespace(
+            ProcedureKind::CreateNamespace,
+            &name.clone(),
+            nonce,
+            move |master, region| {
+                if master.read_view(|view| view.namespaces.contains_key(&name)) {
+                    return Err(Exception::new(
+                        class::NAMESPACE_EXISTS,
+                        format!("Namespace {name} already exists"),
+                    ));
+                }
+                master.catalog.put_namespace(region, &namespace)?;
+                master.update_view(|view| view.namespaces.insert(name, namespace));
+                Ok(())
+            },
+        )?;
+        self.procedures.describe(id, parameters);
+        Ok(id)
     }
 
     /// Submits the change of a namespace's configuration.
@@ -41,14 +49,22 @@ impl Master {
         nonce: Option<NonceKey>,
     ) -> Result<ProcedureId, Exception> {
         let (name, namespace) = (name_of(namespace)?, namespace.clone());
-        self.submit_namespace(ProcedureKind::ModifyNamespace, &name.clone(), nonce, move |master, region| {
-            if !master.read_view(|view| view.namespaces.contains_key(&name)) {
-                return Err(not_found(&name));
-            }
-            master.catalog.put_namespace(region, &namespace)?;
-            master.update_view(|view| view.namespaces.insert(name, namespace));
-            Ok(())
-        })
+        let parameters = Parameters::modify_namespace(self.namespace(&name).ok().as_ref(), &namespace);
+        let id = self.submit_namespace(
+            ProcedureKind::ModifyNamespace,
+            &name.clone(),
+            nonce,
+            move |master, region| {
+                if !master.read_view(|view| view.namespaces.contains_key(&name)) {
+                    return Err(not_found(&name));
+                }
+                master.catalog.put_namespace(region, &namespace)?;
+                master.update_view(|view| view.namespaces.insert(name, namespace));
+                Ok(())
+            },
+        )?;
+        self.procedures.describe(id, parameters);
+        Ok(id)
     }
 
     /// Submits the deletion of an empty namespace.
@@ -58,9 +74,15 @@ impl Master {
         nonce: Option<NonceKey>,
     ) -> Result<ProcedureId, Exception> {
         let name = name.to_owned();
-        self.submit_namespace(ProcedureKind::DeleteNamespace, &name.clone(), nonce, move |master, region| {
-            // Removed from the view first, under the lock of the count: no table can be created in it from here on.
-            let namespace = master.update_view(|view| {
+        let parameters = Parameters::delete_namespace(&name, self.namespace(&name).ok().as_ref());
+        let id =
+            self.submit_namespace(
+                ProcedureKind::DeleteNamespace,
+                &name.clone(),
+                nonce,
+                move |master, region| {
+                    // Removed from the view first, under the lock of the count: no table can be created in it from here on.
+                    let namespace = master.update_view(|view| {
                 if !view.namespaces.contains_key(&name) {
                     return Err(not_found(&name));
                 }
@@ -76,12 +98,15 @@ impl Master {
                     )),
                 }
             })?;
-            master.catalog.remove_namespace(region, &name).inspect_err(|_| {
-                if let Some(namespace) = namespace {
-                    master.update_view(|view| view.namespaces.insert(name.clone(), namespace));
-                }
-            })
-        })
+                    master.catalog.remove_namespace(region, &name).inspect_err(|_| {
+                        if let Some(namespace) = namespace {
+                            master.update_view(|view| view.namespaces.insert(name.clone(), namespace));
+                        }
+                    })
+                },
+            )?;
+        self.procedures.describe(id, parameters);
+        Ok(id)
     }
 
     /// Returns a namespace.

@@ -14,6 +14,7 @@
 mod context;
 mod kind;
 pub mod locks;
+mod parameters;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -29,6 +30,7 @@ use rpc::Exception;
 
 pub use context::{Context, ProcedureEnd};
 pub use kind::ProcedureKind;
+pub use parameters::Parameters;
 
 use crate::procedure::locks::{LockSet, LockStatus, Locks, Resource};
 use context::aborted;
@@ -130,6 +132,8 @@ pub struct Summary {
     pub is_locked: bool,
     /// Its outcome.
     pub outcome: Outcome,
+    /// Its parameters, if they were described.
+    pub parameters: Option<Arc<Parameters>>,
 }
 
 type Work = Box<dyn FnOnce(&Context) -> Result<Bytes, Exception> + Send>;
@@ -155,6 +159,7 @@ struct Entry {
     /// When a client first read the outcome.
     read: Option<Moment>,
     nonce: Option<NonceKey>,
+    parameters: Option<Arc<Parameters>>,
 }
 
 #[derive(Default)]
@@ -234,6 +239,7 @@ impl Procedures {
             ended: None,
             read: None,
             nonce,
+            parameters: None,
         };
         inner.known.insert(id, entry);
         if let Some(nonce) = nonce {
@@ -243,6 +249,13 @@ impl Procedures {
         inner.locks.request(id, locks);
         self.start_ready(&mut inner);
         Ok(id)
+    }
+
+    /// Sets the parameters that lists show of a procedure.
+    pub fn describe(&self, id: ProcedureId, parameters: Parameters) {
+        if let Some(entry) = self.inner.lock().known.get_mut(&id) {
+            entry.parameters = Some(Arc::new(parameters));
+        }
     }
 
     /// Returns the procedure that was submitted with this nonce, so that a repeated submission skips the checks.
@@ -279,6 +292,7 @@ impl Procedures {
             nonce: entry.nonce,
             is_locked: inner.locks.held_by(*id).is_some(),
             outcome: entry.outcome.clone(),
+            parameters: entry.parameters.clone(),
         };
         let mut all: Vec<Summary> = inner.known.iter().map(summary).collect();
         all.sort_by_key(|summary| summary.id);

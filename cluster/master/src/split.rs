@@ -11,7 +11,7 @@ use rpc::Exception;
 
 use crate::Master;
 use crate::error::of_proto;
-use crate::procedure::{NonceKey, ProcedureId, ProcedureKind};
+use crate::procedure::{NonceKey, Parameters, ProcedureId, ProcedureKind};
 use crate::replace::daughters;
 use crate::switches::Switch;
 
@@ -51,12 +51,20 @@ impl Master {
         }
         self.check_split(&region)?;
         let row = self.split_row(&region, row.filter(|row| !row.is_empty()))?;
-        self.submit_on_regions(ProcedureKind::Split, [&region.clone()], nonce, move |master, context| {
-            master.check_split(&region)?;
-            let id = RegionId(master.new_region_id().0.max(region.id().0 + 1));
-            let children = daughters(&region, &row, id).map_err(of_proto)?;
-            master.replace(vec![region], children, context)
-        })
+        let parameters = Parameters::split(&region);
+        let id = self.submit_on_regions(
+            ProcedureKind::Split,
+            [&region.clone()],
+            nonce,
+            move |master, context| {
+                master.check_split(&region)?;
+                let id = RegionId(master.new_region_id().0.max(region.id().0 + 1));
+                let children = daughters(&region, &row, id).map_err(of_proto)?;
+                master.replace(vec![region], children, context)
+            },
+        )?;
+        self.procedures.describe(id, parameters);
+        Ok(id)
     }
 
     /// Refuses the split of a region that may not be split, whatever its data.

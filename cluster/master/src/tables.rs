@@ -28,7 +28,7 @@ use crate::clones::{CopyKind, RestoreOutcome, SnapshotCopy};
 use crate::error::{of_proto, of_storage};
 use crate::intents::{Intent, IntentKey};
 use crate::procedure::locks::{LockSet, Resource};
-use crate::procedure::{Context, NonceKey, ProcedureId, ProcedureKind, Submission};
+use crate::procedure::{Context, NonceKey, Parameters, ProcedureId, ProcedureKind, Submission};
 use crate::replace::{Phase, Replacement, Step};
 use crate::view::TableEntry;
 use crate::{Master, descriptors, table_not_found};
@@ -61,7 +61,11 @@ impl Master {
         if self.read_view(|view| view.tables.contains_key(&name)) {
             return Err(Exception::new(class::TABLE_EXISTS, name.to_string()));
         }
-        self.submit(ProcedureKind::Create, &name, nonce, move |master| master.create(&table, &regions))
+        let parameters = Parameters::create(&table, &regions);
+        let id =
+            self.submit(ProcedureKind::Create, &name, nonce, move |master| master.create(&table, &regions))?;
+        self.procedures.describe(id, parameters);
+        Ok(id)
     }
 
     /// Submits the deletion of a disabled table.
@@ -77,13 +81,16 @@ impl Master {
         if !name.is_meta() {
             self.check_modifiable(&name)?;
         }
-        self.submit(ProcedureKind::Delete, &name.clone(), nonce, move |master| {
+        let parameters = Parameters::delete(&name);
+        let id = self.submit(ProcedureKind::Delete, &name.clone(), nonce, move |master| {
             master.check_modifiable(&name)?;
             master.intents.begin(Intent::Delete { table: name.clone() }).map_err(of_storage)?;
             master.erase(&name)?;
             master.update_view(|view| view.remove_table(&name));
             master.intents.end(&IntentKey::of_table(&name)).map_err(of_storage)
-        })
+        })?;
+        self.procedures.describe(id, parameters);
+        Ok(id)
     }
 
     /// Submits the enabling of a disabled table.
@@ -93,7 +100,8 @@ impl Master {
         nonce: Option<NonceKey>,
     ) -> Result<ProcedureId, Exception> {
         let name = TableName::try_from(table).map_err(of_proto)?;
-        self.submit(ProcedureKind::Enable, &name.clone(), nonce, move |master| {
+        let parameters = Parameters::enable(&name);
+        let id = self.submit(ProcedureKind::Enable, &name.clone(), nonce, move |master| {
             master.read_view(|view| match view.tables.get(&name) {
                 None => Err(table_not_found(&name)),
                 // No other procedure of the table runs now, so ENABLING is left by an enabling that failed.
@@ -102,7 +110,9 @@ impl Master {
             })?;
             master.set_state(&name, TableState::Enabling)?;
             master.open_table(&name)
-        })
+        })?;
+        self.procedures.describe(id, parameters);
+        Ok(id)
     }
 
     /// Submits the disabling of an enabled table.
@@ -120,7 +130,8 @@ impl Master {
             return Err(Exception::new(class::CONSTRAINT, format!("Cannot disable {name}")));
         }
         self.check_is_there_and_not(&name, TableState::Disabled, class::TABLE_NOT_ENABLED)?;
-        self.submit(ProcedureKind::Disable, &name.clone(), nonce, move |master| {
+        let parameters = Parameters::disable(&name);
+        let id = self.submit(ProcedureKind::Disable, &name.clone(), nonce, move |master| {
             master.read_view(|view| match view.tables.get(&name) {
                 None => Err(table_not_found(&name)),
                 Some(table) if matches!(table.state, TableState::Enabled | TableState::Disabling) => Ok(()),
@@ -129,7 +140,9 @@ impl Master {
             master.set_state(&name, TableState::Disabling)?;
             master.close_table(&name)?;
             master.set_state(&name, TableState::Disabled)
-        })
+        })?;
+        self.procedures.describe(id, parameters);
+        Ok(id)
     }
 
     /// Submits the truncation of a disabled table, which is enabled afterwards.
@@ -144,7 +157,8 @@ impl Master {
             return Ok(id);
         }
         self.check_is_there_and_not(&name, TableState::Enabled, class::TABLE_NOT_DISABLED)?;
-        self.submit(ProcedureKind::Truncate, &name.clone(), nonce, move |master| {
+        let parameters = Parameters::truncate(&name, preserve_splits);
+        let id = self.submit(ProcedureKind::Truncate, &name.clone(), nonce, move |master| {
             master.check_modifiable(&name)?;
             let (table, keys) = master.read_view(|view| {
                 let table = view.tables.get(&name).ok_or_else(|| table_not_found(&name))?;
@@ -155,7 +169,9 @@ impl Master {
             let regions = regions_between(&name, &keys, master.new_region_id()).map_err(of_proto)?;
             master.build(&table, &regions)?;
             master.open_table(&name)
-        })
+        })?;
+        self.procedures.describe(id, parameters);
+        Ok(id)
     }
 
     /// Submits the change of a table's store file tracker. FILE is the only one; setting it again succeeds.

@@ -14,6 +14,9 @@ use crate::procedure::{Outcome, ProcedureId, ProcedureKind, Summary};
 /// How long clients poll an older procedure whose answer was not held until its end, in ms. HBase's number.
 const PROCEDURE_TIMEOUT_MS: i64 = 60_000;
 
+/// The user that is shown of a procedure that the master has submitted itself.
+const MASTER_USER: &str = "bellows";
+
 pub(super) const HANDLERS: &[(&str, Handler)] = &[
     ("getProcedureResult", |master, call| {
         answer(call.decode().map(|request: pb::GetProcedureResultRequest| procedure_result(master, &request)))
@@ -120,6 +123,8 @@ fn described(summary: &Summary) -> pb::Procedure {
             (State::Rolledback, *submitted, None, Some(foreign(cause.clone())))
         }
     };
+    let user = summary.owner.as_deref().unwrap_or(MASTER_USER);
+    let state_message = summary.parameters.iter().map(|parameters| parameters.to_message(user));
     pb::Procedure {
         class_name: summary.kind.class_name(),
         proc_id: summary.id.0,
@@ -131,6 +136,7 @@ fn described(summary: &Summary) -> pb::Procedure {
         result,
         nonce_group: summary.nonce.map(|nonce| nonce.group),
         nonce: summary.nonce.map(|nonce| nonce.nonce),
+        state_message: state_message.collect(),
         locked: Some(summary.is_locked),
         executed: Some(summary.is_locked || matches!(summary.outcome, Outcome::Finished { .. })),
         ..Default::default()

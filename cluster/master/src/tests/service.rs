@@ -306,6 +306,48 @@ fn whoever_shuts_the_cluster_down_gets_an_answer_and_the_process_ends() {
     }
 }
 
+/// HBase's client lists nothing if it cannot read one message.
+#[test]
+fn procedures_show_their_parameters_in_hbases_messages() {
+    let client = Client::new();
+    client.life.create("t", &["f"], &["m"]).expect("created");
+    client.life.done(client.life.master.disable_table(&pb_name("t"), None)).expect("disabled");
+    let namespace = pb::NamespaceDescriptor { name: "ns".into(), configuration: Vec::new() };
+    client.life.done(client.life.master.create_namespace(&namespace, None)).expect("created");
+    let all: pb::GetProceduresResponse =
+        client.call("GetProcedures", &pb::GetProceduresRequest {}).expect("listed");
+    let message = |class: &str| {
+        let found = all.procedure.iter().find(|procedure| procedure.class_name.ends_with(class));
+        let [message] = &found.expect("listed").state_message[..] else { panic!("one message: {found:?}") };
+        let name =
+            message.type_url.strip_prefix("type.googleapis.com/hbase.pb.").expect("a message of HBase");
+        (name.to_owned(), message.value.clone())
+    };
+    // The fields' numbers, and their values if they are bytes.
+    let fields = |value: &[u8]| {
+        let mut fields = proto::wire::Fields::of(value);
+        let mut found = Vec::new();
+        while let Some((number, at, field)) = fields.next().expect("well formed") {
+            found.push((number, field.range(at).map(|range| value[range].to_vec()).unwrap_or_default()));
+        }
+        found
+    };
+    let (name, create) = message("CreateTableProcedure");
+    let create = fields(&create);
+    assert_eq!(name, "CreateTableStateData");
+    assert_eq!(create.iter().map(|field| field.0).collect::<Vec<_>>(), [1, 2, 3, 3], "user, schema, regions");
+    let user = pb::UserInformation::decode(&create[0].1[..]).expect("a user");
+    assert_eq!(user.effective_user, "bellows", "the test's calls have none");
+    let schema = pb::TableSchema::decode(&create[1].1[..]).expect("a schema");
+    assert_eq!(schema.column_families.len(), 1);
+    let (name, disable) = message("DisableTableProcedure");
+    let numbers: Vec<u64> = fields(&disable).iter().map(|field| field.0).collect();
+    assert_eq!((name.as_str(), numbers), ("DisableTableStateData", vec![1, 2, 3]), "all are required");
+    let (name, created) = message("CreateNamespaceProcedure");
+    assert_eq!(name, "CreateNamespaceStateData");
+    assert_eq!(pb::NamespaceDescriptor::decode(&fields(&created)[0].1[..]).expect("whole"), namespace);
+}
+
 #[test]
 fn procedures_and_locks_are_listed_and_what_waits_is_aborted() {
     let client = Client::new();
