@@ -120,6 +120,8 @@ impl Root {
         }
         let (world, store) = (World::real(), self.bucket(conf)?);
         let began = world.moment();
+        // A store that cannot be reached is asked again for as long as a lost reply would be.
+        tracing::info!(store = %self, "trying conditional writes, ranges and listings of the store");
         store.probe().map_err(|error| self.unreachable(conf, &error))?;
         let probe = Some(world.moment().since(began));
         data_dir::check_layout(&*store, self)?;
