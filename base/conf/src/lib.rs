@@ -146,7 +146,7 @@ impl Conf {
         keys::all().try_for_each(|key| key.check(self))
     }
 
-    /// Names that are set and not declared: HBase's keys that have no meaning here, and typing errors.
+    /// Returns the names that are set but not declared: HBase's keys that have no meaning here, and misspelt names.
     pub fn unknown(&self) -> impl Iterator<Item = &str> {
         self.settings.keys().map(String::as_str).filter(|name| keys::all().all(|key| key.name() != *name))
     }

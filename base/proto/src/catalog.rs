@@ -22,9 +22,9 @@ use crate::pb;
 use crate::region_info::RegionInfo;
 use crate::{Error, ServerName, TableName};
 
-/// The family of regions.
+/// The column family of `hbase:meta` that describes regions.
 pub const INFO: &[u8] = b"info";
-/// The family of table states.
+/// The column family of `hbase:meta` that holds table states.
 pub const TABLE: &[u8] = b"table";
 /// The column of the region's descriptor.
 pub const REGION_INFO: &[u8] = b"regioninfo";

@@ -148,11 +148,11 @@ fn next_fitting(key: &[u8], fixed: &[bool], row: &[u8], reversed: bool) -> Optio
 /// Rows from `start` to `stop`; an empty bound is open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowRange {
-    /// The first row.
+    /// The lower bound.
     pub start: Bytes,
     /// Whether the range includes `start`.
     pub include_start: bool,
-    /// The last row.
+    /// The upper bound.
     pub stop: Bytes,
     /// Whether the range includes `stop`.
     pub include_stop: bool,

@@ -38,7 +38,7 @@ const JUDGED_TWICE_MAX: u64 = 1000;
 pub struct Step {
     /// Whether there may be more in the region.
     pub more: bool,
-    /// Whether the row may go on in the next step.
+    /// Whether the next step may return more cells of the same row.
     pub partial: bool,
     /// Whether the step ended because of [`Limits::bytes`].
     pub size_limit: bool,

@@ -87,7 +87,7 @@ impl Kind {
         Kind::FailingStore,
     ];
 
-    /// Returns the kind of this name.
+    /// Returns the kind of fault with this name; `None` when there is none.
     pub fn of_name(name: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| format!("{kind:?}") == name)
     }
