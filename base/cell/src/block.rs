@@ -15,7 +15,7 @@ pub struct CellBlock {
 }
 
 impl CellBlock {
-    /// Validates `bytes` from start to end.
+    /// Validates that `bytes` are complete cells from start to end.
     pub fn parse(bytes: Bytes) -> Result<CellBlock> {
         let mut at = 0;
         let mut count = 0;
@@ -80,14 +80,15 @@ impl<'a> Iterator for Cells<'a> {
     }
 }
 
-/// Splits off the bytes of the first cell of a checked block, without its length. `None` at the end.
+/// Splits the bytes of the first cell, without its length prefix, off a validated block. Returns `None` at the end of
+/// the block.
 #[inline]
 pub fn split_cell(block: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = block.split_first_chunk::<4>()?;
     Some(rest.split_at(u32::from_be_bytes(*length) as usize))
 }
 
-/// Appends a cell without its tags (`KeyValueCodec`).
+/// Appends a cell without its tags to `out` (`KeyValueCodec`).
 #[inline]
 pub fn write_without_tags(out: &mut impl BufMut, cell: Cell<'_>) {
     let bytes = cell.bytes_without_tags();
@@ -95,8 +96,8 @@ pub fn write_without_tags(out: &mut impl BufMut, cell: Cell<'_>) {
     out.put_slice(bytes);
 }
 
-/// Appends a cell with its tags (`KeyValueCodecWithTags`). The reader expects the two length bytes even if there is no
-/// tag.
+/// Appends a cell with its tags to `out` (`KeyValueCodecWithTags`). A cell without tags gets a tag length of 0, since
+/// readers expect those two bytes.
 #[inline]
 pub fn write_with_tags(out: &mut impl BufMut, cell: Cell<'_>) {
     let (plain, tags) = (cell.bytes_without_tags(), cell.tags().bytes());

@@ -1,4 +1,4 @@
-//! Construction of cells and keys.
+//! Builds cells and keys in KeyValue layout.
 
 use smallvec::SmallVec;
 
@@ -16,9 +16,9 @@ pub struct CellParts<'a> {
     pub family: &'a [u8],
     /// The qualifier, of any length; may be empty.
     pub qualifier: &'a [u8],
-    /// The timestamp.
+    /// The timestamp in ms since 1970.
     pub timestamp: Timestamp,
-    /// The type.
+    /// Whether the cell is a value or which kind of delete marker it is.
     pub cell_type: CellType,
     /// The value, of any length; may be empty.
     pub value: &'a [u8],
@@ -95,10 +95,10 @@ fn write_key(
     out(&tail);
 }
 
-/// Keys up to this length, which are most, need no allocation.
+/// Buffer size in bytes; a [`KeyBuf`] for a key up to this length, as most keys are, allocates nothing.
 const INLINE: usize = 96;
 
-/// An owned key for seeking. Its buffer can be reused.
+/// An owned key, to which a reader seeks. Its buffer can be reused.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct KeyBuf {
     bytes: SmallVec<[u8; INLINE]>,
@@ -167,7 +167,7 @@ impl KeyBuf {
         self.sequence = sequence;
     }
 
-    /// Replaces the contents with the key of `other` at another timestamp.
+    /// Replaces the contents with the key of `other`, but with `timestamp`.
     #[inline]
     pub fn copy_at(&mut self, other: &KeyBuf, timestamp: Timestamp) {
         self.bytes.clear();
@@ -194,13 +194,14 @@ impl KeyBuf {
         Key::trusted(&self.bytes)
     }
 
-    /// The sequence id that orders this key among equal keys: it is before cells with this sequence id and older ones.
+    /// Returns the sequence id that orders this key among cells with an equal key: the key sorts before cells with this
+    /// sequence id and older ones.
     #[inline]
     pub fn sequence(&self) -> SequenceId {
         self.sequence
     }
 
-    /// Returns the position, for comparisons.
+    /// Returns the key with its sequence id, for comparisons.
     #[inline]
     pub fn position(&self) -> crate::Position<'_> {
         crate::Position { key: self.key(), sequence: self.sequence }

@@ -4,13 +4,14 @@
 //! processor executes only some 200 further instructions while a read waits, and under contention a read takes 0.2 to
 //! 0.3 µs.
 
-/// Bytes in a cache line.
+/// Size of a cache line of the processor, in bytes.
 const LINE: usize = 64;
-/// Number of bytes at the start of a cell that contain most keys, and the part of the value that a comparison reads at
-/// once. They are in up to three cache lines; with two prefetched, a filter waited for the third at every other row.
+/// Number of bytes at the start of a cell that [`fetch`] prefetches: most keys, and the part of the value that a
+/// comparison reads at once. They are in up to three cache lines; with two prefetched, a filter waited for the third at
+/// every other row.
 const FIRST: usize = 96;
-/// Maximum number of cache lines prefetched of a cell: after this many consecutive lines a processor prefetches by
-/// itself.
+/// Maximum number of cache lines that are prefetched for one cell: after this many consecutive lines a processor
+/// prefetches by itself.
 const LINES_MAX: usize = 32;
 
 /// Prefetches the first bytes of the cell at `at`, at any alignment.
@@ -34,7 +35,7 @@ pub fn fetch_whole(cell: &[u8]) {
     places(cell.len()).for_each(|at| byte(cell, at));
 }
 
-/// Number of bytes whose cache lines are those of a cell of this length, limited to those worth prefetching.
+/// Returns the offsets, one in each cache line of a cell of `length` bytes, limited to the lines worth prefetching.
 #[inline]
 fn places(length: usize) -> impl Iterator<Item = usize> {
     // Depending on where the cell begins in its first line, its end may be in one line more.

@@ -84,7 +84,7 @@ impl<'a> Key<'a> {
         ]))
     }
 
-    /// Returns the type code, known or not.
+    /// Returns the type code, which may be one that HBase does not know.
     #[inline]
     pub fn type_code(self) -> u8 {
         self.0[self.0.len() - 1]

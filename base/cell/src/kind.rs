@@ -10,7 +10,7 @@ impl Timestamp {
     /// Stands for the server's current time (HBase's `LATEST_TIMESTAMP`); replaced when the cell is written, never
     /// stored.
     pub const LATEST: Timestamp = Timestamp(i64::MAX);
-    /// The oldest timestamp.
+    /// The smallest timestamp, which sorts after all others.
     pub const OLDEST: Timestamp = Timestamp(i64::MIN);
 }
 
@@ -19,9 +19,9 @@ impl Timestamp {
 pub struct SequenceId(pub u64);
 
 impl SequenceId {
-    /// Older than every write. Cells whose order no reader can distinguish any more have this id.
+    /// Smaller than the sequence id of every write. Cells whose order no reader can distinguish any more have this id.
     pub const ZERO: SequenceId = SequenceId(0);
-    /// Newer than every write.
+    /// Greater than the sequence id of every write.
     pub const MAX: SequenceId = SequenceId(u64::MAX);
 
     /// Returns the next sequence id.

@@ -46,17 +46,17 @@ pub const TAGS_LENGTH_MAX: usize = u16::MAX as usize;
 /// Length of the shortest key: the lengths of row and family, the timestamp and the type.
 pub const KEY_LENGTH_MIN: usize = 2 + 1 + 8 + 1;
 
-/// The bytes are not a cell, or a part exceeds a limit. Contains what was expected and found.
+/// The bytes are not a cell, or a part exceeds a limit. The fields say what was expected and what was found.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("malformed cell: {what} at byte {offset}: expected {expected}, found {found}")]
 pub struct Malformed {
-    /// The part that is wrong.
+    /// Which part of the cell is wrong.
     pub what: &'static str,
-    /// Its offset in the given bytes.
+    /// The offset of that part in the given bytes.
     pub offset: usize,
-    /// The expected bound or value.
+    /// The value, or the bound of the value, that is expected there.
     pub expected: u64,
-    /// The value found.
+    /// The value that the bytes have there.
     pub found: u64,
 }
 

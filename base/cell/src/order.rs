@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 
 use crate::{Cell, CellType, Key, SequenceId};
 
-/// A position in the order: a key and a sequence id.
+/// A position in the sort order of cells: a key and a sequence id.
 #[derive(Clone, Copy, Debug)]
 pub struct Position<'a> {
     /// The key.
@@ -31,9 +31,9 @@ impl<'a> From<Cell<'a>> for Position<'a> {
 /// How rows are compared: as in user tables, or as in the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparator {
-    /// Rows as unsigned bytes.
+    /// Compares rows as unsigned bytes.
     Table,
-    /// Rows of `hbase:meta`.
+    /// Compares rows of `hbase:meta` as `table,startKey,regionId`.
     Meta,
 }
 
@@ -110,7 +110,7 @@ pub fn compare_bytes(left: &[u8], right: &[u8]) -> Ordering {
     }
 }
 
-/// Compares everything after the row.
+/// Compares two keys without their rows.
 #[inline]
 pub fn compare_within_row(left: Key<'_>, right: Key<'_>) -> Ordering {
     let ((left_family, left_qualifier), (right_family, right_qualifier)) = (left.column(), right.column());

@@ -1,8 +1,8 @@
-//! Consumers of cells that a read returns.
+//! The receiver of the cells that a read returns.
 
 use crate::Cell;
 
-/// Consumes cells in order.
+/// Receives cells in sort order.
 pub trait CellSink {
     /// Consumes one cell, whose bytes are borrowed for the call.
     fn cell(&mut self, cell: Cell<'_>);

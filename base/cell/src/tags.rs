@@ -1,6 +1,6 @@
 //! Tags: small typed values attached to a cell.
 //!
-//! Each is `length 2B (of type and value) · type 1B · value`.
+//! The layout of each tag is `length 2B (of type and value) · type 1B · value`.
 
 use crate::{Malformed, Result};
 
@@ -85,7 +85,7 @@ impl<'a> IntoIterator for Tags<'a> {
     }
 }
 
-/// Iterates over tags.
+/// Iterates over the tags of a cell.
 #[derive(Clone, Debug)]
 pub struct Iter<'a>(&'a [u8]);
 

@@ -54,7 +54,7 @@ impl<'a> Cell<'a> {
         Cell { bytes, sequence }
     }
 
-    /// Returns the key of the cell at the start of `bytes`, which were validated before.
+    /// Returns the key of the cell at the start of `bytes`, whose cell was validated before.
     #[inline]
     pub fn key_within(bytes: &'a [u8]) -> Key<'a> {
         Key::trusted(&bytes[8..8 + length_at(bytes, 0)])
@@ -85,7 +85,7 @@ impl<'a> Cell<'a> {
         Cell { sequence, ..self }
     }
 
-    /// Returns the cell's position.
+    /// Returns the cell's key.
     #[inline]
     pub fn key(self) -> Key<'a> {
         Key::trusted(&self.bytes[8..8 + length_at(self.bytes, 0)])

@@ -10,27 +10,27 @@ pub enum Error {
     /// A value does not have its key's type.
     #[error("{name} is {found:?} ({origin}), expected {expected}")]
     Value {
-        /// The key.
+        /// The name of the key.
         name: String,
         /// The value, with variables replaced.
         found: String,
         /// The source of the value.
         origin: String,
-        /// What would be accepted.
+        /// Which values the key accepts.
         expected: &'static str,
     },
     /// A `-D` option has no name or no equals sign.
     #[error("-D {found:?}: expected name=value")]
     Definition {
-        /// The option.
+        /// The option as it was given.
         found: String,
     },
     /// A file is not in the format of `hbase-site.xml`.
     #[error("{file} at byte {offset}: {problem}")]
     File {
-        /// The file.
+        /// The name of the file.
         file: String,
-        /// The position in the file.
+        /// The offset of the fault in the file, in bytes.
         offset: u64,
         /// What is wrong there.
         problem: String,
@@ -38,11 +38,11 @@ pub enum Error {
     /// Variables refer to each other without end.
     #[error("{name}: more than {limit} variables to replace, the last in {text:?}; does it refer to itself?")]
     Variables {
-        /// The key.
+        /// The name of the key whose value refers to variables.
         name: String,
-        /// Maximum number of replacements.
+        /// Maximum number of replacements in one value.
         limit: usize,
-        /// The text at that point.
+        /// The value after that many replacements.
         text: String,
     },
 }

@@ -1,8 +1,8 @@
 //! Replaces `${name}` in values as Hadoop's configuration does.
 //!
-//! References are replaced from left to right until none is left, at most [`LIMIT`] times. A name refers to the
-//! variable of that name or, failing that, to the key of that name. `${env.NAME:-text}` and `${env.NAME-text}` contain
-//! their own default. An unresolved reference is left as it is, as in HBase.
+//! References are replaced from left to right until none is left, at most [`LIMIT`] times. `${name}` stands for the
+//! variable `name` or, if there is none, for the value of the key `name`. `${env.NAME:-text}` and `${env.NAME-text}`
+//! contain their own default. An unresolved reference is left as it is, as in HBase.
 
 use crate::{Conf, Error, Result, keys};
 
@@ -12,7 +12,7 @@ const LIMIT: usize = 20;
 /// HBase keys that are used here only as variables in other values, with HBase's defaults.
 const VARIABLES: &[(&str, &str)] = &[("hbase.tmp.dir", "${java.io.tmpdir}/hbase-${user.name}")];
 
-/// Replaces all references in `text`, the value of `name`.
+/// Replaces all references in `text`, the value of the key `name`.
 pub(crate) fn expand(conf: &Conf, name: &str, text: &str) -> Result<String> {
     let mut text = text.to_owned();
     let mut from = 0;
@@ -31,7 +31,7 @@ pub(crate) fn expand(conf: &Conf, name: &str, text: &str) -> Result<String> {
     Ok(text)
 }
 
-/// Returns the offsets of the `$` and the `}` of the innermost reference at or after `from`.
+/// Returns the offsets of the `$` and the `}` of the innermost `${…}` at or after `from`.
 fn variable(text: &str, from: usize) -> Option<(usize, usize)> {
     let end = from + text.get(from..)?.find('}')?;
     match text[from..end].rfind("${") {

@@ -7,9 +7,9 @@ use crate::{Conf, Result};
 
 /// The type of a value: how its text is parsed, and its unit.
 pub trait Kind: 'static {
-    /// The parsed type.
+    /// The type of the parsed value.
     type Value;
-    /// The unit of a bare number, for users.
+    /// The unit of a number that is written without one, as users see it.
     const UNIT: &'static str;
     /// Parses a value. The error says what would be accepted.
     fn parse(text: &str) -> std::result::Result<Self::Value, &'static str>;
@@ -45,7 +45,7 @@ kinds! {
     };
     /// A size; a bare number is in bytes, and `k m g t` are powers of 1024.
     Size: u64, "bytes", |text| size(text).ok_or("a size in bytes, or with one of the units k m g t");
-    /// A count.
+    /// A count: a whole number.
     Count: u64, "", |text| whole(text).ok_or("a whole number, zero or more");
     /// A number that may be negative, where HBase gives that a meaning.
     Number: i64, "", |text: &str| text.parse().map_err(|_| "a whole number");
@@ -65,7 +65,7 @@ kinds! {
         let known = ["NONE", "BASIC", "EAGER", "ADAPTIVE"].contains(&&name[..]);
         known.then_some(name).ok_or("NONE, BASIC, EAGER or ADAPTIVE")
     };
-    /// The class of a split policy, with HBase's package or without.
+    /// The class of a split policy, with or without HBase's package.
     SplitPolicyName: String, "", |text: &str| {
         const KNOWN: [&str; 6] = [
             "SteppingSplitPolicy",
@@ -80,7 +80,7 @@ kinds! {
             "SteppingSplitPolicy, IncreasingToUpperBoundRegionSplitPolicy, ConstantSizeRegionSplitPolicy,              KeyPrefixRegionSplitPolicy, DelimitedKeyPrefixRegionSplitPolicy or DisabledRegionSplitPolicy",
         )
     };
-    /// The class of a compaction policy, with HBase's package or without.
+    /// The class of a compaction policy, with or without HBase's package.
     CompactionPolicyName: String, "", |text: &str| {
         const KNOWN: [&str; 4] = [
             "ExploringCompactionPolicy",
@@ -93,13 +93,13 @@ kinds! {
             "ExploringCompactionPolicy, RatioBasedCompactionPolicy, FIFOCompactionPolicy or DateTieredCompactionPolicy",
         )
     };
-    /// The class of a store engine, with HBase's package or without.
+    /// The class of a store engine, with or without HBase's package.
     StoreEngineName: String, "", |text: &str| {
         const KNOWN: [&str; 2] = ["DefaultStoreEngine", "DateTieredStoreEngine"];
         let name = text.strip_prefix("org.apache.hadoop.hbase.regionserver.").unwrap_or(text);
         KNOWN.contains(&name).then(|| name.to_owned()).ok_or("DefaultStoreEngine or DateTieredStoreEngine")
     };
-    /// The class of a throughput controller, with HBase's package or without.
+    /// The class of a throughput controller for compactions, with or without HBase's package.
     ThroughputControllerName: String, "", |text: &str| {
         const KNOWN: [&str; 2] =
             ["PressureAwareCompactionThroughputController", "NoLimitThroughputController"];
@@ -109,7 +109,7 @@ kinds! {
             .then(|| name.to_owned())
             .ok_or("PressureAwareCompactionThroughputController or NoLimitThroughputController")
     };
-    /// The class of a throughput controller of flushes, with HBase's package or without.
+    /// The class of a throughput controller for flushes, with or without HBase's package.
     FlushThroughputControllerName: String, "", |text: &str| {
         const KNOWN: [&str; 2] = ["PressureAwareFlushThroughputController", "NoLimitThroughputController"];
         let name = text.strip_prefix("org.apache.hadoop.hbase.regionserver.throttle.").unwrap_or(text);
@@ -183,31 +183,32 @@ pub struct Key<K: Kind> {
 }
 
 impl<K: Kind> Key<K> {
-    /// Declares a key. Used in [`keys`](crate::keys), which lists all keys.
+    /// Declares a key with its name, its default as text, and its meaning. Used in [`keys`](crate::keys), which lists
+    /// all keys.
     pub(crate) const fn new(name: &'static str, default: &'static str, meaning: &'static str) -> Key<K> {
         Key { name, default, meaning, kind: PhantomData }
     }
 
-    /// The name, as in `hbase-site.xml`.
+    /// Returns the key's name, as in `hbase-site.xml`.
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The default as text, before variables are replaced.
+    /// Returns the key's default as text, before variables are replaced.
     pub const fn default_text(&self) -> &'static str {
         self.default
     }
 }
 
-/// A key of any type.
+/// A declared key, whatever the type of its value.
 pub trait Declared: Sync {
-    /// The name, as in `hbase-site.xml`.
+    /// Returns the key's name, as in `hbase-site.xml`.
     fn name(&self) -> &'static str;
-    /// The default as text, before variables are replaced.
+    /// Returns the key's default as text, before variables are replaced.
     fn default_text(&self) -> &'static str;
-    /// What the key does, in sentences.
+    /// Returns what the key does, in sentences.
     fn meaning(&self) -> &'static str;
-    /// The unit of a bare number; empty if there is none.
+    /// Returns the unit of a number that is written without one; empty if the key has no unit.
     fn unit(&self) -> &'static str;
     /// Checks that the value in `conf` has the key's type.
     fn check(&self, conf: &Conf) -> Result<()>;

@@ -14,7 +14,7 @@ macro_rules! keys {
                 crate::Key::new($name, $default, concat!($($doc),+));
         )*
 
-        /// All keys of this part.
+        /// All keys of this part of the server.
         pub(crate) static ALL: &[&dyn crate::Declared] = &[$(&$constant),*];
     };
 }
@@ -32,13 +32,13 @@ pub mod store;
 /// The keys of one part of the server.
 #[derive(Clone, Copy)]
 pub struct Part {
-    /// The heading.
+    /// The heading of this part in the configuration reference.
     pub title: &'static str,
     /// The keys, in order of declaration.
     pub keys: &'static [&'static dyn Declared],
 }
 
-/// All parts.
+/// All parts, in the order of the configuration reference.
 pub static PARTS: [Part; 9] = [
     Part { title: "Cluster and registry", keys: cluster::ALL },
     Part { title: "Master", keys: master::ALL },

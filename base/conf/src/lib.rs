@@ -29,16 +29,16 @@ pub use table::Table;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Where a value was set.
+/// Where the value of a key was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Nowhere; it is the key's default.
+    /// The value was set nowhere; it is the key's default.
     Default,
-    /// In a file, by its name.
+    /// The value was set in the file of this name.
     File(String),
-    /// On the command line, by `-D`.
+    /// The value was set on the command line, by `-D`.
     CommandLine,
-    /// By the program itself.
+    /// The program itself set the value.
     Program,
 }
 
@@ -59,17 +59,17 @@ struct Setting {
     origin: Origin,
 }
 
-/// The configuration: names and texts, as in `hbase-site.xml`.
+/// The configuration: the names and values that are set, as in `hbase-site.xml`.
 #[derive(Clone, Debug, Default)]
 pub struct Conf {
     settings: BTreeMap<String, Setting>,
-    /// Names that a file marked `<final>`. Later files do not change them; `-D` does.
+    /// Names of keys that a file marked `<final>`. Later files do not change them; `-D` does.
     fixed: BTreeSet<String>,
     variables: BTreeMap<String, String>,
 }
 
 impl Conf {
-    /// Every key at its default.
+    /// Creates a configuration in which every key has its default.
     pub fn new() -> Conf {
         Conf::default()
     }
@@ -92,7 +92,7 @@ impl Conf {
         Ok(self)
     }
 
-    /// Adds a definition of `-D`: `name=value`.
+    /// Sets the key of a `-D` option, which has the form `name=value`.
     pub fn with_definition(mut self, definition: &str) -> Result<Conf> {
         let (name, value) = definition
             .split_once('=')
@@ -110,20 +110,20 @@ impl Conf {
         self
     }
 
-    /// Adds a variable that `${name}` may refer to and that is no key: `user.name`, `env.HOME`.
+    /// Adds a variable, such as `user.name` or `env.HOME`, that `${name}` may refer to although it is no key.
     #[must_use]
     pub fn with_variable(mut self, name: impl Into<String>, text: impl Into<String>) -> Conf {
         self.variables.insert(name.into(), text.into());
         self
     }
 
-    /// The value of a key, or its default if it is not set.
+    /// Returns the value of a key, or its default if it is not set.
     pub fn value<K: Kind>(&self, key: &Key<K>) -> Result<K::Value> {
         let (text, origin) = self.find(key.name(), key.default_text());
         self.parse::<K>(key.name(), text, &origin)
     }
 
-    /// The value of a key if it is set. For keys whose default follows from another key.
+    /// Returns the value of a key if it is set. For keys whose default follows from another key.
     pub fn value_if_set<K: Kind>(&self, key: &Key<K>) -> Result<Option<K::Value>> {
         match self.settings.get(key.name()) {
             Some(setting) => self.parse::<K>(key.name(), &setting.text, &setting.origin).map(Some),
@@ -131,7 +131,7 @@ impl Conf {
         }
     }
 
-    /// The text of any name, with variables replaced. `None` if it is neither set nor declared.
+    /// Returns the value of any name as text, with variables replaced; `None` if the name is neither set nor declared.
     pub fn text(&self, name: &str) -> Result<Option<String>> {
         let declared = keys::all().find(|key| key.name() == name);
         match (self.settings.get(name), declared) {
@@ -151,7 +151,7 @@ impl Conf {
         self.settings.keys().map(String::as_str).filter(|name| keys::all().all(|key| key.name() != *name))
     }
 
-    /// Every declared key with its value, default, origin and meaning, for printing.
+    /// Returns every declared key with its value, default, origin and meaning, for printing.
     pub fn table(&self) -> Table<'_> {
         Table::new(self)
     }

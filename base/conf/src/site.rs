@@ -21,7 +21,7 @@ pub(crate) struct Property {
     pub(crate) is_final: bool,
 }
 
-/// The properties of `xml`, in order.
+/// Returns the properties that `xml` sets, in order. `file` names it in errors.
 pub(crate) fn read(file: &str, xml: &str) -> Result<Vec<Property>> {
     let mut reader = Reader::from_str(xml);
     let mut site = Site::default();
@@ -44,7 +44,7 @@ pub(crate) fn read(file: &str, xml: &str) -> Result<Vec<Property>> {
     }
 }
 
-/// The state of reading a file.
+/// What was read so far of a file.
 #[derive(Default)]
 struct Site {
     properties: Vec<Property>,

@@ -9,13 +9,13 @@ use crate::{Conf, Origin, keys};
 pub struct Row {
     /// The key.
     pub name: &'static str,
-    /// Its value as a text, with variables replaced where possible.
+    /// The value of the key as text, with variables replaced where possible.
     pub value: String,
     /// The unit of a number without one. Empty if the kind has none.
     pub unit: &'static str,
     /// Where the value was set.
     pub origin: Origin,
-    /// The default.
+    /// The default of the key.
     pub default: &'static str,
     /// What the key does.
     pub meaning: &'static str,

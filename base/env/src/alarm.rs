@@ -1,18 +1,19 @@
 //! Timers with microsecond precision.
 //!
-//! A runtime's own timer counts in milliseconds. To start operations tens of microseconds apart one would need a
-//! thread that sleeps, and a hand-off for each operation. An [`Alarm`] is a timer of the system; the runtime waits
-//! for it as it waits for its sockets. On systems without such a timer, the runtime's timer is used.
+//! A runtime's own timer counts in milliseconds. Without this module, a caller that starts operations tens of
+//! microseconds apart would need a sleeping thread, and a hand-off for each operation. An [`Alarm`] is a timer of the
+//! system; the runtime waits for it as it waits for its sockets. On systems without such a timer, the runtime's timer
+//! is used.
 
 use std::io;
 use std::time::Duration;
 
-/// The system's part; see the module documentation.
+/// A timer with microsecond precision; see the module documentation.
 #[derive(Debug)]
 pub struct Alarm(system::Alarm);
 
 impl Alarm {
-    /// A timer of the calling task's runtime.
+    /// Creates a timer in the runtime of the calling task.
     pub fn new() -> io::Result<Alarm> {
         system::Alarm::new().map(Alarm)
     }

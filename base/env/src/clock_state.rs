@@ -7,11 +7,11 @@ use std::time::Duration;
 pub struct ClockState {
     /// Whether something (chrony, ntpd, systemd-timesyncd, the host of a virtual machine) keeps it synchronized.
     pub is_synchronized: bool,
-    /// The largest error, as estimated by the program that keeps it synchronized.
+    /// The largest error of the clock, as estimated by the program that keeps it synchronized.
     pub error_max: Duration,
 }
 
-/// Asks the system about its clock and changes nothing. An error if the system does not say, as in some sandboxes.
+/// Asks the system about its wall clock and changes nothing. Fails if the system does not answer, as in some sandboxes.
 #[cfg(target_os = "linux")]
 pub fn clock_state() -> std::io::Result<ClockState> {
     // SAFETY: `timex` is plain numbers, for which zeros are valid; without modes the call only fills it in.
@@ -30,7 +30,7 @@ pub fn clock_state() -> std::io::Result<ClockState> {
     })
 }
 
-/// Only Linux can be asked.
+/// Fails: only Linux can be asked.
 #[cfg(not(target_os = "linux"))]
 pub fn clock_state() -> std::io::Result<ClockState> {
     Err(std::io::ErrorKind::Unsupported.into())

@@ -15,19 +15,19 @@ use crate::simulation::{self, ThreadId};
 
 type Boxed = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The executor; see the module documentation.
+/// Runs the tasks of one simulated thread; see the module documentation.
 #[derive(Debug, Default)]
 pub(crate) struct Executor {
-    /// The ready tasks, sorted by number. The order in which tasks are woken does not follow from a seed, since tokio
-    /// draws random numbers of its own.
+    /// The tasks that can run, sorted by their numbers. The order in which tasks are woken does not follow from a seed,
+    /// since tokio draws random numbers of its own.
     ready: Mutex<BTreeMap<u64, Arc<Task>>>,
-    /// All tasks that have not ended, in the order in which they were started.
+    /// All tasks that have not ended, in the order in which they were started, with the number of the next task.
     tasks: Mutex<(u64, BTreeMap<u64, Weak<Task>>)>,
     thread: Mutex<Option<ThreadId>>,
     stopping: AtomicBool,
 }
 
-/// A task. Dropping this value lets the task continue.
+/// A task of an executor. Dropping this value lets the task continue.
 pub(crate) struct Task {
     number: u64,
     executor: Arc<Executor>,
@@ -77,7 +77,7 @@ impl Executor {
         task
     }
 
-    /// Ends the loop after the current task; the other tasks are dropped.
+    /// Ends the executor's loop after the current task; the other tasks are dropped.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.wake();
@@ -89,7 +89,7 @@ impl Executor {
         }
     }
 
-    /// The thread's loop. Ends when it is told to stop.
+    /// Runs ready tasks until [`stop`](Executor::stop) is called. This is the loop of the simulated thread.
     pub(crate) fn run(self: &Arc<Self>) {
         *self.thread.lock() = simulation::current();
         simulation::set_executor(Some(Arc::clone(self)));

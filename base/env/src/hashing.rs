@@ -1,7 +1,7 @@
 //! Hash maps whose iteration order follows from a simulation's seed.
 //!
-//! The standard library seeds each map from the operating system, so that clients cannot choose keys that collide. So
-//! does this module. Inside a simulation all maps share one seed, because their iteration order must be the same in
+//! The standard library seeds each map from the operating system, so that clients cannot choose keys that collide. This
+//! module does the same. Inside a simulation all maps share one seed, because their iteration order must be the same in
 //! each run.
 
 #[cfg(not(debug_assertions))]
@@ -16,7 +16,7 @@ pub type HashMap<K, V, S = HashState> = std::collections::HashMap<K, V, S>;
 /// The standard library's set with [`HashState`]. Create one with `default()`.
 pub type HashSet<T, S = HashState> = std::collections::HashSet<T, S>;
 
-/// A seed for a hash function of the caller's own. Nobody outside the process can know it.
+/// Returns a seed for a hash function of the caller's own. Nobody outside the process can know it.
 pub fn hash_seed() -> u64 {
     use std::hash::BuildHasher;
     HashState::default().hash_one(0x5eed)
@@ -26,12 +26,12 @@ pub fn hash_seed() -> u64 {
 mod simulated {
     use std::hash::{BuildHasher, DefaultHasher, RandomState};
 
-    /// The seed of one map.
+    /// The seed of one hash map.
     #[derive(Clone, Debug)]
     pub enum HashState {
-        /// From the operating system.
+        /// A seed from the operating system.
         System(RandomState),
-        /// The same for all maps of a simulation.
+        /// The seed that all maps of a simulation share.
         Simulated,
     }
 

@@ -1,8 +1,8 @@
 //! The environment: clocks, random numbers, threads and sockets.
 //!
-//! A Bellows process learns and starts everything through this crate. `clippy.toml` forbids other crates to read a
-//! clock, draw a random number, open a socket or start a thread. So the seed alone decides a run under
-//! [`World::simulated`].
+//! Bellows reads clocks and random numbers, opens sockets and starts threads only through this crate. `clippy.toml`
+//! forbids other crates to read a clock, draw a random number, open a socket or start a thread. So the seed alone
+//! decides a run under [`World::simulated`].
 //!
 //! Files are not here; they are in `storage`.
 
@@ -62,7 +62,7 @@ pub struct World {
 }
 
 impl World {
-    /// The machine's own clocks, and random numbers seeded from the operating system.
+    /// Returns a world with the machine's own clocks, and random numbers seeded from the operating system.
     pub fn real() -> World {
         #[cfg(debug_assertions)]
         if let Some(world) = simulation::with(|director| director.world()) {
@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// A world whose time only [`advance`](World::advance) moves, and whose random numbers follow from `seed`.
+    /// Returns a world whose time only [`advance`](World::advance) moves, and whose random numbers follow from `seed`.
     pub fn simulated(seed: u64, start: WallTime) -> World {
         World {
             clock: Arc::new(Clock::simulated(start)),
@@ -82,7 +82,8 @@ impl World {
         }
     }
 
-    /// The world of another machine of a simulation: time passes as here, and randomness follows from a `seed` of its own.
+    /// Returns the world of another machine of a simulation: its time passes as here, and its random numbers follow
+    /// from a `seed` of its own.
     pub fn beside(&self, seed: u64) -> World {
         World {
             clock: Arc::new(self.clock.beside()),
@@ -90,7 +91,7 @@ impl World {
         }
     }
 
-    /// Sets the wall clock of a simulated machine: by how many ms it is ahead of the simulation's time.
+    /// Sets how far the wall clock of a simulated machine is ahead of the simulation's time, in ms.
     ///
     /// # Panics
     /// In the real world.
@@ -98,23 +99,24 @@ impl World {
         self.clock.set_ahead(by_ms);
     }
 
-    /// The time in ms since 1970, which cells get as timestamp. Goes back when the machine's clock is set back.
+    /// Returns the wall time in ms since 1970, which cells get as timestamp. It goes back when the machine's clock is
+    /// set back.
     pub fn now(&self) -> WallTime {
         self.clock.wall()
     }
 
-    /// The monotonic time. Only differences between two moments of one world have a meaning.
+    /// Returns the monotonic time. Only differences between two moments of one world have a meaning.
     pub fn moment(&self) -> Moment {
         self.clock.moment()
     }
 
-    /// The monotonic time at the system's last tick, at most some ms ago. Costs a fifth of [`moment`](World::moment);
-    /// for frequent calls that need no exact time.
+    /// Returns the monotonic time at the system's last tick, at most some ms ago. It costs a fifth of
+    /// [`moment`](World::moment); for frequent calls that need no exact time.
     pub fn recent_moment(&self) -> Moment {
         self.clock.recent_moment()
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn random(&self) -> u64 {
         self.random.lock().next()
     }

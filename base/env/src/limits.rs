@@ -15,7 +15,7 @@ pub fn raise_open_files() -> std::io::Result<Option<u64>> {
     Ok(limit.current)
 }
 
-/// A limit of this process; `None` means no limit.
+/// The limits that the system sets for this process; `None` means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum number of open files and sockets, after [`raise_open_files`].
@@ -24,7 +24,7 @@ pub struct Limits {
     pub processes: Option<u64>,
 }
 
-/// Reads the limits.
+/// Reads this process's limits.
 pub fn limits() -> Limits {
     Limits { open_files: getrlimit(Resource::Nofile).maximum, processes: getrlimit(Resource::Nproc).current }
 }

@@ -1,7 +1,7 @@
 //! The machine's name, and what the system shows about this process.
 
-/// The machine's host name, as other machines in its network probably know it. `None` when it has none, or one that
-/// is not UTF-8.
+/// Returns the machine's host name, by which other machines in its network probably know it; `None` if it has none, or
+/// one that is not UTF-8.
 pub fn host_name() -> Option<String> {
     let name = rustix::system::uname().nodename().to_str().ok()?.to_owned();
     // The name of a Linux machine that nobody has named.
@@ -13,15 +13,15 @@ pub fn host_name() -> Option<String> {
 pub struct ThreadState {
     /// The system's id of the thread.
     pub id: u64,
-    /// Its name, cut to 15 bytes.
+    /// The thread's name, cut to 15 bytes.
     pub name: String,
     /// `RUNNABLE`, `WAITING`, or `BLOCKED` while it waits for a device.
     pub state: &'static str,
-    /// CPU time that it has used, in ms.
+    /// CPU time that the thread has used, in ms.
     pub cpu_ms: u64,
 }
 
-/// The threads of this process, sorted by id. Empty where the system does not show them.
+/// Returns the threads of this process, sorted by id; none where the system does not show them.
 pub fn threads() -> Vec<ThreadState> {
     let folder = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let mut threads: Vec<ThreadState> = folder

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 #[cfg(debug_assertions)]
 use crate::simulation;
 
-/// A connected socket.
+/// A connected TCP socket.
 #[derive(Debug)]
 pub struct Stream(Connected);
 
@@ -21,7 +21,7 @@ enum Connected {
     Simulated(Box<dyn simulation::Socket>),
 }
 
-/// A socket that is moved from one runtime to another.
+/// A connected socket that is moved from one runtime to another.
 #[derive(Debug)]
 pub struct Detached(Moving);
 
@@ -32,7 +32,7 @@ enum Moving {
     Simulated(Stream),
 }
 
-/// A listening socket.
+/// A listening TCP socket.
 #[derive(Debug)]
 pub struct Listener(Listening);
 
@@ -71,7 +71,7 @@ pub async fn dial(address: SocketAddr) -> io::Result<Stream> {
     Ok(Stream(Connected::System(stream)))
 }
 
-/// The addresses of `host`, given as `name:port`.
+/// Returns the addresses of `host`, given as `name:port`.
 pub async fn resolve(host: &str) -> io::Result<Vec<SocketAddr>> {
     #[cfg(debug_assertions)]
     if simulation::is_active() {
@@ -83,7 +83,7 @@ pub async fn resolve(host: &str) -> io::Result<Vec<SocketAddr>> {
 }
 
 impl Listener {
-    /// The address where it listens, with the real port.
+    /// Returns the address where the socket listens, with the real port if 0 was asked for.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         match &self.0 {
             Listening::System(listener) => listener.local_addr(),
@@ -109,7 +109,7 @@ impl Listener {
 }
 
 impl Stream {
-    /// The address of the other end.
+    /// Returns the address of the other end.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         match &self.0 {
             Connected::System(stream) => stream.peer_addr(),
@@ -118,7 +118,7 @@ impl Stream {
         }
     }
 
-    /// The address of this end.
+    /// Returns the address of this end.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         match &self.0 {
             Connected::System(stream) => stream.local_addr(),
@@ -145,7 +145,7 @@ impl Stream {
         }
     }
 
-    /// The system's socket, for code that is never simulated.
+    /// Returns the system's socket, for code that is never simulated.
     ///
     /// # Panics
     /// In a simulation.

@@ -1,7 +1,7 @@
-//! How the system gives memory to this process.
+//! How the system allocates memory for this process.
 
-/// Makes the system give out memory in pages of 4 KB from now on, and in none of 2 MB. Returns `false` where the
-/// system does not support this; then it decides itself.
+/// From now on, makes the system allocate this process's memory in pages of 4 KB and never of 2 MB. Returns `false`
+/// where the system does not support this and chooses page sizes itself.
 ///
 /// The system clears a large page, and often compacts memory for it, when its first byte is touched. That takes 0.1
 /// to 6 ms, in which the thread that touches it serves no request.

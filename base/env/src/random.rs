@@ -11,7 +11,8 @@ impl SplitMix {
         SplitMix(seed)
     }
 
-    /// Seeded by the keys that the standard library draws from the operating system for its hash maps.
+    /// Creates a generator, seeded by the keys that the standard library draws from the operating system for its hash
+    /// maps.
     pub(crate) fn from_system() -> SplitMix {
         SplitMix(RandomState::new().hash_one(std::process::id()))
     }

@@ -28,9 +28,9 @@ pub struct ThreadId(pub u64);
 
 /// A connected simulated socket.
 pub trait Socket: AsyncRead + AsyncWrite + Send + Sync + Unpin + std::fmt::Debug {
-    /// The address of the other end.
+    /// Returns the address of the other end.
     fn peer(&self) -> SocketAddr;
-    /// The address of this end.
+    /// Returns the address of this end.
     fn local(&self) -> SocketAddr;
 }
 
@@ -38,7 +38,7 @@ pub trait Socket: AsyncRead + AsyncWrite + Send + Sync + Unpin + std::fmt::Debug
 pub trait Acceptor: Send + Sync + std::fmt::Debug {
     /// Waits for the next connection and returns it with the address that it came from.
     fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<(Box<dyn Socket>, SocketAddr)>>;
-    /// The address where it listens.
+    /// Returns the address where the socket listens.
     fn local(&self) -> SocketAddr;
 }
 
@@ -47,34 +47,34 @@ pub type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Decides what happens next in a simulation. Calls come from the simulated threads themselves.
 pub trait Director {
-    /// The world of the machine that the calling thread belongs to.
+    /// Returns the world of the machine to which the calling thread belongs.
     fn world(&self) -> World;
-    /// A random number of the simulation itself, for decisions about the order of events.
+    /// Returns a random number of the simulation itself, for decisions about the order of events.
     fn random(&self) -> u64;
     /// Starts a thread on the machine of the calling thread.
     fn spawn(&self, name: &str, work: Box<dyn FnOnce()>) -> io::Result<ThreadId>;
-    /// The calling thread; `None` outside of the simulation's threads.
+    /// Returns the calling thread; `None` outside of the simulation's threads.
     fn current(&self) -> Option<ThreadId>;
     /// Suspends the calling thread until another one [unparks](Director::unpark) it, or until `limit` is over. Returns
-    /// at once if it was unparked since it last ran. May return without a reason.
+    /// at once if it was unparked since it last ran. May also return earlier.
     fn park(&self, limit: Option<Duration>);
     /// Makes a suspended thread ready to run.
     fn unpark(&self, thread: ThreadId);
-    /// Lets other threads run first.
+    /// Lets other threads run before the calling one continues.
     fn give_way(&self);
-    /// Wakes `timer` after a time.
+    /// Wakes `timer` after `time` has passed.
     fn wake_after(&self, time: Duration, timer: &Arc<Timer>);
     /// Connects to an address.
     fn dial(&self, address: SocketAddr) -> Boxed<io::Result<Box<dyn Socket>>>;
     /// Listens at an address.
     fn listen(&self, address: SocketAddr) -> io::Result<Box<dyn Acceptor>>;
-    /// Whether a thread that takes a free lock lets others run first.
+    /// Whether the director lets other threads run first when a thread takes a free lock.
     fn interrupts(&self) -> bool;
-    /// The number of the planted bug that is active; 0 for none.
+    /// Returns the number of the active planted bug (see [`planted`](crate::World::planted)); 0 for none.
     fn planted(&self) -> u32;
-    /// Records that a state was reached which tests should reach.
+    /// Records that the run reached `state`, which tests should reach sometimes.
     fn reached(&self, state: &'static str);
-    /// Records that code panicked and the panic was caught.
+    /// Records that code panicked with these `words` and that the panic was caught.
     fn panicked(&self, words: &str);
 }
 
@@ -91,7 +91,7 @@ pub fn enter(director: Rc<dyn Director>) -> Entered {
     Entered(std::marker::PhantomData)
 }
 
-/// See [`enter`].
+/// Keeps a simulation entered until it is dropped; see [`enter`].
 #[derive(Debug)]
 pub struct Entered(std::marker::PhantomData<*const ()>);
 
@@ -117,7 +117,7 @@ pub(crate) fn with<T>(act: impl FnOnce(&dyn Director) -> T) -> Option<T> {
     Some(act(&*director))
 }
 
-/// The calling simulated thread.
+/// Returns the calling simulated thread; `None` outside of a simulation.
 pub(crate) fn current() -> Option<ThreadId> {
     with(|director| director.current()).flatten()
 }
@@ -140,7 +140,7 @@ pub fn forget(thread: ThreadId) {
     crate::sync::forget(thread);
 }
 
-/// Lets other threads run first.
+/// Lets other threads run before the calling one continues.
 pub fn give_way() {
     let executor = executor();
     with(|director| director.give_way());
@@ -160,7 +160,7 @@ pub fn hold(time: Duration) {
     }
 }
 
-/// The executor of the calling thread's tasks.
+/// Returns the executor of the calling thread's tasks; `None` outside of a simulation.
 pub(crate) fn executor() -> Option<Arc<Executor>> {
     EXECUTOR.with_borrow(Clone::clone)
 }
@@ -174,7 +174,7 @@ pub(crate) fn set_executor(executor: Option<Arc<Executor>>) -> Option<Arc<Execut
 pub struct Timer(parking_lot::Mutex<(bool, Option<Waker>)>);
 
 impl Timer {
-    /// Whether its time is over.
+    /// Returns whether the timer's time is over.
     pub fn ring(&self) {
         let waker = {
             let mut state = self.0.lock();

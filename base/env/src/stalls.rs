@@ -1,4 +1,4 @@
-//! Detects when a processor stood still.
+//! Detects when a processor of a virtual machine stood still.
 //!
 //! The host of a virtual machine takes a processor away now and then, for 0.1 to 40 ms. No program that runs on it
 //! can tell, so a latency measured then is the machine's and not the server's. `/proc/stat` shows little of it.
@@ -19,20 +19,20 @@ use std::time::Duration;
 use crate::threads::{Priority, Thread, spawn_thread};
 use crate::{Moment, World, weight};
 
-/// A thread that was woken later than this was on a processor that stood still. On virtual machines 20 to 60 µs are
-/// usual.
+/// Delay of a wake-up above which the processor stood still. On virtual machines 20 to 60 µs are usual.
 const LATE: Duration = Duration::from_micros(100);
 
 /// A period in which one processor stood still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stall {
-    /// When it was noticed; it may have begun up to one [`Stalls::STEP`] earlier.
+    /// When the thread that watches the processor noticed it; the stall may have begun up to one [`Stalls::STEP`]
+    /// earlier.
     pub from: Moment,
-    /// Its end.
+    /// When the processor ran again.
     pub to: Moment,
 }
 
-/// Watches all processors of the machine until the result is fetched or this is dropped.
+/// Watches all processors of the machine until [`finish`](Stalls::finish) is called or this is dropped.
 #[derive(Debug)]
 pub struct Stalls {
     is_over: Arc<AtomicBool>,
@@ -64,7 +64,7 @@ impl Stalls {
         Ok(all)
     }
 
-    /// Returns all standstills, sorted by time.
+    /// Stops watching and returns the stalls of each processor, sorted by time.
     pub fn finish(mut self) -> io::Result<Vec<Vec<Stall>>> {
         self.is_over.store(true, Ordering::Relaxed);
         let watchers = std::mem::take(&mut self.watchers).into_iter();

@@ -1,7 +1,7 @@
 //! Locks and condition variables.
 //!
-//! They are those of `parking_lot`. In builds with debug assertions a wait inside a simulation suspends the simulated
-//! thread instead of the system's.
+//! They are `parking_lot`'s. In builds with debug assertions a wait inside a simulation suspends the simulated thread
+//! instead of the system's.
 
 #[cfg(not(debug_assertions))]
 pub use parking_lot::{
@@ -44,11 +44,13 @@ mod simulated {
     pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLock, T>;
 
     thread_local! {
-        /// The waiting threads, by the address of the lock or condition. The map is only looked up, never iterated.
+        /// The simulated threads that wait, by the address of the lock or condition. The map is only looked up, never
+        /// iterated.
         static WAITERS: RefCell<HashMap<usize, Vec<ThreadId>>> = RefCell::default();
     }
 
-    /// A waiting thread. Ends when the thread is woken or this is dropped.
+    /// A simulated thread that waits for a lock or condition. The wait ends when the thread is woken or this is
+    /// dropped.
     struct Waiting {
         address: usize,
         thread: ThreadId,
@@ -64,7 +66,7 @@ mod simulated {
             WAITERS.with_borrow(|all| !all.get(&self.address).is_some_and(|all| all.contains(&self.thread)))
         }
 
-        /// Whether the thread was still waiting.
+        /// Ends the wait, and returns whether the thread was still waiting.
         fn give_up(&self) -> bool {
             leave(self.address, self.thread)
         }
@@ -76,7 +78,7 @@ mod simulated {
         }
     }
 
-    /// Records that a thread no longer waits.
+    /// Records that a simulated thread waits no more.
     pub(crate) fn forget(thread: ThreadId) {
         WAITERS.with_borrow_mut(|all| {
             all.retain(|_, waiting| {
@@ -86,7 +88,7 @@ mod simulated {
         });
     }
 
-    /// Whether the thread was still waiting.
+    /// Ends the wait of a thread at `address`, and returns whether the thread was still waiting.
     fn leave(address: usize, thread: ThreadId) -> bool {
         WAITERS.with_borrow_mut(|all| {
             let Some(waiting) = all.get_mut(&address) else { return false };
@@ -99,7 +101,7 @@ mod simulated {
         })
     }
 
-    /// Wakes all threads that wait at the address.
+    /// Wakes all threads that wait at the address, and returns their number.
     fn wake_all(address: usize) -> usize {
         let woken = WAITERS.with_borrow_mut(|all| all.remove(&address)).unwrap_or_default();
         for thread in &woken {
@@ -128,8 +130,8 @@ mod simulated {
         woken.is_some()
     }
 
-    /// Tries until it succeeds or the time is over. Between attempts the thread is suspended until the address is
-    /// woken.
+    /// Repeats `attempt` until it succeeds or the time `limit` is over. Between attempts the thread is suspended until
+    /// the address is woken.
     fn acquire(address: usize, limit: Option<Duration>, attempt: impl Fn() -> bool) -> Option<bool> {
         let thread = simulation::current()?;
         if simulation::with(|director| director.interrupts()) == Some(true) {
@@ -150,7 +152,7 @@ mod simulated {
         }
     }
 
-    /// The state of a mutex.
+    /// The state of a [`Mutex`].
     pub struct RawMutex(parking_lot::RawMutex);
 
     impl RawMutex {
@@ -222,7 +224,7 @@ mod simulated {
         }
     }
 
-    /// The state of a lock for one writer or several readers.
+    /// The state of an [`RwLock`]: one writer or several readers.
     pub struct RawRwLock(parking_lot::RawRwLock);
 
     impl RawRwLock {
@@ -283,12 +285,12 @@ mod simulated {
         }
     }
 
-    /// Whether a wait ended because its time was over.
+    /// Whether a wait on a [`Condvar`] ended because its time was over.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct WaitTimeoutResult(bool);
 
     impl WaitTimeoutResult {
-        /// Returns whether the time was over.
+        /// Returns whether the time was over before a notification came.
         pub fn timed_out(self) -> bool {
             self.0
         }
@@ -304,7 +306,7 @@ mod simulated {
     }
 
     impl Condvar {
-        /// A condition variable without waiting threads.
+        /// Creates a condition variable without waiting threads.
         pub const fn new() -> Condvar {
             Condvar { gate: parking_lot::Mutex::new(()), inner: parking_lot::Condvar::new() }
         }
@@ -313,7 +315,7 @@ mod simulated {
             std::ptr::from_ref(self).addr()
         }
 
-        /// Wakes one waiting thread.
+        /// Wakes one waiting thread, and returns whether there was one.
         pub fn notify_one(&self) -> bool {
             if simulation::is_active() {
                 return wake_one(self.address());
@@ -322,7 +324,7 @@ mod simulated {
             self.inner.notify_one()
         }
 
-        /// Wakes all waiting threads.
+        /// Wakes all waiting threads, and returns their number.
         pub fn notify_all(&self) -> usize {
             if simulation::is_active() {
                 return wake_all(self.address());

@@ -1,8 +1,8 @@
 //! Threads, runtimes and tasks.
 //!
-//! Foreground (RPC and reads from memory) and background (flush, compaction) never share a thread. A [`Runtime`] is one
-//! `current_thread` tokio runtime on a thread of its own; tasks that must leave it because they touch the disk use
-//! [`blocking`], whose pool belongs to the runtime it was called on.
+//! Foreground work (RPC and reads from memory) and background work (flush, compaction) never share a thread. A
+//! [`Runtime`] is one `current_thread` tokio runtime on a thread of its own; tasks that must leave it because they
+//! touch the disk use [`blocking`], whose pool belongs to the runtime it was called on.
 
 use std::future::Future;
 use std::io;
@@ -21,12 +21,12 @@ use crate::weight;
 /// How the operating system should weigh a thread against the others of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priority {
-    /// Somebody waits for the answer.
+    /// For work whose answer somebody waits for.
     Foreground,
-    /// The same, for threads that seldom run long: when woken they run before others of this process, if the system
-    /// supports it.
+    /// As [`Foreground`](Priority::Foreground), for threads that seldom run long: when woken they run before others of
+    /// this process, if the system supports it.
     Serving,
-    /// Flush, compaction and the like.
+    /// For flushes, compactions and similar work.
     Background,
     /// Runs as soon as it is woken, before everything else, if the system allows it. For threads that measure others
     /// and must not count their own waiting. Such a thread must sleep most of the time.
@@ -63,7 +63,8 @@ impl<T> Thread<T> {
         }
     }
 
-    /// Whether the calling thread may join it: not itself, and in a simulation only from a simulated thread.
+    /// Whether the calling thread may join this thread. A thread may not join itself, and in a simulation only
+    /// simulated threads may join others.
     fn can_be_joined(&self) -> bool {
         match &self.0 {
             Started::System(thread) => thread.thread().id() != thread::current().id(),
@@ -84,7 +85,7 @@ enum Id {
     Simulated(simulation::ThreadId),
 }
 
-/// The calling thread.
+/// Returns the identity of the calling thread.
 pub fn this_thread() -> ThreadId {
     #[cfg(debug_assertions)]
     if let Some(thread) = simulation::current() {
@@ -93,7 +94,7 @@ pub fn this_thread() -> ThreadId {
     ThreadId(Id::System(thread::current().id()))
 }
 
-/// Waits for `future` and blocks the thread.
+/// Waits for `future`, blocks the calling thread meanwhile, and returns the future's result.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     #[cfg(debug_assertions)]
@@ -175,7 +176,8 @@ fn spawn_simulated<T: Send + 'static>(
     Ok(Thread(Started::Simulated(thread, ended)))
 }
 
-/// Runs `work`, and catches a panic in it, as [`std::panic::catch_unwind`] does; for work that can be given up as a whole.
+/// Runs `work`, and catches a panic in it, as [`std::panic::catch_unwind`] does; for work that can be given up as a
+/// whole. In a simulation, the director is informed of every panic.
 ///
 /// A simulation hears of every panic.
 pub fn catch_unwind<T>(work: impl FnOnce() -> T) -> thread::Result<T> {
@@ -187,20 +189,21 @@ pub fn catch_unwind<T>(work: impl FnOnce() -> T) -> thread::Result<T> {
     caught
 }
 
-/// Runs `work`, and catches a panic in it: `Err` has its words, which the panic hook has printed with the place already.
+/// Runs `work`, and catches a panic in it. `Err` is the panic's message, which the panic hook has already printed with
+/// its source location.
 ///
 /// For work that can be given up as a whole without harm to what it worked on, on threads that other work needs.
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(work).map_err(|panic| words_of(&*panic))
 }
 
-/// The words of a panic.
+/// Returns the message of a panic.
 fn words_of(panic: &(dyn std::any::Any + Send)) -> String {
     let words = panic.downcast_ref::<String>().map(String::as_str);
     words.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no words").to_owned()
 }
 
-/// Runs `work` on `count` threads at once, the calling one among them, and returns when all have ended.
+/// Runs `work` on `count` threads at once, the calling thread among them, and returns when all have ended.
 ///
 /// `work` takes its share from something that all can reach, a queue for instance: a thread that cannot be started
 /// leaves its share to the others.
@@ -231,7 +234,7 @@ pub struct Runtime {
     thread: Option<Thread<()>>,
 }
 
-/// A runtime, for code that starts tasks on it or enters its context.
+/// A reference to a runtime, for code that starts tasks on it or enters its context.
 #[derive(Clone, Debug)]
 pub struct Handle(Tasks);
 
@@ -243,7 +246,7 @@ enum Tasks {
 }
 
 impl Handle {
-    /// The runtime of the calling task.
+    /// Returns the runtime of the calling task.
     ///
     /// # Panics
     /// Outside of a runtime.
@@ -255,7 +258,7 @@ impl Handle {
         Handle(Tasks::System(tokio::runtime::Handle::current()))
     }
 
-    /// Starts a task.
+    /// Starts a task on this runtime.
     pub fn spawn<F>(&self, task: F) -> Task<F::Output>
     where
         F: Future + Send + 'static,
@@ -284,7 +287,8 @@ impl Handle {
         }
     }
 
-    /// Enters the runtime's context until the guard is dropped: sockets and timers that are made belong to it.
+    /// Enters the runtime's context until the guard is dropped: sockets and timers that the calling thread creates
+    /// meanwhile belong to this runtime.
     pub fn enter(&self) -> Within<'_> {
         match &self.0 {
             Tasks::System(handle) => Within(Entry::System(handle.enter())),
@@ -308,7 +312,7 @@ impl Handle {
     }
 }
 
-/// See [`Handle::enter`].
+/// Keeps a runtime's context entered until it is dropped; see [`Handle::enter`].
 #[derive(Debug)]
 pub struct Within<'a>(Entry<'a>);
 
@@ -331,7 +335,7 @@ impl Drop for Within<'_> {
     }
 }
 
-/// A task that was started; awaiting it gives what it returned. Dropping it lets the task run on.
+/// A task that was started. Awaiting it returns the task's result; dropping it lets the task continue.
 #[derive(Debug)]
 pub struct Task<T>(Spawned<T>);
 
@@ -356,9 +360,9 @@ impl<T> Task<T> {
 /// Why a task has no result.
 #[derive(Debug)]
 pub enum TaskError {
-    /// It panicked, with these words.
+    /// The task panicked, with this message.
     Panicked(String),
-    /// Its runtime has ended before it.
+    /// The task's runtime ended before the task.
     Dropped,
 }
 
@@ -393,13 +397,13 @@ impl<T> Future for Task<T> {
 }
 
 impl Runtime {
-    /// Starts the runtime; `blocking_threads_max` bounds the pool behind [`blocking`].
+    /// Starts a runtime; `blocking_threads_max` bounds the pool of threads behind [`blocking`].
     pub fn start(name: &str, blocking_threads_max: usize) -> io::Result<Runtime> {
         Runtime::start_as(name, Priority::Foreground, blocking_threads_max)
     }
 
-    /// The same with a thread of another priority; the pool's threads inherit it, but of one that serves no more than the weight, if
-    /// that is not above the usual.
+    /// Starts a runtime whose thread has the given priority. The threads of its blocking pool inherit only the
+    /// scheduler weight of [`Priority::Serving`], and only if it is not above the usual weight.
     pub fn start_as(name: &str, priority: Priority, blocking_threads_max: usize) -> io::Result<Runtime> {
         #[cfg(debug_assertions)]
         if simulation::is_active() {
@@ -436,12 +440,12 @@ impl Runtime {
         self.handle.spawn(task)
     }
 
-    /// The handle, for code that must enter the runtime's context.
+    /// Returns the handle, for code that must enter the runtime's context.
     pub fn handle(&self) -> &Handle {
         &self.handle
     }
 
-    /// Ends the runtime: tasks are dropped at their next wait.
+    /// Ends the runtime: its tasks are dropped at their next wait.
     pub fn stop(mut self) {
         self.halt();
     }
@@ -486,7 +490,7 @@ where
 /// Runs `work`, which may wait for a disk, on the pool of the calling task's runtime.
 ///
 /// # Panics
-/// When `work` panics: the panic goes on in the caller.
+/// When `work` panics: the panic continues in the caller.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     #[cfg(debug_assertions)]
     if let Some(executor) = simulation::executor() {
@@ -511,7 +515,7 @@ pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
     }
 }
 
-/// Waits on the runtime's timer.
+/// Waits for `duration` on the timer of the calling task's runtime.
 pub async fn sleep(duration: Duration) {
     #[cfg(debug_assertions)]
     if simulation::is_active() {
@@ -520,7 +524,7 @@ pub async fn sleep(duration: Duration) {
     tokio::time::sleep(duration).await;
 }
 
-/// Waits for `future` no longer than `limit`; `None` when the time is over.
+/// Waits for `future` for at most `limit`; returns `None` when the time is over.
 pub async fn timeout<F: Future>(limit: Duration, future: F) -> Option<F::Output> {
     #[cfg(debug_assertions)]
     if simulation::is_active() {

@@ -1,4 +1,4 @@
-//! Wall time for cells, and monotonic time for everything that waits.
+//! Wall time for the timestamps of cells, and monotonic time for timeouts and durations.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -15,17 +15,17 @@ pub struct WallTime(pub i64);
 pub struct Moment(u64);
 
 impl Moment {
-    /// The time since `earlier`; zero if `earlier` is later.
+    /// Returns the time since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: Moment) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// The moment `by` earlier, at least the clock's first moment.
+    /// Returns the moment that is `by` earlier, but not before the clock's first moment.
     pub fn before(self, by: Duration) -> Moment {
         Moment(self.0.saturating_sub(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX)))
     }
 
-    /// The moment `by` later.
+    /// Returns the moment that is `by` later.
     pub fn plus(self, by: Duration) -> Moment {
         Moment(self.0.saturating_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX)))
     }
@@ -35,16 +35,16 @@ fn nanoseconds(time: Timespec) -> u64 {
     u64::try_from(i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)).unwrap_or(0)
 }
 
-/// Both clocks of a world.
+/// The wall clock and the monotonic clock of a world.
 pub(crate) enum Clock {
     Real {
         start: Instant,
-        /// The same moment on the system's own scale, in ns.
+        /// The moment at which the world began, on the system's own monotonic scale, in ns.
         start_there: u64,
     },
     Simulated {
         start: WallTime,
-        /// Shared by all machines of a simulation.
+        /// Simulated time since the start, in ns; shared by all machines of a simulation.
         elapsed: Arc<AtomicU64>,
         /// By how many ms this machine's wall clock is ahead of the simulation's time.
         ahead: AtomicI64,
@@ -60,7 +60,7 @@ impl Clock {
         Clock::Simulated { start, elapsed: Arc::default(), ahead: AtomicI64::new(0) }
     }
 
-    /// The clock of another machine, which runs at the same speed.
+    /// Returns the clock of another machine, which runs at the same speed.
     pub(crate) fn beside(&self) -> Clock {
         match self {
             Clock::Real { .. } => Clock::real(),

@@ -2,10 +2,10 @@
 //!
 //! **Nice levels.** Linux gives each thread a weight by its nice level: 1024 for level 0, 110 for 10, 15 for 19. A
 //! thread that wakes up runs at once only if it has had less than its share; otherwise the running thread continues
-//! until the next tick of the clock, 1 to 10 ms later. The smaller the weight of the running thread, the sooner it
-//! has used its share. So 8,000 gets a second beside two busy threads waited 0.7 and 1.0 ms at p99.9 when these had
-//! nice 10, and 0.2 and 0.5 ms at nice 19, the same as without busy threads. `SCHED_IDLE` was no better, and starves
-//! work to a part in three hundred.
+//! until the next tick of the clock, 1 to 10 ms later. The smaller the weight of the running thread, the sooner it has
+//! used its share. So 8,000 gets a second beside two busy threads waited 0.7 and 1.0 ms at p99.9 when these had nice
+//! 10, and 0.2 and 0.5 ms at nice 19, the same as without busy threads. `SCHED_IDLE` was no better, and reduces the
+//! background work to one part in three hundred.
 //!
 //! **Slices.** Among threads of one weight the running one continues for 0.7 to 3 ms and up to the next tick. Linux
 //! 6.12 and later lets a woken thread run first if it asks for a shorter slice. Serving threads ask for 0.1 ms. Then
@@ -25,23 +25,23 @@ use parking_lot::Mutex;
 
 use crate::threads::{Priority, Thread, spawn_thread};
 
-/// The nice level of background work, for threads that could not be raised again.
+/// The nice level of background threads that could not be raised again.
 pub(crate) const BACKGROUND: i32 = 10;
 
 /// Threads whose work can be late. They use the processor time that others leave. While they [hurry](Crew::hurry),
 /// they have the weight of serving threads.
 #[derive(Debug)]
 pub struct Crew {
-    /// The nice level of its threads while they do not hurry.
+    /// The nice level of the crew's threads while they do not hurry.
     nice: i32,
     members: Mutex<Vec<system::Id>>,
     hurries: AtomicBool,
-    /// Number of threads that could not be raised, and keep the weight of background threads.
+    /// Number of threads that could not be raised, and that keep the weight of background threads.
     fixed: AtomicUsize,
 }
 
 impl Crew {
-    /// A crew without threads. `nice` is their level while they do not hurry, 0 to 19.
+    /// Creates a crew without threads. `nice` is the nice level of its threads while they do not hurry, 0 to 19.
     pub fn new(nice: u8) -> Arc<Crew> {
         Arc::new(Crew {
             nice: i32::from(nice.min(19)),
@@ -51,7 +51,7 @@ impl Crew {
         })
     }
 
-    /// Starts a thread of the crew.
+    /// Starts a thread in the crew.
     pub fn spawn<T: Send + 'static>(
         self: &Arc<Self>,
         name: &str,
@@ -69,7 +69,8 @@ impl Crew {
         })
     }
 
-    /// Gives its threads the weight of serving threads, or takes it away again. Returns whether that is a change.
+    /// Gives the crew's threads the weight of serving threads (`now`), or takes it away again. Returns whether that is
+    /// a change.
     pub fn hurry(&self, now: bool) -> bool {
         if self.hurries.load(Ordering::Relaxed) == now {
             return false;
@@ -86,18 +87,18 @@ impl Crew {
         true
     }
 
-    /// Whether its threads have the weight of serving threads.
+    /// Whether the crew's threads have the weight of serving threads.
     pub fn hurries(&self) -> bool {
         self.hurries.load(Ordering::Relaxed)
     }
 
-    /// Number of threads that could not be raised, and therefore keep a medium weight.
+    /// Returns the number of threads that could not be raised, and that therefore keep a medium weight.
     pub fn fixed(&self) -> usize {
         self.fixed.load(Ordering::Relaxed)
     }
 }
 
-/// A member of a crew until the thread ends; afterwards another thread may get its id.
+/// The membership of a thread in a crew. It ends with the thread, since another thread may then get the thread's id.
 struct Member {
     crew: Arc<Crew>,
     id: Option<system::Id>,
@@ -140,11 +141,11 @@ pub(crate) fn lower() {
     let _unchanged = system::set_nice(system::this_thread(), BACKGROUND);
 }
 
-/// The slice that a serving thread asks for, in ns: the smallest that Linux accepts.
+/// The time slice that a serving thread asks for, in ns: the smallest that Linux accepts.
 const BRIEF: u64 = 100_000;
 
-/// Makes the calling thread ask for a short slice, so that it runs soon after it is woken. Threads that it starts do
-/// not inherit this.
+/// Makes the calling thread ask for a short time slice, so that it runs soon after it is woken. Threads that it starts
+/// do not inherit this.
 pub(crate) fn be_brief() {
     // A system without slices treats it like others, which is no error.
     let _as_before = system::be_brief(BRIEF);
@@ -156,7 +157,7 @@ pub(crate) fn be_prompt() -> bool {
     system::be_prompt(1).is_ok()
 }
 
-/// The processors of the machine: those on which its first process may run.
+/// Returns the processors of the machine: those on which its first process may run.
 pub(crate) fn processors() -> io::Result<Vec<usize>> {
     system::processors()
 }
@@ -192,15 +193,15 @@ mod system {
         getpriority_process(Some(thread)).expect("the thread lives")
     }
 
-    /// Whether a lowered thread can be raised again. The only way to find out is to try: one level down, and back at
-    /// once.
+    /// Returns whether the nice level of a lowered thread can be raised again. The only way to find out is to try: one
+    /// level down, and back at once.
     pub(super) fn may_raise(thread: Id) -> bool {
         let Ok(now) = getpriority_process(Some(thread)) else { return false };
         setpriority_process(Some(thread), now - 1).is_ok() && setpriority_process(Some(thread), now).is_ok()
     }
 
-    /// `SCHED_FIFO` with this rank, 1 to 99: before all threads that share by weight, and before those of a lower
-    /// rank.
+    /// Gives the calling thread the policy `SCHED_FIFO` with this rank, 1 to 99: it runs before all threads with a nice
+    /// level, and before those of a lower rank.
     #[expect(unsafe_code, reason = "no library that is here asks for a policy")]
     pub(super) fn be_prompt(rank: libc::c_int) -> io::Result<()> {
         // By default the system may delay timers by 50 µs, to let several end together.
@@ -213,8 +214,8 @@ mod system {
         }
     }
 
-    /// Asks for a slice of `ns`, and keeps the thread's weight. A thread with another policy than the usual one keeps
-    /// that.
+    /// Asks for a time slice of `ns`, and keeps the thread's weight. A thread with another policy than the usual one
+    /// keeps that policy.
     #[expect(unsafe_code, reason = "no library that is here asks for it")]
     pub(super) fn be_brief(ns: u64) -> io::Result<()> {
         // SAFETY: 0 names the calling thread.
@@ -238,7 +239,7 @@ mod system {
         }
     }
 
-    /// The slice that the thread asks for, in ns; 0 where the system has no slices.
+    /// Returns the time slice that the calling thread asks for, in ns; 0 where the system has no slices.
     #[cfg(test)]
     #[expect(unsafe_code, reason = "no library that is here asks for it")]
     pub(super) fn runs_at_once() -> io::Result<u64> {
@@ -272,7 +273,7 @@ mod system {
     }
 }
 
-/// On other systems all threads of a process have one weight.
+/// On other systems than Linux all threads of a process have one weight.
 #[cfg(not(target_os = "linux"))]
 mod system {
     pub(super) type Id = std::thread::ThreadId;

@@ -1,9 +1,9 @@
-//! What an answer of HDFS means for a caller.
+//! What an error of HDFS means for the caller.
 
 use hdfs_native::HdfsError;
 use storage::{Error, FileName, Kind, Outcome};
 
-/// The class of the NameNode's exception, without its package, and its message.
+/// Returns the class of the NameNode's exception, without its package, and its message.
 fn exception(error: &HdfsError) -> Option<(&str, &str)> {
     match error {
         HdfsError::RPCError(class, message) | HdfsError::FatalRPCError(class, message) => {
@@ -29,7 +29,7 @@ pub(crate) fn is_being_recovered(error: &HdfsError) -> bool {
     exception(error).is_some_and(|(class, _)| class == "RecoveryInProgressException")
 }
 
-/// Whether the NameNode changes nothing because it has started a moment ago.
+/// Whether the NameNode refuses changes because it has just started (safe mode).
 pub(crate) fn is_safe_mode(error: &HdfsError) -> bool {
     exception(error)
         .is_some_and(|(class, message)| class == "SafeModeException" || message.contains("SafeModeException"))
@@ -42,7 +42,7 @@ pub(crate) fn is_sealed(error: &HdfsError) -> bool {
     })
 }
 
-/// Classifies an error. `outcome` is what is known after one that does not say it.
+/// Classifies an error of HDFS. `outcome` is what is known about the operation if the error itself does not say.
 pub(crate) fn of_hdfs(source: &HdfsError, outcome: Outcome, name: &FileName, act: &'static str) -> Error {
     let class = exception(source).map_or("", |(class, _)| class);
     let (kind, outcome) = match source {

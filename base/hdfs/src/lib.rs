@@ -7,14 +7,14 @@
 //! | `swap` | a second file, made durable, and a rename over the first; see [`owner`] for what makes it exclusive |
 //! | `delete` | a rename into the owner's folder, which only the owner can do, and a deletion there |
 //!
-//! HDFS shows the last block of a file that is being written to nobody here: what was synced can be read when the file was sealed
-//! or finished. It cannot cut a file, nor read one that was deleted.
+//! This crate cannot read the last block of a file that is being written: synced bytes can be read only after the file
+//! was sealed or finished. HDFS cannot cut a file, nor read one that was deleted.
 //!
 //! **Limits.** A sync waits [`Options::sync_max`] at most: the library waits forever for some DataNodes that have failed. Each other
 //! call waits [`Options::call_max`]. A writer whose call has failed, or was given up, writes no more.
 //!
-//! Nothing here draws its own clock or sockets through `env`: the library does. So the simulation has a model of HDFS instead
-//! (`proof/sim`), with the capabilities that are declared here.
+//! The HDFS library opens its own sockets and reads its own clock, not through `env`. So the simulation has a model of
+//! HDFS instead (`proof/sim`), with the capabilities that are declared here.
 
 mod failure;
 mod owner;
@@ -39,7 +39,8 @@ use owner::Ownership;
 use read::Reader;
 use write::Writer;
 
-/// The first pause between two looks at a file whose lease is being recovered; it doubles up to [`RECOVERY_PAUSE_MAX`].
+/// The first pause between two checks of a file whose lease is being recovered; it doubles up to
+/// [`RECOVERY_PAUSE_MAX`].
 const RECOVERY_PAUSE: Duration = Duration::from_millis(50);
 const RECOVERY_PAUSE_MAX: Duration = Duration::from_secs(1);
 
@@ -48,24 +49,25 @@ const RECOVERY_PAUSE_MAX: Duration = Duration::from_secs(1);
 pub struct Options {
     /// `hdfs://HOST:PORT` of the NameNode, or `hdfs://NAME` of a name service.
     pub url: String,
-    /// The folder, from the root of the file system on, without a slash at its end.
+    /// The folder's path from the root of the file system, without a slash at its end.
     pub folder: String,
-    /// Who opens the folder, for people.
+    /// The name of the process that opens the folder, for people.
     pub owner: String,
-    /// Hadoop's settings, which come before those of `core-site.xml` and `hdfs-site.xml` in `HADOOP_CONF_DIR`.
+    /// Hadoop's settings, which override those of `core-site.xml` and `hdfs-site.xml` in `HADOOP_CONF_DIR`.
     pub settings: Vec<(String, String)>,
-    /// How many DataNodes have each block; `None`: as the NameNode says.
+    /// Number of DataNodes that have each block; `None`: the NameNode decides.
     pub replication: Option<u32>,
-    /// How many reads run at once.
+    /// Maximum number of concurrent reads.
     pub reads_max: usize,
-    /// How long the DataNodes may take for a sync, or for bytes that are sent to them. Longer than `call_max` is as long.
+    /// Maximum time that the DataNodes may take for a sync, or for bytes that are sent to them. A value above
+    /// `call_max` counts as `call_max`.
     pub sync_max: Duration,
-    /// How long any other call may take.
+    /// Maximum time that any other call may take.
     pub call_max: Duration,
 }
 
 impl Options {
-    /// A folder with everything else as usual.
+    /// Returns the options for a folder, with the usual value for everything else.
     pub fn new(url: impl Into<String>, folder: impl Into<String>) -> Options {
         Options {
             url: url.into(),
@@ -80,30 +82,31 @@ impl Options {
     }
 }
 
-/// The files of a folder, of which this is the owner. Clones share it.
+/// The files of one folder in HDFS. Clones share the connection and the ownership.
 #[derive(Clone)]
 pub struct Hdfs(Arc<Shared>);
 
 struct Shared {
     client: Client,
     options: Options,
-    /// Empty until the folder is taken.
+    /// The ownership of the folder; empty until the folder is [taken](Hdfs::take).
     ownership: OnceLock<Ownership>,
     reads: Semaphore,
-    /// The files that are written here.
+    /// The files that this process writes.
     writers: Mutex<HashMap<FileName, Arc<Gate>>>,
-    /// Held by a swap, which reads, compares and replaces. Has the second files of swaps that may still take place.
+    /// The second files of swaps that may still take place. The lock is held by a swap while it reads, compares and
+    /// replaces.
     swapping: Mutex<HashMap<FileName, String>>,
-    /// Last, so that what runs on it is dropped before.
+    /// The last field, so that the clients that run on it are dropped first.
     runtime: Runtime,
 }
 
-/// Held while bytes of a file are sent; true once the file was sealed here.
+/// Held while a writer sends bytes of a file; true once this process has sealed the file.
 type Gate = Mutex<bool>;
 
 impl Hdfs {
-    /// Opens the folder, of which nobody becomes the owner: its files can be read, and swaps, syncs and deletions fail until it is
-    /// [taken](Hdfs::take). Connects to nothing yet: the first call does.
+    /// Opens the folder without becoming its owner: its files can be read, and swaps, syncs and deletions fail until it
+    /// is [taken](Hdfs::take). Connects to nothing yet: the first call does.
     pub fn open(options: Options) -> Result<Hdfs> {
         let (runtime, client) = connect(&options)?;
         Ok(Hdfs(Arc::new(Shared {
@@ -117,8 +120,8 @@ impl Hdfs {
         })))
     }
 
-    /// Takes the folder from whoever has it; it is created if missing. When this returns, nothing that the owner before swaps or
-    /// deletes takes effect, and none of its syncs succeeds.
+    /// Takes the folder from its present owner, and creates it if missing. When this returns, no swap or deletion of
+    /// the previous owner takes effect any more, and none of its syncs succeeds.
     ///
     /// Fails with [`Kind::InUse`] if another process takes it at the same time, and has it then.
     pub fn take(&self) -> Result<()> {
@@ -132,14 +135,14 @@ impl Hdfs {
         Ok(())
     }
 
-    /// The error of a change of a folder that was not taken.
+    /// Fails if this process never took the folder, and names the refused action.
     fn own(&self, name: &FileName, act: &'static str) -> Result<&Ownership> {
         self.0.ownership.get().ok_or_else(|| {
             Error::new(Kind::ReadOnly, Outcome::DidNotHappen, name, act).because("the folder was not taken")
         })
     }
 
-    /// Whether the NameNode can be reached and answers about the folder, which need not be there. Changes nothing.
+    /// Checks whether the NameNode can be reached and answers about the folder, which need not exist. Changes nothing.
     pub fn probe(options: &Options) -> Result<()> {
         let (runtime, client) = connect(options)?;
         let folder = options.folder.clone();
@@ -161,7 +164,8 @@ impl Hdfs {
         WriteOptions { replication: self.0.options.replication, ..WriteOptions::default() }
     }
 
-    /// Runs `work` on the folder's runtime and waits for it, as long as a call may take. After that it may have happened.
+    /// Runs `work` on the folder's runtime and waits for it, for at most the time that a call may take. When that time
+    /// is over, `work` may have happened.
     fn wait<T: Send + 'static>(
         &self,
         name: &FileName,
@@ -171,7 +175,7 @@ impl Hdfs {
         wait(&self.0.runtime, self.0.options.call_max, name, act, work)
     }
 
-    /// The error of whoever no longer owns the folder.
+    /// Returns the error for a process that no longer owns the folder.
     async fn fenced(&self, name: &FileName, act: &'static str) -> Error {
         let by = owner::newest(&self.0.client, &self.0.options.folder).await;
         Error::new(Kind::InUse, Outcome::DidNotHappen, name, act)
@@ -188,7 +192,7 @@ impl Hdfs {
         }
     }
 
-    /// Removes the folder of `name`, and those above, as far as they are empty.
+    /// Removes the folder of `name`, and the folders above it, as far as they are empty.
     async fn prune(&self, name: &FileName) {
         let mut folder = name.parent();
         while let Some(empty) = folder.filter(|folder| *folder != FileName::root()) {
@@ -222,7 +226,7 @@ impl Hdfs {
     }
 }
 
-/// Connects to nothing yet: the first call does.
+/// Creates the runtime and the client. Nothing is connected yet: the first call does that.
 fn connect(options: &Options) -> Result<(Runtime, Client)> {
     let failed = |error: String| {
         Error::new(Kind::Failed, Outcome::DidNotHappen, &FileName::root(), "open").because(error)
@@ -236,7 +240,7 @@ fn connect(options: &Options) -> Result<(Runtime, Client)> {
     Ok((runtime, client))
 }
 
-/// The path of `name` in HDFS.
+/// Returns the path of `name` in HDFS.
 fn path_in(folder: &str, name: &FileName) -> String {
     match name.as_str() {
         "" if folder.is_empty() => "/".to_owned(),
@@ -278,8 +282,8 @@ impl Files for Hdfs {
         Ok(Arc::new(self.wait(name, "open", async move { Reader::open(hdfs, file).await })??))
     }
 
-    /// Nothing more can be done for a file that was sealed or finished. Its synced bytes are on the disks of the DataNodes;
-    /// what else was found in it is in the memory of several.
+    /// Does nothing for a file that was sealed or finished. Its synced bytes are on the disks of the DataNodes; any
+    /// further bytes found in it are in the memory of several DataNodes.
     fn sync(&self, name: &FileName) -> Result<()> {
         let (client, path, file) = (self.0.client.clone(), self.path(name), name.clone());
         self.wait(name, "sync", async move {
@@ -291,8 +295,9 @@ impl Files for Hdfs {
         })?
     }
 
-    /// A writer in this process is stopped first. So is one of an owner before, which learns with each sync that it is none any more. A
-    /// DataNode whose writer is interrupted in the middle of a sync may be left with a block that cannot be recovered.
+    /// A writer in this process is stopped first. A writer of a previous owner stops as well, since it checks its
+    /// ownership with each sync. A DataNode whose writer is interrupted in the middle of a sync may be left with a
+    /// block that cannot be recovered.
     fn seal(&self, name: &FileName) -> Result<()> {
         let gate = self.0.writers.lock().get(name).cloned();
         if let Some(gate) = gate {

@@ -1,8 +1,9 @@
-//! The owner of a folder: whose swaps and deletions take effect.
+//! The owner of a folder: the one process whose swaps and deletions take effect.
 //!
-//! HDFS has no conditional replacement of a file. But each of its renames is one act of the NameNode, and fails when the folder of
-//! its source or target is gone. So a swap writes its new content into a folder that belongs to one owner, and renames it from
-//! there over the old one. Whoever takes the place over deletes that folder first, with everything in it:
+//! HDFS has no conditional replacement of a file. But each of its renames is one act of the NameNode, and fails when
+//! the folder of its source or target is gone. So a swap writes its new content into a folder that belongs to one
+//! owner, and renames it from there over the old one. A process that takes the ownership first deletes the folder of
+//! the previous owner, with everything in it:
 //!
 //! ```text
 //! bellows.hdfs/00000007.owner   the name of owner 7
@@ -10,7 +11,7 @@
 //! ```
 //!
 //! 1. The next owner creates the file `00000008.owner`, which fails when another has it, then the folder.
-//! 2. It looks whether there is a higher number by now. If so, it gives up.
+//! 2. It checks whether a higher number exists by now. If so, it gives up.
 //! 3. It deletes the folders and files of all lower numbers.
 //!
 //! The highest number is never deleted, so no number is given twice. Of two that take the place at once, the lower one gives up
@@ -27,11 +28,11 @@ use storage::{Error, FileName, Kind, Outcome, Result};
 
 use crate::failure::{is_missing, is_safe_mode, is_sealed, of_hdfs};
 
-/// The folder of the owners, which no listing shows.
+/// The folder of the owners' files, which no listing shows.
 pub(crate) const FOLDER: &str = "bellows.hdfs";
-/// How the names of the owners' files end.
+/// The suffix of the owners' files.
 const SUFFIX: &str = ".owner";
-/// Digits of an owner's number.
+/// Number of digits in an owner's number.
 const DIGITS: usize = 8;
 /// Pause before a NameNode in safe mode is asked again.
 const SAFE_MODE_PAUSE: Duration = Duration::from_millis(500);
@@ -43,18 +44,18 @@ pub(crate) struct Ownership {
 }
 
 impl Ownership {
-    /// Exists as long as this is the owner.
+    /// Returns the owner's folder, which exists as long as this process is the owner.
     pub(crate) fn folder(&self) -> &str {
         &self.folder
     }
 
-    /// The path of a new file in the owner's folder.
+    /// Returns the path of a new file in the owner's folder.
     pub(crate) fn next_name(&self) -> String {
         format!("{}/{}", self.folder, self.names.fetch_add(1, Ordering::Relaxed))
     }
 }
 
-/// Numbers of owners that have a file or a folder.
+/// Returns the numbers of all owners that have a file or a folder.
 async fn numbers(client: &Client, folder: &str) -> hdfs_native::Result<Vec<u64>> {
     let listed = client.list_status(&format!("{folder}/{FOLDER}"), false).await?;
     let number = |path: &str| {
@@ -71,7 +72,7 @@ fn folder_of(folder: &str, number: u64) -> String {
     format!("{folder}/{FOLDER}/{number:0DIGITS$}")
 }
 
-/// Takes `folder` for the owner `name`.
+/// Takes the ownership of `folder` for the process `name`.
 pub(crate) async fn take(client: &Client, folder: &str, name: &str) -> Result<Ownership> {
     let failed = |error: HdfsError| of_hdfs(&error, Outcome::MayHaveHappened, &FileName::root(), "open");
     loop {
@@ -119,13 +120,13 @@ pub(crate) async fn take(client: &Client, folder: &str, name: &str) -> Result<Ow
     Ok(Ownership { folder: own, names: AtomicU64::new(0) })
 }
 
-/// The error of whoever gives up in favour of `by`.
+/// Returns the error of a process that gives up in favour of the owner `by`.
 fn lost(by: &str) -> Error {
     Error::new(Kind::InUse, Outcome::DidNotHappen, &FileName::root(), "open")
         .because(format!("{by} has taken the folder at the same time"))
 }
 
-/// The name of the owner with the highest number.
+/// Returns the name of the owner with the highest number.
 pub(crate) async fn newest(client: &Client, folder: &str) -> String {
     let read = async {
         let number = numbers(client, folder).await.ok()?.pop()?;

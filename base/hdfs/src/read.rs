@@ -1,4 +1,4 @@
-//! Reading a finished file, in ranges.
+//! Reads ranges of a finished file.
 
 use std::sync::Arc;
 
@@ -10,13 +10,14 @@ use storage::{AwaitedRead, Error, FileName, FileReader, Kind, Outcome, Result};
 use crate::Hdfs;
 use crate::failure::of_hdfs;
 
-/// An open file: where its blocks are.
+/// A file that is open for reading, with the places of its blocks.
 #[derive(Clone)]
 pub(crate) struct Reader {
     hdfs: Hdfs,
     name: FileName,
     size: u64,
-    /// Replaced when no DataNode of a block answers: the NameNode may have made others.
+    /// The places of the file's blocks. They are replaced when no DataNode of a block answers, because the NameNode may
+    /// have made other copies.
     located: Arc<Mutex<Arc<file::FileReader>>>,
 }
 

@@ -1,8 +1,9 @@
 //! Small objects: written beside, and renamed over the old one by the [owner](crate::owner).
 //!
-//! In this process one swap runs at a time, so between the comparison and the rename nobody else replaces the object; another
-//! process can only after it has taken the folder, and then the rename fails. A rename whose answer is lost may take place late.
-//! Its second file is remembered, and deleted before the object is swapped again: then the rename has no source any more.
+//! In this process one swap runs at a time, so no other thread replaces the object between the comparison and the
+//! rename. Another process can do so only after it has taken the folder, and then the rename fails. A rename whose
+//! answer is lost may take place late. Its second file is remembered, and deleted before the object is swapped again:
+//! then the rename has no source any more.
 
 use bytes::Bytes;
 use hdfs_native::HdfsError;
@@ -11,11 +12,11 @@ use storage::{Error, FileName, Kind, Outcome, Result, Settled, Version};
 use crate::Hdfs;
 use crate::failure::{is_missing, is_refusal, is_sealed, of_hdfs};
 
-/// How often an object is read again because it was replaced meanwhile.
+/// Maximum number of times that an object is read again because it was replaced meanwhile.
 const READINGS_MAX: usize = 3;
 
 impl Hdfs {
-    /// The content of a small object.
+    /// Returns the content of a small object.
     pub(crate) async fn content(&self, name: &FileName, bytes_max: usize) -> Result<Vec<u8>> {
         let path = self.path(name);
         let failed = |error: &HdfsError| of_hdfs(error, Outcome::DidNotHappen, name, "read");
@@ -79,7 +80,7 @@ impl Hdfs {
         }
     }
 
-    /// Writes the second file, durably.
+    /// Writes the second file of a swap, and makes it durable.
     async fn write_aside(&self, name: &FileName, aside: &str, content: Bytes) -> Result<()> {
         let options = self.write_options().create_parent(false);
         let written = async {
@@ -131,7 +132,7 @@ impl Hdfs {
         }
     }
 
-    /// Deletes the second file of a swap that may have happened: from now on it happens no more.
+    /// Deletes the second file of a swap that may have happened: from then on the swap cannot take place any more.
     async fn forget(&self, name: &FileName, aside: &str) -> Result<()> {
         match self.0.client.delete(aside, false).await {
             Err(error) if !is_missing(&error) => Err(of_hdfs(&error, Outcome::DidNotHappen, name, "settle")),
@@ -172,7 +173,7 @@ impl Hdfs {
     }
 }
 
-/// What became of a swap, where the version is the content.
+/// Returns the outcome of a swap, by comparing the `current` content with the old and the new one.
 fn settled(current: Option<&[u8]>, expected: Option<&Version>, new: &[u8]) -> Settled {
     if current == Some(new) {
         Settled::Happened(Version::new(new))

@@ -1,4 +1,4 @@
-//! Writing a file: a pipeline of DataNodes, and `hsync`.
+//! Writes a file through a pipeline of DataNodes, and makes it durable with `hsync`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,32 +10,32 @@ use storage::{Capability, Error, FileName, FileWriter, Kind, Outcome, Result};
 use crate::failure::{is_sealed, of_hdfs};
 use crate::{Gate, Hdfs};
 
-/// Bytes that wait for a sync at most, before they are sent.
+/// Maximum number of bytes that wait for a sync; more are sent at once.
 const WAITING_MAX: usize = 1 << 20;
 
-/// The one writer of a file.
+/// The only writer of a file.
 pub(crate) struct Writer {
     hdfs: Hdfs,
     name: FileName,
     path: String,
-    /// `None` after a failure.
+    /// The open file; `None` after a failure.
     open: Option<file::FileWriter>,
-    /// Bytes that were not sent yet.
+    /// Bytes that were not yet sent to the DataNodes.
     waiting: BytesMut,
     size: u64,
     gate: Arc<Gate>,
-    /// Why nothing is written any more: after a failure nobody knows what the DataNodes have.
+    /// Why the writer refuses further writes: after a failure nobody knows what the DataNodes have.
     failure: Option<Error>,
 }
 
-/// How far the bytes are sent.
+/// How far the written bytes must get.
 #[derive(Clone, Copy)]
 enum Reach {
-    /// To the DataNodes.
+    /// To the memory of the DataNodes.
     Sent,
-    /// To their disks.
+    /// To the disks of the DataNodes.
     Durable,
-    /// To their disks, and nothing follows.
+    /// To the disks of the DataNodes, as the last bytes of the file.
     Ended,
 }
 
@@ -53,7 +53,7 @@ impl Writer {
         Ok(Writer { hdfs, name, path, open: Some(open), waiting, size: 0, gate, failure: None })
     }
 
-    /// Sends what waits.
+    /// Sends the waiting bytes as far as `reach` says.
     fn send(&mut self, reach: Reach, act: &'static str) -> Result<()> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
@@ -134,7 +134,7 @@ impl FileWriter for Writer {
         &self.name
     }
 
-    /// Keeps the bytes for the next sync, unless they are many.
+    /// Keeps the bytes for the next sync; sends them at once if more than [`WAITING_MAX`] bytes wait.
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());

@@ -1,4 +1,5 @@
-//! Against a real HDFS: `cargo xtask test --only hdfs` starts one and says where it is.
+//! Tests against a real HDFS: `cargo xtask test --only hdfs` starts one and passes its address. `cargo xtask test
+//! --only hdfs` starts one and says where it is.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +8,7 @@ use std::time::Duration;
 use hdfs::{Hdfs, Options};
 use storage::{FileName, Files, Kind, Outcome, Version};
 
-/// A folder that no other test and no earlier run uses.
+/// Returns the options for a folder that no other test and no earlier run uses.
 fn options(test: &str) -> Options {
     static RUN: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
     let run = RUN.get_or_init(|| env::World::real().random());
@@ -52,7 +53,8 @@ fn a_large_file_is_read_in_ranges() {
     }
 }
 
-/// The owner before goes on after another has the folder: nothing that it swaps or deletes takes effect, and it is told by whom.
+/// The previous owner continues after another process has taken the folder: none of its swaps and deletions takes
+/// effect, and its errors name the new owner.
 #[test]
 fn of_two_owners_the_later_one_changes_the_folder_and_the_other_is_told_by_whom() {
     let first = opened("owners", "old:16020");
@@ -80,7 +82,7 @@ fn of_two_owners_the_later_one_changes_the_folder_and_the_other_is_told_by_whom(
     assert_eq!(names, ["data/file", "data/list"], "owners are no files");
 }
 
-/// Many take the folder at once, and each that believes to have it swaps: the versions are a chain.
+/// Many processes take the folder at once, and each that believes to own it swaps: the versions form one chain.
 #[test]
 fn owners_that_come_at_once_never_swap_from_one_version_twice() {
     let list = name("list");
@@ -136,8 +138,8 @@ fn a_folder_that_was_not_taken_is_read_and_not_changed() {
     assert_eq!(reader.read(&name("list"), 100).expect("there"), b"one");
 }
 
-/// A writer is sealed in the middle of its syncs, by its own process or by the next owner: what it was told is durable is what a
-/// reader finds, and nothing is lost.
+/// A writer is sealed in the middle of its syncs, by its own process or by the next owner: a reader finds exactly the
+/// bytes whose sync was acknowledged.
 #[test]
 fn nothing_is_acknowledged_after_a_seal_that_its_reader_does_not_find() {
     for round in 0..4_u64 {

@@ -1,9 +1,9 @@
 //! Regular expressions in the language of `java.util.regex`, as RegexStringComparator has them.
 //!
 //! Clients write patterns for Java, whose language differs from that of other engines in many details: `$` before a
-//! last line end, classes with union and intersection, the groups that a repeated group captures, the look-behinds
-//! that are allowed. So this crate parses Java's syntax and matches as Java 17 does, with its version of Unicode.
-//! Java is the judge: `cargo xtask regex` compares any number of random patterns and texts, and `tests/java.rs`
+//! last line end, classes with union and intersection, the groups that a repeated group captures, the look-behinds that
+//! are allowed. So this crate parses Java's syntax and matches as Java 17 does, with its version of Unicode. Java
+//! itself is the reference: `cargo xtask regex` compares any number of random patterns and texts, and `tests/java.rs`
 //! replays recorded answers.
 //!
 //! 1. [`parse`] reads a pattern into a tree ([`syntax`]), and reports errors in Java's words.
@@ -61,9 +61,9 @@ const LENGTH_MAX: usize = 65_536;
 /// The error of an invalid pattern, as a `PatternSyntaxException` reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Syntax {
-    /// The description.
+    /// The description of the error, in Java's words.
     pub description: String,
-    /// The index of the error in code points; -1 for none.
+    /// The index of the error in the pattern, in code points; -1 for none.
     pub index: i64,
 }
 
@@ -74,7 +74,7 @@ impl fmt::Display for Syntax {
     }
 }
 
-/// The search was ended, because it took too many steps.
+/// The search was ended because it took more than [`STEPS_MAX`] steps, or too much memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManySteps;
 
@@ -87,14 +87,14 @@ pub struct Regex {
     program: Program,
 }
 
-/// Buffers of a search, reused by the next one.
+/// Buffers of a search, which the next search reuses.
 #[derive(Default)]
 struct Scratch {
     units: Vec<u16>,
     machine: machine::Scratch,
 }
 
-/// Maximum number of units of a text whose buffer is kept.
+/// Maximum length of a text, in UTF-16 units, whose buffer is kept for the next search.
 const UNITS_KEPT: usize = 1 << 16;
 
 thread_local! {

@@ -20,16 +20,16 @@ use crate::syntax::{Fold, Kind, Place, Side};
 use crate::text::Text;
 use crate::unicode::{self, grapheme};
 
-/// Number of steps without a memo; the second constant adds to it for each unit of the text.
+/// Maximum number of steps without a memo; [`search`] adds some for each unit of the text.
 const STEPS_PLAIN: u64 = 20_000;
 const STEPS_PLAIN_PER_UNIT: u64 = 16;
-/// Maximum number of steps of a search.
+/// Maximum number of steps of one search.
 pub(super) const STEPS_MAX: u64 = 20_000_000;
-/// Maximum number of frames on the stack.
+/// Maximum number of alternatives on the machine's stack.
 const FRAMES_MAX: usize = 1_000_000;
 /// Maximum number of entries in the memo.
 const MEMORY_MAX: usize = 400_000;
-/// A longer stack is freed after the search.
+/// A stack with more alternatives is freed after the search.
 const FRAMES_KEPT: usize = 10_000;
 
 const NOT_SET: u32 = u32::MAX;
@@ -107,14 +107,14 @@ pub(super) fn search<T: Text>(
     found
 }
 
-/// An operation and a position, with the registers on which the result depends.
+/// An operation and a position, with the values of the registers on which the result depends.
 type State = Box<[u32]>;
 
 #[derive(Debug, Default)]
 struct Memory {
     vain: HashSet<State>,
     apart: HashMap<State, Option<usize>>,
-    /// Number of separate matches so far; each has a memo of its own.
+    /// Number of parts that were matched separately so far; each has a memo of its own.
     scopes: u32,
     scope: u32,
 }
@@ -126,7 +126,7 @@ struct Machine<'a, T> {
     steps: u64,
     limit: u64,
     memory: Option<Memory>,
-    /// The position at which a look-behind must end.
+    /// The position at which the look-behind being matched must end.
     behind: usize,
 }
 
@@ -202,7 +202,7 @@ impl<T: Text> Machine<'_, T> {
         })
     }
 
-    /// Matches a part separately, without backtracking into it later. Returns its end.
+    /// Matches a part separately, without backtracking into it later. Returns the position where the match ends.
     fn apart(&mut self, op: usize, at: usize) -> Result<Option<usize>, TooMuch> {
         let Some(memory) = &mut self.memory else { return self.run(op, at, None) };
         let outer = memory.scope;
@@ -223,7 +223,7 @@ impl<T: Text> Machine<'_, T> {
         Ok(end)
     }
 
-    /// Runs from an operation and a position to the end of the program or part. Returns the position there.
+    /// Runs the program from an operation and a position to the end of the program or part. Returns the position there.
     fn run(&mut self, op: usize, at: usize, must_end: Option<usize>) -> Result<Option<usize>, TooMuch> {
         let base = self.scratch.stack.len();
         let (mut op, mut at) = (op, at);
@@ -297,7 +297,8 @@ impl<T: Text> Machine<'_, T> {
         }
     }
 
-    /// Takes the latest alternative from the stack.
+    /// Takes the latest alternative from the stack and returns where it continues; `None` if there is none above
+    /// `base`.
     fn back(&mut self, base: usize) -> Result<Option<(usize, usize)>, TooMuch> {
         while self.scratch.stack.len() > base {
             let Some(frame) = self.scratch.stack.pop() else { break };
@@ -428,7 +429,7 @@ impl<T: Text> Machine<'_, T> {
         })
     }
 
-    /// The end of the grapheme cluster that begins here.
+    /// Returns the end of the grapheme cluster that begins at `at`.
     fn grapheme(&self, at: usize) -> Option<usize> {
         if at >= self.text.len() {
             return None;
@@ -592,7 +593,7 @@ impl<T: Text> Machine<'_, T> {
         Ok(Some((next, end)))
     }
 
-    /// Consecutive matches of one length share one frame.
+    /// Repeats a whole match greedily. Consecutive matches of one length share one frame on the stack.
     fn whole_greedy(
         &mut self,
         op: usize,
@@ -737,7 +738,7 @@ impl<T: Text> Machine<'_, T> {
         word || unicode::is_non_spacing_mark(point) && self.has_base(at)
     }
 
-    /// Whether a letter or digit precedes the non-spacing marks that end here.
+    /// Whether a letter or digit precedes the non-spacing marks that end at `at`.
     fn has_base(&self, at: usize) -> bool {
         for at in (0..=at).rev() {
             let point = self.text.point(at);

@@ -43,11 +43,11 @@ pub(super) struct Parser {
     refers_back: bool,
     wide: bool,
     runs: usize,
-    /// Sets by flag and name, so that a set that a pattern names often is built once.
+    /// Sets by flag and name, so that a set that a pattern names often is built only once.
     known: BTreeMap<(bool, String), Runs>,
 }
 
-/// A set, and whether Java treats it as one of characters of the basic plane.
+/// A set of characters, and whether Java treats it as one of characters in the basic multilingual plane.
 #[derive(Clone, Debug)]
 struct Class {
     runs: Runs,
@@ -219,7 +219,7 @@ impl Parser {
         point
     }
 
-    /// The same, beginning with a code point that was taken already.
+    /// As [`peek_past_blanks`](Self::peek_past_blanks), beginning with a code point that was already taken.
     fn take_past_blanks(&mut self, mut point: u32) -> u32 {
         while Parser::is_blank(point) || is(point, '#') {
             if is(point, '#') {
@@ -254,7 +254,7 @@ impl Parser {
         self.peek()
     }
 
-    /// The code point after an escape's backslash, even if it is a blank.
+    /// Returns the code point after the backslash of an escape, even if it is a blank.
     fn next_escaped(&mut self) -> u32 {
         self.cursor += 1;
         self.at(self.cursor)
@@ -281,7 +281,7 @@ impl Parser {
         read
     }
 
-    /// Sequences separated by `|`.
+    /// Parses sequences separated by `|`.
     fn branches(&mut self) -> Result<Node> {
         let mut nodes = vec![self.sequence()?];
         while is(self.peek(), '|') {
@@ -357,7 +357,7 @@ impl Parser {
         self.atom()
     }
 
-    /// A run of characters. If a repetition follows several characters, the last one is left for it.
+    /// Parses a run of characters. If a repetition follows several characters, the last one is left for it.
     fn atom(&mut self) -> Result<Node> {
         let mut points: Vec<u32> = Vec::new();
         let mut before = None;
@@ -436,7 +436,7 @@ impl Parser {
         Ok(Node::Set(Arc::new(Set::new(class.runs))))
     }
 
-    /// Any group with its repetition; `None` for a group that only changes flags.
+    /// Parses a group of any kind with its repetition; returns `None` for a group that only changes flags.
     fn group(&mut self) -> Result<Option<Node>> {
         let flags = self.flags;
         let mut point = self.next();
@@ -538,7 +538,7 @@ impl Parser {
         Ok(name)
     }
 
-    /// The letters of `(?i-s)` or `(?i-s:`.
+    /// Parses the letters of `(?i-s)` or `(?i-s:`.
     fn modes(&mut self) {
         let mut point = self.peek();
         let mut on = true;
@@ -566,7 +566,7 @@ impl Parser {
         }
     }
 
-    /// Whether `?` or `+` follows.
+    /// Returns whether the repetition is greedy, lazy (`?` follows) or possessive (`+` follows).
     fn kind(&mut self, point: u32) -> Kind {
         match char::from_u32(point).unwrap_or_default() {
             '?' => {
@@ -591,7 +591,7 @@ impl Parser {
         })
     }
 
-    /// The node with its repetition.
+    /// Returns the node with the repetition that follows it, if any.
     fn repeated(&mut self, node: Node) -> Result<Node> {
         let point = self.peek();
         let body = Box::new(node);
@@ -623,7 +623,7 @@ impl Parser {
         }
     }
 
-    /// `{2}`, `{2,}`, `{2,3}`.
+    /// Parses the counts of a repetition: `{2}`, `{2,}` or `{2,3}`.
     fn counts(&mut self) -> Result<(i32, i32)> {
         if digit(self.at(self.cursor + 1)).is_none() {
             self.cursor += 2;

@@ -21,7 +21,7 @@ pub(super) struct Times {
     pub(super) kind: Kind,
     pub(super) min: u32,
     pub(super) max: u32,
-    /// Whether it was written as `?`: then an empty match of the body counts, too.
+    /// Whether the repetition was written as `?`: then an empty match of the body counts, too.
     pub(super) optional: bool,
 }
 
@@ -33,9 +33,9 @@ pub(super) enum Op {
     BackReference(usize, Fold),
     LineEnding,
     Grapheme,
-    /// Continues with the next operation, and at the target if that fails.
+    /// Continues with the next operation; if that fails, at the target.
     Split(usize),
-    /// Continues at the target, and with the next operation if that fails.
+    /// Continues at the target; if that fails, with the next operation.
     SplitAway(usize),
     Jump(usize),
     /// A group begins: stores the position in a register.
@@ -63,7 +63,7 @@ pub(super) enum Op {
     },
     /// The program, or a part that is matched separately, has matched.
     End,
-    /// The same for a look-behind: only if it ends where the look-behind began.
+    /// The end of a look-behind: matches only if the position is where the look-behind began.
     EndBehind,
 }
 
@@ -72,7 +72,7 @@ pub(super) enum Op {
 pub(super) struct Loop {
     /// The register with the number of iterations so far.
     pub(super) count: usize,
-    /// The register with the position at which the present iteration began.
+    /// The register with the position at which the current iteration began.
     pub(super) begin: usize,
     pub(super) times: Times,
     pub(super) body: usize,
@@ -99,10 +99,10 @@ pub(super) struct Program {
     pub(super) first: Option<First>,
     /// Whether a match can begin only at the beginning of the text.
     pub(super) anchored: bool,
-    /// Minimum length of a match, in units.
+    /// Minimum length of a match, in units of the text.
     pub(super) length_min: usize,
     pub(super) splits_pairs: bool,
-    /// Whether the result at a position depends only on the registers `telling`, and not on what was matched before.
+    /// Whether the result at a position depends only on the registers in `telling`, and not on what was matched before.
     pub(super) forgetful: bool,
     pub(super) telling: Vec<usize>,
 }
@@ -262,7 +262,8 @@ impl Compiler {
         Ok(())
     }
 
-    /// `definite` means that the group's captures are stored by this operation, not by the group itself.
+    /// Compiles a repetition of whole matches. `definite` means that this operation, and not the group itself, stores
+    /// the group's captures.
     fn whole(&mut self, body: &Node, times: Times, definite: bool) -> Result<(), Syntax> {
         if let Node::Set(set) = body {
             self.push(Op::Run(set.clone(), times))?;
@@ -295,7 +296,7 @@ impl Compiler {
     }
 }
 
-/// Whether a match may be empty. May return `true` for a node whose match cannot be.
+/// Whether a match of the node may be empty. May return `true` for a node whose matches are never empty.
 fn is_nullable(node: &Node) -> bool {
     match node {
         Node::Set(_) | Node::Literal(..) | Node::LineEnding | Node::Grapheme => false,
@@ -319,7 +320,7 @@ fn is_anchored(node: &Node) -> bool {
     }
 }
 
-/// The units with which a match begins; `None` if they are unknown or the match may be empty.
+/// Returns the units with which a match of the node can begin; `None` if they are unknown or the match may be empty.
 fn first(node: &Node) -> Option<First> {
     match node {
         Node::Set(set) => Some(set.low()),

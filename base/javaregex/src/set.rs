@@ -1,6 +1,6 @@
 //! Sets of code points: sorted runs while a class is built, and a bitmap of the first 256 afterwards.
 
-/// The highest code point.
+/// The highest code point of Unicode.
 pub(super) const LAST: u32 = 0x10ffff;
 
 /// The first and the last code point of each run, sorted; runs do not touch each other.
@@ -23,7 +23,7 @@ impl Runs {
         if first > last { Runs::none() } else { Runs(vec![(first, last)]) }
     }
 
-    /// Runs in any order. Empty ones (first after last) are dropped.
+    /// Builds a set from runs in any order. Empty runs (first after last) are dropped.
     pub(super) fn of(runs: impl IntoIterator<Item = (u32, u32)>) -> Runs {
         let mut runs: Vec<(u32, u32)> = runs.into_iter().filter(|(first, last)| first <= last).collect();
         runs.sort_unstable();
@@ -91,7 +91,7 @@ fn contains(runs: &[(u32, u32)], point: u32) -> bool {
     after > 0 && point <= runs[after - 1].1
 }
 
-/// A set for many lookups.
+/// A set of code points for many lookups.
 #[derive(Clone, Debug)]
 pub(super) struct Set {
     low: [u64; 4],
@@ -116,7 +116,7 @@ impl Set {
         }
     }
 
-    /// A bitmap of its code points below 256, and whether it has any above.
+    /// Returns a bitmap of the set's code points below 256, and whether it has any above.
     pub(super) fn low(&self) -> ([u64; 4], bool) {
         (self.low, self.runs.last().is_some_and(|(_, last)| *last > 255))
     }

@@ -9,21 +9,21 @@ use std::sync::Arc;
 
 use crate::set::Set;
 
-/// No upper bound, as Java writes it.
+/// The upper bound of an unlimited repetition, as Java writes it.
 pub(super) const ENDLESS: i32 = i32::MAX;
 
-/// Which characters are equal.
+/// Which characters count as equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fold {
-    /// Identical ones only.
+    /// Only identical characters.
     None,
-    /// Also those that differ in the case of an ASCII letter.
+    /// Also characters that differ in the case of an ASCII letter.
     Ascii,
-    /// Also those with the same simple case folding.
+    /// Also characters with the same simple case folding.
     Unicode,
 }
 
-/// The order in which a repetition tries counts.
+/// The order in which a repetition tries the possible counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The highest count first.
@@ -34,7 +34,7 @@ pub(super) enum Kind {
     Possessive,
 }
 
-/// A condition on a position; consumes nothing.
+/// A condition on a position; it consumes no characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// `\A`, and `^` without `MULTILINE`. Also `\G`, since every search here begins at the start.
@@ -70,7 +70,7 @@ pub(super) enum Form {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Ahead,
-    /// From `max` to `min` before the position, in UTF-16 units or in code points.
+    /// Before the position, at a distance from `max` to `min`, in UTF-16 units or in code points.
     Behind {
         min: i32,
         max: i32,
@@ -117,7 +117,7 @@ pub(super) enum Node {
 pub(super) struct Extent {
     pub(super) min: i32,
     pub(super) max: i32,
-    /// Whether `max` is valid.
+    /// Whether the node has a maximum length, which is then `max`.
     pub(super) bounded: bool,
     pub(super) definite: bool,
 }

@@ -1,5 +1,5 @@
-//! What Java 17 knows of characters, written by
-//! `proof/java/regex/src/Tables.java` (`cargo xtask regex --tables`).
+//! The properties of characters in Java 17, written by `proof/java/regex/src/Tables.java` (`cargo xtask regex
+//! --tables`).
 
 /// The first code points of runs with one general category (the numbers of `java.lang.Character`).
 #[rustfmt::skip]
@@ -421,7 +421,7 @@ pub(super) const CATEGORY: &[(u32, u8)] = &[
     (917536, 16), (917632, 0), (917760, 6), (918000, 0), (983040, 18), (1048574, 0), (1048576, 18), (1114110, 0),
 ];
 
-/// First and last code points with the property.
+/// First and last code point of each run with the property that the constant names.
 #[rustfmt::skip]
 pub(super) const ALPHABETIC: &[(u32, u32)] = &[
     (65, 90), (97, 122), (170, 170), (181, 181), (186, 186), (192, 214), (216, 246), (248, 705), (710, 721),
@@ -522,7 +522,7 @@ pub(super) const ALPHABETIC: &[(u32, u32)] = &[
     (173824, 177972), (177984, 178205), (178208, 183969), (183984, 191456), (194560, 195101), (196608, 201546),
 ];
 
-/// First and last code points with the property.
+/// First and last code point of each run with the property that the constant names.
 #[rustfmt::skip]
 pub(super) const IDEOGRAPHIC: &[(u32, u32)] = &[
     (12294, 12295), (12321, 12329), (12344, 12346), (13312, 19903), (19968, 40956), (63744, 64109), (64112, 64217),
@@ -530,7 +530,7 @@ pub(super) const IDEOGRAPHIC: &[(u32, u32)] = &[
     (173824, 177972), (177984, 178205), (178208, 183969), (183984, 191456), (194560, 195101), (196608, 201546),
 ];
 
-/// First and last code points with the property.
+/// First and last code point of each run with the property that the constant names.
 #[rustfmt::skip]
 pub(super) const LOWERCASE: &[(u32, u32)] = &[
     (97, 122), (170, 170), (181, 181), (186, 186), (223, 246), (248, 255), (257, 257), (259, 259), (261, 261),
@@ -619,7 +619,7 @@ pub(super) const LOWERCASE: &[(u32, u32)] = &[
     (120714, 120719), (120746, 120770), (120772, 120777), (120779, 120779), (125218, 125251),
 ];
 
-/// First and last code points with the property.
+/// First and last code point of each run with the property that the constant names.
 #[rustfmt::skip]
 pub(super) const UPPERCASE: &[(u32, u32)] = &[
     (65, 90), (192, 214), (216, 222), (256, 256), (258, 258), (260, 260), (262, 262), (264, 264), (266, 266),
@@ -707,7 +707,7 @@ pub(super) const UPPERCASE: &[(u32, u32)] = &[
     (125184, 125217), (127280, 127305), (127312, 127337), (127344, 127369),
 ];
 
-/// First and last code points with the property.
+/// First and last code point of each run with the property that the constant names.
 #[rustfmt::skip]
 pub(super) const MIRRORED: &[(u32, u32)] = &[
     (40, 41), (60, 60), (62, 62), (91, 91), (93, 93), (123, 123), (125, 125), (171, 171), (187, 187), (3898, 3901),
@@ -728,7 +728,7 @@ pub(super) const MIRRORED: &[(u32, u32)] = &[
     (120713, 120713), (120771, 120771),
 ];
 
-/// First and last code points with the property.
+/// First and last code point of each run with the property that the constant names.
 #[rustfmt::skip]
 pub(super) const IDENTIFIER_START: &[(u32, u32)] = &[
     (65, 90), (97, 122), (170, 170), (181, 181), (186, 186), (192, 214), (216, 246), (248, 705), (710, 721),
@@ -820,7 +820,7 @@ pub(super) const IDENTIFIER_START: &[(u32, u32)] = &[
     (196608, 201546),
 ];
 
-/// First and last code points with the property.
+/// First and last code point of each run with the property that the constant names.
 #[rustfmt::skip]
 pub(super) const IDENTIFIER_PART: &[(u32, u32)] = &[
     (0, 8), (14, 27), (48, 57), (65, 90), (95, 95), (97, 122), (127, 159), (170, 170), (173, 173), (181, 181),
@@ -928,7 +928,7 @@ pub(super) const IDENTIFIER_PART: &[(u32, u32)] = &[
     (183984, 191456), (194560, 195101), (196608, 201546), (917505, 917505), (917536, 917631), (917760, 917999),
 ];
 
-/// First and last code points, from one to the next, and how far the other case is.
+/// Runs of code points with another case: first and last code point, step, and distance to the other case.
 #[rustfmt::skip]
 pub(super) const TO_UPPER: &[(u32, u32, u32, i32)] = &[
     (97, 122, 1, -32), (181, 181, 1, 743), (224, 246, 1, -32), (248, 254, 1, -32), (255, 255, 1, 121),
@@ -973,7 +973,7 @@ pub(super) const TO_UPPER: &[(u32, u32, u32, i32)] = &[
     (68800, 68850, 1, -64), (71872, 71903, 1, -32), (93792, 93823, 1, -32), (125218, 125251, 1, -34),
 ];
 
-/// First and last code points, from one to the next, and how far the other case is.
+/// Runs of code points with another case: first and last code point, step, and distance to the other case.
 #[rustfmt::skip]
 pub(super) const TO_LOWER: &[(u32, u32, u32, i32)] = &[
     (65, 90, 1, 32), (192, 214, 1, 32), (216, 222, 1, 32), (256, 302, 2, 1), (304, 304, 1, -199), (306, 310, 2, 1),
@@ -1238,7 +1238,7 @@ pub(super) const GRAPHEME: &[(u32, u8)] = &[
     (1048576, 0), (1114110, 3),
 ];
 
-/// First and last code points with the property.
+/// First and last code point of each run with the property that the constant names.
 #[rustfmt::skip]
 pub(super) const PICTOGRAPHS: &[(u32, u32)] = &[
     (169, 169), (174, 174), (8252, 8252), (8265, 8265), (8482, 8482), (8505, 8505), (8596, 8601), (8617, 8618),
@@ -1502,7 +1502,7 @@ pub(super) const SCRIPT: &[(u32, u8)] = &[
     (917506, 156), (917536, 0), (917632, 156), (917760, 40), (918000, 156),
 ];
 
-/// First and last code points of the blocks, and the names of each in upper case.
+/// First and last code point of each block, and its names in upper case.
 #[rustfmt::skip]
 pub(super) const BLOCKS: &[(u32, u32, &str)] = &[
     (0, 127, "BASIC LATIN|BASICLATIN|BASIC_LATIN"),

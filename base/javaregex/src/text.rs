@@ -3,19 +3,19 @@
 
 /// A text as a sequence of units.
 pub(super) trait Text {
-    /// The number of units.
+    /// Returns the number of units.
     fn len(&self) -> usize;
-    /// The unit at `at`, which is less than the length.
+    /// Returns the unit at `at`, which is less than the length.
     fn unit(&self, at: usize) -> u32;
-    /// The code point that begins at `at`, which is less than the length. A lone surrogate is a code point.
+    /// Returns the code point that begins at `at`, which is less than the length. A lone surrogate is a code point.
     fn point(&self, at: usize) -> u32;
-    /// The code point that ends at `at`, which is greater than 0.
+    /// Returns the code point that ends at `at`, which is greater than 0.
     fn point_before(&self, at: usize) -> u32;
-    /// The number of units of a code point.
+    /// Returns the number of units of a code point.
     fn width(point: u32) -> usize;
 }
 
-/// One unit for each byte: ISO-8859-1, or ASCII in any charset.
+/// A text with one unit for each byte: ISO-8859-1, or ASCII in any charset.
 pub(super) struct Narrow<'a>(pub(super) &'a [u8]);
 
 impl Text for Narrow<'_> {
@@ -42,7 +42,7 @@ impl Text for Narrow<'_> {
     }
 }
 
-/// UTF-16.
+/// A text in UTF-16 units.
 pub(super) struct Wide<'a>(pub(super) &'a [u16]);
 
 fn pair(high: u32, low: u32) -> Option<u32> {
@@ -79,7 +79,7 @@ impl Text for Wide<'_> {
     }
 }
 
-/// The charset of the bytes.
+/// The charset in which bytes are decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Charset {
     /// UTF-8. Invalid bytes become U+FFFD.
@@ -98,7 +98,7 @@ pub enum Charset {
 }
 
 impl Charset {
-    /// The charset with this name or alias in Java, in any case.
+    /// Returns the charset with this name or alias in Java, in any case.
     pub fn by_name(name: &str) -> Option<Charset> {
         Some(match name.to_ascii_uppercase().as_str() {
             "UTF-8" | "UTF8" | "UNICODE-1-1-UTF-8" => Charset::Utf8,
@@ -117,7 +117,7 @@ impl Charset {
         })
     }
 
-    /// The bytes as text, if each is one character.
+    /// Returns the bytes as text, if each byte is one character.
     pub(super) fn narrow(self, bytes: &[u8]) -> Option<Narrow<'_>> {
         match self {
             Charset::Latin1 => Some(Narrow(bytes)),
@@ -126,7 +126,7 @@ impl Charset {
         }
     }
 
-    /// Decodes the bytes to units.
+    /// Decodes the bytes to UTF-16 units in `out`.
     pub(super) fn widen(self, bytes: &[u8], out: &mut Vec<u16>) {
         out.clear();
         match self {
@@ -145,10 +145,10 @@ impl Charset {
     }
 }
 
-/// The replacement for invalid bytes.
+/// The replacement character for invalid bytes.
 const REPLACED: u16 = 0xfffd;
 
-/// Java's decoding of UTF-8. It differs from the standard's in how many invalid bytes become one U+FFFD. The three
+/// Decodes UTF-8 as Java does. Java differs from the standard in how many invalid bytes become one U+FFFD: the three
 /// bytes of a surrogate become one, and so do those of a character that is cut off at the end, whatever character it
 /// would have been.
 fn utf8(bytes: &[u8], out: &mut Vec<u16>) {
@@ -190,8 +190,8 @@ fn utf8(bytes: &[u8], out: &mut Vec<u16>) {
     }
 }
 
-/// Java's decoding of UTF-16. A first half of a pair without its second half is replaced together with the unit after
-/// it, and so is a byte order mark of the other order.
+/// Decodes UTF-16 as Java does. A high surrogate without its low surrogate is replaced together with the unit after it,
+/// and so is a byte order mark of the other byte order.
 fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16, out: &mut Vec<u16>) {
     let (pairs, odd) = bytes.as_chunks::<2>();
     let mut units = pairs.iter().map(|pair| unit(*pair));

@@ -3,7 +3,7 @@
 use crate::set::{LAST, Runs};
 use crate::tables;
 
-/// The general categories by the numbers of `java.lang.Character`, two letters each.
+/// The general categories, in the order of `java.lang.Character`'s numbers, by their two letters and number.
 const CATEGORIES: [(&str, u8); 30] = [
     ("Cn", 0),
     ("Lu", 1),
@@ -54,7 +54,7 @@ fn of(table: &[(u32, u32)]) -> Runs {
     Runs::of(table.iter().copied())
 }
 
-/// All code points whose category has this name, or begins with it: `Lu`, `L`.
+/// Returns all code points whose category has one of these names, or begins with it: `Lu`, `L`.
 fn category(names: &[&str]) -> Runs {
     let wanted = |kind: u8| {
         CATEGORIES
@@ -64,7 +64,7 @@ fn category(names: &[&str]) -> Runs {
     runs_of(tables::CATEGORY, wanted)
 }
 
-/// Whether it is a letter or a digit.
+/// Whether the code point is a letter or a digit.
 pub(super) fn is_letter_or_digit(point: u32) -> bool {
     if point < 128 {
         return (point as u8).is_ascii_alphanumeric();
@@ -77,14 +77,14 @@ fn is_in(table: &[(u32, u32)], point: u32) -> bool {
     after > 0 && point <= table[after - 1].1
 }
 
-/// `\w` with `UNICODE_CHARACTER_CLASS`, for one code point.
+/// Whether `\w` with `UNICODE_CHARACTER_CLASS` matches the code point.
 pub(super) fn is_word(point: u32) -> bool {
     is_in(tables::ALPHABETIC, point)
         || matches!(kind_of(tables::CATEGORY, point), 6..=9 | 23)
         || matches!(point, 0x200c | 0x200d)
 }
 
-/// Whether it is a non-spacing mark.
+/// Whether the code point is a non-spacing mark.
 pub(super) fn is_non_spacing_mark(point: u32) -> bool {
     point >= 128 && kind_of(tables::CATEGORY, point) == NON_SPACING_MARK
 }
@@ -99,7 +99,7 @@ fn mapped(table: &[(u32, u32, u32, i32)], point: u32) -> u32 {
     }
 }
 
-/// `Character.toUpperCase`.
+/// Returns the upper case of a code point, as `Character.toUpperCase` does.
 pub(super) fn to_upper(point: u32) -> u32 {
     match point {
         0..128 => (point as u8).to_ascii_uppercase().into(),
@@ -107,7 +107,7 @@ pub(super) fn to_upper(point: u32) -> u32 {
     }
 }
 
-/// `Character.toLowerCase`.
+/// Returns the lower case of a code point, as `Character.toLowerCase` does.
 pub(super) fn to_lower(point: u32) -> u32 {
     match point {
         0..128 => (point as u8).to_ascii_lowercase().into(),
@@ -115,7 +115,7 @@ pub(super) fn to_lower(point: u32) -> u32 {
     }
 }
 
-/// Every code point that has another case, or is the other case of one.
+/// Returns every code point that has another case, or is the other case of one.
 pub(super) fn cased() -> impl Iterator<Item = u32> {
     let of = |table: &'static [(u32, u32, u32, i32)]| {
         table.iter().flat_map(|(first, last, step, _)| (*first..=*last).step_by(*step as usize))
@@ -123,7 +123,7 @@ pub(super) fn cased() -> impl Iterator<Item = u32> {
     of(tables::TO_UPPER).chain(of(tables::TO_LOWER))
 }
 
-/// The case folding of a code point: the lower case of its upper case.
+/// Returns the case folding of a code point: the lower case of its upper case.
 pub(super) fn fold(point: u32) -> u32 {
     to_lower(to_upper(point))
 }
@@ -132,38 +132,38 @@ fn ascii(is: fn(u8) -> bool) -> Runs {
     Runs::of((0..128u8).filter(|byte| is(*byte)).map(|byte| (byte.into(), byte.into())))
 }
 
-/// `\d` without `UNICODE_CHARACTER_CLASS`.
+/// Returns what `\d` matches without `UNICODE_CHARACTER_CLASS`.
 pub(super) fn ascii_digit() -> Runs {
     Runs::range('0' as u32, '9' as u32)
 }
 
-/// `\w` without `UNICODE_CHARACTER_CLASS`.
+/// Returns what `\w` matches without `UNICODE_CHARACTER_CLASS`.
 pub(super) fn ascii_word() -> Runs {
     ascii(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// `\s` without `UNICODE_CHARACTER_CLASS`.
+/// Returns what `\s` matches without `UNICODE_CHARACTER_CLASS`.
 pub(super) fn ascii_space() -> Runs {
     ascii(is_ascii_space)
 }
 
-/// What `\s` matches in ASCII, the vertical tab included.
+/// Whether `\s` matches this ASCII character; the vertical tab is one.
 pub(super) fn is_ascii_space(byte: u8) -> bool {
     matches!(byte, 9..=13 | b' ')
 }
 
-/// `\h`.
+/// Returns what `\h` matches.
 pub(super) fn horizontal_space() -> Runs {
     let single = [0x09, 0x20, 0xa0, 0x1680, 0x180e, 0x202f, 0x205f, 0x3000];
     Runs::of(single.into_iter().map(|point| (point, point)).chain([(0x2000, 0x200a)]))
 }
 
-/// `\v`.
+/// Returns what `\v` matches.
 pub(super) fn vertical_space() -> Runs {
     Runs::of([(0x0a, 0x0d), (0x85, 0x85), (0x2028, 0x2029)])
 }
 
-/// The code points that end a line; with `UNIX_LINES`, `\n` only.
+/// Returns the code points that end a line; with `UNIX_LINES`, only `\n`.
 pub(super) fn line_ends(unix: bool) -> Runs {
     match unix {
         true => Runs::range(0x0a, 0x0a),
@@ -171,17 +171,17 @@ pub(super) fn line_ends(unix: bool) -> Runs {
     }
 }
 
-/// `\d` with `UNICODE_CHARACTER_CLASS`.
+/// Returns what `\d` matches with `UNICODE_CHARACTER_CLASS`.
 pub(super) fn digit() -> Runs {
     category(&["Nd"])
 }
 
-/// `\s` with `UNICODE_CHARACTER_CLASS`.
+/// Returns what `\s` matches with `UNICODE_CHARACTER_CLASS`.
 pub(super) fn white_space() -> Runs {
     category(&["Z"]).union(&Runs::of([(0x09, 0x0d), (0x85, 0x85)]))
 }
 
-/// `\w` with `UNICODE_CHARACTER_CLASS`.
+/// Returns what `\w` matches with `UNICODE_CHARACTER_CLASS`.
 pub(super) fn word() -> Runs {
     of(tables::ALPHABETIC).union(&category(&["M", "Nd", "Pc"])).union(&Runs::range(0x200c, 0x200d))
 }
@@ -203,7 +203,7 @@ fn hex_digit() -> Runs {
     digit().union(&ascii(|byte| byte.is_ascii_hexdigit())).union(&Runs::of(wide))
 }
 
-/// POSIX classes with Unicode's meaning, by name in any case.
+/// Returns a POSIX class with Unicode's meaning, by its name in any case.
 pub(super) fn posix(name: &str, ignore_case: bool) -> Option<Runs> {
     Some(match name.to_uppercase().as_str() {
         "ALPHA" => of(tables::ALPHABETIC),
@@ -223,7 +223,7 @@ pub(super) fn posix(name: &str, ignore_case: bool) -> Option<Runs> {
     })
 }
 
-/// Binary properties, by the name after `Is` in any case; POSIX names are among them.
+/// Returns the code points with a binary property, by the name after `Is` in any case; POSIX names are among them.
 pub(super) fn binary(name: &str, ignore_case: bool) -> Option<Runs> {
     Some(match name.to_uppercase().as_str() {
         "ALPHABETIC" => of(tables::ALPHABETIC),
@@ -247,7 +247,7 @@ pub(super) fn binary(name: &str, ignore_case: bool) -> Option<Runs> {
     })
 }
 
-/// General categories, ASCII classes and the methods of `java.lang.Character`, by their exact names.
+/// Returns a general category, an ASCII class or the class of a method of `java.lang.Character`, by its exact name.
 pub(super) fn property(name: &str, ignore_case: bool) -> Option<Runs> {
     Some(match name {
         "Lu" | "Ll" | "Lt" if ignore_case => category(&["Lu", "Ll", "Lt"]),
@@ -304,14 +304,14 @@ fn identifier_ignorable() -> Runs {
     category(&["Cf"]).union(&Runs::of([(0, 8), (0x0e, 0x1b), (0x7f, 0x9f)]))
 }
 
-/// A script by its name or its code of four letters, in any case.
+/// Returns the code points of a script, by its name or its code of four letters, in any case.
 pub(super) fn script(name: &str) -> Option<Runs> {
     let name = name.to_uppercase();
     let (_, number) = tables::SCRIPT_NAMES.iter().find(|(known, _)| *known == name)?;
     Some(runs_of(tables::SCRIPT, |kind| kind == *number))
 }
 
-/// A block by one of its names, in any case.
+/// Returns the code points of a block, by one of its names, in any case.
 pub(super) fn block(name: &str) -> Option<Runs> {
     let name = name.to_uppercase();
     let (first, last, _) =
@@ -319,7 +319,7 @@ pub(super) fn block(name: &str) -> Option<Runs> {
     Some(Runs::range(*first, *last))
 }
 
-/// The class of a code point in grapheme clusters (Unicode Standard Annex 29).
+/// The classes of code points that decide where grapheme clusters end (Unicode Standard Annex 29).
 pub(super) mod grapheme {
     use super::{kind_of, tables};
 
@@ -359,7 +359,7 @@ pub(super) mod grapheme {
         }
     }
 
-    /// The state of a walk over the code points of one cluster.
+    /// The state of the algorithm that walks over the code points of one cluster.
     pub(in super::super) struct Walk {
         class: u8,
         indicators: usize,

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use javaregex::{Charset, Regex, Syntax};
 
 const RECORDED: &str = include_str!("java.answers");
-/// Maximum number of differences that are shown.
+/// Maximum number of differences that a failing test shows.
 const SHOWN_MAX: usize = 40;
 
 fn bytes(hex: &str) -> Vec<u8> {

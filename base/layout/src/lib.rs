@@ -27,21 +27,21 @@ pub use snapshots::{
 
 /// The name of the file in a region's folder that says which region it is.
 const REGION_INFO: &str = ".regioninfo";
-/// The longest such file that is read, in bytes: two keys of 32 KB and names.
+/// Maximum size of a `.regioninfo` that is read, in bytes: two keys of 32 KB and names.
 const REGION_INFO_BYTES_MAX: usize = 128 << 10;
 
-/// The folder of a namespace.
+/// Returns the folder of a namespace.
 pub fn namespace(name: &str) -> FileName {
     FileName::new("data").join(name)
 }
 
-/// The folder of a table.
+/// Returns the folder of a table.
 pub fn table(name: &TableName) -> FileName {
     namespace(name.namespace()).join(name.qualifier())
 }
 
-/// What a file below the root directory belongs to, for whoever counts what it costs: the name of a table, or in parentheses, which
-/// no name of a table has, the log, snapshots, or others. Files in the archive belong to their table.
+/// Returns the account to which the cost of requests for a file is counted: the name of its table or, in parentheses,
+/// which no name of a table has, the log, snapshots, or others. Files in the archive belong to their table.
 pub fn account_of(name: &FileName) -> String {
     let parts: Vec<&str> = name.as_str().split('/').collect();
     match parts[..] {
@@ -55,28 +55,29 @@ pub fn account_of(name: &FileName) -> String {
     }
 }
 
-/// The folder of a table's descriptors.
+/// Returns the folder of a table's descriptors.
 pub fn descriptors(name: &TableName) -> FileName {
     table(name).join(".tabledesc")
 }
 
-/// The folder of a region.
+/// Returns the folder of a region, by its table and encoded name.
 pub fn region(name: &TableName, region: &EncodedName) -> FileName {
     table(name).join(region.as_str())
 }
 
-/// The file that says which region a folder is.
+/// Returns the `.regioninfo` file of a region, which says to which region its folder belongs.
 pub fn region_info(name: &TableName, encoded: &EncodedName) -> FileName {
     region(name, encoded).join(REGION_INFO)
 }
 
-/// The folder of a region.
+/// Returns the folder of a region.
 pub fn region_folder(info: &RegionInfo) -> FileName {
     region(info.table(), info.encoded_name())
 }
 
-/// Makes sure that the region folder `folder` has a `.regioninfo` that says `info`. One that is missing, damaged or of
-/// another region is written anew: a crash may have cut it short when it was made. Durable when this returns.
+/// Makes sure that the region folder `folder` has a `.regioninfo` that says `info`. If the file is missing, damaged or
+/// of another region, it is written anew: a crash may have cut it short when it was first written. Durable when this
+/// returns.
 pub fn keep_region_info(files: &dyn Files, folder: &FileName, info: &RegionInfo) -> storage::Result<()> {
     let name = folder.join(REGION_INFO);
     match files.read(&name, REGION_INFO_BYTES_MAX) {
@@ -92,36 +93,36 @@ pub fn keep_region_info(files: &dyn Files, folder: &FileName, info: &RegionInfo)
     swap_confirmed(files, &name, None, &info.to_file()).map(drop)
 }
 
-/// The first row of the region to which HBase counts a table's MOB files. No server opens it.
+/// The start key of the region to which HBase counts a table's MOB files. No server opens this region.
 pub const MOB_REGION_START: &[u8] = b".mob";
 
-/// The name of the region to which HBase counts a table's MOB files.
+/// Returns the encoded name of the region to which HBase counts a table's MOB files.
 pub fn mob_region(name: &TableName) -> EncodedName {
     let region = RegionInfo::new(name.clone(), MOB_REGION_START.into(), "".into(), RegionId(0));
     region.expect("a first row and no last one").encoded_name().clone()
 }
 
-/// The object of the master's switches.
+/// Returns the object that holds the master's switches.
 pub fn switches() -> FileName {
     FileName::new("bellows/switches")
 }
 
-/// The object of unfinished changes.
+/// Returns the object that lists the master's unfinished changes of tables.
 pub fn unfinished() -> FileName {
     FileName::new("bellows/unfinished")
 }
 
-/// The folder whose subfolders name bulk loads.
+/// Returns the folder whose subfolders name bulk loads.
 pub fn staging() -> FileName {
     FileName::new("staging")
 }
 
-/// The file of HBase's layout version.
+/// Returns the file that holds HBase's layout version.
 pub fn version() -> FileName {
     FileName::new("hbase.version")
 }
 
-/// The file of the cluster's id.
+/// Returns the file that holds the cluster's id.
 pub fn cluster_id() -> FileName {
     FileName::new("hbase.id")
 }

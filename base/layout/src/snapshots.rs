@@ -7,47 +7,47 @@
 //! .hbase-snapshot/.tmp/<name>/.snapshotinfo    SnapshotDescription of a snapshot that is being taken or exported to here
 //! ```
 //!
-//! HBase builds a snapshot in `.tmp` and renames the folder. Object stores cannot rename, so the last object that is
-//! written here is the one without which HBase's readers pass over a folder. Each object is whole or not there.
+//! HBase builds a snapshot in `.tmp` and renames the folder. Object stores cannot rename, so `.snapshotinfo` is written
+//! last: HBase's readers ignore a folder without it. Each object appears whole or not at all.
 
 use storage::{FileName, Files};
 
-/// The folder of all snapshots.
+/// Returns the folder of all snapshots.
 pub fn snapshots() -> FileName {
     FileName::new(".hbase-snapshot")
 }
 
-/// The folder of snapshots that are being taken.
+/// Returns the folder of snapshots that are being taken.
 fn running() -> FileName {
     snapshots().join(".tmp")
 }
 
-/// The folder of a snapshot.
+/// Returns the folder of a snapshot.
 pub fn snapshot(name: &str) -> FileName {
     snapshots().join(name)
 }
 
-/// The object that makes a snapshot exist.
+/// Returns the object `.snapshotinfo`, with which a snapshot exists.
 pub fn snapshot_info(name: &str) -> FileName {
     snapshot(name).join(".snapshotinfo")
 }
 
-/// The object that lists a snapshot's files.
+/// Returns the object `data.manifest`, which lists a snapshot's files.
 pub fn snapshot_manifest(name: &str) -> FileName {
     snapshot(name).join("data.manifest")
 }
 
-/// The object that makes the deletion of `.snapshotinfo` durable.
+/// Returns the object `.deleted`, whose writing makes the deletion of `.snapshotinfo` durable.
 pub fn deleted_snapshot(name: &str) -> FileName {
     snapshot(name).join(".deleted")
 }
 
-/// The folder of a snapshot that is being taken.
+/// Returns the folder of a snapshot that is being taken.
 pub fn running_snapshot_folder(name: &str) -> FileName {
     running().join(name)
 }
 
-/// The object that says that a snapshot is being taken.
+/// Returns the object that says that a snapshot is being taken.
 pub fn running_snapshot(name: &str) -> FileName {
     running_snapshot_folder(name).join(".snapshotinfo")
 }
@@ -55,13 +55,13 @@ pub fn running_snapshot(name: &str) -> FileName {
 /// The objects of all snapshots, as found by a listing.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct SnapshotObjects {
-    /// The `.snapshotinfo` of snapshots that are being taken.
+    /// The `.snapshotinfo` objects of snapshots that are being taken.
     pub running: Vec<FileName>,
     /// The names of complete snapshots.
     pub complete: Vec<String>,
-    /// Every `data.manifest`, also of snapshots that are incomplete or being taken.
+    /// Every `data.manifest`, including those of snapshots that are incomplete or being taken.
     pub manifests: Vec<FileName>,
-    /// The names of folders without a `.snapshotinfo`: what a crash has left.
+    /// The names of snapshot folders without a `.snapshotinfo`: what a crash has left.
     pub incomplete: Vec<String>,
 }
 

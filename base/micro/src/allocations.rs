@@ -17,7 +17,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// The system's allocator, which counts the calls of each thread.
+/// An allocator that passes each call to the system's allocator and counts the calls of each thread.
 #[derive(Debug)]
 pub struct Counting;
 
@@ -41,8 +41,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Number of allocations of this thread during `work`, reallocations included, and the result of the work. The number
-/// is zero in a program whose allocator is not [`Counting`].
+/// Runs `work`, and returns the number of allocations and reallocations of this thread meanwhile, and the result. The
+/// number is zero in a program whose allocator is not [`Counting`].
 pub fn allocations_of<T>(work: impl FnOnce() -> T) -> (u64, T) {
     let before = ALLOCATIONS.get();
     let value = work();

@@ -21,23 +21,23 @@ pub use allocations::{Counting, allocations_of};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Number of chunks in a run.
+/// Number of chunks in which an operation is measured.
 const CHUNKS: usize = 25;
 
 /// The output of a benchmark: a line for each operation.
 #[derive(Debug)]
 pub struct Sheet {
     wanted: Vec<String>,
-    /// Whether each benchmark runs once only.
+    /// Whether each benchmark runs only once, as a test.
     test: bool,
 }
 
 /// Measured cost of one operation, in nanoseconds of CPU time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
-    /// Of the fastest chunk.
+    /// The cost in the fastest chunk.
     pub least: f64,
-    /// Median of the chunks.
+    /// The median of the costs of all chunks.
     pub middle: f64,
 }
 
@@ -53,7 +53,7 @@ impl Sheet {
         sheet
     }
 
-    /// Whether this is a test run, for which little data is enough.
+    /// Whether the benchmarks run only once, as a test, for which little data is enough.
     pub fn is_trial(&self) -> bool {
         self.test
     }
@@ -89,13 +89,13 @@ impl Sheet {
     }
 }
 
-/// CPU time of this thread so far, in nanoseconds.
+/// Returns the CPU time of this thread so far, in nanoseconds.
 fn cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Minimum and median of at least one cost.
+/// Returns the minimum and the median of `costs`, of which there is at least one.
 fn spread(costs: &mut [f64]) -> Cost {
     costs.sort_by(f64::total_cmp);
     Cost { least: costs[0], middle: costs[costs.len() / 2] }

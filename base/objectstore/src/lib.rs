@@ -46,43 +46,45 @@ use upload::Upload;
 /// Size of a part of a multipart upload, and the largest file that is one PUT, in bytes.
 pub const PART_BYTES: usize = 16 << 20;
 
-/// Largest number of files that S3 deletes in one request.
+/// Maximum number of files that S3 deletes in one request.
 const DELETED_AT_ONCE: usize = 1_000;
 
-/// Threads of the runtime. With one, all reads would wait while it signs a part of an upload.
+/// Number of threads of the bucket's runtime. With a single one, all reads would wait while it signs a part of an
+/// upload.
 const THREADS: usize = 2;
 
-/// Bytes that are read when a file is opened: an HFile's trailer and, mostly, its index root and bloom metadata.
+/// Number of bytes at the end of a file that are read when it is opened: an HFile's trailer and, mostly, its index root
+/// and Bloom filter metadata.
 pub const TAIL_BYTES: u64 = 64 << 10;
 
-/// Where a bucket is, and its limits. What is `None` comes from the environment and the provider's usual chain:
+/// Where a bucket is, and its limits. A field that is `None` comes from the environment and the provider's usual chain:
 /// `AWS_ACCESS_KEY_ID`, a web identity, the container's or the instance's metadata.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The bucket.
+    /// The name of the bucket.
     pub bucket: String,
-    /// The folder of all files in the bucket; may be empty.
+    /// The folder in the bucket below which all files are; may be empty.
     pub prefix: String,
-    /// The store's URL, for stores other than Amazon's.
+    /// The URL of the store, for stores other than Amazon's.
     pub endpoint: Option<String>,
-    /// The region.
+    /// The AWS region of the bucket.
     pub region: Option<String>,
-    /// Access key and secret key.
+    /// The access key and the secret key.
     pub keys: Option<(String, String)>,
-    /// Whether the bucket stands in the URL's path and not in its host name, as MinIO, versitygw and Ceph want it.
+    /// Whether the bucket's name is in the URL's path and not in its host name, as MinIO, versitygw and Ceph need it.
     pub path_style: bool,
-    /// How many reads run at once.
+    /// Maximum number of concurrent reads.
     pub reads_max: usize,
     /// How long a swap or upload whose outcome is unknown is repeated.
     pub settle_time: Duration,
-    /// To which account the requests for a file belong.
+    /// Returns the account to which the requests for a file are counted.
     pub account_of: AccountOf,
     /// What the provider charges.
     pub prices: Prices,
 }
 
 impl Options {
-    /// A bucket with everything else from the environment.
+    /// Returns the options of a bucket, with everything else from the environment.
     pub fn new(bucket: impl Into<String>, prefix: impl Into<String>) -> Options {
         Options {
             bucket: bucket.into(),
@@ -104,15 +106,15 @@ impl Options {
 pub struct Bucket(Arc<Shared>);
 
 struct Shared {
-    /// Repeats requests that may be repeated without harm.
+    /// The client for requests that may be repeated without harm: it repeats them itself.
     store: AmazonS3,
-    /// Repeats nothing: every reply that is not an answer reaches the caller.
+    /// The client that repeats nothing: every failure reaches the caller.
     once: AmazonS3,
     options: Options,
     meter: Meter,
     reads: Semaphore,
     runtime: Runtime,
-    /// The ends of files that were finished here: whoever writes a file opens it next.
+    /// The ends of files that this process has just finished, because the writer of a file opens it next.
     finished: Mutex<VecDeque<FinishedFile>>,
 }
 
@@ -122,11 +124,11 @@ struct FinishedFile {
     size: u64,
 }
 
-/// How many ends of finished files are kept, each of [`TAIL_BYTES`] at most.
+/// Maximum number of ends of finished files that are kept, each of at most [`TAIL_BYTES`].
 const FINISHED_MAX: usize = 32;
 
 impl Bucket {
-    /// Connects to nothing yet: the first request does.
+    /// Creates the client of a bucket. It connects to nothing yet: the first request does.
     pub fn new(options: Options) -> Result<Bucket> {
         let failed = |error: String| {
             Error::new(Kind::Failed, Outcome::DidNotHappen, &FileName::root(), "open the bucket of")
@@ -160,20 +162,20 @@ impl Bucket {
         Ok(Bucket(Arc::new(Shared { store, once, options, meter, reads, runtime, finished })))
     }
 
-    /// Keeps the end of a file that was just finished.
+    /// Keeps the end of a file that was just finished, for its opening.
     fn note_finished(&self, name: &FileName, tail: Bytes, size: u64) {
         let mut finished = self.0.finished.lock();
         finished.truncate(FINISHED_MAX - 1);
         finished.push_front(FinishedFile { name: name.clone(), tail, size });
     }
 
-    /// The end and the size of a file that was finished here a moment ago.
+    /// Returns the end and the size of a file that this process has just finished; `None` for any other file.
     fn just_finished(&self, name: &FileName) -> Option<(Bytes, u64)> {
         let finished = self.0.finished.lock();
         finished.iter().find(|file| file.name == *name).map(|file| (file.tail.clone(), file.size))
     }
 
-    /// Requests so far.
+    /// Returns the counts of requests so far.
     pub fn requests(&self) -> &RequestCounts {
         self.0.meter.total()
     }
@@ -213,7 +215,7 @@ impl Bucket {
         })
     }
 
-    /// The object at `path`, whole, unless it is longer than `bytes_max`.
+    /// Returns the object at `path` whole; fails if it is longer than `bytes_max`.
     async fn get(&self, name: &FileName, path: &Path, bytes_max: usize) -> Result<Object> {
         self.0.meter.requested(name, RequestKind::Get, 0);
         let failed = |error| of_store(&error, Outcome::DidNotHappen, name, "read");
@@ -228,7 +230,7 @@ impl Bucket {
         Ok(Object { content, version })
     }
 
-    /// The last bytes of the object and its size.
+    /// Returns the last bytes of the object and its size.
     async fn tail(&self, name: &FileName, path: &Path, act: &'static str) -> Result<(Bytes, u64)> {
         let failed = |error| of_store(&error, Outcome::DidNotHappen, name, act);
         self.0.meter.requested(name, RequestKind::Get, 0);
@@ -255,7 +257,7 @@ impl Bucket {
     }
 }
 
-/// The version that the store's entity tag makes.
+/// Returns the version that corresponds to the store's entity tag; fails without a tag.
 fn version_of(tag: Option<String>, name: &FileName) -> Result<Version> {
     tag.map(|tag| Version::new(tag.into_bytes())).ok_or_else(|| {
         Error::new(Kind::Failed, Outcome::MayHaveHappened, name, "read")
@@ -337,7 +339,7 @@ impl Files for Bucket {
         })
     }
 
-    /// A request for each thousand files.
+    /// Takes one request for each thousand files.
     fn delete_all(&self, names: &[FileName]) -> Result<()> {
         let Some(first) = names.first().cloned() else { return Ok(()) };
         self.0.finished.lock().retain(|file| !names.contains(&file.name));
@@ -370,7 +372,8 @@ impl Files for Bucket {
         self.wait(async move { bucket.swap_object(&file, &path, expected.as_ref(), new, false).await })
     }
 
-    /// Sends the same bytes again: the swap happens now if it had not, so a late first request can no longer change anything.
+    /// Sends the bytes of the swap again: the swap happens now if it had not, so a late first request can no longer
+    /// change anything.
     fn settle(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Settled> {
         let (bucket, file, path) = (self.clone(), name.clone(), self.path(name, "settle")?);
         let (expected, new) = (expected.cloned(), Bytes::copy_from_slice(new));

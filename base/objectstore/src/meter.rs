@@ -1,8 +1,8 @@
 //! What a bucket costs: requests by kind, bytes and money, in total and for each account.
 //!
-//! An account is what the files of a request belong to: a table, the log, or other things. Who opens the bucket says how a name
-//! becomes an account ([`Options::account_of`](crate::Options::account_of)). Repetitions by the HTTP client are not
-//! counted again, so a bill is higher while a store fails.
+//! An account stands for what a file belongs to: a table, the log, or other things. The code that opens the bucket
+//! chooses the account of each file ([`Options::account_of`](crate::Options::account_of)). Repetitions by the HTTP
+//! client are not counted again, so the provider's bill is higher than these figures while a store fails.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,24 +14,24 @@ use telemetry::Exposition;
 
 /// Maximum number of accounts. Requests of further ones are counted under [`OTHERS`].
 const ACCOUNTS_MAX: usize = 1_000;
-/// The account of everything that has none of its own.
+/// The account of requests for which no other account is left.
 pub const OTHERS: &str = "(others)";
 /// Bytes in what providers call a gigabyte.
 const GIGABYTE: f64 = (1_u64 << 30) as f64;
 
-/// Says to which account the requests for a file belong.
+/// Returns the account to which the requests for a file are counted.
 pub type AccountOf = fn(&FileName) -> String;
 
 /// A kind of request, as providers bill it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestKind {
-    /// A whole object is written.
+    /// Writes a whole object.
     Put,
-    /// An object or a part of it is read.
+    /// Reads an object or a part of it.
     Get,
-    /// Names are listed.
+    /// Lists names.
     List,
-    /// An object is deleted.
+    /// Deletes an object.
     Delete,
     /// One of the requests of a multipart upload.
     Multipart,
@@ -55,23 +55,23 @@ impl RequestKind {
 /// What a provider charges, in dollars or any other currency.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prices {
-    /// For 1,000 PUT and multipart requests.
+    /// Price of 1,000 PUT and multipart requests.
     pub put: f64,
-    /// For 1,000 GET requests.
+    /// Price of 1,000 GET requests.
     pub get: f64,
-    /// For 1,000 LIST requests.
+    /// Price of 1,000 LIST requests.
     pub list: f64,
-    /// For 1,000 DELETE requests.
+    /// Price of 1,000 DELETE requests.
     pub delete: f64,
-    /// For a gigabyte that leaves the store.
+    /// Price of a gigabyte that leaves the store.
     pub received: f64,
 }
 
 impl Prices {
-    /// A store that charges nothing.
+    /// The prices of a store that charges nothing.
     pub const NONE: Prices = Prices { put: 0.0, get: 0.0, list: 0.0, delete: 0.0, received: 0.0 };
 
-    /// The price of one request.
+    /// Returns the price of one request.
     const fn request(&self, kind: RequestKind) -> f64 {
         let thousand = match kind {
             RequestKind::Put | RequestKind::Multipart => self.put,
@@ -83,7 +83,7 @@ impl Prices {
     }
 }
 
-/// Requests and bytes of contents, without what HTTP adds.
+/// Counts of requests, and of bytes of contents without what HTTP adds.
 #[derive(Debug, Default)]
 pub struct RequestCounts {
     requests: [AtomicU64; RequestKind::ALL.len()],
@@ -92,12 +92,12 @@ pub struct RequestCounts {
 }
 
 impl RequestCounts {
-    /// PUT, GET, LIST, DELETE and multipart requests so far.
+    /// Returns the numbers of PUT, GET, LIST, DELETE and multipart requests so far.
     pub fn all(&self) -> [u64; 5] {
         self.requests.each_ref().map(|count| count.load(Ordering::Relaxed))
     }
 
-    /// The price of everything so far.
+    /// Returns the price of all requests and received bytes so far.
     fn cost(&self, prices: &Prices) -> f64 {
         let requests = RequestKind::ALL.iter().zip(self.all());
         let of_requests: f64 = requests.map(|(kind, count)| prices.request(*kind) * count as f64).sum();
@@ -122,7 +122,7 @@ impl Meter {
         &self.total
     }
 
-    /// Counts a request for `name` that sends so many bytes of content.
+    /// Counts a request for the file `name` that sends `sent` bytes of content.
     pub(crate) fn requested(&self, name: &FileName, kind: RequestKind, sent_bytes: usize) {
         for counts in [&self.total, &*self.account(name)] {
             counts.requests[kind as usize].fetch_add(1, Ordering::Relaxed);
@@ -130,7 +130,7 @@ impl Meter {
         }
     }
 
-    /// Counts bytes of content that came for `name`.
+    /// Counts `bytes` bytes of content that the store returned for the file `name`.
     pub(crate) fn received(&self, name: &FileName, bytes: usize) {
         for counts in [&self.total, &*self.account(name)] {
             counts.received_bytes.fetch_add(bytes as u64, Ordering::Relaxed);

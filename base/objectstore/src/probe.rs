@@ -1,13 +1,14 @@
-//! Whether a store keeps the promises that data rests on, tried with objects of the probe's own.
+//! Checks, with objects of its own, that a store keeps the promises on which the safety of data depends.
 
 use storage::{Error, FileName, Files, Kind, Outcome, Result, Version};
 
 use crate::Bucket;
 
 impl Bucket {
-    /// Tries conditional puts, ranges and listings. Fails when the store cannot be reached, or breaks a promise. When it ignores a
-    /// condition, two servers could both believe that they have committed. When a listing misses what was just written, a
-    /// file list, a link or a snapshot could be overlooked. Takes about ten requests, and leaves nothing.
+    /// Checks conditional puts, ranges and listings. Fails when the store cannot be reached, or breaks a promise. If a
+    /// store ignores a condition, two servers could both believe that they have committed. If a listing misses what was
+    /// just written, a server could overlook a file list, a link or a snapshot. The check takes about ten requests, and
+    /// leaves no objects.
     pub fn probe(&self) -> Result<()> {
         let folder = FileName::new(format!("bellows.probe.{:016x}", env::World::real().random()));
         let name = folder.join("object");
@@ -51,7 +52,7 @@ impl Bucket {
         }
     }
 
-    /// Holds a listing against what was written or deleted before it.
+    /// Compares a listing of `folder` with the names that it must contain after the writes and deletions before it.
     fn try_listing(&self, folder: &FileName, expected: &[FileName]) -> Result<()> {
         let listed: Vec<FileName> = self.list(folder)?.into_iter().map(|entry| entry.name).collect();
         if listed == expected {
@@ -68,7 +69,7 @@ impl Bucket {
     }
 }
 
-/// The refusal of a store that breaks a promise.
+/// Returns the error of a store that breaks a promise; `what` says which one.
 fn broken<T>(name: &FileName, what: &str) -> Result<T> {
     Err(Error::new(Kind::Failed, Outcome::DidNotHappen, name, "probe the store with").because(format!(
         "{what}; use a store with conditional writes and listings that are up to date: Amazon S3, MinIO, Ceph or versitygw of 2025 or newer"

@@ -21,8 +21,8 @@ const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 impl Bucket {
-    /// Puts `new` if the object still has the version `expected`. `is_in_doubt` says that an earlier request with the same
-    /// bytes may have happened.
+    /// Writes `new` if the object still has the version `expected`. `is_in_doubt` says that an earlier request with the
+    /// same bytes may have happened.
     pub(crate) async fn swap_object(
         &self,
         name: &FileName,

@@ -1,4 +1,4 @@
-//! Files that are written: one conditional PUT, or a multipart upload.
+//! Writes files: by one conditional PUT, or by a multipart upload.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use tokio::sync::Mutex;
 use crate::meter::RequestKind;
 use crate::{Bucket, PART_BYTES, TAIL_BYTES, of_store};
 
-/// Parts that are sent at once. The writer waits for the oldest when it has one more.
+/// Number of parts that are sent at once. The writer waits for the oldest when it has one more.
 const PARTS_AT_ONCE: usize = 4;
 
 type Multipart = Arc<Mutex<Box<dyn MultipartUpload>>>;
 
-/// A file in the making.
+/// A file that is being written.
 pub(crate) struct Upload {
     bucket: Bucket,
     name: FileName,
     path: Path,
     size: u64,
-    /// Bytes that no part has yet.
+    /// Written bytes that are not yet in a part.
     rest: BytesMut,
-    /// The last bytes that were written, to know the object again.
+    /// The last bytes that were written. They identify the object after a lost reply.
     tail: BytesMut,
     multipart: Option<Multipart>,
     sending: VecDeque<Task<object_store::Result<()>>>,
@@ -58,7 +58,7 @@ impl Upload {
         self.tail.extend_from_slice(bytes);
     }
 
-    /// Sends `part`, after the upload was begun.
+    /// Sends `part`, and begins the multipart upload first if necessary.
     fn send(&mut self, part: Bytes) -> Result<()> {
         let multipart = match &self.multipart {
             Some(multipart) => Arc::clone(multipart),
@@ -92,7 +92,8 @@ impl Upload {
         }
     }
 
-    /// Makes the object of its parts. A lost reply is resolved by the object's size and last bytes.
+    /// Completes the upload, which makes one object of its parts. A lost reply is resolved by comparing the object's
+    /// size and last bytes.
     fn complete(&mut self, multipart: Multipart) -> Result<()> {
         let rest = self.rest.split().freeze();
         if !rest.is_empty() {
@@ -136,7 +137,8 @@ impl FileWriter for Upload {
         self.size
     }
 
-    /// A multipart upload has no condition: a file that is longer than a part needs a name that nobody else writes.
+    /// Finishes the file. A multipart upload has no condition, so a file that is longer than one part needs a name that
+    /// no other process writes.
     fn finish(mut self: Box<Self>) -> Result<u64> {
         let tail = self.tail.clone().freeze();
         if let Some(multipart) = self.multipart.clone() {

@@ -1,4 +1,5 @@
-//! Against a real store: `cargo xtask test --only s3` starts one and says where it is.
+//! Tests against a real store: `cargo xtask test --only s3` starts one and passes its address. `cargo xtask test --only
+//! s3` starts one and says where it is.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -14,7 +15,7 @@ fn endpoint() -> String {
         .expect("BELLOWS_S3_ENDPOINT, as `cargo xtask test --only s3` sets it")
 }
 
-/// A prefix that no other test and no earlier run uses.
+/// Returns a bucket with a prefix that no other test and no earlier run uses.
 fn bucket_at(endpoint: String, test: &str) -> Bucket {
     static RUN: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
     let run = RUN.get_or_init(|| env::World::real().random());
@@ -132,12 +133,12 @@ fn of_two_writers_of_one_object_one_wins_each_round() {
     }
 }
 
-/// Forwards connections to the store, and bends the replies that a test wants bent.
+/// Forwards connections to the store, and changes or loses the replies that a test chooses.
 struct Lossy {
     endpoint: String,
-    /// How many of the next replies are lost.
+    /// Number of next replies that are lost.
     losses: Arc<AtomicUsize>,
-    /// Whether listings come back without their objects.
+    /// Whether listings are returned without their objects.
     hides_objects: Arc<AtomicBool>,
     stopped: Arc<AtomicBool>,
 }
@@ -176,7 +177,7 @@ impl Drop for Lossy {
 }
 
 fn forward(mut from: TcpStream, mut to: TcpStream, bends: Option<(Arc<AtomicUsize>, Arc<AtomicBool>)>) {
-    /// The end of the opening and of the closing tag of an object in a listing.
+    /// What the opening and the closing tag of an object in a listing end with.
     const ENTRY: &[u8] = b"Contents>";
     let mut buffer = vec![0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
@@ -246,7 +247,7 @@ fn a_store_that_keeps_its_promises_passes_the_probe_and_keeps_nothing_of_it() {
     assert_eq!(bucket.list(&FileName::root()).expect("listed"), []);
 }
 
-/// Says yes to everything, as a store that knows no conditions.
+/// Starts a store that accepts every request, as a store that ignores conditions does; returns its URL.
 fn yes_sayer() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("bound");

@@ -26,22 +26,22 @@ use crate::{Error, ServerName, TableName};
 pub const INFO: &[u8] = b"info";
 /// The column family of `hbase:meta` that holds table states.
 pub const TABLE: &[u8] = b"table";
-/// The column of the region's descriptor.
+/// The column that holds the region's descriptor.
 pub const REGION_INFO: &[u8] = b"regioninfo";
-/// The column of the region's state.
+/// The column that holds the region's state.
 pub const STATE: &[u8] = b"state";
-/// The column of the server that the region is assigned to.
+/// The column that names the server to which the region is assigned.
 pub const TARGET: &[u8] = b"sn";
-/// The column of the address of the server that has the region open.
+/// The column with the address of the server that has the region open.
 pub const SERVER: &[u8] = b"server";
-/// The column of that server's start code.
+/// The column with the start code of the server that has the region open.
 pub const START_CODE: &[u8] = b"serverstartcode";
-/// The column of the sequence id at which the region was opened.
+/// The column with the sequence id at which the region was opened.
 pub const OPEN_SEQUENCE: &[u8] = b"seqnumDuringOpen";
 
-/// The columns of the two daughters of a split parent.
+/// The columns with the two daughters of a split parent.
 pub const DAUGHTERS: [&[u8]; 2] = [b"splitA", b"splitB"];
-/// What the columns of a merged region's parents begin with. Four digits follow.
+/// The prefix of the columns that hold a merged region's parents. Four digits follow.
 pub const MERGE_PREFIX: &[u8] = b"merge";
 
 pub use pb::region_state::State as RegionState;
@@ -50,13 +50,13 @@ pub use pb::table_state::State as TableState;
 /// A row of a catalog table: the newest version of each column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CatalogRow {
-    /// The row's key.
+    /// The key of the row.
     pub key: Bytes,
-    /// Its columns, in order.
+    /// The columns of the row, in order.
     pub columns: Vec<Column>,
 }
 
-/// A column and its value.
+/// A column of a catalog row, and its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
     /// The family.
@@ -76,14 +76,14 @@ impl Column {
         }
     }
 
-    /// The column of the parent with this index in a merged region's row.
+    /// Returns the column for the parent with this index in a merged region's row.
     fn merged(index: usize, parent: &RegionInfo) -> Self {
         let family = Bytes::from_static(INFO);
         Self { family, qualifier: merge_qualifier(index), value: parent.to_pbuf() }
     }
 }
 
-/// The qualifier of the parent with this index in a merged region's row.
+/// Returns the qualifier of the parent with this index in a merged region's row.
 pub fn merge_qualifier(index: usize) -> Bytes {
     format!("merge{index:04}").into()
 }
@@ -93,17 +93,17 @@ pub fn merge_qualifier(index: usize) -> Bytes {
 pub struct RegionRow {
     /// The region.
     pub region: RegionInfo,
-    /// Its state; a row without a state counts as OFFLINE.
+    /// The region's state; a row without a state counts as OFFLINE.
     pub state: RegionState,
     /// The server on which the region is open or is being opened.
     pub target: Option<ServerName>,
     /// The server on which the region is open.
     pub server: Option<ServerName>,
-    /// The sequence id at which it was opened.
+    /// The sequence id at which the region was opened.
     pub open_sequence: Option<u64>,
-    /// Of a split parent: the regions that took its rows.
+    /// The two regions that took the rows of a split parent; `None` for other regions.
     pub daughters: Option<Box<[RegionInfo; 2]>>,
-    /// Of a merged region: the regions whose rows it took, until their files are deleted.
+    /// The regions whose rows a merged region took, until their files are deleted.
     pub merged_from: Vec<RegionInfo>,
 }
 
@@ -162,7 +162,8 @@ impl RegionRow {
         columns
     }
 
-    /// Parses the columns of replica 0 in a row. `None` if the row has no regioninfo, so that it is not a region's row.
+    /// Parses the columns of replica 0 in a row. Returns `None` if the row has no `info:regioninfo` and is therefore
+    /// not a region's row.
     pub fn decode<'a>(
         columns: impl IntoIterator<Item = (&'a [u8], &'a [u8], Bytes)>,
     ) -> Result<Option<Self>, Error> {
@@ -246,9 +247,9 @@ pub fn meta_descriptor() -> TableDescriptor {
     meta
 }
 
-/// The family of hbase:namespace.
+/// The column family of hbase:namespace.
 pub const NAMESPACE_FAMILY: &[u8] = b"info";
-/// The column of a namespace's descriptor, in the row with its name.
+/// The column that holds a namespace's descriptor, in the row with the namespace's name.
 pub const NAMESPACE_QUALIFIER: &[u8] = b"d";
 
 /// Returns the schema of hbase:namespace, as HBase creates it.

@@ -51,7 +51,7 @@ impl TableDescriptor {
         &self.attributes
     }
 
-    /// Returns the attributes for changing.
+    /// Returns the attributes, to be changed.
     pub fn attributes_mut(&mut self) -> &mut Attributes {
         &mut self.attributes
     }
@@ -77,7 +77,7 @@ impl TableDescriptor {
         }
     }
 
-    /// Removes a family.
+    /// Removes a family, and returns it.
     pub fn remove_family(&mut self, name: &[u8]) -> Option<FamilyDescriptor> {
         self.position(name).ok().map(|at| self.families.remove(at))
     }
@@ -150,7 +150,7 @@ impl FamilyDescriptor {
         &self.attributes
     }
 
-    /// Returns the attributes for changing.
+    /// Returns the attributes, to be changed.
     pub fn attributes_mut(&mut self) -> &mut Attributes {
         &mut self.attributes
     }
@@ -160,12 +160,12 @@ impl FamilyDescriptor {
         &self.configuration
     }
 
-    /// Returns one override of the site configuration.
+    /// Returns the family's override of the site configuration for `key`.
     pub fn configured(&self, key: &str) -> Option<&str> {
         self.configuration.iter().rev().find(|(k, _)| k == key).map(|(_, value)| value.as_str())
     }
 
-    /// Sets one override of the site configuration.
+    /// Sets the family's override of the site configuration for `key`.
     pub fn configure(&mut self, key: &str, value: &str) {
         self.configuration.retain(|(known, _)| known != key);
         self.configuration.push((key.to_owned(), value.to_owned()));

@@ -4,27 +4,27 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// HBase would throw an `IllegalArgumentException` with this message.
+    /// A value is refused, with the message of HBase's `IllegalArgumentException`.
     #[error("{0}")]
     IllegalArgument(String),
-    /// An encoded form does not begin with the magic.
+    /// An encoded message does not begin with the magic `PBUF`.
     #[error("{what} does not begin with PBUF")]
     NoMagic {
-        /// The name of the form.
+        /// What the message was expected to be.
         what: &'static str,
     },
     /// The bytes are not a message of the expected type.
     #[error("{what} does not decode: {cause}")]
     Decode {
-        /// The message type.
+        /// The name of the message type.
         what: &'static str,
-        /// The error of the decoder.
+        /// The error of the protobuf decoder.
         cause: prost::DecodeError,
     },
-    /// The form can be decoded, but its content is invalid.
+    /// A message can be decoded, but its content is invalid.
     #[error("{what} is malformed: {found}")]
     Malformed {
-        /// The name of the value.
+        /// The name of the invalid value.
         what: &'static str,
         /// The value found, and what was expected.
         found: String,
@@ -32,13 +32,13 @@ pub enum Error {
     /// An attribute of a schema has a value that is invalid for its type.
     #[error("{key} of {owner} is {value}, expected {expected}")]
     Attribute {
-        /// The attribute.
+        /// The name of the attribute.
         key: String,
-        /// The table or family that it belongs to.
+        /// The table or family to which the attribute belongs.
         owner: String,
-        /// The value found, as text.
+        /// The value of the attribute, as text.
         value: String,
-        /// What would be accepted.
+        /// Which values the attribute accepts.
         expected: &'static str,
     },
     /// HBase's sanity check refuses the schema with this message.

@@ -12,7 +12,7 @@
 //! [`RegionInfo`], the [`descriptor`]s of tables and families, and the rows of the [`catalog`]. The engine uses these
 //! types and never a message.
 //!
-//! [`wire`] reads and writes single fields for those who cannot afford to decode a whole message.
+//! [`wire`] reads and writes single fields, for callers that cannot afford to decode a whole message.
 //!
 //! This crate does not know servers, files or calls.
 

@@ -10,7 +10,7 @@ use prost::Message;
 
 use crate::Error;
 
-/// The magic.
+/// The magic that precedes a message.
 pub const MAGIC: &[u8; 4] = b"PBUF";
 
 /// Returns the magic followed by the message.
@@ -21,7 +21,7 @@ pub fn encode(message: &impl Message) -> Bytes {
     out.freeze()
 }
 
-/// Returns the magic, the length and the message.
+/// Returns the magic, the length of the message, and the message.
 pub fn encode_delimited(message: &impl Message) -> Bytes {
     let mut out = BytesMut::with_capacity(MAGIC.len() + 5 + message.encoded_len());
     out.extend_from_slice(MAGIC);

@@ -23,7 +23,7 @@ pub const META_ENCODED_NAME: &str = "1588230740";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RegionId(pub u64);
 
-/// The replica of a region; replica 0 accepts writes.
+/// The number of a replica of a region; only replica 0 accepts writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct ReplicaId(pub u16);
 
@@ -143,33 +143,34 @@ impl RegionInfo {
         Ok(Self { table, start_key, end_key, id, replica, offline: false, split: false, name, encoded })
     }
 
-    /// Returns the region marked as `offline` and `split`: a parent whose daughters serve its rows.
+    /// Returns the region with the marks `offline` and `split`: both are set for a parent whose daughters serve its
+    /// rows.
     pub fn with_marks(mut self, offline: bool, split: bool) -> Self {
         (self.offline, self.split) = (offline, split);
         self
     }
 
-    /// Returns the table.
+    /// Returns the region's table.
     pub fn table(&self) -> &TableName {
         &self.table
     }
 
-    /// Returns the first row, or empty for the table's start.
+    /// Returns the region's first row, or empty for the table's start.
     pub fn start_key(&self) -> &Bytes {
         &self.start_key
     }
 
-    /// Returns the row after the last, or empty for the table's end.
+    /// Returns the row after the region's last one, or empty for the table's end.
     pub fn end_key(&self) -> &Bytes {
         &self.end_key
     }
 
-    /// Returns the creation time.
+    /// Returns the region's creation time.
     pub fn id(&self) -> RegionId {
         self.id
     }
 
-    /// Returns the replica.
+    /// Returns the number of the replica.
     pub fn replica(&self) -> ReplicaId {
         self.replica
     }

@@ -1,28 +1,28 @@
-//! A server: its address and its start code.
+//! The name of a server: its address and its start code.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::{Error, pb};
 
-/// A region server or master, formatted as `host,port,startcode`.
+/// The name of a region server or master, formatted as `host,port,startcode`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServerName {
     /// A host name or address that clients can reach.
     pub host: String,
-    /// The port of its services.
+    /// The port of the server's services.
     pub port: u16,
-    /// The start time of the process, in ms since 1970.
+    /// The start time of the server's process, in ms since 1970.
     pub start_code: u64,
 }
 
 impl ServerName {
-    /// Returns `host:port`, as stored in hbase:meta.
+    /// Returns `host:port`, as hbase:meta stores it.
     pub fn address(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }
 
-    /// Parses `host:port` of the server that started at `start_code`.
+    /// Parses `host:port`, the address of the server that started at `start_code`.
     pub fn from_address(address: &str, start_code: u64) -> Result<Self, Error> {
         let malformed = || Error::malformed("server address", format!("{address:?}, expected host:port"));
         let (host, port) = address.rsplit_once(':').ok_or_else(malformed)?;

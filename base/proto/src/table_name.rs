@@ -18,7 +18,7 @@ pub const SYSTEM_NAMESPACE: &str = "hbase";
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TableName {
     printed: Arc<str>,
-    /// The position of the colon; none for the default namespace.
+    /// The position of the colon in the name; `None` for the default namespace.
     colon: Option<usize>,
 }
 
@@ -47,7 +47,7 @@ impl TableName {
         Ok(Self { printed: format!("{namespace}:{qualifier}").into(), colon: Some(namespace.len()) })
     }
 
-    /// Parses a formatted name.
+    /// Parses a name in its formatted form.
     pub fn from_bytes(printed: &[u8]) -> Result<Self, Error> {
         match std::str::from_utf8(printed) {
             Ok(text) => text.parse(),
@@ -70,7 +70,8 @@ impl TableName {
         &self.printed
     }
 
-    /// Returns the bytes of the formatted name, with which region names begin; also the row of the table's state.
+    /// Returns the bytes of the formatted name. Region names begin with it, and it is the row of the table's state in
+    /// hbase:meta.
     pub fn as_bytes(&self) -> &[u8] {
         self.printed.as_bytes()
     }
@@ -80,7 +81,7 @@ impl TableName {
         &*self.printed == "hbase:meta"
     }
 
-    /// Whether this is a system table.
+    /// Whether this is a system table, in the namespace `hbase`.
     pub fn is_system(&self) -> bool {
         self.namespace() == SYSTEM_NAMESPACE
     }

@@ -1,35 +1,35 @@
 //! Reads the fields of an encoded protobuf message in place, and writes single fields.
 //!
-//! Envelopes and the requests on the hot path are read field by field in the frame itself, which allocates and copies
-//! nothing. Everything else is decoded by `prost`. Groups are refused; no message of HBase has one.
+//! The headers of calls and the requests on the hot path are read field by field in the frame itself, which allocates
+//! and copies nothing. Everything else is decoded by `prost`. Groups are refused; no message of HBase has one.
 
 use std::ops::Range;
 
 use bytes::BufMut;
 
-/// The bytes are not valid protobuf.
+/// The error of bytes that are not valid protobuf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("malformed protobuf at byte {offset}: {what}")]
 pub struct Malformed {
-    /// Position in the bytes that the reader was given.
+    /// Position of the fault in the bytes that the reader was given.
     pub offset: usize,
-    /// What is wrong there.
+    /// What is wrong at that position.
     pub what: &'static str,
 }
 
 /// The value of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// A varint.
+    /// The number that a varint encodes.
     Number(u64),
-    /// The range of four or eight bytes with a number of fixed length.
+    /// The position of a number of fixed length, four or eight bytes.
     Fixed(Range<usize>),
-    /// The range of a string, of bytes or of a message.
+    /// The position of a string, of bytes or of an embedded message.
     Bytes(Range<usize>),
 }
 
 impl Value {
-    /// The number, or the error of a field at `offset` that has to be one.
+    /// Returns the number; fails if the field, which is at `offset`, is not a varint.
     #[inline]
     pub fn number(self, offset: usize) -> Result<u64, Malformed> {
         match self {
@@ -38,7 +38,7 @@ impl Value {
         }
     }
 
-    /// The range of the bytes, or the error of a field at `offset` that has to have some.
+    /// Returns the range of the bytes; fails if the field, which is at `offset`, has no length.
     #[inline]
     pub fn range(self, offset: usize) -> Result<Range<usize>, Malformed> {
         match self {
@@ -75,7 +75,7 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The fields of the message at `range` of `bytes`, which must have it.
+    /// Iterates over the fields of the message at `range` of `bytes`, which must contain that range.
     #[inline]
     pub fn new(bytes: &'a [u8], range: Range<usize>) -> Fields<'a> {
         let Range { start: at, end } = range;
@@ -83,13 +83,13 @@ impl<'a> Fields<'a> {
         Fields { bytes, at, end }
     }
 
-    /// The fields of a message that is all of `bytes`.
+    /// Iterates over the fields of the message that takes all of `bytes`.
     #[inline]
     pub fn of(bytes: &'a [u8]) -> Fields<'a> {
         Fields { bytes, at: 0, end: bytes.len() }
     }
 
-    /// The range of the fields that have not been read.
+    /// Returns the range of the fields that have not been read.
     #[inline]
     pub fn rest(&self) -> Range<usize> {
         self.at..self.end
@@ -152,20 +152,20 @@ pub fn put_varint(out: &mut impl BufMut, mut value: u64) {
     out.put_u8(value as u8);
 }
 
-/// The number of bytes that [`put_varint`] appends.
+/// Returns the number of bytes that [`put_varint`] appends.
 #[inline]
 pub fn varint_length(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
-/// Appends field `field` with a varint.
+/// Appends the field with number `field` and a varint.
 #[inline]
 pub fn put_number(out: &mut impl BufMut, field: u32, value: u64) {
     put_varint(out, u64::from(field) << 3);
     put_varint(out, value);
 }
 
-/// Appends field `field` with a string, bytes or a message.
+/// Appends the field with number `field` and a string, bytes or an encoded message.
 #[inline]
 pub fn put_bytes(out: &mut impl BufMut, field: u32, value: &[u8]) {
     put_varint(out, u64::from(field) << 3 | 2);

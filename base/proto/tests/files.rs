@@ -1,4 +1,4 @@
-//! Files that Apache HBase 2.6.4 wrote, in `hbase_files/`: read whole, and written again byte for byte.
+//! Reads files that Apache HBase 2.6.4 wrote, in `hbase_files/`, and writes them again byte for byte.
 //!
 //! They come from a standalone HBase after
 //! `create 'ns:t', {NAME=>'f', VERSIONS=>3, COMPRESSION=>'SNAPPY', TTL=>86400},

@@ -2,12 +2,12 @@
 //!
 //! Every implementation can create, write, finish, read, list, delete and swap. The rest depends on the storage: an
 //! object store publishes a file only when it is whole, and HDFS cannot truncate an open file. A caller that needs a
-//! capability asks first; a call without it fails with [`Kind::Unsupported`](crate::Kind::Unsupported) and changes
-//! nothing.
+//! capability first asks for it; a call without it fails with [`Kind::Unsupported`](crate::Kind::Unsupported) and
+//! changes nothing.
 
 use std::fmt;
 
-/// An ability that an implementation may lack.
+/// An ability that an implementation of [`Files`](crate::Files) may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[non_exhaustive]

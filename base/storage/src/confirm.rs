@@ -1,4 +1,4 @@
-//! A swap that is settled when it may have happened, so that its caller nearly always learns the outcome.
+//! A swap that resolves unknown outcomes, so that its caller nearly always learns whether it happened.
 
 use crate::{Error, FileName, Files, Kind, Outcome, Result, Settled, Version};
 

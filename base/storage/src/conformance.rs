@@ -201,7 +201,8 @@ fn syncing(files: &dyn Files) {
     files.delete(&name("s/log")).expect("deleted");
 }
 
-/// A file in reused space has what was written, then zeros, then the old file's bytes, until it is finished.
+/// Tests that a file in reused space has the written bytes, then zeros, then the old file's bytes, until it is
+/// finished.
 fn sealing(files: &dyn Files) {
     let object = name("s/sealed");
     if !files.capabilities().has(Capability::SyncPrefix) {

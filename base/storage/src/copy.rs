@@ -63,7 +63,7 @@ fn first_difference<F: Files + ?Sized>(
     Ok(None)
 }
 
-/// Offsets and lengths of the parts of a file of `size` bytes.
+/// Returns the offsets and lengths of the parts of a file of `size` bytes.
 fn parts(size: u64) -> impl Iterator<Item = (u64, usize)> {
     (0..size).step_by(PART_BYTES).map(move |at| (at, (size - at).min(PART_BYTES as u64) as usize))
 }

@@ -20,7 +20,7 @@ use crate::{Error, FileName, Kind, Outcome, Result};
 
 /// A range of bytes with random access; see the module documentation.
 pub trait Device: Send + Sync + 'static {
-    /// Size in bytes.
+    /// Returns the size of the device in bytes.
     fn size(&self) -> u64;
 
     /// Fills `buffer` from `offset`.
@@ -32,7 +32,7 @@ pub trait Device: Send + Sync + 'static {
     /// Writes `bytes` at `offset`. After a failure the content there is undefined.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
 
-    /// Returns the path, for messages to operators.
+    /// Returns the path of the device, for messages to operators.
     fn place(&self) -> String;
 
     /// Whether reads of bytes in the system's memory copy them from a memory map, without a system call.
@@ -49,7 +49,7 @@ pub struct LocalDevice {
     place: String,
     size: u64,
     map: Option<Map>,
-    /// Whether the file system reports at once that a read would wait; some do not.
+    /// Whether the file system reports at once that a read would wait. Some file systems do not.
     tells: bool,
 }
 
@@ -97,8 +97,8 @@ impl LocalDevice {
         Ok(device)
     }
 
-    /// Whether reads of bytes in the system's memory are separated from reads that wait; if not, every read may wait.
-    /// Determined at opening.
+    /// Whether reads of bytes in the system's memory can be told from reads that wait. If not, every read may wait.
+    /// This is determined when the device is opened.
     pub fn reads_now(&self) -> bool {
         self.tells
     }
@@ -158,7 +158,7 @@ impl Device for LocalDevice {
 /// The injected fault of a [`Scratch`] device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeviceFault {
-    /// Nothing.
+    /// Nothing fails.
     #[default]
     None,
     /// Reads fail.
@@ -171,7 +171,7 @@ pub enum DeviceFault {
     Full,
     /// Writes succeed without effect.
     WriteLost,
-    /// Everything fails.
+    /// All reads and writes fail.
     Gone,
 }
 
@@ -191,19 +191,19 @@ struct ScratchState {
 }
 
 impl Scratch {
-    /// A device of zeros.
+    /// Creates a device of `size` zero bytes.
     pub fn new(size: u64) -> Scratch {
         let bytes = vec![0; usize::try_from(size).expect("a device for a test")];
         let state = ScratchState { bytes, fault: DeviceFault::None, waits: false, reads: 0, writes: 0 };
         Scratch { state: Arc::new(Mutex::new(state)), size }
     }
 
-    /// Sets or clears the fault.
+    /// Sets the fault, or removes it with [`DeviceFault::None`].
     pub fn set_fault(&self, fault: DeviceFault) {
         self.state.lock().fault = fault;
     }
 
-    /// Sets whether every read has to wait.
+    /// Sets whether every read has to wait, so that [`Device::read_now`] returns `false`.
     pub fn set_waits(&self, waits: bool) {
         self.state.lock().waits = waits;
     }
@@ -214,7 +214,7 @@ impl Scratch {
         (state.reads, state.writes)
     }
 
-    /// Changes the bytes directly.
+    /// Lets `change` alter the bytes directly, as a damaged device would.
     pub fn damage(&self, change: impl FnOnce(&mut [u8])) {
         change(&mut self.state.lock().bytes);
     }

@@ -1,4 +1,4 @@
-//! What a folder's file system can do, for an operator who asks before a server starts or while it runs.
+//! Reports what a folder's file system can do, for an operator who asks before a server starts or while it runs.
 //!
 //! Nothing here needs the lock of a data directory: the measurement writes one file of its own and deletes it.
 
@@ -12,33 +12,33 @@ use env::World;
 /// The kind of a file system, as far as it matters for durability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileSystem {
-    /// On a disk of this machine, as far as the system tells.
+    /// The file system is on a disk of this machine, as far as the system tells.
     Disk,
-    /// In memory: lost when the machine restarts.
+    /// The file system is in memory: its files are lost when the machine restarts.
     Memory,
-    /// On another machine.
+    /// The file system is on another machine.
     Network,
 }
 
-/// Room and kind of a file system.
+/// The free space and the kind of a file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disk {
     /// The queried folder, or its nearest ancestor that exists.
     pub folder: PathBuf,
-    /// Its kind.
+    /// The kind of the file system.
     pub kind: FileSystem,
-    /// Bytes that this process may still write.
+    /// Number of bytes that this process may still write.
     pub bytes_free: u64,
-    /// Capacity in bytes.
+    /// Capacity of the file system in bytes.
     pub bytes: u64,
-    /// Files that can still be created; `None` where the file system has no limit of its own.
+    /// Number of files that can still be created; `None` where the file system has no limit of its own.
     pub files_free: Option<u64>,
-    /// Whether it is mounted for reading only.
+    /// Whether the file system is mounted read-only.
     pub is_read_only: bool,
 }
 
 impl Disk {
-    /// The file system that has `path`, which need not exist yet.
+    /// Returns the file system that contains `path`, which need not exist yet.
     pub fn of(path: &Path) -> io::Result<Disk> {
         let folder = existing(path)?;
         let room = rustix::fs::statvfs(&folder)?;

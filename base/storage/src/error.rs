@@ -12,9 +12,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// No such file.
+    /// The file does not exist.
     NotFound,
-    /// The name is taken.
+    /// The name of the file is taken.
     Exists,
     /// The object does not have the version that the caller expects: another writer swapped it.
     Conflict,
@@ -22,7 +22,7 @@ pub enum Kind {
     TooShort,
     /// The object is larger than the caller's limit.
     TooLarge,
-    /// No space is left.
+    /// No space is left on the storage.
     Full,
     /// The storage is read-only, or the process lacks the permission.
     ReadOnly,
@@ -56,7 +56,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// `act` is a verb: `create`, `write`, `sync`, `read` …
+    /// Creates the error of the call `act`, which is a verb: `create`, `write`, `sync`, `read` …
     pub fn new(kind: Kind, outcome: Outcome, name: &FileName, act: &'static str) -> Error {
         Error { kind, outcome, name: name.clone(), act, reason: None }
     }
@@ -67,7 +67,7 @@ impl Error {
             .because(format!("this storage cannot {lacks}"))
     }
 
-    /// Adds the reason in the words of the system or the store that refused.
+    /// Returns the error with the reason in the words of the system or the store.
     #[must_use]
     pub fn because(mut self, reason: impl Into<String>) -> Error {
         self.reason = Some(reason.into());
@@ -97,7 +97,7 @@ impl Error {
         self.outcome
     }
 
-    /// The file.
+    /// The file that the call was about.
     pub fn name(&self) -> &FileName {
         &self.name
     }

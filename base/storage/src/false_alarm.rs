@@ -1,14 +1,14 @@
-//! For tests: makes one call after the other happen and report failure.
+//! Tests how code reacts to a storage call that happens and reports failure: each call fails in one run.
 
 use crate::Memory;
 use crate::memory::Fault;
 
-/// Number of crashes after each change: one killed process, and losses of power with different seeds.
+/// Number of crashes that are tried after each run: one killed process, and losses of power with different seeds.
 const CRASHES: u64 = 8;
 
-/// Runs `change` on storage that `prepare` fills, once for each call that `change` makes. In each run that call happens
-/// and reports failure, and the process lives on. `change` returns whether it succeeded. After each of several crashes
-/// `check` gets the storage that the next process finds, and whether `change` had succeeded before.
+/// Runs `change` on storage that `prepare` fills, once for each call that `change` makes. In each run one of the calls
+/// happens and reports failure, and the process continues. `change` returns whether it succeeded. After each of several
+/// crashes `check` gets the storage that the next process finds, and whether `change` had succeeded before.
 ///
 /// Returns the number of runs in which `change` succeeded.
 ///

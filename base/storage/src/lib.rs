@@ -120,8 +120,8 @@ pub trait Files: Send + Sync + 'static {
         copy(&*self.open(from)?, self, to).map(drop)
     }
 
-    /// Opens a finished file for reading; with [`Capability::SyncPrefix`] also an unfinished one, after a crash. Whoever needs all
-    /// that was synced [seals](Files::seal) it first.
+    /// Opens a finished file for reading; with [`Capability::SyncPrefix`] also an unfinished one, after a crash. A
+    /// reader that needs every synced byte [seals](Files::seal) the file first.
     fn open(&self, name: &FileName) -> Result<Arc<dyn FileReader>>;
 
     /// Makes an existing file and its name durable after its writer died. Until then its bytes may be in the system's
@@ -188,7 +188,7 @@ pub trait Files: Send + Sync + 'static {
         Ok(self.load(name, bytes_max)?.content)
     }
 
-    /// Returns the folder or URL, for messages to operators.
+    /// Returns the folder or URL of the storage, for messages to operators.
     fn place(&self) -> String;
 
     /// Returns the number of bytes that can still be written. Needs [`Capability::FreeSpace`].
@@ -213,7 +213,7 @@ fn zeros_to(end: u64) -> u64 {
 
 /// A file that is being written, front to back.
 pub trait FileWriter: Send {
-    /// The file's name.
+    /// Returns the file's name.
     fn name(&self) -> &FileName;
 
     /// Appends `bytes`. After an error the content that follows the last sync is undefined.
@@ -252,7 +252,7 @@ pub trait FileWriter: Send {
 /// After the file was deleted, reads go on with [`Capability::ReadAfterDelete`]; without it they may fail with
 /// [`Kind::NotFound`].
 pub trait FileReader: Send + Sync {
-    /// Returns the size in bytes when the file was opened.
+    /// Returns the size that the file had when it was opened, in bytes.
     fn size(&self) -> u64;
 
     /// Fills `buffer` from the byte at `offset`. Fails with [`Kind::TooShort`] when the file ends before.
@@ -270,8 +270,8 @@ pub trait FileReader: Send + Sync {
         None
     }
 
-    /// Begins to read the `length` bytes at `offset`, for a caller that has other work until it needs them. The returned
-    /// function waits for the bytes. Dropping it gives the read up.
+    /// Begins to read the `length` bytes at `offset`, for a caller that has other work until it needs them. The
+    /// returned function waits for the bytes. Dropping the function cancels the read.
     ///
     /// `None` where that gains nothing, as on the local disk, whose system reads ahead by itself.
     fn read_early(&self, offset: u64, length: usize) -> Option<EarlyRead> {
@@ -297,10 +297,10 @@ pub trait GrowingFile {
     fn grown(&self) -> Result<Arc<dyn FileReader>>;
 }
 
-/// See [`FileReader::read_awaited`].
+/// The future of [`FileReader::read_awaited`].
 pub type AwaitedRead = Pin<Box<dyn Future<Output = Result<Bytes>> + Send>>;
 
-/// See [`FileReader::read_early`].
+/// The function of [`FileReader::read_early`], which waits for the bytes.
 pub type EarlyRead = Box<dyn FnOnce() -> Result<Bytes> + Send + Sync>;
 
 /// A file in a listing.
@@ -308,7 +308,7 @@ pub type EarlyRead = Box<dyn FnOnce() -> Result<Bytes> + Send + Sync>;
 pub struct Entry {
     /// The file's name, from the root.
     pub name: FileName,
-    /// Size in bytes.
+    /// The file's size in bytes.
     pub size: u64,
 }
 

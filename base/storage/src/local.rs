@@ -1,4 +1,4 @@
-//! A folder on this machine's disk.
+//! Implements [`Files`](crate::Files) in a folder on this machine's disk.
 //!
 //! `fdatasync` makes a file's bytes durable; `fsync` of its folder, and of each parent folder that was created for it,
 //! makes its name durable. [`swap`](crate::Files::swap) writes the new content to a second file, syncs it, and renames
@@ -20,28 +20,28 @@ use crate::{
     Settled, Version, ZEROS_MIN, zeros_to,
 };
 
-/// The file that a process locks while it uses the folder.
+/// The name of the file that a process locks while it uses the folder.
 const LOCK: &str = "LOCK";
 /// Suffix of a swapped object's new content until it replaces the old one. Never listed.
 const ASIDE: &str = ".swap~";
 
-/// A folder that only this process uses.
+/// Storage in a folder that only this process uses.
 #[derive(Debug)]
 pub struct Local {
     root: PathBuf,
-    /// Held by a swap, which reads, compares and replaces.
+    /// Held by a swap while it reads, compares and replaces.
     swapping: Mutex<()>,
     /// Held while folders are created or pruned. So a folder that a writer found is durable, and stays until it has a
     /// file.
     folders: Mutex<()>,
-    /// The files with a writer. No other process writes here, so any other file has none.
+    /// The files that have a writer, with their locks. No other process writes here, so any other file has none.
     writers: Arc<Mutex<HashMap<FileName, Arc<Gate>>>>,
     /// Renames a file; tests replace it by a function that fails.
     rename: fn(&Path, &Path) -> io::Result<()>,
     _lock: File,
 }
 
-/// Whether the file is sealed. Locked during each write.
+/// Whether a file is sealed. Locked during each write to the file.
 type Gate = Mutex<bool>;
 
 impl Local {
@@ -107,7 +107,7 @@ impl Local {
         })
     }
 
-    /// Returns the folder.
+    /// Returns the folder of this storage.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -120,7 +120,7 @@ impl Local {
         name.parent().map_or_else(|| self.root.clone(), |folder| self.path(&folder))
     }
 
-    /// Reads a small object; `None` if it does not exist.
+    /// Reads a small object; returns `None` if it does not exist.
     fn current(&self, name: &FileName) -> io::Result<Option<Vec<u8>>> {
         match fs::read(self.path(name)) {
             Ok(current) => Ok(Some(current)),
@@ -358,7 +358,7 @@ struct Writer {
     path: PathBuf,
     folder: PathBuf,
     size: u64,
-    /// Whether the name is durable in its folder.
+    /// Whether the file's name is durable in its folder.
     named: bool,
     /// Size of the file whose space is reused, in bytes.
     old: u64,

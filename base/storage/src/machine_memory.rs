@@ -1,4 +1,4 @@
-//! How much memory this process may use: that of the machine, or the limit of its container.
+//! How much memory this process may use: the machine's memory, or the limit of its container.
 //!
 //! A container is a control group with a limit (cgroups 2 and 1). The limits of a group's parents count, too. In a
 //! container the paths of `/proc/self/cgroup` may be those of the host; then the group at the root is the container's.
@@ -6,17 +6,17 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Memory of the machine, and the limit of the container, in bytes.
+/// The memory of the machine, and the limit of this process's container, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineMemory {
-    /// Memory of the machine; `None` if the system does not report it.
+    /// The machine's memory; `None` if the system does not report it.
     pub machine: Option<u64>,
     /// The limit of the container, if it has one below the machine's memory, and the file that states it.
     pub limit: Option<(u64, PathBuf)>,
 }
 
 impl MachineMemory {
-    /// Reads what the system reports now.
+    /// Reads the memory and the limits that the system reports now.
     pub fn read() -> MachineMemory {
         let of_machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total(&text));
         let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -32,20 +32,21 @@ impl MachineMemory {
         }
     }
 
-    /// What this process may use.
+    /// Returns the memory that this process may use, in bytes.
     pub fn usable(&self) -> Option<u64> {
         self.limit.as_ref().map(|(bytes, _)| *bytes).or(self.machine)
     }
 }
 
-/// The machine's memory, out of `/proc/meminfo`.
+/// Returns the machine's memory from the text of `/proc/meminfo`, in bytes.
 fn total(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
 }
 
-/// The limits of a line of `/proc/self/cgroup`, `NUMBER:CONTROLLERS:PATH`, and of its parents. Version 2 names no
-/// controllers. Its `memory.high` slows a process down until that is of no use, so it is a limit, too.
+/// Returns the memory limits of the control group in a line of `/proc/self/cgroup`, `NUMBER:CONTROLLERS:PATH`, and of
+/// its parents. Version 2 names no controllers. A process above its `memory.high` becomes too slow to be of use, so it
+/// is a limit, too.
 fn limits_of(group: &str, root: &Path) -> Vec<(u64, PathBuf)> {
     let mut parts = group.splitn(3, ':').skip(1);
     let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { return Vec::new() };
@@ -69,7 +70,7 @@ mod tests {
 
     const GB: u64 = 1 << 30;
 
-    /// Writes `files` below a new folder and returns it.
+    /// Writes `files` below a new folder and returns the folder.
     fn groups(files: &[(&str, &str)]) -> PathBuf {
         let root = std::env::temp_dir().join(format!("bellows-cgroup-{:x}", env::World::real().random()));
         for (name, text) in files {

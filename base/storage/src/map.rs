@@ -11,8 +11,8 @@
 //! call costs as much as copying and checking a few kilobytes, so its answer is trusted for a second or two: the system
 //! evicts recently used pages last. If it did evict one, the reader waits for the disk.
 //!
-//! Handing out mapped bytes without a copy was rejected. It saves 80 ns of the 1,600 for loading and checking 16 KB,
-//! and every holder of a block would have to cope with bytes that turn to zeros.
+//! Returning references to mapped bytes, without a copy, was rejected. It saves 80 ns of the 1,600 for loading and
+//! checking 16 KB, and every holder of a block would have to cope with bytes that turn to zeros.
 
 mod gone;
 
@@ -27,7 +27,8 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 /// Maximum number of pages that one system call asks about.
 const PAGES_AT_ONCE: usize = 64;
-/// Number of following pages that a query includes, because the rest of a record is read after its beginning.
+/// Number of pages after the wanted ones that a query includes, because the rest of a record is read after its
+/// beginning.
 const PAGES_BESIDE: usize = 8;
 
 /// A map of a file; see the module documentation.
@@ -36,8 +37,8 @@ pub(crate) struct Map {
     length: usize,
     page: usize,
     watched: gone::Watched,
-    /// For each page, when it was last seen in memory, in seconds since `made`; 0 means never. The counter wraps, after
-    /// which a page may once count as seen wrongly.
+    /// For each page, when it was last seen in memory, in seconds since `made`; 0 means never. The counter wraps; after
+    /// that, a page may once wrongly count as seen.
     seen: Box<[AtomicU16]>,
     made: Moment,
     world: World,
@@ -74,7 +75,7 @@ impl Map {
         Ok(map)
     }
 
-    /// Whether a touched page was missing. The map is not read from then on.
+    /// Whether a touched page was missing. A map with a lost page is not read again.
     pub(crate) fn is_lost(&self) -> bool {
         self.watched.is_lost()
     }
@@ -170,7 +171,7 @@ mod tests {
 
     use super::*;
 
-    /// A file of `pages` patterned pages, and a map of it.
+    /// A test file of `pages` patterned pages, and a map of it.
     struct Bench {
         path: std::path::PathBuf,
         file: File,
@@ -194,7 +195,7 @@ mod tests {
             Bench { path, file, map, world }
         }
 
-        /// Reads, and checks the bytes if they came. Returns whether they did.
+        /// Reads through the map, and checks the bytes if they were in memory. Returns whether they were.
         fn read(&self, offset: u64, length: usize) -> bool {
             let mut buffer = vec![0; length];
             let came = self.map.read_now(offset, &mut buffer);

@@ -46,9 +46,9 @@ impl Default for Memory {
 #[derive(Default)]
 struct State {
     files: BTreeMap<FileName, File>,
-    /// Durable files whose names were removed from folders that were not synced since.
+    /// Durable files whose names were deleted from folders that were not synced since.
     deleted: BTreeMap<FileName, File>,
-    /// For each object whose last swap may have happened: the content that a crash may bring back, `None` for no
+    /// The content, of each object whose last swap may have happened, that a crash may bring back; `None` for no
     /// object.
     unsettled: BTreeMap<FileName, Option<File>>,
     acts: u64,
@@ -61,13 +61,13 @@ struct State {
 /// How long an awaited read takes.
 #[derive(Clone, Copy, Debug)]
 pub enum ReadDelay {
-    /// This long, by the timers of the environment.
+    /// The read takes this long, by the timers of the environment.
     For(Duration),
-    /// Until the test [completes](Memory::complete_reads) it.
+    /// The read takes until the test [completes](Memory::complete_reads) it.
     UntilCompleted,
 }
 
-/// The delayed reads of a storage.
+/// The state of a storage whose reads are delayed.
 struct DelayedReads {
     delay: ReadDelay,
     limit: Semaphore,
@@ -80,7 +80,7 @@ struct ReadProgress {
     reads: u64,
     running: usize,
     running_most: usize,
-    /// Number of reads that may still end.
+    /// Number of further reads that may end.
     completions: usize,
 }
 
@@ -91,7 +91,7 @@ pub struct ReadCounts {
     pub begun: u64,
     /// Number of reads that run now.
     pub running: usize,
-    /// Maximum number of reads that ran at the same time.
+    /// Maximum number of reads that were running at the same time.
     pub running_most: usize,
 }
 
@@ -213,19 +213,18 @@ fn tear(bytes: &mut [u8], durable: usize, under: &[u8], next: &mut impl FnMut() 
 /// An injected failure.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
-    /// The number of the change that fails, from 1, over creates, writes, syncs, finishes, seals, swaps, settles and
-    /// deletes.
+    /// Which change fails, counted from 1 over all creates, writes, syncs, finishes, seals, swaps, settles and deletes.
     pub act: u64,
-    /// The reported kind.
+    /// The kind of the error that the call reports.
     pub kind: Kind,
     /// Whether the change happens in spite of the reported failure.
     pub outcome: Outcome,
-    /// Whether every later call fails, too, as for a process that was killed in this call.
+    /// Whether every later call fails, too, as for a process that was killed during this call.
     pub last: bool,
 }
 
 impl Fault {
-    /// Makes a change happen and report failure; later calls work.
+    /// Returns the fault of a change that happens but reports failure; later calls succeed.
     pub fn false_alarm(act: u64) -> Fault {
         Fault { act, kind: Kind::Failed, outcome: Outcome::MayHaveHappened, last: false }
     }
@@ -350,7 +349,7 @@ impl Memory {
         copy
     }
 
-    /// Returns a copy of the storage as it is now; both go on independently.
+    /// Returns a copy of the storage as it is now; afterwards each changes independently.
     pub fn copy(&self) -> Memory {
         let state = self.state.lock();
         let copy = |file: &File| {
@@ -375,8 +374,8 @@ impl Memory {
 }
 
 impl State {
-    /// Counts a change and returns the injected failure if it is due. `Ok(Some(…))` is a failure to report after the
-    /// change.
+    /// Counts a change, and returns the injected failure if this change must fail. `Ok(Some(…))` is a failure to report
+    /// after the change has happened.
     fn act(&mut self, name: &FileName, act: &'static str) -> Result<Option<Error>> {
         if self.dead {
             return Err(
@@ -754,7 +753,7 @@ struct Reader {
     bytes: Arc<Mutex<Vec<u8>>>,
     name: FileName,
     size: u64,
-    /// The storage in which the file must still exist for a read to succeed.
+    /// The storage in which the file must still exist for a read to succeed; `None` if deleted files can be read.
     deletable: Option<Memory>,
     delayed: Option<Arc<DelayedReads>>,
 }

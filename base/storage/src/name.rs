@@ -9,7 +9,7 @@ use std::fmt;
 pub struct FileName(Box<str>);
 
 impl FileName {
-    /// The root folder.
+    /// Returns the root folder.
     pub fn root() -> FileName {
         FileName("".into())
     }

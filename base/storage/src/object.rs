@@ -1,4 +1,4 @@
-//! Small objects, which compare-and-swap replaces whole.
+//! Small objects, whose whole content compare-and-swap replaces.
 
 use std::fmt;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub enum Settled {
 }
 
 impl Settled {
-    /// Decides it from the content, for implementations whose version is the content.
+    /// Decides the outcome from the content, for implementations whose version is the content.
     pub(crate) fn of(current: Option<&[u8]>, expected: Option<&Version>, new: &[u8]) -> Settled {
         if current == Some(new) {
             Settled::Happened(Version::new(new))

@@ -34,7 +34,7 @@ pub fn delete_outside(path: &Path) -> Result<()> {
     }
 }
 
-/// Returns the path as a name for messages, without its leading slash.
+/// Returns the path, without its leading slash, as a name for messages.
 fn name_of(path: &Path) -> Result<FileName> {
     path.to_str().map(|path| FileName::new(path.trim_start_matches('/'))).ok_or_else(|| {
         let name = FileName::new(path.to_string_lossy().trim_start_matches('/'));

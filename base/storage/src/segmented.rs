@@ -1,9 +1,9 @@
 //! Files that grow, on storage whose files appear whole.
 //!
-//! An object store has no open file that a log could append to. [`Segmented`] makes one of small objects: the file `F`
-//! is the objects `F/00000000.part`, `F/00000001.part` and so on ([`part`] describes their bytes). Each
-//! [sync](FileWriter::sync) writes one of them, by one conditional put that fails when the object exists. Small objects
-//! pass through unchanged.
+//! An object store has no open file that a log could append to. [`Segmented`] stores such a file as several small
+//! objects: the file `F` is the objects `F/00000000.part`, `F/00000001.part` and so on ([`part`] describes their
+//! bytes). Each [sync](FileWriter::sync) writes one of them, by one conditional put that fails when the object exists.
+//! Small objects pass through unchanged.
 //!
 //! **Order.** A writer writes the next part only when the previous one is certainly there. So the parts have no gap,
 //! and a reader finds all synced bytes before the first absent number.
@@ -36,7 +36,7 @@ use part::{Part, PartKind};
 use reader::Reader;
 use writer::Writer;
 
-/// The largest object that is read as a part, in bytes.
+/// Maximum size of an object that is read as a part, in bytes.
 const PART_MAX: usize = 1 << 30;
 /// The first pause before a put is repeated; it doubles up to [`PAUSE_MAX`].
 const PAUSE_MIN: Duration = Duration::from_millis(20);
@@ -47,7 +47,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 pub struct Segmented {
     base: Arc<dyn Files>,
     world: World,
-    /// For how long a put whose outcome is unknown is repeated before the writer fails.
+    /// How long a put whose outcome is unknown is repeated before the writer fails.
     patience: Duration,
 }
 
@@ -55,7 +55,7 @@ pub struct Segmented {
 enum Put {
     /// The part is durable.
     Written,
-    /// Another part is there.
+    /// Another part with this name already exists; its kind.
     Taken(PartKind),
 }
 
@@ -104,7 +104,7 @@ impl Segmented {
         }
     }
 
-    /// Reads a part; `None` when it does not exist.
+    /// Reads a part; returns `None` when it does not exist.
     fn part(&self, file: &FileName, number: u32) -> Result<Option<Part>> {
         let name = part::name(file, number);
         match self.base.load(&name, PART_MAX) {
@@ -114,7 +114,7 @@ impl Segmented {
         }
     }
 
-    /// Returns number and payload size of each listed part of the file.
+    /// Returns the number and payload size of each part of the file that a listing shows.
     fn listed(&self, file: &FileName) -> Result<Vec<(u32, u64)>> {
         let listed = self.base.list(file)?;
         Ok(listed
@@ -177,12 +177,12 @@ impl Files for Segmented {
         kept.fold(Capabilities::NONE.with(Capability::SyncPrefix), Capabilities::with)
     }
 
-    /// Takes one request, which writes the first part.
+    /// Creates a growing file. Takes one request, which writes the first part.
     fn create(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
         Ok(Box::new(Writer::create(self.clone(), name.clone())?))
     }
 
-    /// Takes one listing, and a request for each part from the last listed one on.
+    /// Opens a growing file. Takes one listing, and a request for each part from the last listed one on.
     fn open(&self, name: &FileName) -> Result<Arc<dyn FileReader>> {
         Ok(Arc::new(Reader::open(self.clone(), name.clone())?))
     }

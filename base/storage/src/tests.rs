@@ -18,7 +18,7 @@ fn write(files: &dyn Files, at: &str, bytes: &[u8]) {
     writer.finish().expect("durable");
 }
 
-/// A folder of its own for a test, removed at the end.
+/// A temporary folder of one test, which is removed at the end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -230,7 +230,7 @@ fn what_a_killed_process_wrote_is_durable_once_the_next_one_syncs_it() {
     }
 }
 
-/// Files of which the first `wrong` reads or writes, as the test chooses, have a wrong byte and report success.
+/// Files whose first `wrong` reads or writes, as the test chooses, change one byte and report success.
 struct Lying {
     below: Memory,
     wrong: Arc<AtomicUsize>,
@@ -238,7 +238,7 @@ struct Lying {
 }
 
 impl Lying {
-    /// Returns the number of calls of this kind that are still to go wrong.
+    /// Returns the counter of the calls of this kind that are still to go wrong.
     fn wrong_calls_of(&self, kind: Lies) -> Arc<AtomicUsize> {
         if self.lies == kind { Arc::clone(&self.wrong) } else { Arc::default() }
     }
@@ -268,7 +268,7 @@ impl crate::Overlay for Lying {
     }
 }
 
-/// Whether this call goes wrong; counts it.
+/// Whether this call goes wrong; counts the call.
 fn is_wrong(wrong: &AtomicUsize) -> bool {
     wrong.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
 }

@@ -1,4 +1,5 @@
-//! HBase's form of metrics: beans with tags and attributes, as in JMX, and the two texts in which HBase shows them.
+//! HBase's form of metrics: beans with tags and attributes, as in JMX, and the two text formats in which HBase shows
+//! them.
 //!
 //! A caller fills a [`Bean`] once. [`jmx`] writes HBase's `/jmx` from it, and [`prometheus`] writes HBase's
 //! `/prometheus`. A histogram becomes twelve attributes: the number of values since the start, and the distribution
@@ -8,7 +9,7 @@ use std::fmt::Write;
 
 use crate::{MetricKind, Spread};
 
-/// The attributes of a histogram that are quantiles.
+/// The quantiles that a histogram shows as attributes, by name.
 const PERCENTILES: [(&str, f64); 8] = [
     ("_25th_percentile", 0.25),
     ("_median", 0.5),
@@ -23,31 +24,31 @@ const PERCENTILES: [(&str, f64); 8] = [
 /// An attribute: one number of a bean.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attribute {
-    /// Its name, such as `regionCount`.
+    /// The name of the attribute, such as `regionCount`.
     pub name: String,
-    /// Whether it is a counter or a gauge.
+    /// Whether the attribute is a counter or a gauge.
     pub kind: MetricKind,
-    /// The present value.
+    /// The present value of the attribute.
     pub value: f64,
-    /// A description.
+    /// A description of the attribute.
     pub description: String,
 }
 
-/// One bean in HBase's form.
+/// A group of metrics in HBase's form, with a name, tags and attributes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bean {
-    /// The component: `RegionServer`, `Master`, `JvmMetrics`.
+    /// The component that the bean describes: `RegionServer`, `Master`, `JvmMetrics`.
     pub name: String,
     /// The part of the component, such as `Server`; empty if there is none.
     pub sub: String,
-    /// Names and values of the tags, in HBase's order.
+    /// Names and values of the bean's tags, in HBase's order.
     pub tags: Vec<(String, String)>,
-    /// The attributes.
+    /// The attributes of the bean.
     pub attributes: Vec<Attribute>,
 }
 
 impl Bean {
-    /// A bean without tags and attributes.
+    /// Creates a bean without tags and attributes.
     pub fn new(name: &str, sub: &str) -> Bean {
         Bean { name: name.to_owned(), sub: sub.to_owned(), tags: Vec::new(), attributes: Vec::new() }
     }
@@ -93,7 +94,7 @@ impl Bean {
         self.attributes.push(Attribute { name, kind, value, description: description.to_owned() });
     }
 
-    /// The bean's name in JMX.
+    /// Returns the bean's name in JMX.
     pub fn object_name(&self) -> String {
         format!("Hadoop:service=HBase,name={}", self.model())
     }
@@ -102,7 +103,7 @@ impl Bean {
         if self.sub.is_empty() { self.name.clone() } else { format!("{},sub={}", self.name, self.sub) }
     }
 
-    /// The first part of the names of its attributes in `/prometheus`.
+    /// Returns the first part of the names that the bean's attributes have in `/prometheus`.
     fn record(&self) -> &str {
         match &self.sub[..] {
             "" | "IPC" => &self.name,
@@ -114,11 +115,11 @@ impl Bean {
 /// The parameters of a `/jmx` request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JmxQuery {
-    /// `qry=`: a pattern of names. Without one, all beans are selected.
+    /// `qry=`: a pattern of bean names. Without one, all beans are selected.
     pub pattern: Option<String>,
     /// The attribute in `get=bean::attribute`.
     pub attribute: Option<String>,
-    /// `description=true`.
+    /// `description=true`: whether the answer contains descriptions.
     pub description: bool,
 }
 
@@ -165,7 +166,7 @@ pub fn jmx(beans: &[Bean], query: &JmxQuery) -> String {
     out
 }
 
-/// Writes HBase's `/prometheus`.
+/// Writes HBase's `/prometheus`, with or without descriptions of the metrics.
 pub fn prometheus(beans: &[Bean], description: bool) -> String {
     let mut out = String::new();
     for bean in beans {
@@ -191,8 +192,8 @@ pub fn prometheus(beans: &[Bean], description: bool) -> String {
     out
 }
 
-/// The name of an attribute in `/prometheus`: names of record and attribute, split before each capital that begins a
-/// word.
+/// Returns the name of an attribute in `/prometheus`: the names of record and attribute, split before each capital that
+/// begins a word.
 pub fn prometheus_name(record: &str, attribute: &str) -> String {
     let mut whole: Vec<char> = record.chars().collect();
     let mut letters = attribute.chars();

@@ -8,14 +8,14 @@ use crate::{Histogram, Spread};
 /// The quantiles of a histogram that are shown.
 const QUANTILES: [f64; 4] = [0.5, 0.95, 0.99, 0.999];
 
-/// The kind of a family of samples.
+/// The kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
-    /// Only grows while the process lives.
+    /// The metric only grows while the process lives.
     Counter,
-    /// Goes up and down.
+    /// The metric goes up and down.
     Gauge,
-    /// Times in ns, which are shown in seconds.
+    /// The metric measures times in ns, which are shown in seconds.
     Summary,
 }
 
@@ -31,7 +31,7 @@ pub enum MetricValue {
 }
 
 impl MetricValue {
-    /// The value as one number; for a histogram, the number of its values.
+    /// Returns the value as one number; for a histogram, the number of its values.
     pub fn as_f64(&self) -> f64 {
         match self {
             MetricValue::Count(count) => *count as f64,
@@ -41,7 +41,7 @@ impl MetricValue {
     }
 }
 
-/// A value with its labels.
+/// A measured value with its labels.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// Names and values of the labels.
@@ -51,7 +51,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// The value of a label.
+    /// Returns the value of the label `name`.
     pub fn label(&self, name: &str) -> Option<&str> {
         self.labels.iter().find(|(label, _)| label == name).map(|(_, value)| &value[..])
     }
@@ -60,9 +60,9 @@ impl Sample {
 /// All samples with one name.
 #[derive(Clone, Debug)]
 pub struct MetricFamily {
-    /// The name, without suffixes such as `_sum`.
+    /// The name of the metric, without suffixes such as `_sum`.
     pub name: String,
-    /// A description, as a sentence.
+    /// A description of the metric, as a sentence.
     pub help: String,
     /// The kind of the samples.
     pub kind: MetricKind,
@@ -70,7 +70,7 @@ pub struct MetricFamily {
     pub samples: Vec<Sample>,
 }
 
-/// Collected metrics.
+/// The metrics that were collected from their sources.
 #[derive(Clone, Debug, Default)]
 pub struct Exposition {
     families: Vec<MetricFamily>,
@@ -93,7 +93,7 @@ impl Exposition {
         self.spread_of_times(name, help, labels, times.spread());
     }
 
-    /// As the above, for values that were read from histograms before.
+    /// As [`times`](Exposition::times), for values that were already read from histograms.
     pub fn spread_of_times(&mut self, name: &str, help: &str, labels: &[(&str, &str)], times: Spread) {
         self.add(name, help, MetricKind::Summary, labels, MetricValue::Times(times));
     }
@@ -112,25 +112,25 @@ impl Exposition {
         self.families[place].samples.push(Sample { labels, value });
     }
 
-    /// Every family, in the order in which their first samples were added.
+    /// Returns every family, in the order in which their first samples were added.
     pub fn families(&self) -> &[MetricFamily] {
         &self.families
     }
 
-    /// The samples with one name; empty if there are none.
+    /// Returns the samples with one name; empty if there are none.
     pub fn samples(&self, name: &str) -> &[Sample] {
         self.by_name.get(name).map_or(&[], |place| &self.families[*place].samples)
     }
 
-    /// The sum of the samples with one name whose label has this value; without a label, of all samples with the
-    /// name.
+    /// Returns the sum of the samples with one name whose label has this value; without a label, of all samples with
+    /// the name.
     pub fn sum(&self, name: &str, label: Option<(&str, &str)>) -> f64 {
         let wanted = |sample: &&Sample| label.is_none_or(|(name, value)| sample.label(name) == Some(value));
         // The sum of no floats is -0.0, which would be shown with its sign.
         self.samples(name).iter().filter(wanted).map(|sample| sample.value.as_f64()).sum::<f64>() + 0.0
     }
 
-    /// The histogram with one name whose label has this value.
+    /// Returns the values of the histogram with one name whose label has this value.
     pub fn spread(&self, name: &str, label: Option<(&str, &str)>) -> Option<&Spread> {
         self.samples(name).iter().find_map(|sample| match &sample.value {
             MetricValue::Times(spread)

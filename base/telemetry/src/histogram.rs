@@ -16,11 +16,11 @@ use std::time::Duration;
 const STRIPES: usize = 4;
 /// Values below this have buckets of their own.
 const EXACT: u64 = 16;
-/// Buckets for each power of two, as bits.
+/// Number of buckets for each power of two, as a power of two itself: 3 stands for 8 buckets.
 const PART_BITS: u32 = 3;
 const BUCKETS: usize = EXACT as usize + (64 - EXACT.trailing_zeros() as usize) * (1 << PART_BITS);
 
-/// Counts of values by bucket. Updated without a lock.
+/// A histogram: counts of values by bucket, updated without a lock.
 pub struct Histogram {
     stripes: Box<[Stripe]>,
 }
@@ -39,7 +39,7 @@ impl Default for Histogram {
     }
 }
 
-/// The copy that this thread uses.
+/// Returns the index of the copy that this thread uses.
 fn stripe() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
@@ -57,7 +57,7 @@ fn bucket(value: u64) -> usize {
     EXACT as usize + ((power - EXACT.trailing_zeros()) as usize) * (1 << PART_BITS) + part
 }
 
-/// The middle of a bucket.
+/// Returns the middle of a bucket's values.
 fn middle(bucket: usize) -> u64 {
     if bucket < EXACT as usize {
         return bucket as u64;
@@ -82,7 +82,7 @@ impl Histogram {
         self.record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// All values so far. The copies are read one after the other.
+    /// Returns all values so far. The copies are read one after the other.
     pub fn spread(&self) -> Spread {
         let mut spread = Spread { counts: vec![0; BUCKETS], count: 0, sum: 0 };
         for stripe in &self.stripes {
@@ -106,7 +106,7 @@ impl std::fmt::Debug for Histogram {
     }
 }
 
-/// The values of a histogram at one moment.
+/// The distribution of a histogram's values at one moment.
 #[derive(Clone, Debug)]
 pub struct Spread {
     counts: Vec<u64>,
@@ -115,29 +115,29 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// The number of values.
+    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The sum of the values.
+    /// Returns the sum of the values.
     pub fn sum(&self) -> u64 {
         self.sum
     }
 
-    /// The lowest and the highest value, to within 6 %; 0 without values.
+    /// Returns the lowest and the highest value, to within 6 %; 0 without values.
     pub fn range(&self) -> (u64, u64) {
         let first = self.counts.iter().position(|count| *count > 0).map_or(0, middle);
         let last = self.counts.iter().rposition(|count| *count > 0).map_or(0, middle);
         (first, last)
     }
 
-    /// The mean; 0 without values.
+    /// Returns the mean of the values; 0 without values.
     pub fn mean(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
 
-    /// Merges these values and those of `other`.
+    /// Returns the distribution of these values and those of `other` together.
     #[must_use]
     pub fn with(mut self, other: Spread) -> Spread {
         self.counts.iter_mut().zip(&other.counts).for_each(|(mine, others)| *mine += others);
@@ -146,7 +146,7 @@ impl Spread {
         self
     }
 
-    /// The values that came after `earlier`, which is this histogram at an earlier moment.
+    /// Returns the values that came after `earlier`, which is this histogram at an earlier moment.
     #[must_use]
     pub fn since(&self, earlier: &Spread) -> Spread {
         let counts = self.counts.iter().zip(&earlier.counts).map(|(now, then)| now.saturating_sub(*then));
@@ -154,7 +154,7 @@ impl Spread {
         Spread { count: counts.iter().sum(), counts, sum: self.sum.wrapping_sub(earlier.sum) }
     }
 
-    /// The quantile `part`, to within 6 %; 0 without values.
+    /// Returns the quantile `part` (0 to 1), to within 6 %; 0 without values.
     pub fn quantile(&self, part: f64) -> u64 {
         let wanted = ((self.count as f64 * part).ceil() as u64).clamp(1, self.count.max(1));
         let mut seen = 0;

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// An owner of metrics.
 pub trait Source: Send + Sync {
-    /// Writes all its metrics.
+    /// Writes all metrics of this owner to `out`.
     fn show(&self, out: &mut Exposition);
 }
 
@@ -42,7 +42,7 @@ impl Counter {
         self.0.fetch_add(by, Ordering::Relaxed);
     }
 
-    /// The present value.
+    /// Returns the present value.
     pub fn value(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -63,7 +63,7 @@ impl Gauge {
         self.0.fetch_add(by, Ordering::Relaxed);
     }
 
-    /// The present value.
+    /// Returns the present value.
     pub fn value(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }

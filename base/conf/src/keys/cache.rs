@@ -3,13 +3,14 @@
 keys! {
     /// Fraction of half of the machine's memory that the block cache may take.
     SHARE: Ratio = "hfile.block.cache.size", "0.4";
-    /// Fraction of the cache that blocks of IN_MEMORY families keep against all other blocks.
+    /// Fraction of the block cache in which blocks of IN_MEMORY families are not evicted for other blocks.
     IN_MEMORY_SHARE: Ratio = "hbase.lru.blockcache.memory.percentage", "0.25";
     /// Whether data blocks are cached when they are read. A family's BLOCKCACHE=false still turns it off.
     DATA_ON_READ: Flag = "hbase.block.data.cacheonread", "true";
     /// Whether the cache keeps data blocks compressed or encoded, as in the file, and decodes them at each lookup.
     DATA_COMPRESSED: Flag = "hbase.block.data.cachecompressed", "false";
-    /// Most bytes of a file that a scan reads ahead at once when its blocks are not cached. 0 reads block by block.
+    /// Maximum number of bytes that a scan reads ahead at once from a file whose blocks are not cached. 0 reads block
+    /// by block.
     READ_AHEAD_MAX: Size = "bellows.hfile.read.ahead.max", "1m";
     /// Whether flushes cache all blocks that they write, for every family.
     DATA_ON_WRITE: Flag = "hbase.rs.cacheblocksonwrite", "false";
@@ -19,10 +20,11 @@ keys! {
     BLOOMS_ON_WRITE: Flag = "hfile.block.bloom.cacheonwrite", "false";
     /// Whether compactions cache all blocks that they write, for every family.
     COMPACTED_ON_WRITE: Flag = "hbase.rs.cachecompactedblocksonwrite", "false";
-    /// Size of a compacted file above which its data blocks are not cached after all.
+    /// Size of a compacted file above which the server does not cache its data blocks, even if compactions cache the
+    /// blocks that they write.
     COMPACTED_ON_WRITE_MAX: Size = "hbase.rs.cachecompactedblocksonwrite.threshold", "9223372036854775807";
-    /// Whether a compaction caches the blocks that replace cached ones, and a flush its blocks while the cache has room and
-    /// the file flushed before it is being read.
+    /// Whether a compaction caches the new blocks that replace cached ones. A flush then also caches its blocks while
+    /// the cache has room and the store's previous file is being read.
     STAYS_WARM: Flag = "bellows.block.cache.stays.warm", "true";
     /// Whether a file's blocks are evicted when the file is closed, for every family.
     EVICT_ON_CLOSE: Flag = "hbase.rs.evictblocksonclose", "false";
@@ -35,17 +37,19 @@ keys! {
     BUCKET_ENGINE: Text = "hbase.bucketcache.ioengine", "";
     /// Size of the second tier in megabytes. A value below 1 is a fraction of half of the machine's memory.
     BUCKET_SIZE: Ratio = "hbase.bucketcache.size", "0";
-    /// Sizes of slots in bytes, multiples of 256. Empty: from 4 KB to 513 KB, each less than 7 % larger than the one before.
+    /// Sizes of the second tier's slots in bytes, each a multiple of 256. Empty: from 4 KB to 513 KB, each less than 7
+    /// % larger than the one before.
     BUCKET_SLOT_SIZES: List = "hbase.bucketcache.bucket.sizes", "";
-    /// Whether data blocks are in the second tier only, and index and Bloom blocks in the first. If false, both hold all kinds.
+    /// Whether only the second tier holds data blocks, and only the first tier holds index and Bloom blocks. If false,
+    /// both tiers hold all kinds.
     BUCKET_COMBINED: Flag = "hbase.bucketcache.combinedcache.enabled", "true";
     /// Number of threads that write to the second tier's device.
     BUCKET_WRITERS: Count = "hbase.bucketcache.writer.threads", "3";
-    /// Number of blocks that may wait for each of these threads. Further blocks are not cached.
+    /// Fraction of the second tier in which blocks of IN_MEMORY families are not evicted for other blocks.
     BUCKET_QUEUE: Count = "hbase.bucketcache.writer.queuelength", "64";
     /// Fraction of the second tier that is filled before blocks are evicted.
     BUCKET_FILL: Ratio = "hbase.bucketcache.acceptfactor", "0.95";
-    /// Fraction of the second tier that blocks of IN_MEMORY families keep against all other blocks.
+    /// Fraction of the second tier that is reserved for blocks of IN_MEMORY families.
     BUCKET_IN_MEMORY: Ratio = "hbase.bucketcache.memory.factor", "0.25";
     /// How long a device of the second tier may fail without any success before it is no longer read, or, if writes
     /// fail, no longer written. Other devices stay in use.
@@ -55,6 +59,6 @@ keys! {
     BUCKET_HEADS: Ratio = "bellows.bucketcache.heads.size", "16";
     /// File that keeps the second tier's index for the next start. Empty for none. A leading `file:` is ignored.
     BUCKET_PERSISTENT: Text = "hbase.bucketcache.persistent.path", "";
-    /// How often the second tier's index is written to that file.
+    /// How often the server writes the second tier's index to `hbase.bucketcache.persistent.path`.
     BUCKET_PERSIST_INTERVAL: Millis = "hbase.bucketcache.persist.intervalinmillis", "1000";
 }

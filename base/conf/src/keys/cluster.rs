@@ -4,67 +4,69 @@ keys! {
     /// Place of all tables and the cluster id: a path, a `file:` URL, `s3://BUCKET/FOLDER` (also `s3a:`) in an S3-compatible
     /// store, or `hdfs://HOST:PORT/FOLDER`. `--data-dir` overrides it.
     ROOT_DIR: Text = "hbase.rootdir", "bellows-data";
-    /// Place of the write-ahead log: a path, a `file:` URL, `s3://BUCKET/FOLDER` in the same store, or `hdfs://HOST:PORT/FOLDER`.
-    /// Empty: below the root.
+    /// Place of the write-ahead log: a path, a `file:` URL, `s3://BUCKET/FOLDER` in the same store as the root, or
+    /// `hdfs://HOST:PORT/FOLDER`. Empty: below the root.
     WAL_DIR: Text = "hbase.wal.dir", "";
-    /// URL of the S3-compatible store. Empty: Amazon's, or that of `AWS_ENDPOINT_URL`.
+    /// URL of the S3-compatible store. Empty: the value of `AWS_ENDPOINT_URL`, or Amazon's S3.
     S3_ENDPOINT: Text = "fs.s3a.endpoint", "";
-    /// Region of the bucket. Empty: that of `AWS_REGION`, or us-east-1.
+    /// AWS region of the bucket. Empty: the value of `AWS_REGION`, or us-east-1.
     S3_REGION: Text = "fs.s3a.endpoint.region", "";
-    /// Access key. Empty: from the environment, a web identity, or the metadata of the container or the instance.
+    /// Access key for the S3-compatible store. Empty: from the environment, a web identity, or the metadata of the
+    /// container or the instance.
     S3_ACCESS_KEY: Text = "fs.s3a.access.key", "";
     /// Secret key that belongs to the access key.
     S3_SECRET_KEY: Text = "fs.s3a.secret.key", "";
-    /// Whether the bucket stands in the URL's path and not in its host name. An endpoint that is an address or `localhost` has
-    /// it in the path in any case.
+    /// Whether the bucket's name is in the URL's path and not in its host name. An endpoint that is an address or
+    /// `localhost` has it in the path in any case.
     S3_PATH_STYLE: Flag = "fs.s3a.path.style.access", "false";
-    /// Most reads of the store at once.
+    /// Maximum number of concurrent reads of the object store.
     S3_READS_MAX: Count = "bellows.s3.reads.max", "64";
-    /// How long a write of the store whose outcome is unknown is repeated before it fails.
+    /// How long a write to the object store whose outcome is unknown is repeated before it fails.
     S3_SETTLE_TIME: Millis = "bellows.s3.settle.time", "30000";
-    /// How many DataNodes have each block of a file in HDFS. 0: as the NameNode says.
+    /// Number of DataNodes that have each block of a file in HDFS. 0: the NameNode decides.
     HDFS_REPLICATION: Count = "dfs.replication", "0";
-    /// Most reads of HDFS at once.
+    /// Maximum number of concurrent reads of HDFS.
     HDFS_READS_MAX: Count = "bellows.hdfs.reads.max", "64";
     /// How long the DataNodes may take for a sync before it fails, and the log with it.
     HDFS_SYNC_MAX: Millis = "bellows.hdfs.sync.max", "10000";
-    /// How long any other call of HDFS may take before it fails, also the recovery of a lease.
+    /// How long any other call to HDFS may take before it fails, including the recovery of a lease.
     HDFS_CALL_MAX: Millis = "bellows.hdfs.call.max", "90000";
-    /// Price of 1,000 PUT requests of the store, parts of uploads among them, in dollars or another currency. Amazon's in us-east-1, as
-    /// the other prices.
+    /// Price of 1,000 PUT requests to the object store, including the parts of uploads, in dollars or another currency.
+    /// The defaults of all prices are those of Amazon in us-east-1.
     PRICE_PUT: Ratio = "bellows.store.price.put", "0.005";
-    /// Price of 1,000 GET requests.
+    /// Price of 1,000 GET requests to the object store.
     PRICE_GET: Ratio = "bellows.store.price.get", "0.0004";
-    /// Price of 1,000 LIST requests.
+    /// Price of 1,000 LIST requests to the object store.
     PRICE_LIST: Ratio = "bellows.store.price.list", "0.005";
-    /// Price of 1,000 DELETE requests.
+    /// Price of 1,000 DELETE requests to the object store.
     PRICE_DELETE: Ratio = "bellows.store.price.delete", "0";
-    /// Price of a gigabyte that is read; 0 for a server in the region of its bucket.
+    /// Price of a gigabyte that the server reads from the object store; 0 for a server in the region of its bucket.
     PRICE_RECEIVED: Ratio = "bellows.store.price.received", "0";
-    /// Price of a gigabyte that is kept for a month.
+    /// Price of a gigabyte that the object store keeps for a month.
     PRICE_STORED: Ratio = "bellows.store.price.stored", "0.023";
-    /// Whether this server is a read replica of the one that has the same root: it follows that one's log, and refuses writes.
-    /// `--read-replica` says so, too.
+    /// Whether this server is a read replica of the server with the same root: it follows the log of that server, and
+    /// refuses writes. `--read-replica` has the same effect.
     READ_ONLY: Flag = "hbase.global.readonly.enabled", "false";
-    /// The same, as Amazon EMR names it.
+    /// Amazon EMR's name for `hbase.global.readonly.enabled`.
     READ_REPLICA: Flag = "hbase.emr.readreplica.enabled", "false";
-    /// How far a read replica may be behind before it refuses reads. 0 means any distance.
+    /// How far a read replica may be behind its primary before it refuses reads. 0 means any distance.
     REPLICA_MAX_LAG: Millis = "bellows.replica.max.lag", "0";
-    /// How often a read replica looks at the log of its primary while something comes.
+    /// How often a read replica reads the log of its primary while new records arrive.
     REPLICA_POLL: Millis = "bellows.replica.poll", "100";
-    /// How often it looks while nothing comes. Each look is two requests of the store.
+    /// How often a read replica reads the log of its primary while no new records arrive. Each time costs two requests
+    /// to the object store.
     REPLICA_POLL_IDLE: Millis = "bellows.replica.poll.idle", "1000";
-    /// Port on which clients that look for a ZooKeeper are answered.
+    /// Port on which the server answers clients that look for a ZooKeeper.
     ZOOKEEPER_CLIENT_PORT: Port = "hbase.zookeeper.property.clientPort", "2181";
     /// Parent znode of the cluster's znodes.
     ZOOKEEPER_PARENT: Text = "zookeeper.znode.parent", "/hbase";
-    /// Longest request of a ZooKeeper client.
+    /// Maximum size of a ZooKeeper client's request.
     ZOOKEEPER_FRAME: Size = "jute.maxbuffer", "1048575";
-    /// Most connections of ZooKeeper clients.
+    /// Maximum number of connections of ZooKeeper clients.
     ZOOKEEPER_CONNECTIONS: Count = "bellows.zookeeper.connections.max", "3000";
-    /// Most ZooKeeper sessions, those included that wait for their client to reconnect.
+    /// Maximum number of ZooKeeper sessions, including those that wait for their client to reconnect.
     ZOOKEEPER_SESSIONS: Count = "bellows.zookeeper.sessions.max", "10000";
-    /// Most watches of one ZooKeeper connection. Further watches are ignored.
+    /// Maximum number of watches on one ZooKeeper connection. Further watches are ignored.
     ZOOKEEPER_WATCHES: Count = "bellows.zookeeper.watches.max", "1000";
     /// Shortest timeout of a ZooKeeper session.
     ZOOKEEPER_SESSION_MIN: Millis = "hbase.zookeeper.property.minSessionTimeout", "4000";

@@ -15,12 +15,14 @@ keys! {
     TABLE_SANITY_CHECKS: Flag = "hbase.table.sanity.checks", "true";
     /// How often the master deletes parents of splits and merges to whose files no region refers any more. 0: never.
     CATALOG_JANITOR_INTERVAL: Millis = "hbase.catalogjanitor.interval", "300000";
-    /// How often the master compares hbase:meta, the open regions and their folders, and reports what contradicts. HBase's
-    /// default is 3600000 ms; here a check is one read of hbase:meta and one listing. 0: only when a client asks.
+    /// How often the master compares hbase:meta, the open regions and their folders, and reports contradictions.
+    /// HBase's default is 3600000 ms; here a check is one read of hbase:meta and one listing. 0: only when a client
+    /// asks.
     HBCK_CHORE_INTERVAL: Millis = "hbase.master.hbck.chore.interval", "300000";
-    /// Whether tables have snapshots. Without them the calls about snapshots are refused.
+    /// Whether tables can have snapshots. If false, the master refuses the calls about snapshots.
     SNAPSHOT_ENABLED: Flag = "hbase.snapshot.enabled", "true";
-    /// Time to live of a snapshot that is taken without one, in seconds. 0: it stays until it is deleted.
+    /// Time to live of a snapshot that is taken without one, in seconds. 0: the snapshot stays until a client deletes
+    /// it.
     SNAPSHOT_TTL: Number = "hbase.master.snapshot.ttl", "0";
     /// How often the master deletes snapshots whose time to live is over. 0: never.
     SNAPSHOT_CLEANER_INTERVAL: Millis = "hbase.master.cleaner.snapshot.interval", "1800000";
@@ -31,10 +33,11 @@ keys! {
     /// How long a file of the write-ahead log is kept after nobody needs it any more. HBase's default is 600000 ms; here
     /// it is 0, because the log reuses the space of such files.
     LOG_CLEANER_TTL: Millis = "hbase.master.logcleaner.ttl", "0";
-    /// How long a store file is kept after nobody needs it any more, where other processes can read it, as in an object store. It must
-    /// be longer than read replicas are behind. A folder has one process, which deletes such files at once.
+    /// How long a store file is kept after nobody needs it any more, where other processes can read it, as in an object
+    /// store. It must be longer than the delay of read replicas behind their primary. A folder has one process, which
+    /// deletes such files at once.
     HFILE_CLEANER_TTL: Millis = "hbase.master.hfilecleaner.ttl", "300000";
-    /// How often the server searches its folders and the archive for store files that nobody holds, and deletes them. 0: never. In
-    /// an object store, which charges for listings, once a day unless this key is set.
+    /// How often the server searches its folders and the archive for store files that nobody holds, and deletes them.
+    /// 0: never. If the key is not set, a server on an object store, which charges for listings, searches once a day.
     CLEANER_INTERVAL: Millis = "hbase.master.cleaner.interval", "600000";
 }

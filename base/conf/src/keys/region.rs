@@ -3,9 +3,10 @@
 keys! {
     /// Size of a region's memstore at which it is flushed.
     MEMSTORE_FLUSH_SIZE: Size = "hbase.hregion.memstore.flush.size", "134217728";
-    /// Number of flush sizes at which a region's memstore refuses writes until it was flushed.
+    /// Number of flush sizes at which a region's memstore refuses writes until a flush has freed memory.
     MEMSTORE_BLOCK_MULTIPLIER: Count = "hbase.hregion.memstore.block.multiplier", "4";
-    /// Size of the chunks into which memstores copy cells: 4 KB to 2 MB; other values are rounded to the nearer of both.
+    /// Size of the chunks into which memstores copy cells: 4 KB to 2 MB; a value outside of this range is replaced by
+    /// the nearer bound.
     MEMSTORE_CHUNK_SIZE: Size = "hbase.hregion.memstore.mslab.chunksize", "2097152";
     /// Fraction of the memory of all memstores whose chunks are kept for reuse after a flush.
     CHUNK_POOL_SHARE: Ratio = "hbase.hregion.memstore.chunkpool.maxsize", "1.0";
@@ -13,30 +14,32 @@ keys! {
     PERIODIC_FLUSH_INTERVAL: Millis = "hbase.regionserver.optionalcacheflushinterval", "3600000";
     /// How long a write waits for the lock of its row.
     ROW_LOCK_WAIT: Millis = "hbase.rowlock.wait.duration", "30000";
-    /// Whether a put without a timestamp waits for the next millisecond when its row was deleted from in this one, and puts and
-    /// deletes take the timestamp of a counter of their row that is ahead of the clock. Without it the earlier write hides
-    /// the later one, as in HBase. A table's CONFIGURATION may set it.
+    /// Whether a put without a timestamp waits for the next millisecond if its row had a delete in the current one.
+    /// Puts and deletes then also take the timestamp of a counter of their row that is ahead of the clock. If false,
+    /// the earlier write hides the later one, as in HBase. A table's CONFIGURATION may set it.
     PUT_WAITS_FOR_DELETE: Flag = "bellows.put.waits.for.delete", "true";
-    /// How far in the future a cell's timestamp may lie. The default, the largest number, allows any.
+    /// How far in the future a cell's timestamp may lie. The default, the largest number, allows any timestamp.
     TIMESTAMP_SLOP: Millis = "hbase.hregion.keyvalue.timestamp.slop.millisecs", "9223372036854775807";
-    /// Largest row that a read returns whole.
+    /// Maximum size of a row that a read returns whole.
     MAX_ROW_SIZE: Size = "hbase.table.max.rowsize", "1073741824";
     /// Whether a write is on the disk when it is acknowledged (true), or handed to the operating system (false, HBase's default).
     WAL_HSYNC: Flag = "hbase.wal.hsync", "true";
-    /// Size of a log file at which the next one begins. HBase derives it from the block size of the file system.
+    /// Size of a log file at which the log begins its next file. HBase derives it from the block size of the file
+    /// system.
     WAL_ROLL_SIZE: Size = "bellows.wal.roll.size", "67108864";
     /// Number of log files with unflushed edits at which the oldest regions are flushed. If unset, at least as many as hold
     /// twice the memory of all memstores, as in HBase.
     MAX_LOGS: Count = "hbase.regionserver.maxlogs", "32";
-    /// How long a write that nobody waits for (ASYNC_WAL) may stay out of the log.
+    /// How long a write that no client waits for (ASYNC_WAL) may stay out of the log.
     LOG_IDLE_WRITE: Millis = "hbase.regionserver.optionallogflushinterval", "1000";
     /// Age at which a log file is closed, whatever its size.
     LOG_ROLL_PERIOD: Millis = "hbase.regionserver.logroll.period", "3600000";
     /// Duration above which a sync of the write-ahead log is reported in the server's log.
     SLOW_SYNC: Millis = "hbase.regionserver.wal.slowsync.ms", "100";
-    /// Whether a new log file overwrites one that nobody needs any more. Turn it off on file systems that copy on write.
+    /// Whether a new log file overwrites an old one that nobody needs any more. Turn it off on file systems that copy
+    /// on write.
     LOG_REUSE: Flag = "bellows.wal.reuse", "true";
-    /// How long the log waits before it tries a write again that found the disk full.
+    /// How long the log waits before it repeats a write that found the disk full.
     LOG_FULL_RETRY: Millis = "bellows.wal.full.retry", "1000";
     /// In-memory compaction of families that do not set it: NONE, BASIC, EAGER or ADAPTIVE. HBase's default is NONE.
     IN_MEMORY_COMPACTION: MemoryCompaction = "hbase.hregion.compacting.memstore.type", "ADAPTIVE";
@@ -46,19 +49,19 @@ keys! {
     IN_MEMORY_FLUSH_FACTOR: Ratio = "hbase.memstore.inmemoryflush.threshold.factor", "0.0";
     /// Number of sealed segments above which their indexes are merged.
     PIPELINE_SEGMENTS: Count = "hbase.hregion.compacting.pipeline.segments.limit", "2";
-    /// ADAPTIVE compacts if at most this fraction of the cells is expected to stay.
+    /// ADAPTIVE in-memory compaction drops versions if it expects to keep at most this fraction of the cells.
     ADAPTIVE_COMPACTION_THRESHOLD: Ratio = "hbase.memstore.adaptive.compaction.threshold", "0.5";
     /// Number of flush sizes that a region with in-memory compaction may hold while the server's memstores have room.
     MEMSTORE_STRETCH: Ratio = "bellows.memstore.stretch", "2.0";
-    /// Fraction of a memstore that a flush because of memory may leave there at ADAPTIVE: rows that were written again
-    /// since the last flush. 0 for none, as in HBase.
+    /// Maximum fraction of a memstore that a flush to free memory may leave there with ADAPTIVE: rows that were written
+    /// again since the last flush. 0 for none, as in HBase.
     MEMSTORE_FLUSH_KEEP: Ratio = "bellows.memstore.flush.keep", "0.5";
-    /// Least fraction of what a flush leaves in memory that must be expected to be replaced before the next one.
+    /// Minimum fraction of what a flush leaves in memory that must be expected to be overwritten before the next flush.
     MEMSTORE_FLUSH_KEEP_GAIN: Ratio = "bellows.memstore.flush.keep.gain.min", "0.25";
-    /// Whether in-memory compaction also drops delete markers and what they mask, where no file can hold the row. The markers
-    /// are remembered, and return for a put with an older timestamp.
+    /// Whether in-memory compaction also drops delete markers and the cells that they hide, where no file can hold the
+    /// row. The region remembers the markers, and restores them for a put with an older timestamp.
     MEMSTORE_DROP_MARKERS: Flag = "bellows.memstore.drop.markers", "true";
-    /// Longest delay of the answer to a write while memory fills, reached where writes are refused.
+    /// Maximum delay of the answer to a write while memory fills. It is reached at the point where writes are refused.
     MEMSTORE_SLOWING: Millis = "bellows.memstore.slowing.max", "100";
     /// Number of threads for in-memory compaction, at most one for each core.
     IN_MEMORY_COMPACTION_THREADS: Count = "hbase.regionserver.inmemory.compaction.pool.size", "10";

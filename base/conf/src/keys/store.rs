@@ -3,36 +3,37 @@
 keys! {
     /// Number of files at which a store is compacted.
     COMPACTION_MIN: Count = "hbase.hstore.compaction.min", "3";
-    /// Older name of the key before, which wins.
+    /// Older name of `hbase.hstore.compaction.min`; it is used only if the new name is not set.
     COMPACTION_THRESHOLD: Count = "hbase.hstore.compactionThreshold", "3";
-    /// Most files of one minor compaction.
+    /// Maximum number of files in one minor compaction.
     COMPACTION_MAX: Count = "hbase.hstore.compaction.max", "10";
-    /// A file is selected if it is smaller than the sum of the newer files times this.
+    /// A minor compaction selects a file if it is smaller than the sum of the newer files times this ratio.
     COMPACTION_RATIO: Ratio = "hbase.hstore.compaction.ratio", "1.2";
-    /// Files that are smaller together are selected whatever the ratio. If unset, the flush size of the table.
+    /// Minor compactions select files below this size whatever the ratio. If unset, the flush size of the table.
     COMPACTION_MIN_SIZE: Size = "hbase.hstore.compaction.min.size", "134217728";
     /// Size above which a file is left out of minor compactions.
     COMPACTION_MAX_SIZE: Size = "hbase.hstore.compaction.max.size", "9223372036854775807";
-    /// That ratio in quiet hours, for one compaction at a time.
+    /// `hbase.hstore.compaction.ratio` in quiet hours, for one compaction at a time.
     COMPACTION_RATIO_OFF_PEAK: Ratio = "hbase.hstore.compaction.ratio.offpeak", "5.0";
-    /// That size in quiet hours. If unset, the same.
+    /// `hbase.hstore.compaction.max.size` in quiet hours. If unset, the same as at other times.
     COMPACTION_MAX_SIZE_OFF_PEAK: Size = "hbase.hstore.compaction.max.size.offpeak", "9223372036854775807";
-    /// How the files of a compaction are chosen: DefaultStoreEngine leaves it to the next key, DateTieredStoreEngine compacts
-    /// files of one window of time.
+    /// How the files of a compaction are chosen: DefaultStoreEngine uses the policy in
+    /// `hbase.hstore.defaultengine.compactionpolicy.class`, DateTieredStoreEngine compacts files of one window of time.
     ENGINE: StoreEngineName = "hbase.hstore.engine.class", "org.apache.hadoop.hbase.regionserver.DefaultStoreEngine";
-    /// How DefaultStoreEngine chooses: ExploringCompactionPolicy, RatioBasedCompactionPolicy, FIFOCompactionPolicy (files
-    /// go when all their cells have expired) or DateTieredCompactionPolicy.
+    /// How DefaultStoreEngine chooses: ExploringCompactionPolicy, RatioBasedCompactionPolicy, FIFOCompactionPolicy
+    /// (deletes files whose cells have all expired) or DateTieredCompactionPolicy.
     COMPACTION_POLICY: CompactionPolicyName = "hbase.hstore.defaultengine.compactionpolicy.class",
         "org.apache.hadoop.hbase.regionserver.compactions.ExploringCompactionPolicy";
-    /// Date-tiered: age of cells above which only major compactions take their files.
+    /// Date-tiered: age of cells above which only major compactions take the files with them.
     TIERED_MAX_AGE: Millis = "hbase.hstore.compaction.date.tiered.max.storefile.age.millis", "9223372036854775807";
-    /// Date-tiered: number of files at which the window of the present is compacted.
+    /// Date-tiered: number of files at which the newest window is compacted.
     TIERED_INCOMING_MIN: Count = "hbase.hstore.compaction.date.tiered.incoming.window.min", "6";
     /// Date-tiered: length of the newest windows.
     TIERED_BASE_WINDOW: Millis = "hbase.hstore.compaction.date.tiered.base.window.millis", "21600000";
-    /// Date-tiered: number of windows after which the next ones are that many times longer.
+    /// Date-tiered: number of windows of one length, after which older windows are this many times longer.
     TIERED_WINDOWS: Count = "hbase.hstore.compaction.date.tiered.windows.per.tier", "4";
-    /// Date-tiered: age above which windows get no longer. If unset, the age above which files are left alone.
+    /// Date-tiered: age above which windows become no longer. If unset, the age above which only major compactions take
+    /// files.
     TIERED_MAX_TIER_AGE: Millis = "hbase.hstore.compaction.date.tiered.max.tier.age.millis", "9223372036854775807";
     /// Date-tiered: whether a minor compaction always writes one file.
     TIERED_SINGLE_OUTPUT: Flag = "hbase.hstore.compaction.date.tiered.single.output.for.minor.compaction", "true";
@@ -49,23 +50,25 @@ keys! {
     /// NoLimitThroughputController.
     THROUGHPUT_CONTROLLER: ThroughputControllerName = "hbase.regionserver.throughput.controller",
         "org.apache.hadoop.hbase.regionserver.throttle.PressureAwareCompactionThroughputController";
-    /// Bytes a second that all compactions may write while no store has too many files.
+    /// Maximum number of bytes a second that all compactions write while no store has too many files.
     THROUGHPUT_LOWER: Size = "hbase.hstore.compaction.throughput.lower.bound", "52428800";
-    /// The same just before flushes have to wait for compactions. When they wait there is no limit.
+    /// Maximum number of bytes a second that all compactions write just before flushes have to wait for them. Once
+    /// flushes wait, there is no limit.
     THROUGHPUT_HIGHER: Size = "hbase.hstore.compaction.throughput.higher.bound", "104857600";
-    /// The same in quiet hours.
+    /// Maximum number of bytes a second that all compactions write in quiet hours.
     THROUGHPUT_OFF_PEAK: Size = "hbase.hstore.compaction.throughput.offpeak", "9223372036854775807";
     /// Whether the bytes that flushes write are limited: PressureAwareFlushThroughputController, or
     /// NoLimitThroughputController.
     FLUSH_THROUGHPUT_CONTROLLER: FlushThroughputControllerName = "hbase.regionserver.flush.throughput.controller",
         "org.apache.hadoop.hbase.regionserver.throttle.NoLimitThroughputController";
-    /// Bytes a second that all flushes may write while memstores are nearly empty.
+    /// Maximum number of bytes a second that all flushes write while memstores are nearly empty.
     FLUSH_THROUGHPUT_LOWER: Size = "hbase.hstore.flush.throughput.lower.bound", "104857600";
-    /// The same just before regions are flushed to free memory. From then on there is no limit.
+    /// Maximum number of bytes a second that all flushes write just before regions are flushed to free memory. Above
+    /// that point there is no limit.
     FLUSH_THROUGHPUT_UPPER: Size = "hbase.hstore.flush.throughput.upper.bound", "209715200";
-    /// Number of files above which a store is not flushed until it was compacted.
+    /// Number of files above which a store is not flushed until a compaction has reduced it.
     BLOCKING_STORE_FILES: Count = "hbase.hstore.blockingStoreFiles", "16";
-    /// Longest time that a flush waits for a store with too many files.
+    /// Maximum time that a flush waits for a store with too many files.
     BLOCKING_WAIT_TIME: Millis = "hbase.hstore.blockingWaitTime", "90000";
     /// Period of major compactions. 0 turns them off.
     MAJOR_COMPACTION_PERIOD: Millis = "hbase.hregion.majorcompaction", "604800000";
@@ -73,7 +76,7 @@ keys! {
     MAJOR_COMPACTION_JITTER: Ratio = "hbase.hregion.majorcompaction.jitter", "0.50";
     /// How long major compactions keep delete markers.
     PURGE_DELETES_AFTER: Millis = "hbase.hstore.time.to.purge.deletes", "0";
-    /// Number of MOB files that stay open for the next reader.
+    /// Number of MOB files that stay open between reads.
     MOB_FILE_CACHE_SIZE: Count = "hbase.mob.file.cache.size", "1000";
     /// How a store knows its files: FILE, a list in each store. DEFAULT, HBase's listing of the folder, is not served.
     FILE_TRACKER: Text = "hbase.store.file-tracker.impl", "FILE";

@@ -1,16 +1,15 @@
-//! Classes in brackets, with union and intersection, and the properties that `\p` names.
+//! Parses classes in brackets, with union and intersection, and the properties that `\p` names.
 
 use super::{Class, Parser, Result, escape, is};
 use crate::set::Runs;
 use crate::syntax::Fold;
 use crate::{flag, unicode};
 
-/// Characters below 256 that share a case folding with one above, or with each other across ASCII: Java keeps these
-/// out of its bitmap.
+/// Characters below 256 that share a case folding with a character above 255. Java keeps these out of its bitmap.
 const FOLDED_APART: [u32; 10] = [0xff, 0xb5, 0x49, 0x69, 0x53, 0x73, 0x4b, 0x6b, 0xc5, 0xe5];
 
 impl Parser {
-    /// One character, with its other cases if case is ignored.
+    /// Returns the class of one character, with its other cases if case is ignored.
     pub(super) fn single(&mut self, point: u32) -> Class {
         match self.fold() {
             Fold::Unicode => {
@@ -35,7 +34,7 @@ impl Parser {
         }
     }
 
-    /// A character of a class: adds it to `bits`, or returns it as a class.
+    /// Handles a single character of a class: adds it to `bits`, or returns it as a class of its own.
     fn bit_or_single(&mut self, bits: &mut Vec<u32>, point: u32) -> Option<Class> {
         let fold = self.fold();
         if point >= 256 || fold == Fold::Unicode && FOLDED_APART.contains(&point) {
@@ -164,7 +163,7 @@ impl Parser {
         }
     }
 
-    /// A character, a range or an escape in a class; `None` if it was added to `bits`.
+    /// Parses a character, a range or an escape in a class; returns `None` if it was added to `bits`.
     fn member(&mut self, bits: &mut Vec<u32>) -> Result<Option<Class>> {
         let mut point = self.peek();
         if is(point, '\\') {
@@ -204,7 +203,7 @@ impl Parser {
         Ok(self.bit_or_single(bits, point))
     }
 
-    /// `\p{…}` or `\pL`, from its letter on.
+    /// Parses the property of `\p{…}` or `\pL`, from the character after `p` on.
     pub(super) fn family(&mut self, complement: bool) -> Result<Class> {
         let name: String;
         let open = self.next();

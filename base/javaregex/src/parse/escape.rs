@@ -1,15 +1,15 @@
-//! Parses escapes.
+//! Parses escapes, inside and outside of classes in brackets.
 
 use super::{Class, Parser, Result, is, is_ascii};
 use crate::set::Runs;
 use crate::syntax::{Node, Place};
 use crate::{flag, unicode};
 
-/// An escape outside of classes.
+/// An escape outside of classes in brackets.
 pub(super) enum Escape {
-    /// A character.
+    /// The escape stands for one character.
     Point(u32),
-    /// Anything else.
+    /// The escape stands for anything else, such as a class or a position.
     Node(Node),
 }
 
@@ -28,7 +28,7 @@ fn octal(point: u32) -> Option<u32> {
 }
 
 impl Parser {
-    /// The class of `\d` and the like, by its letter.
+    /// Returns the class of `\d` and similar escapes, by its letter.
     fn shorthand(&self, letter: char) -> Option<Class> {
         let unicode = self.has(flag::UNICODE_CHARACTER_CLASS);
         let of = |wide: fn() -> Runs, ascii: fn() -> Runs| {
@@ -49,7 +49,8 @@ impl Parser {
         Err(self.error("Illegal/unsupported escape sequence"))
     }
 
-    /// Parses the escape at the cursor. With `create` false, a node that is not a character is not built.
+    /// Parses the escape at the cursor. If `create` is false, only an escape that stands for a character builds a
+    /// result.
     pub(super) fn escape(&mut self, create: bool) -> Result<Escape> {
         let point = self.skip();
         let letter = char::from_u32(point).unwrap_or('\0');
@@ -100,7 +101,8 @@ impl Parser {
         Ok(Escape::Node(node))
     }
 
-    /// Parses the escape at the cursor, in a class. In a range `\v` is the vertical tab, as in old versions of Java.
+    /// Parses the escape at the cursor, which is in a class. In a range `\v` is the vertical tab, as in old versions of
+    /// Java.
     pub(super) fn escape_in_class(&mut self, range: bool) -> Result<InClass> {
         let point = self.skip();
         let letter = char::from_u32(point).unwrap_or('\0');
@@ -218,7 +220,7 @@ impl Parser {
         Ok(unit)
     }
 
-    /// `\N{name}`: this crate does not have the names of all characters.
+    /// Refuses `\N{name}`: this crate does not have the names of all characters.
     fn named(&mut self) -> Result<u32> {
         if !is(self.read(), '{') {
             return Err(self.error("Illegal character name escape sequence"));

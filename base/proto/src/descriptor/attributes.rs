@@ -1,4 +1,4 @@
-//! An ordered map of bytes for small schemas.
+//! The attributes of a table or a family: a small ordered map of bytes.
 
 use bytes::Bytes;
 
@@ -28,7 +28,7 @@ impl Attributes {
         }
     }
 
-    /// Removes an attribute.
+    /// Removes an attribute, and returns its value.
     pub fn remove(&mut self, key: &[u8]) -> Option<Bytes> {
         let at = self.0.iter().position(|(k, _)| **k == *key)?;
         Some(self.0.remove(at).1)

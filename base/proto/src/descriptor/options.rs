@@ -1,14 +1,14 @@
-//! The attributes that the engine uses: typed, validated, with HBase's defaults.
+//! The attributes of tables and families that the engine uses: typed, validated, with HBase's defaults.
 
 use std::str::FromStr;
 
 use super::{Attributes, FamilyDescriptor, TableDescriptor};
 use crate::Error;
 
-/// The TTL that never expires, as the attribute writes it.
+/// The TTL in seconds, as the attribute writes it, with which cells never expire.
 pub const TTL_FOREVER_SECONDS: i32 = i32::MAX;
 
-/// A value from a closed set of words.
+/// Declares a type whose values are a closed set of words.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident = $default:ident; $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)+) => {
         $(#[$doc])*
@@ -36,14 +36,14 @@ macro_rules! words {
 }
 
 words! {
-    /// Whether deleted cells remain readable by reads of the past.
+    /// Whether reads of the past still see deleted cells.
     KeepDeletedCells = False;
-    /// Deleted cells are dropped.
+    /// Compactions drop deleted cells.
     #[default]
     False = "FALSE",
-    /// Deleted cells are kept as long as the number of versions permits.
+    /// Compactions keep deleted cells as long as the number of versions permits.
     True = "TRUE",
-    /// Deleted cells are kept until their TTL expires.
+    /// Compactions keep deleted cells until their TTL expires.
     Ttl = "TTL",
 }
 words! {
@@ -72,29 +72,29 @@ words! {
 words! {
     /// The encoding of keys in a data block.
     DataBlockEncoding = None;
-    /// Whole keys.
+    /// Each cell has its whole key.
     #[default]
     None = "NONE",
-    /// Without the prefix shared with the key before.
+    /// Each cell has its key without the prefix shared with the previous key.
     Prefix = "PREFIX",
-    /// Differences to the key before.
+    /// Each cell has the differences between its key and the previous key.
     Diff = "DIFF",
-    /// Differences in a form that is faster to decode.
+    /// As [`Diff`](DataBlockEncoding::Diff), in a form that is faster to decode.
     FastDiff = "FAST_DIFF",
-    /// Whole keys, followed by an index of the rows.
+    /// Each cell has its whole key, and an index of the rows follows the cells.
     RowIndexV1 = "ROW_INDEX_V1",
 }
 words! {
-    /// The type of a bloom filter.
+    /// Which part of the key a file's Bloom filter contains.
     BloomType = Row;
     /// No filter.
     None = "NONE",
-    /// Rows.
+    /// The filter contains rows.
     #[default]
     Row = "ROW",
-    /// Rows with qualifiers.
+    /// The filter contains rows with qualifiers.
     RowCol = "ROWCOL",
-    /// Row prefixes of a fixed length.
+    /// The filter contains row prefixes of a fixed length.
     RowPrefixFixedLength = "ROWPREFIX_FIXED_LENGTH",
 }
 words! {
@@ -103,26 +103,26 @@ words! {
     /// No in-memory compaction.
     #[default]
     None = "NONE",
-    /// Flattens and merges indexes.
+    /// Stores the index of sealed segments as arrays, and merges the indexes.
     Basic = "BASIC",
-    /// Drops redundant cells as well.
+    /// As [`Basic`](InMemoryCompaction::Basic), and drops redundant cells.
     Eager = "EAGER",
-    /// Chooses between the others by their benefit.
+    /// Chooses between `BASIC` and `EAGER` by the expected benefit.
     Adaptive = "ADAPTIVE",
 }
 words! {
     /// What a write waits for before it is acknowledged.
     Durability = UseDefault;
-    /// The table's durability; for a table, SYNC_WAL.
+    /// Waits as the table's durability says; as a table's own durability, as SYNC_WAL.
     #[default]
     UseDefault = "USE_DEFAULT",
-    /// Nothing: the write is not logged.
+    /// Waits for nothing: the write is not logged.
     SkipWal = "SKIP_WAL",
-    /// Being appended to the log, which is synced soon after.
+    /// Waits until the write is appended to the log, which is synced soon after.
     AsyncWal = "ASYNC_WAL",
-    /// The log's sync.
+    /// Waits for the sync of the log.
     SyncWal = "SYNC_WAL",
-    /// The log's sync to the disk.
+    /// Waits until the log is synced to the disk.
     FsyncWal = "FSYNC_WAL",
 }
 
@@ -135,46 +135,48 @@ pub struct FamilyOptions {
     pub versions_min: u32,
     /// TTL in seconds; the default [`TTL_FOREVER_SECONDS`] never expires.
     pub ttl_seconds: i32,
-    /// KEEP_DELETED_CELLS. Default FALSE.
+    /// KEEP_DELETED_CELLS: whether reads of the past still see deleted cells. Default FALSE.
     pub keep_deleted_cells: KeepDeletedCells,
     /// BLOCKSIZE in bytes, before compression. Default 65536.
     pub block_bytes: u32,
     /// BLOCKCACHE: whether data blocks are cached when they are read. Default true.
     pub block_cache: bool,
-    /// IN_MEMORY: whether the cache favours its blocks. Default false.
+    /// IN_MEMORY: whether the block cache prefers to keep the family's blocks. Default false.
     pub in_memory: bool,
-    /// IN_MEMORY_COMPACTION; unset leaves it to the configuration.
+    /// IN_MEMORY_COMPACTION; `None` leaves it to the configuration.
     pub in_memory_compaction: Option<InMemoryCompaction>,
-    /// COMPRESSION of flushed files. Default NONE.
+    /// COMPRESSION: compression of flushed files. Default NONE.
     pub compression: Compression,
-    /// COMPRESSION_COMPACT_MINOR, or else COMPRESSION_COMPACT, or else COMPRESSION.
+    /// Compression of files that minor compactions write: COMPRESSION_COMPACT_MINOR, or else COMPRESSION_COMPACT, or
+    /// else COMPRESSION.
     pub compression_minor: Compression,
-    /// COMPRESSION_COMPACT_MAJOR, or else COMPRESSION_COMPACT, or else COMPRESSION.
+    /// Compression of files that major compactions write: COMPRESSION_COMPACT_MAJOR, or else COMPRESSION_COMPACT, or
+    /// else COMPRESSION.
     pub compression_major: Compression,
-    /// DATA_BLOCK_ENCODING. Default NONE.
+    /// DATA_BLOCK_ENCODING: encoding of keys in data blocks. Default NONE.
     pub data_block_encoding: DataBlockEncoding,
-    /// BLOOMFILTER. Default ROW.
+    /// BLOOMFILTER: which part of the key the Bloom filters contain. Default ROW.
     pub bloom: BloomType,
     /// `RowPrefixBloomFilter.prefix_length`, as an attribute or in the configuration: length of the row prefixes in the
     /// filter, in bytes.
     pub bloom_prefix: Option<u16>,
-    /// REPLICATION_SCOPE. Default 0.
+    /// REPLICATION_SCOPE: 1 if writes are replicated to other clusters, 0 if not. Default 0.
     pub replication_scope: i32,
-    /// CACHE_DATA_ON_WRITE. Default false.
+    /// CACHE_DATA_ON_WRITE: whether flushes cache the data blocks that they write. Default false.
     pub cache_data_on_write: bool,
-    /// CACHE_INDEX_ON_WRITE. Default false.
+    /// CACHE_INDEX_ON_WRITE: whether the index blocks of a new file are cached. Default false.
     pub cache_indexes_on_write: bool,
-    /// CACHE_BLOOMS_ON_WRITE. Default false.
+    /// CACHE_BLOOMS_ON_WRITE: whether the Bloom filter chunks of a new file are cached. Default false.
     pub cache_blooms_on_write: bool,
-    /// EVICT_BLOCKS_ON_CLOSE. Default false.
+    /// EVICT_BLOCKS_ON_CLOSE: whether a file's blocks are evicted when the file is closed. Default false.
     pub evict_blocks_on_close: bool,
-    /// PREFETCH_BLOCKS_ON_OPEN. Default false.
+    /// PREFETCH_BLOCKS_ON_OPEN: whether a file is read into the cache when it is opened. Default false.
     pub prefetch_blocks_on_open: bool,
-    /// COMPRESS_TAGS, for encodings that support it. Default true.
+    /// COMPRESS_TAGS: whether tags are compressed, for encodings that support it. Default true.
     pub compress_tags: bool,
     /// NEW_VERSION_BEHAVIOR: whether delete markers act by sequence id. Default false.
     pub new_version_behavior: bool,
-    /// DFS_REPLICATION; 0 means the file system's own. Default 0.
+    /// DFS_REPLICATION: number of copies that the file system keeps; 0 means its own default. Default 0.
     pub dfs_replication: i32,
     /// IS_MOB: whether values above the threshold are written to MOB files. Default false.
     pub is_mob: bool,
@@ -185,27 +187,28 @@ pub struct FamilyOptions {
 /// The options of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableOptions {
-    /// MAX_FILESIZE in bytes; unset leaves it to `hbase.hregion.max.filesize`.
+    /// MAX_FILESIZE in bytes, the size at which a region is split; `None` leaves it to `hbase.hregion.max.filesize`.
     pub max_file_bytes: Option<u64>,
-    /// MEMSTORE_FLUSHSIZE in bytes; unset leaves it to `hbase.hregion.memstore.flush.size`.
+    /// MEMSTORE_FLUSHSIZE in bytes, the size at which a memstore is flushed; `None` leaves it to
+    /// `hbase.hregion.memstore.flush.size`.
     pub flush_bytes: Option<u64>,
-    /// READONLY. Default false.
+    /// READONLY: whether the table refuses writes. Default false.
     pub read_only: bool,
-    /// COMPACTION_ENABLED. Default true.
+    /// COMPACTION_ENABLED: whether the server compacts the table's regions by itself. Default true.
     pub compaction_enabled: bool,
-    /// SPLIT_ENABLED. Default true.
+    /// SPLIT_ENABLED: whether the table's regions are split. Default true.
     pub split_enabled: bool,
-    /// MERGE_ENABLED. Default true.
+    /// MERGE_ENABLED: whether the table's regions are merged. Default true.
     pub merge_enabled: bool,
-    /// DURABILITY. Default USE_DEFAULT.
+    /// DURABILITY: what a write waits for before it is acknowledged. Default USE_DEFAULT.
     pub durability: Durability,
-    /// REGION_REPLICATION. Default 1.
+    /// REGION_REPLICATION: number of replicas of each region. Default 1.
     pub region_replication: i32,
-    /// PRIORITY. Default 0.
+    /// PRIORITY: regions of tables with a greater priority are opened first in HBase. Default 0.
     pub priority: i32,
 }
 
-/// The key of the prefix length of a bloom filter.
+/// The attribute, or configuration key, with the length of the row prefixes in a Bloom filter.
 pub(super) const BLOOM_PREFIX: &str = "RowPrefixBloomFilter.prefix_length";
 
 impl FamilyOptions {

@@ -3,16 +3,16 @@
 use super::{BloomType, Compression, FamilyDescriptor, TableDescriptor};
 use crate::Error;
 
-/// Configured limits of a schema.
+/// The configured limits that a schema is checked against.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// `hbase.table.sanity.checks`: whether invalid schemas are refused. A table can override it. Default true.
     pub enabled: bool,
-    /// `hbase.hregion.max.filesize.limit`, in bytes. Default 2 MiB.
+    /// `hbase.hregion.max.filesize.limit`: minimum of MAX_FILESIZE, in bytes. Default 2 MiB.
     pub file_bytes_min: u64,
-    /// `hbase.hregion.memstore.flush.size.limit`, in bytes. Default 1 MiB.
+    /// `hbase.hregion.memstore.flush.size.limit`: minimum of MEMSTORE_FLUSHSIZE, in bytes. Default 1 MiB.
     pub flush_bytes_min: u64,
-    /// `hbase.hstore.blockingStoreFiles`. Default 16.
+    /// `hbase.hstore.blockingStoreFiles`: number of store files above which flushes wait. Default 16.
     pub blocking_files: u64,
     /// Java classes of coprocessors that are built in.
     pub coprocessors: Vec<String>,
@@ -54,7 +54,7 @@ pub fn check(table: &TableDescriptor, limits: &Limits) -> Result<(), Error> {
 /// Maximum length of a directory name on all common file systems including HDFS, in bytes.
 pub const FOLDER_NAME_MAX: usize = 255;
 
-/// Without these no region could be opened.
+/// Makes the checks that cannot be switched off, since no region of the table could be opened otherwise.
 fn must(table: &TableDescriptor) -> Result<(), String> {
     table.options().map_err(|error| error.to_string())?;
     let length = table.name().qualifier().len();
@@ -124,7 +124,7 @@ fn should(table: &TableDescriptor, limits: &Limits) -> Result<(), String> {
     table.families().iter().try_for_each(check_family)
 }
 
-/// There is no Java here: only classes that are built in are accepted.
+/// Checks the classes that a schema names. There is no Java here: only classes that are built in are accepted.
 fn check_classes(table: &TableDescriptor, limits: &Limits) -> Result<(), String> {
     const POLICIES: [&str; 6] = [
         "SteppingSplitPolicy",
@@ -158,7 +158,8 @@ fn check_classes(table: &TableDescriptor, limits: &Limits) -> Result<(), String>
     Ok(())
 }
 
-/// With FIFO compaction files go only as a whole, when all their cells have expired, and there may be many.
+/// Checks the schema of a table with FIFO compaction, which deletes files only whole, when all their cells have
+/// expired; there may be many files.
 fn check_fifo(table: &TableDescriptor, limits: &Limits) -> Result<(), String> {
     const POLICY: &str = "hbase.hstore.defaultengine.compactionpolicy.class";
     const FIFO: &str = "org.apache.hadoop.hbase.regionserver.compactions.FIFOCompactionPolicy";

@@ -1,4 +1,5 @@
-//! Descriptors as a flat map from a type's full name to its fields or values, each told in one line that can be compared.
+//! Lists descriptors as a flat map from a type's full name to its fields or values, each described in one line that can
+//! be compared.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +15,13 @@ pub(crate) enum Kind {
 #[derive(Debug, Clone)]
 pub(crate) struct Type {
     pub(crate) kind: Kind,
-    /// The schema it stands in; no part of what is compared.
+    /// The schema file that declares the type; not compared.
     pub(crate) file: String,
-    /// Field or value by name: `required uint64 = 1`, `3`.
+    /// Description of each field or enum value by name, such as `required uint64 = 1` or `3`.
     pub(crate) members: BTreeMap<String, String>,
 }
 
-/// All types of the package `hbase.pb`, and those of files without a package.
+/// Returns all types of the package `hbase.pb`, and those of files without a package.
 pub(crate) fn flatten(set: &FileDescriptorSet) -> BTreeMap<String, Type> {
     let mut types = BTreeMap::new();
     for file in set.file.iter().filter(|file| matches!(file.package(), "hbase.pb" | "")) {

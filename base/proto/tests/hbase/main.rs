@@ -1,5 +1,5 @@
-//! Our schemas hold against HBase's own descriptors: every message, field and enum of ours is HBase's, and what HBase has
-//! and we do not is written down in `omissions.rs` with the reason.
+//! Compares our schemas with HBase's own descriptors: HBase must have every message, field and enum of ours.
+//! `omissions.rs` lists what HBase has and we do not, with the reasons.
 //!
 //! The descriptors come out of HBase's jars by `proof/java/descriptors/check`, which also runs this test.
 
@@ -62,7 +62,7 @@ fn our_schemas_are_hbases() {
     assert!(members > 1000, "only {members} fields and values compared");
 }
 
-/// Every difference between two types of one name, the lack of a field on either side included.
+/// Returns every difference between two types of one name, including fields that only one of them has.
 fn compare(name: &str, our: &flatten::Type, their: &flatten::Type, wrong: &mut Vec<String>) {
     if our.kind != their.kind {
         wrong.push(format!("{name}: a {:?}, in HBase a {:?}", our.kind, their.kind));

@@ -1,12 +1,12 @@
-//! What HBase has and we do not carry, with the reason.
+//! The parts of HBase's schemas that we leave out, with the reasons.
 
-/// Fields that a later HBase has and the release of the descriptors has not: type and field. A decoder of that release skips them.
+/// Fields that a later HBase has and the compared release lacks: type and field. A decoder of that release skips them.
 pub(crate) const LATER: &[(&str, &str)] = &[
     // HBase 3 writes what a reference says into the list of store files.
     ("hbase.pb.StoreFileEntry", "reference"),
 ];
 
-/// Fields of our own, under numbers that HBase does not use: its readers pass over them.
+/// Fields that only we have, under numbers that HBase does not use: its readers skip them.
 pub(crate) const OURS: &[(&str, &str)] = &[
     // Who may change a store's file list, so that of two servers one does.
     ("hbase.pb.StoreFileList", "owner"),
@@ -26,7 +26,7 @@ pub(crate) const TYPES_BESIDE: &[&str] = &[
     "hbase.pb.PromoteReplicaResponse",
 ];
 
-/// Whole schemas of HBase.
+/// Schema files of HBase that we leave out whole, with the reasons.
 pub(crate) const FILES: &[(&str, &str)] = &[
     ("Backup.proto", "the state that the backup tool keeps for itself"),
     ("BucketCacheEntry.proto", "HBase's private snapshot of its bucket cache's index"),
@@ -36,7 +36,7 @@ pub(crate) const FILES: &[(&str, &str)] = &[
     ("RegionServerStatus.proto", "what HBase's region servers and master tell each other"),
 ];
 
-/// Single types, with what is nested in them.
+/// Types of HBase that we leave out together with the types nested in them, with the reasons.
 pub(crate) const TYPES: &[(&str, &str)] = &[
     ("hbase.pb.TableSnapshotRegionSplit", "passes between the two halves of a MapReduce job"),
     ("hbase.pb.SequentialProcedureData", "HBase's own procedure store"),
@@ -52,7 +52,7 @@ pub(crate) const TYPES: &[(&str, &str)] = &[
     ("hbase.pb.MultiRowMutationProcessorResponse", "empty, and no client reads it"),
 ];
 
-/// Why the type `name`, of HBase's schema `file`, is not carried.
+/// Returns the reason why we leave out the type `name` of HBase's schema `file`; `None` if no reason is listed.
 pub(crate) fn reason(name: &str, file: &str) -> Option<&'static str> {
     let by_file = FILES.iter().find(|(pattern, _)| *pattern == file);
     by_file.or_else(|| TYPES.iter().find(|(pattern, _)| is_within(name, pattern))).map(|(_, reason)| *reason)

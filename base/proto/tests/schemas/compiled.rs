@@ -1,13 +1,13 @@
-//! The schemas of `proto/`, compiled: what the tests of this folder begin with.
+//! Compiles the schemas of `proto/`, for the tests of this folder.
 
 use std::path::{Path, PathBuf};
 
-/// This crate's folder.
+/// Returns the folder of this crate.
 pub(crate) fn crate_dir() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Every schema file, by name.
+/// Returns every schema file, sorted by name.
 #[expect(clippy::disallowed_methods, reason = "the sources of this crate are real files")]
 pub(crate) fn schema_files() -> Vec<PathBuf> {
     let listing = std::fs::read_dir(crate_dir().join("proto")).expect("the schemas lie in proto/");
@@ -17,7 +17,7 @@ pub(crate) fn schema_files() -> Vec<PathBuf> {
     files
 }
 
-/// Descriptors of all schemas, comments included.
+/// Returns the descriptors of all schemas, including their comments.
 pub(crate) fn compiled() -> prost_types::FileDescriptorSet {
     let root = crate_dir().join("proto");
     protox::Compiler::new([root])

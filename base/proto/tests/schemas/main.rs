@@ -1,4 +1,4 @@
-//! What must hold of the schemas in `proto/`.
+//! Tests of the schemas in `proto/`.
 
 mod compiled;
 mod generated;

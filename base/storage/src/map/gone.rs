@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// Maximum number of registered maps. A server has one, its tests a few.
 const MAPS_MAX: usize = 64;
 
-/// A table entry; free while `end` is 0.
+/// An entry of the table of registered maps; it is free while `end` is 0.
 struct Range {
     taken: AtomicBool,
     start: AtomicUsize,
@@ -36,7 +36,7 @@ static RANGES: [Range; MAPS_MAX] = [const {
     }
 }; MAPS_MAX];
 
-/// Size of a page in bytes, for the handler.
+/// The size of a page in bytes, as the handler needs it.
 static PAGE: AtomicUsize = AtomicUsize::new(0);
 
 /// The previous handler of the signal.

@@ -10,7 +10,7 @@
 use crate::{Error, FileName, Kind, Outcome, Result};
 
 const MAGIC: &[u8; 8] = b"BLWPART1";
-/// Size of the header, in bytes.
+/// Size of a part's header, in bytes.
 pub(super) const HEADER_LENGTH: usize = 48;
 /// Number of header bytes that the checksum covers.
 const SUMMED: usize = 40;
@@ -41,20 +41,20 @@ impl PartKind {
 /// A part of a growing file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part<P = ()> {
-    /// Whether the file continues.
+    /// Whether the file continues after this part.
     pub(super) kind: PartKind,
-    /// Its number, from 0.
+    /// The number of the part in the file, from 0.
     pub(super) number: u32,
     /// Distinguishes the writers of one name.
     pub(super) nonce: u64,
-    /// Offset of the payload in the file.
+    /// Offset of the part's payload in the file.
     pub(super) offset: u64,
     /// Bytes of the file; empty where only the header matters.
     pub(super) payload: P,
 }
 
 impl Part<&[u8]> {
-    /// Returns the bytes of the object.
+    /// Returns the bytes of the object that stores the part.
     pub(super) fn to_bytes(self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER_LENGTH + self.payload.len());
         bytes.extend_from_slice(MAGIC);
@@ -72,7 +72,7 @@ impl Part<&[u8]> {
 }
 
 impl Part {
-    /// Parses the bytes of an object. Fails when they are not a part, or damaged.
+    /// Parses the bytes of an object. Fails when they are damaged or no part.
     pub(super) fn parse(name: &FileName, bytes: &[u8]) -> Result<Part> {
         let damaged = |what: &str| {
             Error::new(Kind::Failed, Outcome::DidNotHappen, name, "read").because(format!(
@@ -111,7 +111,7 @@ pub(super) fn name(file: &FileName, number: u32) -> FileName {
     file.join(&format!("{number:0DIGITS$}{SUFFIX}"))
 }
 
-/// Returns the number in the name of a part.
+/// Returns the number in the name of a part; `None` for any other name.
 pub(super) fn number(last: &str) -> Option<u32> {
     let digits = last.strip_suffix(SUFFIX)?;
     digits.parse().ok().filter(|_| digits.len() >= DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit()))

@@ -1,4 +1,4 @@
-//! Reading a growing file.
+//! Reads a growing file.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,9 +9,9 @@ use super::part::{self, HEADER_LENGTH, Part, PartKind};
 use super::{PART_MAX, Segmented};
 use crate::{Error, FileName, FileReader, GrowingFile, Kind, Outcome, Result};
 
-/// Number of parts that are read at once: a log is read in order, and a request takes long.
+/// Number of parts that are requested at once: a log is read in order, and each request takes long.
 const AT_ONCE: usize = 16;
-/// Number of parts that are fetched before the reader waits for the slowest one.
+/// Number of parts that are requested ahead before the reader waits for the slowest one.
 const AHEAD: usize = 128;
 
 /// A growing file as it was when it was opened. It keeps the parts that were read, because a replay reads each one many
@@ -19,7 +19,7 @@ const AHEAD: usize = 128;
 pub(super) struct Reader {
     files: Segmented,
     name: FileName,
-    /// Offset of each part in the file.
+    /// Offset of each part's payload in the file.
     starts: Vec<u64>,
     size: u64,
     /// Whether the last part ends or seals the file.
@@ -76,7 +76,7 @@ impl Reader {
         Ok(Reader { files, name, starts, size, is_ended, parts })
     }
 
-    /// Returns header and payload of a part.
+    /// Returns the header and the payload of a part.
     fn part(&self, index: usize) -> Result<Arc<[u8]>> {
         if let Some(part) = &self.parts.lock()[index] {
             return Ok(Arc::clone(part));
@@ -85,7 +85,7 @@ impl Reader {
         self.parts.lock()[index].clone().ok_or_else(|| self.files.absent(&self.name, "read"))
     }
 
-    /// Reads the part and some that follow it.
+    /// Reads the part with index `from` and some that follow it.
     fn fetch(&self, from: usize) -> Result<()> {
         let to = (from + AHEAD).min(self.starts.len());
         let next = AtomicUsize::new(from);

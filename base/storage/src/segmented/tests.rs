@@ -1,4 +1,5 @@
-//! Growing files: the conformance suite, and what happens between a writer and whoever seals its file.
+//! Runs the conformance suite on growing files, and tests what happens between a writer and the process that seals its
+//! file.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -80,7 +81,7 @@ fn a_place_that_is_gone_fails_the_writer_for_good() {
     assert_eq!(writer.finish().expect_err("final").to_string(), first);
 }
 
-/// A request of the writer that comes after everything: the file was sealed, read, and deleted.
+/// A request of the writer arrives after its file was sealed, read and deleted.
 #[test]
 fn a_seal_outlives_its_file() {
     let base = whole();

@@ -1,25 +1,25 @@
-//! Writing a growing file.
+//! Writes a growing file.
 
 use super::part::{self, Part, PartKind};
 use super::{Put, Segmented};
 use crate::{Capability, Error, FileName, FileWriter, Kind, Outcome, Result};
 
-/// Maximum number of bytes that wait for a sync. More are written as a part at once, which bounds memory and object
-/// size.
+/// Maximum number of bytes that wait for a sync. More bytes are written as a part at once, which bounds the memory and
+/// the size of objects.
 const WAITING_MAX: usize = 16 << 20;
 
-/// The one writer of a file.
+/// The only writer of a growing file.
 pub(super) struct Writer {
     files: Segmented,
     name: FileName,
     nonce: u64,
     /// The number of the next part.
     next: u32,
-    /// Number of bytes in written parts.
+    /// Number of bytes of the file in written parts.
     durable: u64,
     /// Bytes that wait for the next part.
     waiting: Vec<u8>,
-    /// The failure after which the writer refuses everything, because the stored parts are unknown.
+    /// The failure after which the writer refuses every call, because nobody knows which parts are stored.
     failure: Option<Error>,
 }
 
@@ -67,7 +67,7 @@ impl FileWriter for Writer {
         &self.name
     }
 
-    /// Keeps the bytes for the next sync.
+    /// Keeps the bytes for the next sync; writes a part at once if more than [`WAITING_MAX`] bytes wait.
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
@@ -83,7 +83,7 @@ impl FileWriter for Writer {
         Err(Error::unsupported(&self.name, "cut", Capability::Cut))
     }
 
-    /// Takes one request, unless no bytes wait.
+    /// Writes the waiting bytes as a part. Takes one request, or none if no bytes wait.
     fn sync(&mut self) -> Result<()> {
         match &self.failure {
             Some(failure) => Err(failure.clone()),

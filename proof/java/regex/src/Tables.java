@@ -98,7 +98,7 @@ final class Tables {
         entries.add("(" + first + ", " + point + ")");
       }
     }
-    open(name, "First and last code points with the property.", "(u32, u32)");
+    open(name, "First and last code point of each run with the property that the constant names.", "(u32, u32)");
     rows(entries);
   }
 
@@ -122,7 +122,7 @@ final class Tables {
       entries.add("(" + point + ", " + last + ", " + step + ", " + distance + ")");
       point = last;
     }
-    open(name, "First and last code points, from one to the next, and how far the other case is.", "(u32, u32, u32, i32)");
+    open(name, "Runs of code points with another case: first and last code point, step, and distance to the other case.", "(u32, u32, u32, i32)");
     rows(entries);
   }
 
@@ -167,7 +167,7 @@ final class Tables {
     }
     // Java still knows the names of blocks without code points.
     names.forEach((block, known) -> entries.add("(1, 0, \"" + String.join("|", known) + "\")"));
-    open("BLOCKS", "First and last code points of the blocks, and the names of each in upper case.", "(u32, u32, &str)");
+    open("BLOCKS", "First and last code point of each block, and its names in upper case.", "(u32, u32, &str)");
     rows(entries);
   }
 }
