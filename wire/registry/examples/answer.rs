@@ -1,4 +1,5 @@
-//! Serves a small sample tree at the address given, until standard input ends: for trying ZooKeeper clients against it.
+//! Serves a small sample tree to ZooKeeper clients at the given address until standard input ends, to try clients
+//! against it.
 //!
 //! `cargo run -p registry --example answer -- 127.0.0.1:2181`
 

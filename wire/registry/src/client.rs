@@ -13,12 +13,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::jute::{Malformed, Reader, Writer};
 use crate::session::{code, op};
 
-/// The longest frame that is read, in bytes; ZooKeeper's own default.
+/// Maximum size of a frame that the client reads, in bytes; ZooKeeper's own default.
 const FRAME_MAX: usize = 0xf_ffff;
 /// The session time-out that the client requests, in ms.
 const SESSION_MS: i32 = 30_000;
 
-/// Why a call failed.
+/// Why a call of the client failed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -27,7 +27,7 @@ pub enum Error {
     Connection {
         /// The server's address.
         address: SocketAddr,
-        /// The error of the connection.
+        /// The system's error of the connection.
         reason: String,
     },
     /// ZooKeeper refused the request.

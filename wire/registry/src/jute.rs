@@ -2,7 +2,7 @@
 //!
 //! A length of -1 means null. ZooKeeper's clients use it for an empty value, and so does this reader.
 
-/// The input ends early or is not valid text.
+/// The error of input that ends early or is not valid text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("malformed record: {0}")]
 pub(crate) struct Malformed(pub(crate) &'static str);
@@ -66,7 +66,7 @@ impl<'a> Reader<'a> {
 pub(crate) struct Writer(pub(crate) Vec<u8>);
 
 impl Writer {
-    /// Starts a frame; [`Writer::finish`] fills in its length.
+    /// Starts a frame, whose length [`Writer::finish`] fills in.
     pub(crate) fn frame() -> Writer {
         Writer(vec![0; 4])
     }

@@ -1,13 +1,13 @@
 //! A read-only ZooKeeper server for HBase clients.
 //!
-//! An HBase 2 client with default settings asks ZooKeeper for the master and the location of hbase:meta. A standalone
-//! server has no ZooKeeper, so this crate implements the part of its protocol that readers use. It serves a small
-//! [`Tree`] of paths and data that the rest of the process keeps current. Reads, watches, sessions and four-letter
-//! words work. Writes are refused with the error that ZooKeeper gives for a read-only node.
+//! An HBase 2 client with default settings asks ZooKeeper for the master and the location of hbase:meta. Bellows runs
+//! without ZooKeeper, so this crate implements the part of its protocol that readers use. It serves a small [`Tree`] of
+//! paths and data that the rest of the process keeps current. Reads, watches, sessions and four-letter words work.
+//! Writes are refused with the error that ZooKeeper gives for a read-only node.
 //!
 //! [`client`] is a small reader for this server and for a real ZooKeeper.
 //!
-//! This crate does not know what the data mean. It only adds HBase's envelope ([`payload`]).
+//! This crate does not know what the data mean. It only adds the bytes that HBase puts around them ([`payload`]).
 
 pub mod client;
 mod jute;

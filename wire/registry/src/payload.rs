@@ -4,10 +4,10 @@
 //!  0xFF · length 4B · writer's id · salt 8B · "PBUF" · protobuf        length covers id and salt
 //! ```
 //!
-//! By the part before `PBUF` HBase recognizes its own writes. Java clients also read a node without it. gohbase
+//! HBase recognizes its own writes by the part before `PBUF`. Java clients also read a node without that part. gohbase
 //! requires it, with a length between 1 and 65,000.
 
-/// The first byte of an enveloped payload.
+/// The first byte of the data of a znode with HBase's envelope.
 const MAGIC: u8 = 0xff;
 /// The magic bytes before a protobuf message, in znodes and elsewhere in HBase.
 const PBUF: &[u8; 4] = b"PBUF";

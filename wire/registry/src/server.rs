@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use crate::session::{Connect, NextStep, Session};
 use crate::tree::Tree;
 
-/// Limits of the answerer.
+/// The limits of the ZooKeeper server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Maximum frame length, in bytes. Default 1 MB less one. Key: `jute.maxbuffer`.
@@ -55,36 +55,36 @@ impl Default for Options {
     }
 }
 
-/// Why the answerer cannot start.
+/// Why the ZooKeeper server cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The address cannot be bound.
+    /// The server cannot listen at its address.
     #[error(
         "cannot listen at {address} for ZooKeeper clients: {source}; choose another port or end the process that has it"
     )]
     Listen {
-        /// The address.
+        /// The address at which the server should listen.
         address: SocketAddr,
         /// The system's error.
         source: io::Error,
     },
-    /// The thread cannot be started.
+    /// The server's thread cannot be started.
     #[error("cannot start the thread for ZooKeeper clients: {0}")]
     Thread(io::Error),
 }
 
-/// Counters since the start.
+/// Counters of the ZooKeeper server since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// Connections that are open now.
+    /// Number of connections that are open now.
     pub connections_open: u64,
-    /// Connections refused because too many were open.
+    /// Number of connections that were refused because too many were open.
     pub connections_refused: u64,
-    /// Requests received.
+    /// Number of requests received.
     pub requests: u64,
-    /// Replies and events sent.
+    /// Number of replies and events sent.
     pub replies: u64,
 }
 
@@ -117,7 +117,7 @@ struct ResumableSession {
     connections: u32,
 }
 
-/// A bound listener that does not serve yet.
+/// A ZooKeeper server that has its address but does not serve yet.
 #[derive(Debug)]
 pub struct Bound {
     world: World,
@@ -127,7 +127,7 @@ pub struct Bound {
     address: SocketAddr,
 }
 
-/// A running answerer. Dropping it stops it.
+/// A running ZooKeeper server. Dropping it stops it.
 #[derive(Debug)]
 pub struct Server {
     shared: Arc<Shared>,
@@ -136,7 +136,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds the address; port 0 picks a free port.
+    /// Binds `address`; port 0 picks a free port.
     pub fn bind(world: World, options: Options, address: SocketAddr) -> Result<Bound, Error> {
         let runtime = Runtime::start("zookeeper", 1).map_err(Error::Thread)?;
         let entered = runtime.handle().enter();
@@ -146,12 +146,12 @@ impl Server {
         Ok(Bound { world, options, runtime, listener, address: local })
     }
 
-    /// The bound address, with its actual port.
+    /// Returns the bound address, with its actual port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Returns the counters.
+    /// Returns the server's counters.
     pub fn counters(&self) -> Snapshot {
         let counters = &self.shared.counters;
         Snapshot {
@@ -170,7 +170,7 @@ impl Drop for Server {
 }
 
 impl Bound {
-    /// The bound address, with its actual port.
+    /// Returns the bound address, with its actual port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -264,7 +264,7 @@ impl Connection {
         ended.map(|_| ())
     }
 
-    /// Reads the client's first request. Answers a four-letter word and returns `None` for it.
+    /// Reads the client's first request. If it is a four-letter word, answers it and returns `None`.
     async fn hello(&mut self) -> io::Result<Option<Connect>> {
         while self.input.len() < 4 {
             if self.stream.read_buf(&mut self.input).await? == 0 {
@@ -284,7 +284,7 @@ impl Connection {
         Connect::read(&frame).map(Some).map_err(|error| refused(error.to_string()))
     }
 
-    /// Reads the next frame; `None` at the end of the stream. Cancel-safe: dropping the future loses nothing.
+    /// Reads the next frame; returns `None` at the end of the stream. Cancel-safe: dropping the future loses nothing.
     async fn frame(&mut self) -> io::Result<Option<Bytes>> {
         loop {
             if let Some(length) = self.input.first_chunk::<4>() {
@@ -313,7 +313,7 @@ impl Connection {
         }
     }
 
-    /// Finds or creates the session; `None` when the client's session has expired.
+    /// Finds or creates the session that the client asks for; returns `None` when its session has expired.
     fn open(&self, connect: &Connect) -> Option<(i64, Duration)> {
         let Shared { world, options, sessions, .. } = &*self.shared;
         let now = world.moment();

@@ -1,4 +1,4 @@
-//! The protocol of one ZooKeeper connection without its socket: a frame in, frames out.
+//! The protocol of one ZooKeeper connection without its socket: it takes a frame and produces frames.
 //!
 //! ```text
 //!  frame      length 4B · record
@@ -55,13 +55,14 @@ pub(crate) mod op {
     pub(crate) const GET_ALL_CHILDREN_NUMBER: i32 = 104;
     pub(crate) const WHO_AM_I: i32 = 107;
     pub(crate) const CLOSE_SESSION: i32 = -11;
-    /// Inside a multi: the marker at its end, and a failed part of its answer.
+    /// In a request or answer of several operations (multi): the type code of the marker at its end, and of a failed
+    /// part of the answer.
     pub(crate) const MULTI_MARK: i32 = -1;
 }
 
-/// The only permission that clients have here: read.
+/// The only permission that clients have on this server: read.
 const PERMISSION_READ: i32 = 1;
-/// The state in events: connected.
+/// The connection state that events contain: connected.
 const SYNC_CONNECTED: i32 = 3;
 
 mod event {
@@ -73,24 +74,24 @@ mod event {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Watch {
-    /// Set by reading an existing node.
+    /// A watch that a client sets by reading an existing node.
     Data,
-    /// Set by checking for a node that does not exist.
+    /// A watch that a client sets by checking for a node that does not exist.
     Exists,
     Children,
 }
 
-/// What the connection does after a frame.
+/// What the connection does after it has answered a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NextStep {
     GoOn,
     Close,
 }
 
-/// A watch of a connected client.
+/// The state of a connected client: its watches.
 pub(crate) struct Session {
     remote: IpAddr,
-    /// The watch fires on a change after this zxid.
+    /// The watches, each with the zxid after which a change fires it.
     watches: BTreeMap<(String, Watch), i64>,
     watches_max: usize,
 }
@@ -100,8 +101,8 @@ impl Session {
         Session { remote, watches: BTreeMap::new(), watches_max }
     }
 
-    /// Answers one request and appends the frames to `out`. An error means that the request cannot be parsed; ZooKeeper
-    /// closes the connection then.
+    /// Answers one request and appends the reply and events to `out`. An error means that the request cannot be parsed;
+    /// ZooKeeper closes the connection then.
     pub(crate) fn answer(
         &mut self,
         tree: &Tree,
@@ -226,7 +227,8 @@ impl Session {
         }
     }
 
-    /// Kinds on the wire: 1 children, 2 data, 3 any.
+    /// Answers whether the client has a watch of this kind on `path`, and removes it for the operation that removes
+    /// watches. Kinds on the wire are 1 children, 2 data, 3 any.
     fn known_watch(&mut self, operation: i32, path: &str, kind: i32) -> i32 {
         let kinds: &[Watch] = match kind {
             1 => &[Watch::Children],
@@ -288,8 +290,8 @@ fn read(tree: &Tree, operation: i32, path: &str, body: &mut Writer) -> i32 {
     if found.is_some() { 0 } else { code::NO_NODE }
 }
 
-/// Several reads in one request. Each part has a header `type 4B · done 1B · error 4B`; a failed part has only its
-/// error.
+/// Answers several reads in one request. Each part has a header `type 4B · done 1B · error 4B`; a failed part has only
+/// its error.
 fn multi_read(tree: &Tree, request: &mut Reader<'_>, body: &mut Writer) -> Result<(), Malformed> {
     loop {
         let (operation, done, _) = (request.int()?, request.bool()?, request.int()?);
@@ -328,7 +330,7 @@ fn write_stat(out: &mut Writer, stat: &Stat) {
         .long(stat.children_modified);
 }
 
-/// A client's connect request.
+/// The connect request of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Connect {
     pub(crate) timeout_ms: i32,
@@ -352,7 +354,7 @@ impl Connect {
         Ok(Connect { timeout_ms, session, password: padded })
     }
 
-    /// The answer to a connect request; session zero means that the requested session has expired.
+    /// Returns the answer to a connect request; session zero means that the requested session has expired.
     pub(crate) fn reply(timeout_ms: i32, session: i64, password: &[u8; 16]) -> Vec<u8> {
         let mut reply = Writer::frame();
         reply.int(0).int(timeout_ms).long(session).bytes(password).bool(false);
@@ -382,7 +384,7 @@ mod tests {
         writer.0
     }
 
-    /// The error code of the single reply, and its body.
+    /// Sends a request, and returns the error code and the body of its only reply.
     fn ask(session: &mut Session, tree: &Tree, frame: &[u8]) -> (i32, Vec<u8>) {
         let mut out = Vec::new();
         session.answer(tree, frame, &mut out).expect("readable");

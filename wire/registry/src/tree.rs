@@ -17,21 +17,21 @@ use tokio::sync::watch;
 pub struct Stat {
     /// The zxid that created the node.
     pub created: i64,
-    /// The zxid of the last change of its data.
+    /// The zxid of the last change of the node's data.
     pub modified: i64,
-    /// Time of creation, in ms since 1970.
+    /// Time of the node's creation, in ms since 1970.
     pub created_at: i64,
-    /// Time of the last change of its data, in ms since 1970.
+    /// Time of the last change of the node's data, in ms since 1970.
     pub modified_at: i64,
-    /// The number of changes of its data.
+    /// Number of changes of the node's data.
     pub version: i32,
-    /// The number of changes of its children.
+    /// Number of changes of the node's children.
     pub children_version: i32,
-    /// The length of its data, in bytes.
+    /// Length of the node's data, in bytes.
     pub length: i32,
-    /// The number of its children.
+    /// Number of the node's children.
     pub children: i32,
-    /// The zxid of the last change of its children.
+    /// The zxid of the last change of the node's children.
     pub children_modified: i64,
 }
 

@@ -1,4 +1,4 @@
-//! The answerer and the tiny client over real sockets on loopback.
+//! Tests the ZooKeeper server and client over real sockets on loopback.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

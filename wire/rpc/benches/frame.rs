@@ -1,8 +1,8 @@
-//! What the protocol costs, without sockets: `cargo bench -p rpc`.
+//! Measures what the protocol costs, without sockets: `cargo bench -p rpc`.
 //!
-//! On paper: a request's frame is found by its length, its header has three fields that are read where they lie (10 ns),
-//! its parameter is a slice (two counts, 10 ns); a reply is a header of four bytes, and the result's message and cells
-//! after it (30 ns, and the copy of a kilobyte: 20 ns).
+//! The planned costs: finding a request's frame by its length and reading three fields of its header in place takes 10
+//! ns; slicing its parameter takes two reference counts, 10 ns. Writing a reply, which is a header of four bytes with
+//! the result's message and cells, takes 30 ns, and copying a kilobyte 20 ns.
 
 use std::hint::black_box;
 use std::net::SocketAddr;

@@ -17,13 +17,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{LargeBudget, LargePermit};
 
-/// Bytes of an answer, or of a connection's output, that are not counted.
+/// Number of bytes of an answer, or of a connection's output, that are not counted.
 const FREE: u64 = 64 << 10;
 
 /// Minimum step by which the count of a growing answer increases, in bytes.
 const STEP: u64 = 1 << 20;
 
-/// The sum for one server, and its limit.
+/// The memory budget of the answers of one server. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Answers(Arc<Sum>);
 
@@ -35,12 +35,12 @@ struct Sum {
 }
 
 impl Answers {
-    /// Creates a budget of `max` bytes in which no answer is large.
+    /// Creates a budget of `max` bytes that counts no answer as large.
     pub fn new(max: u64) -> Answers {
         Answers::with_large(max, LargeBudget::unlimited())
     }
 
-    /// Creates a budget of `max` bytes, beside that of large requests and answers.
+    /// Creates a budget of `max` bytes, beside the budget `large` of large requests and answers.
     pub fn with_large(max: u64, large: LargeBudget) -> Answers {
         Answers(Arc::new(Sum { max, taken: AtomicU64::new(0), large }))
     }
@@ -55,12 +55,12 @@ impl Answers {
         Share { of: self.clone(), bytes: 0, permits: Vec::new() }
     }
 
-    /// Returns the bytes in use.
+    /// Returns the number of bytes in use.
     pub fn taken(&self) -> u64 {
         self.0.taken.load(Ordering::Relaxed)
     }
 
-    /// Whether the limit is exceeded so far that nothing may be added.
+    /// Whether so much more than the limit is in use that nothing may be added.
     pub fn is_over(&self) -> bool {
         self.taken() > self.0.max.saturating_mul(4)
     }
@@ -71,17 +71,18 @@ impl Answers {
     }
 }
 
-/// A part of the sum, returned when it is dropped.
+/// The bytes of one answer, or of one connection, that are counted in the budget. They are returned when this is
+/// dropped.
 #[derive(Debug)]
 pub struct Share {
     of: Answers,
     bytes: u64,
-    /// Of large answers.
+    /// The permits of the large answers among them.
     permits: Vec<LargePermit>,
 }
 
 impl Share {
-    /// Whether an answer that has `bytes` now may continue to grow.
+    /// Whether an answer that has `bytes` bytes now may continue to grow.
     pub fn admits(&mut self, bytes: u64) -> bool {
         let missing = bytes.saturating_sub(FREE + self.bytes);
         if missing == 0 {
@@ -93,7 +94,7 @@ impl Share {
         before + missing.max(STEP) <= self.of.0.max
     }
 
-    /// Sets the counted bytes.
+    /// Sets the number of counted bytes.
     pub fn set(&mut self, bytes: u64) {
         let counted = if bytes <= FREE { 0 } else { bytes };
         if counted > self.bytes {
@@ -107,13 +108,13 @@ impl Share {
         }
     }
 
-    /// Keeps the permit of a large answer until it was sent.
+    /// Keeps the permit of a large answer until the answer is sent.
     pub fn keep(&mut self, permit: LargePermit) {
         self.permits.push(permit);
     }
 
-    /// Waits until the server has memory for a large part of the answer, of `bytes` bytes. Only the first one waits: a
-    /// holder that waits could wait for itself.
+    /// Waits until the server has memory for a large part of the answer, of `bytes` bytes. Only the first large part
+    /// waits: an answer that already has a permit and waits for another could wait for itself.
     pub async fn admit_large(&mut self, bytes: u64) {
         let large = self.of.large();
         if large.is_large(bytes) && self.permits.is_empty() {
@@ -122,17 +123,18 @@ impl Share {
         }
     }
 
-    /// Size above which a part of the answer must wait for memory, in bytes; `None` if this has its permit already.
+    /// Returns the size above which a part of the answer must wait for memory, in bytes; `None` if the answer already
+    /// has its permit.
     pub fn large_from(&self) -> Option<u64> {
         self.permits.is_empty().then(|| self.of.large().small_max())
     }
 
-    /// Whether this has the permit of a large answer.
+    /// Whether this answer has the permit of a large answer.
     pub fn has_permit(&self) -> bool {
         !self.permits.is_empty()
     }
 
-    /// Adds the bytes of `other`, which are counted at every moment.
+    /// Adds the bytes and permits of `other`. They are counted at every moment meanwhile.
     pub fn take_over(&mut self, mut other: Share) {
         debug_assert!(Arc::ptr_eq(&self.of.0, &other.of.0), "shares of two servers");
         self.bytes += std::mem::take(&mut other.bytes);

@@ -1,4 +1,4 @@
-//! Calls, and what a service answers.
+//! Calls that a client makes, and answers that a service gives.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -13,12 +13,12 @@ use prost::Message;
 
 use crate::{Answers, Codec, Compressor, Exception, LargePermit, Share, TraceParent, class};
 
-/// A validated UTF-8 part of a frame. Shares the frame's memory.
+/// A part of a frame that is valid UTF-8. It shares the frame's memory.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Text(Bytes);
 
 impl Text {
-    /// Wraps `bytes` if they are valid UTF-8.
+    /// Wraps `bytes`; returns `None` if they are not valid UTF-8.
     pub fn parse(bytes: Bytes) -> Option<Text> {
         std::str::from_utf8(&bytes).is_ok().then_some(Text(bytes))
     }
@@ -66,16 +66,16 @@ impl std::fmt::Debug for Text {
     }
 }
 
-/// The user in the connection header.
+/// The user that the connection header names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
     /// The user on whose behalf calls are made.
     pub effective: Option<String>,
-    /// The user who makes the calls, if it is another one.
+    /// The user who makes the calls, if this is not the effective one.
     pub real: Option<String>,
 }
 
-/// The version that a client states. Some answers depend on it; clients without one get the oldest form.
+/// The version that a client states. Some answers depend on it; clients that state none get the oldest form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientVersion {
     /// The full version, such as `2.6.4-hadoop3`.
@@ -91,9 +91,9 @@ pub struct ClientVersion {
 pub struct ConnectionInfo {
     /// The calling user.
     pub user: User,
-    /// The service of the connection, such as `ClientService`.
+    /// The service that the connection calls, such as `ClientService`.
     pub service: String,
-    /// The encoding of cells outside messages; with [`Codec::None`] cells are in the messages.
+    /// The encoding of cells in cell blocks; with [`Codec::None`] cells are in the protobuf messages.
     pub codec: Codec,
     /// The compression of cell blocks. Services see only uncompressed bytes.
     pub compressor: Compressor,
@@ -103,8 +103,8 @@ pub struct ConnectionInfo {
     pub remote: SocketAddr,
     /// Connection attributes from the client.
     pub attributes: Vec<(String, Bytes)>,
-    /// The memory budget of answers: an answer that grows has a share of it. It also has the budget of large requests and
-    /// answers.
+    /// The memory budget of answers: each growing answer has a share of it. It also has the budget of large requests
+    /// and answers.
     pub answers: Answers,
 }
 
@@ -115,7 +115,7 @@ impl ConnectionInfo {
     }
 }
 
-/// A request.
+/// A request that a service answers.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// The method's name as in the `.proto` file; case-sensitive.
@@ -128,9 +128,9 @@ pub struct Call {
     pub connection: Arc<ConnectionInfo>,
     /// The priority requested by the client, from 0 (normal) through 100 (admin) and 200 (high) to 300 (meta).
     pub priority: Option<u32>,
-    /// How long the client waits, at least 20 ms; `None` when it does not say.
+    /// How long the client waits, at least 20 ms; `None` when the client does not say.
     pub timeout: Option<Duration>,
-    /// When the client gives up.
+    /// When the client stops waiting; `None` when the client does not say.
     pub deadline: Option<Moment>,
     /// When the request's last byte was read.
     pub received: Moment,
@@ -140,18 +140,18 @@ pub struct Call {
     pub attributes: Vec<(String, Bytes)>,
     /// The client's span, if it traces the call.
     pub traceparent: Option<Box<TraceParent>>,
-    /// The permit of a large request. The connection keeps it until the call is answered; the service may keep a clone for
-    /// longer, and must not wait for another permit.
+    /// The permit of a large request; `None` for a small one. The connection keeps it until the call is answered; the
+    /// service may keep a clone for longer, and must not wait for another permit.
     pub permit: Option<LargePermit>,
 }
 
 impl Call {
-    /// Decodes the parameter. The error is the one that HBase gives for malformed bytes.
+    /// Decodes the parameter. Malformed bytes give the same exception as in HBase.
     pub fn decode<M: Message + Default>(&self) -> Result<M, Exception> {
         M::decode(self.param.clone()).map_err(|error| self.unreadable(&error))
     }
 
-    /// Returns the answer to a malformed parameter.
+    /// Returns the exception for a parameter that cannot be decoded.
     pub fn unreadable(&self, error: &prost::DecodeError) -> Exception {
         let (method, client) = (&self.method, self.connection.remote);
         Exception::new(
@@ -168,7 +168,7 @@ pub struct Reply {
     pub message: Bytes,
     /// The cell block in the connection's codec, uncompressed; empty when there is none.
     pub cells: Bytes,
-    /// The reply's share of the answers' budget, if it was counted while it grew. It moves to the connection.
+    /// The bytes that the answers' budget counted while the reply grew, if it counted any. They move to the connection.
     pub share: Option<Share>,
 }
 
@@ -183,7 +183,8 @@ impl Reply {
         Reply { message: message.encode_to_vec().into(), cells: cells.into(), share: None }
     }
 
-    /// Returns the reply counted in the budget by `share`, since it may wait for its connection's thread.
+    /// Returns the reply with its bytes counted in the budget by `share`, since it may wait for its connection's
+    /// thread.
     pub fn counted_by(mut self, mut share: Share) -> Reply {
         share.set((self.message.len() + self.cells.len()) as u64);
         self.share = Some(share);
@@ -193,9 +194,10 @@ impl Reply {
 
 /// How a service answers.
 pub enum Answer {
-    /// Immediately.
+    /// The answer is here already.
     Now(Result<Reply, Exception>),
-    /// Later, when something that the call waits for has happened. Other calls of the connection continue meanwhile.
+    /// The answer comes later, when something that the call waits for has happened. Other calls of the connection
+    /// continue meanwhile.
     Later(Pin<Box<dyn Future<Output = Result<Reply, Exception>> + Send>>),
 }
 

@@ -31,7 +31,7 @@ use crate::{ClientVersion, Codec, Compressor, Exception, Text, User};
 /// An exception received from a server.
 pub type RemoteException = Exception;
 
-/// Why a call has no result.
+/// Why a call of the client has no result.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -51,7 +51,7 @@ pub enum Error {
     Lost {
         /// The server's address.
         address: SocketAddr,
-        /// How it ended.
+        /// How the connection ended.
         reason: String,
     },
     /// The connection was closed before the call, which did not happen.
@@ -59,17 +59,17 @@ pub enum Error {
     Closed {
         /// The server's address.
         address: SocketAddr,
-        /// How it ended.
+        /// How the connection ended.
         reason: String,
     },
-    /// The deadline has passed: the call may have happened.
+    /// The time limit has passed: the call may have happened.
     #[error("no answer from {address} to {method} within {limit:?}")]
     TimedOut {
         /// The server's address.
         address: SocketAddr,
-        /// The method.
+        /// The name of the called method.
         method: Text,
-        /// The time limit.
+        /// The time limit of the call.
         limit: Duration,
     },
     /// The call cannot be sent: it did not happen.
@@ -77,9 +77,9 @@ pub enum Error {
     NotSent {
         /// The server's address.
         address: SocketAddr,
-        /// The method.
+        /// The name of the called method.
         method: Text,
-        /// The reason.
+        /// Why the call cannot be sent.
         reason: String,
     },
     /// The answer cannot be decoded: the call may have happened.
@@ -87,7 +87,7 @@ pub enum Error {
     Unreadable {
         /// The server's address.
         address: SocketAddr,
-        /// What is wrong.
+        /// What is wrong with the answer.
         reason: String,
     },
 }
@@ -95,14 +95,14 @@ pub enum Error {
 /// Whether a failed call was applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Happened {
-    /// It was not applied.
+    /// The call was not applied.
     No,
-    /// It may have been applied, or may still be.
+    /// The call may have been applied, or may still be.
     Maybe,
 }
 
 impl Error {
-    /// Whether the call was applied.
+    /// Returns whether the failed call was applied.
     pub fn happened(&self) -> Happened {
         match self {
             // What an exception means depends on its class, which the caller knows; a refusing server has done nothing.
@@ -114,18 +114,18 @@ impl Error {
     }
 }
 
-/// Settings and limits of a connection.
+/// Settings and limits of a client's connection.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The calling user.
+    /// The user on whose behalf the calls are made.
     pub user: User,
-    /// The encoding of cells.
+    /// The encoding of cells in cell blocks.
     pub codec: Codec,
     /// The compression of cell blocks.
     pub compressor: Compressor,
-    /// The stated version of the client, on which some forms of answers depend. Default 2.6.
+    /// The version that the client states, on which some forms of answers depend. Default 2.6.
     pub version: Option<ClientVersion>,
-    /// Connection attributes.
+    /// Attributes of the connection, which the server receives.
     pub attributes: Vec<(String, Bytes)>,
     /// Time limit for connecting. Default 10 s. Key: `hbase.ipc.client.socket.timeout.connect`.
     pub connect_max: Duration,
@@ -155,7 +155,7 @@ impl Default for Options {
     }
 }
 
-/// A call to make.
+/// A call to be made.
 #[derive(Clone, Debug, Default)]
 pub struct Invocation {
     /// The method's name as in the `.proto` file.
@@ -164,11 +164,11 @@ pub struct Invocation {
     pub param: Bytes,
     /// The cell block in the connection's codec, uncompressed.
     pub cells: Bytes,
-    /// The priority; `None` is normal.
+    /// The priority of the call; `None` is normal.
     pub priority: Option<u32>,
     /// Time limit for the answer, which is also sent to the server. `None` waits as long as the connection lives.
     pub timeout: Option<Duration>,
-    /// Request attributes.
+    /// Attributes of the request, which the server receives.
     pub attributes: Vec<(String, Bytes)>,
 }
 
@@ -203,13 +203,13 @@ impl Invocation {
 pub struct Response {
     /// The encoded result message.
     pub message: Bytes,
-    /// The cell block, decompressed.
+    /// The decompressed cell block.
     pub cells: Bytes,
 }
 
 type Outcome = Result<Response, Error>;
 
-/// A connection; clones share it. It closes when the last clone is dropped.
+/// A connection to one service of one server. Clones share it; it closes when the last clone is dropped.
 #[derive(Clone)]
 pub struct Connection {
     shared: Arc<Shared>,
@@ -230,7 +230,7 @@ struct State {
     waiting: HashMap<u32, oneshot::Sender<Outcome>>,
     output: Output,
     task: Option<Waker>,
-    /// How the connection ended; set once it accepts no calls any more.
+    /// How the connection ended; set as soon as it accepts no more calls.
     ended: Option<Error>,
 }
 
@@ -254,7 +254,7 @@ impl Shared {
     }
 }
 
-/// Ends the connection when the last user drops it.
+/// Ends the connection when the last clone of it is dropped.
 struct Guard(Arc<Shared>);
 
 impl Drop for Guard {
@@ -267,7 +267,7 @@ impl Drop for Guard {
 impl Connection {
     /// Connects to `service` at `address`. The connection's task runs on the current runtime.
     ///
-    /// The server sends nothing when it accepts the connection; it refuses by its answer to the first call.
+    /// The server sends nothing when it accepts the connection; a refusal arrives as the answer to the first call.
     pub async fn open(address: SocketAddr, service: &str, options: &Options) -> Result<Connection, Error> {
         let stream = dial(address, options.connect_max).await?;
         let mut hello = b"HBas\x00\x50".to_vec();
@@ -389,12 +389,12 @@ impl std::fmt::Debug for Connection {
     }
 }
 
-/// The future answer of a call.
+/// The future that returns the answer of a call.
 struct Waiting {
     call_id: u32,
     receiver: oneshot::Receiver<Outcome>,
     shared: Arc<Shared>,
-    /// A waiting call keeps the connection open.
+    /// Keeps the connection open while the call waits.
     _guard: Arc<Guard>,
     over: bool,
 }
@@ -427,7 +427,7 @@ async fn dial(address: SocketAddr, limit: Duration) -> Result<env::Stream, Error
     }
 }
 
-/// Requests the cluster id from the server at `address` by the `Regist` preamble, which needs no service and no user.
+/// Requests the cluster id from the server at `address` with the preamble `Regist`, which needs no service and no user.
 pub async fn cluster_id(address: SocketAddr, limit: Duration) -> Result<String, Error> {
     let asked = async {
         let mut stream = dial(address, limit).await?;
@@ -438,7 +438,7 @@ pub async fn cluster_id(address: SocketAddr, limit: Duration) -> Result<String, 
 }
 
 async fn ask_cluster_id(stream: &mut env::Stream, address: SocketAddr) -> Result<String, Error> {
-    /// Maximum length of the answer, in bytes. The id is a UUID.
+    /// Maximum length of the answer to `Regist`, in bytes. The cluster id is a UUID.
     const ANSWER_MAX: usize = 64 << 10;
     let lost = |reason: String| Error::Lost { address, reason };
     let unreadable = |reason: String| Error::Unreadable { address, reason };
@@ -467,7 +467,7 @@ async fn ask_cluster_id(stream: &mut env::Stream, address: SocketAddr) -> Result
     Err(unreadable("there is no cluster id in it".to_owned()))
 }
 
-/// Takes one frame from the front of `input`, if it is complete.
+/// Takes one frame from the front of `input`; returns `None` until it is complete.
 fn take_frame(input: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, String> {
     let Some(length) = input.first_chunk::<4>() else {
         return Ok(None);
@@ -483,7 +483,7 @@ fn take_frame(input: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, Strin
     Ok(Some(input.split_to(length).freeze()))
 }
 
-/// Decodes a frame to the id of its call and the outcome. `Err` is a malformed frame.
+/// Decodes a frame to the id of its call and the outcome of the call. Fails for a malformed frame.
 fn decode(
     frame: &Bytes,
     compressor: Compressor,

@@ -26,7 +26,7 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// Returns the codec of a Java class.
+    /// Returns the codec with this Java class; `None` for an unknown class.
     pub fn of_class(class: &str) -> Option<Codec> {
         match class {
             "" => Some(Codec::None),
@@ -36,7 +36,7 @@ impl Codec {
         }
     }
 
-    /// Returns the Java class of the codec; empty for none.
+    /// Returns the Java class of the codec; empty for [`Codec::None`].
     pub fn class(self) -> &'static str {
         match self {
             Codec::None => "",
@@ -49,7 +49,7 @@ impl Codec {
 /// The compression of whole cell blocks, by one of Hadoop's codecs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Compressor {
-    /// No compression.
+    /// Cell blocks are not compressed.
     #[default]
     None,
     /// One gzip stream.
@@ -80,17 +80,19 @@ pub enum Error {
     },
 }
 
-/// Uncompressed size of a block, in bytes: less than the 256 KB buffers of Hadoop's decompressors.
+/// Uncompressed size of a block that is written, in bytes: less than the 256 KB buffers of Hadoop's decompressors.
 const BLOCK_LENGTH: usize = 128 << 10;
 
-/// Maximum expansion of Snappy (a copy of 64 bytes takes three), and a little for short inputs.
+/// Maximum factor by which Snappy data can expand (a copy of 64 bytes takes three bytes), and a little more for short
+/// inputs.
 const SNAPPY_RATIO: usize = 22;
 
-/// Maximum expansion of LZ4.
+/// Maximum factor by which LZ4 data can expand.
 const LZ4_RATIO: usize = 255;
 
 impl Compressor {
-    /// Returns the compressor of a Java class: Hadoop's own, and HBase's that write the same bytes.
+    /// Returns the compressor with this Java class: one of Hadoop's, or of HBase's that write the same bytes. `None`
+    /// for an unknown class.
     pub fn of_class(class: &str) -> Option<Compressor> {
         match class {
             "" => Some(Compressor::None),
@@ -106,7 +108,7 @@ impl Compressor {
         }
     }
 
-    /// Returns Hadoop's class of the compressor; empty for none.
+    /// Returns Hadoop's class of the compressor; empty for [`Compressor::None`].
     pub fn class(self) -> &'static str {
         match self {
             Compressor::None => "",
@@ -136,7 +138,7 @@ impl Compressor {
         }
     }
 
-    /// Decompresses a cell block from outside to at most `limit` bytes.
+    /// Decompresses a cell block that a client sent. Fails if it would have more than `limit` bytes.
     pub fn decompress(self, packed: Bytes, limit: usize) -> Result<Bytes, Error> {
         if packed.is_empty() {
             return Ok(packed);

@@ -17,16 +17,16 @@ macro_rules! counters {
             $(pub(crate) $name: AtomicU64,)*
         }
 
-        /// The counters since the server's start.
+        /// The counters of a server since its start.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Snapshot {
             $($(#[$doc])* pub $name: u64,)*
-            /// Connections that are open now.
+            /// Number of connections that are open now.
             pub connections_open: u64,
-            /// Calls that wait for their answer now.
+            /// Number of calls that wait for their answer now.
             pub calls_in_flight: u64,
-            /// Bytes of the requests of those calls.
+            /// Bytes of the requests of the calls that wait for their answer now.
             pub calls_in_flight_size: u64,
             /// Bytes of answers that are being created or wait to be written.
             pub answers_size: u64,
@@ -34,7 +34,7 @@ macro_rules! counters {
             pub large_size: u64,
             /// Large requests and answers that wait for memory now.
             pub large_waiting: u64,
-            /// Exceptions sent to clients, by class.
+            /// Number of exceptions sent to clients, by class.
             pub exceptions: BTreeMap<String, u64>,
         }
 
@@ -47,29 +47,30 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Connections accepted.
+    /// Number of connections accepted.
     connections_accepted,
-    /// Connections refused because too many were open.
+    /// Number of connections refused because too many were open.
     connections_refused,
-    /// Connections closed because the client made no progress: in the handshake, in a request, in reading, or idle.
+    /// Number of connections closed because the client made no progress: in the handshake, in a request, in reading, or
+    /// idle.
     connections_expired,
-    /// Requests passed to a service.
+    /// Number of requests passed to a service.
     calls,
-    /// Requests among them that were answered immediately.
+    /// Number of requests that the service answered immediately.
     calls_inline,
-    /// Requests dropped without an answer because the client had given up.
+    /// Number of requests dropped without an answer because the client no longer waited.
     calls_expired,
-    /// Requests refused because too many were being answered.
+    /// Number of requests refused because too many were being answered.
     calls_refused,
-    /// Panics inside services.
+    /// Number of panics inside services.
     panics,
-    /// Bytes read.
+    /// Number of bytes read.
     bytes_received,
-    /// Bytes written.
+    /// Number of bytes written.
     bytes_sent,
-    /// Number of reads; calls divided by reads shows how well clients batch.
+    /// Number of reads from sockets; calls divided by reads shows how well clients batch.
     reads,
-    /// Number of writes.
+    /// Number of writes to sockets.
     writes,
 }
 
@@ -78,7 +79,7 @@ pub(crate) fn count(counter: &AtomicU64, by: u64) {
     counter.fetch_add(by, Ordering::Relaxed);
 }
 
-/// Gauges of the whole server, and the exceptions, which are rare.
+/// Gauges of the whole server, and counts of the exceptions, which are rare.
 #[derive(Debug, Default)]
 pub(crate) struct Gauges {
     pub(crate) connections_open: AtomicU64,

@@ -33,7 +33,7 @@ fn owned(bytes: &Bytes, range: Range<usize>) -> Result<String, Malformed> {
     }
 }
 
-/// `NameBytesPair`. The value is copied, since attributes outlive the frame.
+/// Decodes an attribute (`NameBytesPair`). The value is copied, since attributes outlive the frame.
 fn attribute(bytes: &Bytes, range: Range<usize>) -> Result<(String, Bytes), Malformed> {
     let mut pair = (String::new(), Bytes::new());
     let mut fields = Fields::new(bytes, range);
@@ -70,7 +70,7 @@ fn put_attribute(out: &mut Vec<u8>, field: u32, (name, value): &(String, Bytes))
     put_bytes(out, field, &pair);
 }
 
-/// `ConnectionHeader`.
+/// The header of a connection (`ConnectionHeader`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ConnectionHeader {
     pub(crate) user: User,
@@ -148,7 +148,7 @@ impl ConnectionHeader {
     }
 }
 
-/// Clients before 1.2 state only the text, from which HBase then takes the numbers.
+/// Decodes the version of a client. Clients before 1.2 state only the text, from which HBase then takes the numbers.
 fn decode_version(bytes: &Bytes, range: Range<usize>) -> Result<ClientVersion, Malformed> {
     let (mut text, mut major, mut minor) = (String::new(), None, None);
     let mut fields = Fields::new(bytes, range);
@@ -165,7 +165,7 @@ fn decode_version(bytes: &Bytes, range: Range<usize>) -> Result<ClientVersion, M
     Ok(ClientVersion { major: major.or(first).unwrap_or(0), minor: minor.or(second).unwrap_or(0), text })
 }
 
-/// `RequestHeader`.
+/// The header of a request (`RequestHeader`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestHeader {
     pub(crate) call_id: u32,
@@ -174,10 +174,10 @@ pub(crate) struct RequestHeader {
     /// Length of the cell block, if one follows.
     pub(crate) cells: Option<u32>,
     pub(crate) priority: Option<u32>,
-    /// In milliseconds.
+    /// How long the client waits, in milliseconds.
     pub(crate) timeout: Option<u32>,
     pub(crate) attributes: Vec<(String, Bytes)>,
-    /// Read only: this crate's client sends none.
+    /// The client's span. This crate's client sends none.
     pub(crate) traceparent: Option<Box<TraceParent>>,
 }
 
@@ -237,7 +237,7 @@ fn cell_block_length(frame: &Bytes, range: Range<usize>) -> Result<u32, Malforme
     Ok(length)
 }
 
-/// Encodes a `CellBlockMeta`, which has one number.
+/// Encodes a `CellBlockMeta`, whose only field is the length of the cell block.
 fn put_cell_block_meta(out: &mut Vec<u8>, field: u32, length: u32) {
     let length = u64::from(length);
     put_varint(out, u64::from(field) << 3 | 2);
@@ -271,13 +271,13 @@ pub(crate) fn delimited(frame: &[u8], at: usize) -> Result<Range<usize>, Malform
 /// A length-prefixed message in the frame of a request.
 pub(crate) struct RequestPart {
     pub(crate) range: Range<usize>,
-    /// The stated length is larger than what is left of the frame; the message ends with the frame.
+    /// Whether the stated length is larger than what is left of the frame; the message then ends with the frame.
     pub(crate) overruns: bool,
 }
 
 /// Finds the length-prefixed message at `at` of a request's frame, and reads its length as HBase does: the low 32 bits
-/// of the varint count, and a length that exceeds the frame means its rest. Clients rely on it: one encodes every
-/// length from 128 bytes upwards too large.
+/// of the varint count, and a length that exceeds the frame means its rest. Clients rely on this: one of them encodes
+/// every length from 128 bytes upwards too large.
 pub(crate) fn request_part(frame: &[u8], at: usize) -> Result<RequestPart, Malformed> {
     let Some((length, taken)) = varint(&frame[at..], at)? else {
         return Err(Malformed { offset: at, what: "length of a message cut short" });
@@ -290,7 +290,7 @@ pub(crate) fn request_part(frame: &[u8], at: usize) -> Result<RequestPart, Malfo
     Ok(RequestPart { range: from..from + length.min(left), overruns: length > left })
 }
 
-/// `ResponseHeader`, as a client decodes it.
+/// The header of a response (`ResponseHeader`), as a client decodes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResponseHeader {
     pub(crate) call_id: u32,

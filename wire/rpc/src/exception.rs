@@ -12,7 +12,7 @@ pub mod class {
         ($($(#[$doc:meta])* $name:ident = $path:literal $retry:ident;)*) => {
             $($(#[$doc])* pub const $name: &str = $path;)*
 
-            /// Every class here, and whether it tells the client not to retry.
+            /// All classes of this module, each with whether it tells the client not to retry.
             pub(super) const ALL: &[(&str, bool)] = &[$(($path, $retry)),*];
         };
     }
@@ -21,27 +21,27 @@ pub mod class {
     classes! {
         /// A failure that may not recur.
         IO = "java.io.IOException" false;
-        /// A file of the caller's is not there.
+        /// A file that the caller names does not exist.
         FILE_NOT_FOUND = "java.io.FileNotFoundException" false;
         /// The base class of exceptions that must not be retried.
         DO_NOT_RETRY_IO = "org.apache.hadoop.hbase.DoNotRetryIOException" true;
-        /// The region is not on this server, or no longer: look it up again.
+        /// The region is not on this server, or no longer: the client must look it up again.
         NOT_SERVING_REGION = "org.apache.hadoop.hbase.NotServingRegionException" false;
-        /// The region moved to a known server.
+        /// The region moved to another server, which the exception names.
         REGION_MOVED = "org.apache.hadoop.hbase.exceptions.RegionMovedException" false;
-        /// The region is being opened here: wait.
+        /// The region is being opened on this server: the client must wait.
         REGION_OPENING = "org.apache.hadoop.hbase.exceptions.RegionOpeningException" false;
-        /// The region accepts no more writes for the moment: wait.
+        /// The region accepts no more writes for the moment: the client must wait.
         REGION_TOO_BUSY = "org.apache.hadoop.hbase.RegionTooBusyException" false;
-        /// The row is outside the region.
+        /// The row of the request is outside the region.
         WRONG_REGION = "org.apache.hadoop.hbase.regionserver.WrongRegionException" false;
         /// Too many calls are queued in this server.
         CALL_QUEUE_TOO_BIG = "org.apache.hadoop.hbase.CallQueueTooBigException" false;
         /// The call was dropped because it waited too long.
         CALL_DROPPED = "org.apache.hadoop.hbase.CallDroppedException" false;
-        /// Retry the rest of a batch immediately.
+        /// The rest of a batch was not done: the client must retry it immediately.
         RETRY_IMMEDIATELY = "org.apache.hadoop.hbase.RetryImmediatelyException" false;
-        /// The results of a batch became too large; retry the rest immediately.
+        /// The results of a batch became too large: the client must retry the rest immediately.
         MULTI_ACTION_RESULT_TOO_LARGE = "org.apache.hadoop.hbase.MultiActionResultTooLarge" false;
         /// A quota is exceeded; the text states how long to wait.
         RPC_THROTTLING = "org.apache.hadoop.hbase.quotas.RpcThrottlingException" false;
@@ -61,11 +61,11 @@ pub mod class {
         REGION_SERVER_ABORTED = "org.apache.hadoop.hbase.regionserver.RegionServerAbortedException" false;
         /// No scanner has this id.
         UNKNOWN_SCANNER = "org.apache.hadoop.hbase.UnknownScannerException" true;
-        /// The scanner cannot continue: open a new one.
+        /// The scanner cannot continue: the client must open a new one.
         SCANNER_RESET = "org.apache.hadoop.hbase.exceptions.ScannerResetException" true;
         /// A call of a scanner was repeated or lost.
         OUT_OF_ORDER_SCANNER_NEXT = "org.apache.hadoop.hbase.exceptions.OutOfOrderScannerNextException" true;
-        /// The lease has expired.
+        /// The lease of the scanner has expired.
         LEASE = "org.apache.hadoop.hbase.regionserver.LeaseException" true;
         /// The table does not have the family.
         NO_SUCH_COLUMN_FAMILY = "org.apache.hadoop.hbase.regionserver.NoSuchColumnFamilyException" true;
@@ -81,7 +81,7 @@ pub mod class {
         NAMESPACE_EXISTS = "org.apache.hadoop.hbase.NamespaceExistException" true;
         /// The namespace does not exist.
         NAMESPACE_NOT_FOUND = "org.apache.hadoop.hbase.NamespaceNotFoundException" true;
-        /// An invalid change of families.
+        /// The change of column families is invalid.
         INVALID_FAMILY_OPERATION = "org.apache.hadoop.hbase.InvalidFamilyOperationException" true;
         /// The user lacks the permission.
         ACCESS_DENIED = "org.apache.hadoop.hbase.security.AccessDeniedException" true;
@@ -125,28 +125,28 @@ pub mod class {
         ILLEGAL_ARGUMENT = "java.lang.IllegalArgumentException" false;
         /// The feature is not supported.
         UNSUPPORTED_OPERATION = "java.lang.UnsupportedOperationException" false;
-        /// The connection is closed because of this.
+        /// The connection is closed because of an error.
         FATAL_CONNECTION = "org.apache.hadoop.hbase.ipc.FatalConnectionException" true;
-        /// The preamble has another version.
+        /// The preamble of the connection has a version that the server does not know.
         WRONG_VERSION = "org.apache.hadoop.hbase.ipc.WrongVersionException" true;
-        /// The authentication method is unknown.
+        /// The authentication method of the connection is unknown.
         BAD_AUTH = "org.apache.hadoop.hbase.ipc.BadAuthException" true;
-        /// The service does not exist.
+        /// The service that the connection names does not exist.
         UNKNOWN_SERVICE = "org.apache.hadoop.hbase.ipc.UnknownServiceException" true;
         /// The connection header names no service.
         EMPTY_SERVICE_NAME = "org.apache.hadoop.hbase.ipc.EmptyServiceNameException" true;
-        /// The cell codec is unknown.
+        /// The cell codec of the connection is unknown.
         UNSUPPORTED_CELL_CODEC = "org.apache.hadoop.hbase.ipc.UnsupportedCellCodecException" true;
-        /// The compressor is unknown.
+        /// The compressor of the connection is unknown.
         UNSUPPORTED_COMPRESSION_CODEC = "org.apache.hadoop.hbase.ipc.UnsupportedCompressionCodecException" true;
-        /// The encryption is not supported.
+        /// The encryption that the connection requests is not supported.
         UNSUPPORTED_CRYPTO = "org.apache.hadoop.hbase.ipc.UnsupportedCryptoException" true;
-        /// The client asks for a principal, and there is none.
+        /// The client asks for the server's principal, and there is none without security.
         SECURITY_NOT_ENABLED = "org.apache.hadoop.hbase.ipc.SecurityNotEnabledException" true;
     }
 }
 
-/// The failure of a call.
+/// The failure of a call, as a client receives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exception {
     /// The full name of a Java class whose constructor takes the text.
@@ -162,7 +162,8 @@ pub struct Exception {
 }
 
 impl Exception {
-    /// Creates an exception of `class` with the class's retry meaning. A class that is not in [`class`] may be retried.
+    /// Creates an exception of `class`, with that class's answer to whether the client may retry. A class that is not
+    /// in [`class`] may be retried.
     pub fn new(class: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Exception {
         let class = class.into();
         let do_not_retry = class::ALL.iter().any(|(name, never)| *name == class && *never);
@@ -170,8 +171,8 @@ impl Exception {
         Exception { class, message: message.into(), do_not_retry, server_overloaded, moved_to: None }
     }
 
-    /// Creates an exception for a failure that may not recur. gohbase returns it to the application, so it must not be
-    /// used for routine conditions.
+    /// Creates an exception for a failure that may not recur. gohbase passes it on to the application, so do not use it
+    /// for routine conditions.
     pub fn io(message: impl Into<String>) -> Exception {
         Exception::new(class::IO, message)
     }

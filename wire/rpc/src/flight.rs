@@ -1,4 +1,4 @@
-//! Waiting answers, many of them in one task.
+//! Polls many waiting answers in one task.
 //!
 //! Each waiting future has a slot with its own waker. Waking it adds the slot's index to a list, and wakes the task if
 //! the list was empty. So a task with a thousand waiting calls polls only those that can continue, and a group commit
@@ -18,13 +18,13 @@ use env::sync::Mutex;
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// The futures of one task, each with a tag that identifies it.
+/// The futures that one task polls, each with a tag that identifies it.
 pub(crate) struct Flight<K, T> {
     slots: Vec<Slot<K, T>>,
     free: Vec<usize>,
     list: Arc<List>,
     woken: Vec<usize>,
-    /// Slots whose futures have not run yet.
+    /// Indices of slots whose futures have not run yet.
     fresh: Vec<usize>,
 }
 
@@ -34,7 +34,7 @@ struct Slot<K, T> {
     waker: Waker,
 }
 
-/// The slots that can continue, and the task that polls them.
+/// The indices of slots that can continue, and the task that polls them.
 #[derive(Default)]
 struct List(Mutex<Woken>);
 
@@ -111,8 +111,8 @@ impl<K, T> Flight<K, T> {
         Some((tag, ended))
     }
 
-    /// Polls every future that is new or was woken; passes the finished ones to `done`. Later wake-ups wake the task of
-    /// `context`. Returns whether any future ran.
+    /// Polls every future that is new or was woken, and passes the finished ones to `done`. Later wake-ups wake the
+    /// task of `context`. Returns whether any future ran.
     pub(crate) fn poll(
         &mut self,
         context: &mut Context<'_>,

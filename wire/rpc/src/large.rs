@@ -14,7 +14,7 @@
 //! 4. An allocator may keep what was freed. So the bytes of a permit return when the process has given the memory back to
 //!    the system, if a [`Reclaim`] was set.
 //!
-//! An answer from memory that nobody could foresee is counted when it exists ([`LargeBudget::take`]).
+//! An answer whose size becomes known only when it is in memory is counted then ([`LargeBudget::take`]).
 //!
 //! Small requests never get here. The lock is taken a few times for each large one.
 
@@ -30,14 +30,14 @@ use tokio::sync::oneshot;
 /// Gives freed memory back to the system, and calls the function when that is done. It must not block.
 pub type Reclaim = Arc<dyn Fn(Box<dyn FnOnce() + Send>) + Send + Sync>;
 
-/// The budget of one server.
+/// The memory budget of one server's large requests and answers. Clones share it.
 #[derive(Clone, Debug)]
 pub struct LargeBudget(Arc<Budget>);
 
 struct Budget {
     /// Requests and answers of at most this many bytes are not counted.
     small_max: u64,
-    /// Bytes for which permits are granted at the same time, except a single larger one.
+    /// Maximum number of bytes for which permits are granted at the same time. A single larger one is an exception.
     max: u64,
     reclaim: Option<Reclaim>,
     state: Mutex<State>,
@@ -52,7 +52,7 @@ impl std::fmt::Debug for Budget {
 #[derive(Debug, Default)]
 struct State {
     taken: u64,
-    /// Those that wait, the first first.
+    /// The requests and answers that wait, the oldest first.
     queue: VecDeque<Waiter>,
     waiters_seen: u64,
 }
@@ -74,13 +74,13 @@ struct Taken {
     bytes: u64,
 }
 
-/// A place in the queue; resolves to the permit. Dropping it gives the place up.
+/// A place in the queue for a permit; a future that returns the permit. Dropping it leaves the queue.
 #[derive(Debug)]
 #[must_use = "a place in the queue that is not polled holds up all others"]
 pub struct LargeWait {
     of: LargeBudget,
     bytes: u64,
-    /// Its identifier in the queue, once it has waited.
+    /// The identifier of this place in the queue; `None` before the future has waited.
     id: Option<u64>,
 }
 
@@ -116,13 +116,13 @@ impl LargeBudget {
         LargeWait { of: self.clone(), bytes, id: None }
     }
 
-    /// Counts `bytes` bytes that are in memory already.
+    /// Returns a permit for `bytes` bytes that are already in memory, without waiting.
     pub fn take(&self, bytes: u64) -> LargePermit {
         self.0.state.lock().taken += bytes;
         self.permit(bytes)
     }
 
-    /// Returns the bytes in use.
+    /// Returns the number of bytes in use.
     pub fn taken(&self) -> u64 {
         self.0.state.lock().taken
     }
@@ -149,7 +149,7 @@ impl LargeBudget {
         state.taken == 0 || state.taken.saturating_add(bytes) <= self.0.max
     }
 
-    /// The waker of the first in the queue, if there is room for it.
+    /// Returns the waker of the first place in the queue, if there is room for it.
     fn next(&self, state: &State) -> Option<Waker> {
         let first = state.queue.front()?;
         self.admits(state, first.bytes).then(|| first.waker.clone())
@@ -157,8 +157,9 @@ impl LargeBudget {
 }
 
 impl LargePermit {
-    /// Waits until memory that the holder has freed is back with the system. Between two steps that each need as much as
-    /// the request has, since the allocator may not use the same memory again.
+    /// Waits until memory that the holder of this permit has freed is back with the system. Called between two steps
+    /// that each need as much memory as the request has, since the allocator may not reuse the memory of the first step
+    /// for the second.
     pub async fn reclaim(&self) {
         let Some(reclaim) = &self.0.of.0.reclaim else { return };
         let (done, is_done) = oneshot::channel();

@@ -8,7 +8,7 @@
 //!   an [`Answer::Later`] is polled by the same task while further frames are served.
 //! * A panic inside a service fails that one call.
 //!
-//! This crate does not know the messages of the services. It knows only the envelope.
+//! This crate does not know the messages of the services. It knows only the headers around them.
 
 mod answers;
 mod call;

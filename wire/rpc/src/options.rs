@@ -1,10 +1,10 @@
-//! The limits of a server, each with its HBase key where HBase has one.
+//! The limits of an RPC server, each with its HBase key where HBase has one.
 
 use std::time::Duration;
 
 use crate::session::Limits;
 
-/// The limits of a server. [`Options::default`] has HBase's values.
+/// The limits of an RPC server. [`Options::default`] has HBase's values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Number of threads that serve connections; a connection stays on one thread. Default: one for each core. Key:
@@ -59,13 +59,14 @@ pub struct Options {
     /// How long a client may take to send the rest of a large request once there is room for it. Default 60 s. Key:
     /// `bellows.ipc.server.large.read.timeout`.
     pub large_read_max: Duration,
-    /// How long a client may leave answers unread while more than half of that limit is in use. Default 5 s. Key:
-    /// `bellows.ipc.server.write.timeout.short`.
+    /// How long a client may leave answers unread while more than half of `answers_size_max` is in use. Default 5 s.
+    /// Key: `bellows.ipc.server.write.timeout.short`.
     pub write_stall_short: Duration,
     /// How long the bytes of a refused request are read and discarded, so that the client sees the refusal. Default 30
     /// s. Key: `bellows.ipc.server.drain.timeout`.
     pub drain_max: Duration,
-    /// How long a stop waits for calls that are being answered. Default 10 s. Key: `bellows.ipc.server.stop.timeout`.
+    /// How long a server that stops waits for calls that are being answered. Default 10 s. Key:
+    /// `bellows.ipc.server.stop.timeout`.
     pub stop_max: Duration,
 }
 
@@ -99,7 +100,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Returns why a server cannot run with these limits, naming the keys.
+    /// Returns why a server cannot run with these limits; the text names the keys.
     pub fn check(&self) -> Result<(), String> {
         if self.threads == 0 {
             return Err("bellows.serving.threads is 0: a server needs a thread".to_owned());

@@ -1,4 +1,4 @@
-//! Output of a socket: small parts are collected, large ones are sent from where they are.
+//! The output of a socket: it copies small parts together, and sends large parts from where they are in memory.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -12,7 +12,7 @@ use crate::{Exception, Reply};
 /// Minimum size of a part that is not copied, in bytes.
 const APART_MIN: usize = 16 << 10;
 
-/// Bytes to send, in order.
+/// Bytes that wait to be sent, in order.
 #[derive(Debug, Default)]
 pub struct Output {
     pieces: VecDeque<Bytes>,
@@ -50,7 +50,7 @@ impl Output {
         self.pieces.push_back(bytes);
     }
 
-    /// Appends the frame of a successful answer; `cells` are in their final form.
+    /// Appends the frame of a successful answer; `cells` are already encoded and compressed.
     ///
     /// The length of a frame is a signed number of four bytes; a larger answer becomes an exception.
     pub fn put_reply(&mut self, call_id: u32, reply: Reply) -> Result<(), Exception> {
@@ -81,7 +81,8 @@ impl Output {
         Ok(())
     }
 
-    /// Appends the frame of a request; `cells` are in their final form, with the length that the header states.
+    /// Appends the frame of a request; `cells` are already encoded and compressed, and have the length that the header
+    /// states.
     pub(crate) fn put_request(&mut self, header: &RequestHeader, param: &Bytes, cells: Bytes) {
         let mut encoded = std::mem::take(&mut self.header);
         encoded.clear();

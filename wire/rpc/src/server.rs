@@ -23,10 +23,10 @@ use connection::Connection;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The address cannot be bound.
+    /// The server cannot listen at an address.
     #[error("cannot listen at {address}: {source}; choose another port or end the process that has it")]
     Listen {
-        /// The address.
+        /// The address at which the server should listen.
         address: SocketAddr,
         /// The system's error.
         source: io::Error,
@@ -68,7 +68,7 @@ struct ServingThread {
     connections: Arc<AtomicU64>,
 }
 
-/// Bound listeners that do not serve yet.
+/// A server that has its addresses but does not serve yet.
 #[derive(Debug)]
 pub struct Bound {
     world: World,
@@ -107,17 +107,17 @@ impl Server {
         Ok(Bound { world, options, runtimes, listeners, addresses: bound })
     }
 
-    /// Returns the addresses in the order given, with their actual ports.
+    /// Returns the bound addresses in the order given, with their actual ports.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// Returns the counters.
+    /// Returns the counters of the server.
     pub fn counters(&self) -> Snapshot {
         self.shared.snapshot(self.threads.iter().map(|thread| &*thread.shard))
     }
 
-    /// Returns a function that returns the counters, also after the server was stopped.
+    /// Returns a function that returns the counters of the server, even after the server was stopped.
     pub fn counting(&self) -> impl Fn() -> Snapshot + Send + Sync + 'static {
         let shared = Arc::clone(&self.shared);
         let shards: Vec<_> = self.threads.iter().map(|thread| Arc::clone(&thread.shard)).collect();
@@ -129,9 +129,9 @@ impl Server {
         self.threads[0].runtime.handle()
     }
 
-    /// Stops accepting and reading, waits until all current calls are answered and sent, at most [`Options::stop_max`],
-    /// and closes. Returns whether all connections had ended by then. Blocks the calling thread, which must not be one
-    /// of this server's.
+    /// Stops the server in order: it accepts and reads nothing more, waits at most [`Options::stop_max`] until all
+    /// current calls are answered and sent, and closes the connections. Returns whether all connections had ended by
+    /// then. Blocks the calling thread, which must not be one of this server's.
     pub fn stop(self) -> bool {
         self.shared.stopping.send_replace(true);
         let shared = Arc::clone(&self.shared);
@@ -156,7 +156,7 @@ impl std::fmt::Debug for Server {
 }
 
 impl Bound {
-    /// Returns the addresses in the order given, with their actual ports.
+    /// Returns the bound addresses in the order given, with their actual ports.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
@@ -198,7 +198,7 @@ impl Bound {
     }
 }
 
-/// A thread for the accepting task, which runs on one of the runtimes and so must not own them.
+/// A serving thread as the accepting task sees it. That task runs on one of the runtimes, and so must not own them.
 struct Handle {
     runtime: env::Handle,
     shard: Arc<Shard>,
@@ -256,7 +256,7 @@ fn admit(stream: Stream, remote: SocketAddr, shared: &Arc<Shared>, threads: &[Ha
     });
 }
 
-/// Counts a connection as long as it lives.
+/// Counts a connection as open until it is dropped.
 struct Open {
     shared: Arc<Shared>,
     thread: Arc<AtomicU64>,

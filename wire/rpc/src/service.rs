@@ -1,4 +1,4 @@
-//! Services by name.
+//! Services, which a server finds by their names.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,8 +15,8 @@ pub trait Service: Send + Sync + 'static {
     fn call(&self, call: Call) -> Answer;
 
     /// Shows the service requests that arrived together, before the first is served, so that it can prefetch memory for
-    /// all of them. It must not change any result. Returns whether that was of use; if not, the next requests are
-    /// probably similar.
+    /// all of them. It must not change any result. Returns whether it prefetched anything; if not, the next requests
+    /// will probably not need it either.
     ///
     /// The path through the layers: the connection sees that its buffer holds several requests ([`UpcomingRequests`]);
     /// `regionserver` reads the region and the row of each Get, and of each write that reads, without decoding the
@@ -28,7 +28,7 @@ pub trait Service: Send + Sync + 'static {
     }
 }
 
-/// The services of a listener, by their unqualified name in the `.proto` file.
+/// The services that a server offers, by their unqualified names in the `.proto` file.
 #[derive(Clone, Default)]
 pub struct Services {
     by_name: BTreeMap<&'static str, Arc<dyn Service>>,
@@ -54,13 +54,13 @@ impl Services {
         self
     }
 
-    /// Sets how memory goes back to the system after a large request or answer.
+    /// Sets how freed memory is given back to the system after a large request or answer.
     pub fn with_reclaim(mut self, reclaim: Option<Reclaim>) -> Services {
         self.reclaim = reclaim;
         self
     }
 
-    /// Returns what [`with_reclaim`](Services::with_reclaim) has set.
+    /// Returns the function that [`with_reclaim`](Services::with_reclaim) has set.
     pub(crate) fn reclaim(&self) -> Option<Reclaim> {
         self.reclaim.clone()
     }
@@ -70,7 +70,7 @@ impl Services {
         self.by_name.get(name)
     }
 
-    /// Returns the names, in order.
+    /// Returns the names of the services, in order.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.by_name.keys().copied()
     }

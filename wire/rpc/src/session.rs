@@ -30,19 +30,20 @@ use crate::{
     Answers, Codec, Compressor, ConnectionInfo, Exception, Service, Services, Text, TraceParent, class,
 };
 
-/// The version byte of the preamble.
+/// The only version that a preamble may state.
 const VERSION: u8 = 0;
 const AUTH_SIMPLE: u8 = 80;
 const AUTH_KERBEROS: u8 = 81;
 const AUTH_DIGEST: u8 = 82;
-/// Sent by this server, which has no SASL, where a client that begins SASL expects the length of a token. The client
-/// then goes on with simple authentication.
+/// The answer of this server, which has no SASL, in the place where a client that begins SASL expects the length of a
+/// token. The client then continues with simple authentication.
 const SWITCH_TO_SIMPLE_AUTH: i32 = -88;
 const PREAMBLE_LENGTH: usize = 6;
-/// Maximum length of a request header that is waited for in a frame that is refused anyway.
+/// Maximum length of a request header that the session waits for in a frame that it refuses anyway.
 const REFUSED_HEADER_LENGTH_MAX: u64 = 64 << 10;
 
-/// Maximum length of a frame that its method's name may keep in memory, in bytes.
+/// Maximum length of a frame that the name of its method may keep in memory, in bytes. The name in a longer frame is
+/// copied.
 const METHOD_SHARED_MAX: usize = 1 << 20;
 
 /// Limits of one connection.
@@ -54,7 +55,7 @@ pub struct Limits {
     pub header_size_max: usize,
     /// Maximum size of a cell block after decompression, in bytes.
     pub cells_size_max: usize,
-    /// Minimum for the time-out of a client's call.
+    /// Minimum for the time-out of a client's call, in place of a smaller one that the client states.
     pub timeout_min: Duration,
 }
 
@@ -86,21 +87,21 @@ pub struct Request {
 /// How a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Send pending output, then close.
+    /// Sends pending output, then closes.
     Close,
-    /// Send pending output while at most this many bytes are read and discarded: a client that writes its whole request
-    /// before it reads would otherwise lose the answer.
+    /// Sends pending output while at most this many bytes are read and discarded: otherwise a client that writes its
+    /// whole request before it reads would lose the answer.
     Drain(u64),
 }
 
 /// What the caller must do next.
 #[derive(Debug)]
 pub enum Step {
-    /// Approximately this many more bytes are needed.
+    /// Approximately this many more bytes are needed for the next step.
     Starved(usize),
     /// The connection header was accepted.
     Opened,
-    /// A request.
+    /// A request is ready to be served.
     Request(Request),
     /// The session is over.
     Ended(Ending),
@@ -128,12 +129,12 @@ pub struct Session {
 }
 
 impl Session {
-    /// Creates the session of a new connection, whose answers count among `answers`.
+    /// Creates the session of a new connection; `answers` is the memory budget of its answers.
     pub fn new(services: Services, limits: Limits, answers: Answers, remote: SocketAddr) -> Session {
         Session { state: State::Preamble, limits, services, answers, remote, open: None }
     }
 
-    /// Returns the connection's properties and service, once its header was read.
+    /// Returns the connection's properties and its service; `None` until the connection header was read.
     pub fn opened(&self) -> Option<&(Arc<ConnectionInfo>, Arc<dyn Service>)> {
         self.open.as_ref()
     }
@@ -155,7 +156,7 @@ impl Session {
         }
     }
 
-    /// Tells the client why the connection ends.
+    /// Reports to the client why the connection ends.
     fn fail(&mut self, exception: &Exception, output: &mut Output) -> Option<Step> {
         output.put_fatal(exception);
         self.end(Ending::Drain(self.limits.header_size_max as u64))
@@ -232,7 +233,7 @@ impl Session {
         None
     }
 
-    /// Discards the SASL message as it arrives.
+    /// Discards the SASL message of the client as it arrives.
     fn skip(&mut self, left: Option<usize>, input: &mut BytesMut) -> Option<Step> {
         let left = match left {
             Some(left) => left,
@@ -366,7 +367,7 @@ impl Session {
         }
     }
 
-    /// Splits the frame after its header, which ends at `at`.
+    /// Splits the frame of a request after its header, which ends at `at`.
     fn unwrap(&self, mut frame: Bytes, header: RequestHeader, at: usize) -> Result<Request, Exception> {
         let (info, _) = self.open.as_ref().expect("requests come after the header");
         if !header.has_param {
@@ -434,7 +435,7 @@ impl Session {
         })
     }
 
-    /// Waits for the header of a frame that is not read any further, so that the refusal has its call id.
+    /// Waits for the header of a frame that is refused unread, so that the refusal has the call's id.
     fn too_big(&mut self, length: u64, input: &mut BytesMut, output: &mut Output) -> Option<Step> {
         let call_id = match varint(input, 0) {
             Ok(None) => return Some(Step::Starved(1)),

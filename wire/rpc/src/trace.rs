@@ -9,10 +9,10 @@ use proto::wire::{Fields, Malformed};
 /// The name of the header, which HBase's client sends when an OpenTelemetry SDK runs in its process.
 pub const TRACEPARENT: &str = "traceparent";
 
-/// Length of the text form of version 00, in bytes.
+/// Length of the text form in version 00, in bytes.
 const TEXT_LENGTH: usize = 55;
 
-/// The trace, and the client's span in it.
+/// The trace of a call, and the client's span in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceParent {
     trace: [u8; 16],
@@ -21,8 +21,9 @@ pub struct TraceParent {
 }
 
 impl TraceParent {
-    /// Parses `VERSION-TRACE-SPAN-FLAGS`, in lower-case hexadecimal digits. `None` for a text that W3C Trace Context calls
-    /// invalid, which is then ignored. A later version than 00 may have more fields, which are ignored.
+    /// Parses `VERSION-TRACE-SPAN-FLAGS`, in lower-case hexadecimal digits. Returns `None` for a text that W3C Trace
+    /// Context calls invalid, and the call then has no trace. A later version than 00 may have more fields, which are
+    /// ignored.
     pub fn parse(text: &[u8]) -> Option<TraceParent> {
         let (known, rest) = text.split_at_checked(TEXT_LENGTH)?;
         let (mut version, mut trace, mut span, mut flags) = ([0; 1], [0; 16], [0; 8], [0; 1]);
@@ -50,12 +51,12 @@ impl TraceParent {
         format!("{:016x}", u64::from_be_bytes(self.span))
     }
 
-    /// Whether the client records this trace, so that spans of servers are wanted, too.
+    /// Whether the client records this trace, so that servers should record their spans, too.
     pub const fn is_sampled(&self) -> bool {
         self.flags & 1 != 0
     }
 
-    /// Decodes an `RPCTInfo`. Its other fields, of HTrace in HBase 1 and 2.0, are ignored.
+    /// Decodes the `RPCTInfo` of a request header. Its other fields, of HTrace in HBase 1 and 2.0, are ignored.
     pub(crate) fn decode(frame: &Bytes, range: Range<usize>) -> Result<Option<Box<TraceParent>>, Malformed> {
         let mut found = None;
         let mut fields = Fields::new(frame, range);

@@ -2,7 +2,7 @@
 //!
 //! A client may send several requests at once. While the first is served the others are in the buffer behind it. A
 //! service may inspect them, in order to prefetch memory for all of them together. An inspection only locates the parts
-//! and consumes nothing; malformed requests end it, and are reported when they are served.
+//! of requests and consumes nothing; it ends at a malformed request, which is reported when it is served.
 
 use crate::envelope::{method_of, request_part};
 
@@ -14,14 +14,15 @@ pub struct UpcomingRequests<'a> {
 }
 
 impl<'a> UpcomingRequests<'a> {
-    /// Maximum number of requests inspected together: what they prefetch fits the processor's first-level cache.
+    /// Maximum number of requests that are inspected together: what a service prefetches for them fits the processor's
+    /// first-level cache.
     pub const TOGETHER: usize = 16;
 
     pub(crate) fn of(input: &'a [u8]) -> UpcomingRequests<'a> {
         UpcomingRequests { input, left: UpcomingRequests::TOGETHER }
     }
 
-    /// Whether there is more than one request.
+    /// Whether the buffer has more than one complete request.
     pub(crate) fn is_several(&self) -> bool {
         let behind = |input: &'a [u8]| {
             let (length, rest) = input.split_first_chunk::<4>()?;

@@ -1,4 +1,4 @@
-//! Server and client over real sockets on loopback.
+//! Tests server and client over real sockets on loopback.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use rpc::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Semaphore;
 
-/// Answers in every way that a service can.
+/// A service that answers in every way that a service can.
 struct Sample {
-    /// Calls of `Wait` go on when there is a permit.
+    /// Calls of `Wait` continue when this semaphore has a permit.
     gate: Arc<Semaphore>,
     seen: Arc<Mutex<Vec<Call>>>,
 }
@@ -203,7 +203,7 @@ fn the_cluster_id_is_had_without_a_header() {
     assert_eq!(id.expect("answered"), "the-cluster");
 }
 
-/// Opens a plain socket that has said hello.
+/// Opens a plain socket that has sent the preamble and the connection header.
 async fn raw(fixture: &Fixture) -> env::Stream {
     let mut stream = env::dial(fixture.address()).await.expect("connects");
     // ConnectionHeader{service_name = "Sample"}
@@ -363,7 +363,7 @@ fn a_client_that_does_not_read_is_cut_off_and_costs_no_more_than_the_mark() {
     });
 }
 
-/// Else what is made meanwhile, on other threads, finds room that there is not.
+/// Otherwise answers that other threads create meanwhile would find room that does not exist.
 #[test]
 fn an_answer_counts_without_a_gap_from_its_making_until_it_is_written() {
     let fixture = Fixture::new(Options { threads: 1, ..Options::default() });
@@ -427,7 +427,7 @@ fn a_timed_out_call_is_forgotten_and_the_connection_goes_on() {
     });
 }
 
-/// Notes what it is told and what it is called, in order.
+/// A service that records the prefetches and calls that it receives, in order.
 #[derive(Default)]
 struct Diary(Mutex<Vec<String>>);
 
@@ -512,7 +512,7 @@ fn a_service_that_was_told_in_vain_is_left_alone_for_a_while() {
     assert_eq!((told("50"), told("51")), (34, 40), "each is called");
 }
 
-/// Moves the server's clock.
+/// A service that moves the server's clock.
 struct Clock(World);
 
 impl Service for Clock {
@@ -627,7 +627,7 @@ fn a_taken_port_is_named() {
     assert!(error.to_string().contains(&fixture.address().to_string()), "{error}");
 }
 
-/// Requests of more than 100 KB are large, and there is room for one of 200 KB.
+/// Starts a server where requests of more than 100 KB are large, and whose budget for them is 200 KB.
 fn for_large(threads: usize) -> Fixture {
     let (large_size_min, large_size_max) = (100 << 10, 300 << 10);
     let large_read_max = Duration::from_millis(100);

@@ -14,7 +14,7 @@ use super::{Error, Options, Outcome, Shared, decode, take_frame};
 use crate::envelope::NO_CALL;
 use crate::output::Output;
 
-/// Room for one read, in bytes.
+/// Minimum free room for one read, in bytes.
 const READ: usize = 64 << 10;
 
 pub(super) async fn run(stream: Stream, shared: Arc<Shared>, options: Options) {
@@ -32,12 +32,12 @@ struct Task {
     input: BytesMut,
     output: Output,
     idle: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// Whether anything was sent or received since the idle timer was set.
+    /// Whether the connection has sent or received anything since the idle timer was set.
     used: bool,
 }
 
 impl Task {
-    /// Completes when the connection has ended.
+    /// Makes progress with writes and reads; completes when the connection has ended.
     fn poll(&mut self, shared: &Shared, context: &mut Context<'_>) -> Poll<Error> {
         loop {
             let mut moved = false;
@@ -81,7 +81,7 @@ impl Task {
         }
     }
 
-    /// Writes all pending output; `true` if there was any.
+    /// Writes all pending output; returns `true` if there was any.
     fn write(&mut self, shared: &Shared, context: &mut Context<'_>) -> Poll<Result<bool, Error>> {
         let mut wrote = false;
         while !self.output.is_empty() {
@@ -97,7 +97,7 @@ impl Task {
         Poll::Ready(Ok(wrote))
     }
 
-    /// Reads once, and delivers complete answers.
+    /// Reads once, and passes complete answers to their callers.
     fn read(&mut self, shared: &Shared, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         if self.input.capacity() - self.input.len() < READ / 4 {
             // The buffer grows with the received bytes; a claimed length does not count.

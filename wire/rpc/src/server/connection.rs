@@ -1,9 +1,9 @@
-//! One connection on its thread.
+//! Runs one connection on its thread.
 //!
 //! The task repeats these steps as long as anything progresses:
 //!
-//! 1. Serve all complete frames of the input, each in this task; append ready answers to the output. The service is
-//!    shown the requests that [come](UpcomingRequests) next.
+//! 1. Serve all complete frames of the input, each in this task; append ready answers to the output. The service may
+//!    prefetch for the [upcoming requests](UpcomingRequests).
 //! 2. Poll waiting calls that can continue, including those that have just started to wait: by then all requests that
 //!    arrived together have been started, and wait for one write of the log.
 //! 3. Write the output, as much as the socket accepts: one write for all answers of a round.
@@ -16,7 +16,7 @@
 //!
 //! Before step 4 reads on in a [large](crate::LargeBudget) request, it waits for a permit. Nothing else of the
 //! connection is read meanwhile, since requests arrive in order; calls that wait are still polled and answered. A
-//! connection that does not want to read gives its place in the queue up, so that it holds up nobody.
+//! connection that pauses reading leaves the queue, so that it delays no other connection.
 
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
@@ -39,50 +39,50 @@ use crate::{
     UpcomingRequests, class,
 };
 
-/// Minimum room for a read, in bytes.
+/// Minimum free room for a read, in bytes.
 const READ_MIN: usize = 16 << 10;
-/// Maximum room for a read, in bytes: the step by which the buffer of a large request grows.
+/// Maximum free room for a read, in bytes: the step by which the buffer of a large request grows.
 const READ_MAX: usize = 1 << 20;
-/// Number of requests after which answers are written and the thread's other connections run, however much input
-/// remains. The runtime polls its sockets after about 60 turns, which must not take longer than this when many clients
-/// flood the server.
+/// Number of requests after which a connection writes its answers and lets the thread's other connections run, however
+/// much input remains. The runtime polls its sockets after about 60 turns, which must not take longer than this when
+/// many clients flood the server.
 const REQUESTS_PER_WRITE: usize = 128;
-/// Number of rounds without prefetching after a round in which the service prefetched nothing. Offering it puts, which
-/// it never prefetches, cost one percent of a put.
+/// Number of rounds without prefetching after a round in which the service prefetched nothing. Showing puts to the
+/// service, which never prefetches for them, cost one percent of a put.
 const PREFETCH_SKIPS: u32 = 15;
-/// Maximum number of slices in one write.
+/// Maximum number of slices in one write to the socket.
 const SLICES: usize = 32;
 
 /// A waiting call.
 struct Waiting {
     call_id: u32,
     size: u64,
-    /// Kept until the call is answered.
+    /// Keeps the permit of a large request until the call is answered.
     _permit: Option<LargePermit>,
 }
 
-/// The permit for the large request at the start of the input.
+/// Whether the large request at the start of the input has its permit.
 enum Admission {
-    /// The request is small, or nobody asked yet.
+    /// The request is small, or the connection has not asked for a permit yet.
     None,
     Waiting(LargeWait),
-    /// Granted at this moment.
+    /// The permit was granted at this moment.
     Granted(LargePermit, Moment),
 }
 
 /// The result of serving the input once.
 struct Served {
     requests: usize,
-    /// Whether anything changed.
+    /// Whether any request was served or the session made progress.
     moved: bool,
-    /// Whether no complete frame is left.
+    /// Whether the input has no complete frame any more.
     starved: bool,
 }
 
 enum Phase {
-    /// Reads and answers.
+    /// The connection reads and answers.
     Serving,
-    /// Reads no more; answers the waiting calls, and then ends in this way.
+    /// The connection reads no more; it answers the waiting calls, and then ends in this way.
     Ending(Ending),
     /// Everything was sent and the socket is shut down; up to this many bytes are still read and discarded.
     Draining(u64),
@@ -95,7 +95,7 @@ pub(super) struct Connection {
     session: Session,
     input: BytesMut,
     output: Output,
-    /// The output's share of the answers' budget.
+    /// The bytes of the output that the answers' budget counts.
     share: Share,
     /// Whether serving and reading pause because too much output is unsent.
     held_back: bool,
@@ -103,16 +103,16 @@ pub(super) struct Connection {
     phase: Phase,
     /// The client is gone: nothing can be written any more.
     broken: bool,
-    /// Number of requests, at most, that the service has been shown already.
+    /// Upper limit for the number of requests that the service has already been shown.
     prefetched: usize,
-    /// Number of rounds in which the service is not shown the next requests, because that was of no use.
+    /// Number of further rounds in which the service is not shown the next requests, because it had no use for them.
     prefetch_skips: u32,
-    /// Approximate number of bytes missing for the next step.
+    /// Approximate number of bytes that the next step still needs.
     wanted: usize,
     admission: Admission,
     received: Moment,
     accepted: Moment,
-    /// Since when the socket has not accepted output.
+    /// When the socket stopped accepting output; `None` while it accepts it.
     stalled: Option<Moment>,
     timer: Pin<Box<dyn Future<Output = ()> + Send>>,
     remote: SocketAddr,
@@ -232,7 +232,7 @@ impl Connection {
         }
     }
 
-    /// Step 2. Returns whether any call ran.
+    /// Makes step 2 of a round: polls waiting calls. Returns whether any call ran.
     fn go_on(&mut self, context: &mut Context<'_>) -> bool {
         let Connection { flight, output, share, shared, shard, session, remote, .. } = self;
         flight.poll(context, |waiting, ended| {
@@ -243,7 +243,7 @@ impl Connection {
         })
     }
 
-    /// Step 1.
+    /// Makes step 1 of a round: serves complete frames.
     fn serve(&mut self) -> Served {
         let mut served = 0;
         while served < REQUESTS_PER_WRITE && !self.holds_back() {
@@ -367,7 +367,8 @@ impl Connection {
         self.held_back
     }
 
-    /// Step 3. Returns whether enough output was written for serving to continue after a pause.
+    /// Makes step 3 of a round: writes output. Returns whether enough was written for serving to continue after a
+    /// pause.
     fn write(&mut self, context: &mut Context<'_>) -> bool {
         while !self.output.is_empty() && !self.broken {
             let mut slices = [IoSlice::new(&[]); SLICES];
@@ -426,7 +427,7 @@ impl Connection {
         }
     }
 
-    /// Step 4. Returns whether any bytes arrived.
+    /// Makes step 4 of a round: reads more. Returns whether any bytes arrived.
     fn read(&mut self, context: &mut Context<'_>) -> bool {
         // Room for the missing bytes, but never more than was received already: a claimed length alone takes no memory.
         let room = self.wanted.min(self.input.len().max(READ_MIN)).clamp(READ_MIN, READ_MAX);
@@ -464,8 +465,8 @@ impl Connection {
         Poll::Ready(())
     }
 
-    /// Reads and discards, so that the system does not reset the connection because of unread bytes before the client
-    /// has read our last answer.
+    /// Reads and discards input, so that the system does not reset the connection because of unread bytes before the
+    /// client has read our last answer.
     fn drain(&mut self, context: &mut Context<'_>, mut left: u64) -> Poll<()> {
         self.input = BytesMut::with_capacity(READ_MIN);
         loop {
@@ -484,7 +485,7 @@ impl Connection {
         }
     }
 
-    /// Sets the timer to the earliest moment at which a limit could be exceeded.
+    /// Sets the connection's timer to the earliest moment at which one of its time limits could be exceeded.
     fn arm(&mut self) {
         let options = &self.shared.options;
         let now = self.shared.world.moment();
@@ -509,8 +510,8 @@ impl Connection {
         self.timer = Box::pin(env::sleep(next.max(Duration::from_millis(1))));
     }
 
-    /// Checks the time limits; returns `true` when the connection must end at once. Waiting calls are still polled to
-    /// their end: only then is there nothing left to do for a client that makes no progress.
+    /// Checks the time limits; returns `true` when the connection must end at once. A connection with waiting calls
+    /// does not end yet, because they must be polled to their end.
     fn expired(&mut self) -> bool {
         let options = &self.shared.options;
         let now = self.shared.world.moment();

@@ -1,4 +1,4 @@
-//! The session fed with what clients send, and with what nobody should.
+//! Feeds a session with what clients send, and with input that no client should send.
 
 use super::*;
 use crate::client::Invocation;
@@ -61,8 +61,8 @@ fn header(call_id: u32) -> RequestHeader {
     RequestHeader { call_id, method: Text::from("Get"), has_param: true, ..RequestHeader::default() }
 }
 
-/// What a session makes of `bytes`: a line for each step and each frame that it answers. `cuts` says where the bytes
-/// are cut on their way.
+/// Returns what a session makes of `bytes`: a line for each step and each frame that it answers. `cuts` are the
+/// positions at which the input arrives in pieces.
 fn transcript(bytes: &[u8], cuts: &[usize]) -> Vec<String> {
     let (mut session, mut input, mut output) = (session(), BytesMut::new(), Output::default());
     let mut lines = Vec::new();
@@ -255,7 +255,7 @@ fn one_bad_request_leaves_the_connection_as_it_is() {
     );
 }
 
-/// A request whose header and parameter state the given lengths, whatever they have.
+/// Builds a request whose header and parameter state the given lengths, whatever their real lengths are.
 fn request_stating(header: &RequestHeader, header_length: u64, param: &[u8], param_length: u64) -> Vec<u8> {
     let mut body = Vec::new();
     proto::wire::put_varint(&mut body, header_length);
@@ -265,7 +265,7 @@ fn request_stating(header: &RequestHeader, header_length: u64, param: &[u8], par
     [&(body.len() as u32).to_be_bytes()[..], &body].concat()
 }
 
-/// What Apache HBase 2.6.4 does with the same frames.
+/// Expects what Apache HBase 2.6.4 does with the same frames.
 #[test]
 fn a_parameter_longer_than_its_frame_is_the_rest_of_the_frame() {
     let stating = |call_id, length| {
@@ -409,8 +409,8 @@ fn a_stated_timeout_is_at_least_the_minimum_and_zero_is_none() {
     }
 }
 
-/// Random bytes, and good bytes bent at random, for many seeds: no panic, no more output than is in proportion, and
-/// the same transcript however the bytes are cut.
+/// Feeds random bytes, and valid bytes with random changes, for many seeds: there is no panic, output stays in
+/// proportion to input, and the transcript is the same however the input is cut.
 #[test]
 fn whatever_comes_the_session_stands() {
     let mut good = hello();
