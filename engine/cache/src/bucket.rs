@@ -41,10 +41,11 @@ use store::Store;
 pub struct BucketOptions {
     /// Slot sizes, in bytes (`hbase.bucketcache.bucket.sizes`).
     pub slot_sizes: Vec<u32>,
-    /// The fraction that blocks of in-memory families may hold against all others (`hbase.bucketcache.memory.factor`).
+    /// The fraction of the cache in which blocks of in-memory families are not evicted for other blocks
+    /// (`hbase.bucketcache.memory.factor`).
     pub in_memory_share: f64,
-    /// The fraction of its size that is filled before blocks compete (`hbase.bucketcache.acceptfactor`). It is below 1
-    /// because slots of several sizes leave gaps.
+    /// The fraction of the cache that is filled before blocks are evicted (`hbase.bucketcache.acceptfactor`). It is
+    /// below 1 because slots of several sizes leave gaps.
     pub fill: f64,
     /// Number of writer threads (`hbase.bucketcache.writer.threads`).
     pub writer_threads: usize,
@@ -54,8 +55,9 @@ pub struct BucketOptions {
     /// How long reads of a device may fail without a success before the device is no longer used, and how long its
     /// writes may fail before it receives no more blocks (`hbase.bucketcache.ioengine.errors.tolerated.duration`).
     pub errors_tolerated: Duration,
-    /// Memory for cached record heads, in bytes, where reading a head costs a system call. A cached head saves one of
-    /// two calls when only a few cells of a block are needed (`bellows.bucketcache.heads.size`).
+    /// Maximum memory for cached record heads, in bytes. Heads are cached where reading one costs a system call. A
+    /// cached head saves one of two calls when only a few cells of a block are needed
+    /// (`bellows.bucketcache.heads.size`).
     pub head_bytes_max: u64,
 }
 
@@ -74,7 +76,7 @@ impl Default for BucketOptions {
 }
 
 impl BucketOptions {
-    /// The minimum size of a device, in bytes: one bucket.
+    /// Returns the minimum size of a device, in bytes: one bucket.
     pub fn bytes_min(&self) -> u64 {
         allocator::bucket_size(&self.slot_sizes)
     }
@@ -83,35 +85,35 @@ impl BucketOptions {
 /// Statistics of the bucket cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BucketCounts {
-    /// Capacity, in bytes; for devices that receive no more blocks, the bytes in use.
+    /// Capacity in bytes; a device that receives no more blocks counts with the bytes in use.
     pub bytes_max: u64,
-    /// Bytes in use; on devices this includes what rounding up to slot sizes wastes.
+    /// Bytes in use; on devices this includes the bytes lost by rounding up to slot sizes.
     pub bytes: u64,
-    /// Number of blocks.
+    /// Number of cached blocks.
     pub blocks: u64,
     /// Memory used by cached record heads, in bytes.
     pub head_bytes: u64,
-    /// Blocks evicted to make room.
+    /// Number of blocks evicted to make room.
     pub evicted: u64,
-    /// Blocks not admitted, because the blocks present were used more often.
+    /// Number of blocks not admitted, because the blocks present were used more often.
     pub refused: u64,
-    /// Blocks not admitted, because a writer's queue was full or no slot could be freed.
+    /// Number of blocks not admitted, because a writer's queue was full or no slot could be freed.
     pub dropped: u64,
-    /// Reads that did not return what was written.
+    /// Number of reads that did not return what was written.
     pub corrupt: u64,
-    /// Blocks whose slot, according to the index that the last process left, now holds another block. This happens when
-    /// that process was killed after it had saved the index.
+    /// Number of blocks whose slot, according to the index that the last process left, now holds another block. This
+    /// happens when that process was killed after it had saved the index.
     pub stale: u64,
-    /// Reads and writes that failed.
+    /// Number of reads and writes that failed.
     pub failed: u64,
     /// Whether the cache is disabled, because its last device failed for too long.
     pub disabled: bool,
     /// Whether the cache is read-only, because writes to every device failed for too long. Blocks on the devices are
     /// still read.
     pub read_only: bool,
-    /// The devices; empty for the memory engine.
+    /// The statistics of each device; empty for the memory engine.
     pub devices: Vec<DeviceCounts>,
-    /// The slots by size; empty for the memory engine.
+    /// The statistics of the slots, by size; empty for the memory engine.
     pub slots: Vec<SlotCounts>,
 }
 
@@ -120,7 +122,7 @@ pub struct BucketCounts {
 pub struct DeviceCounts {
     /// The device's path.
     pub place: String,
-    /// Reads and writes that failed.
+    /// Number of reads and writes of the device that failed.
     pub failed: u64,
     /// Whether the device is disabled, because it failed for too long.
     pub disabled: bool,
@@ -181,7 +183,7 @@ impl Bucket {
         }
     }
 
-    /// Returns the blocks, if they are in memory.
+    /// Returns the blocks of a cache in memory; `None` for a cache on devices.
     #[inline]
     pub(crate) fn memory(&self) -> Option<&Memory> {
         match &self.engine {
@@ -220,7 +222,7 @@ impl Bucket {
         }
     }
 
-    /// Returns the block, and waits for the device if necessary.
+    /// Returns the block; waits for the device if necessary.
     pub(crate) fn get(&self, key: BlockKey, mark: Mark) -> Option<Arc<Block>> {
         match &self.engine {
             Engine::Memory(memory) => memory.get(key),
@@ -264,7 +266,7 @@ impl Bucket {
         }
     }
 
-    /// Bytes of a file in cached blocks that requests have read.
+    /// Returns the number of bytes of a file in cached blocks that requests have read.
     pub(crate) fn read_bytes_of(&self, file: FileId) -> u64 {
         match &self.engine {
             Engine::Memory(memory) => memory.read_bytes_of(file),
@@ -272,7 +274,7 @@ impl Bucket {
         }
     }
 
-    /// The configured engine: `offheap`, `file:PATH`, `files:PATH,PATH`, `mmap:PATH`.
+    /// Returns the configured engine: `offheap`, `file:PATH`, `files:PATH,PATH` or `mmap:PATH`.
     pub fn engine(&self) -> String {
         match &self.engine {
             Engine::Memory(_) => "offheap".to_owned(),

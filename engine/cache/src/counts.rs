@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::BlockKind;
 
-/// The tier that had a block.
+/// The cache tier that had a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tier {
     /// The memory tier.
@@ -80,42 +80,43 @@ impl Lookups {
         Lookups { cells: std::array::from_fn(|cell| self.cells[cell].saturating_sub(before.cells[cell])) }
     }
 
-    /// Lookups that found the block.
+    /// Returns the number of lookups that found the block.
     pub fn hits(&self) -> u64 {
         self.sum(|_, _, outcome| outcome != MISS)
     }
 
-    /// Lookups that found the block in no tier.
+    /// Returns the number of lookups that found the block in no tier.
     pub fn misses(&self) -> u64 {
         self.sum(|_, _, outcome| outcome == MISS)
     }
 
-    /// Lookups of one kind that found the block.
+    /// Returns the number of lookups of one kind that found the block.
     pub fn hits_of(&self, kind: BlockKind) -> u64 {
         self.sum(|_, of, outcome| of == kind && outcome != MISS)
     }
 
-    /// Lookups of one kind that found the block in no tier. A block of unknown kind counts as data.
+    /// Returns the number of lookups of one kind that found the block in no tier. A block of unknown kind counts as
+    /// data.
     pub fn misses_of(&self, kind: BlockKind) -> u64 {
         self.sum(|_, of, outcome| of == kind && outcome == MISS)
     }
 
-    /// Lookups that found the block in this tier.
+    /// Returns the number of lookups that found the block in this tier.
     pub fn hits_in(&self, tier: Tier) -> u64 {
         self.sum(|_, _, outcome| outcome == tier as usize)
     }
 
-    /// Lookups of one kind that found the block in this tier.
+    /// Returns the number of lookups of one kind that found the block in this tier.
     pub fn hits_of_in(&self, kind: BlockKind, tier: Tier) -> u64 {
         self.sum(|_, of, outcome| of == kind && outcome == tier as usize)
     }
 
-    /// Lookups that found the block, by requests that cache what they read.
+    /// Returns the number of lookups that found the block, by requests that cache what they read.
     pub fn caching_hits(&self) -> u64 {
         self.sum(|caching, _, outcome| caching && outcome != MISS)
     }
 
-    /// Lookups that did not find the block, by requests that cache what they read.
+    /// Returns the number of lookups that did not find the block, by requests that cache what they read.
     pub fn caching_misses(&self) -> u64 {
         self.sum(|caching, _, outcome| caching && outcome == MISS)
     }
@@ -130,17 +131,17 @@ impl AddAssign for Lookups {
 /// Lookups since the start, and the current contents of the memory tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Lookups over all tables.
+    /// Numbers of lookups over all tables.
     pub lookups: Lookups,
-    /// Blocks evicted from memory to make room.
+    /// Number of blocks evicted from memory to make room.
     pub evicted: u64,
-    /// Blocks not admitted to memory, because the blocks present were used more often.
+    /// Number of blocks not admitted to memory, because the blocks present were used more often.
     pub refused: u64,
-    /// Blocks in memory.
+    /// Number of blocks in memory.
     pub blocks: u64,
-    /// Bytes in memory.
+    /// Number of bytes in memory.
     pub bytes: u64,
-    /// Blocks of each kind in memory, in the order of [`BlockKind::ALL`].
+    /// Number of blocks of each kind in memory, in the order of [`BlockKind::ALL`].
     pub blocks_of: [u64; 3],
 }
 
@@ -149,6 +150,6 @@ pub struct Counts {
 pub struct TableCounts {
     /// The table's name.
     pub table: String,
-    /// The lookups.
+    /// The lookups for blocks of this table.
     pub lookups: Lookups,
 }

@@ -17,19 +17,19 @@ use crate::{Block, BlockKey, BlockKind, Bucket, Cache, Cells, FileId, Part};
 pub struct Caching {
     /// The table under which lookups are counted.
     pub table: Arc<str>,
-    /// BLOCKCACHE: data blocks are cached when they are read.
+    /// BLOCKCACHE: whether data blocks are cached when they are read.
     pub data_on_read: bool,
-    /// IN_MEMORY: its blocks are favoured, up to a share of the memory.
+    /// IN_MEMORY: whether the family's blocks are preferred, up to a share of the memory.
     pub in_memory: bool,
-    /// CACHE_DATA_ON_WRITE: data blocks of flushed files are cached, and index and bloom blocks with them.
+    /// CACHE_DATA_ON_WRITE: whether data blocks of flushed files are cached, and index and Bloom blocks with them.
     pub data_on_write: bool,
-    /// CACHE_INDEX_ON_WRITE: index blocks are cached when they are written.
+    /// CACHE_INDEX_ON_WRITE: whether index blocks are cached when they are written.
     pub index_on_write: bool,
-    /// CACHE_BLOOMS_ON_WRITE: bloom filter chunks are cached when they are written.
+    /// CACHE_BLOOMS_ON_WRITE: whether Bloom filter chunks are cached when they are written.
     pub blooms_on_write: bool,
-    /// EVICT_BLOCKS_ON_CLOSE: the blocks of a file are evicted when it is closed.
+    /// EVICT_BLOCKS_ON_CLOSE: whether the blocks of a file are evicted when it is closed.
     pub evict_on_close: bool,
-    /// PREFETCH_BLOCKS_ON_OPEN: a file is read into the cache when it is opened.
+    /// PREFETCH_BLOCKS_ON_OPEN: whether a file is read into the cache when it is opened.
     pub prefetch_on_open: bool,
 }
 
@@ -51,16 +51,16 @@ impl Default for Caching {
 /// A set of block kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kinds {
-    /// Blocks of cells.
+    /// Whether the set contains data blocks, which hold cells.
     pub data: bool,
-    /// Blocks of the index.
+    /// Whether the set contains index blocks.
     pub index: bool,
-    /// Chunks of bloom filters.
+    /// Whether the set contains chunks of Bloom filters.
     pub blooms: bool,
 }
 
 impl Kinds {
-    /// Every kind.
+    /// The set of every kind.
     pub const ALL: Kinds = Kinds { data: true, index: true, blooms: true };
 
     /// Whether the set is not empty.
@@ -78,10 +78,10 @@ impl Kinds {
     }
 }
 
-/// How a request wants a block.
+/// How a request wants a block to be read and cached.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
-    /// Whether a data block that is read is cached. Index and bloom blocks are cached in any case.
+    /// Whether the cache keeps a data block that is read. Index and Bloom blocks are kept in any case.
     pub keep: bool,
     /// Whether the caller must not wait for a device.
     pub memory_only: bool,
@@ -115,7 +115,7 @@ impl FileEntry {
     }
 }
 
-/// A file [is being read](File::is_being_read) when one part in this many of its bytes was.
+/// A file counts as [being read](File::is_being_read) when at least one byte in this many was read by a request.
 const READ_PART: u64 = 4;
 
 /// A file that is read through the cache.
@@ -149,8 +149,8 @@ impl File {
     }
 
     /// Returns the block at `offset`, from the cache or by `read`. `read` is called once for all that miss the block at
-    /// the same time. `None` when the block is in no tier and the caller must not wait. A miss is counted under the
-    /// kind `expected`.
+    /// the same time. Returns `None` when the block is in no tier and the caller must not wait. A miss is counted under
+    /// the kind `expected`.
     #[inline]
     pub fn block<E>(
         &self,
@@ -171,8 +171,9 @@ impl File {
     }
 
     /// Returns the cells of the data block at `offset` that `pick` chooses, for a caller that needs few of them. The
-    /// cells are copied out of a device, if the block is on one and no wait is needed. `None` in any other case, and
-    /// when memory would cache the block: then the caller asks for [the block](File::block). `keep` is [`Ask::keep`].
+    /// cells are copied out of a device, if the block is on one and no wait is needed. Returns `None` in any other
+    /// case, and when the memory tier would cache the block: then the caller asks for [the block](File::block). `keep`
+    /// is [`Ask::keep`].
     #[inline]
     pub fn part(&self, offset: u64, keep: bool, pick: impl FnOnce(&Part) -> Range<usize>) -> Option<Cells> {
         let bucket = self.cache.bucket.as_ref().filter(|bucket| bucket.has_parts())?;
@@ -194,8 +195,8 @@ impl File {
         Some(cells)
     }
 
-    /// Returns those of the blocks at `offsets` that are in memory, in order. For preparing later lookups: this one is
-    /// not counted.
+    /// Returns the blocks at `offsets` that are in memory, in order of the offsets. It prepares later lookups, and is
+    /// not counted as one.
     pub fn peek(
         &self,
         expected: BlockKind,
@@ -306,7 +307,7 @@ impl File {
         block
     }
 
-    /// Caches a block that was read, if it should be. Returns whether it should.
+    /// Caches a block that was read, if it should be cached. Returns whether it should.
     fn keep(&self, key: BlockKey, block: &Arc<Block>, ask: Ask) -> bool {
         let wanted = block.kind != BlockKind::Data || (ask.keep && self.keeps_data());
         if wanted {
@@ -342,7 +343,7 @@ impl File {
         }
     }
 
-    /// Whether some tier has the block at `offset`. Not counted as a lookup.
+    /// Whether some tier has the block at `offset`. The call is not counted as a lookup.
     pub fn has(&self, offset: u64) -> bool {
         let key = self.key(offset);
         self.cache.memory.as_ref().is_some_and(|memory| memory.has(key))
@@ -365,9 +366,9 @@ impl File {
         }
     }
 
-    /// Caches a block that no request has read: one of a file that was just written or opened. With `asked_for`, when
-    /// the family wants it or when it replaces a cached block, it precedes blocks that were requested once. Otherwise
-    /// it only uses free space. Returns whether there was space or `asked_for` is set.
+    /// Caches a block that no request has read: one of a file that was just written or opened. `asked_for` means that
+    /// the family's settings want the block cached or that it replaces a cached block: it may then evict blocks that
+    /// were requested once. Otherwise it only uses free space. Returns whether there was space or `asked_for` is set.
     pub fn put(&self, offset: u64, block: Block, asked_for: bool) -> bool {
         let cause = if asked_for { Cause::Wanted } else { Cause::Ahead };
         let has_room = asked_for || self.has_room(offset, block.kind, block.weight());

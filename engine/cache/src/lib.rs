@@ -51,25 +51,25 @@ pub struct FileId(u64);
 /// Identifies a block: its file, and where it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BlockKey {
-    /// The file.
+    /// The file that contains the block.
     pub file: FileId,
-    /// The offset in the file, in bytes.
+    /// The offset of the block in the file, in bytes.
     pub offset: u64,
 }
 
 /// The kind of a block's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockKind {
-    /// Cells.
+    /// The block contains cells.
     Data,
-    /// A part of the index.
+    /// The block is a part of the index.
     Index,
-    /// A part of a bloom filter.
+    /// The block is a part of a Bloom filter.
     Bloom,
 }
 
 impl BlockKind {
-    /// Every kind.
+    /// Every kind of block.
     pub const ALL: [BlockKind; 3] = [BlockKind::Data, BlockKind::Index, BlockKind::Bloom];
 }
 
@@ -77,15 +77,15 @@ impl BlockKind {
 /// saves memory at the cost of time, it is verified and still [packed](Block::packed).
 #[derive(Debug)]
 pub struct Block {
-    /// The kind of its content.
+    /// The kind of the block's content.
     pub kind: BlockKind,
-    /// The content, without header and checksums.
+    /// The content of the block, without header and checksums.
     pub bytes: Bytes,
     /// For data: the offset of each cell in `bytes`.
     pub offsets: Words,
     /// For data whose rows are sorted bytewise: four bytes of each cell's row, for searching; else empty.
     pub heads: Words,
-    /// Number of leading bytes that all these rows share. The heads are the four bytes after them.
+    /// Number of leading bytes that all rows of the block share. `heads` are the four bytes after them.
     pub shared: u16,
     /// For data: one bit for each cell, 32 in a number, from the lowest bit on: whether the cell is the first of its
     /// row in the block.
@@ -94,7 +94,7 @@ pub struct Block {
     pub disk_length: u32,
     /// Offset in the file of the previous block of the same kind.
     pub previous: Option<u64>,
-    /// Whether `bytes` are as in the file, with the header, and the reader unpacks them.
+    /// Whether `bytes` are as in the file, with the header, so that the reader unpacks them.
     pub packed: bool,
 }
 
@@ -105,7 +105,7 @@ impl Block {
     }
 }
 
-/// Computes [`Block::weight`].
+/// Computes [`Block::weight`] from the sizes of a block's parts.
 fn weight_of(bytes: usize, offsets: usize, heads: usize) -> usize {
     // With the counts of its owners, and what the allocator rounds up.
     let itself = size_of::<Block>() + 2 * size_of::<usize>() + 8;
@@ -120,18 +120,19 @@ fn row_start_words(cells: usize) -> usize {
 /// The result of a lookup for a caller that needs few cells of a block.
 #[derive(Debug)]
 pub enum Cells {
-    /// The whole block.
+    /// The whole block was found.
     Whole(Arc<Block>),
-    /// The wanted cells, and perhaps some beside them.
+    /// The wanted cells were found, and perhaps some beside them.
     Part(Part),
 }
 
 /// The settings of a cache.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Size of the memory tier in bytes (`hfile.block.cache.size`, a share of the machine's memory); 0 caches nothing.
+    /// Size of the memory tier in bytes (`hfile.block.cache.size`, a fraction of the machine's memory); 0 caches
+    /// nothing.
     pub bytes_max: usize,
-    /// Fraction of it that blocks of in-memory families may hold against all others
+    /// Fraction of the memory tier in which blocks of in-memory families are not evicted for other blocks
     /// (`hbase.lru.blockcache.memory.percentage`).
     pub in_memory_share: f64,
     /// The server's switches, which apply to every family.
@@ -159,27 +160,28 @@ impl Default for Options {
 /// The server's switches, which apply to all families.
 #[derive(Clone, Copy, Debug)]
 pub struct Switches {
-    /// Data blocks are cached when they are read (`hbase.block.data.cacheonread`). A family can still turn this off.
+    /// Whether data blocks are cached when they are read (`hbase.block.data.cacheonread`). A family can still turn this
+    /// off.
     pub data_on_read: bool,
-    /// Data blocks are cached compressed and encoded as in the file, and unpacked at each lookup
+    /// Whether data blocks are cached compressed and encoded as in the file, and unpacked at each lookup
     /// (`hbase.block.data.cachecompressed`).
     pub data_compressed: bool,
-    /// Data blocks of flushed files are cached (`hbase.rs.cacheblocksonwrite`).
+    /// Whether data blocks of flushed files are cached (`hbase.rs.cacheblocksonwrite`).
     pub data_on_write: bool,
-    /// Index blocks of written files are cached (`hfile.block.index.cacheonwrite`).
+    /// Whether index blocks of written files are cached (`hfile.block.index.cacheonwrite`).
     pub index_on_write: bool,
-    /// Bloom filter chunks of written files are cached (`hfile.block.bloom.cacheonwrite`).
+    /// Whether Bloom filter chunks of written files are cached (`hfile.block.bloom.cacheonwrite`).
     pub blooms_on_write: bool,
-    /// All blocks of files that a compaction writes are cached (`hbase.rs.cachecompactedblocksonwrite`).
+    /// Whether all blocks of files that a compaction writes are cached (`hbase.rs.cachecompactedblocksonwrite`).
     pub compacted_on_write: bool,
     /// Maximum total size of a compaction's input files, in bytes, at which all blocks of its output are cached
     /// (`hbase.rs.cachecompactedblocksonwrite.threshold`).
     pub compacted_bytes_max: u64,
-    /// Blocks that replace cached ones are cached when they are written (`bellows.block.cache.stays.warm`).
+    /// Whether blocks that replace cached ones are cached when they are written (`bellows.block.cache.stays.warm`).
     pub stays_warm: bool,
-    /// Blocks of a file are dropped when it is closed (`hbase.rs.evictblocksonclose`).
+    /// Whether the blocks of a file are dropped when it is closed (`hbase.rs.evictblocksonclose`).
     pub evict_on_close: bool,
-    /// Files are read into the cache when they are opened (`hbase.rs.prefetchblocksonopen`).
+    /// Whether files are read into the cache when they are opened (`hbase.rs.prefetchblocksonopen`).
     pub prefetch_on_open: bool,
 }
 
@@ -209,14 +211,14 @@ pub struct Cache {
     persistence: Option<Persistence>,
     flights: Flights,
     files: Mutex<HashMap<Box<str>, Arc<FileEntry>>>,
-    /// Number of known files at which those are removed that are not open and have no cached block.
+    /// Number of known files at which the cache forgets those that are not open and have no cached block.
     sweep_at: AtomicU64,
     tables: Mutex<Vec<Arc<Tally>>>,
     prefetch: Prefetch,
     last_file: AtomicU64,
 }
 
-/// Number of known files before the first such sweep.
+/// Number of known files at which the cache first forgets those that are not open and have no cached block.
 const FILES_UNSWEPT: u64 = 1024;
 
 impl Cache {
@@ -290,8 +292,8 @@ impl Cache {
         &self.options
     }
 
-    /// Opens the file `name` of `size` bytes. If its blocks are still cached they are found: a finished file never
-    /// changes. A file of the same name and another size is another file.
+    /// Opens the file `name` of `size` bytes. Blocks that are still cached from an earlier opening are found, since a
+    /// finished file never changes. A file of the same name and another size is another file.
     pub fn open_file(self: &Arc<Cache>, name: &str, size: u64, caching: Caching) -> File {
         let tally = self.tally(&caching.table);
         let mut files = self.files.lock();
@@ -324,7 +326,7 @@ impl Cache {
         tally
     }
 
-    /// Evicts the blocks of a deleted file, and admits none of it any more.
+    /// Evicts the blocks of a deleted file, and admits none of them any more. Returns the number of evicted blocks.
     fn forget(&self, known: &FileEntry) -> usize {
         known.set_gone();
         self.evict_file(known)
@@ -340,8 +342,8 @@ impl Cache {
             || self.bucket.as_ref().is_some_and(|bucket| bucket.has_blocks_of(file))
     }
 
-    /// Bytes of a file in blocks that requests have read, in the tier that has more of them, because a block may be in
-    /// both.
+    /// Returns the number of bytes of a file in blocks that requests have read. A block may be in both tiers, so this
+    /// counts only the tier that has more such bytes.
     fn read_bytes_of(&self, file: FileId) -> u64 {
         let in_memory = self.memory.as_ref().map_or(0, |memory| memory.read_bytes_of(file));
         in_memory.max(self.bucket.as_ref().map_or(0, |bucket| bucket.read_bytes_of(file)))
@@ -352,7 +354,7 @@ impl Cache {
         self.memory.as_ref().map_or(0, Memory::bytes_max)
     }
 
-    /// Queues `work` for one of the cache's own threads. For reading files into the cache.
+    /// Queues `work`, which reads a file into the cache, for one of the cache's own threads.
     pub fn later(&self, work: impl FnOnce() + Send + 'static) {
         self.prefetch.add(Box::new(work));
     }

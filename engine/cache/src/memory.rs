@@ -21,9 +21,9 @@ const SHARDS_MAX: usize = 16;
 /// Minimum size of a shard, in bytes. A smaller one has too few blocks to choose among.
 const SHARD_BYTES_MIN: usize = 8 << 20;
 
-/// Bytes in a cache line.
+/// Size of a cache line of the processor, in bytes.
 const LINE: usize = 64;
-/// Number of lookups that are mostly made together.
+/// Number of lookups that callers mostly make together.
 pub(crate) const PEEKED: usize = 16;
 
 /// The memory tier; see the module documentation.
@@ -54,9 +54,9 @@ impl Memory {
         self.shard(hash).lock().get(key, hash).map(Arc::clone)
     }
 
-    /// Returns the cached blocks among these, in the order of their keys, without counting lookups. Each step is made
-    /// for all keys and prefetches the memory of the next step. A few cached blocks may be missed, when another key has
-    /// nearly the same hash.
+    /// Returns the cached blocks among those that `keys` name, in the order of the keys, without counting lookups. Each
+    /// step is made for all keys and prefetches the memory of the next step. A few cached blocks may be missed, when
+    /// another key has nearly the same hash.
     pub(crate) fn peek(
         &self,
         keys: impl Iterator<Item = BlockKey>,
@@ -118,7 +118,7 @@ impl Memory {
         self.shards.iter().any(|shard| shard.lock().has_file(file))
     }
 
-    /// Bytes of a file on disk in cached blocks that requests have read.
+    /// Returns the number of bytes on disk of a file's cached blocks that requests have read.
     pub(crate) fn read_bytes_of(&self, file: FileId) -> u64 {
         let length = |block: &Arc<Block>| u64::from(block.disk_length);
         self.shards.iter().map(|shard| shard.lock().read_of(file).map(length).sum::<u64>()).sum()
@@ -144,7 +144,7 @@ impl Memory {
     }
 }
 
-/// Hashes two numbers of our own. Ids count up and offsets are spread out, so no attacker chooses them.
+/// Hashes the two numbers of a block's key. Both are ours, not a client's, so nobody can choose keys that collide.
 #[derive(Debug, Default)]
 pub(crate) struct Mix(u64);
 

@@ -24,7 +24,7 @@ use crate::bucket::{BlockLocation, RECORD_MAGIC, checksum};
 
 const MAGIC: &[u8; 4] = b"BKI3";
 const HEADER_LENGTH: usize = 24;
-/// Bytes of a block in a snapshot.
+/// Size of a block's entry in a snapshot, in bytes.
 const BLOCK_LENGTH: usize = 37;
 /// Bytes of index reserved for each slot of the smallest size, including file names.
 const BYTES_PER_SLOT: u64 = 128;
@@ -63,7 +63,8 @@ impl Persistence {
         Persistence { device, last: Mutex::default() }
     }
 
-    /// Size of the device for snapshots of a bucket cache of this size with these slots, in bytes.
+    /// Returns the size in bytes that a device needs for the snapshots of a bucket cache of `bucket_bytes` with these
+    /// slot sizes.
     pub fn bytes_for(bucket_bytes: u64, slot_sizes: &[u32]) -> u64 {
         let smallest = u64::from(slot_sizes.iter().copied().min().unwrap_or(u32::MAX)).max(1);
         2 * (4096 + bucket_bytes / smallest * BYTES_PER_SLOT)
@@ -73,7 +74,7 @@ impl Persistence {
         self.device.size() / 2
     }
 
-    /// Loads the newest intact snapshot; an empty one when there is none.
+    /// Loads the newest intact snapshot; returns an empty one when there is none.
     pub(crate) fn load(&self) -> Snapshot {
         let mut newest: Option<(u64, Snapshot)> = None;
         for half in 0..2 {
@@ -129,7 +130,7 @@ impl Persistence {
     }
 }
 
-/// Encodes as much of a snapshot as fits.
+/// Encodes as much of a snapshot as fits into `room` bytes.
 fn write(snapshot: &Snapshot, room: usize, out: &mut Vec<u8>) {
     let mut left = room.saturating_sub(12);
     let mut known: HashMap<_, _> = HashMap::default();

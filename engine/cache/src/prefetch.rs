@@ -8,7 +8,7 @@ use env::sync::Mutex;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// The prefetch queue; see the module documentation.
+/// The queue of background work; see the module documentation.
 pub(crate) struct Prefetch {
     threads_max: usize,
     state: Arc<Mutex<State>>,

@@ -1,4 +1,4 @@
-//! The cache as its users see it.
+//! Tests of the cache through its public interface.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -7,7 +7,7 @@ use std::ops::Deref;
 
 use bytes::Bytes;
 
-/// A slice of numbers; see the module documentation. It dereferences without asking where the numbers are.
+/// A slice of numbers; see the module documentation. Dereferencing it is equally fast wherever the numbers are.
 pub struct Words {
     /// Points into memory that `owner` keeps alive.
     start: *const u32,
@@ -15,7 +15,7 @@ pub struct Words {
     _owner: Owner,
 }
 
-/// The owner of the numbers. Neither kind moves them when it is moved.
+/// The owner of the numbers' memory. Moving an owner does not move the numbers.
 enum Owner {
     Own(#[expect(dead_code, reason = "kept for what it keeps")] Box<[u32]>),
     Record(#[expect(dead_code, reason = "kept for what it keeps")] Bytes),
@@ -40,7 +40,7 @@ impl Words {
         Words::copied(&bytes)
     }
 
-    /// Like [`within`](Self::within), always copied: the safe twin.
+    /// As [`within`](Self::within), but always copies: the safe version that tests compare it with.
     fn copied(bytes: &[u8]) -> Words {
         let words = bytes.chunks_exact(4);
         words.map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect()

@@ -1,4 +1,5 @@
-//! A lookup that hits memory allocates nothing. One that copies a block from a device allocates no memory for its bytes.
+//! Tests that a lookup that finds its block in memory allocates nothing, and that one that copies a block from a device
+//! allocates no memory for its bytes.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! What judging a cell costs, filter by filter: `cargo bench -p filter`.
+//! Measures what each filter costs for a cell: `cargo bench -p filter`. `cargo bench -p filter`.
 //!
-//! On paper: a call and a match on the kind of filter (2 ns), the part of the cell that is looked at (3 ns, its lengths are
-//! in the cache), a comparison of some bytes (5 ns). A list adds a call for each of its filters, and what it remembers.
-//! Whatever a filter does, 50 ns for a cell are too much.
+//! The planned costs: a call and a match on the kind of filter 2 ns, finding the wanted part of the cell 3 ns (its
+//! lengths are in the processor's cache), and comparing some bytes 5 ns. A list adds a call for each of its filters,
+//! and its bookkeeping. Whatever a filter does, 50 ns for a cell are too much.
 
 use cell::{Cell, SequenceId};
 use filter::{Filter, ReturnCode};
@@ -13,7 +13,7 @@ mod every;
 
 use every::{COLUMNS, cells, filters};
 
-/// Shows rows to a filter as a scan does. Says how many cells it was asked about.
+/// Shows rows to a filter as a scan does, and returns the number of cells that the filter was asked about.
 fn judge(filter: &mut Filter, rows: &[Vec<Cell<'_>>]) -> u64 {
     let mut judged = 0;
     for row in rows {

@@ -12,23 +12,23 @@ use javaregex::{Charset, Regex, STEPS_MAX, TooManySteps};
 /// The operator of a comparison: a cell is kept when `part op comparator value` holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompareOperator {
-    /// The part is less.
+    /// The part is less than the comparator's value.
     Less,
-    /// The part is less or equal.
+    /// The part is less than or equal to the comparator's value.
     LessOrEqual,
-    /// They are equal.
+    /// The part equals the comparator's value.
     Equal,
-    /// They are not equal.
+    /// The part does not equal the comparator's value.
     NotEqual,
-    /// The part is greater or equal.
+    /// The part is greater than or equal to the comparator's value.
     GreaterOrEqual,
-    /// The part is greater.
+    /// The part is greater than the comparator's value.
     Greater,
-    /// Keeps nothing.
+    /// NO_OP: no part is kept.
     NoOp,
 }
 
-/// The operator of a bit comparator.
+/// How a bit comparator combines its bits with those of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BitOperator {
     /// Bitwise and.
@@ -77,34 +77,34 @@ impl Pattern {
 /// The value that a part of a cell is compared with.
 #[derive(Clone, Debug)]
 pub enum Comparable {
-    /// BinaryComparator: compares all bytes.
+    /// BinaryComparator: compares all bytes of the part.
     Binary(Bytes),
-    /// BinaryPrefixComparator: compares as many bytes as the value has.
+    /// BinaryPrefixComparator: compares as many bytes of the part as the value has.
     BinaryPrefix(Bytes),
-    /// BinaryComponentComparator: compares as many bytes from an offset on.
+    /// BinaryComponentComparator: compares as many bytes as the value has, from an offset in the part on.
     BinaryComponent {
-        /// The value.
+        /// The value that the bytes are compared with.
         value: Bytes,
-        /// The offset in the part, in bytes.
+        /// The offset of the compared bytes in the part.
         offset: usize,
     },
-    /// LongComparator: a number of eight bytes.
+    /// LongComparator: compares the part as a number of eight bytes.
     Long(i64),
-    /// BigDecimalComparator: a decimal number as HBase's `Bytes.toBytes(BigDecimal)` encodes it: scale 4B, unscaled
-    /// value.
+    /// BigDecimalComparator: compares the part as a decimal number that HBase's `Bytes.toBytes(BigDecimal)` encodes:
+    /// scale 4B, unscaled value.
     BigDecimal(Bytes),
     /// NullComparator: equals only a missing part, which no cell has.
     Null,
-    /// BitComparator: equal when the combined bits have any bit set.
+    /// BitComparator: equal when the combined bits of value and part have any bit set.
     Bit {
-        /// The value.
+        /// The value whose bits are combined with the part's.
         value: Bytes,
         /// How the bits are combined.
         operator: BitOperator,
     },
-    /// RegexStringComparator: equal when the pattern is found.
+    /// RegexStringComparator: equal when the pattern is found in the part.
     Regex(Pattern),
-    /// SubstringComparator: a lower-case text; equal when the part in lower case contains it.
+    /// SubstringComparator: a text in lower case; equal when the part, in lower case, contains it.
     Substring(String),
     /// No comparator was given, so nothing can be compared.
     Missing,
@@ -153,7 +153,7 @@ impl Comparable {
         })
     }
 
-    /// Whether a part is kept. An error is stored in `failure`.
+    /// Whether a comparison keeps a part of a cell. An error is stored in `failure`.
     pub(crate) fn keeps(
         &self,
         operator: CompareOperator,
@@ -183,8 +183,8 @@ impl Comparable {
     }
 }
 
-/// Whether `text`, which is in lower case, occurs in the part in lower case. Nearly all parts are ASCII, and are not
-/// copied.
+/// Whether `part`, converted to lower case, contains `text`, which is in lower case. Nearly all parts are ASCII, and
+/// are not copied.
 fn has_in_lower_case(part: &[u8], text: &str) -> bool {
     if !part.is_ascii() {
         return String::from_utf8_lossy(part).to_lowercase().contains(text);
@@ -196,7 +196,7 @@ fn has_in_lower_case(part: &[u8], text: &str) -> bool {
 }
 
 /// Compares two decimal numbers as `Bytes.toBytes(BigDecimal)` encodes them, digit by digit, so that they may have any
-/// size. `None` if one is not a number.
+/// size. Returns `None` if one of them is not a number.
 pub(crate) fn compare_decimals(left: &[u8], right: &[u8]) -> Option<Ordering> {
     let (left, right) = (Decimal::parse(left)?, Decimal::parse(right)?);
     Some(match (left.negative, right.negative) {
@@ -209,7 +209,7 @@ pub(crate) fn compare_decimals(left: &[u8], right: &[u8]) -> Option<Ordering> {
 
 struct Decimal {
     negative: bool,
-    /// The digits, most significant first, without leading zeros.
+    /// The digits of the number, most significant first, without leading zeros.
     digits: Vec<u8>,
     scale: i64,
 }

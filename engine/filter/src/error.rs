@@ -10,23 +10,23 @@ pub enum Error {
     /// The pattern is not a valid regular expression.
     #[error("the pattern {pattern:?} is not a regular expression: {reason}")]
     Pattern {
-        /// The pattern.
+        /// The pattern as the client sent it.
         pattern: String,
-        /// The syntax error.
+        /// The syntax error in the pattern.
         reason: javaregex::Syntax,
     },
     /// An argument violates a rule of the filter.
     #[error("{filter}: {rule}")]
     Argument {
-        /// The filter.
+        /// The name of the filter.
         filter: &'static str,
-        /// The rule.
+        /// The rule that the argument violates.
         rule: &'static str,
     },
     /// The encoded filter of another program (HDocDB, Spark) cannot be decoded.
     #[error("{filter}: {reason}")]
     Unreadable {
-        /// The filter.
+        /// The name of the filter.
         filter: &'static str,
         /// What is wrong with the bytes.
         reason: String,
@@ -45,13 +45,13 @@ pub enum Failure {
         "a part of {0} bytes is no decimal number: four bytes of scale and the unscaled value are expected"
     )]
     NotADecimal(usize),
-    /// The operator compares nothing.
+    /// The operator is NO_OP, which compares nothing.
     #[error("Unknown Compare op NO_OP")]
     NoOperator,
     /// The filter has no comparator.
     #[error("the filter has no comparator to compare a cell with")]
     NoComparator,
-    /// A row is not a document, or a condition on it cannot be decided.
+    /// A row is no HDocDB document, or a condition on the document cannot be decided.
     #[error("the document cannot be judged: {0}")]
     Document(String),
     /// A search exceeded the step limit.
@@ -59,9 +59,9 @@ pub enum Failure {
         "the pattern {pattern:?} took more than {steps} steps on one value; write it so that less can match twice"
     )]
     TooManySteps {
-        /// The pattern.
+        /// The pattern that was searched.
         pattern: String,
-        /// The step limit.
+        /// The maximum number of steps of a search.
         steps: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! Filters of programs that put a jar on HBase's servers, found by the names of their Java classes.
+//! Filters of programs that put a jar on HBase's servers. Each is found by the name of its Java class.
 //!
 //! Users of these programs need no jar here. A filter arrives as its Java class writes it: a protobuf message, or a
 //! stream of Java objects ([`java_stream`]). Each filter decides as its Java class does.
@@ -13,7 +13,7 @@ pub use spark::SparkColumn;
 
 use crate::Error;
 
-/// The error for bytes that cannot be decoded.
+/// Returns the error for bytes that cannot be decoded; `reason` says why.
 fn unreadable(filter: &'static str, reason: impl Into<String>) -> Error {
     Error::Unreadable { filter, reason: reason.into() }
 }

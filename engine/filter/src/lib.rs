@@ -27,7 +27,7 @@ pub use single::ColumnRange;
 use list::List;
 use single::Single;
 
-/// The decision about a cell, and the next position.
+/// The decision of a filter about a cell, and where the scan continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReturnCode {
     /// Keep the cell.
@@ -56,29 +56,30 @@ impl ReturnCode {
     }
 }
 
-/// What a filter refuses on the evidence of one cell alone.
+/// What a plain filter drops because of one cell alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Nothing, or undecided: the filter must see the cell in order.
+    /// The filter drops nothing, or cannot decide: it must see the cell in order.
     None,
-    /// Undecided for this cell: it is dropped with the row if another cell of the row is the reason to drop it.
+    /// The filter cannot decide about this cell: the cell is dropped if another cell of its row causes the row to be
+    /// dropped.
     Undecided,
-    /// The cell. A row is dropped if every cell of it is refused.
+    /// The filter drops the cell. A row is dropped if every cell of it is.
     Cell,
-    /// The whole row.
+    /// The filter drops the whole row.
     Row,
 }
 
 /// How a kept cell is returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transform {
-    /// Unchanged.
+    /// The cell is returned unchanged.
     Keep,
-    /// Without its value.
+    /// The cell is returned without its value.
     EmptyValue,
-    /// With the length of its value, four bytes, in place of the value.
+    /// The cell is returned with the length of its value, four bytes, in place of the value.
     LengthValue,
-    /// With this length, four bytes, in place of the value.
+    /// The cell is returned with this length, four bytes, in place of the value.
     ThisLengthValue(u32),
 }
 
@@ -95,7 +96,7 @@ impl Transform {
     }
 }
 
-/// A filter, possibly composed of other filters.
+/// A filter, which may consist of other filters.
 #[derive(Clone, Debug)]
 pub struct Filter(Kind);
 
@@ -108,7 +109,7 @@ enum Kind {
         inner: Box<Filter>,
         over: bool,
     },
-    /// SkipFilter: drops every row of which the inner filter refuses a cell.
+    /// SkipFilter: drops every row in which the inner filter refuses a cell.
     SkipRow {
         inner: Box<Filter>,
         refused: bool,
@@ -120,7 +121,7 @@ impl Filter {
         Filter(Kind::Single(single))
     }
 
-    /// FilterList: several filters as one.
+    /// Creates a FilterList: several filters as one.
     pub fn list(operator: Operator, filters: Vec<Filter>) -> Filter {
         Filter(Kind::List(List::new(operator, filters)))
     }
@@ -191,7 +192,7 @@ impl Filter {
         }
     }
 
-    /// Whether one cell may take long to decide, so that a caller on a shared thread should use another one.
+    /// Whether deciding about one cell may take so long that a caller on a shared thread should use another thread.
     pub fn is_dear(&self) -> bool {
         match &self.0 {
             Kind::Single(single) => single.is_dear(),
@@ -200,7 +201,7 @@ impl Filter {
         }
     }
 
-    /// Whether the row is dropped on the evidence of its key alone.
+    /// Whether the filter drops the row because of its key alone.
     pub fn filter_row_key(&mut self, row: &[u8]) -> bool {
         match &mut self.0 {
             Kind::Single(single) => single.filter_row_key(row),
@@ -250,7 +251,7 @@ impl Filter {
         }
     }
 
-    /// Whether the filter is asked for a hint even when another filter of a list has refused the cell.
+    /// Whether a list asks the filter for a hint even when another filter of the list has refused the cell.
     fn is_hinting(&self) -> bool {
         matches!(&self.0, Kind::Single(single) if single.is_hinting())
     }
@@ -265,7 +266,7 @@ impl Filter {
         }
     }
 
-    /// The decision of a plain filter about one cell of a row of which it has kept nothing; changes no state.
+    /// Returns the decision of a plain filter about one cell of a row of which it has kept nothing; changes no state.
     #[inline]
     pub fn refusal(&self, cell: Cell<'_>) -> Refusal {
         match &self.0 {
@@ -275,7 +276,7 @@ impl Filter {
         }
     }
 
-    /// How the cell that was just kept is returned.
+    /// Returns how the cell that was just kept is to be returned.
     pub fn transform(&self) -> Transform {
         match &self.0 {
             Kind::Single(single) => single.transform(),
@@ -323,7 +324,7 @@ impl Filter {
         }
     }
 
-    /// Whether the complete row is dropped.
+    /// Whether the filter drops the complete row.
     pub fn filter_row(&mut self) -> bool {
         match &mut self.0 {
             Kind::Single(single) => single.filter_row(),

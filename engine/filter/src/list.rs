@@ -12,9 +12,9 @@ use crate::{Filter, ReturnCode, Transform};
 /// Which filters of a list must keep a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
-    /// MUST_PASS_ALL: every filter.
+    /// MUST_PASS_ALL: every filter must keep the cell.
     MustPassAll,
-    /// MUST_PASS_ONE: any filter.
+    /// MUST_PASS_ONE: at least one filter must keep the cell.
     MustPassOne,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct List {
 #[derive(Clone, Debug)]
 struct Entry {
     filter: Filter,
-    /// For MUST_PASS_ONE: the filter's last decision, if it was to skip cells, and the cell.
+    /// For MUST_PASS_ONE: the filter's last decision, if that was to skip cells, and the cell that it decided about.
     last: Option<(ReturnCode, KeyBuf)>,
     /// For MUST_PASS_ONE: whether the filter kept the last cell.
     kept: bool,
@@ -230,8 +230,8 @@ impl List {
     }
 }
 
-/// The decision about `cell` of a filter that returned `last` for the cell at `place`, without showing it the cell;
-/// `None` when it must see it.
+/// Returns the decision about `cell` of a filter that returned `last` for the cell at `place`, without showing it the
+/// cell; `None` when the filter must see the cell.
 fn passes_over(
     last: ReturnCode,
     place: &KeyBuf,
@@ -255,7 +255,7 @@ fn passes_over(
     }
 }
 
-/// For MUST_PASS_ALL: the furthest step that a filter asks for. A seek hint has precedence.
+/// For MUST_PASS_ALL: returns the furthest step that one of two filters asks for. A seek hint has precedence.
 pub(crate) fn merge_all(known: ReturnCode, next: ReturnCode) -> ReturnCode {
     use ReturnCode::{
         Include, IncludeAndNextColumn, IncludeAndSeekNextRow, NextColumn, NextRow, SeekNextUsingHint, Skip,
@@ -274,7 +274,8 @@ pub(crate) fn merge_all(known: ReturnCode, next: ReturnCode) -> ReturnCode {
     }
 }
 
-/// For MUST_PASS_ONE: the nearest step, so that no filter misses a cell that it has not refused.
+/// For MUST_PASS_ONE: returns the nearest step that one of two filters asks for, so that no filter misses a cell that
+/// it has not refused.
 pub(crate) fn merge_one(known: Option<ReturnCode>, next: ReturnCode) -> ReturnCode {
     use ReturnCode::{
         Include, IncludeAndNextColumn, IncludeAndSeekNextRow, NextColumn, NextRow, SeekNextUsingHint, Skip,

@@ -1,7 +1,7 @@
 //! The filters that seek from row to row: FuzzyRowFilter and MultiRowRangeFilter.
 //!
-//! Both ask to seek to a row that only they know. The state that they keep between rows is HBase's, since it is
-//! visible: a fuzzy filter ends the scan when no key can match any more, a range filter after the last range.
+//! Both compute the next row to which the scan should seek. The state that they keep between rows is HBase's, since it
+//! is visible: a fuzzy filter ends the scan when no key can match any more, a range filter after the last range.
 
 use std::cmp::Ordering;
 
@@ -13,7 +13,7 @@ use crate::{Error, Result, ReturnCode};
 /// The state of a FuzzyRowFilter: keys of which some bytes are fixed.
 #[derive(Clone, Debug)]
 pub(crate) struct Fuzzy {
-    /// The keys. Bytes that are not fixed are 0.
+    /// The keys, each with a flag for each byte that says whether it is fixed. Bytes that are not fixed are 0.
     keys: Vec<(Vec<u8>, Vec<bool>)>,
     /// The index of the key that matched last.
     last: Option<usize>,
@@ -145,7 +145,7 @@ fn next_fitting(key: &[u8], fixed: &[bool], row: &[u8], reversed: bool) -> Optio
     Some(if reversed { after_prefix(&next) } else { next })
 }
 
-/// Rows from `start` to `stop`; an empty bound is open.
+/// Rows from `start` to `stop`; an empty bound is unlimited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowRange {
     /// The lower bound.
@@ -173,13 +173,13 @@ impl RowRange {
     }
 }
 
-/// Ranges of rows in order.
+/// The state of a MultiRowRangeFilter: ranges of rows in order.
 #[derive(Clone, Debug)]
 pub(crate) struct Ranges {
-    /// In the order of the scan, once its direction is known.
+    /// The ranges, in the order of the scan once its direction is known.
     ranges: Vec<RowRange>,
     reversed: bool,
-    /// The current range: the scan's row is in it or before it.
+    /// The index of the current range, in or before which the scan's row is.
     current: Option<usize>,
     done: bool,
     answer: ReturnCode,

@@ -12,14 +12,14 @@ use crate::{
     Transform,
 };
 
-/// Qualifiers from `min` to `max`; `None` is open.
+/// Qualifiers from `min` to `max`; a bound that is `None` is unlimited.
 #[derive(Clone, Debug)]
 pub struct ColumnRange {
-    /// The first qualifier.
+    /// The lower bound.
     pub min: Option<Bytes>,
     /// Whether the range includes `min`.
     pub include_min: bool,
-    /// The last qualifier.
+    /// The upper bound.
     pub max: Option<Bytes>,
     /// Whether the range includes `max`.
     pub include_max: bool,
@@ -579,105 +579,106 @@ pub(crate) fn after_prefix(prefix: &[u8]) -> Vec<u8> {
 }
 
 impl Filter {
-    /// FilterAllFilter, which is part of HBase's PerformanceEvaluation: reads every cell and returns none.
+    /// Creates a FilterAllFilter, which is part of HBase's PerformanceEvaluation: it reads every cell and returns none.
     pub fn all() -> Filter {
         Single::filter(Rule::All)
     }
 
-    /// PrefixFilter.
+    /// Creates a PrefixFilter.
     pub fn prefix(prefix: Bytes) -> Filter {
         Single::filter(Rule::Prefix { prefix, refused: true, ahead: false, passed: false })
     }
 
-    /// PageFilter: at most this many rows of each region.
+    /// Creates a PageFilter, which returns at most `size` rows of each region.
     pub fn page(size: u64) -> Filter {
         Single::filter(Rule::Page { size, rows: 0 })
     }
 
-    /// KeyOnlyFilter.
+    /// Creates a KeyOnlyFilter.
     pub fn key_only(length_as_value: bool) -> Filter {
         Single::filter(Rule::KeyOnly { length_as_value })
     }
 
-    /// FirstKeyOnlyFilter.
+    /// Creates a FirstKeyOnlyFilter.
     pub fn first_key_only() -> Filter {
         Single::filter(Rule::FirstKeyOnly { found: false })
     }
 
-    /// FirstKeyValueMatchingQualifiersFilter.
+    /// Creates a FirstKeyValueMatchingQualifiersFilter.
     pub fn first_key_value_matching_qualifiers(qualifiers: Vec<Bytes>) -> Filter {
         Single::filter(Rule::FirstOfQualifiers { qualifiers, found: false })
     }
 
-    /// ColumnPrefixFilter.
+    /// Creates a ColumnPrefixFilter.
     pub fn column_prefix(prefix: Bytes) -> Filter {
         Single::filter(Rule::ColumnPrefix(prefix))
     }
 
-    /// MultipleColumnPrefixFilter.
+    /// Creates a MultipleColumnPrefixFilter.
     pub fn multiple_column_prefix(mut prefixes: Vec<Bytes>) -> Filter {
         prefixes.sort();
         prefixes.dedup();
         Single::filter(Rule::ColumnPrefixes { prefixes, hint: 0 })
     }
 
-    /// ColumnRangeFilter.
+    /// Creates a ColumnRangeFilter.
     pub fn column_range(range: ColumnRange) -> Filter {
         Single::filter(Rule::ColumnRange(range))
     }
 
-    /// ColumnPaginationFilter: `limit` columns after the first `offset`, or from the column `from` on.
+    /// Creates a ColumnPaginationFilter: `limit` columns after the first `offset`, or from the column `from` on.
     pub fn column_pagination(limit: u32, offset: u32, from: Option<Bytes>) -> Filter {
         Single::filter(Rule::ColumnPagination { limit, offset, from, count: 0 })
     }
 
-    /// ColumnCountGetFilter.
+    /// Creates a ColumnCountGetFilter.
     pub fn column_count_get(limit: u32) -> Filter {
         Single::filter(Rule::ColumnCount { limit, count: 0 })
     }
 
-    /// InclusiveStopFilter.
+    /// Creates an InclusiveStopFilter.
     pub fn inclusive_stop(row: Bytes) -> Filter {
         Single::filter(Rule::InclusiveStop { row, done: false })
     }
 
-    /// HDocDB's InclusiveStopPrefixFilter, from the stream of Java objects that its class writes.
+    /// Creates HDocDB's InclusiveStopPrefixFilter, from the stream of Java objects that its class writes.
     pub fn inclusive_stop_prefix(stream: &[u8]) -> Result<Filter> {
         let prefix = read_stop_prefix(stream)?;
         Ok(Single::filter(Rule::InclusiveStopPrefix { prefix, done: false }))
     }
 
-    /// HDocDB's HDocumentFilter, from the stream of Java objects that its class writes.
+    /// Creates HDocDB's HDocumentFilter, from the stream of Java objects that its class writes.
     pub fn documents(stream: &[u8]) -> Result<Filter> {
         Ok(Single::filter(Rule::Documents(Box::new(Documents::read(stream)?))))
     }
 
-    /// SparkSQLPushDownFilter: an expression, the values that it names by index, and the columns that it names.
+    /// Creates a SparkSQLPushDownFilter from an expression, the values that it names by index, and the columns that it
+    /// names.
     pub fn spark(expression: &str, values: Vec<Bytes>, columns: Vec<SparkColumn>) -> Result<Filter> {
         Ok(Single::filter(Rule::Spark(Spark::new(expression, values, columns)?)))
     }
 
-    /// RowFilter.
+    /// Creates a RowFilter.
     pub fn row(operator: CompareOperator, with: Comparable) -> Filter {
         Single::filter(Rule::Row { operator, with, refused: false })
     }
 
-    /// FamilyFilter.
+    /// Creates a FamilyFilter.
     pub fn family(operator: CompareOperator, with: Comparable) -> Filter {
         Single::filter(Rule::Family { operator, with })
     }
 
-    /// QualifierFilter.
+    /// Creates a QualifierFilter.
     pub fn qualifier(operator: CompareOperator, with: Comparable) -> Filter {
         Single::filter(Rule::Qualifier { operator, with })
     }
 
-    /// ValueFilter.
+    /// Creates a ValueFilter.
     pub fn value(operator: CompareOperator, with: Comparable) -> Filter {
         Single::filter(Rule::Value { operator, with })
     }
 
-    /// DependentColumnFilter: cells with a timestamp that the column has as well.
+    /// Creates a DependentColumnFilter, which keeps cells whose timestamp a cell of the given column has as well.
     pub fn dependent_column(
         family: Bytes,
         qualifier: Bytes,
@@ -687,7 +688,7 @@ impl Filter {
         Single::filter(Rule::Dependent { family, qualifier, drop, compare, stamps: HashSet::new() })
     }
 
-    /// SingleColumnValueFilter, or SingleColumnValueExcludeFilter if `exclude`.
+    /// Creates a SingleColumnValueFilter, or a SingleColumnValueExcludeFilter if `exclude`.
     pub fn single_column_value(
         family: Bytes,
         qualifier: Bytes,
@@ -710,7 +711,7 @@ impl Filter {
         }))
     }
 
-    /// ColumnValueFilter.
+    /// Creates a ColumnValueFilter.
     pub fn column_value(
         family: Bytes,
         qualifier: Bytes,
@@ -720,18 +721,18 @@ impl Filter {
         Single::filter(Rule::ColumnValue { family, qualifier, operator, with, found: false })
     }
 
-    /// TimestampsFilter.
+    /// Creates a TimestampsFilter.
     pub fn timestamps(mut wanted: Vec<Timestamp>, can_hint: bool) -> Filter {
         wanted.sort();
         Single::filter(Rule::Timestamps { wanted, can_hint })
     }
 
-    /// RandomRowFilter, with a seed for its random numbers.
+    /// Creates a RandomRowFilter, with a seed for its random numbers.
     pub fn random_row(chance: f32, seed: u64) -> Filter {
         Single::filter(Rule::RandomRow { chance, state: seed, refused: false })
     }
 
-    /// FuzzyRowFilter: each key with a flag for each byte, whether it is fixed.
+    /// Creates a FuzzyRowFilter. Each key has a flag for each byte that says whether the byte is fixed.
     pub fn fuzzy_row(keys: Vec<(Bytes, Vec<bool>)>) -> Result<Filter> {
         if keys.iter().any(|(key, fixed)| key.len() != fixed.len()) {
             return Err(Error::Argument {
@@ -742,7 +743,7 @@ impl Filter {
         Ok(Single::filter(Rule::Fuzzy(Fuzzy::new(keys))))
     }
 
-    /// MultiRowRangeFilter. At least one range is required, and each must begin before it ends.
+    /// Creates a MultiRowRangeFilter. At least one range is required, and each must begin before it ends.
     pub fn multi_row_range(ranges: Vec<RowRange>) -> Result<Filter> {
         Ok(Single::filter(Rule::Ranges(Ranges::new(ranges)?)))
     }

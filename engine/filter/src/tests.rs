@@ -1,4 +1,4 @@
-//! Each filter's rule, over a small table, judged as a region does it.
+//! Tests the rule of each filter on a small table, with the calls that a region makes.
 
 use bytes::Bytes;
 use cell::{Cell, CellParts, CellType, Comparator, SequenceId, Timestamp};
@@ -9,7 +9,7 @@ use crate::{
     ReturnCode, RowRange,
 };
 
-/// `row/qualifier=value` in order; the timestamp is the number of the cell in its row.
+/// The cells of the table, `row/qualifier=value` in order; the timestamp is the number of the cell in its row.
 const TABLE: &str = "a/p=1 a/q=2 a/r=3 b/p=4 b/q=2 c/q=9 c/s=1 d/p=1";
 
 fn cells() -> Vec<Vec<u8>> {
@@ -41,7 +41,7 @@ fn cells() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// What of the table is kept, in the form of `TABLE`.
+/// Returns the cells of the table that a filter keeps, in the form of `TABLE`.
 fn kept(mut filter: Filter) -> String {
     let cells = cells();
     let cells: Vec<Cell<'_>> = cells.iter().map(|bytes| Cell::trusted(bytes, SequenceId::ZERO)).collect();
@@ -175,7 +175,8 @@ fn values_choose_cells_and_rows() {
     );
 }
 
-/// NO_OP keeps nothing where single cells are compared. Of one column's value HBase does not know what to do with it.
+/// NO_OP keeps nothing where single cells are compared. In a filter of a single column's value it is an error, as in
+/// HBase.
 #[test]
 fn no_op_fails_only_in_filters_of_a_single_column() {
     use CompareOperator::NoOp;

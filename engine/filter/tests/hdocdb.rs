@@ -1,4 +1,4 @@
-//! HDocDB's filter decides as HDocDB's own classes did.
+//! Tests that HDocDB's filter decides as HDocDB's own classes do.
 //!
 //! `golden/hdocdb.txt` has random conditions and documents with the answers of `io.hdocdb.store.HDocumentFilter`, version
 //! 2.0.1, one case in a line:
@@ -7,8 +7,8 @@
 //! kept|error  filter  row  {qualifier:timestamp:value}…        all bytes in hexadecimal, - for none
 //! ```
 //!
-//! `kept` has a 1 for each cell that is returned. `golden/HDocDbGolden.java` made them. More of them are judged when
-//! `HDOCDB_CASES` names a file.
+//! `kept` has a 1 for each cell that is returned. `golden/HDocDbGolden.java` wrote these cases. If `HDOCDB_CASES` names
+//! a file, its cases are tested, too.
 
 use cell::{Cell, CellParts, CellType, SequenceId, Timestamp};
 use filter::Filter;
@@ -23,7 +23,7 @@ fn bytes(hex: &str) -> Vec<u8> {
         .collect()
 }
 
-/// What the filter does with a row: a digit for each cell, or `error`.
+/// Returns what the filter does with a row: a digit for each cell, or `error`.
 fn judged(filter: &[u8], row: &[u8], columns: &[&str]) -> String {
     let Ok(mut filter) = Filter::documents(filter) else { return "refused".to_owned() };
     let cells: Vec<Vec<u8>> = columns

@@ -13,11 +13,11 @@ use proto::pb;
 use crate::dictionary::Dictionary;
 use crate::source::{Source, Stop, wrong};
 
-/// Longest cell in bytes.
+/// Maximum size of a cell, in bytes.
 const CELL_MAX: usize = 1 << 30;
 const WORDS_MANY: u16 = 32767;
 const WORDS_FEW: u16 = 127;
-/// HBase's number of GZ.
+/// The number by which HBase names the GZ compression.
 pub(crate) const GZ: u32 = 1;
 
 /// The state of a reader of compressed cells, kept from entry to entry.
@@ -27,9 +27,9 @@ pub(crate) struct Dictionaries {
     pub(crate) families: Dictionary,
     rows: Dictionary,
     qualifiers: Dictionary,
-    /// `None` if tags are plain.
+    /// The dictionary of tags; `None` if tags are plain.
     tags: Option<Dictionary>,
-    /// `None` if values are plain.
+    /// The stream of values; `None` if values are plain.
     values: Option<Values>,
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn read_plain(source: &mut Source, out: &mut Vec<u8>) -> Result<(), S
 /// The stream of compressed values: one gzip member, flushed after each value.
 #[derive(Default)]
 struct Values {
-    /// `None` before the first value, which begins with the member's header.
+    /// The state of decompression; `None` before the first value, which begins with the member's header.
     stream: Option<Decompress>,
 }
 

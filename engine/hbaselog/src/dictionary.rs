@@ -10,20 +10,20 @@
 
 use crate::source::{Source, Stop, wrong};
 
-/// Precedes a new word.
+/// The byte that precedes a new word.
 const NEW: u8 = 0xff;
 /// Maximum length of a word, in bytes; rows and qualifiers are the longest.
 const WORD_MAX: usize = 64 << 20;
-/// No neighbour.
+/// The number that stands for no neighbour.
 const NONE: u16 = u16::MAX;
 
-/// The words of one kind.
+/// The dictionary of one kind of word.
 pub(crate) struct Dictionary {
     max: u16,
     words: Vec<Word>,
-    /// The most recently used word.
+    /// The number of the most recently used word.
     first: u16,
-    /// The least recently used word.
+    /// The number of the least recently used word.
     last: u16,
 }
 

@@ -1,4 +1,4 @@
-//! Reads a file entry by entry.
+//! Reads a log file of HBase entry by entry.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const MAGIC_AT_END: &[u8; 4] = b"LAWP";
 const MESSAGE_MAX: usize = 64 << 20;
 /// Maximum size of the cells of an entry, in bytes: 1 GB. A few bytes of dictionary numbers can decode to many.
 const ENTRY_MAX: usize = 1 << 30;
-/// The family of markers, which record events of a region and are no data.
+/// The column family of markers, which record events of a region and are no data.
 const MARKERS: &[u8] = b"METAFAMILY";
 
 /// One atomic write to one region.
@@ -31,11 +31,11 @@ pub struct Entry {
     pub table: Vec<u8>,
     /// The sequence id of the write.
     pub sequence: SequenceId,
-    /// When it was written.
+    /// When the write was made.
     pub time: WallTime,
-    /// The client's nonce group and nonce, if it gave any.
+    /// The nonce group and the nonce of the client, if it gave any.
     pub nonce: Option<(u64, u64)>,
-    /// Its cells, without markers of flushes and the like; may be empty.
+    /// The cells of the write, without markers of flushes and other events; may be empty.
     pub cells: CellBlock,
 }
 
@@ -43,11 +43,11 @@ pub struct Entry {
 pub struct Reader {
     name: FileName,
     source: Source,
-    /// `None` for a file that is not compressed.
+    /// The dictionaries of compressed cells; `None` for a file that is not compressed.
     dictionaries: Option<Dictionaries>,
     /// Whether the file was closed in order, so that every entry is complete.
     closed: bool,
-    /// Bytes at the end that are no complete entry.
+    /// Number of bytes at the end of the file that are no complete entry.
     torn: u64,
     ended: bool,
 }
@@ -68,18 +68,18 @@ impl Reader {
         Ok(reader)
     }
 
-    /// The file's name.
+    /// Returns the file's name.
     pub fn name(&self) -> &FileName {
         &self.name
     }
 
-    /// Bytes at the end that are no complete entry. Known once [`next_entry`](Reader::next_entry) has returned `None`.
-    /// They were never acknowledged.
+    /// Returns the number of bytes at the end of the file that are no complete entry. Known once
+    /// [`next_entry`](Reader::next_entry) has returned `None`. The writes in them were never acknowledged.
     pub fn torn(&self) -> u64 {
         self.torn
     }
 
-    /// The next entry; `None` at the end.
+    /// Returns the next entry; `None` at the end.
     pub fn next_entry(&mut self) -> Result<Option<Entry>> {
         if self.ended || self.source.left() == 0 {
             return Ok(None);
@@ -168,7 +168,8 @@ impl Reader {
         })
     }
 
-    /// Ends the file at the entry at `offset`, which cannot be read; an error if that is damage.
+    /// Ends the file at the entry at `offset`, which cannot be read. Fails if that entry is damaged and not just
+    /// incomplete.
     fn stop(&mut self, offset: u64, stop: Stop) -> Result<()> {
         let at_end = self.source.offset() + self.source.left();
         let (what, expected, found) = match stop {
@@ -195,7 +196,7 @@ impl Reader {
     }
 }
 
-/// Returns where the entries of a file that was closed in order end; `None` for any other file.
+/// Returns the offset at which the entries of a file that was closed in order end; `None` for any other file.
 fn entries_end(file: &dyn FileReader, size: u64) -> Result<Option<u64>> {
     let Some(at) = size.checked_sub(8) else { return Ok(None) };
     let mut end = [0; 8];

@@ -1,18 +1,18 @@
-//! The bytes of a file from front to back, up to where the entries end.
+//! Reads the bytes of a file from front to back, up to the end of its entries.
 
 use std::sync::Arc;
 
 use storage::FileReader;
 
-/// Bytes that are read from the file at once: 1 MB.
+/// Number of bytes that are read from the file at once: 1 MB.
 const PART: usize = 1 << 20;
 
 /// Why bytes cannot be read or decoded.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The file ends before them.
+    /// The file ends before the wanted bytes.
     End,
-    /// They are invalid: the part, what was expected, what was found.
+    /// The bytes are invalid: the name of the part, what was expected, what was found.
     Wrong(&'static str, String, String),
     /// Storage failed.
     Storage(storage::Error),
@@ -31,12 +31,12 @@ pub(crate) fn wrong(what: &'static str, expected: impl ToString, found: impl ToS
 /// A file, read from front to back.
 pub(crate) struct Source {
     file: Arc<dyn FileReader>,
-    /// The offset at which the entries end.
+    /// The offset in the file at which the entries end.
     end: u64,
     /// Bytes of the file, beginning at `offset - taken`.
     buffer: Vec<u8>,
     taken: usize,
-    /// The offset of the next byte.
+    /// The offset in the file of the next byte.
     offset: u64,
 }
 
@@ -49,7 +49,7 @@ impl Source {
         self.offset
     }
 
-    /// Number of bytes that are left.
+    /// Returns the number of bytes that are left before the end of the entries.
     pub(crate) fn left(&self) -> u64 {
         self.end - self.offset
     }

@@ -1,4 +1,4 @@
-//! Files are written here as HBase writes them; files that HBase wrote are in `proof/golden`.
+//! Tests with files that are written here as HBase writes them; files that HBase wrote are in `proof/golden`.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ fn plain_cell(row: &[u8], family: &[u8], value: &[u8]) -> Vec<u8> {
     cell
 }
 
-/// The rows and sequence ids of a file, and the bytes that are torn.
+/// Returns the rows and sequence ids in a file, and the number of bytes that are torn.
 fn read(bytes: &[u8]) -> Result<(Vec<(String, u64)>, u64)> {
     let files = Memory::new();
     let name = FileName::new("WALs/h,1,2/x");

@@ -1,4 +1,4 @@
-//! Cost of a file with cached blocks: `cargo bench -p hfile`.
+//! Measures the cost of reading a file with cached blocks, and of writing one: `cargo bench -p hfile`.
 //!
 //! Estimates: a seek is a binary search in the index (14 steps for a thousand blocks, the first few in the processor's
 //! cache: 100 ns), a block cache lookup (80 ns), and a search in the block's heads with one key comparison (100 ns). A

@@ -16,20 +16,20 @@ use std::ops::Range;
 
 use storage::{EarlyRead, FileReader};
 
-/// Consecutive missed blocks before a window is read, with the default read type.
+/// Number of consecutive missed blocks after which a window is read, with the default read type.
 const MISSES_BEFORE: u32 = 2;
-/// Size of the first window in bytes; blocks larger than it are read one by one.
+/// Size of the first window in bytes; larger blocks are read one by one.
 const WINDOW_FIRST: usize = 128 << 10;
 
 /// How a file is read: Scan's `readType`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadType {
-    /// Block by block, with read-ahead where it pays.
+    /// Reads block by block, and ahead where that pays.
     #[default]
     Default,
-    /// Block by block.
+    /// Reads block by block.
     Pread,
-    /// With read-ahead from the start.
+    /// Reads ahead from the start.
     Stream,
 }
 
@@ -37,24 +37,24 @@ pub enum ReadType {
 #[derive(Default)]
 pub(crate) struct ReadAhead {
     bytes: Vec<u8>,
-    /// The bytes after these, which are being read.
+    /// The read of the bytes after the window, if it was begun early.
     early: Option<EarlyRead>,
     /// Offset of `bytes` in the file.
     from: u64,
     window: usize,
-    /// Offset of the block after the last missed one, and the number of consecutive misses.
+    /// Offset of the block after the last missed one, and the number of consecutive misses before it.
     expected: u64,
     misses: u32,
 }
 
 impl ReadAhead {
-    /// The bytes from `at` to the end of the window; `None` if they are not in it.
+    /// Returns the bytes from `at` to the end of the window; `None` if `at` is not in the window.
     pub(crate) fn at(&self, at: u64) -> Option<&[u8]> {
         let start = usize::try_from(at.checked_sub(self.from)?).ok()?;
         self.bytes.get(start..).filter(|rest| !rest.is_empty())
     }
 
-    /// Number of bytes to read at `at` after a block was missed there; `None` for the block alone.
+    /// Returns the number of bytes to read at `at` after a block was missed there; `None` to read the block alone.
     pub(crate) fn window(&mut self, at: u64, read_type: ReadType, window_max: usize) -> Option<usize> {
         let in_a_row = if at == self.expected { self.misses } else { 0 };
         // The missed block may begin at the end of the window.
@@ -78,8 +78,8 @@ impl ReadAhead {
         Some(self.window)
     }
 
-    /// Number of bytes to await at `at` after a block was missed there. The window doubles with each consecutive miss.
-    /// The reader keeps the bytes, not this.
+    /// Returns the number of bytes to await at `at` after a block was missed there. The window doubles with each
+    /// consecutive miss. The reader, and not this window, keeps the bytes.
     pub(crate) fn window_awaited(&mut self, at: u64, read_type: ReadType, window_max: usize) -> usize {
         let in_a_row = if at == self.expected { self.misses } else { 0 };
         self.misses = in_a_row.saturating_add(1);
@@ -94,8 +94,8 @@ impl ReadAhead {
         }
     }
 
-    /// Takes the bytes that were begun early, after what the window still has from `at` on. Returns whether there are
-    /// any: not if `at` is elsewhere, or if the read failed.
+    /// Takes the bytes that were begun early, and appends them to what the window still has from `at` on. Returns
+    /// `false`, and takes nothing, if they do not continue at `at` or if the read failed.
     pub(crate) fn take_early(&mut self, at: u64) -> bool {
         let Some(early) = self.early.take() else { return false };
         let Some(used) = at.checked_sub(self.from).filter(|used| *used <= self.bytes.len() as u64) else {
@@ -108,14 +108,14 @@ impl ReadAhead {
         true
     }
 
-    /// Begins to read the window after this one, which ends at `end` at the latest.
+    /// Begins to read the window after this one; the read ends at `end` at the latest.
     pub(crate) fn begin_early(&mut self, file: &dyn FileReader, end: u64) {
         let next = self.from + self.bytes.len() as u64;
         let length = (self.window as u64).min(end.saturating_sub(next));
         self.early = if length == 0 { None } else { file.read_early(next, length as usize) };
     }
 
-    /// A buffer for the bytes at `at`.
+    /// Returns a buffer of `length` bytes for the window at `at`.
     pub(crate) fn refill(&mut self, at: u64, length: usize) -> &mut [u8] {
         self.early = None;
         self.from = at;
@@ -128,7 +128,7 @@ impl ReadAhead {
         self.bytes.clear();
     }
 
-    /// Records that the missed block at `place` was read.
+    /// Records that the missed block in the range `place` of the file was read.
     pub(crate) fn note(&mut self, place: Range<u64>) {
         self.expected = place.end;
     }
@@ -149,7 +149,7 @@ mod tests {
 
     const BLOCK: u64 = 64 << 10;
 
-    /// The bytes read for each of these blocks; 0 for a block in the window.
+    /// Returns the number of bytes read for each of these blocks; 0 for a block in the window.
     fn reads(read_type: ReadType, blocks: &[u64]) -> Vec<usize> {
         let mut ahead = ReadAhead::default();
         let read = |&block: &u64| {
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(reads(ReadType::Stream, &[0, 1, 2, 3, 4, 5, 40, 41])[6..], [128, 0]);
     }
 
-    /// A file of numbered bytes that reads early, and counts how often it is read in which way.
+    /// A file of numbered bytes that supports early reads, and counts its reads of each kind.
     #[derive(Default)]
     struct Slow {
         begun: std::sync::Mutex<Vec<(u64, usize)>>,

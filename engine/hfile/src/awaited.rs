@@ -24,7 +24,7 @@ use storage::{AwaitedRead, FileName};
 
 use crate::{Error, Result};
 
-/// Bytes read at the offset of a block with unknown length: a block of the usual 64 KB and what follows it.
+/// Number of bytes read at the offset of a block of unknown length: a block of the usual 64 KB and what follows it.
 pub(crate) const UNKNOWN_LENGTH: usize = 128 << 10;
 
 /// A block that is not in memory: a future that resolves when it can be read.
@@ -41,13 +41,13 @@ pub struct ArrivedBlock {
 #[derive(Default)]
 pub(crate) struct Fetches(Mutex<BTreeMap<u64, Weak<Fetch>>>);
 
-/// The state of the bytes at an offset.
+/// The state of the bytes at an offset of the file.
 pub(crate) enum Lookup {
-    /// They have arrived, beginning at the offset.
+    /// The bytes have arrived, beginning at the offset.
     Arrived(Bytes),
-    /// They are being read.
+    /// The bytes are being read.
     Pending(MissingBlock),
-    /// They were not requested.
+    /// The bytes were not requested.
     Unknown,
 }
 
@@ -127,17 +127,17 @@ impl Fetches {
 }
 
 impl MissingBlock {
-    /// The file's name.
+    /// Returns the file's name.
     pub fn file(&self) -> &FileName {
         &self.fetch.file
     }
 
-    /// Offset of the range in the file, in bytes.
+    /// Returns the offset of the awaited range in the file, in bytes.
     pub fn offset(&self) -> u64 {
         self.fetch.offset
     }
 
-    /// Length of the range in bytes.
+    /// Returns the length of the awaited range in bytes.
     pub fn length(&self) -> usize {
         self.fetch.length
     }
@@ -175,7 +175,7 @@ impl Future for MissingBlock {
 }
 
 impl ArrivedBlock {
-    /// Number of bytes held.
+    /// Returns the number of bytes held.
     pub fn length(&self) -> usize {
         self.fetch.length
     }

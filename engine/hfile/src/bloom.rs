@@ -16,17 +16,18 @@ use cell::{Cell, Comparator, KeyBuf};
 use crate::format::write_vlong;
 use crate::index::{Entries, Entry, Ordered};
 
-/// The keys in a file's bloom filter.
+/// Which part of a cell's key a file's Bloom filter contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BloomType {
-    /// No filter.
+    /// The file has no filter.
     None,
-    /// Rows.
+    /// The filter contains rows.
     #[default]
     Row,
-    /// Rows with qualifiers.
+    /// The filter contains rows with qualifiers.
     RowColumn,
-    /// Prefixes of rows of this length (`RowPrefixBloomFilter.prefix_length`); shorter rows as a whole.
+    /// The filter contains prefixes of rows of this length (`RowPrefixBloomFilter.prefix_length`); shorter rows as a
+    /// whole.
     RowPrefix(u16),
 }
 
@@ -97,7 +98,7 @@ fn bits(first: u32, second: u32, count: u32, chunk_bytes: usize) -> impl Iterato
     })
 }
 
-/// A full chunk, to be written as a block.
+/// A full chunk of a Bloom filter, to be written as a block.
 pub(crate) struct Chunk {
     pub(crate) first_key: Vec<u8>,
     pub(crate) bytes: Vec<u8>,
@@ -191,7 +192,7 @@ impl Builder {
         self.keys
     }
 
-    /// Encodes the meta block; `None` when no key was added.
+    /// Encodes the meta block; returns `None` when no key was added.
     pub(crate) fn meta(&self) -> Option<Vec<u8>> {
         if self.entries.is_empty() {
             return None;
@@ -224,14 +225,14 @@ pub(crate) fn column_key(row: &[u8], qualifier: &[u8]) -> KeyBuf {
 pub(crate) struct Filter {
     hash_count: u32,
     columns: bool,
-    /// Size of all chunks, in bytes.
+    /// Size of all chunks of the filter, in bytes.
     pub(crate) bytes: u64,
     pub(crate) entries: Entries,
 }
 
 impl Filter {
-    /// Parses a meta block. `Ok(None)` for a filter with an unsupported hash, which is ignored; `Err` says what is
-    /// wrong.
+    /// Parses a meta block. Returns `Ok(None)` for a filter with an unsupported hash, which is ignored; `Err` says what
+    /// is wrong.
     pub(crate) fn parse(bytes: &[u8], columns: bool) -> Result<Option<Filter>, &'static str> {
         let word = |at: usize| -> Result<u32, &'static str> {
             let word = bytes.get(at..at + 4).ok_or("bloom meta ends early")?;

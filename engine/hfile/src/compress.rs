@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 /// The compression codec of a file, with HBase's names and numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
-    /// No compression.
+    /// Blocks are not compressed.
     #[default]
     None,
     /// Gzip.
@@ -25,7 +25,7 @@ pub enum Compression {
 /// Uncompressed size of one group, in bytes.
 const GROUP: usize = 128 << 10;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// No codec expands one byte to more than this many (LZ4's limit is 255).
+/// Maximum number of bytes to which a codec expands one byte (LZ4's limit is 255).
 const EXPANSION_MAX: usize = 256;
 
 impl Compression {
@@ -151,8 +151,8 @@ fn groups(
     Ok(())
 }
 
-/// Reads at most one byte more than `size`, which suffices to detect excess. Reserves as much memory as this many
-/// compressed bytes plausibly need.
+/// Reads at most one byte more than `size` from `source`; that byte shows whether there is more than expected. Reserves
+/// as much memory as this many compressed bytes plausibly need.
 fn bounded(source: impl Read, packed: usize, size: usize) -> io::Result<Vec<u8>> {
     let mut raw = Vec::with_capacity(size.min(packed.saturating_mul(EXPANSION_MAX)));
     source.take(size as u64 + 1).read_to_end(&mut raw)?;

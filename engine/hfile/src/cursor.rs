@@ -1,8 +1,8 @@
 //! A cursor over the cells of a file.
 //!
-//! A cursor has a block open. A reader that seeks a row and likely wants no more of the block gets only the
-//! [part](cache::Part) of it with this row's cells and the next one. If the reader continues after them, the whole
-//! block is opened.
+//! A cursor has a block open. A reader that seeks a row and likely needs no other row of the block gets only the
+//! [part](cache::Part) of the block with this row's cells and the cell after them. If the reader continues after them,
+//! the whole block is opened.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl ReadOptions {
     }
 }
 
-/// What a cursor has open, with its offset in the file.
+/// What a cursor has open: a block or a part of one, with its offset in the file.
 enum Open {
     Nothing,
     Block(u64, Arc<Block>),
@@ -58,27 +58,27 @@ pub struct Cursor {
     options: ReadOptions,
     open: Open,
     index: usize,
-    /// Range of the cell at `index` in the block, and its sequence id; kept because they are needed often.
+    /// Range in the block of the cell at `index`, and the cell's sequence id; kept because they are needed often.
     cell: Range<usize>,
     sequence: SequenceId,
     held: Option<Box<HeldBlocks>>,
     ahead: Option<Box<ReadAhead>>,
     /// The block after the open one, if it was looked up already.
     next_block: Option<NextBlock>,
-    /// Offset of the block whose successor was prefetched.
+    /// Offset of the block whose next block was prefetched.
     fetched_after: u64,
     /// See [`Cursor::ran_out`].
     ran_out: bool,
     /// Statistics of the cells examined in skipped rows.
     examined: rows::ExaminedCells,
-    /// Whether to check if opened blocks were in the cache, and whether the open one was.
+    /// Whether the cursor checks if the blocks that it opens were in the cache, and whether the open block was.
     watches_cache: bool,
     was_in_cache: bool,
 }
 
-/// The block after another one; see [`Cursor::next_block`].
+/// A block that was looked up because it follows another one; see [`Cursor::next_block`].
 struct NextBlock {
-    /// Offset of the block that it follows.
+    /// Offset of the block that this one follows.
     of: u64,
     at: u64,
     block: Arc<Block>,
@@ -109,12 +109,12 @@ impl Cursor {
         self.options = options;
     }
 
-    /// How blocks are read.
+    /// Returns how blocks are read.
     pub fn options(&self) -> ReadOptions {
         self.options
     }
 
-    /// From now on keeps blocks that were looked up, for a short-lived reader of many rows.
+    /// From now on keeps the blocks that were looked up, for a short-lived reader of many rows.
     pub fn hold_blocks(&mut self) {
         self.held.get_or_insert_with(|| Box::new(HeldBlocks::new()));
     }
@@ -145,23 +145,23 @@ impl Cursor {
         self.reader.column_may_be_here(row, qualifier, self.way())
     }
 
-    /// Whether the file may have markers that delete whole families of `row`.
+    /// Whether the file may have markers that delete a whole family of `row`.
     pub fn may_delete_families_of(&self, row: &[u8]) -> Result<bool> {
         self.reader.families_may_be_deleted(row, self.way())
     }
 
-    /// Gives up its position.
+    /// Gives up the cursor's position.
     pub fn leave(&mut self) {
         self.open = Open::Nothing;
         self.next_block = None;
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn reader(&self) -> &Arc<Reader> {
         &self.reader
     }
 
-    /// The current cell.
+    /// Returns the current cell; `None` if the cursor has no position.
     #[inline]
     pub fn peek(&self) -> Option<Cell<'_>> {
         let bytes = match &self.open {
@@ -172,7 +172,7 @@ impl Cursor {
         Some(Cell::trusted(&bytes[self.cell.clone()], self.sequence))
     }
 
-    /// The open block.
+    /// Returns the open block; `None` if only a part of a block is open, or nothing.
     #[inline]
     fn block(&self) -> Option<&Arc<Block>> {
         match &self.open {
@@ -181,7 +181,8 @@ impl Cursor {
         }
     }
 
-    /// Moves to the cell at `index` of the open block; `false` if it is after the last cell or outside the part.
+    /// Moves to the cell at `index` of the open block; returns `false` if `index` is after the last cell or outside the
+    /// part.
     #[inline]
     fn move_to(&mut self, index: usize) -> bool {
         self.index = index;
@@ -237,9 +238,8 @@ impl Cursor {
         self.seek_from_open(position)
     }
 
-    /// Like [`Cursor::seek`], for a position that is likely in another block and of which little more than the row is
-    /// wanted. Does not compare with the first and last cell of the open block, which are seldom in the processor's
-    /// cache.
+    /// As [`Cursor::seek`], for a position that is likely in another block, by a reader that needs little more than its
+    /// row. Does not compare with the first and last cell of the open block, which are seldom in the processor's cache.
     pub fn seek_far(&mut self, position: Position<'_>) -> Result<()> {
         let open = std::mem::replace(&mut self.open, Open::Nothing);
         let Some((offset, length)) = self.reader.find_block(position, self.way())? else { return Ok(()) };
@@ -283,8 +283,9 @@ impl Cursor {
         self.seek_from_open(position)
     }
 
-    /// Like [`Cursor::seek_far`], where the file may not have the row; then the cursor is somewhere after it or has no
-    /// position. Checks the file's filter first while that is [worth](crate::worth) it, and before a wait for a disk.
+    /// Like [`Cursor::seek_far`], for a row that the file may not have; the cursor is then somewhere after the row or
+    /// has no position. Checks the file's filter first while that is [worth](crate::worth) it, and before a wait for a
+    /// disk.
     pub fn seek_row(&mut self, position: Position<'_>) -> Result<()> {
         if !self.reader.knows_rows() {
             return self.seek_far(position);
@@ -353,7 +354,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// The offset of the block after the open one, and that block.
+    /// Returns the offset of the block after the open one, and that block.
     fn look_up_next(&mut self) -> Result<Option<(u64, Arc<Block>)>> {
         let (open_at, disk_length) = match &self.open {
             Open::Block(at, block) => (*at, block.disk_length),
@@ -384,7 +385,7 @@ impl Cursor {
             && comparator.compare(cell(last).into(), position).is_ge()
     }
 
-    /// The index, in a block, of the first cell at or after `position`.
+    /// Returns the index, in a block, of the first cell at or after `position`.
     #[inline]
     fn place_in(&self, block: &Block, position: Position<'_>) -> usize {
         let candidates = candidates_of(&block.offsets, &block.heads, block.shared, position);
@@ -394,7 +395,7 @@ impl Cursor {
         self.place_among(&block.bytes, 0, &block.offsets, shared, candidates, position)
     }
 
-    /// Like [`Cursor::place_in`] for a part; `None` if the part lacks cells that decide.
+    /// As [`Cursor::place_in`] for a part; returns `None` if the part lacks cells that decide.
     fn place_in_part(&self, part: &Part, position: Position<'_>) -> Option<usize> {
         let (offsets, heads, here) = (part.offsets(), part.heads(), part.here());
         let candidates = candidates_of(offsets, heads, part.shared(), position);
@@ -405,8 +406,8 @@ impl Cursor {
         has_all.then(|| self.place_among(part.bytes(), part.from(), offsets, shared, candidates, position))
     }
 
-    /// The index of the first cell at or after `position`, which by the heads is one of the candidates or the cell
-    /// after them. `bytes` begin at offset `from` of the block.
+    /// Returns the index of the first cell at or after `position`, which by the row heads is one of the candidates or
+    /// the cell after them. `bytes` begin at offset `from` of the block.
     #[inline]
     fn place_among<N: Number>(
         &self,
@@ -446,7 +447,8 @@ impl Cursor {
         self.advance_far()
     }
 
-    /// Like [`Cursor::advance`], beyond the open cells; `self.index` is already that of the next cell.
+    /// Moves to the next cell as [`Cursor::advance`] does, when that is beyond the open cells; `self.index` is already
+    /// the index of the next cell.
     fn advance_far(&mut self) -> Result<()> {
         if let Open::Part(at, part) = &self.open {
             let (at, disk_length) = (*at, part.disk_length());
@@ -470,8 +472,8 @@ impl Cursor {
         Ok(())
     }
 
-    /// Touches the cell after the next one. A cell of 1 KB begins in a cache line of its own, which is loaded while
-    /// earlier cells are processed.
+    /// Reads a byte of the cell after the next one. A cell of 1 KB begins in a cache line of its own, which is then
+    /// loaded while earlier cells are processed.
     #[inline]
     fn touch_ahead(&self) {
         if let Some(block) = self.block()
@@ -551,8 +553,8 @@ impl std::fmt::Debug for Cursor {
     }
 }
 
-/// The cells of a block that can be the first at or after `position`, except the one after them, if the row shares the
-/// prefix of all rows of the block.
+/// Returns the cells of a block that can be the first at or after `position`, without the one after them, if the row
+/// shares the prefix of all rows of the block.
 #[inline]
 fn candidates_of<N: Number>(offsets: &[N], heads: &[N], shared: u16, position: Position<'_>) -> Range<usize> {
     match heads.len() {
@@ -561,7 +563,8 @@ fn candidates_of<N: Number>(offsets: &[N], heads: &[N], shared: u16, position: P
     }
 }
 
-/// The cells of a block that a seek to `position` needs: those of its row, and the next one, which ends the row.
+/// Returns the cells of a block that a seek to `position` needs: those of its row, and the next one, which ends the
+/// row.
 fn wanted_of(part: &Part, position: Position<'_>) -> Range<usize> {
     let count = part.offsets().len();
     let candidates = candidates_of(part.offsets(), part.heads(), part.shared(), position);

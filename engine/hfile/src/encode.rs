@@ -1,4 +1,4 @@
-//! The encodings that omit what a cell shares with the one before it: PREFIX, DIFF and FAST_DIFF.
+//! Implements the encodings that omit what a cell shares with the previous cell: PREFIX, DIFF and FAST_DIFF.
 //!
 //! Files contain encoded blocks, the cache does not: a block is decoded once, when it is read, so that cells can be
 //! searched in place. Both directions here convert between an encoded and a plain block.
@@ -26,7 +26,7 @@ use cell::Key;
 
 use crate::format::{Encoding, read_vlong};
 
-/// What follows a cell's value.
+/// Which parts follow a cell's value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     pub(crate) has_tags: bool,
@@ -35,7 +35,7 @@ pub(crate) struct Layout {
     pub(crate) tags_by_number: bool,
 }
 
-/// Length of timestamp and type, at the end of every key.
+/// Length of the timestamp and the type, which end every key, in bytes.
 const TAIL: usize = 9;
 
 mod diff {
@@ -55,8 +55,8 @@ mod fast {
     pub(super) const SAME_VALUE: u8 = 64;
 }
 
-/// Decodes an encoded block, without its id, to a plain one. `None` for malformed input. The result still has to be
-/// validated as cells.
+/// Decodes an encoded block, without its id, to a plain one. Returns `None` for malformed input. The result still has
+/// to be validated as cells.
 pub(crate) fn decode(encoding: Encoding, layout: Layout, block: &[u8]) -> Option<Vec<u8>> {
     let mut input = Input(block);
     let size = u32::from_be_bytes(input.array()?) as usize;
@@ -107,14 +107,14 @@ pub(crate) fn decode(encoding: Encoding, layout: Layout, block: &[u8]) -> Option
 #[derive(Default)]
 struct Last {
     key: Vec<u8>,
-    /// Range of its value in the decoded bytes.
+    /// Range of the previous cell's value in the decoded bytes.
     value: Range<usize>,
     family: Vec<u8>,
     any: bool,
 }
 
 enum Value {
-    /// This many bytes, which come next.
+    /// The value has this many bytes, which come next in the input.
     Here(usize),
     AsBefore,
 }
@@ -209,7 +209,7 @@ fn fast_diff_key(input: &mut Input<'_>, last: &mut Last) -> Option<Value> {
 }
 
 impl Last {
-    /// Returns timestamp and type; `None` before the first cell.
+    /// Returns the timestamp and the type of the previous cell; `None` before the first cell.
     fn tail(&self) -> Option<(i64, u8)> {
         let (rest, kind) = self.key.split_last_chunk::<1>()?;
         let (_, time) = rest.split_last_chunk::<8>()?;
@@ -248,16 +248,16 @@ impl Last {
 #[derive(Default)]
 struct Dictionary {
     tags: Vec<Vec<u8>>,
-    /// Indices, the most recently used first.
+    /// Indices of the tags, the most recently used first.
     order: Vec<usize>,
 }
 
 impl Dictionary {
     const ENTRIES_MAX: usize = 127;
-    /// Stands in place of an index's first byte before a tag that is not in the dictionary.
+    /// The byte that precedes a tag that is not in the dictionary, in place of an index.
     const NEW: u8 = 0xff;
 
-    /// Decodes tags of `length` bytes in all, each with its length before it.
+    /// Decodes tags that have `length` bytes in all; in the result each has its length before it.
     fn expand(&mut self, input: &mut Input<'_>, length: usize, out: &mut Vec<u8>) -> Option<()> {
         let end = out.len() + length;
         while out.len() < end {
@@ -290,7 +290,8 @@ impl Dictionary {
     }
 }
 
-/// Encodes a plain block, whose cells begin at `starts`, with the encoding's id in front. Tags are written unchanged.
+/// Encodes a plain block, whose cells begin at `starts`, and writes the encoding's id before it. Tags are written
+/// unchanged.
 pub(crate) fn encode(encoding: Encoding, layout: Layout, plain: &[u8], starts: &[u32], out: &mut Vec<u8>) {
     assert!(!layout.tags_by_number, "dictionaries of tags are read, not written");
     out.extend_from_slice(&encoding.id().expect("an encoding with an id").to_be_bytes());
@@ -331,7 +332,7 @@ fn write_cint(out: &mut Vec<u8>, mut number: usize) {
 struct Plain<'a> {
     key: Key<'a>,
     value: &'a [u8],
-    /// Tags and sequence id.
+    /// The tags and the sequence id of the cell.
     rest: &'a [u8],
 }
 
@@ -481,7 +482,7 @@ mod tests {
             .map(|(has_tags, has_mvcc)| Layout { has_tags, has_mvcc, tags_by_number: false })
     }
 
-    /// Cells of a plain block that share more or less with each other.
+    /// Returns a plain block whose cells share more or less with each other.
     fn plain(layout: Layout, seed: u64) -> (Vec<u8>, Vec<u32>) {
         let world = env::World::simulated(seed, env::WallTime(0));
         let pick = |count: u64| world.random() % count;

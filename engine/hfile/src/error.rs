@@ -9,30 +9,30 @@ use crate::MissingBlock;
 /// The result of an operation on an HFile.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why an operation failed.
+/// Why an operation on an HFile failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The bytes are not what was written. No data is returned.
+    /// The bytes of the file are not what was written. No data is returned.
     #[error("hfile corrupt file={file} offset={offset}: {what}, expected {expected}, found {found}")]
     Corrupt {
-        /// The file.
+        /// The name of the file.
         file: FileName,
         /// The offset of the damage, in bytes.
         offset: u64,
-        /// What is wrong.
+        /// What is wrong with the bytes.
         what: &'static str,
-        /// The expected content.
+        /// The content that is expected at the offset.
         expected: String,
-        /// The content found.
+        /// The content that the file has at the offset.
         found: String,
     },
     /// The file is intact but uses a feature that is not supported.
     #[error("hfile {file} uses {what}, which this version does not read")]
     Unsupported {
-        /// The file.
+        /// The name of the file.
         file: FileName,
-        /// The feature.
+        /// The feature that is not supported.
         what: String,
     },
     /// The block is not in memory, and the caller must not wait for the disk. The caller repeats the read where it may
@@ -42,12 +42,12 @@ pub enum Error {
     /// The block is not in memory, and can be awaited. Afterwards the caller repeats the read.
     #[error("{} bytes at offset {} of {} are not in memory", .0.length(), .0.offset(), .0.file())]
     Missing(MissingBlock),
-    /// Cells were appended out of order. The file is not written.
+    /// A cell was appended out of order. The writer fails, and the file is not written.
     #[error("cell out of order: {next} after {last}")]
     OutOfOrder {
-        /// The last appended cell.
+        /// The cell that was appended last.
         last: String,
-        /// The cell that sorts before it.
+        /// The refused cell, which sorts before the last one.
         next: String,
     },
     /// A file could not be read or written.

@@ -1,5 +1,5 @@
-//! Sizes of an open file and its middle row, for region loads and splits; and the bytes that the current thread has
-//! read from all files, for scan metrics.
+//! Facts about an open file: the sizes of its parts, for region loads, and its middle row, for splits. Also counts the
+//! bytes that the current thread has read from all files, for scan metrics.
 
 use std::cell::Cell as Slot;
 
@@ -13,13 +13,13 @@ use crate::{Error, Result};
 /// Sizes of the parts of a file, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
-    /// All blocks before compression.
+    /// Size of all blocks before compression.
     pub uncompressed: u64,
-    /// All levels of the data block index.
+    /// Size of all levels of the data block index.
     pub index: u64,
-    /// The part of the index that is always in memory.
+    /// Size of the part of the index that is always in memory.
     pub root_index: u64,
-    /// The bloom filters.
+    /// Size of the Bloom filters.
     pub bloom: u64,
 }
 

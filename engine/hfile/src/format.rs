@@ -1,4 +1,4 @@
-//! Elements of the format: block headers, checksums, numbers.
+//! Elements of the HFile format: block headers, checksums, numbers.
 //!
 //! ```text
 //! block   magic 8B · size on disk without header 4B · size unpacked without header 4B · offset of the previous block
@@ -12,25 +12,25 @@
 pub const HEADER_LENGTH: usize = 33;
 /// Length of the trailer of a version 3 file, in bytes.
 pub const TRAILER_LENGTH: usize = 4096;
-/// Bytes that one checksum covers in files written here.
+/// Number of bytes that one checksum covers in files that this crate writes.
 pub const BYTES_PER_CHECKSUM: u32 = 16 << 10;
-/// Minor and major version: checksums and a protobuf trailer.
+/// The minor version 3, which has checksums and a protobuf trailer, and the major version 3.
 pub(crate) const VERSION: u32 = 3 << 24 | 3;
 
 /// The type of a block, encoded as its magic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockType {
-    /// Cells.
+    /// A block of cells.
     Data,
-    /// Cells in an encoding.
+    /// A block of encoded cells.
     EncodedData,
-    /// The lowest level of the index.
+    /// A block of the lowest level of the index.
     LeafIndex,
-    /// A chunk of a bloom filter.
+    /// A chunk of a Bloom filter.
     BloomChunk,
-    /// A named meta block.
+    /// A meta block, which has a name.
     Meta,
-    /// A middle level of the index.
+    /// A block of a middle level of the index.
     IntermediateIndex,
     /// The highest level of the index.
     RootIndex,
@@ -68,12 +68,12 @@ impl BlockType {
 /// The encoding of cells in a data block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
-    /// Cells one after the other.
+    /// Cells follow one another in full.
     #[default]
     None,
-    /// Cells one after the other, followed by the offset of each row.
+    /// As [`Encoding::None`], followed by the offset of each row.
     RowIndexV1,
-    /// Without the prefix shared with the key before.
+    /// Each key is stored without the prefix shared with the previous key.
     Prefix,
     /// As [`Encoding::Prefix`]; lengths, type and timestamp are omitted or shortened where they repeat or differ
     /// little.
@@ -83,7 +83,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// Whether a key is stored as the difference from the key before.
+    /// Whether a key is stored as the difference from the previous key.
     pub(crate) fn shares_key_bytes(self) -> bool {
         matches!(self, Encoding::Prefix | Encoding::Diff | Encoding::FastDiff)
     }
@@ -138,7 +138,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 }
 
 impl BlockHeader {
-    /// Returns the size of the whole block in its file, in bytes.
+    /// Returns the size of the whole block in the file, in bytes.
     pub(crate) fn disk_length(&self) -> u64 {
         u64::from(self.disk_size) + HEADER_LENGTH as u64
     }
@@ -191,8 +191,8 @@ impl BlockHeader {
         Ok(header)
     }
 
-    /// Verifies the checksums of a whole block with its header. `Err` contains the chunk's offset, the stored checksum
-    /// and the computed one.
+    /// Verifies the checksums of a whole block with its header. `Err` contains the offset of the damaged chunk, the
+    /// stored checksum and the computed one.
     pub(crate) fn verify(&self, block: &[u8]) -> Result<(), (usize, u32, u32)> {
         if self.checksum == CHECKSUM_NONE {
             return Ok(());

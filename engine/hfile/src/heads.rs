@@ -1,4 +1,4 @@
-//! Row heads of a block: they make most of a search possible without reading cells.
+//! Row heads of a block. With them, most of a search needs to read no cells.
 //!
 //! Cells of a kilobyte are in cache lines of their own, and each that a binary search reads is a wait for memory. The
 //! rows of one block mostly share a prefix. The four bytes after the prefix of each row are kept in one array; a search
@@ -9,9 +9,8 @@ use std::ops::Range;
 
 use cache::Block;
 
-/// Returns the head of a row after its first `shared` bytes. Shorter rows are padded with zeros, so that heads are
-/// never in another order than rows. Only in a damaged file a row can be shorter than the shared prefix, and out of
-/// order.
+/// Returns the head of a row after its first `shared` bytes. A shorter row is padded with zeros, so that heads are
+/// ordered like rows. A row shorter than the shared prefix, and out of order, exists only in a damaged file.
 fn head(row: &[u8], shared: usize) -> u32 {
     let mut head = [0; 4];
     let rest = row.get(shared..).unwrap_or_default();
@@ -33,8 +32,8 @@ pub(crate) fn build<'a>(
 /// Number of heads in a cache line.
 const LINE: usize = 16;
 
-/// Prefetches all of a block's heads and cell offsets, since a search right after a lookup would wait for line after
-/// line.
+/// Prefetches all heads and cell offsets of a block, because a search right after a lookup would wait for one cache
+/// line after the other.
 #[inline]
 pub(crate) fn fetch(block: &Block) {
     let lines = block.heads.chunks(LINE).chain(block.offsets.chunks(LINE));
@@ -45,7 +44,7 @@ pub(crate) fn fetch(block: &Block) {
     }
 }
 
-/// A number beside a block: native, or as encoded in a device's record.
+/// A number that belongs to a block: in the machine's form, or as encoded in a device's record.
 pub(crate) trait Number: Copy {
     /// Returns the number.
     fn value(self) -> u32;
@@ -80,8 +79,8 @@ pub(crate) fn candidates<N: Number>(heads: &[N], shared: u16, row: &[u8]) -> Ran
 }
 
 /// Returns the range that can contain cells of `row` among `count`, given its [`candidates`]: cells before the range
-/// sort before the row, cells after it sort after the row. Reads one row through `at`, to verify that `row` has the
-/// common prefix: the first candidate or the last cell, which may well be the row itself.
+/// sort before the row, cells after it sort after the row. To verify that `row` has the common prefix, this reads one
+/// row through `at`: that of the first candidate or of the last cell, which may well be `row` itself.
 #[inline]
 pub(crate) fn narrow<'a>(
     candidates: Range<usize>,

@@ -17,7 +17,7 @@ use cache::Block;
 use crate::Result;
 use crate::cursor::ReadOptions;
 
-/// Maximum number of kept blocks.
+/// Maximum number of blocks that a reader keeps.
 const PLACES: usize = 64;
 
 /// The offset of a block, and the block, unless only a part of it was read so far.
@@ -46,7 +46,7 @@ impl HeldBlocks {
     }
 
     /// Whether the block at `at` is read for the first time, as far as is known, so that a part of it may suffice.
-    /// Later calls for it return false.
+    /// Later calls for the same block return false.
     pub(crate) fn is_first(&self, at: u64) -> bool {
         let place = &mut self.0.borrow_mut()[place_of(at)];
         let is_known = place.as_ref().is_some_and(|(held, _)| *held == at);
@@ -62,7 +62,7 @@ fn place_of(at: u64) -> usize {
     (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % PLACES
 }
 
-/// How blocks are loaded, and which are kept.
+/// How a reader loads blocks, and which it keeps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockAccess<'a> {
     pub(crate) options: ReadOptions,

@@ -1,4 +1,4 @@
-//! The block index: which block contains the first key at or before a position.
+//! The block index: it finds the block that contains the first key at or before a position.
 //!
 //! ```text
 //! root          entry, entry, …            entry: offset 8B · size on disk 4B · vint key length · key
@@ -42,10 +42,10 @@ impl Entry<'_> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entries {
     places: Vec<(u64, u32)>,
-    /// The end of each key in `keys`.
+    /// The end of each entry's key in `keys`.
     ends: Vec<u32>,
     keys: Vec<u8>,
-    /// Row heads for searching; empty until they are made.
+    /// Row heads of the keys, for searching, and the length of the common prefix; empty until they are made.
     heads: (Box<[u32]>, u16),
 }
 
@@ -60,7 +60,7 @@ impl Entries {
         self.places.is_empty()
     }
 
-    /// Makes the heads, after the keys were validated and the last entry was added.
+    /// Makes the row heads, after the keys were validated and the last entry was added.
     pub(crate) fn make_heads(&mut self, comparator: Comparator) {
         // The catalog's rows have another order, and a single entry needs no search.
         if comparator == Comparator::Table && self.len() > 1 {
@@ -97,7 +97,7 @@ impl Entries {
         }
     }
 
-    /// Parses `count` entries in root format, and returns the remaining bytes.
+    /// Parses `count` entries in the format of the root; returns them and the remaining bytes.
     pub(crate) fn parse_root(mut bytes: &[u8], count: u32) -> Option<(Entries, &[u8])> {
         let mut entries = Entries::default();
         for _ in 0..count {
@@ -141,7 +141,7 @@ impl Ordered for Entries {
 /// A leaf or middle block, parsed in place: a lookup reads only the entries that it compares.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leaf<'a> {
-    /// Start of each entry in `body`, and the end of the last; 4 bytes each.
+    /// The offset in `body` of the start of each entry, and of the end of the last one; 4 bytes each.
     offsets: &'a [u8],
     body: &'a [u8],
 }
@@ -195,8 +195,8 @@ pub(crate) trait Ordered {
         (0..self.len()).map(|index| self.at(index))
     }
 
-    /// Returns the range of entries that can have `row`: entries before it sort before the row, entries after it sort
-    /// after.
+    /// Returns the range of entries that can have `row`: entries before the range sort before the row, entries after it
+    /// sort after the row.
     fn of_row(&self, _row: &[u8]) -> Range<usize> {
         0..self.len()
     }

@@ -36,16 +36,16 @@ pub(crate) mod name {
 /// The oldest and the newest timestamp of a file's cells, both inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeSpan {
-    /// The oldest timestamp.
+    /// The oldest timestamp of a cell.
     pub oldest: Timestamp,
-    /// The newest timestamp.
+    /// The newest timestamp of a cell.
     pub newest: Timestamp,
 }
 
 /// Properties that the writer of a store file adds at the end.
 #[derive(Clone, Debug, Default)]
 pub struct StoreFileInfo {
-    /// Every write of the store up to and including this one is in this file or an older one.
+    /// The sequence id up to which every write of the store is in this file or an older one, inclusive.
     pub max_sequence: SequenceId,
     /// Whether a major compaction wrote the file.
     pub major: bool,

@@ -1,4 +1,4 @@
-//! HFile v3: the file in which a store's cells lie, sorted, in blocks.
+//! HFile v3: the file that stores the cells of a store, sorted, in blocks.
 //!
 //! ```text
 //! ┌────────────────────────────────────────────┬───────────────────────────────┬─────────┐

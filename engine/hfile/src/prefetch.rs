@@ -12,14 +12,14 @@ use smallvec::SmallVec;
 use crate::index::{Leaf, Ordered};
 use crate::{Reader, cursor, heads};
 
-/// An index with more levels is not prefetched.
+/// Maximum number of index levels; a file with more is not prefetched.
 const LEVELS_MAX: u32 = 8;
-/// Number of rows that are mostly looked up together.
+/// Number of rows that callers mostly look up together.
 const TOGETHER: usize = 16;
 
 impl Reader {
-    /// Prefetches what reading the first cell of each row needs, as far as it is in memory, and returns the number of
-    /// such rows. Does nothing where most lookups fail.
+    /// Prefetches, as far as it is in memory, what a read of the first cell of each row needs, and returns the number
+    /// of rows for which it did so. Does nothing where most lookups fail.
     pub fn prefetch_rows(&self, rows: &[&[u8]]) -> usize {
         // A damaged file may claim any number of levels.
         let is_in_vain = self.knows_rows() && self.worth.is_worth() || self.levels() > LEVELS_MAX;

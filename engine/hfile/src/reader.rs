@@ -25,7 +25,7 @@ use crate::info::{FileInfo, TimeSpan, name};
 use crate::worth::Worth;
 use crate::{Error, Result};
 
-/// Largest size of the load-on-open section in bytes; a file that claims more is refused.
+/// Maximum size in bytes of the section that is loaded when a file is opened. A file that claims more is refused.
 const LOAD_ON_OPEN_MAX: u64 = 1 << 30;
 
 /// An HFile, opened once for all its readers.
@@ -41,7 +41,7 @@ pub struct Reader {
     has_mvcc: bool,
     may_have_tags: bool,
     newest_write: Option<SequenceId>,
-    /// The sequence id of every cell; `None` if each cell has its own.
+    /// The sequence id that every cell has; `None` if each cell has its own.
     common_sequence: Option<SequenceId>,
     tags_by_number: bool,
     /// Whether the file states that no marker in it deletes a family.
@@ -54,17 +54,17 @@ pub struct Reader {
     root: Entries,
     entries: u64,
     info: FileInfo,
-    /// The last key, if the file info has a complete one; every search for a row needs it.
+    /// The key of the last cell, if the file info has a complete one; every search for a row needs it.
     last_key: Option<Bytes>,
     bloom: Option<(BloomType, Filter)>,
-    /// Whether to check the filter before searching rows.
+    /// Decides whether to check the Bloom filter before a row is searched.
     pub(crate) worth: Worth,
     delete_bloom: Option<Filter>,
     pub(crate) sizes: Sizes,
 }
 
 impl Reader {
-    /// Opens `file`. Its blocks go through `cache`, by its family's `caching` settings.
+    /// Opens `file`. Its blocks go through `cache`, as its family's `caching` settings say.
     pub fn open(
         file: Arc<dyn FileReader>,
         name: FileName,
@@ -276,47 +276,48 @@ impl Reader {
         (value.len() <= 8).then(|| value.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)))
     }
 
-    /// A cursor without a position.
+    /// Creates a cursor without a position.
     pub fn cursor(self: &Arc<Self>, options: ReadOptions) -> Cursor {
         Cursor::new(Arc::clone(self), options)
     }
 
-    /// The name under which it was opened.
+    /// Returns the name under which the file was opened.
     pub fn name(&self) -> &FileName {
         &self.name
     }
 
-    /// Size of the file in bytes.
+    /// Returns the size of the file in bytes.
     pub fn size(&self) -> u64 {
         self.file.size()
     }
 
-    /// Number of cells.
+    /// Returns the number of cells in the file.
     pub fn entries(&self) -> u64 {
         self.entries
     }
 
-    /// The order of the cells.
+    /// Returns the order of the file's cells.
     pub fn comparator(&self) -> Comparator {
         self.comparator
     }
 
-    /// The codec of its blocks.
+    /// Returns the codec of the file's blocks.
     pub fn compression(&self) -> Compression {
         self.compression
     }
 
-    /// The kind of its bloom filter.
+    /// Returns the type of the file's Bloom filter.
     pub fn bloom(&self) -> BloomType {
         self.bloom.as_ref().map_or(BloomType::None, |(kind, _)| *kind)
     }
 
-    /// The file info: properties by name.
+    /// Returns the file info: the properties of the file by name.
     pub fn info(&self) -> &FileInfo {
         &self.info
     }
 
-    /// Sequence id up to which every write of the store is in this file or an older one; `None` for a bulk-loaded file.
+    /// Returns the sequence id up to which every write of the store is in this file or an older one; `None` for a
+    /// bulk-loaded file.
     pub fn max_sequence(&self) -> Option<SequenceId> {
         self.number(name::SEQUENCE_MAX).map(SequenceId)
     }
@@ -326,35 +327,35 @@ impl Reader {
         self.info.contains_key(name::BULK_LOAD_TIME.as_bytes())
     }
 
-    /// Gives every cell the sequence id under which the file was bulk-loaded, in place of what the file says.
+    /// Gives every cell the sequence id under which the file was bulk-loaded, in place of the one that the file states.
     #[must_use]
     pub fn with_common_sequence(mut self, sequence: SequenceId) -> Reader {
         (self.common_sequence, self.newest_write) = (Some(sequence), Some(sequence));
         self
     }
 
-    /// The newest sequence id of a cell. It may be greater than [`Reader::max_sequence`]; then not all writes between
-    /// are in the file.
+    /// Returns the newest sequence id of a cell. If it is greater than [`Reader::max_sequence`], not all writes between
+    /// the two are in the file.
     pub fn newest_sequence(&self) -> Option<SequenceId> {
         self.common_sequence.filter(|_| self.has_mvcc).or_else(|| self.number(name::MVCC_MAX).map(SequenceId))
     }
 
-    /// Whether a major compaction wrote it.
+    /// Whether a major compaction wrote the file.
     pub fn is_major(&self) -> bool {
         self.info.get(name::MAJOR.as_bytes()).is_some_and(|flag| flag.first().is_some_and(|byte| *byte != 0))
     }
 
-    /// When it was written, in ms since 1970.
+    /// Returns when the file was written, in ms since 1970; `None` if not recorded.
     pub fn created(&self) -> Option<i64> {
         self.number(name::CREATED).map(|number| number as i64)
     }
 
-    /// The oldest timestamp of a put; [`Timestamp::LATEST`] if there is none or it is not recorded.
+    /// Returns the oldest timestamp of a put; [`Timestamp::LATEST`] if there is none or it is not recorded.
     pub fn earliest_put(&self) -> Timestamp {
         self.number(name::EARLIEST_PUT).map_or(Timestamp::LATEST, |number| Timestamp(number as i64))
     }
 
-    /// The oldest and newest timestamp of its cells; `None` if not recorded.
+    /// Returns the oldest and newest timestamp of the file's cells; `None` if not recorded.
     pub fn span(&self) -> Option<TimeSpan> {
         self.span
     }
@@ -366,33 +367,33 @@ impl Reader {
         Some(TimeSpan { oldest: number(oldest)?, newest: number(newest)? })
     }
 
-    /// A key at or before the first cell; `None` for a file without cells.
+    /// Returns a key at or before the first cell; `None` for a file without cells.
     pub fn first_key(&self) -> Option<Key<'_>> {
         let first = (!self.root.is_empty()).then(|| self.root.at(0));
         first.and_then(|entry| Key::parse(entry.key).ok())
     }
 
-    /// The key of the last cell; `None` for a file without cells.
+    /// Returns the key of the last cell; `None` for a file without cells.
     pub fn last_key(&self) -> Option<Key<'_>> {
         self.last_key.as_deref().map(Key::trusted)
     }
 
-    /// The root index, and the number of index levels.
+    /// Returns the root index, and the number of index levels.
     pub(crate) fn root_index(&self) -> (&Entries, u32) {
         (&self.root, self.levels)
     }
 
-    /// Offset of the first data block; `None` for a file without cells.
+    /// Returns the offset of the first data block; `None` for a file without cells.
     pub(crate) fn first_data(&self) -> Option<u64> {
         (self.first_data != u64::MAX && !self.root.is_empty()).then_some(self.first_data)
     }
 
-    /// Offset of the last data block.
+    /// Returns the offset of the last data block.
     pub(crate) fn last_data(&self) -> u64 {
         self.last_data
     }
 
-    /// The cache's state of the file.
+    /// Returns the cache's state of the file.
     pub fn cached(&self) -> &cache::File {
         &self.cached
     }

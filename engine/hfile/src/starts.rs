@@ -1,15 +1,15 @@
 //! Row starts among the cells of a block: one bit for each cell.
 //!
-//! Only the next cell's key shows that a row has ended: a cache line or two for each cell that is skipped and not read
-//! otherwise. For a scan that skips small cells among large ones, this would be most of its memory traffic. The bits
+//! Without these bits, only the next cell's key shows that a row has ended, so that even a skipped cell costs a cache
+//! line or two. For a scan that skips small cells among large ones, this would be most of its memory traffic. The bits
 //! are computed once, when every cell of the block is validated.
 
 use std::iter;
 
-/// Bits in a number.
+/// Number of bits in one number.
 const BITS: usize = u32::BITS as usize;
 
-/// Collects the bits, cell by cell.
+/// Collects the row-start bits, cell by cell.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     words: Vec<u32>,

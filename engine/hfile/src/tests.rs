@@ -104,7 +104,7 @@ fn files_round_trip_in_every_codec_and_encoding() {
     }
 }
 
-/// The block's checksums cover its header and what is written apart from it.
+/// Tests that a block's checksums cover its header and its content although the two are written separately.
 #[test]
 fn a_large_uncompressed_block_is_written_from_where_it_is() {
     for value in [(1 << 20) + 17, 3 << 20] {

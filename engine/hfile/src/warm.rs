@@ -1,4 +1,4 @@
-//! Loading a file into the cache from front to back, after it was written or opened.
+//! Loads a file into the cache from front to back, after it was written or opened.
 //!
 //! A file that was just written is read back from the system's page cache. Caching blocks while they are written would
 //! avoid that, but a cached block has been read, verified and parsed. Reading them back does this too, and finds an
@@ -9,13 +9,14 @@ use cache::{BlockKind, Kinds};
 use crate::format::{BlockHeader, BlockType, HEADER_LENGTH};
 use crate::{Reader, Result};
 
-/// Number of consecutive blocks without room after which loading stops: parts of the cache fill up at different times.
+/// Number of consecutive blocks without room in the cache after which loading stops: parts of the cache fill up at
+/// different times.
 const WITHOUT_ROOM_MAX: u32 = 64;
 
 impl Reader {
-    /// Loads blocks of these kinds that are not cached. With `asked_for`, when the family wants them cached, they
-    /// replace blocks that were used once; otherwise they only use free space. Returns the number of loaded blocks.
-    /// Stops early when the file is deleted or the cache has no room.
+    /// Loads blocks of these kinds that are not cached. With `asked_for`, which means that the family wants them
+    /// cached, they replace blocks that were used once; otherwise they only use free space. Returns the number of
+    /// loaded blocks. Stops early when the file is deleted or the cache has no room.
     pub fn warm(&self, kinds: Kinds, asked_for: bool) -> Result<u64> {
         if !kinds.any() {
             return Ok(0);
@@ -52,9 +53,9 @@ impl Reader {
         Ok(read)
     }
 
-    /// Loads the blocks at these offsets and of these lengths, from [`Written::warm`](crate::Written::warm), that are
-    /// not cached. They replace blocks that were used once; with `into_room` they only use free space. Returns the
-    /// number of loaded blocks. Stops early when the file is deleted.
+    /// Loads those of the given blocks that are not cached; `blocks` are the offsets and lengths from
+    /// [`Written::warm`](crate::Written::warm). They replace blocks that were used once; with `into_room` they only use
+    /// free space. Returns the number of loaded blocks. Stops early when the file is deleted.
     pub fn warm_blocks(&self, blocks: &[(u64, u32)], into_room: bool) -> Result<u64> {
         let mut read = 0;
         for &(at, length) in blocks {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Number of counted lookups between two decisions.
 const SAMPLE: u32 = 64;
-/// The filter is checked when at least one lookup in this many fails: a failed lookup costs about five checks.
+/// The filter is checked when at least one lookup in this many finds no row: such a lookup costs about five checks.
 const VAIN_PART: u32 = 16;
 /// One lookup in this many is counted.
 const COUNTED_PART: u64 = 16;
@@ -29,13 +29,13 @@ impl Worth {
         Worth { is_worth: AtomicBool::new(true), lookups: AtomicU32::new(0), vain: AtomicU32::new(0) }
     }
 
-    /// Whether the filter is checked first.
+    /// Whether the Bloom filter is checked before a row is searched.
     #[inline]
     pub(crate) fn is_worth(&self) -> bool {
         self.is_worth.load(Ordering::Relaxed)
     }
 
-    /// Records whether `row` was found, or may exist according to the filter.
+    /// Records whether `row` was found, or whether the filter says that it may exist.
     #[inline]
     pub(crate) fn note(&self, row: &[u8], is_there: bool) {
         if counts(row) {
@@ -43,7 +43,7 @@ impl Worth {
         }
     }
 
-    /// Concurrent threads may decide twice or lose a count: this is an estimate.
+    /// Counts a lookup. Concurrent threads may decide twice or lose a count: the result is an estimate.
     fn count(&self, is_there: bool) {
         if !is_there {
             self.vain.fetch_add(1, Ordering::Relaxed);

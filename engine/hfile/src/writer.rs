@@ -25,19 +25,19 @@ use crate::index::{BLOCK_SIZE_MAX, Entries, Entry, Ordered};
 use crate::info::{FileInfo, StoreFileInfo, TimeSpan, name};
 use crate::{Error, Result};
 
-/// Length of an uncompressed block in bytes above which it is written from where it is.
+/// Size of an uncompressed block in bytes above which the block is written without being copied into a buffer.
 const APART_MIN: usize = 1 << 20;
 
 /// Settings of a new file.
 #[derive(Clone, Debug)]
 pub struct WriterOptions {
-    /// Size of the cells at which a data block is closed, in bytes.
+    /// Total size of a block's cells at which the block is closed, in bytes.
     pub block_size: usize,
     /// Compression of blocks.
     pub compression: Compression,
     /// Encoding of cells in data blocks.
     pub encoding: Encoding,
-    /// Type of the bloom filter.
+    /// Type of the Bloom filter.
     pub bloom: BloomType,
     /// The order of the cells.
     pub comparator: Comparator,
@@ -61,14 +61,14 @@ impl Default for WriterOptions {
     }
 }
 
-/// The result of writing a file.
+/// The result of writing an HFile.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// Size on disk, in bytes.
+    /// Size of the file on disk, in bytes.
     pub size: u64,
-    /// Number of cells.
+    /// Number of cells in the file.
     pub entries: u64,
-    /// The oldest and newest timestamps; `None` for a file without cells.
+    /// The oldest and the newest timestamp of the file's cells; `None` for a file without cells.
     pub span: Option<TimeSpan>,
     /// Offset and length of the data blocks that have enough [marked](Writer::mark_warm) cells, and of the index and
     /// bloom filter blocks, in file order. Empty if there are no such data blocks.
@@ -119,7 +119,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Creates a writer to `file`, which errors call `name`.
+    /// Creates a writer to `file`; errors call the file `name`.
     pub fn create(file: Box<dyn FileWriter>, name: FileName, options: WriterOptions) -> Writer {
         Writer {
             file,
@@ -159,7 +159,7 @@ impl Writer {
         }
     }
 
-    /// Returns the bytes written so far, including the open block.
+    /// Returns the number of bytes written so far, including the open block.
     pub fn size(&self) -> u64 {
         self.file.size() + self.block.len() as u64
     }
@@ -234,7 +234,7 @@ impl Writer {
         }
     }
 
-    /// Records the key under which the index will list the block.
+    /// Records the key under which the index will list the block that begins with `cell`.
     fn begin_block(&mut self, cell: Cell<'_>) {
         let separator = if self.any && self.options.comparator == Comparator::Table {
             shortest_row_between(self.last.key().row(), cell.row())
@@ -445,12 +445,12 @@ impl Writer {
         Ok(Written { size, entries, span, warm })
     }
 
-    /// Aborts; the file is deleted.
+    /// Gives the file up and deletes it.
     pub fn abandon(self) {
         self.file.abandon();
     }
 
-    /// Leaves the root's entries in `self.root`; returns the number of index levels.
+    /// Finishes the index: leaves the root's entries in `self.root`, and returns the number of index levels.
     fn finish_index(&mut self) -> Result<u32> {
         if self.leaves.is_empty() {
             // A single leaf becomes the root. Readers derive the middle key from the root then.
@@ -572,8 +572,8 @@ fn comparator_class(comparator: Comparator) -> &'static str {
     }
 }
 
-/// Returns the shortest row after `last` and not after `next`; `None` when they are equal or no such row is shorter
-/// than `next`.
+/// Returns the shortest row that is after `last` and not after `next`; `None` when the two are equal or no such row is
+/// shorter than `next`.
 fn shortest_row_between(last: &[u8], next: &[u8]) -> Option<Vec<u8>> {
     let common = last.iter().zip(next).take_while(|(left, right)| left == right).count();
     if common >= next.len() || last == next {

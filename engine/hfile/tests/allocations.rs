@@ -1,4 +1,4 @@
-//! A get in a file whose blocks are in memory allocates nothing: filter, index, block and cell are borrowed.
+//! Tests that a get in a file whose blocks are in memory allocates nothing: filter, index, block and cell are borrowed.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ fn file(block_size: usize) -> (Memory, FileName) {
     (files, name)
 }
 
-/// Gets every seventh row twice. Returns the allocations of the second round.
+/// Gets every seventh row twice, and returns the number of allocations of the second round.
 fn allocations(cache: Cache, block_size: usize) -> u64 {
     let (files, name) = file(block_size);
     let (opened, cache) = (files.open(&name).expect("there"), Arc::new(cache));

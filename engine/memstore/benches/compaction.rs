@@ -1,8 +1,10 @@
-//! What it costs to compact segments in memory: `cargo bench -p memstore --bench compaction`.
+//! Measures what it costs to compact segments in memory: `cargo bench -p memstore --bench compaction`. `cargo bench -p
+//! memstore --bench compaction`.
 //!
-//! On paper: of four entries that are walked over one has a head of its own, and is carried from one index to another (10 ns).
-//! The others share theirs: their keys are brought from memory, two or three lines each (20 ns), and compared and judged (20 ns). One
-//! cell of six is copied: of 1 KB, 17 lines to read and as many to write (100 ns).
+//! The planned costs: one of four entries has a head that no other entry has, and is moved from one index to another
+//! (10 ns). The other three share their heads: their keys are loaded from memory, two or three cache lines each (20
+//! ns), and compared (20 ns). One cell of six is copied; for 1 KB, 17 cache lines are read and as many written (100
+//! ns).
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -25,7 +27,7 @@ fn cell(number: u64, value: &[u8]) -> Vec<u8> {
     parts.to_vec().expect("within limits")
 }
 
-/// A memstore whose rows are overwritten, each once in a round, in no order.
+/// A memstore whose rows are overwritten, each once in a round, in random order.
 struct Store {
     pool: Arc<Pool>,
     active: Segment,

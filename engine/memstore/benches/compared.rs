@@ -1,8 +1,9 @@
-//! A segment beside other ordered sets, with a million cells of 100 bytes: `cargo bench -p memstore --bench compared`.
+//! Compares a segment with other ordered sets, with a million cells of 100 bytes: `cargo bench -p memstore --bench
+//! compared`. `cargo bench -p memstore --bench compared`.
 //!
-//! All of them copy each cell and keep it in the order of its key; the others compare keys as bytes, which is less than a
-//! segment does. What is told is the time on the clock, least of some rounds, since two threads are asked for as well: it
-//! means something on a quiet machine with two processors free.
+//! All of them copy each cell and keep it in the order of its key; the others compare keys as bytes, which is less work
+//! than a segment does. The figures are elapsed times, the least of some rounds, because some benchmarks use two
+//! threads. They are valid only on a quiet machine with two free processors.
 
 #![allow(clippy::print_stdout, reason = "it is a program that prints")]
 
@@ -35,10 +36,10 @@ fn key(cell: &[u8]) -> &[u8] {
     Cell::parse(cell, SequenceId::ZERO).expect("whole").key().bytes()
 }
 
-/// A set of cells, as far as it is measured.
+/// An ordered set of cells, with the operations that are measured.
 trait Set: Sync {
     fn insert(&self, cell: &[u8], sequence: u64);
-    /// Bytes of the values of the cells of those rows: all are there.
+    /// Returns the number of value bytes of the cells of the wanted rows, all of which are present.
     fn look(&self, wanted: &[KeyBuf], cells: &[&[u8]]) -> usize;
 }
 
@@ -80,7 +81,7 @@ impl Set for SkipMap<Box<[u8]>, Box<[u8]>> {
     }
 }
 
-/// Nanoseconds for each of `count`, at best.
+/// Returns the least time of several rounds for each of `count` operations, in nanoseconds.
 fn time(world: &World, count: usize, mut round: impl FnMut()) -> f64 {
     let mut once = || {
         let began = world.moment();

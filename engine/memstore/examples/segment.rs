@@ -1,8 +1,8 @@
-//! What the active segment costs, in CPU time of one thread:
+//! Measures what the active segment costs, in CPU time of one thread:
 //!
 //! `cargo run --release -p memstore --example segment -- 600000`
 //!
-//! Sketched beforehand: an insert of 100 bytes copies them (60 ns) and descends six levels, of which the lower two are
+//! The planned costs: an insert of 100 bytes copies them (60 ns) and descends six levels, of which the lower two are
 //! cache misses (100 ns each), so about 0.35 µs. Measured on 2 busy cores, three rounds, first of them with new memory,
 //! beside a `BTreeMap` under a lock whose keys had the same heads without the learnt prefix (by the clock):
 //!
@@ -52,7 +52,7 @@ fn cell(row: u64, qualifier: u64, value: usize) -> Bytes {
     parts.to_vec().expect("within limits").into()
 }
 
-/// Nanoseconds that this thread was on a CPU; waiting for one on a busy machine is not counted.
+/// Returns the nanoseconds that this thread was on a CPU, without the time in which it waited for one.
 #[expect(clippy::disallowed_methods, reason = "the system's own account of a thread")]
 fn cpu_time() -> u64 {
     let account = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux keeps account");

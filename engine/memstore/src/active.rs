@@ -37,7 +37,7 @@ use crate::span::Span;
 use crate::sync::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::tree::{Run, Tree, WriterPath};
 
-/// Numbers of cells at which the common row prefix is computed. They are small, so that no writer waits long.
+/// Numbers of cells at which the common row prefix is computed again. They are small, so that no writer waits long.
 const LEARN_AT: [u64; 2] = if cfg!(any(miri, shuttle)) { [4, 12] } else { [32, 1_024] };
 /// Maximum number of concurrent writers.
 const WRITER_SLOTS: usize = if cfg!(any(miri, shuttle)) { 2 } else { 4 };
@@ -45,19 +45,19 @@ const WRITER_SLOTS: usize = if cfg!(any(miri, shuttle)) { 2 } else { 4 };
 /// The position of a cursor in an active segment.
 #[derive(Clone, Debug)]
 pub(crate) struct ActivePosition {
-    /// The index that the cursor walks.
+    /// The number of the index that the cursor walks.
     index: u32,
     run: Run,
 }
 
-/// Cells in chunks, and the indexes over them, of which the last is current.
+/// The active segment: cells in chunks, and the indexes over them, of which the last is current.
 pub(crate) struct Active {
     records: Records,
     source: Source,
     indexes: [OnceLock<Tree>; 1 + LEARN_AT.len()],
-    /// Changed only by the owner of all slots, like the next field.
+    /// The number of the current index. Only the owner of all slots changes it and the next field.
     current: AtomicU32,
-    /// How often the prefix was computed.
+    /// How often the common row prefix was computed.
     looked: AtomicU32,
     /// Whether slots other than the first may be taken. Set once, by the owner of the first slot.
     is_shared: AtomicBool,
@@ -125,8 +125,8 @@ impl Figures {
 #[cfg(not(shuttle))]
 thread_local! {
     /// The segment, by address, in which this thread had to move to another slot, and the index of that slot. If
-    /// another shared segment is later allocated at that address, the thread begins at that slot, which is only a
-    /// detour.
+    /// another shared segment is later allocated at that address, the thread begins its search for a free slot there,
+    /// which does no harm.
     static LAST_SLOT: std::cell::Cell<(usize, usize)> = const { std::cell::Cell::new((0, 0)) };
 }
 
@@ -185,7 +185,7 @@ impl Active {
         &self.records
     }
 
-    /// Returns a free slot, or one that this thread waited for, and its index.
+    /// Returns a slot and its index: a free one, or one for which this thread has waited.
     #[inline]
     fn enter(&self) -> (usize, MutexGuard<'_, Writing>) {
         #[cfg(not(shuttle))]
@@ -223,7 +223,7 @@ impl Active {
         (first, self.slots[first].writing.lock())
     }
 
-    /// Copies validated cells, and inserts them under `sequence`. A cell that is present already is skipped. Where
+    /// Copies validated cells, and inserts them under `sequence`. A cell that is present already is skipped. When
     /// chunks run out, the remaining cells are not taken from the iterator. Returns whether there is room for another
     /// cell.
     pub(crate) fn insert<'a>(&self, cells: impl IntoIterator<Item = &'a [u8]>, sequence: SequenceId) -> bool {
@@ -300,25 +300,25 @@ impl Active {
         }
     }
 
-    /// How often the index was rebuilt.
+    /// Returns how often the index was rebuilt.
     #[cfg(all(test, any(miri, shuttle)))]
     pub(crate) fn learnt(&self) -> u32 {
         self.current()
     }
 
-    /// Pretends that two writers have met.
+    /// Pretends that two writers have met, so that the segment counts as shared.
     #[cfg(test)]
     pub(crate) fn share(&self) {
         self.slots[0].writing.lock().alone = false;
         self.is_shared.store(true, Ordering::Release);
     }
 
-    /// Waits for all slots and takes them.
+    /// Waits for all slots and takes them; returns their guards.
     fn enter_all(&self) -> [MutexGuard<'_, Writing>; WRITER_SLOTS] {
         std::array::from_fn(|number| self.slots[number].writing.lock())
     }
 
-    /// The number of cells at which the prefix is computed next, if any.
+    /// Returns the number of cells at which the prefix is computed next, if it will be.
     #[inline]
     fn look_at(&self) -> Option<u64> {
         LEARN_AT.get(self.looked.load(Ordering::Relaxed) as usize).copied()
@@ -346,24 +346,24 @@ impl Active {
         self.put_index(number + 1, tree);
     }
 
-    /// Returns the number of cells.
+    /// Returns the number of cells in the segment.
     pub(crate) fn cells(&self) -> u64 {
         self.slots.iter().map(|slot| slot.figures.cells.load(Ordering::Acquire)).sum()
     }
 
-    /// Returns the size of the records, in bytes.
+    /// Returns the size of the cells' records, in bytes.
     pub(crate) fn record_bytes(&self) -> u64 {
         self.slots.iter().map(|slot| slot.figures.record_bytes.load(Ordering::Acquire)).sum()
     }
 
-    /// Returns the size of all indexes, in bytes, including old ones that readers may still use. An empty index has
-    /// none.
+    /// Returns the size of all indexes, in bytes, including old ones that readers may still use. An empty index counts
+    /// nothing.
     pub(crate) fn index_bytes(&self) -> u64 {
         let bytes: usize = self.indexes.iter().filter_map(|index| Some(index.get()?.bytes())).sum();
         (bytes - Tree::BYTES_MIN) as u64
     }
 
-    /// Returns the range of timestamps.
+    /// Returns the range of the cells' timestamps.
     pub(crate) fn span(&self) -> Span {
         let mut all = Span::default();
         self.slots.iter().for_each(|slot| all.join(slot.figures.span()));
@@ -389,7 +389,8 @@ impl Active {
         }
     }
 
-    /// Seals the segment. Returns the chunks that are not full for the next segment, that of the first slot last.
+    /// Seals the segment. Returns the chunks that are not full, for the next segment; the chunk of the first slot is
+    /// last.
     pub(crate) fn seal(&self) -> Vec<Appender> {
         let mut slots = self.enter_all();
         let mut left_open = self.source.take_left();
@@ -412,7 +413,8 @@ impl Active {
         fills
     }
 
-    /// Builds a flat index over the same cells. Where the rows' prefix is known no cell is read.
+    /// Builds a flat index over the same cells. Reads no cell where the rows' prefix is known. Where the rows' prefix
+    /// is known no cell is read.
     ///
     /// # Panics
     /// When the segment is not sealed.

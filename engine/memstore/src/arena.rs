@@ -1,8 +1,8 @@
 //! Copies the cells of a segment into chunks, one after the other.
 //!
-//! Cells too large for a share of a chunk get a chunk of their own. A segment reaches 8,192 chunks: of the usual size that is
-//! at least 2 GB and mostly 16, of the smallest size as little as 4 MB. A segment that takes writes uses at most half of
-//! them ([`Filler::has_room`]); further cells go to its successor.
+//! Cells too large for a share of a chunk get a chunk of their own. A segment can have 8,192 chunks: with chunks of the
+//! usual size that is at least 2 GB and mostly 16 GB, with the smallest size as little as 4 MB. A segment that takes
+//! writes uses at most half of them ([`Filler::has_room`]); further cells go to its successor.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,13 +20,13 @@ pub(crate) struct Source {
     pool: Arc<Pool>,
     /// Chunks that the previous segment left partly filled. They are used first, the last one before the others.
     left_open: Mutex<Vec<Appender>>,
-    /// Number of chunks that the segment has, including those that its fillers are sure to get: see
+    /// Number of chunks that the segment has, including those that its fillers are guaranteed to get: see
     /// [`Filler::has_room`].
     promised: AtomicU32,
 }
 
 impl Source {
-    /// Creates a source that hands out `left_open`, the last one first, and then chunks from `pool`.
+    /// Creates a source that first hands out `left_open`, the last chunk first, and then chunks from `pool`.
     pub(crate) fn new(pool: Arc<Pool>, left_open: Vec<Appender>) -> Source {
         Source { pool, left_open: Mutex::new(left_open), promised: AtomicU32::new(0) }
     }
@@ -41,19 +41,19 @@ impl Source {
         self.promised.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
     }
 
-    /// Takes the chunks that no filler has used.
+    /// Takes the partly filled chunks that no filler has used.
     pub(crate) fn take_left(&self) -> Vec<Appender> {
         std::mem::take(&mut *self.left_open.lock())
     }
 }
 
-/// The chunk that a filler fills.
+/// The chunk that a filler fills now.
 #[derive(Debug)]
 struct Open {
     appender: Appender,
     /// The chunk's number in this segment.
     number: u32,
-    /// The room in the chunk when the filler began, in bytes.
+    /// The room that the chunk had when the filler began, in bytes.
     room: usize,
 }
 
@@ -61,31 +61,31 @@ struct Open {
 #[derive(Debug, Default)]
 pub(crate) struct Filler {
     open: Option<Open>,
-    /// Chunks that the filler has finished, by number, and the bytes that it has put there.
+    /// Chunks that the filler has finished, by number, each with the bytes that the filler has put there.
     left: Vec<(u32, usize)>,
     /// Whether a chunk number is reserved for this filler's next chunk.
     is_promised: bool,
 }
 
 impl Filler {
-    /// Takes the partly filled chunk, for the next segment.
+    /// Takes the partly filled chunk of this filler, for the next segment.
     pub(crate) fn take_open(&mut self) -> Option<Appender> {
         self.leave()
     }
 
-    /// Finishes the current chunk.
+    /// Finishes the current chunk, and returns its appender.
     fn leave(&mut self) -> Option<Appender> {
         let Open { appender, number, room } = self.open.take()?;
         self.left.push((number, room - appender.room()));
         Some(appender)
     }
 
-    /// Returns the finished chunks, by number, and the bytes that the filler has put there.
+    /// Returns the chunks that the filler has finished, by number, each with the bytes that the filler has put there.
     pub(crate) fn left(&self) -> &[(u32, usize)] {
         &self.left
     }
 
-    /// Whether an active segment is sure to have room for another cell.
+    /// Whether an active segment is certain to have room for another cell.
     #[inline]
     pub(crate) fn has_room(&mut self, source: &Source) -> bool {
         self.is_promised = self.is_promised || source.promise();

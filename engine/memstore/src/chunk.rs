@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Any thread may borrow the bytes before `published` for as long as the chunk lives. Only the one [`Appender`] touches
-//! the bytes after it. The unsafe code here relies on this and on nothing else. The safe twin in the tests (a chunk as
-//! a list of boxes) behaves the same.
+//! the bytes after it. The unsafe code here relies on this and on nothing else. Tests compare it with a version without
+//! unsafe code, in which a chunk is a list of boxes.
 //!
 //! When the last reference to a chunk is dropped, its memory returns to the [`Pool`](crate::Pool) that it came from.
 
@@ -16,7 +16,7 @@ use std::sync::{Arc, Weak};
 
 use crate::free_list::{ChunkMemory, FreeList};
 
-/// A run of memory: its front is published and shared, its rest belongs to the appender. It has a cache line of its
+/// A run of memory: its front is published and shared, the rest belongs to the appender. It has a cache line of its
 /// own, since appenders publish all the time.
 #[repr(align(64))]
 pub(crate) struct Chunk {
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use crate::Pool;
 
-    /// The safe twin: one box for every append, with its offset.
+    /// The version without unsafe code, for comparison: one box for every append, with its offset.
     #[derive(Default)]
     struct Twin {
         appended: Vec<(usize, Box<[u8]>)>,
@@ -151,7 +151,7 @@ mod tests {
             start
         }
 
-        /// Padding is arbitrary, so it is not compared.
+        /// Compares the published bytes with `bytes`, except padding, which is arbitrary.
         fn check(&self, bytes: &[u8]) {
             assert_eq!(bytes.len(), self.end);
             for (start, expected) in &self.appended {

@@ -1,4 +1,4 @@
-//! Cursors over a segment.
+//! Cursors over the cells of a segment.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use crate::pinned::PinnedCell;
 use crate::place;
 use crate::segment::{Segment, SegmentPosition};
 
-/// A step prefetches the cell this many entries ahead, which may be anywhere in memory.
+/// How many entries ahead a step prefetches a cell, which may be anywhere in memory.
 const AHEAD: usize = 2;
 
-/// A position in a segment, and the cells from there on. Before the first seek it has no position. It keeps the segment
-/// and all its cells alive.
+/// A position in a segment, from which cells are read in order. Before the first seek it has no position. It keeps the
+/// segment and all its cells alive.
 pub struct Cursor {
     pinned: PinnedCell<Segment>,
     spot: SegmentPosition,

@@ -29,32 +29,32 @@ use crate::head::{Heads, TOGETHER};
 use crate::place::{Fill, LINE, Place};
 use crate::records::Records;
 
-/// Number of entries in a piece, 1.5 MB.
+/// Number of entries in a piece of the index; a piece has 1.5 MB.
 const PIECE: usize = 1 << 17;
 
-/// A guide contains one of this many heads, the first.
+/// A guide contains the first of this many heads.
 const STEP: usize = 32;
 const _: () = assert!(PIECE.is_multiple_of(STEP), "what a guide leaves open lies in one piece");
 
-/// Size of one entry, in bytes.
+/// Size of an entry of the index, in bytes.
 const ENTRY_BYTES: usize = size_of::<u64>() + size_of::<Place>();
 
 struct Piece {
     heads: Box<[u64]>,
     places: Box<[Place]>,
-    /// One bit for each entry, up to the last one that is set.
+    /// One bit for each entry, up to the last bit that is set, that says whether the cell was rewritten.
     rewritten: Box<[u64]>,
 }
 
 impl Piece {
-    /// Prefetches the places of the step that begins at `at`, one of which is needed next.
+    /// Prefetches the places of the search step that begins at `at`, one of which is needed next.
     #[inline]
     fn fetch(&self, at: usize) {
         let last = (at + STEP).min(self.places.len()) - 1;
         std::hint::black_box((self.places[at], self.places[last]));
     }
 
-    /// Prefetches the heads and places of the step that begins at `at`.
+    /// Prefetches the heads and places of the search step that begins at `at`.
     #[inline]
     fn prefetch(&self, at: usize) {
         let end = (at + STEP).min(self.heads.len());
@@ -64,15 +64,15 @@ impl Piece {
     }
 }
 
-/// Cells in chunks, and a sorted index over them that does not change.
+/// A flat segment: cells in chunks, and a sorted index over them that does not change.
 pub(crate) struct Flat {
     records: Records,
     heads: Heads,
     pieces: Vec<Piece>,
-    /// The guides, the finest first.
+    /// The guides to the heads, the finest first.
     guides: Vec<Box<[u64]>>,
     length: usize,
-    /// Bytes in each chunk, by number; trailing empty chunks are omitted.
+    /// Number of bytes in each chunk, by number; trailing empty chunks are omitted.
     fills: Box<[Fill]>,
 }
 
@@ -91,7 +91,7 @@ impl Builder {
         Builder { heads, pieces: Vec::new(), open }
     }
 
-    /// Adds an entry after all others.
+    /// Adds an entry, which sorts after all entries before.
     #[inline]
     pub(crate) fn push(&mut self, head: u64, place: Place) {
         if self.open.0.len() == PIECE {
@@ -119,8 +119,8 @@ impl Builder {
     }
 
     /// Gives each entry a new place. `stays` returns the place, or reports that the cell must be moved; then `moved`
-    /// returns it, in order. `moved` also receives the cell that will be moved `ahead` cells later, for prefetching, as
-    /// long as both are in one piece.
+    /// returns the place, in the order of the entries. `moved` also receives the cell that will be moved `ahead` cells
+    /// later, for prefetching, as long as both are in one piece.
     pub(crate) fn move_all(
         &mut self,
         ahead: usize,

@@ -5,8 +5,8 @@
 //! holds it: from a bucket of that size with a free slot, or else from an unassigned bucket. Freeing a bucket's last
 //! used slot makes the bucket unassigned.
 //!
-//! Buckets are distributed over the devices round robin. The buckets of a device that receives no more blocks are
-//! closed: their blocks stay until they are evicted, and the slots are not used again.
+//! Buckets are distributed over the devices round robin. The buckets of a read-only device are closed: their blocks
+//! stay until they are evicted, and their slots are not used again.
 //!
 //! A bucket records the block in each slot, at 16 bytes a slot, so that emptying one does not search the whole index.
 //! Finding the bucket to empty does not search all buckets either, of which a device of 400 GB has 200,000: buckets are
@@ -18,9 +18,9 @@ use crate::{BlockKey, FileId};
 
 /// HBase's slot sizes: block sizes with room for HBase's metadata.
 ///
-/// Metadata are larger here (cell offsets and row heads: 6 KB for 64 KB of cells of 80 bytes), and a block ends with
-/// the cell that fills it. Such blocks need slots of 97 KB of these sizes, which wastes a third. These sizes are used
-/// only when they are configured.
+/// Bellows' metadata are larger (cell offsets and row heads: 6 KB for 64 KB of cells of 80 bytes), and a block ends
+/// with the cell that fills it. Such blocks need slots of 97 KB of these sizes, which wastes a third. These sizes are
+/// used only when they are configured.
 pub const HBASE_SLOT_SIZES: [u32; 14] = {
     let kilobytes = [4, 8, 16, 32, 40, 48, 56, 64, 96, 128, 192, 256, 384, 512];
     let mut sizes = [0; 14];
@@ -46,7 +46,7 @@ pub const SLOT_SIZES: [u32; 113] = {
     sizes
 };
 
-/// Marks an empty slot.
+/// The key that stands for an empty slot.
 const NOBODY: BlockKey = BlockKey { file: FileId(u64::MAX), offset: u64::MAX };
 
 /// Minimum number of slots in a bucket, at the largest slot size.
@@ -62,7 +62,7 @@ const COMPARED_MAX: usize = 64;
 #[derive(Clone, Copy, Debug, Default)]
 struct DeviceBuckets {
     buckets: u64,
-    /// Number of used slots, and their bytes.
+    /// Number of used slots of the device, and their bytes.
     used: u64,
     bytes: u64,
     is_closed: bool,
@@ -75,11 +75,11 @@ pub struct SlotCounts {
     pub size: u32,
     /// Number of buckets divided into such slots.
     pub buckets: u64,
-    /// Number of slots; on devices that receive no more blocks, only used slots count.
+    /// Number of slots of this size; on devices that receive no more blocks, only used slots count.
     pub slots: u64,
-    /// Number of used slots.
+    /// Number of used slots of this size.
     pub used: u64,
-    /// Bytes of the blocks in used slots; the difference to `used * size` is wasted by rounding up.
+    /// Bytes of the blocks in used slots; the difference to `used * size` is lost by rounding up.
     pub bytes: u64,
     /// Number of blocks evicted to make room in slots of this size.
     pub evicted: u64,
@@ -87,14 +87,14 @@ pub struct SlotCounts {
 
 #[derive(Debug, Default)]
 struct Bucket {
-    /// Index of the slot size; `None` for an unassigned bucket.
+    /// Index of the bucket's slot size; `None` for an unassigned bucket.
     size: Option<usize>,
-    /// Free slots.
+    /// The free slots of the bucket.
     free: Vec<u32>,
     used: u32,
     /// The block in each slot.
     blocks: Box<[BlockKey]>,
-    /// Position in the list of its fill level.
+    /// Position of the bucket in the list of its fill level.
     place: u32,
 }
 
@@ -146,11 +146,11 @@ pub(super) struct Allocator {
     /// Unassigned buckets, and some stale entries. Removing the entry of each bucket that is taken singly after a start
     /// would search the whole list every time.
     unassigned: VecDeque<u32>,
-    /// Number of entries examined.
+    /// Number of list entries examined, for tests of the effort.
     #[cfg(test)]
     looked_at: u64,
-    /// For each size: buckets with a free slot, and some stale entries of buckets that were emptied or taken singly.
-    /// Slots are allocated from the last bucket.
+    /// For each slot size: the buckets with a free slot, and some stale entries of buckets that were emptied or
+    /// assigned one slot at a time. Slots are allocated from the last bucket.
     open: Vec<VecDeque<u32>>,
     by_fill: ByFill,
     counts: Vec<SlotCounts>,
@@ -185,13 +185,13 @@ impl Allocator {
         }
     }
 
-    /// Bytes that slots can use on devices that receive blocks.
+    /// Returns the number of bytes that slots can use on devices that receive blocks.
     pub(super) fn bytes_open(&self) -> u64 {
         let open = self.lanes.iter().filter(|lane| !lane.is_closed);
         open.map(|lane| lane.buckets * self.bucket_size).sum()
     }
 
-    /// Bytes of used slots on devices that receive no more blocks.
+    /// Returns the number of bytes of used slots on devices that receive no more blocks.
     pub(super) fn bytes_closed(&self) -> u64 {
         self.lanes.iter().filter(|lane| lane.is_closed).map(|lane| lane.bytes).sum()
     }
@@ -219,7 +219,7 @@ impl Allocator {
         self.lanes.iter().any(|lane| lane.is_closed)
     }
 
-    /// Number of used slots on a device.
+    /// Returns the number of used slots on a device.
     pub(super) fn used_on(&self, device: usize) -> u64 {
         self.lanes[device].used
     }
@@ -446,7 +446,7 @@ impl Allocator {
         slots.find_map(|(at, block)| (at == offset).then_some(block))
     }
 
-    /// Number of unassigned buckets that can be taken.
+    /// Returns the number of unassigned buckets that can be assigned.
     #[cfg(test)]
     pub(super) fn unassigned_there(&self) -> u64 {
         let is_there = |at: &u32| self.buckets[*at as usize].size.is_none();
@@ -495,7 +495,7 @@ impl Allocator {
     }
 }
 
-/// Size of a bucket for these slot sizes, in bytes. A slot never crosses a bucket's end.
+/// Returns the size of a bucket for these slot sizes, in bytes. A slot never crosses a bucket's end.
 pub(super) fn bucket_size(sizes: &[u32]) -> u64 {
     SLOTS_MIN * u64::from(sizes.iter().copied().max().unwrap_or(0))
 }
@@ -508,7 +508,8 @@ mod tests {
 
     const BLOCK: BlockKey = BlockKey { file: FileId(1), offset: 7 };
 
-    /// The fraction of a full device that blocks use, for blocks of at least `block` bytes and cells of `cell` bytes.
+    /// Returns the fraction of a full device that blocks use, for blocks of at least `block` bytes and cells of `cell`
+    /// bytes.
     fn used(sizes: &[u32], block: usize, cell: usize) -> f64 {
         let mut slots = Allocator::new(256 << 20, sizes);
         for at in 0.. {
@@ -630,7 +631,7 @@ mod tests {
         assert_eq!((slots.used_on(0), slots.used_on(1)), (0, 16));
     }
 
-    /// Every bucket that is cut, how full it is by thousandths.
+    /// Returns every assigned bucket and how full it is, in thousandths.
     fn shares(slots: &Allocator) -> Vec<(usize, u32)> {
         let cut = slots.buckets.iter().enumerate().filter(|(_, bucket)| bucket.size.is_some());
         cut.map(|(at, bucket)| (at, bucket.used * 1_000 / bucket.blocks.len() as u32)).collect()

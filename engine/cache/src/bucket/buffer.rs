@@ -1,19 +1,19 @@
-//! Reusable buffers for records. A reused buffer need not be zeroed, and one that the thread has just released is still
-//! in the processor's cache.
+//! Reusable buffers for records. A reused buffer need not be zeroed, and a buffer that the thread has just released is
+//! still in the processor's cache.
 
 use std::cell::Cell;
 
 use bytes::Bytes;
 
-/// Maximum number of buffers that a thread keeps.
+/// Maximum number of released buffers that a thread keeps.
 const KEPT_MAX: usize = 8;
-/// Maximum size of a kept buffer, in bytes.
+/// Maximum size of a buffer that a thread keeps, in bytes.
 const KEPT_BYTES_MAX: usize = 1 << 20;
-/// Bytes, in addition to a quarter of its length, that a long-lived buffer may waste.
+/// Number of bytes that a long-lived buffer may waste, in addition to a quarter of its length.
 const SPARE_MAX: usize = 1 << 10;
 
 thread_local! {
-    /// Kept buffers, the oldest first.
+    /// The buffers that this thread keeps, the oldest first.
     static KEPT: Cell<Vec<Vec<u8>>> = const { Cell::new(Vec::new()) };
 }
 

@@ -1,7 +1,7 @@
 //! Decides when a device's reads, or its writes, have failed for longer than tolerated.
 //!
-//! For each of the two, time counts from the first failure after a success. They are judged separately: a full disk
-//! reads well and accepts no write, and one successful read would hide that for good.
+//! For reads as for writes, time counts from the first failure after a success. Reads and writes are judged separately:
+//! a full disk reads well and accepts no write, and one successful read would hide that for good.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,11 +9,11 @@ use std::time::Duration;
 use env::Moment;
 use env::sync::Mutex;
 
-/// The health of one direction; see the module documentation.
+/// The health of a device's reads, or of its writes; see the module documentation.
 #[derive(Debug)]
 pub(super) struct Health {
     tolerated: Duration,
-    /// Whether the last operation failed. Successes then need no lock.
+    /// Whether the last operation failed. If not, a success needs no lock.
     failing: AtomicBool,
     times: Mutex<Times>,
 }
@@ -21,7 +21,7 @@ pub(super) struct Health {
 #[derive(Debug, Default)]
 struct Times {
     failing_since: Option<Moment>,
-    /// When a failure was last reported.
+    /// When a failure was last reported; `None` if never.
     told: Option<Moment>,
 }
 
@@ -40,7 +40,7 @@ impl Health {
         Health { tolerated, failing: AtomicBool::new(false), times: Mutex::default() }
     }
 
-    /// Whether the last operation failed.
+    /// Whether the last operation of this kind failed.
     pub(super) fn is_failing(&self) -> bool {
         self.failing.load(Ordering::Relaxed)
     }

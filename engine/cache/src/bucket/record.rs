@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Flags: 1 has a previous block, 2 is compressed. Integers are little endian, checksums are CRC32C. The head's
-//! checksum is kept in memory with the record's location, and the head contains the checksums of the bytes. So a device
-//! returns exactly the block that was last written there, or a miss. The tag is a hash of the file's name.
+//! checksum is kept in memory with the record's location, and the head contains the checksums of the bytes. So a read
+//! returns exactly the block that was last written there, or is a miss. The tag is a hash of the file's name.
 //!
 //! A block read as a whole is the record itself; nothing is copied out of it. A reader that needs a few cells gets a
 //! [`Part`]: the head, which locates the cells, and the 512 or 1,024 bytes that contain them. Of a block of 16 KB that
@@ -25,14 +25,14 @@ use bytes::{Buf, Bytes};
 use super::buffer::Buffer;
 use crate::{Block, BlockKind, Words, row_start_words};
 
-/// Changes with the record format; the saved index contains it too.
+/// The magic of a record's head. It changes with the record format; the saved index contains it too.
 pub(crate) const MAGIC: &[u8; 4] = b"BKB5";
 pub(super) const HEADER_LENGTH: usize = 52;
 const HAS_PREVIOUS: u8 = 1;
 const IS_PACKED: u8 = 2;
-/// Bytes covered by one checksum.
+/// Number of bytes covered by one checksum.
 const CHUNK: usize = 512;
-/// Bytes in a cache line.
+/// Size of a cache line of the processor, in bytes.
 const LINE: usize = 64;
 
 /// Identifies a block and its file.
@@ -54,7 +54,7 @@ pub(super) fn lengths_of(block: &Block) -> (usize, usize) {
     (head + block.bytes.len(), head)
 }
 
-/// Offset of the bytes in the record.
+/// Returns the offset in the record at which the block's bytes begin.
 fn head_length(length: usize, cells: usize, heads: usize) -> usize {
     HEADER_LENGTH + 4 * (cells + heads + row_start_words(cells) + length.div_ceil(CHUNK))
 }
@@ -88,7 +88,7 @@ pub(super) fn write(mark: Mark, block: &Block) -> (Vec<u8>, u32) {
     (record, sum)
 }
 
-/// A parsed head, with the offsets of its arrays.
+/// A parsed head of a record, with the offsets of its arrays.
 #[derive(Debug)]
 struct Head {
     kind: BlockKind,
@@ -96,7 +96,7 @@ struct Head {
     shared: u16,
     disk_length: u32,
     previous: u64,
-    /// Length of the bytes.
+    /// Length of the block's bytes.
     length: usize,
     sum: u32,
     offsets: Range<usize>,
@@ -163,26 +163,26 @@ pub(super) fn read(record: &Bytes, head_length: usize, sum: u32, mark: Mark) -> 
     })
 }
 
-/// A verified head that is kept in memory.
+/// The verified head of a record that is kept in memory.
 #[derive(Clone, Debug)]
 pub(super) struct KeptHead(Arc<[u8]>);
 
 impl KeptHead {
-    /// Memory used, in bytes.
+    /// Returns the memory used, in bytes.
     pub(super) fn weight(&self) -> u64 {
         self.0.len() as u64
     }
 
-    /// Prefetches all cache lines of the head, since a search would wait for one line after the other.
+    /// Prefetches all cache lines of the head, because a search would wait for them one after the other.
     fn fetch(&self) {
         std::hint::black_box(self.0.iter().step_by(LINE).fold(0, |sum, byte| sum ^ byte));
     }
 }
 
-/// Where the head of a part is.
+/// Where the head of a part is in memory.
 #[derive(Debug)]
 enum HeadPlace {
-    /// At the start of the buffer.
+    /// The head is at the start of the part's buffer.
     Buffer,
     Memory(KeptHead),
 }
@@ -198,7 +198,7 @@ pub struct Part {
     here: Range<usize>,
     /// Offset in the block of the bytes that are present.
     from: usize,
-    /// Range of the buffer that contains them.
+    /// Range of the buffer that contains the bytes that are present.
     bytes: Range<usize>,
 }
 
@@ -222,7 +222,7 @@ impl Part {
         is_whole.then(|| Part { buffer, head, place, here: 0..0, from: 0, bytes: 0..0 })
     }
 
-    /// Returns the head for keeping, unless it is kept already.
+    /// Returns the head, so that it can be kept; `None` if it is kept already.
     pub(super) fn head_to_keep(&self) -> Option<KeptHead> {
         matches!(self.place, HeadPlace::Buffer).then(|| KeptHead(self.head_bytes().into()))
     }
@@ -258,7 +258,7 @@ impl Part {
         (head_length + from, &mut self.buffer.bytes_mut()[self.bytes.clone()])
     }
 
-    /// Whether the bytes in the room match their checksums.
+    /// Whether the bytes read into the [room](Part::room_for) match their checksums.
     pub(super) fn is_sound(&self) -> bool {
         let bytes = self.bytes();
         if bytes.len() == self.head.length {
@@ -268,52 +268,52 @@ impl Part {
         bytes.chunks(CHUNK).zip(sums).all(|(chunk, sum)| checksum(chunk) == u32::from_le_bytes(*sum))
     }
 
-    /// Offset of each cell in the block, in bytes, little endian.
+    /// Returns the offset of each cell in the block, in bytes, little endian.
     #[inline]
     pub fn offsets(&self) -> &[[u8; 4]] {
         self.head_bytes()[self.head.offsets.clone()].as_chunks().0
     }
 
-    /// Four bytes of each cell's row for searching, or empty: [`Block::heads`], little endian.
+    /// Returns four bytes of each cell's row for searching, little endian, or none: [`Block::heads`].
     #[inline]
     pub fn heads(&self) -> &[[u8; 4]] {
         self.head_bytes()[self.head.heads.clone()].as_chunks().0
     }
 
-    /// Number of leading bytes that all rows share: [`Block::shared`].
+    /// Returns the number of leading bytes that all rows share: [`Block::shared`].
     pub fn shared(&self) -> u16 {
         self.head.shared
     }
 
-    /// The cells of the block whose bytes are present.
+    /// Returns the indices of the block's cells whose bytes are present.
     #[inline]
     pub fn here(&self) -> Range<usize> {
         self.here.clone()
     }
 
-    /// The bytes of these cells.
+    /// Returns the bytes of the cells that are present.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.buffer.as_ref()[self.bytes.clone()]
     }
 
-    /// Offset of these bytes in the block.
+    /// Returns the offset in the block of the bytes that are present.
     #[inline]
     pub fn from(&self) -> usize {
         self.from
     }
 
-    /// Length of the block, in bytes.
+    /// Returns the length of the block, in bytes.
     pub fn block_length(&self) -> usize {
         self.head.length
     }
 
-    /// Length of the block on disk: [`Block::disk_length`].
+    /// Returns the length of the block on disk: [`Block::disk_length`].
     pub fn disk_length(&self) -> u32 {
         self.head.disk_length
     }
 
-    /// The weight that the cache would count for the block.
+    /// Returns the weight that the cache would count for the block.
     pub(crate) fn block_weight(&self) -> usize {
         crate::weight_of(self.head.length, self.offsets().len(), self.heads().len())
     }
@@ -325,7 +325,7 @@ mod tests {
 
     const MARK: Mark = Mark { tag: 1 << 60, offset: 1 << 40 };
 
-    /// A block of this length with cells of 70 bytes, each of a row of its own.
+    /// Returns a block of this length with cells of 70 bytes, each in a row of its own.
     fn block(length: u32, packed: bool) -> Block {
         Block {
             kind: BlockKind::Data,
@@ -340,7 +340,7 @@ mod tests {
         }
     }
 
-    /// As many numbers as this many cells need.
+    /// Returns as many numbers as the row starts of this many cells need.
     fn starts_of(cells: usize) -> Words {
         (0..row_start_words(cells) as u32).map(|word| word * 0x101 + 1).collect()
     }
@@ -349,7 +349,7 @@ mod tests {
         read(&Bytes::from(record), head, sum, mark)
     }
 
-    /// The part of a record that contains these cells.
+    /// Returns the part of a record that contains these cells.
     fn part(record: &[u8], head: usize, sum: u32, mark: Mark, cells: Range<usize>) -> Option<Part> {
         let mut buffer = Buffer::of(record.len());
         buffer.bytes_mut().fill(0xee);

@@ -56,18 +56,18 @@ struct State {
 
 struct Shared {
     disks: Vec<Disk>,
-    /// Whether all devices were mapped at the start, and whether losing a map was reported.
+    /// Whether all devices were memory-mapped at the start, and whether the loss of a map was reported.
     mapped: bool,
     unmapped: AtomicBool,
     /// Size of a bucket, in bytes. Buckets are distributed round robin, so that all devices work.
     bucket_size: u64,
     queue_max: usize,
-    /// Bytes of kept heads, and their limit. They change with the index, under its lock; whether there is room is read
-    /// without it.
+    /// Number of bytes of kept heads, and the limit for it. They change with the index, under its lock; whether there
+    /// is room is read without it.
     head_bytes: AtomicU64,
     head_bytes_max: u64,
     errors_tolerated: Duration,
-    /// The fraction of the slots' bytes that is filled, and the fraction of it for in-memory families.
+    /// The fraction of the slots' bytes that is filled, and the fraction of that for in-memory families.
     fill: f64,
     in_memory_share: f64,
     world: World,
@@ -161,7 +161,7 @@ impl Store {
         block.map(Arc::new)
     }
 
-    /// Returns the cells of a data block that `pick` chooses, if that needs no wait.
+    /// Returns the cells of a data block that `pick` chooses; `None` if that needs a wait.
     pub(super) fn part(
         &self,
         key: BlockKey,
@@ -232,7 +232,8 @@ impl Store {
         self.0.state.lock().index.has_file(file)
     }
 
-    /// Bytes of a file in cached blocks that requests have read, including the heads of their records.
+    /// Returns the number of bytes of a file in cached blocks that requests have read, including the heads of their
+    /// records.
     pub(super) fn read_bytes_of(&self, file: FileId) -> u64 {
         self.0.state.lock().index.read_of(file).map(|entry| u64::from(entry.length())).sum()
     }
@@ -303,7 +304,8 @@ impl Store {
     }
 }
 
-/// Returns the capacity of the index and of in-memory families. Blocks on devices that receive no more blocks may stay.
+/// Returns the capacity of the index, and the part of it for in-memory families. The blocks on devices that receive no
+/// more blocks are added, so that they may stay.
 fn limits(slots: &Allocator, fill: f64, in_memory_share: f64) -> (usize, usize) {
     let (open, closed) = ((slots.bytes_open() as f64 * fill) as usize, slots.bytes_closed() as usize);
     (open + closed, (open as f64 * in_memory_share) as usize + closed)
@@ -343,7 +345,8 @@ impl Shared {
         }
     }
 
-    /// Lowers the index's capacity after a device stopped receiving blocks, whose freed slots cannot be used again.
+    /// Lowers the index's capacity after a device has stopped receiving blocks, because the slots freed there cannot be
+    /// used again.
     fn fit(&self, state: &mut State) {
         loop {
             let (bytes_max, in_memory_max) = limits(&state.slots, self.fill, self.in_memory_share);
@@ -386,8 +389,8 @@ impl Shared {
         read
     }
 
-    /// Fills `bytes` from `offset` of a record. Returns `false` when that is impossible without a wait (`now`), or at
-    /// all; then the record is removed from the index.
+    /// Fills `bytes` from `offset` of a record. Returns `false` when that is impossible without a wait and `now`
+    /// forbids waiting, or when the read fails; then the record is removed from the index.
     fn fill(&self, key: BlockKey, slot: Slot, offset: u64, bytes: &mut [u8], now: bool) -> bool {
         self.read(slot.at + offset, bytes, now).unwrap_or_else(|error| {
             self.drop_slot(key, slot);

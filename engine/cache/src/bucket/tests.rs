@@ -1,5 +1,4 @@
-//! The second tier below a cache, over devices with every kind of fault: no wrong byte is returned, and no request
-//! fails.
+//! Tests of the bucket cache over devices with every kind of fault: no wrong byte is returned, and no request fails.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,7 +18,7 @@ fn options() -> BucketOptions {
     BucketOptions { slot_sizes: SIZES.to_vec(), queue_length: 10_000, ..BucketOptions::default() }
 }
 
-/// A cache whose memory keeps little, over devices.
+/// A cache whose memory tier keeps little, with a bucket cache on devices.
 struct Bench {
     devices: Vec<Scratch>,
     world: World,
@@ -46,7 +45,7 @@ impl Bench {
         Bench { devices: Vec::new(), world, cache, file }
     }
 
-    /// The block at `offset`, as it should be.
+    /// Returns the block at `offset`, as it should be.
     fn content(offset: u64) -> Block {
         let bytes: Vec<u8> = (0..500 + (offset % 7) * 400).map(|at| (at * 31 + offset * 7) as u8).collect();
         let block = block(BlockKind::Data, 0);
@@ -59,7 +58,7 @@ impl Bench {
         }
     }
 
-    /// Reads a block, checks it, and says whether it was in the cache.
+    /// Reads a block, checks its content, and returns whether it was in the cache.
     fn read(&self, offset: u64) -> bool {
         let mut hit = true;
         let ask = Ask { keep: true, memory_only: false };
@@ -72,7 +71,7 @@ impl Bench {
         hit
     }
 
-    /// Looks for two cells of a block, checks what comes, and says whether they came from the device.
+    /// Asks for two cells of a block, checks the answer, and returns whether they came from the device.
     fn part(&self, offset: u64) -> bool {
         let right = Bench::content(offset);
         let wanted = offset as usize / 2 % right.offsets.len().max(1);
@@ -467,7 +466,7 @@ fn a_device_that_is_full_for_too_long_is_read_on_and_given_nothing_more() {
     assert!(counts.disabled && !counts.read_only && counts.blocks == 0, "{counts:?}");
 }
 
-/// How each device is.
+/// Returns the state of each device in one word.
 fn states(counts: &BucketCounts) -> Vec<&'static str> {
     let state = |device: &DeviceCounts| match (device.disabled, device.read_only) {
         (true, _) => "disabled",
@@ -664,7 +663,7 @@ fn in_memory_data_is_in_the_bucket_cache_and_the_rest_is_not() {
     assert_eq!((cache.counts().blocks, cache.bucket().expect("there is one").counts().blocks), (2, 2));
 }
 
-/// The next process, on what the last one has left.
+/// Starts the next process with what the last one has left.
 fn next_life(bench: Bench, index: &Scratch) -> Bench {
     let shared = bench.devices.iter().map(|device| Arc::new(device.clone()) as Arc<dyn Device>).collect();
     let bucket = Bucket::on(shared, &options(), bench.world.clone());

@@ -9,7 +9,7 @@
 //! 4. Entries of in-memory families have a clock of their own, from which no other family evicts. Beyond its share it
 //!    evicts its own entries.
 //!
-//! The choice follows from the traces in `traces.rs`. On skewed reads and under scans this policy has more hits than
+//! The traces in `traces.rs` led to this choice. On skewed reads and under scans this policy has more hits than
 //! W-TinyLFU as published (which moves a list entry on each hit, three cache lines more) and S3-FIFO: 75.7, 74.7 and
 //! 74.6 % at an exponent of 0.99 with a tenth in memory; HBase's LruBlockCache has 72.5 %. On loops S3-FIFO is far
 //! worse. When the whole working set moves, S3-FIFO and LRU adapt faster, by two points.
@@ -24,18 +24,18 @@ use super::sketch::{FREQUENCY_MAX, Sketch};
 use super::{Mix, hash_of};
 use crate::{BlockKey, FileId};
 
-/// The window's fraction of the capacity: one part in this many.
+/// The window has one part in this many of the capacity.
 const WINDOW_PART: usize = 100;
 /// Maximum marks of an entry: how often the hand skips it.
 const MARKS_MAX: u8 = 3;
-/// How many times more often than the victim an entry must have been used that the other tier has as well. Copying it
-/// costs more than a few lookups there, and with uniform use entries must not move back and forth.
+/// How many times more often than the victim an entry must have been used that is offered because the other tier has it
+/// as well. Copying it costs more than a few lookups there, and with uniform use entries must not move back and forth.
 const OFFER_FACTOR: u64 = 2;
-/// Maximum number of comparisons in the main part for an entry that should be kept from the start.
+/// Maximum number of victims in the main part with which an entry that should be kept from the start is compared.
 const CONTESTS_MAX: usize = 8;
-/// Maximum number of a file's entries visited at a time, under the lock that every lookup takes.
+/// Maximum number of a file's entries that are visited at a time, under the lock that every lookup takes.
 const OF_FILE_MAX: usize = 1024;
-/// No entry.
+/// The index that stands for no entry.
 const NONE: u32 = u32::MAX;
 
 /// The list that contains an entry.
@@ -46,33 +46,35 @@ enum Place {
     InMemory,
 }
 
-/// How a value is admitted.
+/// The circumstances under which a value is admitted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admission {
-    /// Weight, in bytes.
+    /// Weight of the value, in bytes.
     pub(crate) weight: usize,
-    /// Whether its family is an in-memory family.
+    /// Whether the value belongs to an in-memory family.
     pub(crate) in_memory: bool,
-    /// Why it is admitted.
+    /// Why the value is admitted.
     pub(crate) cause: Cause,
 }
 
-/// Why a value is admitted.
+/// Why a value is admitted to the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// A request reads it.
+    /// A request reads the value.
     Request,
-    /// It was just written or opened, and may be read. It is admitted only where there is [room](Shelf::has_room).
+    /// The value is of a file that was just written or opened, and may be read. It is admitted only where there is
+    /// [room](Shelf::has_room).
     Ahead,
-    /// Like `Ahead`, and it should be kept from the start: its family asks for that, or it replaces a cached block.
+    /// As [`Ahead`](Cause::Ahead), but the value should be kept from the start: its family asks for that, or it
+    /// replaces a cached block.
     Wanted,
 }
 
-/// The fields that a lookup reads, and no more: with blocks as values two entries fit a cache line.
+/// The fields of an entry that a lookup reads, and no more: with blocks as values two entries fit a cache line.
 #[derive(Debug)]
 struct LookupEntry<V> {
     key: BlockKey,
-    /// `None` for a free entry.
+    /// The cached value; `None` for a free entry.
     value: Option<V>,
     marks: u8,
 }
@@ -127,14 +129,15 @@ pub(crate) struct Shelf<V> {
     bytes_max: usize,
     window_max: usize,
     in_memory_max: usize,
-    /// Entries evicted to make room.
+    /// Number of entries evicted to make room.
     pub(crate) evicted: u64,
-    /// Entries not admitted, because those they would have replaced are used more often.
+    /// Number of entries not admitted, because the entries that they would have replaced are used more often.
     pub(crate) refused: u64,
 }
 
 impl<V> Shelf<V> {
-    /// Creates a shelf of `bytes_max`, of which in-memory families may hold `in_memory_max` against all others.
+    /// Creates a shelf of `bytes_max` bytes, of which in-memory families may hold `in_memory_max` bytes against all
+    /// others.
     pub(crate) fn new(bytes_max: usize, in_memory_max: usize) -> Shelf<V> {
         Shelf {
             kept: Vec::new(),
@@ -152,7 +155,7 @@ impl<V> Shelf<V> {
         }
     }
 
-    /// Changes the capacity. Evicts what exceeds it.
+    /// Changes the capacity, and evicts entries that exceed it.
     pub(crate) fn limit(&mut self, bytes_max: usize, in_memory_max: usize, gone: &mut Vec<V>) {
         self.bytes_max = bytes_max;
         self.window_max = bytes_max / WINDOW_PART;
@@ -172,7 +175,7 @@ impl<V> Shelf<V> {
         self.kept.iter().filter_map(|kept| kept.value.as_ref())
     }
 
-    /// Number of entries, used or free. An entry keeps its index.
+    /// Returns the number of entries, used or free. An entry keeps its index.
     pub(crate) fn places(&self) -> usize {
         self.entries.len()
     }
@@ -208,7 +211,7 @@ impl<V> Shelf<V> {
         read.filter_map(|at| self.kept[at].value.as_ref())
     }
 
-    /// Returns the value of `key`; a hit counts.
+    /// Returns the value of `key`; a found value counts as a hit.
     #[inline]
     pub(crate) fn get(&mut self, key: BlockKey, hash: u64) -> Option<&V> {
         let at = self.find(key, hash)?;
@@ -218,7 +221,8 @@ impl<V> Shelf<V> {
         kept.value.as_ref()
     }
 
-    /// Returns the index of an entry with this hash, possibly of another key with a similar hash; prefetches the entry.
+    /// Returns the index of an entry whose key has this hash; the key may be another one with a similar hash.
+    /// Prefetches the entry.
     #[inline]
     pub(crate) fn spot(&self, hash: u64) -> Option<EntryIndex> {
         let &at = self.places.iter_hash(hash).next()?;

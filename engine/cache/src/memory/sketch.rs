@@ -6,16 +6,17 @@
 //! fully counted, the most popular keys would age the others too fast. The sketch doubles with the number of entries. A
 //! key's position is the lower bits of its hash, so both halves of the doubled sketch begin as copies.
 
-/// Words in a cache line.
+/// Number of words in a cache line.
 const LINE: usize = 8;
-/// Counted lookups for each word until the counters are halved. Ten, as published, adapts to a moving working set more
-/// slowly and gains nothing elsewhere (`traces.rs`).
+/// Number of counted lookups for each word after which the counters are halved. Ten, as published, adapts to a moving
+/// working set more slowly and gains nothing elsewhere (`traces.rs`).
 const SAMPLES: usize = 6;
-/// What a lookup counts towards that.
+/// How much one lookup adds to the number of counted lookups.
 const LOOK: usize = 2;
-/// The greatest count.
+/// The greatest count of a key.
 pub(super) const FREQUENCY_MAX: u64 = 15;
-/// The lower three bits of each counter: what remains of a counter after a shift.
+/// A mask for the lower three bits of each four-bit counter: what remains of a halved counter after the word was
+/// shifted.
 const HALVES: u64 = 0x7777_7777_7777_7777;
 
 #[derive(Debug)]
@@ -29,14 +30,14 @@ impl Sketch {
         Sketch { words: vec![0; LINE * 8], counted: 0 }
     }
 
-    /// Makes room for this many entries, one word for each.
+    /// Makes room for counters of this many entries, one word for each.
     pub(super) fn fit(&mut self, entries: usize) {
         while self.words.len() < entries {
             self.words.extend_from_within(..);
         }
     }
 
-    /// Returns the four counters of a hash, as word and shift.
+    /// Returns the four counters of a hash, each as the index of its word and the shift in it.
     #[inline]
     fn counters(&self, hash: u64) -> [(usize, u32); 4] {
         let line = (hash as usize & (self.words.len() / LINE - 1)) * LINE;

@@ -1,10 +1,10 @@
 //! Compares hit rates of this cache and of published policies over traces, with blocks of one size.
 //!
-//! The traces are what a block cache meets: skewed reads, skewed reads with full scans in between, a loop a little larger
-//! than the cache, and a working set that moves. The others are an LRU list, Caffeine's W-TinyLFU (LRU window of 1 %,
-//! segmented LRU with 80 % protected), S3-FIFO (10 % small queue, ghosts as many as the main queue holds), and HBase's
-//! LruBlockCache (a quarter of its blocks for those used once, half for those used again; a cut from 99 to 95 % from the
-//! oldest of whichever is over its share).
+//! The traces resemble the lookups in a block cache: skewed reads, skewed reads with full scans in between, a loop a
+//! little larger than the cache, and a working set that moves. The others are an LRU list, Caffeine's W-TinyLFU (LRU
+//! window of 1 %, segmented LRU with 80 % protected), S3-FIFO (10 % small queue, as many ghost entries as the main
+//! queue has entries), and HBase's LruBlockCache (a quarter of its blocks for those used once, half for those used
+//! again; at 99 % it evicts down to 95 %, the oldest blocks of the group that exceeds its share).
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
@@ -17,8 +17,8 @@ fn key(item: u64) -> BlockKey {
     BlockKey { file: FileId(1), offset: item << 16 }
 }
 
-/// A policy under test. It is given each lookup and returns whether that was a hit; a missed block is cached as the
-/// policy decides.
+/// A cache policy under test. It receives each lookup and returns whether that was a hit; a missed block is cached as
+/// the policy decides.
 trait Policy {
     fn look(&mut self, item: u64) -> bool;
 }
@@ -37,7 +37,7 @@ impl Policy for Ours {
     }
 }
 
-/// A list from old to new, with removal.
+/// A list of items from the least to the most recently used, which can remove any item.
 #[derive(Default)]
 struct Lru {
     order: BTreeMap<u64, u64>,
@@ -189,7 +189,7 @@ impl Policy for S3Fifo {
     }
 }
 
-/// HBase's LruBlockCache without in-memory blocks.
+/// HBase's LruBlockCache, without in-memory blocks.
 #[derive(Default)]
 struct HBase {
     single: Lru,
@@ -232,8 +232,8 @@ impl Policy for PlainLru {
     }
 }
 
-/// Belady's optimal policy: it evicts, or does not admit, the block that is used again last. It knows the rest of the
-/// trace, so no other policy exceeds it.
+/// Belady's optimal policy: it evicts, or does not admit, the block whose next use is farthest in the future. It knows
+/// the rest of the trace, so no other policy exceeds it.
 struct Clairvoyant {
     /// The position of the next lookup of the same item, for each lookup.
     next: Vec<usize>,
@@ -319,11 +319,11 @@ struct Rates {
     s3_fifo: f64,
     hbase: f64,
     lru: f64,
-    /// The hit rate that no policy can exceed.
+    /// The hit rate, in per cent, that no policy can exceed.
     bound: f64,
 }
 
-/// Hit rates in per cent over the second half of a trace, of the lookups for which `counts` returns true.
+/// Returns the hit rates in per cent over the second half of a trace, of the lookups for which `counts` returns true.
 fn rates(name: &str, trace: &[u64], counts: impl Fn(u64) -> bool) -> Rates {
     let rate = |policy: &mut dyn Policy| {
         let (mut hits, mut looks) = (0u64, 0u64);

@@ -1,4 +1,4 @@
-//! Every filter and comparator, each letting through of some rows all that it can.
+//! Every filter and comparator, for the benchmarks. Each keeps as many cells of some rows as it can.
 
 #![allow(unreachable_pub, reason = "two benchmarks share it")]
 
@@ -9,7 +9,7 @@ use filter::{BitOperator, ColumnRange, Comparable, CompareOperator, Filter, Oper
 pub const ROWS: usize = 100;
 pub const COLUMNS: usize = 50;
 
-/// Cells of rows with fifty columns each, as a scan shows them to a filter.
+/// Returns the cells of rows with fifty columns each, as a scan shows them to a filter.
 pub fn cells() -> Vec<Vec<u8>> {
     let mut cells = Vec::new();
     for row in 0..ROWS {
@@ -39,7 +39,7 @@ fn binary(text: &str) -> Comparable {
     Comparable::Binary(bytes(text))
 }
 
-/// Filters by name, and what each should cost.
+/// Returns the filters by name, with the planned cost of each in ns.
 pub fn filters() -> Vec<(&'static str, f64, Filter)> {
     use CompareOperator::{Equal, GreaterOrEqual, NotEqual};
     let range = ColumnRange {

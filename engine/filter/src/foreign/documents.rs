@@ -1,7 +1,7 @@
 //! The filters of HDocDB, a store of JSON documents in HBase: `HDocumentFilter` and `InclusiveStopPrefixFilter`.
 //!
-//! A document is a row. The row key is the document's id, and each value is a column whose name is the value's path
-//! (`a.b[3]`). The filters and the values are streams of Java objects. HDocumentFilter has a tree of conditions on
+//! A row stores a document: the row key is the document's id, and each value is in a column whose name is the value's
+//! path (`a.b[3]`). The filters and the values are streams of Java objects. HDocumentFilter has a tree of conditions on
 //! paths, and the paths of the columns that it returns:
 //!
 //! ```text
@@ -38,7 +38,7 @@ const DEPTH_MAX: usize = 100;
 /// The column with the time of a document's last change. It is always returned.
 const TIME_COLUMN: &[u8] = b"_ts";
 
-/// HDocumentFilter.
+/// The state of an HDocumentFilter.
 #[derive(Clone, Debug)]
 pub(crate) struct Documents {
     condition: Condition,
@@ -78,14 +78,14 @@ enum Operator {
 /// The columns that a query returns.
 #[derive(Clone, Debug)]
 enum Wanted {
-    /// Columns whose name begins with this.
+    /// Columns whose name begins with this text.
     Prefix(String),
     /// Columns of array elements; `[]` stands for every index.
     Pattern(Arc<Regex>),
 }
 
 impl Documents {
-    /// Decodes the filter from the stream of its Java class.
+    /// Decodes the filter from the stream that its Java class writes.
     pub(crate) fn read(bytes: &[u8]) -> Result<Documents> {
         let read = || {
             let mut stream = JavaStream::open(bytes)?;

@@ -64,12 +64,12 @@ impl<'a> JavaStream<'a> {
         Ok(self.bytes(N)?.try_into().expect("as long as asked"))
     }
 
-    /// Implements `readByte`.
+    /// Reads a byte, as `readByte` does.
     pub(super) fn byte(&mut self) -> Result<u8, Reason> {
         Ok(self.array::<1>()?[0])
     }
 
-    /// Implements `readInt`.
+    /// Reads a number of four bytes, as `readInt` does.
     pub(super) fn int(&mut self) -> Result<i32, Reason> {
         Ok(i32::from_be_bytes(self.array()?))
     }
@@ -90,7 +90,7 @@ impl<'a> JavaStream<'a> {
         self.bytes(length).map(Bytes::copy_from_slice)
     }
 
-    /// Implements `readUTF`: a length of two bytes, then UTF-16 units of one to three bytes each.
+    /// Reads a text, as `readUTF` does: a length of two bytes, then UTF-16 units of one to three bytes each.
     pub(super) fn utf(&mut self) -> Result<String, Reason> {
         let length = u16::from_be_bytes(self.array()?);
         let bytes = self.bytes(usize::from(length))?;

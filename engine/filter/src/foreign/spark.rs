@@ -33,7 +33,7 @@ pub struct SparkColumn {
     pub name: String,
 }
 
-/// The filter, with the values of the current row.
+/// The state of a SparkSQLPushDownFilter, with the values of the current row.
 #[derive(Clone, Debug)]
 pub(crate) struct Spark {
     expression: Expression,
@@ -70,7 +70,7 @@ struct Operands {
     value: i32,
 }
 
-/// The expression cannot be evaluated for this row.
+/// The error of an expression that cannot be evaluated for this row.
 struct Undecided;
 
 impl Spark {
@@ -176,7 +176,7 @@ fn compare(mine: &[u8], value: &[u8]) -> std::result::Result<Ordering, Undecided
     })
 }
 
-/// Implements `Double.compare`: 0.0 is greater than -0.0, and NaN, with any bits, is the greatest.
+/// Compares two numbers as `Double.compare` does: 0.0 is greater than -0.0, and NaN, with any bits, is the greatest.
 pub(super) fn java_order_of_floats(left: f64, right: f64) -> Ordering {
     let plain = |number: f64| if number.is_nan() { f64::NAN.copysign(1.0) } else { number };
     plain(left).total_cmp(&plain(right))
@@ -207,7 +207,8 @@ impl Parser<'_> {
         Ok(Operands { name: self.name(at)?, value })
     }
 
-    /// Parses the expression that begins at a word. Returns it and the index of the word after it.
+    /// Parses the expression that begins at the word with index `at`. Returns the expression and the index of the word
+    /// after it.
     fn parse(&mut self, at: usize, depth: usize) -> std::result::Result<(Expression, usize), String> {
         if depth > DEPTH_MAX {
             return Err(format!("brackets are nested deeper than {DEPTH_MAX}"));
@@ -255,7 +256,7 @@ mod tests {
         Spark::new(expression, values.iter().map(|value| Bytes::from_static(value)).collect(), columns)
     }
 
-    /// Whether a row with `f:a` is kept.
+    /// Whether a filter with this expression keeps a row with `f:a`.
     fn keeps(expression: &str, values: &[&'static [u8]], a: &[u8]) -> bool {
         let mut spark = spark(expression, values).expect("a filter");
         let parts = cell::CellParts {

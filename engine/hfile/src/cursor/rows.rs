@@ -1,8 +1,9 @@
-//! Rows as a whole, skipped or returned unparsed, where the open block and the next one contain all of them.
+//! Skips or copies whole rows without parsing their cells, where the open block and the next one contain all of each
+//! row.
 //!
-//! Everything that is the same for all rows is checked before. So no state is kept for a row. The [row-start
-//! bits](crate::starts) show where rows begin without reading keys. If the last row of the block continues in the next
-//! block, that one shows its end, and becomes the open block.
+//! Conditions that are the same for all rows are checked once, before the first row. So no state is kept for a row. The
+//! [row-start bits](crate::starts) show where rows begin without reading keys. If the last row of the block continues
+//! in the next block, that one shows its end, and becomes the open block.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,11 +19,11 @@ use crate::{Reader, starts};
 /// bandwidth allows.
 const AHEAD: usize = 12;
 
-/// Number of consecutive rows with fewer examined cells after which the expectation is lowered.
+/// Number of consecutive rows with fewer examined cells than expected after which the expectation is lowered.
 const FEWER_MAX: usize = 32;
 
-/// Number of returned cells [prefetched](cell::fetch_whole) ahead. With three a row took a tenth longer, with seven no
-/// less.
+/// Number of returned cells that are [prefetched](cell::fetch_whole) ahead. With three, a row took a tenth longer; with
+/// seven, it took no less time.
 const WHOLE_AHEAD: usize = 5;
 
 /// Number of cells before the end of a block at which the next block is prefetched. Earlier, its lines would be evicted
@@ -34,33 +35,33 @@ const NEXT_AHEAD: usize = 24;
 const CELLS_MAX: usize = 64;
 const _: () = assert!(CELLS_MAX <= u64::BITS as usize, "each has a bit");
 
-/// Bytes prefetched from the start of the next block before it is open: about one cell.
+/// Number of bytes prefetched from the start of the next block before it is opened: about one cell.
 const BLOCK_START: usize = 1_100;
 
-/// How much is [returned](Cursor::copy_rows) at once.
+/// How much [`Cursor::copy_rows`] returns at once.
 #[derive(Clone, Copy, Debug)]
 pub struct CopyLimits {
     /// Maximum number of rows.
     pub rows: usize,
-    /// Maximum sum of the cells' [heap sizes](Reader::heap_size), exclusive.
+    /// Maximum sum of the returned cells' [heap sizes](Reader::heap_size), exclusive.
     pub heap_size: u64,
 }
 
 /// What a filter refuses when rows are [skipped](Cursor::skip_rows).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// Nothing: the cell may be wanted.
+    /// The filter refuses nothing: the cell may be wanted.
     No,
-    /// The cell.
+    /// The filter refuses the cell.
     Cell,
-    /// The cell, if another cell of its row is refused together with the [row](Refused::Row).
+    /// The filter refuses the cell if it refuses another cell of the row together with the [row](Refused::Row).
     Undecided,
-    /// The cell and its whole row.
+    /// The filter refuses the cell and its whole row.
     Row,
 }
 
-/// The result of a run of rows. The cursor's index is that of the cell after them, where the cursor is not positioned
-/// yet.
+/// The result of skipping or copying several rows. The index is that of the cell after these rows, where the cursor is
+/// not positioned yet.
 struct Run {
     rows: usize,
     /// Whether the run stopped at a row that may continue in the next block.
@@ -68,8 +69,8 @@ struct Run {
 }
 
 impl Cursor {
-    /// Skips rows of which `refuses` refuses every cell, as far as the open block and the first row of the next show
-    /// where they end. The cursor must be at the first cell of a row, and moves to the first cell of the row after
+    /// Skips rows of which `refuses` refuses every cell, as far as the open block and the first row of the next block
+    /// show where they end. The cursor must be at the first cell of a row, and moves to the first cell of the row after
     /// them. Returns their number.
     ///
     /// `refuses` is called for the cells of a row in order, until a cell may be wanted or the row is refused
@@ -81,10 +82,10 @@ impl Cursor {
             as u64
     }
 
-    /// Returns rows before `end` unparsed, as many as `limits` allows, as far as the open block and the first row of the
-    /// next show where they end. Only rows that need no decision qualify: few Puts without tags, each of another
-    /// column, at least one of them `wanted` (sorted columns; `None` for all). The cursor must be at the first cell of
-    /// a row, and moves to the first cell of the row after them. Returns their number.
+    /// Returns rows before `end` unparsed, as many as `limits` allows, as far as the open block and the first row of
+    /// the next block show where they end. Only rows that need no decision qualify: a few Puts without tags, each in a
+    /// column of its own, at least one of which is in the sorted columns `wanted` (`None` for all). The cursor must be
+    /// at the first cell of a row, and moves to the first cell of the row after them. Returns their number.
     pub fn copy_rows(
         &mut self,
         end: Option<&[u8]>,
@@ -122,13 +123,13 @@ impl Cursor {
         rows
     }
 
-    /// Whether the last run ended with its block, so that more such rows may follow.
+    /// Whether the last run of rows ended with its block, so that more such rows may follow.
     pub fn ran_out(&self) -> bool {
         self.ran_out
     }
 
-    /// Prefetches the cell offsets and this many bytes of the next block, once, if at most this many cells of the open
-    /// one are left.
+    /// Prefetches the cell offsets and `bytes` bytes of the next block, once, if at most `cells` cells of the open
+    /// block are left.
     #[inline]
     fn fetch_next_block(&mut self, cells: usize, bytes: usize) -> Option<Arc<Block>> {
         if let Open::Block(at, block) = &self.open
@@ -141,7 +142,8 @@ impl Cursor {
         None
     }
 
-    /// Skips rows that begin in the open block. `next` is the block after it, if the last row is to be skipped.
+    /// Skips rows that begin in the open block. `next` is the block after it; it is given if the last row may be
+    /// skipped, too.
     fn skip_rows_of_block(
         &mut self,
         next: Option<&Block>,
@@ -202,8 +204,8 @@ impl Cursor {
         Run { rows, reached_end }
     }
 
-    /// Returns rows that begin in the open block, and reduces `left` accordingly. `next` is the block after it, if the
-    /// last row is to be returned.
+    /// Returns rows that begin in the open block, and reduces `left` accordingly. `next` is the block after it; it is
+    /// given if the last row may be returned, too.
     fn copy_rows_of_block(
         &mut self,
         next: Option<&Block>,
@@ -282,21 +284,21 @@ impl Cursor {
     }
 }
 
-/// The cells of a block, followed, with consecutive indices, by those of the next block, if it was loaded. The last row
-/// may continue there.
+/// The cells of a block, followed, with consecutive indices, by those of the next block, if it was loaded: the last row
+/// of the block may continue there.
 struct Cells<'a> {
     block: &'a Block,
     next: Option<&'a Block>,
 }
 
-/// Where a row of a block ends.
+/// Where a row of the open block ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RowEnd {
-    /// Before this cell.
+    /// The row ends before the cell with this index.
     At(usize),
-    /// At the end of the block, or in the next one, which was not loaded.
+    /// The row ends at the end of the block, or in the next one, which was not loaded.
     NextBlock,
-    /// In the block after the next.
+    /// The row ends in the block after the next, or later.
     Far,
 }
 
@@ -336,12 +338,12 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// The expected number of examined cells of a row: the greatest number among the last rows. A row that lacks a column
-/// says nothing about the rows after it.
+/// The expected number of examined cells of a row: the greatest number among the last rows. A single row with fewer
+/// cells does not lower it, since rows may lack columns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ExaminedCells {
     most: usize,
-    /// Number of rows with fewer cells since then.
+    /// Number of rows with fewer examined cells since the greatest one.
     fewer: usize,
 }
 
@@ -358,10 +360,10 @@ impl ExaminedCells {
     }
 }
 
-/// Prefetches cells of the rows ahead, as if as many cells of each were examined as of those before.
+/// Prefetches cells of later rows, as many for each as were examined of earlier rows.
 struct RowPrefetch<'a> {
     block: &'a Block,
-    /// The next block.
+    /// The block after the open one.
     next_block: Option<&'a Block>,
     /// The first cell of the row to prefetch next.
     index: usize,
@@ -370,7 +372,7 @@ struct RowPrefetch<'a> {
 }
 
 impl RowPrefetch<'_> {
-    /// Called before a row is examined: prefetches later rows until enough are on their way.
+    /// Prefetches later rows until enough are on their way. Called before a row is examined.
     #[inline]
     fn row_begins(&mut self, examined: ExaminedCells) {
         let cells = examined.most.clamp(1, AHEAD);
@@ -400,13 +402,13 @@ impl RowPrefetch<'_> {
     }
 }
 
-/// What a block shows about a row.
+/// What a block shows about a row, seen without parsing it.
 enum RowView {
-    /// The complete row, which can be returned unparsed.
+    /// The row is complete, and can be returned unparsed.
     Plain(PlainRow),
-    /// A part of a row that can be returned unparsed so far.
+    /// The row reaches the end of the block, and can be returned unparsed so far.
     ToTheEnd,
-    /// A row that cannot be returned unparsed.
+    /// The row cannot be returned unparsed.
     No,
 }
 
@@ -414,14 +416,14 @@ enum RowView {
 struct PlainRow {
     first: usize,
     end: usize,
-    /// Which of its cells are returned, the first in the lowest bit.
+    /// Which cells of the row are returned, as bits; the lowest bit stands for the first cell.
     given: u64,
-    /// Heap size of the returned cells.
+    /// Heap size of the returned cells, in bytes.
     heap_size: u64,
 }
 
 impl PlainRow {
-    /// Returns the cells to return.
+    /// Returns the positions in the row of the cells to return.
     #[inline]
     fn given(&self) -> impl Iterator<Item = usize> {
         let (first, mut left) = (self.first, self.given);
@@ -432,12 +434,12 @@ impl PlainRow {
         })
     }
 
-    /// Prefetches cells of later rows, assuming that all rows are like this one: returned cells as a whole, and of
-    /// others the keys, which show where rows end. With everything prefetched, rows of ten columns of which one is
-    /// returned took a fifth longer; with nothing prefetched, a third.
+    /// Prefetches cells of later rows, assuming that all rows are like this one: whole cells where they are returned,
+    /// and only the keys of the others, which show where rows end. With everything prefetched, rows of ten columns of
+    /// which one is returned took a fifth longer; with nothing prefetched, a third.
     ///
-    /// Rows may lack columns, after which positions differ from this row's. So a cell that is longer than any cell of
-    /// this row that is not returned is assumed to be returned.
+    /// Rows may lack columns, after which positions differ from this row's. So a cell is assumed to be returned if it
+    /// is longer than every cell of this row that is not returned.
     #[inline]
     fn fetch_others_ahead(&self, block: &Block) {
         let count = self.end - self.first;
@@ -471,7 +473,7 @@ impl PlainRow {
     }
 }
 
-/// Whether a row is before `end`, if there is one.
+/// Whether a row is before `end`; always true without an `end`.
 fn before(comparator: Comparator, end: Option<&[u8]>) -> impl Fn(&[u8]) -> bool {
     move |row| end.is_none_or(|end| comparator.compare_rows(row, end).is_lt())
 }
@@ -492,7 +494,7 @@ fn is_next(wanted: &mut Option<&[Bytes]>, qualifier: &[u8]) -> bool {
     false
 }
 
-/// Prefetches the key of a cell of a block, if it exists.
+/// Prefetches the key of the cell at `index` of a block, if that cell exists.
 #[inline]
 fn fetch_key(block: &Block, index: usize) {
     if let Some(&at) = block.offsets.get(index) {
@@ -500,13 +502,13 @@ fn fetch_key(block: &Block, index: usize) {
     }
 }
 
-/// Returns the distance from a cell to the next one, in bytes; 0 if there is none.
+/// Returns the distance from the cell at `index` to the next one, in bytes; 0 if there is no next one.
 #[inline]
 fn length_of(block: &Block, index: usize) -> usize {
     extent(block, index).len()
 }
 
-/// Prefetches a whole cell of a block, if it exists.
+/// Prefetches the whole cell at `index` of a block, if that cell exists.
 #[inline]
 pub(crate) fn fetch_whole(block: &Block, index: usize) {
     let extent = extent(block, index);
@@ -515,7 +517,8 @@ pub(crate) fn fetch_whole(block: &Block, index: usize) {
     }
 }
 
-/// Returns the range of a cell in the block, with its sequence id; an empty range if it does not exist.
+/// Returns the range in the block of the cell at `index`, with its sequence id; an empty range if that cell does not
+/// exist.
 #[inline]
 fn extent(block: &Block, index: usize) -> Range<usize> {
     match block.offsets.get(index..) {

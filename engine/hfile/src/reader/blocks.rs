@@ -1,4 +1,4 @@
-//! Finding, reading and verifying the blocks of an open file: by the index, from the cache, or from storage.
+//! Finds, reads and verifies the blocks of an open file: by the index, from the cache, or from storage.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::{Error, Result};
 /// A verified block as in the file, perhaps compressed.
 pub(crate) struct RawBlock {
     pub(super) header: BlockHeader,
-    /// The bytes from its header up to its checksums.
+    /// The bytes of the block from its header up to its checksums.
     pub(super) packed: Bytes,
     pub(super) disk_length: u32,
 }
@@ -60,7 +60,7 @@ impl Reader {
         Ok(RawBlock { header, packed, disk_length: length as u32 })
     }
 
-    /// The header at the start of `bytes`, which have at least its length.
+    /// Parses the header at the start of `bytes`, which have at least its length.
     pub(super) fn header_of(&self, at: u64, bytes: &[u8]) -> Result<BlockHeader> {
         let header = bytes.first_chunk::<HEADER_LENGTH>().expect("at least a header was read");
         BlockHeader::parse(header).map_err(|(what, expected, found)| self.corrupt(at, what, expected, found))
@@ -80,7 +80,7 @@ impl Reader {
         })
     }
 
-    /// The block at `at`, from bytes read ahead, or read together with the bytes after it.
+    /// Returns the block at `at`, from bytes read ahead, or read together with the bytes after it.
     pub(super) fn read_raw_ahead(
         &self,
         at: u64,
@@ -110,7 +110,7 @@ impl Reader {
         Ok(raw)
     }
 
-    /// The verified block at the start of `bytes`; `None` if it is not completely there.
+    /// Returns the verified block at the start of `bytes`; `None` if the bytes do not contain all of it.
     pub(super) fn raw_within(&self, at: u64, bytes: Option<&[u8]>) -> Result<Option<RawBlock>> {
         let Some(bytes) = bytes.filter(|bytes| bytes.len() >= HEADER_LENGTH) else { return Ok(None) };
         let header = self.header_of(at, bytes)?;
@@ -123,7 +123,7 @@ impl Reader {
         Ok(Some(RawBlock { header, packed, disk_length: length as u32 }))
     }
 
-    /// The decompressed content of a block, after its header.
+    /// Returns the decompressed content of a block, without its header.
     pub(super) fn unpack(&self, at: u64, raw: &RawBlock) -> Result<Bytes> {
         let payload = raw.packed.slice(HEADER_LENGTH..);
         let size = raw.header.unpacked_size as usize;
@@ -137,7 +137,7 @@ impl Reader {
         Ok(bytes.into())
     }
 
-    /// The block at `at`: a kept one, or from the cache or the file.
+    /// Returns the block at `at`: a kept one, or from the cache or the file.
     pub(crate) fn block(
         &self,
         at: u64,
@@ -158,8 +158,9 @@ impl Reader {
         Ok(block)
     }
 
-    /// The cells of the data block at `at` that `pick` chooses, for a reader of few cells. Returns a part of the block
-    /// if it is on a device of the cache and a reader of many rows has not looked at it before; else the block.
+    /// Returns the cells of the data block at `at` that `pick` chooses, for a reader of few cells. The result is a part
+    /// of the block if the block is on a device of the cache and this reader of many rows has not looked at it before;
+    /// otherwise it is the whole block.
     pub(crate) fn cells(
         &self,
         at: u64,
@@ -205,10 +206,10 @@ impl Reader {
         )
     }
 
-    /// The block at `at`, not in the cache, from the bytes of an awaited read.
+    /// Returns the block at `at`, which is not in the cache, from the bytes of an awaited read.
     ///
-    /// If there are none, fails with the error that the caller can await. `length` returns the number of bytes to read
-    /// then.
+    /// If no bytes have arrived, this fails with the error that the caller can await. `length` returns the number of
+    /// bytes to read then.
     #[cold]
     pub(super) fn arrived(
         &self,
@@ -246,7 +247,7 @@ impl Reader {
         })
     }
 
-    /// The block in the form for readers, even if the cache keeps it compressed.
+    /// Returns the block in the form that readers need, even if the cache keeps it compressed.
     pub(super) fn unpacked(&self, at: u64, block: Arc<Block>) -> Result<Arc<Block>> {
         if !block.packed {
             return Ok(block);
@@ -259,7 +260,7 @@ impl Reader {
         self.decode(at, &raw).map(Arc::new)
     }
 
-    /// The block at `at`, read from the file, in the form in which the cache keeps it.
+    /// Reads the block at `at` from the file, and returns it in the form in which the cache keeps it.
     pub(crate) fn read_block(&self, at: u64, disk_length: Option<u32>) -> Result<Block> {
         self.to_be_kept(at, self.read_raw(at, disk_length, self.data_end)?)
     }
@@ -272,7 +273,8 @@ impl Reader {
         self.levels
     }
 
-    /// Offset and length of the data block that would contain `position`, or of the first block if it is before all.
+    /// Returns the offset and length of the data block that would contain `position`, or of the first block if
+    /// `position` is before all of them.
     pub(crate) fn find_block(
         &self,
         position: Position<'_>,
@@ -290,8 +292,8 @@ impl Reader {
         Ok(Some(place))
     }
 
-    /// Offset and length of the block, by this index level, that would contain `position`, or of the first block if it
-    /// is before all.
+    /// Returns the offset and length of the block that would contain `position` by this level of the index, or of the
+    /// first block if `position` is before all of them.
     pub(super) fn pick(&self, entries: &impl Ordered, position: Position<'_>) -> (u64, u32) {
         // An index key is at or before the block's first cell, so equal keys also count as before.
         let after = entries.partition(entries.of_row(position.key.row()), |entry| {
@@ -308,8 +310,8 @@ impl Reader {
         (entry.offset, entry.disk_length)
     }
 
-    /// The first cells of the data block right after the one at `at`, whose length in the file is `disk_length`. `None`
-    /// unless a part of it is available, or all of it is in memory.
+    /// Returns the first cells of the data block right after the one at `at`, whose length in the file is
+    /// `disk_length`. `None` unless a part of that next block is available, or all of it is in memory.
     pub(crate) fn part_after(&self, at: u64, disk_length: u32, way: BlockAccess<'_>) -> Option<(u64, Cells)> {
         let next = at + u64::from(disk_length);
         if next > self.last_data || !way.held.is_none_or(|held| held.is_first(next)) {
@@ -327,8 +329,8 @@ impl Reader {
         Some((next, cells))
     }
 
-    /// The data block after the one at `at`, whose length in the file is `disk_length`; `None` after the last. `ahead`
-    /// holds bytes read ahead for a caller that continues.
+    /// Returns the data block after the one at `at`, whose length in the file is `disk_length`; `None` after the last
+    /// block. `ahead` holds bytes read ahead for a caller that reads on.
     pub(crate) fn block_after(
         &self,
         at: u64,
@@ -375,7 +377,7 @@ impl Reader {
     }
 
     /// Prefetches cell offsets and the first `bytes` bytes of the data block after the one at `at`, whose length in the
-    /// file is `disk_length`, if it is in memory. Does not count as a use of the block.
+    /// file is `disk_length`, if that next block is in memory. This does not count as a use of the block.
     pub(crate) fn fetch_block_after(&self, at: u64, disk_length: u32, bytes: usize) -> Option<Arc<Block>> {
         let next = at + u64::from(disk_length);
         if next > self.last_data {

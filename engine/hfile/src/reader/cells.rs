@@ -1,4 +1,4 @@
-//! The cells of a block: where each begins and ends, and what it counts.
+//! Where each cell of a block begins and ends, and which size counts for it.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use super::Reader;
 use crate::format::read_vlong;
 
 impl Reader {
-    /// The end of the cell at `place`, and the start of the next one.
+    /// Returns the end of the cell at `place`, and the start of the next one; `None` if the cell is not complete.
     #[inline]
     pub(super) fn cell_end(&self, bytes: &[u8], place: usize) -> Option<(usize, usize)> {
         let end = self.end_before_number(bytes, place)?;
@@ -17,7 +17,7 @@ impl Reader {
         Some((end, next))
     }
 
-    /// The end of the cell at `place`, without its sequence id; it may be beyond the block.
+    /// Returns the end of the cell at `place`, without its sequence id; it may be beyond the block.
     #[inline]
     pub(super) fn end_before_number(&self, bytes: &[u8], place: usize) -> Option<usize> {
         let word = |at: usize| -> Option<usize> {
@@ -31,7 +31,7 @@ impl Reader {
         Some(end)
     }
 
-    /// The range of the cell at `place` of a validated block, and its sequence id.
+    /// Returns the range of the cell at `place` of a validated block, and its sequence id.
     #[inline]
     pub(crate) fn place_of_cell(&self, bytes: &[u8], place: usize) -> (Range<usize>, SequenceId) {
         let end = self.end_before_number(bytes, place).expect("the block was checked");
@@ -47,13 +47,13 @@ impl Reader {
         self.may_have_tags
     }
 
-    /// The newest sequence id of a cell; `None` if the file does not record it.
+    /// Returns the newest sequence id of a cell; `None` if the file does not record it.
     #[inline]
     pub fn newest_write(&self) -> Option<SequenceId> {
         self.newest_write
     }
 
-    /// The cell at `place` of a validated block, without sequence id, in a file without tags.
+    /// Returns the cell at `place` of a validated block, without sequence id, in a file without tags.
     #[inline]
     pub(crate) fn untagged_at(bytes: &[u8], place: usize) -> Cell<'_> {
         let word = |at: usize| -> usize {
@@ -66,7 +66,8 @@ impl Reader {
     ///
     /// HBase wraps the bytes of a block in an object of 38 bytes. With an encoding that shares bytes of keys (PREFIX,
     /// DIFF, FAST_DIFF) it makes an object of 120 bytes and adds row, family, qualifier, value and tags, but not the 20
-    /// bytes of lengths, timestamp and type. In neither case it counts a length of tags where no tag is.
+    /// bytes of lengths, timestamp and type. In both cases it does not count the length field of tags for a cell
+    /// without tags.
     #[inline]
     pub fn heap_size(&self, cell: Cell<'_>) -> usize {
         let length = cell.bytes().len();
@@ -77,19 +78,19 @@ impl Reader {
         self.object_bytes() + length - if has_length { 0 } else { size_of::<u16>() }
     }
 
-    /// The heap size of the cell at `place` of a validated block, in a file without tags.
+    /// Returns the heap size of the cell at `place` of a validated block, in a file without tags.
     #[inline]
     pub(crate) fn untagged_heap_size(&self, bytes: &[u8], place: usize) -> usize {
         self.object_bytes() + Reader::untagged_at(bytes, place).bytes().len()
     }
 
-    /// What HBase counts for a cell of this file beside its bytes.
+    /// Returns the number of bytes that HBase counts for a cell of this file in addition to the cell's own bytes.
     #[inline]
     pub(super) fn object_bytes(&self) -> usize {
         if self.encoding.shares_key_bytes() { 100 } else { 38 }
     }
 
-    /// The cell at `place` of a validated block.
+    /// Returns the cell at `place` of a validated block.
     #[inline]
     pub(crate) fn cell_at<'a>(&self, bytes: &'a [u8], place: usize) -> Cell<'a> {
         let (cell, sequence) = self.place_of_cell(bytes, place);

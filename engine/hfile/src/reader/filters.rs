@@ -1,4 +1,4 @@
-//! The bloom filters of an open file.
+//! Checks the Bloom filters of an open file.
 
 use cache::BlockKind;
 
@@ -21,7 +21,7 @@ impl Reader {
         }
     }
 
-    /// Whether the file has a filter for rows.
+    /// Whether the file has a Bloom filter that can be asked about rows.
     pub(crate) fn knows_rows(&self) -> bool {
         self.bloom.as_ref().is_some_and(|(kind, _)| *kind != BloomType::RowColumn)
     }
@@ -60,7 +60,7 @@ impl Reader {
         }
     }
 
-    /// Whether the file may contain markers that delete whole families of `row`.
+    /// Whether the file may contain markers that delete a whole family of `row`.
     pub fn may_delete_families_of(&self, row: &[u8], options: ReadOptions) -> Result<bool> {
         self.families_may_be_deleted(row, options.into())
     }

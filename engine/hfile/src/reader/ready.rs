@@ -1,4 +1,4 @@
-//! Preparing blocks for reads: decompressing, validating every cell, and building search structures.
+//! Prepares blocks for reads: decompresses them, validates every cell, and builds search structures.
 
 use bytes::Bytes;
 use cache::{Block, BlockKind};
@@ -118,7 +118,7 @@ impl Reader {
         (Some(u16::from_be_bytes(*id)) == Encoding::RowIndexV1.id() && whole == bytes.len()).then_some(area)
     }
 
-    /// Validates every cell of a block, and returns the start of each cell and each row.
+    /// Validates every cell of a block, and returns where each cell and each row starts.
     fn check_cells(&self, at: u64, bytes: &[u8]) -> Result<Places> {
         let (mut offsets, mut row_starts) = (Vec::with_capacity(bytes.len() / 64), Builder::default());
         let mut place = 0;
@@ -143,7 +143,7 @@ impl Reader {
     }
 }
 
-/// The start of each cell in a block, and which of them begin rows.
+/// Where each cell of a block starts, and which cells begin a row.
 #[derive(Default)]
 struct Places {
     offsets: Vec<u32>,

@@ -14,7 +14,7 @@ use super::*;
 const MEMORY_ONLY: ReadOptions =
     ReadOptions { cache_blocks: true, memory_only: true, read_type: ReadType::Default };
 
-/// A file of many blocks whose reads wait until the test completes them.
+/// Returns a file of many blocks whose reads wait until the test completes them.
 fn delayed(place: &Memory, bytes_max: usize, at_once_max: usize) -> Arc<Reader> {
     let name = FileName::new("f");
     let options = WriterOptions { block_size: 8 << 10, bloom: BloomType::None, ..Default::default() };
@@ -29,7 +29,7 @@ fn row(number: usize) -> KeyBuf {
     KeyBuf::first_on_row(format!("row-{number:06}").as_bytes())
 }
 
-/// The first row at or after the sought one.
+/// Returns the first row at or after the sought one.
 fn seek(reader: &Arc<Reader>, number: usize) -> Result<Option<String>> {
     let mut cursor = reader.cursor(MEMORY_ONLY);
     cursor.seek_row(row(number).position())?;

@@ -8,7 +8,7 @@ use storage::{DeviceFault, FileReader, Scratch};
 
 use super::*;
 
-/// Counts reads and their bytes.
+/// A file that counts its reads and their bytes.
 struct Counted {
     file: Arc<dyn FileReader>,
     reads: AtomicU64,
@@ -29,7 +29,7 @@ impl FileReader for Counted {
     }
 }
 
-/// A file of many blocks, opened through a cache with these options, and the counter of its reads.
+/// Returns a file of many blocks, opened through a cache with these options, and the counter of its reads.
 fn counted(writing: WriterOptions, options: Options) -> (Arc<Reader>, Arc<Counted>) {
     let (files, name) = (Memory::new(), FileName::new("f"));
     write(&files, &name, &sample(8_000, 100), writing);
@@ -41,7 +41,7 @@ fn counted(writing: WriterOptions, options: Options) -> (Arc<Reader>, Arc<Counte
     (Arc::new(reader), counted)
 }
 
-/// The number of reads of a scan over all cells, and the longest of them.
+/// Returns the number of reads of a scan over all cells, and the size of the largest of them.
 fn scan(reader: &Arc<Reader>, counted: &Counted, read_type: ReadType) -> (u64, u64) {
     let before = counted.reads.load(Ordering::Relaxed);
     counted.longest.store(0, Ordering::Relaxed);
@@ -181,7 +181,7 @@ fn rows_are_passed_to_their_end_in_the_next_block_but_not_where_cells_have_tags(
     }
 }
 
-/// The rows that a cursor passes, or walks where it can pass none, to the end of the file.
+/// Returns the number of rows to the end of the file that a cursor skips, or reads where it can skip none.
 fn pass_all(cursor: &mut Cursor) -> u64 {
     let mut rows = 0;
     while let Some(name) = cursor.peek().map(|cell| cell.row().to_vec()) {
@@ -245,13 +245,13 @@ fn bytes_after_a_block_are_read_and_counted_once() {
     assert!(stops.into_iter().any(|stop| matches!(stop, Err(crate::Error::NotCached))));
 }
 
-/// A file whose data blocks are all on a device of the cache, and a reader of the same without one.
+/// Returns a file whose data blocks are all on a device of the cache, and a reader of the same file without a device.
 fn on_a_device(writing: &dyn Fn() -> WriterOptions) -> (Arc<Reader>, Scratch, Arc<Reader>) {
     // The memory before it has room for index and blooms, and no data: a block is larger than all of it.
     on_a_device_behind(2_048, writing)
 }
 
-/// The same with so many bytes of memory before it.
+/// As [`on_a_device`], with so many bytes of memory in the first tier.
 fn on_a_device_behind(
     bytes_max: usize,
     writing: &dyn Fn() -> WriterOptions,
@@ -301,12 +301,12 @@ fn on_a_device_behind(
     (reader, device, plain)
 }
 
-/// Where a cursor stands.
+/// Returns the row and the sequence id of the cell at which a cursor is.
 fn stands(cursor: &Cursor) -> Option<(Vec<u8>, SequenceId)> {
     cursor.peek().map(|cell| (cell.bytes_without_tags().to_vec(), cell.sequence()))
 }
 
-/// Places that cells have, places between, before and behind all.
+/// Returns positions of cells, positions between cells, and positions before and after all cells.
 fn places(reader: &Arc<Reader>) -> Vec<KeyBuf> {
     let mut keys = vec![KeyBuf::first_on_row(b""), KeyBuf::first_on_row(b"row"), KeyBuf::first_on_row(b"s")];
     let mut cursor = reader.cursor(ReadOptions::default());
@@ -491,7 +491,7 @@ fn a_read_in_memory_looks_up_a_missing_block_once() {
     seek(5_010, false).expect("sound");
 }
 
-/// Bytes of data blocks that `work` reads.
+/// Returns the number of bytes of data blocks that `work` reads.
 fn bytes_looked_into(work: impl FnOnce()) -> u64 {
     let before = data_bytes_of_thread();
     work();

@@ -6,7 +6,7 @@ use env::{WallTime, World};
 
 use super::*;
 
-/// The visible parts of a cell.
+/// The parts of a cell that a reader sees.
 type Shown = (Vec<u8>, SequenceId);
 
 #[derive(Default)]
@@ -31,7 +31,8 @@ impl CellSink for Given {
     }
 }
 
-/// Random rows: mostly of the same columns, some of others, of many, with a marker or with two versions.
+/// Returns random rows: mostly with the same columns, some with other columns, with many, with a marker or with two
+/// versions.
 fn some_rows(any: &dyn Fn(u64) -> u64) -> Vec<Shown> {
     let columns = ["", "0", "a", "counter", "n", "qualifier-of-20-bytes"];
     let mine: Vec<&str> = columns.into_iter().filter(|_| any(2) == 0).collect();
@@ -68,7 +69,7 @@ fn some_rows(any: &dyn Fn(u64) -> u64) -> Vec<Shown> {
     cells
 }
 
-/// The cells of the row that the cursor is in, to its end.
+/// Returns the cells of the cursor's row from its position to the row's end.
 fn walk_row(cursor: &mut Cursor) -> Vec<Shown> {
     let row = cursor.peek().map(|cell| cell.row().to_vec()).unwrap_or_default();
     let mut cells = Vec::new();

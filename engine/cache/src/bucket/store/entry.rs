@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::Block;
 use crate::bucket::record::KeptHead;
 
-/// The location of a record.
+/// The location of a record on the devices.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     pub(super) at: u64,
@@ -13,8 +13,9 @@ pub(super) struct Slot {
     /// Length of the record's head in bytes, and its checksum.
     pub(super) head: u32,
     pub(super) sum: u32,
-    /// Whether only an index that an earlier process saved names this slot, and no read has confirmed it yet. That process
-    /// may have overwritten the slot after it saved the index, so a wrong record is no fault of the device.
+    /// Whether the slot is known only from an index that an earlier process saved, and no read has confirmed it yet.
+    /// That process may have overwritten the slot after it saved the index, so a wrong record is no fault of the
+    /// device.
     pub(super) is_unverified: bool,
 }
 
@@ -30,7 +31,7 @@ impl PartialEq for Slot {
 #[derive(Debug)]
 pub(super) enum Entry {
     Waiting(Arc<Block>),
-    /// The block is on a device; its head, if that is kept in memory.
+    /// The block is on a device. The second field is the head of its record, if it is kept in memory.
     Written(Slot, Option<KeptHead>),
 }
 
@@ -47,7 +48,7 @@ impl Entry {
         }
     }
 
-    /// Returns the length of the record, or of the block before it is written, in bytes.
+    /// Returns the length of the record, or of a block that is not yet written, in bytes.
     pub(super) fn length(&self) -> u32 {
         match self {
             Entry::Waiting(block) => block.disk_length,
@@ -55,7 +56,7 @@ impl Entry {
         }
     }
 
-    /// Returns the size of the kept head, in bytes.
+    /// Returns the size of the kept head, in bytes; 0 if none is kept.
     pub(super) fn head_bytes(&self) -> u64 {
         match self {
             Entry::Written(_, Some(head)) => head.weight(),

@@ -89,8 +89,8 @@ impl Shared {
         }
     }
 
-    /// Stops using a device that receives no more blocks and whose last block is gone: no read is left that could fail
-    /// for too long.
+    /// Stops using a read-only device whose last block is gone: nothing will be read from it that could show that it
+    /// works again.
     fn give_up_if_useless(&self, lane: usize, cause: &storage::Error) {
         if !self.disks[lane].takes() && self.state.lock().slots.used_on(lane) == 0 {
             self.give_up(lane, cause);
@@ -131,8 +131,8 @@ impl Shared {
         self.tell_if_read_only(others);
     }
 
-    /// Stops the admission of blocks to a device, and returns the number of devices that still receive blocks. If there
-    /// is none, drops the blocks that wait for a writer.
+    /// Stops the admission of blocks to a device, and returns the number of devices that still receive blocks. If none
+    /// is left, drops the blocks that wait for a writer.
     fn close(&self, state: &mut State, lane: usize) -> usize {
         state.slots.close(lane);
         let others = self.disks.iter().filter(|disk| disk.takes()).count();

@@ -7,16 +7,16 @@ use crate::bucket::{BlockLocation, record};
 use crate::memory::{Admission, Cause, hash_of};
 use crate::{BlockKey, FileId};
 
-/// Index entries visited before the lock is released for others.
+/// Number of index entries visited before the lock is released for other threads.
 const SLICE: usize = 1_024;
 
 impl Store {
     /// Returns the location of every written block. Visits the index in slices, and releases the lock between two
     /// slices.
     ///
-    /// So the result is not a snapshot of one moment. A block that is added meanwhile may be missing or occur twice, of
-    /// which restoring takes the first. The location of a block that is evicted meanwhile may belong to another block.
-    /// A saved index is outdated in the same ways a moment later; a wrong location fails its check when it is read.
+    /// So the result is not a snapshot of one moment. A block that is added meanwhile may be missing or occur twice;
+    /// restoring then takes the first. The location of a block that is evicted meanwhile may belong to another block. A
+    /// saved index is outdated in the same ways a moment later; a wrong location fails its check when it is read.
     pub(in crate::bucket) fn placed(&self) -> Vec<BlockLocation> {
         let mut placed = Vec::with_capacity(self.0.state.lock().index.len());
         // What waits for the lock does not wait for memory.
@@ -64,7 +64,7 @@ impl Store {
 }
 
 impl State {
-    /// Whether each block of the index is the one that the allocator has for its slot.
+    /// Whether the allocator has, for the slot of each block of the index, that block.
     pub(super) fn is_whole(&self) -> bool {
         let lies_there = |key, slot: Slot| self.slots.block_at(slot.at) == Some(key);
         let mut entries = self.index.entries(0..self.index.places());

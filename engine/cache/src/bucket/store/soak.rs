@@ -18,11 +18,11 @@ const BLOCKS: u64 = 1_000;
 const SEEDS: u64 = 12;
 const MARK: Mark = Mark { tag: 7, offset: 0 };
 
-/// A device that returns errors and wrong bytes, and is slow at times, while it is told to.
+/// A device for tests that, while it is told to, returns errors and wrong bytes, and is slow.
 struct Ill {
     inner: Scratch,
     world: World,
-    /// Makes one operation in this many fail in this way; 0 for none.
+    /// Makes one operation in this many fail; 0 for none.
     fails: AtomicU64,
     is_slow: AtomicBool,
 }

@@ -18,7 +18,7 @@ pub(super) struct Job {
 }
 
 impl State {
-    /// Returns the blocks in a bucket, without those that are still being written.
+    /// Returns the blocks in a bucket, except those that are still being written.
     fn written_in(&self, bucket: usize) -> impl Iterator<Item = BlockKey> {
         let lies_at = |at, block| self.index.peek(block)?.slot().filter(|slot| slot.at == at);
         self.slots

@@ -1,4 +1,4 @@
-//! The second tier over a memory-mapped file.
+//! Tests of the bucket cache over a memory-mapped file.
 //!
 //! Whatever happens to the file, no wrong byte is returned, no request fails, and the process does not end.
 
@@ -14,7 +14,7 @@ use storage::LocalDevice;
 
 use super::*;
 
-/// A file of this machine that goes when the test ends.
+/// The path of a file of this machine that is deleted when the test ends.
 struct Place(PathBuf);
 
 impl Place {
@@ -24,7 +24,7 @@ impl Place {
         Place(std::env::temp_dir().join(format!("bellows-mapped-{}-{count}", std::process::id())))
     }
 
-    /// The file as another process has it open.
+    /// Opens the file a second time, as another process would.
     fn behind(&self) -> File {
         File::options().read(true).write(true).open(&self.0).expect("opened")
     }
@@ -37,7 +37,7 @@ impl Drop for Place {
     }
 }
 
-/// A mapped file whose reads and writes fail as told.
+/// A mapped file whose reads and writes fail when a test says so.
 struct Failing {
     file: LocalDevice,
     fault: Arc<Mutex<DeviceFault>>,
@@ -78,7 +78,8 @@ impl Device for Failing {
     }
 }
 
-/// Time stands still, so that what was in memory once is believed to be there, and is touched.
+/// Opens a mapped device whose clock stands still. So pages that were once in memory are believed to be there, and are
+/// touched.
 fn open(place: &Place, buckets: u64) -> LocalDevice {
     LocalDevice::open_mapped(&place.0, buckets * BUCKET, World::simulated(1, WallTime(0))).expect("opened")
 }
@@ -304,7 +305,7 @@ fn the_next_process_finds_what_the_last_one_had_kept() {
     assert_eq!(counts.blocks, counts.slots.iter().map(|slots| slots.used).sum::<u64>());
 }
 
-/// An operator removes the file and another one takes its name: the cache goes on with the open file.
+/// An operator removes the file and another file takes its name: the cache continues with the open file.
 #[test]
 fn a_file_that_is_put_in_place_of_a_removed_one_is_none_of_its_business() {
     for mapped in [true, false] {

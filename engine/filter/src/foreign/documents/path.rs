@@ -1,4 +1,4 @@
-//! Paths of OJAI, by which HDocDB names values: `a.b[3]."with.dot"`, `a[].b` for every element.
+//! Paths of OJAI, by which HDocDB names values: `a.b[3]."with.dot"`, or `a[].b` for every element of `a`.
 
 use super::value::Fault;
 

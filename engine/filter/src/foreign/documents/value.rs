@@ -1,4 +1,4 @@
-//! Values of documents: their types, and equality and order as in Java's classes.
+//! Values of documents: their types, and their equality and order as in Java's classes.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use crate::comparable::compare_decimals;
 use crate::foreign::java_stream::{JavaStream, Reason};
 use crate::foreign::spark::java_order_of_floats;
 
-/// What is wrong with a value. The distinction is Java's: a wrong argument makes a comparison false, and any other
-/// fault ends the scan.
+/// What is wrong with a value. As in Java, a wrong argument makes a comparison false, and any other fault ends the
+/// scan.
 #[derive(Clone, Debug)]
 pub(super) enum Fault {
     /// An `IllegalArgumentException`.
@@ -92,7 +92,7 @@ pub(super) struct Value {
     pub(super) time: i64,
 }
 
-/// Stands for a missing value.
+/// The value that stands for a missing one.
 pub(super) static NULL: Value = Value { content: Content::Scalar(Kind::Null, Bytes::new()), time: 0 };
 
 #[derive(Clone, Debug)]
@@ -258,7 +258,7 @@ impl Value {
     }
 }
 
-/// Implements `AbstractMap.equals`: a null here equals no value there.
+/// Compares two maps as `AbstractMap.equals` does: a null in one equals no value in the other.
 fn equal_maps<K: Ord>(mine: &BTreeMap<K, Value>, others: &BTreeMap<K, Value>) -> Result<bool, Fault> {
     if mine.len() != others.len() {
         return Ok(false);
@@ -284,7 +284,7 @@ fn number<const N: usize>(bytes: &[u8]) -> Result<[u8; N], Fault> {
     bytes.first_chunk().copied().ok_or_else(|| length(bytes, N))
 }
 
-/// Returns the scale, and the digits without leading bytes that repeat the sign.
+/// Returns the scale of a decimal number, and its digits without leading bytes that repeat the sign.
 fn decimal_parts(bytes: &[u8]) -> (&[u8], &[u8]) {
     let (scale, mut digits) = bytes.split_at(4);
     while let [first @ (0 | 0xff), second, ..] = digits
@@ -304,7 +304,8 @@ impl Object<'_> {
         }
     }
 
-    /// Implements `compareTo` of the Java class. Dates and times of day are subtracted there, so they may overflow.
+    /// Compares two objects as `compareTo` of their Java class does. Java subtracts dates and times of day, so the
+    /// difference may overflow.
     fn compare(&self, other: &Object<'_>) -> Option<Ordering> {
         Some(match (self, other) {
             (Object::Boolean(mine), Object::Boolean(other)) => mine.cmp(other),
