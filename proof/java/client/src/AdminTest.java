@@ -509,10 +509,14 @@ public class AdminTest extends Words {
         // The same connections still work.
         assertTrue(act.getKey(), patient.tableExists(name));
       }
-      Map<String, String> expected = Map.of(
+      Map<String, String> expected = new TreeMap<>(Map.of(
           "deleteSnapshot", "SnapshotDoesNotExistException",
           "permissions", "DoNotRetryIOException",
-          "removePeer", "ReplicationPeerNotFoundException");
+          "removePeer", "ReplicationPeerNotFoundException"));
+      if (Server.IS_CLIENT_3) {
+        // Quotas are off, so the table hbase:quota does not exist. HBase 2's client hides this from its caller.
+        expected.put("quotas", "TableNotFoundException");
+      }
       assertEquals(expected, refusals);
       patient.deleteSnapshot("snapshot-" + name.getNameAsString());
     }
