@@ -62,4 +62,10 @@ pub const PLANTED: &[PlantedBug] = &[
         "--workload list --fault WrongBits",
         "the opening of a daughter is tried again after the daughter was split itself",
     ),
+    bug(32, "--fault FailingStore", "the janitor of MOB files trusts a listing that may be stale"),
+    bug(
+        33,
+        "--fault WrongBits",
+        "the janitor of MOB files takes a store file that it misread for one that is gone",
+    ),
 ];

@@ -2,6 +2,7 @@
 //! what a store file names.
 
 use hfile::{ReadOptions, Reader};
+use storage::{Capabilities, Capability};
 
 use super::file_life::Server;
 use super::*;
@@ -58,6 +59,15 @@ fn refs(region: &Arc<Region>) -> Vec<String> {
         String::from_utf8(value.to_vec()).expect("text")
     };
     files.iter().map(of_file).collect()
+}
+
+/// Adds a MOB file that no store file names, beside the first MOB file.
+fn add_unnamed_mob_file(server: &Server) {
+    let first = &server.files.list(&FileName::new("mobdir")).expect("listed")[0].name;
+    let unnamed = FileName::new(first.as_str().replace("d41d8", "00000"));
+    let mut file = server.files.create(&unnamed).expect("created");
+    file.write(b"x").expect("written");
+    file.finish().expect("finished");
 }
 
 fn open(server: &Server, table: &str) -> Arc<Region> {
@@ -342,15 +352,7 @@ fn a_store_file_that_does_not_say_what_it_needs_holds_the_mob_files_of_its_table
     region.alter(&Arc::new(table), &server.options).expect("serving");
     put(&region, "b", 1, &value('w', 20));
     flush(&region);
-    let garbage = FileName::new(
-        server.files.list(&FileName::new("mobdir")).expect("listed")[0]
-            .name
-            .as_str()
-            .replace("d41d8", "00000"),
-    );
-    let mut file = server.files.create(&garbage).expect("created");
-    file.write(b"x").expect("written");
-    file.finish().expect("finished");
+    add_unnamed_mob_file(&server);
     assert_eq!(server.janitor().clean_mob_files(&FileName::root()).expect("cleaned"), 0);
     compact(&region, true);
     region.clean(&server.janitor(), Search::Folders).expect("cleaned");
@@ -386,4 +388,37 @@ fn the_mob_file_has_the_values_in_order_and_their_number() {
         cursor.advance().expect("read");
     }
     assert_eq!(rows, ["a", "b", "c"]);
+}
+
+#[test]
+fn where_a_listing_may_lack_a_store_file_no_mob_file_is_deleted() {
+    let server = Server::over(Memory::with(Capabilities::ALL.without(Capability::ListsAll)));
+    let region = open(&server, "ns:t");
+    put(&region, "a", 1, &value('v', 20));
+    flush(&region);
+    add_unnamed_mob_file(&server);
+    assert_eq!(server.janitor().clean_mob_files(&FileName::root()).expect("cleaned"), 0);
+    assert_eq!(mob_files(&server).len(), 2);
+}
+
+#[test]
+fn a_store_file_that_is_misread_keeps_all_mob_files_of_its_family() {
+    let server = Server::new();
+    let region = open(&server, "ns:t");
+    put(&region, "a", 1, &value('v', 20));
+    flush(&region);
+    add_unnamed_mob_file(&server);
+    let store_file = region.stores[0].view.load().files[0].reader.name().clone();
+    let flip_version = |bytes: &mut Vec<u8>| {
+        // A file ends with the version of its format.
+        let last = bytes.len() - 1;
+        bytes[last] ^= 0xff;
+    };
+    let janitor = server.janitor();
+    server.files.damage(&store_file, flip_version);
+    assert_eq!(janitor.clean_mob_files(&FileName::root()).expect("cleaned"), 0);
+    // What was misread is not remembered.
+    server.files.damage(&store_file, flip_version);
+    assert_eq!(janitor.clean_mob_files(&FileName::root()).expect("cleaned"), 1);
+    assert_eq!((mob_files(&server).len(), all(&region)), (1, format!("a/f:q@1={}", value('v', 20))));
 }
