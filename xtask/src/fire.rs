@@ -1,9 +1,9 @@
 //! Runs the server under faults for a given time, with clients that never stop, and judges everything they read.
 //!
 //! The server has its files on an ext4 or XFS file system in an image. The plan of the seed kills it, also during
-//! recovery, pauses it by SIGSTOP, stops it in order, cuts its power, or fills its disk for a while. `proof/fire` has
-//! the clients and the judge: writers, readers, scanners, and an administrator who flushes, compacts, splits and
-//! merges. They continue while the server is away.
+//! recovery, pauses it by SIGSTOP, stops it in order, cuts its power, fills its disk for a while, or lets its reads,
+//! writes or syncs fail for a while. `proof/fire` has the clients and the judge: writers, readers, scanners, and an
+//! administrator who flushes, compacts, splits and merges. They continue while the server is away.
 //!
 //! After each recovery the writers pause until every key was read. A failure prints the command that runs its plan
 //! again, and keeps the image, the expected state and the server's log.
@@ -16,7 +16,7 @@ pub(crate) mod plan;
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::crash::OPTIONS;
@@ -26,18 +26,22 @@ use crate::random::{Random, seed_from_the_clock};
 use crate::server::{Server, Start, binary, build, fresh_folder, log_of, no_panic};
 use crate::talk::Talk;
 use crate::{NOT_RUN, Outcome, programs, run as run_command};
-use plan::{Fault, Rates, Step};
+use plan::{DiskCall, Fault, Rates, Step};
 
 pub(crate) const USAGE: &str = "\
        cargo xtask fire [--minutes N] [--seed S] [--file-system ext4|xfs] [--kills-per-hour N]
                   [--power-losses-per-hour N] [--pauses-per-hour N] [--stops-per-hour N]
-                  [--full-disks-per-hour N] [--bellows BINARY] [-D KEY=VALUE]… [--plan]
-                  (10 minutes unless said otherwise; --plan prints the faults only; needs root and loop devices)";
+                  [--full-disks-per-hour N] [--disk-errors-per-hour N] [--bellows BINARY]
+                  [-D KEY=VALUE]… [--plan]
+                  (10 minutes unless said otherwise; --plan prints the faults only; needs root, loop devices and,
+                  for disk errors, strace)";
 
-/// The server accepts writes again within this time after a full disk has space.
+/// The server accepts writes again within this time after its disk is good again.
 const ROOM_MAX: Duration = Duration::from_secs(30);
 /// Number of acknowledged writes that prove it.
 const WRITTEN_AGAIN: u64 = 50;
+/// A server that ends because of disk errors has ended within this time after them.
+const END_MAX: Duration = Duration::from_secs(1);
 
 /// The options.
 struct Options {
@@ -87,6 +91,7 @@ impl Options {
                 "--pauses-per-hour" => options.rates.pauses = number()?,
                 "--stops-per-hour" => options.rates.stops = number()?,
                 "--full-disks-per-hour" => options.rates.full_disks = number()?,
+                "--disk-errors-per-hour" => options.rates.disk_errors = number()?,
                 _ => return Err(format!("{name} is no option\nusage:\n{USAGE}")),
             }
         }
@@ -98,14 +103,14 @@ impl Options {
 
     /// The command that runs the same plan.
     fn command(&self) -> String {
-        let Rates { kills, power_losses, pauses, stops, full_disks } = self.rates;
+        let Rates { kills, power_losses, pauses, stops, full_disks, disk_errors } = self.rates;
         let binary = self.binary.as_ref().map(|binary| format!(" --bellows {}", binary.display()));
         let binary = binary.unwrap_or_default();
         let keys: String = self.keys.iter().map(|key| format!(" -D {key}")).collect();
         format!(
             "cargo xtask fire --minutes {} --seed {} --file-system {} --kills-per-hour {kills} \
              --power-losses-per-hour {power_losses} --pauses-per-hour {pauses} --stops-per-hour {stops} \
-             --full-disks-per-hour {full_disks}{binary}{keys}",
+             --full-disks-per-hour {full_disks} --disk-errors-per-hour {disk_errors}{binary}{keys}",
             self.minutes, self.seed, self.kind
         )
     }
@@ -122,6 +127,9 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
     }
     if let Some(why) = obstacle() {
         return Err(format!("{NOT_RUN}{why}"));
+    }
+    if options.rates.disk_errors > 0 && Command::new("strace").arg("--version").output().is_err() {
+        return Err(format!("{NOT_RUN}strace was not found on the path (package strace)"));
     }
     if options.binary.is_none() {
         build()?;
@@ -198,6 +206,8 @@ struct Run {
     /// Times from the start of the process to the first answered get.
     recoveries: Vec<Duration>,
     faults: BTreeMap<&'static str, u64>,
+    /// Number of the server's system calls that failed by [`Fault::DiskErrors`].
+    failed_calls: u64,
     verified: u64,
 }
 
@@ -223,6 +233,7 @@ impl Run {
             began: Instant::now(),
             recoveries: Vec::new(),
             faults: BTreeMap::new(),
+            failed_calls: 0,
             verified: 0,
         };
         run.server = Some(run.start(Server::start_as)?);
@@ -306,6 +317,10 @@ impl Run {
                 self.count("full disks");
                 self.fill_disk(Duration::from_millis(ms))
             }
+            Fault::DiskErrors { of, ms } => {
+                self.count("times of disk errors");
+                self.fail_disk(of, Duration::from_millis(ms))
+            }
         }
     }
 
@@ -316,17 +331,48 @@ impl Run {
         let filler = Filler::fill(&mount.at)?;
         std::thread::sleep(time);
         filler.remove()?;
-        let room = Instant::now();
-        let before = self.written()?;
-        while self.written()? < before + WRITTEN_AGAIN {
-            if room.elapsed() > ROOM_MAX {
-                return Err(format!("writes are still refused {ROOM_MAX:?} after the disk had room again"));
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        self.accepts_writes()?;
         self.clients.ask("calm")?;
         self.clients.ask("close")?;
         self.verify()
+    }
+
+    /// Lets the server's calls of this kind fail for a time. It may end by itself, with status 1, and is started again;
+    /// or it goes on, and must accept writes.
+    fn fail_disk(&mut self, of: DiskCall, time: Duration) -> Outcome {
+        self.clients.ask("may-fail")?;
+        let mut server = self.server()?;
+        let calls = FailingCalls::begin(&server, of, &self.image.folder.join("strace"))?;
+        std::thread::sleep(time);
+        self.failed_calls += calls.end()?;
+        let ended = wait_for(END_MAX, || server.end())?;
+        match ended {
+            Some(status) if status.code() == Some(1) => {
+                self.count("ends of the server at disk errors");
+                self.recover()?;
+            }
+            Some(status) => return Err(format!("the server ended with {status}, not with status 1")),
+            None => {
+                self.server = Some(server);
+                self.accepts_writes()?;
+                self.clients.ask("close")?;
+                self.verify()?;
+            }
+        }
+        self.clients.ask("calm").map(drop)
+    }
+
+    /// Waits until writes are acknowledged again.
+    fn accepts_writes(&mut self) -> Outcome {
+        let since = Instant::now();
+        let before = self.written()?;
+        while self.written()? < before + WRITTEN_AGAIN {
+            if since.elapsed() > ROOM_MAX {
+                return Err(format!("writes are still refused {ROOM_MAX:?} after the disk was good again"));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
     }
 
     /// Number of acknowledged writes.
@@ -374,8 +420,72 @@ impl Run {
     fn report(&mut self, counts: &str) {
         let faults: Vec<String> = self.faults.iter().map(|(what, count)| format!("{what} {count}")).collect();
         say!("{:.1} minutes; {}", self.began.elapsed().as_secs_f64() / 60.0, faults.join(", "));
+        if self.failed_calls > 0 {
+            say!("{} calls failed with disk errors", self.failed_calls);
+        }
         say!("operations: {}", counts.replace(',', ", ").replace('=', " "));
         say!("{}", distribution(&mut self.recoveries));
+    }
+}
+
+/// A tracer that lets calls of the server fail with EIO.
+struct FailingCalls {
+    tracer: Child,
+    of: DiskCall,
+    /// One line for each failed call.
+    trace: PathBuf,
+}
+
+impl FailingCalls {
+    fn begin(server: &Server, of: DiskCall, trace: &Path) -> Result<FailingCalls, String> {
+        let _absent = std::fs::remove_file(trace);
+        let calls = of.system_calls();
+        let tracer = Command::new("strace")
+            .args(["--follow-forks", "--quiet=attach,exit,personality", "--output"])
+            .arg(trace)
+            .args(["--trace", calls, "--inject", &format!("{calls}:error=EIO")])
+            .args(["--attach", &server.id().to_string()])
+            .stdin(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("cannot start strace (package strace): {error}"))?;
+        Ok(FailingCalls { tracer, of, trace: trace.to_owned() })
+    }
+
+    /// Lets the calls succeed again. Returns how many failed; an error if the server syncs and none did.
+    fn end(mut self) -> Result<u64, String> {
+        if self.tracer.try_wait().map_err(|error| error.to_string())?.is_none() {
+            run_command("kill", &["-INT", &self.tracer.id().to_string()])?;
+        }
+        // It waits for ever for a server that ends at this moment. Its own end lets go of all threads.
+        if wait_for(LET_GO_MAX, || self.tracer.try_wait().map_err(|error| error.to_string()))?.is_none() {
+            self.tracer.kill().and_then(|()| self.tracer.wait()).map_err(|error| error.to_string())?;
+        }
+        let trace = std::fs::read_to_string(&self.trace)
+            .map_err(|error| format!("strace has not attached: {}: {error}", self.trace.display()))?;
+        let failed = trace.lines().filter(|line| line.contains("(INJECTED)")).count() as u64;
+        // Writers never stop, so the server always syncs. It reads files when its cache lacks the block.
+        if failed == 0 && self.of == DiskCall::Sync {
+            return Err("strace let no sync of the server fail".to_owned());
+        }
+        Ok(failed)
+    }
+}
+
+/// Time in which a tracer lets go of the server's threads.
+const LET_GO_MAX: Duration = Duration::from_secs(1);
+
+/// Asks until there is an answer, for at most this time.
+fn wait_for<T>(
+    time: Duration,
+    mut ask: impl FnMut() -> Result<Option<T>, String>,
+) -> Result<Option<T>, String> {
+    let since = Instant::now();
+    loop {
+        let answer = ask()?;
+        if answer.is_some() || since.elapsed() > time {
+            return Ok(answer);
+        }
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

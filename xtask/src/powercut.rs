@@ -49,7 +49,8 @@ pub(crate) fn run(rounds: u32, seed: Option<u64>) -> Outcome {
 /// A command in new process and mount namespaces, which end with their first process.
 pub(crate) fn apart() -> Command {
     let mut command = Command::new("unshare");
-    command.args(["--mount", "--pid", "--fork", "--kill-child", "--propagation", "private", "--"]);
+    // Tools that look at threads of another process need the `/proc` of their own namespace.
+    command.args(["--pid", "--mount-proc", "--fork", "--kill-child", "--propagation", "private", "--"]);
     command
 }
 

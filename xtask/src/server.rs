@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::programs::{self, target};
@@ -223,7 +223,12 @@ impl Server {
         self.child.kill().and_then(|()| self.child.wait()).map(drop).map_err(|error| error.to_string())
     }
 
-    /// Stops it in order with SIGTERM, which must succeed.
+    /// The status with which it has ended by itself; `None` while it runs.
+    pub(crate) fn end(&mut self) -> Result<Option<ExitStatus>, String> {
+        self.child.try_wait().map_err(|error| error.to_string())
+    }
+
+    /// Pauses it with SIGSTOP.
     pub(crate) fn pause(&self) -> Result<(), String> {
         run("kill", &["-STOP", &self.child.id().to_string()])
     }
@@ -248,7 +253,7 @@ impl Server {
         if status.success() { Ok(()) } else { Err(format!("the server ended with {status}, not in order")) }
     }
 
-    /// Sends SIGTERM.
+    /// Stops it in order with SIGTERM, which must succeed.
     pub(crate) fn stop(mut self) -> Result<(), String> {
         run("kill", &["-TERM", &self.child.id().to_string()])?;
         let status = self.child.wait().map_err(|error| error.to_string())?;

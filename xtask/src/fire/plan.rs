@@ -18,6 +18,29 @@ pub(crate) enum Fault {
     Stop,
     /// Another program fills the file system, and frees it after this many milliseconds.
     Full { ms: u64 },
+    /// For this many milliseconds the server's calls of one kind fail with EIO.
+    DiskErrors { of: DiskCall, ms: u64 },
+}
+
+/// What the server asks of its disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum DiskCall {
+    Read,
+    Write,
+    Sync,
+}
+
+impl DiskCall {
+    const ALL: [DiskCall; 3] = [DiskCall::Read, DiskCall::Write, DiskCall::Sync];
+
+    /// The system calls, separated by commas. Files are read and written at offsets, so no socket is among them.
+    pub(crate) fn system_calls(self) -> &'static str {
+        match self {
+            DiskCall::Read => "pread64,preadv,preadv2",
+            DiskCall::Write => "pwrite64,pwritev,pwritev2",
+            DiskCall::Sync => "fsync,fdatasync,sync_file_range",
+        }
+    }
 }
 
 /// Number of faults in an hour, by kind.
@@ -28,12 +51,13 @@ pub(crate) struct Rates {
     pub(crate) pauses: u64,
     pub(crate) stops: u64,
     pub(crate) full_disks: u64,
+    pub(crate) disk_errors: u64,
 }
 
 impl Default for Rates {
     /// More than RocksDB's crash test.
     fn default() -> Rates {
-        Rates { kills: 140, power_losses: 60, pauses: 40, stops: 20, full_disks: 20 }
+        Rates { kills: 140, power_losses: 60, pauses: 40, stops: 20, full_disks: 20, disk_errors: 20 }
     }
 }
 
@@ -57,6 +81,10 @@ pub(crate) fn plan(seed: u64, minutes: f64, rates: &Rates) -> Vec<Step> {
     some(rates.pauses, &mut |random| Fault::Pause { ms: 300 + random.below(5_000) });
     some(rates.stops, &mut |_| Fault::Stop);
     some(rates.full_disks, &mut |random| Fault::Full { ms: 500 + random.below(4_000) });
+    some(rates.disk_errors, &mut |random| Fault::DiskErrors {
+        of: DiskCall::ALL[random.below(DiskCall::ALL.len() as u64) as usize],
+        ms: 200 + random.below(2_000),
+    });
     for index in (1..faults.len()).rev() {
         faults.swap(index, random.below(index as u64 + 1) as usize);
     }
@@ -91,6 +119,7 @@ mod tests {
         assert_eq!(count(|fault| matches!(fault, Fault::Pause { .. })), rates.pauses);
         assert_eq!(count(|fault| matches!(fault, Fault::Stop)), rates.stops);
         assert_eq!(count(|fault| matches!(fault, Fault::Full { .. })), rates.full_disks);
+        assert_eq!(count(|fault| matches!(fault, Fault::DiskErrors { .. })), rates.disk_errors);
         assert!(steps.is_sorted_by_key(|step| step.at));
         assert!(steps.last().is_some_and(|last| last.at <= Duration::from_secs(3_600)));
         assert!(steps.iter().any(|step| matches!(step.fault, Fault::Kill { again: 2 })));
