@@ -182,12 +182,12 @@ impl Flat {
         (self.length * ENTRY_BYTES + (guides + marks) * size_of::<u64>()) as u64
     }
 
-    /// Returns the bytes in each chunk, by number; trailing empty chunks are omitted.
+    /// Returns the number of bytes in each chunk, by number; trailing empty chunks are omitted.
     pub(crate) fn fills(&self) -> &[Fill] {
         &self.fills
     }
 
-    /// Returns the bytes in chunks that the index does not name any more.
+    /// Returns the number of bytes in chunks that the index does not name any more.
     pub(crate) fn dead_bytes(&self) -> u64 {
         self.fills.iter().map(|fill| fill.dead).sum()
     }
@@ -262,7 +262,7 @@ impl Flat {
         (self.entry(found)?.0 == head).then_some(found)
     }
 
-    /// Returns the first entry at or after `position`; an error if no entry has the same head, so that the row is
+    /// Returns the first entry at or after `position`; fails if no entry has the same head, since the row is then
     /// absent.
     #[inline]
     fn search(&self, position: Position<'_>, head: u64) -> Result<usize, usize> {
@@ -299,7 +299,7 @@ impl Flat {
         self.within_step(count, before)
     }
 
-    /// Returns the number of steps that begin with a head that is `before`; `None` where there are no guides.
+    /// Returns the number of search steps that begin with a head that is `before`; `None` where there are no guides.
     #[inline]
     fn step(&self, before: impl Fn(u64) -> bool) -> Option<usize> {
         // The number of heads that are `before` in the guide searched last. The coarsest guide is searched as a whole.

@@ -11,7 +11,7 @@ pub const CHUNK_SIZE_MIN: usize = 4 << 10;
 /// Maximum chunk size, in bytes: a place has 19 bits for an offset in units of four bytes.
 pub const CHUNK_SIZE_MAX: usize = 2 << 20;
 
-/// Memory of one chunk; zeros when it is new.
+/// The memory of one chunk; it is zeroed when it is new.
 pub(crate) struct ChunkMemory {
     start: NonNull<u8>,
     size: usize,
@@ -28,7 +28,8 @@ impl ChunkMemory {
         ChunkMemory { start, size }
     }
 
-    /// No more than the allocator's natural alignment: for a larger one it would write zeros, and so touch every page.
+    /// Returns the layout of `size` bytes with no more than the allocator's natural alignment. For a larger alignment
+    /// the allocator would write zeros, and so touch every page.
     fn layout(size: usize) -> Layout {
         Layout::from_size_align(size, 8).expect("sizes of chunks are far below the address space")
     }
@@ -43,7 +44,7 @@ impl ChunkMemory {
 }
 
 impl Default for ChunkMemory {
-    /// No memory.
+    /// Returns an empty memory.
     fn default() -> ChunkMemory {
         ChunkMemory { start: NonNull::dangling(), size: 0 }
     }
@@ -66,21 +67,21 @@ unsafe impl Send for ChunkMemory {}
 #[expect(unsafe_code, reason = "a pointer that owns")]
 unsafe impl Sync for ChunkMemory {}
 
-/// Memory that waits for reuse.
+/// The list of chunk memory that waits for reuse.
 pub(crate) struct FreeList {
     waiting: Mutex<Vec<ChunkMemory>>,
     chunks_max: usize,
-    /// Number of chunks in use or waiting.
+    /// Number of chunks that are in use or wait for reuse.
     chunks: AtomicUsize,
 }
 
 impl FreeList {
-    /// An empty list that keeps at most `chunks_max`.
+    /// Creates an empty list for at most `chunks_max` chunks.
     pub(crate) fn new(chunks_max: usize) -> FreeList {
         FreeList { waiting: Mutex::default(), chunks_max, chunks: AtomicUsize::new(0) }
     }
 
-    /// Memory that waits, or new memory of `size` bytes, all zeros.
+    /// Returns memory that waits for reuse, or new memory of `size` bytes, all zeros.
     pub(crate) fn take(&self, size: usize) -> ChunkMemory {
         let waiting = self.waiting.lock().pop();
         waiting.unwrap_or_else(|| {
@@ -89,13 +90,13 @@ impl FreeList {
         })
     }
 
-    /// Number of chunks in use, and number of those that wait.
+    /// Returns the number of chunks in use, and the number of those that wait for reuse.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let waiting = self.waiting.lock().len();
         (self.chunks.load(Ordering::Relaxed).saturating_sub(waiting), waiting)
     }
 
-    /// Keeps the memory, or frees it when enough is waiting.
+    /// Keeps the memory for reuse, or frees it when enough memory waits.
     pub(crate) fn take_back(&self, memory: ChunkMemory) {
         let mut waiting = self.waiting.lock();
         if waiting.len() < self.chunks_max {

@@ -14,7 +14,7 @@ pub(crate) const TOGETHER: usize = 16;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Heads {
     prefix: Box<[u8]>,
-    /// The catalog is not sorted by the bytes of its rows, so all its heads are equal.
+    /// Whether the rows are those of the catalog. They are not sorted by their bytes, so all their heads are equal.
     catalog: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Tests the index and the active segment while writers and a reader are interrupted at any point.
 //!
 //! The reader sees every cell that was there when it began, once and in order, and no cell that was never added.
-//! Afterwards all cells of all writers are there. The tests run under Miri and shuttle, with nodes of three slots, so
-//! that a few cells split leaves and inner nodes, and free and reuse slots. Each seed is another interleaving.
+//! Afterwards all cells of all writers are there. The tests run under Miri and shuttle. Nodes have three slots, so that
+//! a few cells split leaves and inner nodes, and free and reuse slots. Each seed is another interleaving.
 
 #[cfg(shuttle)]
 use shuttle::{sync::Barrier, thread};
@@ -21,7 +21,7 @@ use crate::records::Records;
 use crate::sample;
 use crate::tree::{Tree, WriterPath};
 
-/// Numbers that may be in the index, each with the place of its cell.
+/// The numbers that a test may add to an index, each with the place of its cell.
 struct Cells {
     records: Records,
     places: Vec<(u8, Place)>,
@@ -60,7 +60,7 @@ impl Index {
         }
     }
 
-    /// All from the first at or after `from` on.
+    /// Returns all numbers of the index from the first at or after `from` on.
     fn walk(&self, from: u8) -> Vec<u8> {
         let key = KeyBuf::first_on_row(&[from]);
         let mut run = self.tree.seek(&self.tree.probe(key.position()), false, &self.cells.records);
@@ -79,12 +79,12 @@ impl Index {
     }
 }
 
-/// A writer adds `added` to an index that has `before`, beside a reader.
+/// Checks an index that has `before` while a writer adds `added` beside a reader.
 fn check(before: &'static [u8], added: &'static [u8], read: impl Fn(&Index) + Copy + Send + Sync + 'static) {
     check_writers(before, [added], read);
 }
 
-/// Several writers add their parts of `added` to an index that has `before`, beside a reader.
+/// Checks an index that has `before` while several writers add their parts of `added` beside a reader.
 #[allow(clippy::disallowed_methods, reason = "a thread that a scheduler may start has no scope and no world")]
 fn check_writers<const WRITERS: usize>(
     before: &'static [u8],
@@ -127,7 +127,7 @@ fn many_times(once: impl Fn()) {
     (0..if cfg!(miri) { 1 } else { 200 }).for_each(|_| once());
 }
 
-/// At random, and then with so few changes of threads that each is at its worst place some time.
+/// Runs `once` with random interleavings, and then with so few thread switches that each of them occurs at every place.
 #[cfg(shuttle)]
 fn many_times(once: impl Fn() + Copy + Send + Sync + 'static) {
     let times = std::env::var("INTERLEAVINGS").map_or(20_000, |times| times.parse().expect("a number"));
@@ -135,7 +135,7 @@ fn many_times(once: impl Fn() + Copy + Send + Sync + 'static) {
     (1..=3).for_each(|changes| shuttle::check_pct(once, times, changes));
 }
 
-/// A walk returns all entries that were `there` in order, each once.
+/// Returns a reader's check: a walk returns all entries that were `there`, in order, each once.
 fn walks(from: u8, there: &'static [u8]) -> impl Fn(&Index) + Copy + Send + Sync {
     move |index| {
         let seen = index.walk(from);
@@ -232,7 +232,7 @@ fn walk(active: &Active) -> Vec<u8> {
     seen
 }
 
-/// Rows begin alike, so the index is made again, with the fourth cell, whoever adds that.
+/// Rows have a common prefix, so the writer that adds the fourth cell rebuilds the index while another one writes.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "a thread that a scheduler may start has no scope and no world")]
 fn the_index_is_made_anew_while_two_write() {
@@ -260,7 +260,7 @@ fn the_index_is_made_anew_while_two_write() {
     });
 }
 
-/// Writers who are at it are waited for; what they leave open goes on.
+/// Sealing a segment waits for running writers, and the next segment continues their open chunks.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "a thread that a scheduler may start has no scope and no world")]
 fn a_segment_is_sealed_while_two_write() {
@@ -294,12 +294,12 @@ fn a_segment_is_sealed_while_two_write() {
     });
 }
 
-/// The cell of a column of one row: heads are equal, so that searches read cells.
+/// Returns the cell of a column of one row. All these cells have equal heads, so searches must read the cells.
 fn column(number: u8) -> Vec<u8> {
     sample::cell(b"r", &[number], 1, b"")
 }
 
-/// Cells are copied and added while a reader searches among those of the same row.
+/// Checks that cells are copied and added while a reader searches among cells of the same row.
 #[allow(clippy::disallowed_methods, reason = "a thread that a scheduler may start has no scope and no world")]
 fn columns(added: &'static [&'static [u8]]) {
     many_times(move || {

@@ -25,7 +25,7 @@
 //! RUSTFLAGS="--cfg shuttle" cargo test --release -p memstore --lib --target-dir target/shuttle interleavings
 //! ```
 //!
-//! This crate does not know read points, deletes or versions. It keeps the cells it is given, in order.
+//! This crate does not know read points, deletes or versions. It keeps all cells that it receives, in order.
 
 mod active;
 mod arena;

@@ -1,4 +1,4 @@
-//! Merging and compacting sealed segments.
+//! Merges and compacts sealed segments.
 //!
 //! A merge combines only the indexes, and the cells stay where they are. A compaction drops cells from the index and
 //! frees memory: it copies the live cells out of chunks with many dead bytes, and the old chunks are freed with their
@@ -33,9 +33,9 @@ use crate::walk::Walk;
 /// dropped cells in them. Chunks with the greatest dead fraction come first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cleaning {
-    /// Number of bytes to free in any case, as far as there are dead ones.
+    /// Minimum number of bytes to free, as far as there are dead ones.
     pub free_min: u64,
-    /// Beyond that, the minimum dead fraction of a chunk, from 0 to 1.
+    /// Minimum dead fraction, from 0 to 1, of further chunks that are emptied after `free_min` bytes are free.
     pub dead_min: f64,
 }
 
@@ -47,23 +47,24 @@ impl Cleaning {
 /// The result of a compaction.
 #[derive(Debug)]
 pub struct Compacted {
-    /// The kept cells.
+    /// The new segment with the kept cells.
     pub segment: Segment,
     /// Number of bytes copied.
     pub bytes_copied: u64,
 }
 
 impl Segment {
-    /// Merges sealed `segments`, newest first, into one flat segment; the cells stay where they are. `None` when one
-    /// segment cannot address all their chunks.
+    /// Merges sealed `segments`, newest first, into one flat segment; the cells stay where they are. Returns `None`
+    /// when one segment cannot address all their chunks.
     pub fn merged(segments: &[Arc<Segment>]) -> Option<Segment> {
         merged(segments)
     }
 
     /// Compacts sealed `segments`, newest first, into one flat segment with the cells for which `keeps` returns true.
     /// Cells in chunks that `cleaning` empties are copied to new chunks of `pool`; the others stay where they are.
-    /// `keeps` is called once for each cell, in order. `None` as for [`Segment::merged`], at half as many chunks. A
-    /// value is marked as rewritten when older versions of its column were dropped after it.
+    /// `keeps` is called once for each cell, in order. Returns `None`, as [`Segment::merged`] does, when there are too
+    /// many chunks; the limit is half as high here. A value is marked as rewritten when older versions of its column
+    /// were dropped.
     pub fn compacted(
         segments: &[Arc<Segment>],
         pool: &Arc<Pool>,
@@ -86,24 +87,24 @@ impl Segment {
         compacted(segments, pool, cleaning, Some(lone_since), keeps)
     }
 
-    /// Whether `other`, a later cell, is a value of the same column as the value `cell`.
+    /// Whether `other`, which sorts after `cell`, is an older version of it: a value of the same column.
     pub fn is_older_version(cell: Cell<'_>, other: Cell<'_>) -> bool {
         is_older_version(cell, other)
     }
 
-    /// Whether [`Segment::compacted`] can make one segment of these.
+    /// Whether [`Segment::compacted`] can make one segment of these segments.
     pub fn fit_one(segments: &[Arc<Segment>]) -> bool {
         fit_one(segments)
     }
 
     /// Calls `each` for every cell of sealed `segments`, newest first, once and in order. The flag says whether the
-    /// cell is known to be rewritten: whether a compaction dropped an older version after it.
+    /// cell is known to be rewritten: whether a compaction has dropped an older version of it.
     pub fn visit<'a>(segments: &'a [Arc<Segment>], each: impl FnMut(Cell<'a>, bool)) {
         visit(segments, each);
     }
 }
 
-/// A cell is prefetched as a whole this many copies ahead. With only its first two lines prefetched, a copy of 1 KB
+/// How many copies ahead a whole cell is prefetched. With only its first two cache lines prefetched, a copy of 1 KB
 /// took 150 ns in place of 95.
 const COPIES_AHEAD: usize = 4;
 
@@ -112,7 +113,7 @@ struct Union {
     chunks: Vec<Arc<Chunk>>,
     /// For each segment, the new number of each of its chunks.
     numbers: Vec<Vec<u32>>,
-    /// The bytes in each chunk, over all segments.
+    /// The number of bytes in each chunk, over all segments.
     fills: Vec<Fill>,
 }
 
@@ -145,7 +146,7 @@ impl Union {
         place.in_chunk(self.numbers[segment][place.chunk() as usize])
     }
 
-    /// Moves a dropped cell's bytes to the dead ones.
+    /// Moves the bytes of a dropped cell from the live to the dead ones of its chunk.
     #[inline]
     fn drop(&mut self, place: Place, cell: Cell<'_>) {
         let (fill, bytes) = (&mut self.fills[place.chunk() as usize], record_bytes(cell));
@@ -196,7 +197,7 @@ pub(crate) fn fit_one(segments: &[Arc<Segment>]) -> bool {
     chunks <= CHUNKS_FILLED_MAX as usize
 }
 
-/// Bytes of a chunk: those of the compacted segments, and its size.
+/// How full a chunk is: the bytes of the compacted segments in it, and its size.
 #[derive(Clone, Copy, Debug, Default)]
 struct Load {
     live: u64,
@@ -205,7 +206,7 @@ struct Load {
 }
 
 impl Load {
-    /// The fraction of the chunk's records that is dead.
+    /// Returns the fraction of the chunk's records that is dead.
     fn dead_share(self) -> f64 {
         self.dead as f64 / (self.live + self.dead).max(1) as f64
     }
@@ -325,7 +326,7 @@ pub(crate) fn compacted(
     Some(Compacted { segment: Segment::flat(flat, held + bytes_copied, span), bytes_copied })
 }
 
-/// Whether `other`, a later cell, is a value of the same column.
+/// Whether `other`, which sorts after `cell`, is a value of the same column.
 pub(crate) fn is_older_version(cell: Cell<'_>, other: Cell<'_>) -> bool {
     let is_put = |cell: Cell<'_>| cell.cell_type() == Some(CellType::Put);
     is_put(cell) && is_put(other) && cell.qualifier() == other.qualifier() && cell.row() == other.row()

@@ -21,10 +21,10 @@ use crate::table::Table;
 
 /// Number of slots of a node. Interleaving tests use few, so that nodes split soon.
 pub(crate) const SLOTS: usize = if cfg!(any(miri, shuttle)) { 3 } else { 14 };
-/// In place of a node's number: no node.
+/// The number that stands for no node.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Which slots are in use, and how they sort.
+/// Says which slots of a node are in use, and how they sort.
 ///
 /// ```text
 ///   bits 0–3     how many are in use
@@ -35,7 +35,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 pub(crate) struct Order(u64);
 
 impl Order {
-    /// No slot in use.
+    /// The order of a node without entries.
     pub(crate) const EMPTY: Order = Order(0x0dcb_a987_6543_2100);
     const HELD: u64 = 1 << 60;
 
@@ -99,7 +99,7 @@ impl std::fmt::Debug for Order {
     }
 }
 
-/// The part that leaves and inner nodes share: sorted keys.
+/// The part that leaves and inner nodes share: sorted keys, and their values.
 pub(crate) struct Keys {
     order: AtomicU64,
     reuse: AtomicU32,
@@ -117,7 +117,7 @@ impl Keys {
         }
     }
 
-    /// Returns the current order. For a writer that excludes all others, or inside [`Keys::read`].
+    /// Returns the current order of the slots. For a writer that excludes all others, or inside [`Keys::read`].
     #[inline]
     pub(crate) fn order(&self) -> Order {
         Order(self.order.load(Ordering::Acquire))
@@ -227,8 +227,8 @@ impl Keys {
     }
 }
 
-/// Begins a change after another writer's: readers that see its stores also see the slots that the other writer freed,
-/// as in [`Keys::shrink`].
+/// Begins a change after that of another writer: a reader that sees this writer's stores also sees which slots the
+/// other writer has freed, as in [`Keys::shrink`].
 #[inline]
 pub(crate) fn begin() {
     fence(Ordering::Release);
@@ -331,14 +331,15 @@ impl Default for Inner {
     }
 }
 
-/// Prefetches all cache lines of a value.
+/// Prefetches all cache lines of `node`.
 #[inline]
 fn fetch_lines<T>(node: &T) {
     let start: *const u8 = std::ptr::from_ref(node).cast();
     (0..size_of::<T>()).step_by(LINE).for_each(|at| cell::fetch_line(start.wrapping_add(at)));
 }
 
-/// Nodes of one kind by number, allocated in blocks that are small enough for allocation to go unnoticed.
+/// The nodes of one kind, by number. They are allocated in blocks small enough that an allocation delays no write
+/// noticeably.
 pub(crate) struct Nodes<T> {
     blocks: Table<Box<[T]>>,
 }

@@ -7,7 +7,7 @@ use cell::{Cell, SequenceId};
 
 /// An owner, and possibly a cell inside it, so that a cursor looks its current cell up once.
 ///
-/// The safe twin looks the cell up at every [`PinnedCell::cell`]; the tests of cursors compare both.
+/// A version without unsafe code looks the cell up at every [`PinnedCell::cell`]; the tests of cursors compare both.
 pub(crate) struct PinnedCell<T> {
     owner: Arc<T>,
     found: Option<(NonNull<[u8]>, SequenceId)>,
@@ -23,7 +23,7 @@ impl<T> PinnedCell<T> {
         &self.owner
     }
 
-    /// Sets the cell to what `find` returns. The cell is inside the owner, whatever the lifetime.
+    /// Sets the cell to the result of `find`. The result lies inside the owner, whatever its lifetime says.
     #[inline]
     pub(crate) fn pin(&mut self, find: impl for<'a> FnOnce(&'a T) -> Option<Cell<'a>>) {
         self.found = find(&self.owner).map(|cell| (NonNull::from(cell.bytes()), cell.sequence()));

@@ -1,4 +1,4 @@
-//! Records: how a cell lies in a chunk, and how a place names it.
+//! Records: the bytes that store a cell in a chunk, and places, which name records.
 //!
 //! ```text
 //!   record:  [ sequence id 40 bits | length 24 bits ]  cell in KeyValue layout  padding to 4
@@ -13,18 +13,18 @@ use cell::{Cell, SequenceId};
 use crate::chunk::Chunk;
 use crate::free_list::CHUNK_SIZE_MAX;
 
-/// Bits of a place that hold the offset.
+/// Number of bits of a place that hold the offset.
 const OFFSET_BITS: u32 = (CHUNK_SIZE_MAX / GRAIN).trailing_zeros();
-/// Records begin at multiples of this, in bytes.
+/// The alignment of records, in bytes.
 pub(crate) const GRAIN: usize = 4;
 /// Maximum number of chunks that a segment can address.
 pub(crate) const CHUNKS_MAX: u32 = 1 << (32 - OFFSET_BITS);
 /// Maximum number of chunks that an active segment fills. Half remains, so that a reordered copy of its cells, which
 /// may need more chunks, is one segment too.
 pub(crate) const CHUNKS_FILLED_MAX: u32 = CHUNKS_MAX / 2;
-/// Bytes in a cache line.
+/// Size of a cache line of the processor, in bytes.
 pub(crate) const LINE: usize = 64;
-/// Cache lines that contain most keys: the record's head and 60 to 120 bytes.
+/// Number of cache lines that contain most keys: the record's header and 60 to 120 bytes of the key.
 pub(crate) const KEY_LINES: usize = 2;
 pub(crate) const LENGTH_BITS: u32 = 24;
 pub(crate) const LENGTH_ESCAPE: u64 = (1 << LENGTH_BITS) - 1;
@@ -79,7 +79,7 @@ pub(crate) fn cell_among(bytes: &[u8], place: Place) -> Cell<'_> {
     Cell::trusted(&bytes[..length as usize], SequenceId(sequence))
 }
 
-/// Whether sequence id and length of a cell fit one word.
+/// Whether sequence id and length of a cell fit one word, which is the short form of a record's header.
 #[inline]
 pub(crate) fn fits(length: usize, sequence: SequenceId) -> bool {
     (length as u64) < LENGTH_ESCAPE && sequence.0 < 1 << (u64::BITS - LENGTH_BITS)
@@ -115,7 +115,7 @@ pub(crate) fn fetch_key(bytes: &[u8], place: Place) {
     cell::fetch(bytes, place.offset());
 }
 
-/// Prefetches this many cache lines of the record.
+/// Prefetches this many cache lines of the record at `place` in a chunk with these bytes.
 #[inline]
 pub(crate) fn fetch_among(bytes: &[u8], place: Place, lines: usize) {
     let start = bytes.as_ptr().wrapping_add(place.offset());
@@ -128,11 +128,11 @@ fn word(bytes: &[u8]) -> (u64, &[u8]) {
     (u64::from_le_bytes(*word), rest)
 }
 
-/// Bytes of records in one chunk.
+/// Number of bytes of the records in one chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fill {
-    /// Bytes of records that the index names.
+    /// Number of bytes of records that the index names.
     pub(crate) live: u64,
-    /// Bytes of records that the index does not name any more.
+    /// Number of bytes of records that the index does not name any more.
     pub(crate) dead: u64,
 }

@@ -10,12 +10,13 @@
 //!   droppable fraction is estimated from a sample of rows first, and corrected by how accurate earlier estimates were.
 //!
 //! **How much is copied.** In a chunk that is half dead each copied byte frees another one. In a chunk that is nearly
-//! all live a copied byte frees next to nothing, and more later. So while memory suffices only chunks that are half
-//! dead are emptied, and where it is short as many more, the deadest first, as the next segments need.
+//! all live a copied byte frees next to nothing, and more later. So while memory suffices, only chunks that are half
+//! dead are emptied. Where memory is short, more chunks are emptied, those with the most dead bytes first, until the
+//! next segments have room.
 //!
 //! **When.** Later is better, since one copy then drops what several would have, and all cells are walked only once.
-//! While reads visit few segments and the next one fits, no estimate is made. With much room left, only mostly
-//! redundant segments are copied; just before a flush even slightly redundant ones. Copying a cell costs about 150 ns.
+//! While reads visit few segments and the next one fits, no estimate is made. With much room left, segments are copied
+//! only if most of their cells are redundant; just before a flush, even if few are. Copying a cell costs about 150 ns.
 //! A dropped cell is not written by the flush and the three or four compactions after it, about 1 µs together. So
 //! before a flush, an eighth of redundant cells pays for copying the rest.
 
@@ -26,11 +27,11 @@ use crate::merge::Cleaning;
 pub enum Level {
     /// No in-memory compaction: one segment until the flush.
     None,
-    /// Flatten and merge indexes.
+    /// The server flattens segments and merges their indexes.
     Basic,
-    /// Always drop redundant cells.
+    /// The server always drops redundant cells.
     Eager,
-    /// Drop redundant cells where that pays.
+    /// The server drops redundant cells where that pays.
     #[default]
     Adaptive,
 }
@@ -43,7 +44,7 @@ impl Level {
             .find(|level| level.name().eq_ignore_ascii_case(name))
     }
 
-    /// HBase's name of the level.
+    /// Returns HBase's name of the level.
     pub fn name(self) -> &'static str {
         match self {
             Level::None => "NONE",
@@ -54,40 +55,40 @@ impl Level {
     }
 }
 
-/// Minimum dead fraction of a chunk for copying its live cells while memory suffices. With more dead bytes a copied
-/// byte frees more memory, and chunks that wait become deader.
+/// Minimum dead fraction of a chunk at which its live cells are copied while memory suffices. The more dead bytes a
+/// chunk has, the more memory each copied byte frees, and waiting chunks get more dead bytes.
 const DEAD_MIN: f64 = 0.5;
 
 /// Factor by which dropping is worth more just before a flush than with all memory free.
 const WORTH_WHEN_FULL: f64 = 6.0;
 
-/// The configured numbers.
+/// The configuration of a store's in-memory compaction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Policy {
-    /// The level.
+    /// The level of in-memory compaction.
     pub level: Level,
     /// Number of segments beside the active one that a read may visit
     /// (`hbase.hregion.compacting.pipeline.segments.limit`).
     pub segments_max: usize,
-    /// At [`Level::Adaptive`]: maximum fraction of cells that may remain for dropping the others to pay while memory
-    /// suffices (`hbase.memstore.adaptive.compaction.threshold`).
+    /// At [`Level::Adaptive`]: cells are dropped, while memory suffices, only if at most this fraction of the cells
+    /// remains (`hbase.memstore.adaptive.compaction.threshold`).
     pub unique_max: f64,
 }
 
 /// What to do with all flat segments of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing.
+    /// Change nothing.
     Leave,
-    /// Merge their indexes.
+    /// Merge the indexes of the segments.
     Merge,
-    /// Drop redundant cells, and copy the rest where [`Policy::cleaning`] says.
+    /// Drop redundant cells, and copy the other cells where [`Policy::cleaning`] says.
     Compact,
 }
 
 impl Policy {
-    /// Whether [`Policy::decide`] needs an estimate: whether this many flat segments at `pressure` call for an action,
-    /// when the next segment will add `step` to it.
+    /// Whether [`Policy::decide`] needs an estimate of the redundant fraction: whether this many flat segments at
+    /// `pressure` call for an action, when the next segment will add `step` to it.
     pub fn wants_estimate(&self, segments: usize, pressure: f64, step: f64) -> bool {
         self.level == Level::Adaptive
             && (segments > self.segments_max.max(1) || segments > 0 && pressure + step >= 1.0)
@@ -124,7 +125,7 @@ impl Policy {
     }
 }
 
-/// How accurate estimates were: a factor for the next one.
+/// How accurate earlier estimates were: the factor by which the next one is corrected.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EstimateTrust(f64);
 
@@ -148,7 +149,7 @@ impl EstimateTrust {
         }
     }
 
-    /// Records an estimate that led to no action. The factor moves towards 1, so that one disappointment does not last
+    /// Records an estimate that led to no action. The factor moves towards 1, so that one wrong estimate does not count
     /// for ever.
     pub fn fade(&mut self) {
         self.0 += (1.0 - self.0) / 16.0;

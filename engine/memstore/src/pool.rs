@@ -17,18 +17,18 @@ pub struct Pool {
 /// Statistics of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolUse {
-    /// Size of a chunk, in bytes.
+    /// Size of a chunk of the pool, in bytes.
     pub chunk_size: usize,
     /// Number of chunks in use.
     pub used: usize,
-    /// Number of chunks waiting for reuse.
+    /// Number of chunks that wait for reuse.
     pub waiting: usize,
 }
 
 impl Pool {
     /// Creates a pool of chunks of `chunk_size` bytes that keeps at most `chunks_max` of them.
     ///
-    /// A size outside [`CHUNK_SIZE_MIN`] to [`CHUNK_SIZE_MAX`] is set to the nearer of both.
+    /// A size outside [`CHUNK_SIZE_MIN`] to [`CHUNK_SIZE_MAX`] is replaced by the nearer bound.
     pub fn new(chunk_size: usize, chunks_max: usize) -> Arc<Pool> {
         let chunk_size = chunk_size.clamp(CHUNK_SIZE_MIN, CHUNK_SIZE_MAX);
         Arc::new(Pool { chunk_size, free: Arc::new(FreeList::new(chunks_max)) })

@@ -1,8 +1,8 @@
-//! Cells for tests.
+//! Builds cells for tests.
 
 use cell::{CellParts, CellType, Timestamp};
 
-/// The parts of a put in the family `f`.
+/// Returns the parts of a put in the family `f`.
 pub(crate) fn parts<'a>(
     row: &'a [u8],
     qualifier: &'a [u8],
@@ -20,7 +20,7 @@ pub(crate) fn parts<'a>(
     }
 }
 
-/// The bytes of a put, as a segment takes them.
+/// Returns the bytes of a put in the form that a segment takes.
 pub(crate) fn cell(row: &[u8], qualifier: &[u8], timestamp: i64, value: &[u8]) -> Vec<u8> {
     parts(row, qualifier, timestamp, value).to_vec().expect("within limits")
 }

@@ -13,7 +13,7 @@ use crate::pool::Pool;
 use crate::records::Records;
 use crate::span::Span;
 
-/// The position of a cursor in a segment.
+/// The position of a cursor in a segment of either kind.
 #[derive(Clone, Debug)]
 pub(crate) enum SegmentPosition {
     Nowhere,
@@ -32,11 +32,11 @@ pub struct Segment {
 )]
 enum Body {
     Active(Active),
-    /// The index, the size of the records in bytes, and the timestamps.
+    /// A sealed segment: its flat index, the size of its records in bytes, and the range of its timestamps.
     Flat(Flat, u64, Span),
 }
 
-/// A flat index of a segment.
+/// A flat index of a segment: its own, or one made for this call.
 pub(crate) enum Index<'a> {
     Own(&'a Flat),
     Made(Box<Flat>),
@@ -96,7 +96,7 @@ impl Segment {
         matches!(self.body, Body::Flat(..))
     }
 
-    /// Returns the order of the cells.
+    /// Returns the order of the segment's cells.
     pub fn comparator(&self) -> Comparator {
         self.records().comparator()
     }
@@ -135,7 +135,8 @@ impl Segment {
         }
     }
 
-    /// Returns the bytes in each chunk, by number; trailing empty chunks are omitted. The segment must be sealed.
+    /// Returns the number of bytes in each chunk, by number; trailing empty chunks are omitted. The segment must be
+    /// sealed.
     pub(crate) fn fills(&self) -> Cow<'_, [Fill]> {
         match &self.body {
             Body::Active(active) => active.fills().into(),
@@ -151,7 +152,7 @@ impl Segment {
         }
     }
 
-    /// Returns the number of cells.
+    /// Returns the number of cells in the segment.
     pub fn cells(&self) -> u64 {
         match &self.body {
             Body::Active(active) => active.cells(),
@@ -159,7 +160,7 @@ impl Segment {
         }
     }
 
-    /// Whether there is no cell.
+    /// Whether the segment has no cell.
     pub fn is_empty(&self) -> bool {
         self.cells() == 0
     }
@@ -172,7 +173,7 @@ impl Segment {
         }
     }
 
-    /// Returns the oldest and the newest timestamp; `None` while the segment is empty.
+    /// Returns the oldest and the newest timestamp of its cells; `None` while the segment is empty.
     pub fn timestamps(&self) -> Option<(Timestamp, Timestamp)> {
         self.span().ends()
     }
@@ -271,13 +272,13 @@ impl Segment {
         }
     }
 
-    /// Prefetches the first bytes of the cell `far` entries later.
+    /// Prefetches the first bytes of the cell that is `far` entries after `spot`.
     #[inline]
     pub(crate) fn fetch_behind(&self, spot: &SegmentPosition, far: usize) {
         self.fetch_lines_behind(spot, far, KEY_LINES);
     }
 
-    /// Prefetches this many cache lines of that cell.
+    /// Prefetches this many cache lines of the cell that is `far` entries after `spot`.
     #[inline]
     pub(crate) fn fetch_lines_behind(&self, spot: &SegmentPosition, far: usize, lines: usize) {
         if let (Body::Flat(flat, ..), SegmentPosition::Flat(index)) = (&self.body, spot)

@@ -1,9 +1,9 @@
-//! Facts about a set of cells.
+//! Facts about a set of cells that are known without reading them.
 
 use cell::{Cell, CellType, Timestamp};
 
-/// What is known of some cells without reading them: the oldest and the newest timestamp, whether a marker among them
-/// deletes a whole family of its row, and whether all are values without tags. It may cover more cells than there are.
+/// Facts about some cells: the oldest and the newest timestamp, whether a marker among them deletes a whole family of
+/// its row, and whether all are values without tags. The facts may also cover cells that were dropped since.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) oldest: i64,
@@ -35,7 +35,7 @@ impl Span {
         self.is_plain &= other.is_plain;
     }
 
-    /// Returns the oldest and newest timestamp; `None` for no cells.
+    /// Returns the oldest and the newest timestamp; `None` if there are no cells.
     pub(crate) fn ends(self) -> Option<(Timestamp, Timestamp)> {
         (self.oldest <= self.newest).then_some((Timestamp(self.oldest), Timestamp(self.newest)))
     }

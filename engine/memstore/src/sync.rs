@@ -1,4 +1,5 @@
-//! The atomics and locks of the index: the system's, or those of a scheduler that interrupts threads at each of them.
+//! The atomics and locks of the index: the system's or, in tests, those of a scheduler that interrupts threads at each
+//! of them.
 
 #[cfg(not(shuttle))]
 pub(crate) use env::sync::{Mutex, MutexGuard};
@@ -17,7 +18,7 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// Several times as long as adding an entry takes.
+    /// Number of spins before the thread yields: several times as long as adding an entry takes.
     #[cfg(not(shuttle))]
     const AWAKE: u32 = 200;
 
@@ -34,7 +35,7 @@ impl Backoff {
     }
 }
 
-/// The scheduler's lock with the interface of the other one.
+/// The scheduler's lock, with the interface of the system's lock.
 #[cfg(shuttle)]
 mod scheduled {
     pub(crate) use shuttle::sync::MutexGuard;

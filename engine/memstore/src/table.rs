@@ -1,6 +1,6 @@
-//! A table that grows at its end while others read it.
+//! A table that grows at its end while other threads read it.
 //!
-//! Slots are in blocks, each twice as large as the one before. A block is allocated when its first slot is set, and
+//! Slots are in blocks, each twice as large as the previous one. A block is allocated when its first slot is set, and
 //! never moves. So readers need no lock, a small table uses little memory, and growing copies nothing.
 
 use std::sync::OnceLock;
@@ -20,7 +20,7 @@ impl<T> Table<T> {
         Table { blocks: [const { OnceLock::new() }; BLOCKS] }
     }
 
-    /// Returns the block and the position in it.
+    /// Returns the block of the slot at `index`, and the position in the block.
     #[inline]
     fn place(index: u32) -> (usize, usize) {
         let shifted = index as usize + FIRST;

@@ -1,4 +1,4 @@
-//! Segments compared with a plain ordered map, alone and while they are written.
+//! Compares segments with a plain ordered map, alone and while they are written.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use cell::{Cell, CellParts, CellType, Comparator, KeyBuf, SequenceId};
 
 use crate::{Cleaning, Cursor, Pool, Segment, sample};
 
-/// SplitMix64: random that follows from the seed.
+/// SplitMix64: random numbers that follow from a seed.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -21,7 +21,7 @@ impl Random {
     }
 }
 
-/// A cell as the model keeps it: ordered as the comparator says.
+/// A cell in the model, ordered as the comparator says.
 #[derive(Clone, Debug)]
 pub(crate) struct ModelCell {
     comparator: Comparator,
@@ -55,16 +55,16 @@ impl Ord for ModelCell {
     }
 }
 
-/// How rows are drawn.
+/// How the rows of a test are chosen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Rows {
-    /// `user` and a number.
+    /// Rows that are `user` and a random number.
     Random,
     Ascending,
     Descending,
-    /// A handful of rows, many versions each.
+    /// A few rows with many versions each.
     Few,
-    /// Rows that begin alike at first, and otherwise later.
+    /// Rows that first have a common prefix, and later another one.
     Shifting,
     Catalog,
 }
@@ -118,7 +118,7 @@ fn flat<'a>(model: impl IntoIterator<Item = &'a ModelCell>) -> Vec<(Vec<u8>, Seq
     model.into_iter().map(|known| (known.bytes.clone(), known.sequence)).collect()
 }
 
-/// Everything that a cursor can do gives what the model gives.
+/// Checks that every operation of a cursor gives the same result as the model.
 pub(crate) fn check(segment: &Arc<Segment>, model: &BTreeSet<ModelCell>, random: &mut Random) {
     let mut cursor = Cursor::new(Arc::clone(segment));
     assert!(cursor.peek().is_none(), "a new cursor stands nowhere");
@@ -154,7 +154,7 @@ pub(crate) fn check(segment: &Arc<Segment>, model: &BTreeSet<ModelCell>, random:
     assert_eq!(cursor.peek().map(|cell| cell.row().to_vec()), last_row);
 }
 
-/// All rows that are there are prefetched.
+/// Checks that every present row is prefetched.
 fn check_prefetched(segment: &Segment, model: &BTreeSet<ModelCell>) {
     let rows: BTreeSet<&[u8]> = model.iter().map(|known| known.cell().row()).collect();
     let rows: Vec<&[u8]> = rows.into_iter().collect();
@@ -260,7 +260,7 @@ fn the_successor_goes_on_in_the_same_chunk_and_the_older_one_stays_as_it_is() {
     assert_eq!(walk(&mut cursor), flat(&models[0]), "a cursor keeps its segment alive");
 }
 
-/// Cells of one write come to lie as if each had come alone, and of two that are the same the first counts.
+/// Cells of one write are stored as if each had been written alone. Of two identical cells the first counts.
 #[test]
 fn cells_that_come_together_lie_as_if_each_came_alone() {
     for (rows, seed) in ALL_ROWS.into_iter().zip(50..) {
@@ -336,7 +336,7 @@ fn a_segment_with_a_successor_takes_no_writes() {
     segment.insert([&known.bytes[..]], known.sequence);
 }
 
-/// What was there when a reader began is there for it, once and in order, whatever is written meanwhile.
+/// A reader sees all cells that existed when it began, once and in order, whatever is written meanwhile.
 #[test]
 fn readers_see_all_that_was_there_when_they_began() {
     for (rows, seed) in ALL_ROWS.into_iter().zip(10..).take(if cfg!(miri) { 2 } else { 6 }) {
@@ -369,8 +369,8 @@ fn readers_see_all_that_was_there_when_they_began() {
     }
 }
 
-/// Of what several write at the same time, each its own and some of the others', all is there, once, in order, and
-/// counted; and concurrent readers see the old cells.
+/// Several writers add cells of their own and some of the others' cells at the same time. Afterwards every cell is
+/// present once, in order, and counted; and concurrent readers see the old cells.
 #[test]
 fn several_writers_make_one_ordered_set() {
     for (rows, seed) in ALL_ROWS.into_iter().zip(70..).take(if cfg!(miri) { 2 } else { 6 }) {
@@ -413,7 +413,7 @@ fn several_writers_make_one_ordered_set() {
     }
 }
 
-/// Writers who do not meet fill one chunk, whichever thread they are.
+/// Writers that do not run at the same time fill one chunk, whatever their threads.
 #[test]
 fn writers_in_turn_share_a_chunk() {
     let pool = Pool::new(64 << 10, 4);
@@ -455,7 +455,7 @@ fn several_writers_have_no_more_chunks_than_one() {
     assert_eq!((segment.cells(), segment.records().chunks().count() as u64), (taken, taken));
 }
 
-/// Reads everything, or a part, and finds of the first `begun` cells each that belongs.
+/// Reads all cells, or a part of them, and checks that the reader finds each wanted cell among the first `begun` ones.
 fn read_once(segment: &Arc<Segment>, cells: &[ModelCell], begun: u64, random: &mut Random) {
     let comparator = segment.comparator();
     let from = match (random.below(3), begun) {
@@ -534,8 +534,8 @@ fn a_segment_that_has_all_chunks_that_it_can_tell_apart_leaves_the_rest_to_its_s
     assert_eq!(first.segment.cells(), most as u64);
 }
 
-/// What is known to live in each chunk is what the index names there, and nothing else is held but what is known to be
-/// dead.
+/// Checks that the recorded live bytes of each chunk are those of the cells that the index names there, and that only
+/// chunks with recorded bytes are kept.
 fn check_fills(segment: &Segment) {
     let (index, fills) = (segment.index(), segment.fills());
     let mut live = vec![0; fills.len()];
@@ -546,7 +546,7 @@ fn check_fills(segment: &Segment) {
     assert_eq!(fills.iter().map(|fill| fill.live + fill.dead).sum::<u64>(), segment.record_bytes());
 }
 
-/// Rows 0 to `rows` of 100 bytes or so, written under `sequence`.
+/// Writes rows 0 to `rows` of about 100 bytes under `sequence`.
 fn put_rows(segment: &Segment, rows: impl Iterator<Item = usize>, sequence: u64) {
     for row in rows {
         let row = format!("row{row:06}");
@@ -555,7 +555,7 @@ fn put_rows(segment: &Segment, rows: impl Iterator<Item = usize>, sequence: u64)
     }
 }
 
-/// Keeps the first version of each row.
+/// Returns a function that keeps the first version of each row.
 fn newest() -> impl FnMut(Cell<'_>) -> bool {
     let mut row = Vec::new();
     move |cell| {
@@ -565,7 +565,8 @@ fn newest() -> impl FnMut(Cell<'_>) -> bool {
     }
 }
 
-/// Only what lives where enough is dead is copied; the rest is held, and told, until more of it is dead.
+/// A compaction copies live cells only out of chunks with enough dead bytes. The other chunks stay, with their dead
+/// bytes recorded, until more of them are dead.
 #[cfg(not(miri))]
 #[test]
 fn a_compaction_empties_the_chunks_of_which_much_is_dead_and_remembers_the_rest() {
@@ -628,8 +629,8 @@ fn a_compaction_empties_the_chunks_of_which_much_is_dead_and_remembers_the_rest(
     assert!(alone < used && alone < ROWS as u64 * record * 3 / 2, "{alone} of {used}");
 }
 
-/// Each compaction that copies a little begins a chunk for it; however many there are, those before are not left
-/// behind.
+/// A compaction that copies little begins a chunk for the copies. However many such compactions run, the earlier of
+/// these chunks are emptied, too.
 #[cfg(not(miri))]
 #[test]
 fn compactions_that_copy_little_do_not_pile_up_chunks() {
@@ -656,7 +657,7 @@ fn compactions_that_copy_little_do_not_pile_up_chunks() {
     assert_eq!(flat.cells(), ROWS as u64);
 }
 
-/// The mark of what was rewritten stays with a cell wherever it goes, and is given to whom it belongs.
+/// The mark of a rewritten cell stays with it when it is moved, and only rewritten cells get it.
 #[test]
 fn rewritten_cells_are_recorded_across_merges_and_compactions() {
     let pool = Pool::new(4 << 10, 4);
@@ -688,7 +689,7 @@ fn rewritten_cells_are_recorded_across_merges_and_compactions() {
     }
 }
 
-/// Of three that have one cell two do not count, and what they take is known to be dead.
+/// If three segments have the same cell, two of the copies do not count, and their bytes are recorded as dead.
 #[test]
 fn a_cell_that_several_have_is_one() {
     let pool = Pool::new(4 << 10, 4);
@@ -707,7 +708,7 @@ fn a_cell_that_several_have_is_one() {
     assert_eq!((made.segment.cells(), made.segment.record_bytes(), made.bytes_copied), (20, bytes, 0));
 }
 
-/// Of cells that are the same in every respect but their values the newest segment's counts, whatever is made of them.
+/// Of cells that differ only in their values, the one of the newest segment wins, in a merge as in a compaction.
 #[test]
 fn of_cells_that_are_the_same_that_of_the_newest_segment_counts() {
     let pool = Pool::new(4 << 10, 4);
@@ -740,8 +741,8 @@ fn of_cells_that_are_the_same_that_of_the_newest_segment_counts() {
     }
 }
 
-/// Where what all rows begin with is longer than when the heads were made, those are made again: what was rewritten
-/// stays known.
+/// If the rows' common prefix has become longer since the heads were made, the heads are made again. The marks of
+/// rewritten cells stay.
 #[test]
 fn rewritten_cells_are_recorded_after_other_rows_were_dropped() {
     let pool = Pool::new(4 << 10, 4);
@@ -773,7 +774,7 @@ fn rewritten_cells_are_recorded_after_other_rows_were_dropped() {
     assert_eq!(shown(&Arc::new(merged)), expected);
 }
 
-/// What is walked over, dropped, and copied lies in several pieces of an index, lone values and others.
+/// Cells that are visited, dropped or copied lie in several pieces of an index; some are the only cells of their rows.
 #[cfg(not(miri))]
 #[test]
 fn segments_whose_indexes_have_several_pieces_become_one() {
@@ -818,7 +819,7 @@ fn segments_whose_indexes_have_several_pieces_become_one() {
     }
 }
 
-/// Keeps the first cell of each column, unless it is too old, has tags, or is some marker.
+/// Returns a function that keeps the first cell of each column, unless it is too old, has tags, or is a marker.
 fn first_of_column(since: i64) -> impl FnMut(Cell<'_>) -> bool {
     let mut column = Vec::new();
     move |cell| {
@@ -831,7 +832,8 @@ fn first_of_column(since: i64) -> impl FnMut(Cell<'_>) -> bool {
     }
 }
 
-/// Rows that differ in their heads; that share them, two or eight; and the catalog's, of which all have one.
+/// Returns a row. By `shape`, rows have heads of their own; or two or eight rows share one; or all share one, as in the
+/// catalog.
 fn row_of(shape: u64, number: u64) -> String {
     match shape {
         0 => format!("user{number:06}"),
@@ -843,8 +845,8 @@ fn row_of(shape: u64, number: u64) -> String {
     }
 }
 
-/// One round after the other, what is made without looking at lone values is what is made by looking at all cells: the
-/// same cells, marks and bytes in each chunk, whatever lies beside them. And they are not looked at.
+/// Compactions that do not read values that are alone in their rows give the same result as compactions that read all
+/// cells: the same cells, marks and bytes in each chunk, over several rounds. And those values are not read.
 #[test]
 fn lone_values_that_are_not_looked_at_change_nothing() {
     let seeds = if cfg!(miri) { 0..4 } else { 0..144 };
@@ -931,7 +933,7 @@ fn lone_values_that_are_not_looked_at_change_nothing() {
     }
 }
 
-/// The rows that have one cell, which is in one segment.
+/// Returns the rows that have only one cell in all segments together.
 fn lone_rows(segments: &[Arc<Segment>]) -> BTreeSet<Vec<u8>> {
     let (mut rows, mut lone): (BTreeSet<Vec<u8>>, BTreeSet<Vec<u8>>) = Default::default();
     for segment in segments {

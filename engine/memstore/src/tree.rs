@@ -55,7 +55,7 @@ const HEIGHT_MAX: usize = 16;
 /// Number of descents after which a reader walks to the right instead.
 const DESCENTS_MAX: usize = 4;
 
-/// A key to search for.
+/// The key that a search looks for.
 #[derive(Clone, Copy)]
 pub(crate) struct Probe<'a> {
     pub(crate) head: u64,
@@ -73,7 +73,7 @@ impl Probe<'_> {
     }
 }
 
-/// Places copied from a leaf, and the next leaf.
+/// Entries copied from a leaf, and the number of the next leaf.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     places: [Place; SLOTS],
@@ -83,7 +83,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// A run of no places.
+    /// A run without entries.
     pub(crate) const EMPTY: Run = Run { places: [Place(0); SLOTS], at: 0, end: 0, next: NONE };
 
     /// Returns the current place.
@@ -93,30 +93,31 @@ impl Run {
     }
 }
 
-/// The index.
+/// The index of an active segment; see the module documentation.
 pub(crate) struct Tree {
     heads: Heads,
     leaves: Nodes<Leaf>,
     inners: Nodes<Inner>,
-    /// The root's number and the number of inner levels: `levels 32 bits | number 32 bits`.
+    /// The number of the root and the number of inner levels: `levels 32 bits | number 32 bits`.
     root: AtomicU64,
     /// Number of splits of inner nodes.
     splits: AtomicU32,
     shape: Shape,
 }
 
-/// State of serialized writers, on its own cache line: readers, and writers that find a free slot, do not read it.
+/// State of writers that are serialized, on a cache line of its own: readers, and writers that find a free slot in
+/// their leaf, do not read it.
 #[repr(align(64))]
 struct Shape {
     /// Held while nodes are created and inner nodes are changed.
     changing: Mutex<()>,
-    /// Number of leaves; changed under the lock.
+    /// Number of leaves; changed only under the lock.
     leaves: AtomicU32,
     inners: AtomicU32,
 }
 
 impl Shape {
-    /// Increments a counter.
+    /// Increments a counter that only one thread changes at a time.
     fn count(counter: &AtomicU32) -> u32 {
         let number = counter.load(Ordering::Relaxed);
         counter.store(number + 1, Ordering::Relaxed);
@@ -132,8 +133,7 @@ pub(crate) struct WriterPath {
     finger: Finger,
 }
 
-/// Where the last entry was added: cells of one row, and sorted rows, go to the same leaf. Other writers may have
-/// changed it since.
+/// Where the last entry was added. Cells of one row, and sorted rows, go to the same leaf. Other writers may have changed it since.
 #[derive(Clone, Copy)]
 struct Finger {
     leaf: u32,
@@ -303,7 +303,7 @@ impl Tree {
         }
     }
 
-    /// Returns the place of the first entry with this head, if the leaf has one.
+    /// Returns the place of the first entry of a leaf with this head; `None` if the leaf has none.
     #[inline]
     fn place_of_head(leaf: &Leaf, head: u64) -> Option<Place> {
         leaf.keys.read(|order| {
@@ -314,7 +314,7 @@ impl Tree {
         })
     }
 
-    /// Returns the entries from the probe on, without an equal one if `exclusive`.
+    /// Returns the entries from the probe on, without an entry that equals it if `exclusive`.
     pub(crate) fn seek(&self, probe: &Probe<'_>, exclusive: bool, records: &Records) -> Run {
         let leaf = self.descend(probe, records);
         self.run_from(leaf, Some((probe, exclusive)), records).0
@@ -327,7 +327,7 @@ impl Tree {
         (head == Some(probe.head)).then_some(run)
     }
 
-    /// Returns all entries.
+    /// Returns all entries, from the first one on.
     pub(crate) fn first(&self, records: &Records) -> Run {
         // The first leaf ever made stays the leftmost, since splits move upper halves.
         self.run_from(0, None, records).0
@@ -346,8 +346,8 @@ impl Tree {
         }
     }
 
-    /// Returns the entries of `leaf` from its start or from the probe on; of a leaf further right if there are none.
-    /// Also returns the head of the first entry.
+    /// Returns the entries of `leaf` from its start or from the probe on; if there are none, those of a leaf further
+    /// right. Also returns the head of the first entry.
     fn run_from(
         &self,
         mut leaf: u32,
@@ -437,8 +437,8 @@ impl Tree {
 
     // ---- writers
 
-    /// Holds the leaf for an entry, unless the entry is present. `trail` was left in this tree, or is new. A writer
-    /// that is `ALONE`, and always has been, holds nothing.
+    /// Holds the leaf for an entry, unless the entry is present. `trail` is the path of this writer's last search in
+    /// this tree, or a new path. A writer that is `ALONE`, and always has been, holds nothing.
     #[inline]
     pub(crate) fn find<const ALONE: bool>(
         &self,
@@ -751,7 +751,8 @@ impl Tree {
         }
     }
 
-    /// Returns the inner node that names `beside`, and the rank, if the trail has it: `Some(None)` for the root.
+    /// Returns the inner node that names `beside`, and the rank of that name, if the trail contains them: `Some(None)`
+    /// if `beside` is the root.
     fn parent(&self, trail: &WriterPath, height: usize, beside: u32) -> Option<Option<(u32, usize)>> {
         let Some(level) = trail.levels.checked_sub(1 + height) else {
             return (self.root() == (beside, height)).then_some(None);

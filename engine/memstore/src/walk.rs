@@ -1,7 +1,7 @@
 //! A walk over several segments in the order of their cells that reads as few cells as possible.
 //!
-//! 1. The heads of the indexes are merged. They are stored in order, so this waits for nothing. The result is *runs*:
-//!    neighbours with one head in one segment. The runs of one head form a *group*.
+//! 1. The heads of the indexes are merged. They are stored in order, so this does not wait for memory. The result is
+//!    *runs*: neighbours with one head in one segment. The runs of one head form a *group*.
 //! 2. Entries of one head are distinguished by their cells. An entry whose head is unique has its position already; its
 //!    cell is read only if the caller wants it.
 //! 3. The merge of heads runs ahead of the cells. So the cells to read are known in advance, nearly in order, and are
@@ -24,14 +24,15 @@ use crate::segment::{Index, Segment};
 /// Number of cells prefetched before the first is read. Cells are in no order in memory, and a walk that waits for each
 /// takes twice as long.
 const AHEAD: usize = 16;
-/// Number of further cells prefetched together. Prefetches wait only for address translation, which overlaps when they
-/// are issued side by side; one by one a walk took a quarter longer.
+/// Number of further cells that are prefetched together. Prefetches wait only for address translation, which overlaps
+/// when they are issued together. When they were issued one by one, a walk took a quarter longer.
 const TOGETHER: usize = 32;
-/// Number of runs found at a time, once this many remain: more than contain the prefetched cells.
+/// Number of runs that are found at a time, as soon as only this many are left: they contain more than the prefetched
+/// cells.
 const RUNS: usize = 1_024;
 const RUNS_LEFT: usize = 128;
 
-/// Neighbours with one head in the index of one segment.
+/// Neighbouring entries with one head in the index of one segment.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     head: u64,
@@ -40,17 +41,17 @@ struct Run {
     count: u32,
     /// Whether the next run has another head.
     ends_group: bool,
-    /// Number of cells to prefetch; zero where none is read.
+    /// Number of cells of the run to prefetch; zero where none is read.
     asked: u8,
 }
 
-/// One of the segments.
+/// A segment that the walk visits.
 struct Feed<'a> {
     index: Index<'a>,
     /// The filled part of each chunk, by number.
     chunks: Vec<&'a [u8]>,
     shorter: Shorter,
-    /// Number of neighbours with one head that need not be read, if no other segment has that head.
+    /// Maximum number of neighbouring entries with one head that need not be read, if no other segment has that head.
     unseen_max: u32,
 }
 
@@ -100,14 +101,14 @@ struct Shorter {
     /// The bytes before the head, and the number of bits by which the head moves.
     lead: u64,
     bits: u32,
-    /// A mask of the head's bits that remain.
+    /// A mask for the bits of the head that remain.
     left: u64,
 }
 
 impl Shorter {
     const SAME: Shorter = Shorter { lead: 0, bits: 0, left: u64::MAX };
 
-    /// `None` if neither prefix begins with the other.
+    /// Returns `None` if neither prefix begins with the other.
     fn of(longer: &Heads, shorter: &Heads) -> Option<Shorter> {
         let lead = longer.prefix().strip_prefix(shorter.prefix())?;
         let bits = 8 * lead.len().min(8) as u32;
@@ -126,7 +127,7 @@ impl Shorter {
     }
 }
 
-/// The position of the merge of heads in one segment.
+/// The position in one segment up to which heads are merged.
 struct Scout {
     segment: u32,
     at: u32,
@@ -141,7 +142,7 @@ impl Scout {
     }
 }
 
-/// A run whose cells are read, and the walk's position in it.
+/// A run whose cells are being read, and the walk's position in it.
 struct Front<'a> {
     segment: u32,
     at: u32,
@@ -163,15 +164,16 @@ pub(crate) struct Step<'a> {
     pub(crate) cell: Option<Cell<'a>>,
 }
 
-/// The walk; see the module documentation. Of completely equal cells only the first segment's is returned.
+/// The walk; see the module documentation. Of cells that are equal in every part, only that of the first segment is
+/// returned.
 pub(crate) struct Walk<'a> {
     comparator: Comparator,
     heads: Heads,
     feeds: Vec<Feed<'a>>,
     /// Segments that have not ended, in order.
     scouts: Vec<Scout>,
-    /// Found runs. Those from `run` on are still to come; those before `asked` have been prefetched, `waiting` cells in
-    /// total.
+    /// The runs found so far. Those from index `run` on are still to come; those before `asked` have been prefetched,
+    /// `waiting` cells in total.
     runs: Vec<Run>,
     run: usize,
     asked: usize,
@@ -179,7 +181,7 @@ pub(crate) struct Walk<'a> {
     /// The runs of the current group, in the order of the segments.
     fronts: Vec<Front<'a>>,
     head: u64,
-    /// Duplicates that were skipped, with their segment.
+    /// Equal cells that were skipped, with their segment.
     same: Vec<(usize, Place, Cell<'a>)>,
 }
 
@@ -246,12 +248,12 @@ impl<'a> Walk<'a> {
         Some(step)
     }
 
-    /// Takes the duplicates skipped so far, with their segment.
+    /// Returns the equal cells that were skipped so far, with their segment, and forgets them.
     pub(crate) fn take_same(&mut self) -> Vec<(usize, Place, Cell<'a>)> {
         std::mem::take(&mut self.same)
     }
 
-    /// Merges heads.
+    /// Merges heads, and so finds the next runs.
     #[inline(never)]
     fn find_runs(&mut self) {
         self.runs.drain(..self.run);
@@ -296,7 +298,7 @@ impl<'a> Walk<'a> {
         self.asked += 1;
     }
 
-    /// Prefetches until this many more cells are waiting.
+    /// Prefetches until `more` more cells are prefetched.
     #[inline(never)]
     fn ask_for(&mut self, more: usize) {
         let waiting = self.waiting + more;
@@ -330,7 +332,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Returns the front with the least cell, and advances others with an equal cell.
+    /// Returns the index of the front with the smallest cell, and advances other fronts with an equal cell.
     fn least(&mut self) -> usize {
         let (mut best, mut index) = (0, 1);
         while index < self.fronts.len() {
@@ -351,7 +353,7 @@ impl<'a> Walk<'a> {
         best
     }
 
-    /// Advances in a run. Returns whether it has another cell; otherwise the run is removed from the fronts.
+    /// Advances in the run of a front. Returns whether it has another cell; otherwise the front is removed.
     #[inline]
     fn advance(&mut self, index: usize) -> bool {
         let front = &mut self.fronts[index];
@@ -371,7 +373,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Returns the common prefix of all rows.
+/// Returns the common prefix of all rows of the segments.
 fn prefix(segments: &[Arc<Segment>]) -> Vec<u8> {
     let mut prefix: Option<Vec<u8>> = None;
     for segment in segments {

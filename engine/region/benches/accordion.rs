@@ -1,4 +1,4 @@
-//! Gain of in-memory compaction: `cargo bench -p region --bench accordion`.
+//! Measures what in-memory compaction gains: `cargo bench -p region --bench accordion`.
 //!
 //! Each stream is written at each level into its own region, over files in memory, with the same seed and a clock that
 //! the stream advances. Background work is done between two writes. So bytes and cells are reproducible on a busy
@@ -42,7 +42,7 @@ use region::{
 use rustix::time::{ClockId, clock_gettime};
 use storage::{FileName, Files, Memory};
 
-/// The server's allocator.
+/// The allocator that the server uses.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -51,22 +51,22 @@ const STREAMS: [&str; 7] =
 const LEVELS: [Level; 4] = [Level::None, Level::Basic, Level::Eager, Level::Adaptive];
 /// Approximate size of a cell without its value, in bytes.
 const KEY_BYTES: u64 = 60;
-/// Length of a queue in rows.
+/// Number of rows in a queue.
 const QUEUE: u64 = 1_000;
 
 /// The parameters of a run.
 struct Plan {
     streams: Vec<&'static str>,
     levels: Vec<Level>,
-    /// Size of a memstore in bytes.
+    /// Size of a memstore's memory in bytes.
     memory: u64,
-    /// Size of the data, in memstores.
+    /// Size of the data, as a multiple of the memstore size.
     data: u64,
-    /// Size of the writes, in memstores.
+    /// Size of the writes, as a multiple of the memstore size.
     writes: u64,
-    /// Size of the server's memory, in flush sizes.
+    /// Size of the server's memory, as a multiple of the flush size.
     room: f64,
-    /// The part of memory that a flush may retain, and the least expected gain.
+    /// The maximum fraction of memory that a flush may retain, and the minimum expected gain.
     keeps: f64,
     gain: f64,
 }
@@ -102,7 +102,7 @@ impl Plan {
     }
 }
 
-/// Random numbers from a seed.
+/// Random numbers that follow from a seed.
 struct Random(u64);
 
 impl Random {
@@ -122,7 +122,7 @@ fn mixed(word: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// Zipfian ranks: Gray's generator, as in YCSB.
+/// Ranks with a Zipfian distribution: Gray's generator, as in YCSB.
 struct Zipf {
     count: f64,
     zeta: f64,
@@ -153,7 +153,7 @@ impl Zipf {
     }
 }
 
-/// Counts the bytes of its cells, so that they are read.
+/// A sink that counts the bytes of its cells, so that they are read.
 #[derive(Default)]
 struct Answer(Vec<u8>);
 
@@ -163,13 +163,13 @@ impl CellSink for Answer {
     }
 }
 
-/// CPU time of the process or this thread so far, in ns.
+/// Returns the CPU time of the process or of this thread so far, in ns.
 fn cpu(clock: ClockId) -> u64 {
     let time = clock_gettime(clock);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Row keys in random order, which do not contain their number.
+/// Returns the row key for a number. Keys are in random order and do not contain their number.
 fn row(number: u64) -> Bytes {
     format!("user{:016}", mixed(number) % 10_000_000_000_000_000).into()
 }
@@ -214,7 +214,7 @@ struct Bench<'a> {
     flushes: u64,
     compactions: u64,
     peak: u64,
-    /// Bytes of index and cells, of active and of flat segments.
+    /// Bytes of the index and of the cells, first in the active segment; the next field is for flat segments.
     active: (u64, u64),
     flat: (u64, u64),
     reads: Vec<u64>,
@@ -288,7 +288,7 @@ impl<'a> Bench<'a> {
         self.reads.push(cpu(ClockId::ThreadCPUTime) - began);
     }
 
-    /// The work of the server's background threads.
+    /// Does the work of the server's background threads.
     fn work(&mut self) {
         if self.region.asks_for_memory_compaction() {
             self.compact_memory();

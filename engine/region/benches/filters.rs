@@ -1,4 +1,4 @@
-//! Cost that a filter adds to a scan: `cargo bench -p region --bench filters`.
+//! Measures the cost that a filter adds to a scan: `cargo bench -p region --bench filters`.
 //!
 //! The same rows of fifty cells are read from cached blocks with each filter and without one. Most filters here keep
 //! every cell, so nothing is saved by dropping cells; the others are cheaper. A filter adds the cost of judging a cell
@@ -20,7 +20,7 @@ mod every;
 #[path = "region/served.rs"]
 mod served;
 
-/// The most that a filter may add to a cell, in ns.
+/// Maximum cost that a filter may add to a cell, in ns.
 const ADDED_MAX: f64 = 50.0;
 
 fn write(region: &Arc<Region>, cells: &[Vec<u8>]) {

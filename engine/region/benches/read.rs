@@ -1,4 +1,4 @@
-//! Cost of reads inside the region, without RPC: `cargo bench -p region`.
+//! Measures the cost of reads inside the region, without RPC: `cargo bench -p region`.
 //!
 //! Estimate for a row in one file of cached blocks: a hash and a filter lookup (100 ns), two binary searches of about
 //! ten keys in uncached memory (2 × 150 ns), the copy of 1 KB (50 ns). A row reader pays only this for each row; a get
@@ -18,7 +18,7 @@ mod served;
 
 use served::{Answer, scan};
 
-/// Gets in one round.
+/// Number of gets in one round.
 const GETS: u64 = 2_000;
 
 fn row(number: u64) -> Bytes {
@@ -41,7 +41,7 @@ fn put(number: u64, value: &[u8]) -> Mutation {
     served::put(row, [&cell])
 }
 
-/// A random row of `rows`.
+/// Returns a random row of `rows`.
 fn any(number: u64, rows: u64) -> Bytes {
     row(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % rows)
 }
@@ -131,7 +131,7 @@ fn write(region: &Arc<Region>, numbers: impl Iterator<Item = u64>, value: &[u8])
     region.apply(&batch, ReadMode::Any).expect("serving").pending.wait_blocking().expect("written");
 }
 
-/// A scan over rows that alternate between files: every row moves the merge to another file.
+/// Measures a scan over rows that alternate between files: every row moves the merge to another file.
 fn merged(sheet: &Sheet, world: &World, rows: u64, files: u64, value: &[u8]) {
     let region = served::open(world, "info0");
     for file in 0..files {
@@ -155,9 +155,8 @@ fn merged(sheet: &Sheet, world: &World, rows: u64, files: u64, value: &[u8]) {
     );
 }
 
-/// A scan over a file's rows that were all overwritten in random order, some more than once, and are still in memory:
-/// nearly every row moves the merge to another segment, whose cell is in uncached memory, and skips one or two older
-/// versions.
+/// Measures a scan over the rows of a file that were all overwritten in random order, some more than once, and whose
+/// new versions are still in memory.
 fn updated(sheet: &Sheet, world: &World, rows: u64, value: &[u8]) {
     let region = served::open(world, "info0");
     for first in (0..rows).step_by(100) {

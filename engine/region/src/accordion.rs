@@ -17,9 +17,9 @@ use crate::retained_rows::{Allowance, RetainedRows, Retention};
 
 pub use figures::{InMemory, MemoryAct, MemoryCounts, MemoryEvent, MemoryLoad, MemoryUse, SegmentLoad};
 
-/// Events that a store keeps.
+/// Maximum number of events that a store keeps.
 const EVENTS_MAX: usize = 64;
-/// Size of an active segment as a fraction of the store's share of the flush size, if no factor is configured.
+/// Size of an active segment, as a fraction of the store's part of the flush size, if no factor is configured.
 const BOUND_FRACTION: f64 = 0.25;
 
 #[derive(Default)]
@@ -29,12 +29,12 @@ pub(crate) struct MemoryHistory {
     pub(crate) events: VecDeque<MemoryEvent>,
 }
 
-/// Who chooses how a store compacts in memory, besides the options.
+/// The settings, besides the options, that decide how a store compacts in memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LevelChoice {
-    /// Whether the table is a system table. Then the family's setting does not count.
+    /// Whether the table is a system table. Then the family's own setting does not count.
     pub(crate) is_system: bool,
-    /// The family's own setting.
+    /// The level that the family itself sets.
     pub(crate) family: Option<Level>,
 }
 
@@ -51,10 +51,10 @@ impl LevelChoice {
 /// The memory state of one store: its policy, limits, counters and recent events.
 pub(crate) struct Accordion {
     pub(crate) asked: LevelChoice,
-    /// The store's share of the region's flush size.
+    /// The store's part of the region's flush size, in bytes.
     pub(crate) share: u64,
     pub(crate) policy: Mutex<Policy>,
-    /// Bytes at which the active segment is sealed; `u64::MAX` for never.
+    /// Number of bytes at which the active segment is sealed; `u64::MAX` for never.
     pub(crate) bound: AtomicU64,
     /// Whether sealed segments wait for the background threads.
     pub(crate) waiting: AtomicBool,
@@ -64,10 +64,10 @@ pub(crate) struct Accordion {
     pub(crate) exhausted: AtomicBool,
     /// Held while the pipeline is compacted: one compaction of a store at a time.
     pub(crate) working: Mutex<()>,
-    /// Rows of late puts. A compaction holds it while it drops markers.
+    /// Rows of puts whose timestamps are old. A compaction holds the lock while it drops markers.
     pub(crate) late: Mutex<LateRows>,
     pub(crate) history: Mutex<MemoryHistory>,
-    /// What was retained at the last flush.
+    /// What the last flush retained.
     pub(crate) retained: Mutex<RetainedRows>,
 }
 
@@ -108,7 +108,7 @@ impl Accordion {
         *self.policy.lock()
     }
 
-    /// Resets what counts from flush to flush: a flush has taken all memory.
+    /// Resets what is counted from flush to flush, after a flush has taken all memory.
     pub(crate) fn flushed(&self) {
         self.exhausted.store(false, Ordering::Relaxed);
         self.late.lock().clear();
@@ -119,7 +119,7 @@ impl Accordion {
         self.policy().level == Level::Adaptive
     }
 
-    /// Decides which cells of a snapshot stay in memory; `None` if none do.
+    /// Decides which cells of a snapshot stay in memory; returns `None` if none do.
     pub(crate) fn split(
         &self,
         snapshot: &[Arc<Segment>],
@@ -133,14 +133,14 @@ impl Accordion {
         split
     }
 
-    /// Whether cells were retained at the last flush: the log then has writes that no file up to their sequence ids
-    /// has.
+    /// Whether cells were retained at the last flush: the log then has writes that are in no file, although later
+    /// writes are.
     pub(crate) fn has_retained(&self) -> bool {
         self.retained.lock().has_retained()
     }
 
-    /// Records that a flush has written the snapshot up to `sequence`, except `retained_bytes` bytes; `kept` is the
-    /// event if some rows were retained.
+    /// Records that a flush has written the snapshot up to `sequence`, except `retained_bytes` bytes. `kept` is the
+    /// event to record if some rows were retained.
     pub(crate) fn flush_done(&self, sequence: SequenceId, retained_bytes: u64, kept: Option<MemoryEvent>) {
         let mut history = self.history.lock();
         if let Some(event) = kept {

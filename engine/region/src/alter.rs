@@ -1,12 +1,12 @@
 //! Altering the table of an open region.
 //!
 //! Most of a schema says how new files are written and what readers may see: encoding, compression, bloom filter, block
-//! size, versions, time to live, compaction. A region takes these over while it is open. Running readers continue with
-//! the schema with which they began, and compactions rewrite older files in the new form.
+//! size, versions, time to live, compaction. A region applies changes of these while it is open. Running readers
+//! continue with the schema with which they began, and compactions rewrite older files in the new form.
 //!
 //! Everything else belongs to the state that opening a region creates: added or removed families, memory, caches,
-//! durability. After such a change the region must be opened again, and so it must after any change that this module
-//! does not know.
+//! durability. After such a change, and after any change that this module does not know, the region must be opened
+//! again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,8 +34,8 @@ const TUNED: [&str; 8] = [
 ];
 
 impl Region {
-    /// Takes over a new schema of its table, with the options that follow from it. Returns whether that was possible; if
-    /// not, nothing has changed and the region has to be opened again.
+    /// Takes over a new schema of its table, with the options that follow from it. Returns `false` if the region must
+    /// be opened again instead; then nothing has changed.
     pub fn alter(&self, table: &Arc<TableDescriptor>, options: &RegionOptions) -> Result<bool> {
         self.check_serving()?;
         if needs_reopening(&self.table(), table) {
@@ -75,7 +75,7 @@ fn is_reshaped(old: &FamilyDescriptor, new: &FamilyDescriptor) -> bool {
         }
 }
 
-/// The family's options without those that an open region takes over.
+/// Returns the family's options without those that an open region takes over.
 fn lasting_of_family(options: FamilyOptions) -> FamilyOptions {
     FamilyOptions {
         versions_max: 1,

@@ -39,43 +39,43 @@ pub enum MutationKind {
 /// How durable a write must be before it is acknowledged, from weak to strong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
-    /// As the table says; if the table says nothing, [`Durability::Sync`].
+    /// As the table says; [`Durability::Sync`] if the table does not say.
     #[default]
     UseDefault,
-    /// Not in the log.
+    /// The write is not logged.
     Skip,
-    /// In the log's buffer; synced later.
+    /// The write is in the log's buffer; it is synced later.
     Async,
-    /// In the log, synced as far as the server is configured.
+    /// The write is in the log, synced as far as the server is configured.
     Sync,
-    /// Synced to the disk.
+    /// The write is synced to the disk.
     Fsync,
 }
 
 /// Changes to one row.
 #[derive(Clone, Debug)]
 pub struct Mutation {
-    /// What it does.
+    /// What the mutation does.
     pub kind: MutationKind,
-    /// The row.
+    /// The row that the mutation changes.
     pub row: Bytes,
-    /// Its cells, all of that row. [`Timestamp::LATEST`] stands for the server's time; in a delete of one version, for
-    /// the newest version.
+    /// The cells of the mutation, all of its row. [`Timestamp::LATEST`] stands for the server's time; in a delete of
+    /// one version, for the newest version.
     pub cells: CellBlock,
-    /// How durable it must be.
+    /// How durable the mutation must be.
     pub durability: Durability,
-    /// The versions that an increment or append reads.
+    /// The versions that an increment or append reads; `None` for all.
     pub time_range: Option<TimeRange>,
     /// Whether an increment or append returns the new cells.
     pub return_results: bool,
-    /// Nonce group and nonce, recorded in the log.
+    /// The nonce group and the nonce of the client, which the log records.
     pub nonce: Option<(u64, u64)>,
 }
 
 /// The result of a batch.
 #[derive(Debug)]
 pub struct BatchOutcome {
-    /// One for each mutation, in order.
+    /// The result of each mutation, in order.
     pub outcomes: Vec<Result<()>>,
     /// Resolves when the successful mutations are durable and visible.
     pub pending: Pending,
@@ -85,13 +85,13 @@ pub struct BatchOutcome {
 /// of rows that are written together. All share one buffer.
 #[derive(Default)]
 pub(crate) struct Edits {
-    /// `length 4B · cell`, repeated.
+    /// The cells, each as `length 4B · cell`.
     bytes: Vec<u8>,
     edits: Vec<Edit>,
 }
 
 struct Edit {
-    /// Where its cells end in the buffer; they begin at the end of the previous edit.
+    /// Where the edit's cells end in the buffer; they begin where the previous edit ends.
     end: usize,
     durability: Durability,
     nonce: Option<(u64, u64)>,
@@ -106,7 +106,7 @@ impl Edits {
         self.edits.last().map_or(0, |edit| edit.end)
     }
 
-    /// The buffer; append the cells of the next edit here.
+    /// Returns the buffer, to which the caller appends the cells of the next edit.
     pub(crate) fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
@@ -116,7 +116,7 @@ impl Edits {
         self.bytes.truncate(self.end());
     }
 
-    /// Makes an edit of the cells after the last one, if there are any.
+    /// Makes an edit of the cells after the last edit, if there are any.
     pub(crate) fn make(
         &mut self,
         durability: Durability,
@@ -134,8 +134,8 @@ impl Edits {
         self.edits.push(Edit { end: self.bytes.len(), durability, nonce });
     }
 
-    /// Merges edits of the same row into one. Of two cells with one key the later must win, which their common sequence
-    /// id does not express.
+    /// Merges the edits of each row into one. Of two cells with one key the later one must win, and their common
+    /// sequence id does not say which is later.
     fn with_each_row_once(&self, region: &Region) -> Edits {
         fn row(cells: &[u8]) -> &[u8] {
             split_cell(cells).map_or(&[], |(cell, _)| Cell::trusted(cell, SequenceId::ZERO).row())
@@ -154,7 +154,7 @@ impl Edits {
         once
     }
 
-    /// The edits with their cells.
+    /// Iterates over the edits with their cells.
     fn iter(&self) -> impl Iterator<Item = (&Edit, &[u8])> {
         let mut from = 0;
         self.edits.iter().map(move |edit| {
@@ -165,13 +165,13 @@ impl Edits {
 }
 
 impl Region {
-    /// Resolves when all earlier writes are durable and visible.
+    /// Returns a future that resolves when all earlier writes are durable and visible.
     pub fn settled(self: &Arc<Self>) -> Pending {
         Pending::for_reading(self)
     }
 
-    /// Applies puts and deletes, each row atomically, but not all rows together. [`Error::WouldBlock`] means that none
-    /// was applied.
+    /// Applies puts and deletes, each row atomically, but not all rows together. After [`Error::WouldBlock`] none was
+    /// applied.
     pub fn apply(self: &Arc<Self>, mutations: &[Mutation], mode: ReadMode) -> Result<BatchOutcome> {
         self.check_writable()?;
         let mut outcomes: Vec<Result<()>> =
@@ -210,9 +210,9 @@ impl Region {
         Ok(BatchOutcome { outcomes, pending })
     }
 
-    /// Applies a put whose cells all set values, like [`Region::mutate_row`]. If nobody else owns the memory of its cells,
-    /// the timestamps are written there, and it is not copied before it goes into the log: that halves what a large value
-    /// takes. May block.
+    /// Applies a put whose cells are all values, as [`Region::mutate_row`] does. If nobody else owns the memory of its
+    /// cells, the timestamps are written into that memory, and the put is not copied before it goes into the log. That
+    /// halves the memory for a large value. May block.
     pub fn put_in_place(self: &Arc<Self>, mutation: Mutation) -> Result<Pending> {
         self.check_writable()?;
         self.check_mutation(&mutation)?;
@@ -341,7 +341,7 @@ impl Region {
         Ok(())
     }
 
-    /// The timestamp of a column's version that has `skip` newer ones.
+    /// Returns the timestamp of the version of a column that has `skip` newer versions.
     fn nth_version(
         self: &Arc<Self>,
         row: &Bytes,
@@ -365,8 +365,9 @@ impl Region {
     }
 
     /// Writes edits under one sequence id, as HBase does for writes that are made together; NEW_VERSION_BEHAVIOR
-    /// depends on it. Each edit is a log record of its own, so a crash keeps or loses it whole. The caller holds the
-    /// row locks, and no two edits have the same row. `now` is the time at which the rows were locked.
+    /// depends on it. Each edit is a log record
+    /// of its own, so a crash keeps or loses it whole. The caller holds the row locks, and no two edits have the same
+    /// row. `now` is the time at which the rows were locked.
     pub(crate) fn write(self: &Arc<Self>, edits: &Edits, now: WallTime) -> Result<Pending> {
         let strength = |edit: &Edit| self.strength(edit.durability);
         // All edits wait for the strictest durability among them.
@@ -419,7 +420,7 @@ impl Region {
         Ok(Pending::for_writing(self, sequence, awaits, durable))
     }
 
-    /// The durability that a client's choice results in with this table; never [`Durability::UseDefault`].
+    /// Returns the durability that results from a client's choice and this table; never [`Durability::UseDefault`].
     pub(crate) fn strength(&self, asked: Durability) -> Durability {
         match (asked, self.durability) {
             (Durability::UseDefault, TableDurability::SkipWal) => Durability::Skip,
@@ -432,8 +433,8 @@ impl Region {
         }
     }
 
-    /// How far the log must be synced to complete every write so far: to the server's configured level, or to the disk
-    /// if an incomplete write awaits that. The caller holds the write lock.
+    /// Returns how far the log must be synced to complete every write so far: to the server's configured level, or to
+    /// the disk if an incomplete write awaits that. The caller holds the write lock.
     pub(crate) fn level_awaited(&self, _state: &WriteState) -> wal::Level {
         if self.options.sync_to_disk {
             return wal::Level::Disk;
@@ -444,7 +445,7 @@ impl Region {
         }
     }
 
-    /// The log record of an edit.
+    /// Returns the log record of an edit.
     fn record<'a>(
         &'a self,
         edit: &Edit,
@@ -463,8 +464,8 @@ impl Region {
         }
     }
 
-    /// Copies the cells of a block, written at `now`, into the memstores of their families, one run of cells of a
-    /// family at a time. The caller holds the write lock.
+    /// Copies the cells of a block, written at `now`, into the memstores of their families, one run of consecutive
+    /// cells of a family at a time. The caller holds the write lock.
     pub(crate) fn insert(&self, block: &[u8], sequence: SequenceId, now: WallTime) {
         let clock = self.clock.load(Ordering::Relaxed).max(now.0);
         self.clock.store(clock, Ordering::Relaxed);

@@ -43,26 +43,26 @@ use crate::{BulkLoadRefusal, Busy, Error, FlushReason, Result};
 pub(crate) use intent::roll_forward;
 pub use intent::{NAME as BULK_LOAD_NOTE, is_unfinished as is_bulk_load_unfinished};
 
-/// Blocks of a file that is checked are cached in this many bytes, apart from the server's cache.
+/// Size in bytes of a separate cache for the blocks of files that are being checked.
 const CHECK_CACHE_BYTES: usize = 1 << 20;
 
 /// A file to be loaded.
 pub struct BulkFile {
-    /// The family that gets it.
+    /// The family that the file is loaded into.
     pub family: Bytes,
-    /// Its path as the client named it.
+    /// The file's path as the client named it.
     pub path: String,
-    /// The file, or why it cannot be opened.
+    /// The file, or the reason why it cannot be opened.
     pub file: storage::Result<Arc<dyn FileReader>>,
-    /// Its name in the region's own storage; `None` if it is elsewhere.
+    /// The file's name in the region's own storage; `None` if it is elsewhere.
     pub within: Option<FileName>,
 }
 
 /// The files that are loaded together.
 pub struct BulkLoad {
-    /// The files.
+    /// The files of the load.
     pub files: Vec<BulkFile>,
-    /// Whether the cells are newer than all writes so far. Otherwise they are older than all.
+    /// Whether the loaded cells are newer than all writes so far. Otherwise they are older than all of them.
     pub assign_sequence: bool,
     /// Whether the bytes are always copied, because the caller keeps its files.
     pub copy: bool,
@@ -75,12 +75,13 @@ pub struct BulkLoad {
 pub enum BulkLoadOutcome {
     /// The files are in the region, durably.
     Loaded {
-        /// Bytes of the loaded files.
+        /// Number of bytes of the loaded files.
         bytes: u64,
     },
     /// An earlier call has loaded these files.
     LoadedBefore,
-    /// Some files have rows of other regions, probably because the region was split; their paths. Nothing was loaded.
+    /// Some files, whose paths are given, have rows of other regions, probably because the region was split. Nothing
+    /// was loaded.
     DoesNotFit(Vec<String>),
 }
 
@@ -151,7 +152,7 @@ impl Region {
         !load.files.is_empty() && load.files.iter().all(is_there)
     }
 
-    /// The digest with which a loaded file's name begins; `None` if each call is a load of its own.
+    /// Returns the digest with which a loaded file's name begins; `None` if each call is a load of its own.
     fn digest(&self, load: &BulkLoad, file: &BulkFile) -> Option<String> {
         let mut md5 = Md5::new();
         for part in [load.token.as_ref()?.as_bytes(), self.info.name(), &file.family, file.path.as_bytes()] {
@@ -161,7 +162,7 @@ impl Region {
         Some(md5.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// Checks the files. Returns the paths of those that have rows of other regions.
+    /// Checks the files, and returns the paths of those that have rows of other regions.
     fn check_files(&self, load: &BulkLoad) -> Result<Vec<String>> {
         let mut misfits = Vec::new();
         let cache = Arc::new(Cache::with_bytes(CHECK_CACHE_BYTES));
@@ -211,7 +212,7 @@ impl Region {
         pin.ok_or_else(|| Busy::FileCondemned { file: place.clone() }.into())
     }
 
-    /// Loads files whose bytes are in the region's storage. Returns the number of bytes.
+    /// Loads files whose bytes are in the region's storage, and returns the number of bytes.
     fn load_staged(&self, load: &BulkLoad, staged: &[Staged<'_>]) -> Result<u64> {
         // The second flush is short then: while it runs, writes are not acknowledged.
         self.flush_stores(&[], FlushReason::Requested)?;
@@ -273,7 +274,7 @@ impl Region {
         }
     }
 
-    /// Names the files in the lists of their stores. Returns the number of bytes.
+    /// Adds the files to the lists of their stores, and returns the number of bytes.
     fn list(&self, arrived: &[Arrived<'_>], sequence: SequenceId, are_newest: bool) -> Result<u64> {
         let by_store: Vec<(&Store, Vec<Arc<StoreFile>>)> = self
             .stores

@@ -1,4 +1,4 @@
-//! Reads all rows of a small table, as those of the catalog.
+//! Reads all rows of a small table, such as those of the catalog.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use proto::catalog::{CatalogRow, Column};
 
 use crate::{CellSink, Limits, ReadMode, Region, Result, Scan};
 
-/// All rows of a region, in memory at once: for tables of the catalog and of procedures, which are small.
+/// Returns all rows of a region at once, for tables of the catalog and of procedures, which are small.
 pub fn catalog_rows(region: &Arc<Region>) -> Result<Vec<CatalogRow>> {
     let mut rows = Rows::default();
     let mut scanner = region.scanner(Scan::default())?;
@@ -16,7 +16,7 @@ pub fn catalog_rows(region: &Arc<Region>) -> Result<Vec<CatalogRow>> {
     Ok(rows.0)
 }
 
-/// Groups cells into rows.
+/// A sink that groups cells into rows.
 #[derive(Default)]
 struct Rows(Vec<CatalogRow>);
 

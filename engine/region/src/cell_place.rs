@@ -1,4 +1,4 @@
-//! Visits every stored cell of a store: in each segment and file, also cells that no reader can see any more.
+//! Visits every stored cell of a store, in each segment and file, including cells that no reader can see any more.
 //!
 //! A [`Scan`](crate::Scan) does not show where a cell lies. Tests and tools use this to check what a flush or a
 //! compaction kept.
@@ -13,11 +13,11 @@ use crate::region::Region;
 /// Where a cell is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellPlace<'a> {
-    /// In the segment that takes writes.
+    /// The cell is in the active segment, which takes writes.
     Active,
-    /// In a sealed segment.
+    /// The cell is in a sealed segment.
     Sealed,
-    /// In the file of this name.
+    /// The cell is in the file of this name.
     File(&'a str),
 }
 

@@ -10,9 +10,10 @@ use crate::store::Store;
 /// Where a region looks for unlisted files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Search {
-    /// Files that flushes and compactions have replaced since the region was opened.
+    /// Looks at the files that flushes and compactions have replaced since the region was opened.
     GivenUp,
-    /// Those, and all unlisted files in the stores' folders, which a crash or a failed deletion has left.
+    /// Looks at the same files, and at all unlisted files in the stores' folders, which a crash or a failed deletion
+    /// has left.
     Folders,
 }
 
@@ -49,8 +50,8 @@ impl Region {
         if self.write.lock().closing { Ok(0) } else { tracker.remove_stale() }
     }
 
-    /// The files in the store's folder that its list does not name. A file that is being written is among them; it is
-    /// pinned, so the janitor keeps it.
+    /// Returns the files in the store's folder that its list does not name. A file that is being written is among them;
+    /// it is pinned, so the janitor keeps it.
     fn unlisted_in_folder(&self, store: &Store) -> Result<Vec<FileName>> {
         let tracker = store.tracker.lock();
         if tracker.is_in_doubt() {

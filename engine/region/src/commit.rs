@@ -1,12 +1,12 @@
 //! The only operation that changes a store's files: it writes a new list, then gives readers a new view.
 //!
 //! 1. The new files are complete and at their final places; no list names them.
-//! 2. The list is replaced. From here on an opening of the store finds the new files and not the removed ones.
+//! 2. The list is replaced. From here on, the store finds the new files and not the removed ones when it is opened.
 //! 3. The view is replaced: new readers use the new files. A marker in the log tells followers.
 //! 4. The removed files are left to the janitor. Earlier readers continue to read them.
 //!
-//! If step 2 fails, the new files are left to the janitor. If it may have happened, the janitor gets nothing until a
-//! later list has ended the [doubt](crate::Error::InDoubt).
+//! If step 2 fails, the new files are left to the janitor. If the write of the list may have happened, no file goes to
+//! the janitor until a later list has ended the [doubt](crate::Error::InDoubt).
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ use crate::store_file::{Listed, StoreFile};
 use crate::view::View;
 use crate::{Error, Result};
 
-/// The files to remove and to add, and the other changes of the view.
+/// A change of a store's files: the files to remove and to add, and the other changes of the view.
 pub(crate) struct Commit<'a> {
-    /// Files of the current view.
+    /// The files of the current view to remove.
     pub(crate) remove: &'a [Arc<StoreFile>],
-    /// New files. They take the place of the removed ones, or come last.
+    /// The new files. They take the place of the removed ones, or come last.
     pub(crate) add: Vec<Arc<StoreFile>>,
     /// Whether the new files are older than all others, if none is removed.
     pub(crate) are_oldest: bool,
@@ -42,7 +42,8 @@ impl Region {
     /// Changes a store's files. Durable when this returns. The log's markers have the order of the lists.
     ///
     /// Fails with [`Error::NotServing`] if the region is closing, because its next owner may have read the list
-    /// already, and with [`Error::Aborted`] after an abort: what the next opening completes must find the lists as they are.
+    /// already, and with [`Error::Aborted`] after an abort: the next opening, which completes unfinished changes, must
+    /// find the lists unchanged.
     pub(crate) fn commit(&self, store: &Store, commit: Commit<'_>) -> Result<StoreChange> {
         self.check_owner()?;
         let Commit { remove, add, are_oldest, view, while_closing, marker } = commit;
@@ -92,7 +93,7 @@ impl Region {
 }
 
 impl Store {
-    /// Leaves a new file that no list will name to the janitor.
+    /// Hands a new file that no list will name to the janitor.
     pub(crate) fn give_up(&self, file: &Arc<StoreFile>) {
         file.forget_blocks();
         self.leave_to_janitor(std::slice::from_ref(file));
@@ -104,7 +105,7 @@ impl Store {
         self.unlisted.lock().extend(places);
     }
 
-    /// The files that the list no longer names, for the janitor. Empty while the list is in doubt.
+    /// Returns the files that the list no longer names, for the janitor; none while the list is in doubt.
     pub(crate) fn unlisted(&self) -> Vec<FileName> {
         let tracker = self.tracker.lock();
         if tracker.is_in_doubt() { Vec::new() } else { self.unlisted.lock().clone() }

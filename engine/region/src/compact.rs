@@ -44,26 +44,26 @@ pub struct CompactionRequest {
 /// A compaction of one store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreCompaction {
-    /// The family.
+    /// The family of the store.
     pub family: Bytes,
-    /// Whether all files should become one.
+    /// Whether all files of the store should become one.
     pub major: bool,
-    /// Whether a client asked for it.
+    /// Whether a client requested the compaction.
     pub is_user: bool,
-    /// Whether the off-peak numbers apply (`hbase.hstore.compaction.ratio.offpeak`).
+    /// Whether the settings for off-peak hours apply (`hbase.hstore.compaction.ratio.offpeak`).
     pub off_peak: bool,
 }
 
 /// What a compaction would do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompactionPlan {
-    /// Files that it takes.
+    /// Number of files that the compaction takes.
     pub files: usize,
-    /// Their bytes.
+    /// Number of bytes of these files.
     pub bytes: u64,
-    /// Whether it is a major compaction.
+    /// Whether the compaction is a major one.
     pub major: bool,
-    /// Whether it is above the throttle point (`hbase.regionserver.thread.compaction.throttle`).
+    /// Whether the compaction is above the throttle point (`hbase.regionserver.thread.compaction.throttle`).
     pub is_large: bool,
     /// Number of files that the store may still get before its flushes wait; negative if it has too many.
     pub files_left: i64,
@@ -81,21 +81,21 @@ pub trait CompactionMonitor: Sync {
     }
 }
 
-/// A monitor that lets compactions run.
+/// The monitor that never slows a compaction down.
 impl CompactionMonitor for () {}
 
-/// The purpose of rewriting a store's files.
+/// Why a store's files are rewritten.
 #[derive(Clone, Copy, Debug)]
 enum Rewrite<'a> {
-    /// Files become fewer.
+    /// A compaction: files become fewer.
     Compaction(&'a StoreCompaction),
-    /// All rows are removed: the result is one file without cells.
+    /// A truncation: all rows are removed, and the result is one file without cells.
     Truncation,
 }
 
 impl Region {
-    /// Whether a store has halves of another region's files. Such a region can be neither split nor merged before it is
-    /// compacted.
+    /// Whether a store has references, which are halves of another region's files. Such a region can be neither split
+    /// nor merged before it is compacted.
     pub fn has_references(&self) -> bool {
         self.stores.iter().any(|store| store.view.load().files.iter().any(|file| file.is_half()))
     }
@@ -105,8 +105,8 @@ impl Region {
         self.stores.iter().any(|store| self.plan_of(store, &StoreCompaction::of_system(store)).is_some())
     }
 
-    /// How close the store with the most files is to holding flushes back: 0 while none has more files than a compaction
-    /// needs, 1 at `hbase.hstore.blockingStoreFiles`, and more above.
+    /// Returns how close the store with the most files is to holding flushes back: 0 while no store has more files than
+    /// a compaction needs, 1 at `hbase.hstore.blockingStoreFiles`, and more above.
     pub fn compaction_pressure(&self) -> f64 {
         let pressure = |store: &Store| {
             let (tuning, files) = (store.tuning.load(), store.view.load().files.len());
@@ -117,7 +117,7 @@ impl Region {
         self.stores.iter().map(pressure).fold(0.0, f64::max)
     }
 
-    /// What a compaction of a store would do now; `None` if it has nothing to do.
+    /// Returns what a compaction of a store would do now; `None` if it has nothing to do.
     pub fn plan_compaction(&self, request: &StoreCompaction) -> Option<CompactionPlan> {
         self.plan_of(self.store(&request.family).ok()?, request)
     }
@@ -147,7 +147,8 @@ impl Region {
         })
     }
 
-    /// Compacts store by store, as a client that asks for it. Returns the number of files that were replaced.
+    /// Compacts all stores, one after the other, as a client requests it. Returns the number of files that were
+    /// replaced.
     pub fn compact(&self, request: &CompactionRequest) -> Result<usize> {
         self.check_serving()?;
         for family in &request.families {
@@ -164,8 +165,8 @@ impl Region {
         Ok(taken)
     }
 
-    /// Compacts one store. Returns the number of files that were replaced. If `monitor` ends it, it fails with
-    /// [`Error::Interrupted`] and has changed nothing.
+    /// Compacts one store. Returns the number of files that were replaced. If `monitor` ends the compaction, it fails
+    /// with [`Error::Interrupted`] and changes nothing.
     pub fn compact_family(
         &self,
         request: &StoreCompaction,
@@ -189,7 +190,7 @@ impl Region {
         self.rewrite_store(store, Rewrite::Compaction(request), monitor)
     }
 
-    /// The files that a compaction of `files`, all files of the store, takes.
+    /// Returns those of `files`, all files of the store, that a compaction takes.
     fn select(&self, store: &Store, files: &[Arc<StoreFile>], request: &StoreCompaction) -> Selection {
         let facts: Vec<FileFacts> = files.iter().map(|file| file.facts()).collect();
         let request = SelectionRequest {
@@ -368,7 +369,7 @@ impl Region {
 }
 
 impl StoreCompaction {
-    /// A compaction of a store that nobody requested.
+    /// Returns a compaction of a store that no client requested.
     fn of_system(store: &Store) -> StoreCompaction {
         StoreCompaction { family: store.family.clone(), major: false, is_user: false, off_peak: false }
     }
@@ -387,7 +388,7 @@ impl Store {
         expired.into_iter().map(|index| Arc::clone(&files[index])).collect()
     }
 
-    /// A pseudo-random number from 0 to 1 that depends only on the names of the store's files.
+    /// Returns a pseudo-random number from 0 to 1 that depends only on the names of the store's files.
     fn chance_of_files(&self) -> f64 {
         let mut state = 0xcbf2_9ce4_8422_2325_u64;
         for file in &self.view.load().files {

@@ -1,9 +1,9 @@
 //! Decides which cells a flush or a compaction keeps.
 //!
-//! Dropped are versions beyond the family's limit, expired cells, and masked cells that no reader can ask for. Delete
+//! It drops versions beyond the family's limit, expired cells, and masked cells that no reader can ask for. Delete
 //! markers stay unless all files take part (a major compaction): only then nothing older is left for them to mask. With
-//! NEW_VERSION_BEHAVIOR everything stays until then, because a masked version may have displaced an older one in
-//! another file. HBase does the same (`IncludeAllCompactionQueryMatcher`).
+//! NEW_VERSION_BEHAVIOR all cells stay until a major compaction, because a masked version may have displaced an older
+//! one in another file. HBase does the same (`IncludeAllCompactionQueryMatcher`).
 
 use cell::{Cell, CellType, Timestamp};
 use proto::descriptor::KeepDeletedCells;
@@ -22,7 +22,7 @@ pub(crate) struct CompactionMatcher {
     column: Vec<u8>,
     versions: u32,
     last: Option<(Timestamp, CellType)>,
-    /// Whether the rest of the column is dropped, including markers.
+    /// Whether the rest of the current column is dropped, including its markers.
     column_is_done: bool,
 }
 
@@ -33,9 +33,9 @@ pub(crate) enum CompactionScope {
     Some,
     /// All files, so that markers may be dropped.
     All {
-        /// Time in ms for which markers stay nevertheless.
+        /// Time in ms for which delete markers stay although all files are rewritten.
         purge_deletes_after: i64,
-        /// The oldest put in them; a marker with an older timestamp masks nothing.
+        /// The oldest timestamp of a put in the files; a marker with an older timestamp masks nothing.
         earliest_put: Timestamp,
     },
 }
@@ -56,8 +56,8 @@ impl CompactionMatcher {
         }
     }
 
-    /// The oldest timestamp at which a value without tags that is the only cell of its row is certainly kept. Such
-    /// cells need not be passed to [`CompactionMatcher::keeps`], since no state carries over to the next row.
+    /// Returns the oldest timestamp at which a value without tags that is the only cell of its row is certainly kept.
+    /// Such cells need not be passed to [`CompactionMatcher::keeps`], since no state carries over to the next row.
     pub(crate) fn lone_since(&self) -> Timestamp {
         match self.scan_info.ttl {
             // With MIN_VERSIONS expired cells may stay too.

@@ -1,8 +1,8 @@
 //! Which files of a store the next compaction takes.
 //!
-//! All of this is pure: facts about files and numbers go in, a [`Selection`] comes out. The facts are ordered from the
-//! oldest file to the newest, and a selection is a run of neighbours. Then the new file can take the place of the old
-//! ones, and no version overtakes another.
+//! The functions are pure: they take facts about files and numbers, and return a [`Selection`]. The facts are ordered
+//! from the oldest file to the newest, and a selection is a run of neighbours. Then the new file can take the place of
+//! the old ones, and no version overtakes another.
 //!
 //! 1. Files above the maximum size that are older than all others are left alone, unless a major compaction is asked
 //!    for or they are references.
@@ -33,19 +33,19 @@ pub(crate) use expired::expired_files;
 /// `hbase.hstore.engine.class`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CompactionPolicy {
-    /// The best of all runs in ratio; see `exploring`.
+    /// Takes the run of files with the best ratio; see `exploring`.
     #[default]
     Exploring,
-    /// All files from the first one in ratio; see `ratio`.
+    /// Takes all files from the first one in ratio on; see `ratio`.
     RatioBased,
-    /// None: files go when all of their cells have expired.
+    /// Compacts nothing: files are deleted when all of their cells have expired.
     Fifo,
-    /// Files of one window of time; see `date_tiered`.
+    /// Takes the files of one window of time; see `date_tiered`.
     DateTiered,
 }
 
 impl CompactionPolicy {
-    /// The policy of a class of HBase, with or without its package; `None` for another class.
+    /// Returns the policy of a class of HBase, with or without its package; `None` for another class.
     pub fn of_class(name: &str) -> Option<CompactionPolicy> {
         Some(match class(name) {
             "ExploringCompactionPolicy" => CompactionPolicy::Exploring,
@@ -56,7 +56,7 @@ impl CompactionPolicy {
         })
     }
 
-    /// The policy of an engine of HBase: `Some(None)` for the engine that leaves the choice to the policy's own key,
+    /// Returns the policy of a store engine of HBase: `Some(None)` for the engine that uses the policy's own key,
     /// `None` for another class.
     pub fn of_engine(name: &str) -> Option<Option<CompactionPolicy>> {
         match class(name) {
@@ -73,7 +73,7 @@ fn class(name: &str) -> &str {
     PACKAGES.iter().find_map(|package| name.strip_prefix(package)).unwrap_or(name)
 }
 
-/// The numbers of the date-tiered policy (`hbase.hstore.compaction.date.tiered.*`).
+/// The settings of the date-tiered policy (`hbase.hstore.compaction.date.tiered.*`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DateTieredOptions {
     /// Age in ms above which windows are left to major compactions (`…max.storefile.age.millis`).
@@ -82,7 +82,7 @@ pub struct DateTieredOptions {
     pub incoming_files_min: usize,
     /// Length of the newest windows, in ms (`…base.window.millis`).
     pub base_window_ms: i64,
-    /// Number of windows after which the next ones are longer by this factor (`…windows.per.tier`).
+    /// Number of windows of one length, after which older windows are longer by this factor (`…windows.per.tier`).
     pub windows_per_tier: i64,
     /// Age in ms above which windows do not get longer (`…max.tier.age.millis`); `None` for `age_max_ms`.
     pub tier_age_max_ms: Option<i64>,
@@ -109,17 +109,17 @@ impl Default for DateTieredOptions {
 /// The facts about a file on which a selection depends.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FileFacts {
-    /// Bytes.
+    /// Size of the file in bytes.
     pub(crate) size: u64,
-    /// When it was written, in ms since 1970, if known.
+    /// When the file was written, in ms since 1970; `None` if unknown.
     pub(crate) written_at: Option<i64>,
-    /// The oldest and newest timestamp in it, if known.
+    /// The oldest and the newest timestamp in the file; `None` if unknown.
     pub(crate) span: Option<TimeSpan>,
-    /// Whether it is half of another region's file.
+    /// Whether the file is a reference: half of another region's file.
     pub(crate) is_reference: bool,
-    /// Whether a compaction of all files wrote it.
+    /// Whether a compaction of all files wrote the file.
     pub(crate) is_major: bool,
-    /// Whether a bulk load brought it.
+    /// Whether a bulk load brought the file.
     pub(crate) is_bulk_loaded: bool,
 }
 
@@ -136,15 +136,15 @@ impl FileFacts {
 /// Who requests a compaction, of which kind, and when.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SelectionRequest {
-    /// Ms since 1970.
+    /// The time of the request, in ms since 1970.
     pub(crate) now: i64,
-    /// Whether a client asks.
+    /// Whether a client requests the compaction.
     pub(crate) is_user: bool,
-    /// Whether all files should become one.
+    /// Whether all files of the store should become one.
     pub(crate) major: bool,
-    /// Whether the off-peak numbers apply.
+    /// Whether the settings for off-peak hours apply.
     pub(crate) off_peak: bool,
-    /// Largest size in bytes of a flushed file.
+    /// Maximum size of a flushed file, in bytes.
     pub(crate) flush_size: u64,
     /// Age in ms at which cells of the family expire; `None` for never.
     pub(crate) ttl: Option<i64>,
@@ -152,12 +152,12 @@ pub(crate) struct SelectionRequest {
     pub(crate) jitter: f64,
 }
 
-/// The files that a compaction reads, and how it writes the result.
+/// The files that a compaction reads, and how it writes its result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Selection {
-    /// The selected files.
+    /// The selected files, as a range of indices.
     pub(crate) files: Range<usize>,
-    /// Whether it is a major compaction.
+    /// Whether the compaction is a major one.
     pub(crate) major: bool,
     /// The timestamps at which the files that it writes begin, in ms and ascending; empty for one file.
     pub(crate) boundaries: Vec<i64>,
@@ -170,16 +170,16 @@ impl Selection {
     }
 }
 
-/// The numbers by which a run of files is judged.
+/// The limits by which a run of files is judged.
 #[derive(Clone, Copy, Debug)]
 struct Measure {
     files_min: usize,
     files_max: usize,
-    /// Below this many bytes a run qualifies whatever its ratio.
+    /// Size in bytes below which a run qualifies whatever its ratio.
     size_min: u64,
     size_max: u64,
     ratio: f64,
-    /// Whether the store has so many files that its flushes wait.
+    /// Whether the store may have so many files that its flushes wait.
     may_be_stuck: bool,
 }
 
@@ -204,7 +204,8 @@ impl Measure {
     }
 }
 
-/// The run of `files`, oldest first, that the next compaction of a store takes; empty if there is nothing to do.
+/// Returns the run of `files`, oldest first, that the next compaction of a store takes; empty if there is nothing to
+/// do.
 pub(crate) fn select(files: &[FileFacts], options: &RegionOptions, request: &SelectionRequest) -> Selection {
     let has_references = files.iter().any(|file| file.is_reference);
     let policy = match options.compaction_policy {
@@ -244,7 +245,7 @@ pub(crate) fn select(files: &[FileFacts], options: &RegionOptions, request: &Sel
     Selection { files: run.start + first..run.end + first, major, boundaries }
 }
 
-/// The run that the exploring or the ratio-based policy takes.
+/// Returns the run that the exploring or the ratio-based policy takes.
 fn run_by(policy: CompactionPolicy, files: &[FileFacts], measure: Measure) -> Range<usize> {
     match policy {
         CompactionPolicy::RatioBased => ratio::run(files, measure),
@@ -252,19 +253,19 @@ fn run_by(policy: CompactionPolicy, files: &[FileFacts], measure: Measure) -> Ra
     }
 }
 
-/// The number of oldest files that are larger than `size_max` and no references.
+/// Returns the number of oldest files that are larger than `size_max` and no references.
 fn large_files(files: &[FileFacts], size_max: u64) -> usize {
     files.iter().take_while(|file| !file.is_reference && file.size > size_max).count()
 }
 
-/// The number of bytes above which a compaction is a large one, with threads of its own
+/// Returns the number of bytes above which a compaction is a large one, with threads of its own
 /// (`hbase.regionserver.thread.compaction.throttle`).
 pub(crate) fn throttle_point(options: &RegionOptions, flush_size: u64) -> u64 {
     let files = 2 * options.compaction_files_max as u64;
     options.compaction_throttle.unwrap_or_else(|| flush_size.saturating_mul(files))
 }
 
-/// The period of major compactions of a store, in ms, varied by `jitter`; `None` if there are none.
+/// Returns the period of major compactions of a store, in ms, varied by `jitter`; `None` if there are none.
 fn major_period(options: &RegionOptions, jitter: f64) -> Option<i64> {
     let ms = |period: Duration| period.as_millis() as f64;
     let period = ms(options.major_period);

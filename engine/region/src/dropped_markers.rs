@@ -1,9 +1,9 @@
 //! Delete markers that memory has dropped together with all cells they masked, and how they come back.
 //!
-//! A queue puts, reads and deletes each row. HBase's memstores keep delete markers at every level, so half of what such
-//! a table writes to disk says that cells are dropped which never reached it. But a marker also masks later writes: a
-//! put with an older timestamp stays hidden until a major compaction drops the marker. So a dropped marker is recorded,
-//! in 24 bytes, for as long as it would have been kept:
+//! A queue puts, reads and deletes each row. HBase's memstores keep delete markers at every level of in-memory
+//! compaction. So half of what such a table writes to disk are markers for cells that never reached the disk. But a
+//! marker also masks later writes: a put with an older timestamp stays hidden until a major compaction drops the
+//! marker. So a dropped marker is recorded, in 24 bytes, for as long as it would have been kept:
 //!
 //! ```text
 //! kind 1B · the first 15 bytes of MD5(row length 4B · row · qualifier) · timestamp 8B        sorted, one after the
@@ -19,7 +19,7 @@
 //!    marker is inserted again beside the put, under the put's sequence id, and then works as before. It needs no log
 //!    record: a replay of the put has replayed the marker before, or opened the file that lists it.
 //!
-//! A raw scan does not see dropped markers or versions. A put is mistaken for another row's only if 120 bits of MD5
+//! A raw scan does not see dropped markers or versions. A put is taken for one of another row only if 120 bits of MD5
 //! collide.
 
 use bytes::Bytes;
@@ -29,7 +29,7 @@ use md5::{Digest, Md5};
 
 /// Name of the file-info entry that lists markers dropped before the file was written.
 pub(crate) const FACT: &str = "BELLOWS_SWEPT_MARKERS";
-/// Size of an entry in bytes, and the part of it that identifies what is masked.
+/// Size of an entry in bytes. The next constant is the part of it that identifies what is masked.
 const ENTRY: usize = 24;
 const WHAT: usize = 16;
 /// Number of late rows after which no marker is dropped until the next flush.
@@ -62,7 +62,7 @@ fn entry(kind: CellType, digest: &[u8; WHAT], timestamp: Timestamp) -> Entry {
     entry
 }
 
-/// The key of a row in [`LateRows`].
+/// Returns the key of a row in [`LateRows`].
 fn row_digest(row: &[u8]) -> [u8; WHAT] {
     digest(row, b"")
 }
@@ -72,7 +72,7 @@ fn row_digest(row: &[u8]) -> [u8; WHAT] {
 pub(crate) struct DroppedMarkers(Bytes);
 
 impl DroppedMarkers {
-    /// The list in a file's info; empty if the bytes have no whole number of entries.
+    /// Returns the list in a file's info; empty if the bytes are no whole number of entries.
     pub(crate) fn of_fact(bytes: Option<&Bytes>) -> DroppedMarkers {
         DroppedMarkers(bytes.filter(|bytes| bytes.len().is_multiple_of(ENTRY)).cloned().unwrap_or_default())
     }
@@ -103,7 +103,7 @@ impl DroppedMarkers {
         DroppedMarkers(entries.into_flattened().into())
     }
 
-    /// The entries with a timestamp after `since`, in ms.
+    /// Returns the entries with a timestamp after `since`, in ms.
     pub(crate) fn since(&self, since: i64) -> DroppedMarkers {
         let is_after = |entry: &&Entry| timestamp_of(entry) > since;
         DroppedMarkers::of_entries(self.entries().filter(is_after).copied().collect())
@@ -113,7 +113,7 @@ impl DroppedMarkers {
         self.0.is_empty()
     }
 
-    /// The list as a file-info entry; none if it is empty.
+    /// Returns the list as a file-info entry; none if the list is empty.
     pub(crate) fn fact(&self) -> Vec<(&'static str, Bytes)> {
         if self.is_empty() { Vec::new() } else { vec![(FACT, self.0.clone())] }
     }
@@ -122,7 +122,7 @@ impl DroppedMarkers {
         self.0.len() as u64
     }
 
-    /// The number of markers.
+    /// Returns the number of markers.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.0.len() / ENTRY
@@ -132,7 +132,7 @@ impl DroppedMarkers {
         self.0.as_chunks::<ENTRY>().0.iter()
     }
 
-    /// The timestamp of a recorded marker of this kind that masks `timestamp`.
+    /// Returns the timestamp of a recorded marker of this kind that masks `timestamp`; `None` if there is none.
     fn find(
         &self,
         kind: CellType,
@@ -156,7 +156,7 @@ fn timestamp_of(entry: &Entry) -> i64 {
     entry.last_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes))
 }
 
-/// The markers in any of `lists` that mask `put`, as cells.
+/// Returns the markers in any of `lists` that mask `put`, as cells.
 pub(crate) fn markers_of<'a>(
     put: Cell<'_>,
     lists: impl Iterator<Item = &'a DroppedMarkers> + Clone,
@@ -182,8 +182,8 @@ pub(crate) fn markers_of<'a>(
     found.collect()
 }
 
-/// Rows of late puts since the last flush. A memory compaction that does not see such a put may not drop markers of its
-/// row.
+/// Rows that got a put with an old timestamp since the last flush. A memory compaction that does not see such a late
+/// put must not drop markers of its row.
 #[derive(Debug, Default)]
 pub(crate) struct LateRows {
     rows: HashSet<[u8; WHAT]>,
@@ -209,15 +209,15 @@ impl LateRows {
 pub(crate) struct PendingDrops {
     /// Only markers with a timestamp below this may be dropped, in ms since 1970.
     below: i64,
-    /// Rows of late puts when the compaction began.
+    /// The rows of late puts when the compaction began.
     late: HashSet<[u8; WHAT]>,
     dropped: Vec<Entry>,
-    /// Rows of the dropped markers.
+    /// The rows of the dropped markers.
     rows: HashSet<[u8; WHAT]>,
 }
 
 impl PendingDrops {
-    /// `None` when no marker may be dropped before the next flush.
+    /// Returns `None` when no marker may be dropped before the next flush.
     pub(crate) fn new(late: &LateRows, below: i64) -> Option<PendingDrops> {
         let pending =
             || PendingDrops { below, late: late.rows.clone(), dropped: Vec::new(), rows: HashSet::default() };
@@ -229,7 +229,7 @@ impl PendingDrops {
         marker.timestamp().0 < self.below && marker.tags().is_empty()
     }
 
-    /// Whether a late put, which may be elsewhere in memory, has this row.
+    /// Whether a late put, which may be elsewhere in memory, has the row of this marker.
     pub(crate) fn is_late(&self, row: &[u8]) -> bool {
         !self.late.is_empty() && self.late.contains(&row_digest(row))
     }
@@ -243,13 +243,13 @@ impl PendingDrops {
         self.rows.insert(row);
     }
 
-    /// Whether a late put came meanwhile for the row of a dropped marker.
+    /// Whether a late put has meanwhile come for the row of a dropped marker.
     pub(crate) fn is_overtaken(&self, late: &LateRows) -> bool {
         !self.dropped.is_empty()
             && (late.many || late.rows.difference(&self.late).any(|row| self.rows.contains(row)))
     }
 
-    /// The list of these markers merged with those dropped before.
+    /// Returns the list of these markers, merged with those dropped before.
     pub(crate) fn with(self, before: &DroppedMarkers) -> DroppedMarkers {
         DroppedMarkers::merged([before, &DroppedMarkers::of_entries(self.dropped)])
     }
@@ -283,7 +283,7 @@ mod tests {
         pending.with(&DroppedMarkers::default())
     }
 
-    /// The markers that mask a put at `row/q`, as kind and timestamp.
+    /// Returns the kinds and timestamps of the markers that mask a put at `row/q`.
     fn found(lists: &[DroppedMarkers], row: &str, timestamp: i64) -> Vec<(CellType, i64)> {
         let put = cell(row, "q", timestamp, CellType::Put);
         let markers = markers_of(Cell::parse(&put, SequenceId::ZERO).expect("whole"), lists.iter());

@@ -7,30 +7,30 @@ pub use refusals::{BulkLoadRefusal, Busy, HeirRefusal};
 /// The result of an operation on a region.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why an operation failed.
+/// Why an operation on a region failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The row is outside the region: the caller's region locations are old.
+    /// The row is outside the region: the caller's knowledge of region locations is out of date.
     #[error(
         "Requested row out of range for {what} on HRegion {region}, startKey='{start}', getEndKey()='{end}', row='{row}'"
     )]
     WrongRegion {
-        /// The operation.
+        /// The name of the operation.
         what: &'static str,
         /// The region's name.
         region: String,
-        /// Its first row.
+        /// The region's first row.
         start: String,
-        /// The first row after it.
+        /// The row after the region's last one.
         end: String,
-        /// The row.
+        /// The requested row.
         row: String,
     },
     /// The table has no such family.
     #[error("Column family {family} does not exist in region {region} in table {table}")]
     NoSuchFamily {
-        /// The family.
+        /// The name of the family.
         family: String,
         /// The region's name.
         region: String,
@@ -43,7 +43,8 @@ pub enum Error {
     /// The region is closed or closing.
     #[error("{0} is closed")]
     NotServing(String),
-    /// The compaction of this store was ended, because compactions were switched off or its store is needed otherwise.
+    /// The compaction of this store was ended, because compactions were switched off or another operation needs the
+    /// store.
     #[error("the compaction of {0} was interrupted")]
     Interrupted(String),
     /// The value to increment is not 8 bytes long.
@@ -52,9 +53,9 @@ pub enum Error {
     /// The cell is larger than the limit.
     #[error("Cell with size {size} exceeds limit of {limit} bytes")]
     CellTooLarge {
-        /// Its size in bytes.
+        /// Size of the cell in bytes.
         size: usize,
-        /// The limit in bytes.
+        /// Maximum size of a cell in bytes.
         limit: usize,
     },
     /// A filter cannot judge a cell.
@@ -63,9 +64,9 @@ pub enum Error {
     /// The row is larger than a read may return at once.
     #[error("Max row size allowed: {limit}, but the row is bigger than that: {row}")]
     RowTooBig {
-        /// The limit in bytes.
+        /// Maximum size of a row in bytes.
         limit: u64,
-        /// The row.
+        /// The row that is too large.
         row: String,
     },
     /// Files cannot be bulk-loaded.
@@ -80,17 +81,17 @@ pub enum Error {
          shorter value"
     )]
     NewCellTooLong {
-        /// Family and qualifier.
+        /// Family and qualifier of the column.
         column: String,
-        /// The row.
+        /// The row of the cell.
         row: String,
-        /// The part that is too long.
+        /// Which part of the cell is too long.
         cause: cell::Malformed,
     },
-    /// A row key without bytes.
+    /// A row key is empty.
     #[error("Row length can't be 0")]
     EmptyRow,
-    /// A row key of this many bytes, which is too long for a cell.
+    /// A row key has this many bytes, which is too long for a cell.
     #[error("Row length {0} is > {max}", max = cell::ROW_LENGTH_MAX)]
     RowTooLong(usize),
     /// A mutation has a cell of another row.
@@ -101,7 +102,7 @@ pub enum Error {
         /// The row of the mutation.
         row: String,
     },
-    /// A cell has this timestamp, in ms.
+    /// A cell has this negative timestamp, in ms.
     #[error("Timestamp cannot be negative. ts={0}")]
     NegativeTimestamp(i64),
     /// A reversed scan asks for families that are loaded on demand.
@@ -122,9 +123,9 @@ pub enum Error {
     /// A timestamp is further in the future than allowed.
     #[error("Timestamp for KV out of range {cell} (too.new={slop})")]
     BadTimestamp {
-        /// The cell.
+        /// The cell with the timestamp.
         cell: String,
-        /// How far is allowed, in ms.
+        /// How far in the future a timestamp may be, in ms.
         slop: i64,
     },
     /// The log failed or was fenced: the region acknowledges nothing any more.
@@ -136,8 +137,8 @@ pub enum Error {
     /// A block is not in memory, and the caller must not wait for it.
     #[error("a block must be read from storage")]
     WouldBlock,
-    /// A MOB value must be read from storage, and the caller must not wait for it; or a value is longer than the caller allows
-    /// before it has waited for memory.
+    /// A MOB value must be read from storage, and the caller must not wait for it. Or the value is longer than the
+    /// caller allows before it has waited for memory.
     #[error("a value of {bytes} bytes must be read from storage, or needs memory that must be waited for")]
     MobValue {
         /// Length of the value, as the reference cell states it.
@@ -157,7 +158,7 @@ pub enum Error {
     NoMobValue {
         /// The key of the cell.
         cell: String,
-        /// The MOB file.
+        /// The name of the MOB file.
         file: String,
     },
     /// The log cannot be read or written.
@@ -169,39 +170,39 @@ pub enum Error {
     /// Another server has taken the store: this one changes nothing in it any more.
     #[error("the file list {list} was taken by {by}: this server no longer owns the store, and must end")]
     Fenced {
-        /// The list.
+        /// The store's file list.
         list: storage::FileName,
-        /// Who has it now.
+        /// The server that has taken the store.
         by: String,
     },
-    /// Writing a store's file list failed and may have happened. The store keeps all its files and writes no list until
-    /// its folder can be read again.
+    /// Writing a store's file list failed and may have happened. The store keeps all its files, and writes no list
+    /// until it has read its folder again.
     #[error(
         "cannot tell whether the file list {list} was written: {cause}; nothing is deleted from the store, and no flush \
          or compaction of it succeeds until its folder can be read and written again"
     )]
     InDoubt {
-        /// The list.
+        /// The store's file list.
         list: storage::FileName,
-        /// Why it could not be written or read.
+        /// Why the list could not be written or read.
         cause: storage::Error,
     },
     /// A file list or a region's own file is damaged.
     #[error("{file} is corrupt: {what}, expected {expected}, found {found}")]
     Corrupt {
-        /// The file.
+        /// The name of the file.
         file: String,
-        /// What is wrong.
+        /// What is wrong with the file.
         what: &'static str,
-        /// The expected content.
+        /// The content that is expected.
         expected: String,
-        /// The content found.
+        /// The content that the file has.
         found: String,
     },
 }
 
 impl Error {
-    /// Length of the MOB value that must be read from storage; 0 for other errors.
+    /// Returns the length of the MOB value that must be read from storage; 0 for other errors.
     pub fn mob_bytes(&self) -> u64 {
         match self {
             Error::MobValue { bytes } => *bytes,

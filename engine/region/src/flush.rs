@@ -1,7 +1,7 @@
 //! Flush: writes memory to files.
 //!
 //! 1. Under the write lock every store's active segment and pipeline become its snapshot, and a new segment replaces
-//!    them. This swaps pointers; new writes go to the new segment.
+//!    them. This only swaps pointers; new writes go to the new segment.
 //! 2. The flush makes the writes in the snapshots durable in the log and completes them. So no file holds a cell that a
 //!    reader may not see, or that the log does not have.
 //! 3. Each store's snapshot streams into a file at its final name. A flush that only frees memory may retain rewritten
@@ -38,32 +38,32 @@ use crate::store_file::StoreFile;
 use crate::view::{Sealed, View};
 use crate::{Error, FlushReason, Result};
 
-/// What a flush did.
+/// The result of a flush.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flushed {
-    /// Files written.
+    /// Number of files written.
     pub files: usize,
-    /// Their bytes.
+    /// Number of bytes written.
     pub bytes: u64,
-    /// Their cells.
+    /// Number of cells written.
     pub cells: u64,
-    /// Sequence id up to which all writes are in files.
+    /// The sequence id up to which all writes are in files.
     pub sequence: SequenceId,
-    /// Bytes retained in memory, of cells after that sequence id.
+    /// Number of bytes retained in memory, of cells after that sequence id.
     pub retained_bytes: u64,
 }
 
 /// The result of flushing one store.
 struct StoreFlushed {
     file: Option<Arc<StoreFile>>,
-    /// Sequence id up to which all writes of the store are in files.
+    /// The sequence id up to which all writes of the store are in files.
     through: SequenceId,
-    /// Bytes retained in memory.
+    /// Number of bytes retained in memory.
     retained_bytes: u64,
 }
 
 impl Region {
-    /// Writes all memory to files. Other flushes of the region wait; reads and writes continue.
+    /// Writes all memory to files, for the given reason. Other flushes of the region wait; reads and writes continue.
     pub fn flush(&self, reason: FlushReason) -> Result<Flushed> {
         self.check_serving()?;
         self.flush_stores(&[], reason)
@@ -83,8 +83,8 @@ impl Region {
         self.flush_alone(&alone, families, reason, &mut |_| {})
     }
 
-    /// Flushes for a caller that keeps other flushes away. Calls `reserve` when the snapshots are taken, still under the
-    /// write lock: between the last write that is flushed and the sequence ids that it reserves is no other write.
+    /// Flushes for a caller that keeps other flushes away. Calls `reserve` when the snapshots are taken, still under
+    /// the write lock: so no write has a sequence id between the last flushed write and the ids that `reserve` takes.
     pub(crate) fn flush_alone(
         &self,
         _alone: &MutexGuard<'_, ()>,
@@ -158,7 +158,7 @@ impl Region {
         Ok(flushed)
     }
 
-    /// How much of a store's snapshot may be retained; `None` for nothing.
+    /// Returns how much of a store's snapshot may be retained; `None` for nothing.
     fn allowance(&self, store: &Store, reason: FlushReason, unlogged: SequenceId) -> Option<Allowance> {
         let tuning = store.tuning.load();
         let part = tuning.flush_keeps.clamp(0.0, 1.0);
@@ -276,7 +276,7 @@ impl Region {
         Ok(StoreFlushed { file: Some(file), through, retained_bytes })
     }
 
-    /// Flushes, then refuses all requests. Closing twice succeeds.
+    /// Flushes, and then refuses all requests. Closing twice succeeds.
     pub fn close(&self) -> Result<Flushed> {
         if self.lifecycle.closed.load(Ordering::Acquire) {
             return Ok(Flushed::default());
@@ -329,7 +329,8 @@ impl Store {
         self.accordion.flushed();
     }
 
-    /// Replaces the view, also against concurrent changes.
+    /// Replaces the view by the result of `change`, which is repeated if another thread changes the view at the same
+    /// time.
     pub(crate) fn change_view(&self, change: impl Fn(&View) -> View) {
         self.view.rcu(|view| change(view));
     }

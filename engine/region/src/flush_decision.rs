@@ -1,4 +1,4 @@
-//! Decides when a region is flushed, and why, from plain numbers.
+//! Decides when and why a region is flushed, from plain numbers.
 //!
 //! The caller gathers the [facts](FlushFacts) and carries out the [decision](FlushDecision); nothing here reads a clock
 //! or a region. The rules, in order of precedence:
@@ -20,19 +20,19 @@
 pub struct FlushFacts {
     /// Whether the region was opened for reading.
     pub is_reader: bool,
-    /// Bytes in its memory, including those being flushed.
+    /// Bytes in the region's memory, including those that are being flushed.
     pub bytes: u64,
-    /// Bytes at which it is flushed: see [`flush_limit`].
+    /// Bytes in memory at which the region is flushed: see [`flush_limit`].
     pub limit: u64,
-    /// Whether a list of dropped markers has outgrown its share of memory.
+    /// Whether the list of dropped markers of a store has outgrown its part of the memory.
     pub has_many_markers: bool,
-    /// Whether a flush is running.
+    /// Whether a flush of the region is running.
     pub is_flushing: bool,
-    /// The server's part of the facts.
+    /// The facts that only the server knows.
     pub urgency: FlushUrgency,
 }
 
-/// Facts that only the server knows.
+/// The facts of a region's flush decision that only the server knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlushUrgency {
     /// Whether the region, or all memstores of the server together, are at the size at which writes are refused.
@@ -46,28 +46,30 @@ pub struct FlushUrgency {
 pub enum FlushReason {
     /// An operator or a client asked for it.
     Requested,
-    /// Its memory is full, or the server needs the memory. The only reason for which rows may be retained.
+    /// The region's memory is full, or the server needs the memory. This is the only reason for which rows may be
+    /// retained.
     MemstoreSize,
     /// The server refuses writes until memory is free.
     MemoryShort,
-    /// Its edits are old, or keep log files from being deleted.
+    /// The region's edits are old, or keep log files from being deleted.
     Periodic,
-    /// The region closes.
+    /// The region is being closed.
     Closing,
 }
 
-/// What to do.
+/// What to do with a region's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushDecision {
-    /// Nothing.
+    /// Do nothing.
     Wait,
-    /// Compact its memory, then decide again.
+    /// Compact the memory, then decide again.
     Shrink,
-    /// Flush it, for this reason.
+    /// Flush the region, for this reason.
     Flush(FlushReason),
 }
 
-/// Decides whether to flush a region. Calls `may_shrink`, whether its memory can be made smaller, only if that matters.
+/// Decides whether to flush a region. Calls `may_shrink`, which says whether its memory can be made smaller, only if
+/// that matters.
 pub fn decide_flush(facts: &FlushFacts, may_shrink: impl FnOnce() -> bool) -> FlushDecision {
     let FlushFacts { bytes, limit, .. } = *facts;
     if facts.is_reader || bytes == 0 && !facts.has_many_markers {
@@ -87,8 +89,8 @@ pub fn decide_flush(facts: &FlushFacts, may_shrink: impl FnOnce() -> bool) -> Fl
     }
 }
 
-/// Bytes in memory at which a region is flushed. `pressure` is the fill of the server's memory for memstores: 0 to 1,
-/// with 1 at the lower mark. From half of that on, every region's limit is the flush size.
+/// Returns the number of bytes in memory at which a region is flushed. `pressure` says how full the server's memory for
+/// memstores is: 1 means the lower limit of all memstores. From 0.5 on, every region's limit is the flush size.
 pub(crate) fn flush_limit(flush_size: u64, stretch: f64, compacts: bool, pressure: f64) -> u64 {
     let room = (1.0 - 2.0 * pressure).clamp(0.0, 1.0);
     if stretch <= 1.0 || room == 0.0 || !compacts {
@@ -101,7 +103,8 @@ pub(crate) fn flush_limit(flush_size: u64, stretch: f64, compacts: bool, pressur
 mod tests {
     use super::*;
 
-    /// One line for each case: the differences from a region of 60 bytes with a limit of 100, and the decision.
+    /// Cases, one in each line: the differences from a region of 60 bytes with a limit of 100, and the expected
+    /// decision.
     const GOLDEN: &str = "\
                                   -> Wait
 bytes=99                          -> Wait

@@ -1,4 +1,4 @@
-//! A region that another process owns and writes, kept up to date here for reading.
+//! Follows a region that another process owns and writes, so that this process can read it.
 //!
 //! The owner's log has everything in one order: edits, and markers for each change of a store's file list. A follower
 //!
@@ -42,7 +42,7 @@ pub struct RegionFollower {
     region: Arc<Region>,
     opening: Opening,
     covered: CoveredWrites,
-    /// The last sequence id in memory or in files.
+    /// The last sequence id that is in memory or in files.
     applied: SequenceId,
     is_outdated: bool,
 }
@@ -50,7 +50,7 @@ pub struct RegionFollower {
 /// The result of applying a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FollowOutcome {
-    /// It was applied, or changed nothing.
+    /// The record was applied, or changes nothing.
     Applied,
     /// The follower cannot continue, and a new one must be opened in its place.
     Outdated,
@@ -61,7 +61,8 @@ impl RegionFollower {
     /// this call.
     ///
     /// Fails with [`Error::Storage`] of kind [`NotFound`](StorageKind::NotFound), or with [`wal::Error::Gone`], when a
-    /// file was compacted away or a log file retired meanwhile: with a log read again it can be tried again.
+    /// file was compacted away or a log file was deleted meanwhile. The caller then reads the log again and repeats the
+    /// call.
     pub fn open(opening: Opening, log: &Arc<LogReader>, until: LogPosition) -> Result<RegionFollower> {
         let opening = Opening { recovered: None, ..opening };
         let with_log = Opening { recovered: Some(Arc::clone(log)), ..opening.clone() };
@@ -70,7 +71,7 @@ impl RegionFollower {
         Ok(RegionFollower { region, opening, covered, applied, is_outdated: false })
     }
 
-    /// The region, which is open for reading.
+    /// Returns the region, which is open for reading.
     pub fn region(&self) -> &Arc<Region> {
         &self.region
     }
@@ -147,7 +148,7 @@ impl RegionFollower {
         Ok(marker.kind != Kind::RegionOpen || marker.stores.len() == self.region.stores.len())
     }
 
-    /// Takes over the files that an owner has found when it opened the region.
+    /// Takes over the files that the owner has found when it opened the region.
     fn meet_owner(&mut self, index: usize, change: &StoreChange) -> Result<bool> {
         let files = self.region.stores[index].view.load().files.clone();
         // Without a list the store has no files.
@@ -272,7 +273,7 @@ impl RegionFollower {
     }
 }
 
-/// The sequence id up to which `files` have all writes, and no file has later ones.
+/// Returns the sequence id up to which `files` have all writes; no file has later ones.
 fn covered_through(files: &[Arc<StoreFile>]) -> SequenceId {
     files.iter().map(|file| file.max_sequence()).max().unwrap_or_default()
 }

@@ -1,9 +1,10 @@
 //! The files of a store that another program wrote, before a list of this project's names them.
 //!
-//! HBase's DEFAULT tracker has no list: the files that lie in a store's folder are the store's files. It passes over
-//! empty files, over other names, and over files that a compaction has replaced and that were not moved to the archive
-//! yet, as after a kill: the file that replaced them names them (`COMPACTION_EVENT_KEY`). Reading both would bring back
-//! cells that the compaction has dropped. Source: HBase 2.6 `StoreFileInfo`, `StoreEngine.openStoreFiles`.
+//! HBase's DEFAULT tracker has no list: the files that lie in a store's folder are the store's files. It ignores empty
+//! files and other names. It also ignores files that a compaction has replaced and that were not yet moved to the
+//! archive, as after a kill; the file that replaced them names them (`COMPACTION_EVENT_KEY`). Reading both the old and
+//! the new files would bring back cells that the compaction has dropped. Source: HBase 2.6 `StoreFileInfo`,
+//! `StoreEngine.openStoreFiles`.
 //!
 //! HBase's FILE tracker keeps the same list as this project.
 
@@ -29,9 +30,9 @@ const COMPACTED: &[u8] = b"COMPACTION_EVENT_KEY";
 /// Where the set of a store's files is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FoundBy {
-    /// The store's folder (HBase's DEFAULT tracker).
+    /// In the store's folder (HBase's DEFAULT tracker).
     Folder,
-    /// The store's list (HBase's FILE tracker, and this project).
+    /// In the store's list (HBase's FILE tracker, and this project).
     List,
 }
 
@@ -39,18 +40,18 @@ pub enum FoundBy {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundStore {
     listed: Vec<Listed>,
-    /// Files that a compaction has replaced and that were not archived yet.
+    /// Files that a compaction has replaced and that were not yet archived.
     pub replaced: Vec<FileName>,
-    /// Other files in the folder, which HBase passes over.
+    /// Other files in the folder, which HBase ignores.
     pub ignored: Vec<FileName>,
-    /// Bytes of the files.
+    /// Number of bytes of the files.
     pub bytes: u64,
-    /// Files whose bytes are those of another store: links and references.
+    /// Number of files whose bytes are those of another store: links and references.
     pub shared: usize,
 }
 
 impl FoundStore {
-    /// Looks for the files of `family` in the region with the folder `region`, and opens each of them; nothing is written.
+    /// Finds the files of `family` in the region with the folder `region`, and opens each of them; writes nothing.
     ///
     /// Fails when a file is damaged or missing, or is written in a way that this project does not read.
     pub fn find(
@@ -88,7 +89,7 @@ impl FoundStore {
         Ok(found)
     }
 
-    /// The number of files.
+    /// Returns the number of files.
     pub fn len(&self) -> usize {
         self.listed.len()
     }
@@ -115,7 +116,7 @@ impl FoundStore {
     }
 }
 
-/// Returns the files in a store's folder that HBase's DEFAULT tracker takes; adds files that it passes over to
+/// Returns the files in a store's folder that HBase's DEFAULT tracker takes; adds the files that it ignores to
 /// `ignored`.
 fn named_by_folder(files: &dyn Files, folder: &FileName, ignored: &mut Vec<FileName>) -> Result<Vec<Listed>> {
     let mut named = Vec::new();
@@ -144,7 +145,7 @@ fn is_of_hbase(name: &StoreFileName) -> bool {
     !digits.is_empty() && (rest.is_empty() || name.loaded_as().is_some() || name.link.is_some())
 }
 
-/// The names of the files that a compaction has replaced by this one.
+/// Returns the names of the files that a compaction has replaced by this one.
 fn replaced_by(file: &StoreFile) -> Result<Vec<String>> {
     let Some(value) = file.reader.info().get(COMPACTED) else { return Ok(Vec::new()) };
     let event = pbuf::decode::<pb::CompactionEventTracker>("COMPACTION_EVENT_KEY", value);

@@ -1,15 +1,16 @@
 //! Merges the sorted sources of a store into one sequence of cells.
 //!
-//! Sources are few (one or two segments, some files), so they stand in a list ordered by their heads. A source that has
-//! moved is compared with the next one in the list: a run of cells from one source costs one comparison each. If it has
-//! passed the next one, it moves down to its place. Cells newer than the read point are skipped.
+//! Sources are few (one or two segments, some files), so they are kept in a list, ordered by the cell at which each of
+//! them is, its head. A source that has moved is compared with the next one in the list: a run of cells from one source
+//! costs one comparison each. If it has passed the next one, it moves down to its place. Cells newer than the read
+//! point are skipped.
 //!
 //! A get of some columns opens a source only when it must (HBase: lazy seek). Sources come newest first, and each knows
 //! its newest timestamp. Once one source has returned a cell of the first column, every source whose newest timestamp
-//! is older is deferred. A stand-in key with that timestamp in the first column takes the place of its head, since the
-//! source has nothing wanted before that key. If only one version is wanted, deferred sources are never opened. A
-//! source with a marker that deletes a whole family of this row (a file) or of any row (a segment) is opened at the
-//! start of the row, where the marker lies.
+//! is older is deferred. Instead of a head, such a source has a key with that timestamp in the first column, since it
+//! has no wanted cell before that key. If only one version is wanted, deferred sources are never opened. A source with
+//! a marker that deletes a whole family of this row (a file) or of any row (a segment) is opened at the start of the
+//! row, where the marker lies.
 
 use std::cell::Cell as Slot;
 
@@ -21,8 +22,8 @@ use smallvec::SmallVec;
 use crate::Result;
 use crate::store_file::FileCursor;
 
-/// Steps tried before a seek. After a failed try, fewer are tried, because the next target is unlikely to be near: a
-/// row with thousands of versions of each column is passed by seeks.
+/// Maximum number of steps that are tried before a seek. After a failed try, fewer are tried, because the next target
+/// is unlikely to be near: a row with thousands of versions of each column is passed by seeks.
 const STEPS_MAX: usize = 8;
 
 thread_local! {
@@ -32,16 +33,16 @@ thread_local! {
     /// Keys for the next heap that defers a source; most heaps defer none.
     static KEYS: Slot<Vec<KeyBuf>> = const { Slot::new(Vec::new()) };
 }
-/// Source lists that a thread keeps, and the most sources or keys that a kept list may hold.
+/// Maximum number of source lists that a thread keeps. The next constant bounds the sources or keys in a kept list.
 const SOURCE_LISTS_MAX: usize = 8;
 const KEPT_MAX: usize = 64;
 
 /// A source and its part in the merge.
 struct HeapEntry {
     source: Source,
-    /// Whether it takes part. In a forward read always; in a reversed read only if it has the current row.
+    /// Whether the source takes part: in a forward read always, in a reversed read only if it has the current row.
     active: bool,
-    /// Whether it is deferred: not opened yet, with a stand-in key for its head.
+    /// Whether the source is deferred: it is not opened yet, and has a stand-in key in place of its head.
     deferred: bool,
 }
 
@@ -55,11 +56,11 @@ impl HeapEntry {
     }
 }
 
-/// Memory for sources and their order.
+/// Memory for sources and their order, which is reused.
 #[derive(Default)]
 struct SourceList {
     entries: Vec<HeapEntry>,
-    /// Indexes of the active sources that are not at their end, ordered by head; of equal heads the newer source comes
+    /// Indices of the active sources that are not at their end, ordered by head; of equal heads the newer source comes
     /// first.
     order: Vec<u32>,
 }
@@ -108,7 +109,7 @@ impl Drop for Sources {
     }
 }
 
-/// One source.
+/// A segment or file that takes part in the merge.
 #[expect(
     clippy::large_enum_variant,
     reason = "it is stored in memory that the thread reuses; a box would be allocated for each read"
@@ -187,20 +188,20 @@ impl RowTarget<'_> {
         Ok(file.may_delete_families_of(self.row)?)
     }
 
-    /// The first key of the first column; `None` if other parts of the row matter too.
+    /// Returns the first key of the first wanted column; `None` if other parts of the row matter too.
     fn column(&self) -> Option<KeyBuf> {
         let [first, ..] = self.qualifiers.filter(|_| self.newest_counts && self.is_get)? else { return None };
         Some(KeyBuf::first_on_column(self.row, self.family, first))
     }
 
-    /// Whether `cell` is in the first column.
+    /// Whether `cell` is in the first wanted column.
     fn is_in_column(&self, cell: Cell<'_>) -> bool {
         let first = self.qualifiers.and_then(<[Bytes]>::first);
         is_same_row(cell.row(), self.row) && first.is_some_and(|first| cell.qualifier() == first)
     }
 
-    /// The newest timestamp of a source that has nothing wanted before that timestamp in the first column; `None` if
-    /// unknown.
+    /// Returns the newest timestamp of a source that has no wanted cell before that timestamp in the first column;
+    /// `None` if unknown.
     fn newest_in(&self, source: &Source) -> Result<Option<Timestamp>> {
         match source {
             // The active segment comes first, when nothing is found yet. Its figures may lag behind its cells, but they
@@ -229,25 +230,25 @@ pub(crate) struct Heap {
     /// Stand-in keys of the deferred sources; entries of other sources are meaningless. Empty until a source is
     /// deferred.
     stand_ins: Vec<KeyBuf>,
-    /// Steps to try before the next seek.
+    /// Maximum number of steps to try before the next seek.
     steps: usize,
     /// See [`Heap::ran_out`].
     ran_out: bool,
 }
 
 impl Heap {
-    /// A heap of `sources`, newest first: of two equal cells the first source's wins.
+    /// Creates a heap of `sources`, newest first: of two equal cells that of the first source wins.
     pub(crate) fn new(comparator: Comparator, read_point: SequenceId, sources: Sources) -> Heap {
         Heap { comparator, read_point, sources, stand_ins: Vec::new(), steps: STEPS_MAX, ran_out: false }
     }
 
-    /// The number of sources.
+    /// Returns the number of sources.
     #[cfg(test)]
     pub(crate) fn sources(&self) -> usize {
         self.sources.0.entries.len()
     }
 
-    /// The number of deferred sources.
+    /// Returns the number of deferred sources.
     #[cfg(test)]
     pub(crate) fn deferred(&self) -> usize {
         self.sources.0.entries.iter().filter(|entry| entry.deferred).count()
@@ -277,7 +278,7 @@ impl Heap {
         matches!(source, Some(Source::File(cursor)) if cursor.was_in_cache())
     }
 
-    /// The size that HBase counts in size limits for `cell`, the current cell, in bytes.
+    /// Returns the size that HBase counts in size limits for `cell`, the current cell, in bytes.
     #[inline]
     pub(crate) fn heap_size(&self, cell: Cell<'_>) -> usize {
         match self.current().map(|index| &self.sources.0.entries[index].source) {
@@ -286,7 +287,7 @@ impl Heap {
         }
     }
 
-    /// From now on keeps the blocks of files that were looked at.
+    /// From now on keeps the blocks of files that the sources have looked up.
     pub(crate) fn hold_blocks(&mut self) {
         for entry in &mut self.sources.0.entries {
             if let Source::File(cursor) = &mut entry.source {
@@ -300,7 +301,7 @@ impl Heap {
         self.sources.0.entries[self.current()?].source.peek()
     }
 
-    /// Prefetches a cell that comes soon into the processor's cache, for a caller that reads whole cells in sequence.
+    /// Prefetches a cell that comes soon, for a caller that reads whole cells in sequence.
     #[inline]
     pub(crate) fn fetch_ahead(&self) {
         match self.current().map(|index| &self.sources.0.entries[index].source) {
@@ -310,19 +311,19 @@ impl Heap {
         }
     }
 
-    /// The source with the first cell.
+    /// Returns the index of the source with the first cell; `None` at the end.
     #[inline]
     fn current(&self) -> Option<usize> {
         self.sources.0.order.first().map(|index| *index as usize)
     }
 
-    /// The source with the second head.
+    /// Returns the index of the source with the second head; `None` if there is only one.
     #[inline]
     fn runner_up(&self) -> Option<usize> {
         self.sources.0.order.get(1).map(|index| *index as usize)
     }
 
-    /// The head of a source, or its stand-in; `None` at its end.
+    /// Returns the head of a source, or its stand-in key; `None` at its end.
     #[inline]
     fn head(&self, index: usize) -> Option<Position<'_>> {
         let entry = &self.sources.0.entries[index];
@@ -342,8 +343,8 @@ impl Heap {
         self.reorder()
     }
 
-    /// Moves to the first cell of the wanted row, or of its columns, from anywhere. If there is none, it stands
-    /// somewhere after it.
+    /// Moves to the first cell of the wanted row, or of its columns, from anywhere. If there is none, the heap is
+    /// somewhere after the row.
     pub(crate) fn seek_row(&mut self, target: &RowTarget<'_>) -> Result<()> {
         let (column, mut row) = (target.column(), None);
         // The newest timestamp found in the first column.
@@ -420,8 +421,8 @@ impl Heap {
         self.open_first()
     }
 
-    /// Moves forward past all cells for which `behind` holds: by steps if the end is near, else by a seek. `target`
-    /// receives a cell still to be passed and returns the first key after them.
+    /// Moves forward past all cells for which `behind` returns true: by steps if the last of them is near, else by a
+    /// seek. `target` receives a cell still to be passed and returns the first key after them.
     #[inline]
     pub(crate) fn skip_while(
         &mut self,
@@ -434,7 +435,7 @@ impl Heap {
         self.skip_on(behind, target)
     }
 
-    /// Like [`Heap::skip_while`], where the current cell is known to be `behind` and is not tested.
+    /// As [`Heap::skip_while`], where the caller knows that `behind` returns true for the current cell.
     #[inline]
     pub(crate) fn skip_on(
         &mut self,
@@ -475,9 +476,9 @@ impl Heap {
         self.reorder()
     }
 
-    /// Skips rows before `end` that `refuses` rejects, starting at the first cell of a row. Continues while they follow
-    /// each other in one file that is wholly visible and no other source has a cell among them. Returns their number; 0
-    /// says nothing about the rows that follow.
+    /// Skips rows before `end` that `refuses` rejects, starting at the first cell of a row. Continues while the rows
+    /// follow each other in one file whose cells are all visible, and no other source has a cell among them. Returns
+    /// their number; 0 says nothing about the rows that follow.
     pub(crate) fn skip_rows(
         &mut self,
         end: Option<&[u8]>,
@@ -486,7 +487,7 @@ impl Heap {
         self.run(end, |cursor, end| cursor.skip_rows(end, refuses))
     }
 
-    /// Whether the last run of rows stopped at the end of a block.
+    /// Whether the last run of skipped or copied rows stopped at the end of a block.
     pub(crate) fn ran_out(&self) -> bool {
         self.ran_out
     }
@@ -536,7 +537,7 @@ impl Heap {
     }
 
     /// Moves to the first cell of the last row before `row`, or of the last row of all. Afterwards only the sources
-    /// that have the row take part. `false` when there is no such row.
+    /// that have the row take part. Returns `false` when there is no such row.
     pub(crate) fn seek_row_before(&mut self, row: Option<&[u8]>) -> Result<bool> {
         let mut wanted = row.map(<[u8]>::to_vec);
         loop {
@@ -599,7 +600,7 @@ impl Heap {
     }
 
     /// Moves the first source, which has advanced, down to its place. The caller knows that it comes after the first
-    /// `behind` entries, itself included. Removes it at its end.
+    /// `behind` entries, itself included. A source at its end is removed.
     fn reposition_first(&mut self, behind: usize) {
         let Some(first) = self.current() else { return };
         let place = self.head(first).map(|head| {
@@ -614,7 +615,7 @@ impl Heap {
         }
     }
 
-    /// Whether a source whose head is `head` comes before source `other`.
+    /// Whether the source at `index`, whose head is `head`, comes before the source `other`.
     #[inline]
     fn is_before(&self, index: usize, head: Position<'_>, other: usize) -> bool {
         let Some(place) = self.head(other) else { return true };

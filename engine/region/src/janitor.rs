@@ -1,20 +1,21 @@
 //! The janitor: the only code that deletes store files, and only those without a holder.
 //!
-//! A store that drops a file, or a search that finds an unlisted file, names it as a candidate.
+//! A store that drops a file, or a search that finds an unlisted file, passes it to the janitor as a candidate.
 //!
 //! 1. The janitor [condemns](OpenFiles::condemn) the file. A file in use by this process is kept; a condemned file
 //!    cannot be pinned.
-//! 2. It asks every [`FileHolder`]. Each reads its state from storage: memory of a region proves nothing. Holders find file lists
-//!    and back references by listing folders, so a listing must have what was written before it, as local disks and S3 promise.
-//! 3. It deletes files without a holder. If one holder cannot tell, it deletes nothing.
+//! 2. It asks every [`FileHolder`]. Each reads its state from storage: what a region has in memory proves nothing.
+//!    Holders find file lists and back references by listing folders, so a listing must have what was written before
+//!    it, as local disks and S3 promise.
+//! 3. It deletes files without a holder. If one holder cannot decide, the janitor deletes nothing.
 //!
 //! Where other processes may read, as in an object store, each file is kept for a [grace](Janitor::keeping) after its
 //! store gave it up. A read replica needs that time to learn from the log which files have replaced it.
 //!
 //! [MOB files](mob) are held by the store files that exist, and by nothing else.
 //!
-//! A file that no list names is never listed again, so a late step does no harm. The files of a dropped table go the
-//! same way; files with a holder move to the archive, where HBase looks for them too.
+//! A file that no list names is never listed again, so a delayed step does no harm. The files of a dropped table are
+//! deleted in the same way; those with a holder are first moved to the archive, where HBase looks for them, too.
 
 mod archive;
 mod grace;
@@ -39,11 +40,11 @@ use grace::Grace;
 use holders::{BackReferences, FileLists};
 use snapshots::Snapshots;
 
-/// A party that may need a file which its store has given up.
+/// A party that may need a file that its store no longer lists.
 pub trait FileHolder: Send + Sync {
     /// Sets `held` for each of `files` that it needs, and leaves the other entries unchanged.
     ///
-    /// An error means that it cannot tell; then no file is deleted.
+    /// An error means that the holder cannot decide; then no file is deleted.
     fn mark_held(&self, files: &[FileName], held: &mut [bool]) -> Result<()>;
 }
 
@@ -53,18 +54,18 @@ pub struct Janitor {
     open_files: Arc<OpenFiles>,
     holders: Vec<Arc<dyn FileHolder>>,
     snapshots: Snapshots,
-    /// `None` if a file without a holder is deleted at once.
+    /// The time for which files are kept; `None` if a file without a holder is deleted at once.
     grace: Option<Grace>,
-    /// What store files name; see [`mob`].
+    /// The MOB files that store files name; see [`mob`].
     mob_files: Mutex<mob::KnownFiles>,
     /// Held shared while store files are deleted, and exclusively while the references of those that exist are read.
     deleting: RwLock<()>,
-    /// Files of dropped folders that wait for the end of their readers, where a deleted file cannot be read.
+    /// Files of dropped folders that wait for the end of their readers, on storage where a deleted file cannot be read.
     left_for_readers: Mutex<BTreeSet<FileName>>,
 }
 
 impl Janitor {
-    /// A janitor that asks the files in use, the file lists of the same table, links, and snapshots.
+    /// Creates a janitor that asks the files in use, the file lists of the same table, links, and snapshots.
     /// [`Janitor::asking`] adds holders.
     pub fn new(files: Arc<dyn Files>, open_files: Arc<OpenFiles>) -> Janitor {
         let holders: Vec<Arc<dyn FileHolder>> = vec![Arc::new(BackReferences(files.clone()))];
@@ -81,8 +82,8 @@ impl Janitor {
         }
     }
 
-    /// The same janitor, which keeps each file for `grace` after it first heard that the file is unlisted. At a place
-    /// that no other process can [open](Capability::OneProcess) there are no other readers, and no grace.
+    /// Returns the janitor with a grace: it keeps each file for `grace` after it first heard that the file is unlisted.
+    /// At a place that no other process can [open](Capability::OneProcess) there are no other readers, and no grace.
     #[must_use]
     pub fn keeping(mut self, world: World, grace: Duration) -> Janitor {
         let is_shared = !self.files.capabilities().has(Capability::OneProcess);
@@ -90,7 +91,7 @@ impl Janitor {
         self
     }
 
-    /// The same janitor with a further holder.
+    /// Returns the janitor with a further holder.
     #[must_use]
     pub fn asking(mut self, holder: Arc<dyn FileHolder>) -> Janitor {
         self.holders.push(holder);
@@ -98,7 +99,7 @@ impl Janitor {
     }
 
     /// Deletes the `candidates` that have no holder and whose grace is over, and returns them. May read much from
-    /// storage, and nothing while all of them have their grace.
+    /// storage; reads nothing while the grace of every candidate lasts.
     pub fn collect(&self, candidates: &[FileName]) -> Result<Vec<FileName>> {
         let _deleting = self.deleting.read();
         // The grace of a file in use has not begun: it may be one that is being written.
@@ -122,7 +123,7 @@ impl Janitor {
         Ok(gone)
     }
 
-    /// Whether a file or folder that is needed no more may be deleted now.
+    /// Whether the grace of a file or folder that nobody needs any more is over, so that it may be deleted now.
     fn is_grace_over(&self, name: &FileName) -> bool {
         self.grace.as_ref().is_none_or(|grace| grace.is_over(name))
     }
@@ -132,9 +133,9 @@ impl Janitor {
     }
 
     /// Whether anybody else needs files of the closed region in `folder`: a daughter that has halves of them, a link, a
-    /// reader, or a further holder. Snapshots do not count, they find the files in the archive. Reads all lists of the
-    /// table. Once nobody else needs them, `true` is returned until the grace of the folder is over: a replica may
-    /// still read halves of the files.
+    /// reader, or a further holder. Snapshots do not count, since they find the files in the archive. Reads all lists
+    /// of the table. When nobody needs them any more, this still returns `true` until the grace of the folder is over,
+    /// because a replica may still read halves of the files.
     pub fn is_needed_elsewhere(&self, folder: &FileName) -> Result<bool> {
         let names: Vec<FileName> = self.files.list(folder)?.into_iter().map(|entry| entry.name).collect();
         let names: Vec<FileName> = names.into_iter().filter(|name| store_of(name).is_some()).collect();
@@ -188,7 +189,7 @@ impl std::fmt::Debug for Janitor {
     }
 }
 
-/// The store of a file under the root or the archive; `None` for any other file.
+/// Returns the store of a file under the root or the archive; `None` for any other file.
 fn store_of(name: &FileName) -> Option<StorePlace> {
     let folder = name.parent()?;
     let within = folder.as_str().split('/').collect::<Vec<_>>();

@@ -2,7 +2,7 @@
 //!
 //! Each byte that a client writes goes to the log once, and to files when memory is flushed and again with every
 //! compaction. File bytes per client byte are the table's write amplification; it may be below one, because cells can
-//! be dropped before they reach a file. Accounts outlive their regions.
+//! be dropped before they reach a file. The account of a table outlives its regions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use env::sync::Mutex;
 use proto::TableName;
 
-/// The account of one table.
+/// The bytes written for one table.
 #[derive(Debug, Default)]
 pub struct Account {
     user: AtomicU64,
@@ -20,21 +20,21 @@ pub struct Account {
     compacted: AtomicU64,
 }
 
-/// An account at one moment, in bytes.
+/// The bytes written for a table up to a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Balance {
-    /// Cells that clients wrote, in KeyValue layout.
+    /// Bytes of cells that clients wrote, in KeyValue layout.
     pub user: u64,
-    /// Records of the log that hold them.
+    /// Bytes of the log records that hold these cells.
     pub log: u64,
-    /// Files that flushes wrote.
+    /// Bytes of the files that flushes wrote.
     pub flushed: u64,
-    /// Files that compactions wrote.
+    /// Bytes of the files that compactions wrote.
     pub compacted: u64,
 }
 
 impl Balance {
-    /// Bytes of files for each byte that clients wrote; `None` before anything was written.
+    /// Returns the number of file bytes for each byte that clients wrote; `None` before anything was written.
     pub fn amplification(&self) -> Option<f64> {
         (self.user > 0).then(|| (self.flushed + self.compacted) as f64 / self.user as f64)
     }
@@ -54,7 +54,7 @@ impl Account {
         self.compacted.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The current totals.
+    /// Returns the current totals.
     pub fn balance(&self) -> Balance {
         Balance {
             user: self.user.load(Ordering::Relaxed),
@@ -70,12 +70,12 @@ impl Account {
 pub struct Ledger(Mutex<BTreeMap<TableName, Arc<Account>>>);
 
 impl Ledger {
-    /// The account of a table; created empty on first use.
+    /// Returns the account of a table, which is created empty on first use.
     pub(crate) fn of(&self, table: &TableName) -> Arc<Account> {
         Arc::clone(self.0.lock().entry(table.clone()).or_default())
     }
 
-    /// The totals of all tables.
+    /// Returns the totals of all tables.
     pub fn balances(&self) -> Vec<(TableName, Balance)> {
         self.0.lock().iter().map(|(table, account)| (table.clone(), account.balance())).collect()
     }

@@ -10,7 +10,7 @@
 //! A reader takes the stores' views when it begins and keeps them. Flushes and compactions make new views and never
 //! change an old one, so a scanner continues over its own view and loses nothing that it needs.
 //!
-//! This crate does not know sockets, clients, the wire's protobuf messages or other regions. Its unit is the cell.
+//! This crate does not know sockets, clients, the wire's protobuf messages or other regions. It works on cells.
 
 mod accordion;
 mod alter;

@@ -1,6 +1,6 @@
-//! Row locks: a fixed number of locks, each for the rows whose hash maps to it.
+//! Row locks: a fixed number of locks, each of which serves the rows whose hash maps to it.
 //!
-//! They are held while a write is applied, not while the log syncs, so rows that share a lock delay each other by
+//! A row lock is held while a write is applied, not while the log syncs, so rows that share a lock delay each other by
 //! microseconds. Several locks are always taken in the same order.
 
 use std::time::Duration;
@@ -12,17 +12,17 @@ use crate::write_times::WriteTimes;
 use crate::{Busy, Error, ReadMode, Result};
 
 const STRIPES: usize = 1024;
-/// Largest number of rows that are checked for duplicates.
+/// Maximum number of rows that are checked for duplicates.
 const ROWS_COMPARED_MAX: usize = 4 * STRIPES;
-/// Largest number of rows that are first compared with the first one.
+/// Maximum number of rows that are first compared with the first row.
 const SAME_MAX: usize = 8;
-/// Marks the absence of a row index.
+/// The index that stands for no row.
 const NONE: u32 = u32::MAX;
 
 /// Row locks that are held, released on drop.
 pub(crate) struct HeldRowLocks<'a> {
     _stripes: SmallVec<[MutexGuard<'a, ()>; 1]>,
-    /// Whether no row occurs twice; `false` if unknown.
+    /// Whether no row occurs twice in the call; `false` if unknown.
     pub(crate) is_each_row_once: bool,
 }
 
@@ -35,7 +35,8 @@ pub(crate) struct RowLocks {
 }
 
 impl RowLocks {
-    /// With `notes_times` the region notes what later writes of a row must know ([`crate::write_times`]).
+    /// Creates the locks. With `notes_times`, they record the times that later writes of a row must know
+    /// ([`crate::write_times`]).
     pub(crate) fn new(wait: Duration, notes_times: bool) -> RowLocks {
         RowLocks {
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
@@ -106,7 +107,7 @@ impl RowLocks {
         }
     }
 
-    /// The index of a row's lock. The seed is random, so that clients cannot choose rows that share a lock.
+    /// Returns the index of a row's lock. The seed is random, so that clients cannot choose rows that share a lock.
     #[inline]
     fn stripe_of(&self, row: &[u8]) -> usize {
         if env::planted(9) {

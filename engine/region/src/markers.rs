@@ -1,6 +1,6 @@
 //! Markers in the log about a region: opens, closes, flushes, compactions.
 //!
-//! They are for followers of the log, such as read replicas. Recovery does not use them, because the lists of store
+//! Markers are for followers of the log, such as read replicas. Recovery does not use them, because the lists of store
 //! files are authoritative. So nobody waits for a marker, and a log that refuses one causes no error here: the next
 //! write or flush fails.
 
@@ -24,7 +24,7 @@ impl Region {
         let _refused = self.log.mark(region, table, sequence, &Marker { kind, stores });
     }
 
-    /// All stores with all their files as additions.
+    /// Returns all stores, with all their files as additions.
     pub(crate) fn all_files(&self) -> Vec<StoreChange> {
         let all = |store: &Store| {
             let tracker = store.tracker.lock();
@@ -35,7 +35,7 @@ impl Region {
     }
 }
 
-/// The change of a store's files, as a marker states it.
+/// Returns the change of a store's files in the form of a marker.
 pub(crate) fn change(store: &Store, added: &[Arc<StoreFile>], removed: &[Arc<StoreFile>]) -> StoreChange {
     let names =
         |files: &[Arc<StoreFile>]| files.iter().map(|file| file.listed.name.as_str().into()).collect();

@@ -18,7 +18,7 @@ use crate::new_versions::NewVersions;
 pub(crate) struct ScanInfo {
     pub(crate) max_versions: u32,
     pub(crate) min_versions: u32,
-    /// Time to live in ms; `None` keeps for ever.
+    /// The family's time to live in ms; `None` if its cells never expire.
     pub(crate) ttl: Option<i64>,
     pub(crate) keep_deleted: KeepDeletedCells,
     /// Whether the later write wins, whatever its timestamp (NEW_VERSION_BEHAVIOR).
@@ -53,10 +53,10 @@ pub(crate) fn is_cell_expired(cell: Cell<'_>, now: i64) -> bool {
     cell.timestamp().0.saturating_add(i64::from_be_bytes(ttl)) < now
 }
 
-/// The delete markers seen in a row and family. Markers sort before what they mask, so one pass is enough.
+/// The delete markers seen so far in a row and family. Markers sort before what they mask, so one pass is enough.
 #[derive(Debug, Default)]
 pub(crate) struct Deletes {
-    /// Whether there is any marker: most rows have none and need no tests.
+    /// Whether there is any marker. Most rows have none and need no tests.
     any: bool,
     family: Option<Timestamp>,
     family_versions: Vec<Timestamp>,
@@ -66,13 +66,13 @@ pub(crate) struct Deletes {
     by_write: Option<Box<NewVersions>>,
 }
 
-/// What the markers do to a cell.
+/// What the markers hide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MaskedBy {
     No,
-    /// They hide this cell.
+    /// The markers hide this cell.
     Version,
-    /// They hide this cell and all older ones of its column.
+    /// The markers hide this cell and all older ones of its column.
     Rest,
 }
 
@@ -125,7 +125,8 @@ impl Deletes {
         }
     }
 
-    /// What the markers do to `cell`, which is not a marker. Each cell of a column must be passed once, in order.
+    /// Returns what the markers hide of `cell`, which is no marker, and of its column. Each cell of a column must be
+    /// passed once, in order.
     #[inline]
     pub(crate) fn masks(&mut self, cell: Cell<'_>) -> MaskedBy {
         if let Some(by_write) = &mut self.by_write {
@@ -151,12 +152,12 @@ impl Deletes {
     }
 }
 
-/// Whether the reader gets a cell, and where to move afterwards.
+/// Whether the reader gets a cell, and where to move after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The reader gets it.
+    /// The reader gets the cell.
     Include(Next),
-    /// The reader does not get it.
+    /// The reader does not get the cell.
     Skip(Next),
 }
 
@@ -167,7 +168,7 @@ pub(crate) enum Next {
     Cell,
     /// To the next column, or the next wanted one.
     Column,
-    /// To the next column, past older versions that nobody asked for.
+    /// To the next column, after older versions of this one that nobody asked for.
     Version,
     /// Out of this row.
     Row,
@@ -175,7 +176,7 @@ pub(crate) enum Next {
     Hint,
 }
 
-/// The wanted columns, in order; `None` for all.
+/// The columns that a reader wants, in order; `None` for all.
 pub(crate) type Wanted<'a> = Option<&'a [Bytes]>;
 
 /// Judges the cells of one family, row by row.
@@ -191,7 +192,7 @@ pub(crate) struct Matcher {
     next_wanted: usize,
     column: SmallVec<[u8; 32]>,
     in_column: bool,
-    /// Versions of the column that count, and those that were included.
+    /// Number of versions of the column that count. The next field is the number of versions that the reader got.
     versions: u32,
     included: u32,
     last: Option<(Timestamp, CellType)>,
@@ -228,12 +229,12 @@ impl Matcher {
         self.in_column = false;
     }
 
-    /// The column of the last judged cell.
+    /// Returns the column of the last judged cell.
     pub(crate) fn column(&self) -> &[u8] {
         &self.column
     }
 
-    /// The next wanted column; `None` when all columns are wanted.
+    /// Returns the next wanted column; `None` when all columns are wanted.
     pub(crate) fn next_wanted<'w>(&self, wanted: Wanted<'w>) -> Option<&'w [u8]> {
         wanted?.get(self.next_wanted).map(|qualifier| &qualifier[..])
     }
@@ -250,8 +251,8 @@ impl Matcher {
         }
     }
 
-    /// Where to move after the last version of a column that counts. A response that is cut there shows the difference
-    /// in its `partial` flag.
+    /// Returns where to move after the last version of a column that counts. A response that is cut there shows the
+    /// difference in its `partial` flag.
     fn last_version(&mut self, wanted: Wanted<'_>) -> Next {
         if wanted.is_some() || self.scan_info.new_versions { self.column_done(wanted) } else { Next::Version }
     }
@@ -331,7 +332,8 @@ impl Matcher {
         }
     }
 
-    /// Counts a version. `None` when it exceeds the limit, else whether no further version of the column can count.
+    /// Counts a version. Returns `None` when it exceeds the limit, else whether no further version of the column can
+    /// count.
     ///
     /// A filter sees every version that the family keeps, not only those that the scan asks for. Markers, which reach
     /// this point only in a raw scan, are not counted.
@@ -360,8 +362,8 @@ impl Matcher {
         is_kept.then_some(!self.raw && is_last)
     }
 
-    /// Where to move when the rest of the column is hidden. A column before the next wanted one was never wanted and is
-    /// not counted as done.
+    /// Returns where to move when the rest of the column is hidden. A column before the next wanted one was never
+    /// wanted and is not counted as done.
     fn column_done_unless_early(&mut self, qualifier: &[u8], wanted: Wanted<'_>) -> Next {
         match self.step_to_wanted(qualifier, wanted) {
             Some(next) => next,
@@ -369,7 +371,7 @@ impl Matcher {
         }
     }
 
-    /// `None` when `qualifier` is wanted, else where to move.
+    /// Returns `None` when `qualifier` is wanted, else where to move.
     fn step_to_wanted(&mut self, qualifier: &[u8], wanted: Wanted<'_>) -> Option<Next> {
         let wanted = wanted?;
         while let Some(next) = wanted.get(self.next_wanted) {

@@ -55,10 +55,10 @@ use crate::region::Region;
 use crate::store::Store;
 use crate::{FlushReason, Result};
 
-/// Limit of a store's list of dropped markers, as a divisor of the store's share of the flush size.
+/// The list of a store's dropped markers may take one part in this many of the store's part of the flush size.
 const MARKER_LIST_DIVISOR: u64 = 8;
-/// A compaction that leaves more than this fraction of the store's share of the flush size did not pay. The store is
-/// not compacted again before the next flush.
+/// A compaction that leaves more than this fraction of the store's part of the flush size did not pay. The store is not
+/// compacted again before the next flush.
 const EXHAUSTED_FRACTION: f64 = 0.9375;
 
 impl Region {
@@ -67,8 +67,8 @@ impl Region {
         self.stores.iter().any(|store| store.accordion.waiting.load(Ordering::Acquire))
     }
 
-    /// Compacts the sealed segments of all stores. `pressure` is the fill of the server's memory for memstores, from 0
-    /// to 1; the region's own fill counts instead if it is greater. Reads, writes and flushes continue meanwhile.
+    /// Compacts the sealed segments of all stores. `pressure` says how full the server's memory for memstores is, from
+    /// 0 to 1; if the region's own memory is fuller, that counts instead. Reads, writes and flushes continue meanwhile.
     pub fn compact_memory(&self, pressure: f64) {
         // Compact harder near the limit: what is dropped now delays the flush.
         let limit = self.flush_limit(pressure);
@@ -96,13 +96,13 @@ impl Region {
         self.needs_flush_of(self.memory(), pressure)
     }
 
-    /// Like [`crate::Region::needs_flush`], for memory read before.
+    /// As [`crate::Region::needs_flush`], for a caller that has already read `memory`.
     pub fn needs_flush_of(&self, memory: InMemory, pressure: f64) -> bool {
         matches!(self.decide_flush(memory, pressure, FlushUrgency::default()), FlushDecision::Flush(_))
     }
 
-    /// Decides whether to flush, and why, from memory [read](Region::memory) before. If memory can be made smaller
-    /// instead, it seals the active segments that may shrink.
+    /// Decides whether to flush, and why, from `memory` that the caller has [read](Region::memory). If memory can be
+    /// made smaller instead, it seals the active segments that may shrink.
     pub fn decide_flush(&self, memory: InMemory, pressure: f64, urgency: FlushUrgency) -> FlushDecision {
         let facts = self.flush_facts(memory, pressure, urgency);
         let decision = decide_flush(&facts, || self.is_memory_shrinking() || self.seal_for_compaction());
@@ -110,8 +110,8 @@ impl Region {
         decision
     }
 
-    /// The reason for flushing a region that its server has chosen. A region that needs no flush itself is flushed to
-    /// free memory for others.
+    /// Returns the reason for flushing a region that its server has chosen. A region that needs no flush itself is
+    /// flushed to free memory for others.
     pub fn reason_to_flush(&self, pressure: f64, urgency: FlushUrgency) -> FlushReason {
         match decide_flush(&self.flush_facts(self.memory(), pressure, urgency), || false) {
             FlushDecision::Flush(reason) => reason,
@@ -133,7 +133,7 @@ impl Region {
         }
     }
 
-    /// The region's current memory.
+    /// Returns how much memory the region uses now.
     pub fn memory(&self) -> InMemory {
         self.stores.iter().fold(InMemory::default(), |memory, store| {
             let view = store.view.load();
@@ -157,7 +157,7 @@ impl Region {
         self.memstore.awaits_room.load(Ordering::Relaxed)
     }
 
-    /// How the region uses its memory, for choosing a region to flush.
+    /// Returns how the region uses its memory, for choosing a region to flush.
     pub fn memory_use(&self) -> MemoryUse {
         let mut memory = MemoryUse::default();
         let (mut before, mut dropped) = (0, 0);
@@ -174,7 +174,8 @@ impl Region {
         memory
     }
 
-    /// The fill of its memory when it was last [added up](Region::memory_change): at 1 the region refuses writes.
+    /// Returns how full the region's memory was when it was last [added up](Region::memory_change): at 1 the region
+    /// refuses writes.
     pub fn fullness(&self) -> f64 {
         let limit = self.flush_size.saturating_mul(self.options.block_multiplier);
         self.memstore.accounted.load(Ordering::Relaxed) as f64 / limit.max(1) as f64
@@ -185,7 +186,7 @@ impl Region {
         self.memstore_bytes() > self.flush_size / 2
     }
 
-    /// Bytes in memory at which the region flushes.
+    /// Returns the number of bytes in memory at which the region flushes.
     pub(crate) fn flush_limit(&self, pressure: f64) -> u64 {
         let stretch = self.options.stretch.min(self.options.block_multiplier as f64 / 2.0);
         let compacts = |store: &Store| store.accordion.policy().level != Level::None;
@@ -219,7 +220,7 @@ impl Region {
         self.stores.iter().any(|store| shrinks(&store.accordion))
     }
 
-    /// Whether [`Region::compact_memory`] should be called. Returns true once until it is called.
+    /// Whether [`Region::compact_memory`] should be called. Returns true only once until it is called.
     pub fn asks_for_memory_compaction(&self) -> bool {
         // The first load decides nearly always.
         let asks = |accordion: &Accordion| {
@@ -230,7 +231,7 @@ impl Region {
         self.stores.iter().any(|store| asks(&store.accordion))
     }
 
-    /// What the memory of a family's store did recently, oldest first.
+    /// Returns what the memory of a family's store did recently, oldest first.
     pub fn memory_events(&self, family: &[u8]) -> Result<Vec<MemoryEvent>> {
         Ok(self.store(family)?.accordion.history.lock().events.iter().copied().collect())
     }

@@ -1,4 +1,4 @@
-//! MOB: large values, kept in files of their own.
+//! MOB (medium objects): large values, kept in files of their own.
 //!
 //! ```text
 //! store file   key · [length 4B · name of the MOB file] · tags: MOB_REFERENCE, MOB_TABLE_NAME, the cell's own MOB file

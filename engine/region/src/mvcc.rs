@@ -1,4 +1,4 @@
-//! Tracks which writes are complete: the read point.
+//! Tracks which writes are complete, and so the read point.
 //!
 //! Sequence ids follow the order of the log. The read point is the greatest id up to which all writes are complete, and
 //! a reader sees writes up to it. The log becomes durable in order, so a durable write completes all earlier writes
@@ -11,12 +11,12 @@ use std::task::Waker;
 use cell::SequenceId;
 use env::sync::Mutex;
 
-/// What a write awaits before it is complete, from weak to strong.
+/// What a write waits for before it is complete, from weak to strong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Awaits {
     Nothing,
     Log(wal::Level),
-    /// The lists of all stores that take part in a bulk load.
+    /// The writes of the file lists of all stores that take part in a bulk load.
     FileLists,
 }
 
@@ -29,7 +29,7 @@ struct Write {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Writes after the read point, in order.
+    /// The writes after the read point, in order.
     writes: VecDeque<Write>,
     waiting: Vec<(SequenceId, Waker)>,
 }
@@ -46,12 +46,12 @@ impl Mvcc {
         Mvcc { read_point: AtomicU64::new(read_point.0), inner: Mutex::default() }
     }
 
-    /// The sequence id up to which all writes are complete.
+    /// Returns the sequence id up to which all writes are complete.
     pub(crate) fn read_point(&self) -> SequenceId {
         SequenceId(self.read_point.load(Ordering::Acquire))
     }
 
-    /// Begins a write. Sequence ids must grow.
+    /// Begins a write. The sequence ids of successive calls must grow.
     pub(crate) fn begin(&self, sequence: SequenceId, awaits: Awaits) {
         let mut inner = self.inner.lock();
         debug_assert!(
@@ -92,15 +92,15 @@ impl Mvcc {
         self.complete_through(sequence, Awaits::Nothing);
     }
 
-    /// The strongest durability that an incomplete write awaits. The caller holds the region's write lock, so that no
-    /// write begins meanwhile.
+    /// Returns the strongest durability that an incomplete write awaits. The caller holds the region's write lock, so
+    /// that no write begins meanwhile.
     pub(crate) fn strongest_awaited(&self) -> Awaits {
         let inner = self.inner.lock();
         let incomplete = inner.writes.iter().filter(|write| !write.complete).map(|write| write.awaits);
         incomplete.filter(|awaits| *awaits != Awaits::FileLists).max().unwrap_or(Awaits::Nothing)
     }
 
-    /// Completes every write up to `sequence`, where all writes come from another process in order and none begins here.
+    /// Completes every write up to `sequence`, in a region whose writes all come from another process in order.
     pub(crate) fn follow(&self, sequence: SequenceId) {
         self.read_point.fetch_max(sequence.0, Ordering::AcqRel);
     }

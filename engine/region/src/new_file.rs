@@ -25,14 +25,14 @@ const REPORT_CELLS: u64 = 1024;
 /// Number of bytes written after which progress is reported.
 const REPORT_BYTES: u64 = 256 << 10;
 
-/// A file that is complete, and that no list names yet.
+/// A new store file that is complete and that no list names yet.
 pub(crate) struct NewFile {
     pub(crate) file: Arc<StoreFile>,
-    /// Blocks whose cells were read from cached blocks, to be cached again: see [`hfile::Written::warm`].
+    /// Blocks with cells that were read from cached blocks. They are cached again: see [`hfile::Written::warm`].
     pub(crate) warm: Vec<(u64, u32)>,
-    /// Keeps the janitor away until the list names the file.
+    /// Keeps the janitor from deleting the file until the list names it.
     pub(crate) pin: PinnedFile,
-    /// Keeps the janitor away from the MOB file to which it refers until then.
+    /// Keeps the janitor from deleting the MOB file to which the file refers, until the list names the file.
     pub(crate) mob_pin: Option<Arc<PinnedFile>>,
 }
 
@@ -47,17 +47,18 @@ struct UnfinishedFile {
 
 /// How new files are written.
 pub(crate) struct NewFilePlan<'a> {
-    /// HBase's name of the codec.
+    /// HBase's name of the compression codec.
     pub(crate) codec: &'a str,
-    /// What each file says about itself.
+    /// The properties that are written into each file.
     pub(crate) info: StoreFileInfo,
-    /// The timestamps in ms at which the files begin, ascending; empty for one file. Older cells are in the first file.
+    /// The timestamps in ms at which the files begin, ascending; empty for one file. Cells older than the first
+    /// boundary are in the first file.
     pub(crate) boundaries: &'a [i64],
-    /// What happens to large values; `None` if the store has no part in MOB.
+    /// Where large values are written; `None` if the store has no MOB files.
     pub(crate) mob: Option<MobPlan>,
 }
 
-/// The files that one compaction writes, by the timestamps of their cells. Each is begun with its first cell.
+/// The files that one compaction writes, chosen by the timestamps of the cells. Each is begun with its first cell.
 struct OutputFiles<'a> {
     region: &'a Region,
     store: &'a Store,
@@ -67,8 +68,8 @@ struct OutputFiles<'a> {
 }
 
 impl OutputFiles<'_> {
-    /// Appends a cell to the file of its timestamp, which is marked as warm if the cell is. Returns the number of bytes
-    /// written.
+    /// Appends a cell to the file of its timestamp, and marks it there as warm if `is_warm`. Returns the number of
+    /// bytes written.
     fn append(&mut self, cell: Cell<'_>, is_warm: bool) -> Result<u64> {
         let index = match self.plan.boundaries {
             [] => 0,
@@ -139,8 +140,8 @@ impl OutputFiles<'_> {
 }
 
 impl Region {
-    /// Streams `heap` through `rewrite` into one new file, for a flush, and opens it. A region that closes does not
-    /// wait for the budget of flushes.
+    /// Streams `heap` through `rewrite` into one new file, for a flush, and opens it. A region that is being closed
+    /// does not wait for the write budget of flushes.
     pub(crate) fn write_file(
         &self,
         store: &Store,
@@ -160,7 +161,7 @@ impl Region {
     }
 
     /// Streams `heap` through `rewrite` into new files, and opens them. `progress` gets the cells read and the bytes
-    /// written since its last call; its error ends the work, and nothing remains.
+    /// written since its last call; its error ends the work, and no file remains.
     pub(crate) fn write_files(
         &self,
         store: &Store,

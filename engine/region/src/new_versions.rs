@@ -22,7 +22,7 @@
 use cell::{Cell, CellType, SequenceId, Timestamp};
 use smallvec::{SmallVec, smallvec};
 
-/// The versions that existed at a moment, each given by the sequence id of its write, in no order.
+/// The versions that existed at a moment, each named by the sequence id of its write, in any order.
 #[derive(Clone, Debug)]
 struct Count {
     moment: SequenceId,
@@ -32,13 +32,13 @@ struct Count {
 /// The period of writes up to a marker over many timestamps, after the previous such marker.
 #[derive(Clone, Debug)]
 struct Era {
-    /// Sequence id of the marker; `SequenceId::MAX` for the current period.
+    /// Sequence id of the marker that ends the period; `SequenceId::MAX` for the current period.
     end: SequenceId,
     /// The timestamp up to which the marker masks; `None` for the current period.
     up_to: Option<Timestamp>,
-    /// The markers of one timestamp each.
+    /// The markers of the period that delete one timestamp each.
     exact: SmallVec<[(Timestamp, SequenceId); 2]>,
-    /// The versions at each of those markers and at the end, ordered by moment.
+    /// The versions at each of these markers and at the end of the period, ordered by moment.
     counts: SmallVec<[Count; 1]>,
 }
 
@@ -61,14 +61,14 @@ impl Era {
         }
     }
 
-    /// The first marker that deletes exactly the version with this timestamp, written at `sequence`.
+    /// Returns the first marker that deletes exactly the version with this timestamp, written at `sequence`.
     fn taken_at(&self, timestamp: Timestamp, sequence: SequenceId) -> Option<SequenceId> {
         let of_it = self.exact.iter().filter(|(of, marker)| *of == timestamp && *marker >= sequence);
         of_it.map(|(_, marker)| *marker).min()
     }
 }
 
-/// The periods, ordered by their ends; the last is the current one.
+/// Periods, ordered by their ends; the last one is the current period.
 #[derive(Clone, Debug)]
 struct Eras(Vec<Era>);
 
@@ -77,7 +77,7 @@ impl Eras {
         Eras(vec![Era::new(SequenceId::MAX, None)])
     }
 
-    /// Index of the period that contains `moment`.
+    /// Returns the index of the period that contains `moment`.
     fn at(&self, moment: SequenceId) -> usize {
         self.0.partition_point(|era| era.end < moment).min(self.0.len() - 1)
     }
@@ -139,7 +139,7 @@ impl NewVersions {
         self.column.add(timestamp, sequence, exactly);
     }
 
-    /// Whether this version is hidden, for every reader. Counts it against later versions, period by period.
+    /// Whether this version is hidden from every reader. Counts the version against later ones, period by period.
     pub(crate) fn masks(&mut self, cell: Cell<'_>) -> bool {
         let (timestamp, sequence) = (cell.timestamp(), cell.sequence());
         // Of one timestamp the latest write comes first; this version existed until that write.
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
     use cell::CellParts;
 
-    /// Applies `writes`, given as (timestamp, type) in the order of writing. Returns the visible timestamps.
+    /// Applies `writes`, given as (timestamp, type) in the order of writing, and returns the visible timestamps.
     fn seen(max_versions: u32, writes: &[(i64, CellType)]) -> Vec<i64> {
         let mut cells: Vec<_> = writes
             .iter()

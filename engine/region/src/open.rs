@@ -24,7 +24,7 @@ use crate::tracker::Tracker;
 use crate::{Error, FlushReason, Result};
 
 impl Region {
-    /// Opens a region. When this returns, all its writes that are in the log but not in its files are in memory.
+    /// Opens a region. When this returns, all writes that are in the log but not in the region's files are in memory.
     pub fn open(opening: Opening) -> Result<Arc<Region>> {
         Region::open_as(opening, Access::Owner, None)
     }
@@ -121,7 +121,8 @@ impl Region {
         }
     }
 
-    /// Replays writes that are in the log, before `until`, but not in a store's files. Returns the last sequence id.
+    /// Replays writes that are in the log, before `until`, but not in a store's files. Returns the last sequence id in
+    /// the log.
     fn replay(
         &self,
         recovered: &wal::LogReader,
@@ -159,7 +160,7 @@ impl Region {
         Ok(last)
     }
 
-    /// Inserts the cells of an edit that are not in files. Returns whether there were any.
+    /// Inserts the cells of a logged edit that are not in files. Returns whether there were any.
     pub(crate) fn insert_logged(
         &self,
         record: &wal::Record<'_>,
@@ -224,12 +225,13 @@ fn open_store(
     Store::new(family, comparator_of(info), folder, open, tracker, options, (asked, share))
 }
 
-/// The logged writes that a region's files have, store by store. Made once; later changes of the files are not seen.
+/// The logged writes that a region's files contain, store by store. It is made once, and does not see later changes of
+/// the files.
 pub(crate) struct CoveredWrites(Vec<CoveredStore>);
 
-/// The writes in the files of one store.
+/// The logged writes that the files of one store contain.
 pub(crate) struct CoveredStore {
-    /// Sequence id up to which the files have all writes.
+    /// The sequence id up to which the files have all writes.
     flushed: SequenceId,
     later: Vec<LaterWrites>,
 }
@@ -240,7 +242,7 @@ impl CoveredStore {
         CoveredStore { flushed, later: LaterWrites::of(files, flushed) }
     }
 
-    /// Sequence id up to which the files have all writes.
+    /// Returns the sequence id up to which the files have all writes.
     pub(crate) fn flushed(&self) -> SequenceId {
         self.flushed
     }
@@ -270,7 +272,7 @@ impl CoveredWrites {
         CoveredWrites(stores)
     }
 
-    /// Sequence id up to which the files of the store at `index` have all writes.
+    /// Returns the sequence id up to which the files of the store at `index` have all writes.
     pub(crate) fn flushed(&self, index: usize) -> SequenceId {
         self.0[index].flushed
     }

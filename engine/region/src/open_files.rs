@@ -17,7 +17,7 @@ use storage::FileName;
 
 #[derive(Debug, Default)]
 struct Hold {
-    /// Its readers. A reader lives as long as a cursor over the file.
+    /// The readers of the file. A reader lives as long as a cursor over the file.
     readers: Vec<Weak<Reader>>,
     pins: usize,
     is_condemned: bool,
@@ -36,15 +36,16 @@ pub struct OpenFiles {
     kept: Mutex<KeptReaders>,
 }
 
-/// Number of MOB files that stay open for the next reader unless the owner says something else.
+/// Maximum number of MOB files that stay open for the next reader, unless the owner sets another number.
 const KEPT_READERS_MAX: usize = 1_000;
 
-/// Readers that stay open until nobody has asked for them for long. They hold nothing: the janitor closes them.
+/// Readers of MOB files that stay open after their use, the most recently used ones. They do not keep a file from being
+/// deleted: the janitor closes them.
 #[derive(Debug)]
 struct KeptReaders {
     max: usize,
     uses: u64,
-    /// Each with the number of its last use.
+    /// The kept readers, each with the number of its last use.
     readers: BTreeMap<FileName, (u64, Arc<Reader>)>,
 }
 
@@ -69,14 +70,15 @@ pub(crate) struct CondemnedFile<'a> {
 }
 
 impl OpenFiles {
-    /// The files in use, where up to `max` MOB files stay open for the next reader (`hbase.mob.file.cache.size`).
+    /// Creates the set of files in use; up to `max` MOB files stay open for the next reader
+    /// (`hbase.mob.file.cache.size`).
     pub fn keeping(max: usize) -> OpenFiles {
         let kept = KeptReaders { max, ..KeptReaders::default() };
         OpenFiles { kept: Mutex::new(kept), ..OpenFiles::default() }
     }
 
-    /// Records a reader of a file. A condemned file can still be opened by a region that read an old list. The janitor
-    /// reads the lists after condemning the file, and decides by them.
+    /// Records a reader of a file. A condemned file can still be opened by a region that read an old list. That does no
+    /// harm, because the janitor reads the lists after it has condemned the file.
     pub(crate) fn opened(&self, reader: &Arc<Reader>) {
         let mut holds = self.holds.lock();
         let hold = holds.entry(reader.name().clone()).or_default();
@@ -84,8 +86,8 @@ impl OpenFiles {
         hold.readers.push(Arc::downgrade(reader));
     }
 
-    /// Keeps a reader open for those who ask for its file later. The one that was not used for longest is closed if there
-    /// are too many.
+    /// Keeps a reader open for later readers of its file. If there are too many, the reader that was unused for longest
+    /// is closed.
     pub(crate) fn keep(&self, reader: &Arc<Reader>) {
         let mut kept = self.kept.lock();
         kept.uses += 1;
@@ -99,7 +101,7 @@ impl OpenFiles {
         }
     }
 
-    /// The reader that was kept of a file.
+    /// Returns the reader that was kept for a file.
     pub(crate) fn kept(&self, name: &FileName) -> Option<Arc<Reader>> {
         let mut kept = self.kept.lock();
         kept.uses += 1;
@@ -109,12 +111,12 @@ impl OpenFiles {
         Some(Arc::clone(reader))
     }
 
-    /// Whether a file is read or pinned.
+    /// Whether a file has readers or is pinned.
     pub(crate) fn is_in_use(&self, name: &FileName) -> bool {
         self.holds.lock().get(name).is_some_and(Hold::is_in_hand)
     }
 
-    /// Pins a file that is about to be written or referred to. `None` if the janitor is about to delete it.
+    /// Pins a file that is about to be written or referred to. Returns `None` if the janitor is about to delete it.
     pub fn pin(self: &Arc<Self>, name: &FileName) -> Option<PinnedFile> {
         let mut holds = self.holds.lock();
         let hold = holds.entry(name.clone()).or_default();
@@ -125,7 +127,7 @@ impl OpenFiles {
         Some(PinnedFile { all: Arc::clone(self), name: name.clone() })
     }
 
-    /// Prevents a file from being pinned; `None` if it is in use.
+    /// Prevents a file from being pinned; returns `None` if the file is in use.
     pub(crate) fn condemn<'a>(&'a self, name: &'a FileName) -> Option<CondemnedFile<'a>> {
         let kept = self.kept.lock().readers.remove(name);
         // Nobody reads it by being kept.

@@ -12,22 +12,22 @@ use crate::RegionOptions;
 /// The inputs of opening a region.
 #[derive(Clone)]
 pub struct Opening {
-    /// The region.
+    /// The region to open.
     pub info: RegionInfo,
-    /// Its table.
+    /// The descriptor of the region's table.
     pub table: Arc<TableDescriptor>,
-    /// The storage that holds its files.
+    /// The storage that holds the region's files.
     pub files: Arc<dyn Files>,
-    /// Its folder in that storage.
+    /// The region's folder in that storage.
     pub folder: FileName,
     /// The server's log.
     pub log: Arc<wal::Log>,
-    /// The cache for its blocks.
+    /// The cache for the region's blocks.
     pub cache: Arc<Cache>,
-    /// Clock and random numbers.
+    /// The clock and random numbers.
     pub world: World,
-    /// Its options.
+    /// The options of the region.
     pub options: RegionOptions,
-    /// The log of earlier runs; `None` if there was none.
+    /// The log that earlier processes have left; `None` if there was none.
     pub recovered: Option<Arc<wal::LogReader>>,
 }

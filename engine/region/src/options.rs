@@ -12,9 +12,9 @@ use crate::{CompactionPolicy, DateTieredOptions, Ledger, OpenFiles, WriteBudget}
 /// What an opened region may do to its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Flush, compact and have files deleted. One region in a cluster has this access.
+    /// The region may flush, compact and have files deleted. Only one region in a cluster has this access.
     Owner,
-    /// Read only. Any number of regions may have this access, beside the owner.
+    /// The region may only read. Any number of regions may have this access, beside the owner.
     Reader,
 }
 
@@ -30,7 +30,7 @@ pub struct RegionOptions {
     pub memory: Arc<Pool>,
     /// Write amplification of the tables, shared by all regions of a server.
     pub ledger: Arc<Ledger>,
-    /// What flushes may write, shared by all regions of a server.
+    /// The rate at which flushes may write, shared by all regions of a server.
     pub flush_budget: Arc<WriteBudget>,
     /// The store files in use, shared by all regions of a server.
     pub open_files: Arc<OpenFiles>,
@@ -46,8 +46,8 @@ pub struct RegionOptions {
     /// At [`Level::Adaptive`], redundant cells are dropped if at most this share of the cells remains
     /// (`hbase.memstore.adaptive.compaction.threshold`).
     pub adaptive_unique_max: f64,
-    /// Number of flush sizes that a region may hold while the server's memory has room, if its stores compact in memory
-    /// (`bellows.memstore.stretch`). At least 1, at most half of `block_multiplier`.
+    /// Number of flush sizes that a region may hold in memory while the server's memory has room, if its stores compact
+    /// in memory (`bellows.memstore.stretch`). At least 1, at most half of `block_multiplier`.
     pub stretch: f64,
     /// At [`Level::Adaptive`], the fraction of a store's memory that a flush to free memory may retain: rows rewritten
     /// since the last flush (`bellows.memstore.flush.keep`). 0 retains nothing.
@@ -61,43 +61,44 @@ pub struct RegionOptions {
     /// Whether a put that the server stamps waits for the next millisecond after a delete of its row in the present one
     /// (`bellows.put.waits.for.delete`).
     pub put_waits_for_delete: bool,
-    /// Longest time that a write waits for a row lock (`hbase.rowlock.wait.duration`).
+    /// Maximum time that a write waits for a row lock (`hbase.rowlock.wait.duration`).
     pub row_lock_wait: Duration,
     /// How far in the future a timestamp may be, in ms; `None` for any
     /// (`hbase.hregion.keyvalue.timestamp.slop.millisecs`).
     pub timestamp_slop: Option<i64>,
-    /// Largest cell in bytes (`hbase.server.keyvalue.maxsize`); `None` for no limit.
+    /// Maximum size of a cell in bytes (`hbase.server.keyvalue.maxsize`); `None` for no limit.
     pub cell_size_max: Option<usize>,
-    /// Largest row in bytes that a read returns whole (`hbase.table.max.rowsize`).
+    /// Maximum size in bytes of a row that a read returns whole (`hbase.table.max.rowsize`).
     pub row_size_max: u64,
     /// Whether an acknowledged write is on the disk (true) or only in the operating system's buffers
     /// (`hbase.wal.hsync`).
     pub sync_to_disk: bool,
-    /// Least number of files in a minor compaction (`hbase.hstore.compaction.min`).
+    /// Minimum number of files in a minor compaction (`hbase.hstore.compaction.min`).
     pub compaction_files_min: usize,
-    /// Largest number of files in a minor compaction (`hbase.hstore.compaction.max`).
+    /// Maximum number of files in a minor compaction (`hbase.hstore.compaction.max`).
     pub compaction_files_max: usize,
     /// A file of a selection may be at most this many times as large as the others together
     /// (`hbase.hstore.compaction.ratio`).
     pub compaction_ratio: f64,
-    /// Runs with fewer bytes than this are compacted whatever the ratio (`hbase.hstore.compaction.min.size`). `None`
-    /// for the table's flush size.
+    /// Runs of files with fewer bytes than this are compacted whatever the ratio (`hbase.hstore.compaction.min.size`).
+    /// `None` for the table's flush size.
     pub compaction_size_min: Option<u64>,
-    /// Largest file in bytes that a minor compaction takes (`hbase.hstore.compaction.max.size`).
+    /// Maximum size in bytes of a file that a minor compaction takes (`hbase.hstore.compaction.max.size`).
     pub compaction_size_max: u64,
     /// How the files of a minor compaction are chosen (`hbase.hstore.defaultengine.compactionpolicy.class`,
     /// `hbase.hstore.engine.class`).
     pub compaction_policy: CompactionPolicy,
-    /// The ratio in quiet hours (`hbase.hstore.compaction.ratio.offpeak`).
+    /// The compaction ratio in quiet hours (`hbase.hstore.compaction.ratio.offpeak`).
     pub compaction_ratio_off_peak: f64,
-    /// The largest file in bytes in quiet hours (`hbase.hstore.compaction.max.size.offpeak`); `None` for the same.
+    /// The maximum size in bytes of a file in quiet hours (`hbase.hstore.compaction.max.size.offpeak`); `None` for the
+    /// same as at other times.
     pub compaction_size_max_off_peak: Option<u64>,
-    /// Bytes above which a compaction is a large one (`hbase.regionserver.thread.compaction.throttle`); `None` for twice
-    /// the largest number of flushed files.
+    /// Bytes above which a compaction is a large one (`hbase.regionserver.thread.compaction.throttle`); `None` for
+    /// twice the flush size times `compaction_files_max`.
     pub compaction_throttle: Option<u64>,
-    /// The numbers of the date-tiered policy.
+    /// The settings of the date-tiered policy.
     pub date_tiered: DateTieredOptions,
-    /// Whether a file goes as a whole when all its cells have expired (`hbase.store.delete.expired.storefile`).
+    /// Whether a file is deleted as a whole when all its cells have expired (`hbase.store.delete.expired.storefile`).
     pub delete_expired_files: bool,
     /// Number of files of a store above which the region's flushes wait (`hbase.hstore.blockingStoreFiles`).
     pub blocking_files: usize,
@@ -107,12 +108,12 @@ pub struct RegionOptions {
     pub major_period: Duration,
     /// Fraction of the period by which it varies from store to store (`hbase.hregion.majorcompaction.jitter`).
     pub major_jitter: f64,
-    /// Options that families override; only those about compactions, files and markers count.
+    /// The options that single families override, by family; only those about compactions, files and markers count.
     pub families: BTreeMap<Bytes, RegionOptions>,
 }
 
 impl RegionOptions {
-    /// Chunks that the pool of the default options keeps for reuse.
+    /// Number of chunks that the pool of the default options keeps for reuse.
     pub const CHUNKS_KEPT: usize = 64;
 }
 

@@ -18,8 +18,8 @@ use crate::{Error, Result};
 
 /// An applied write that is not acknowledged yet.
 ///
-/// Resolves when it is as durable as requested and every new reader sees it. An error means that the write may have
-/// happened. Dropping it abandons the wait, not the write.
+/// This future resolves when the write is as durable as requested and every new reader sees it. An error means that the
+/// write may have happened. Dropping it abandons the wait, not the write.
 #[must_use = "a write may be acknowledged only after this has resolved"]
 pub struct Pending {
     region: Arc<Region>,
@@ -62,7 +62,7 @@ impl Pending {
         Pending { region, sequence: None, awaits: Awaits::Nothing, durable: None, is_own: false }
     }
 
-    /// The sequence id of the last write, usable as a read point; `None` if nothing was written.
+    /// Returns the sequence id of the last write, which can be used as a read point; `None` if nothing was written.
     pub fn sequence(&self) -> Option<SequenceId> {
         self.sequence
     }
@@ -72,7 +72,7 @@ impl Pending {
         env::block_on(self)
     }
 
-    /// Leaves the wait to the log's threads.
+    /// Leaves the wait to the log's threads: they complete the write.
     fn leave(&mut self) {
         if let (true, Some(sequence), Some(durable)) = (self.is_own, self.sequence, self.durable.take()) {
             let orphan = Arc::new(Orphan {
@@ -129,7 +129,7 @@ impl std::fmt::Debug for Pending {
     }
 }
 
-/// A write without a waiter.
+/// A write whose caller no longer waits for it.
 struct Orphan {
     region: Weak<Region>,
     sequence: SequenceId,
@@ -139,7 +139,7 @@ struct Orphan {
 
 enum State {
     Waiting(wal::Durable),
-    /// A thread polls the log; `true` if it must poll again.
+    /// A thread polls the log; `true` if it must poll once more.
     Looking(bool),
     Done,
 }

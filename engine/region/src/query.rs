@@ -9,17 +9,17 @@ use hfile::ReadType;
 /// Timestamps from `from` (inclusive) to `until` (exclusive).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeRange {
-    /// The oldest timestamp in the range.
+    /// The first timestamp in the range.
     pub from: Timestamp,
     /// The first timestamp after the range.
     pub until: Timestamp,
 }
 
 impl TimeRange {
-    /// All timestamps.
+    /// The range of all timestamps.
     pub const ALL: TimeRange = TimeRange { from: Timestamp(0), until: Timestamp::LATEST };
 
-    /// Whether it includes every timestamp.
+    /// Whether the range includes every timestamp.
     pub fn is_all(self) -> bool {
         self.from.0 <= 0 && self.until == Timestamp::LATEST
     }
@@ -40,27 +40,27 @@ pub struct FamilyQuery {
     pub family: Bytes,
     /// The columns, sorted and without duplicates; `None` for all.
     pub qualifiers: Option<Vec<Bytes>>,
-    /// A time range for this family instead of the scan's.
+    /// A time range for this family, instead of that of the scan.
     pub time_range: Option<TimeRange>,
 }
 
 /// Which writes a reader sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Isolation {
-    /// Writes that were complete when it began.
+    /// The reader sees writes that were complete when it began.
     #[default]
     ReadCommitted,
-    /// All writes, also incomplete ones.
+    /// The reader sees all writes, including incomplete ones.
     ReadUncommitted,
 }
 
 /// Whether a read may block its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadMode {
-    /// It may not block. It fails with [`Error::WouldBlock`](crate::Error::WouldBlock) when a block is not in memory,
-    /// when a row takes long, or when the filter may take long for a single cell.
+    /// The read may not block. It fails with [`Error::WouldBlock`](crate::Error::WouldBlock) when a block is not in
+    /// memory, when a row takes long, or when the filter may take long for a single cell.
     MemoryOnly,
-    /// It may block.
+    /// The read may block.
     Any,
 }
 
@@ -69,13 +69,13 @@ pub enum ReadMode {
 pub struct MobRead {
     /// Whether references are returned instead of values (`hbase.mob.scan.raw`).
     pub raw: bool,
-    /// Whether only cells are returned whose values are in MOB files (`hbase.mob.scan.ref.only`).
+    /// Whether only cells whose values are in MOB files are returned (`hbase.mob.scan.ref.only`).
     pub references_only: bool,
     /// Whether a value that is missing is returned as an empty one (`empty.value.on.mobcell.miss`).
     pub empty_if_missing: bool,
     /// Whether blocks of MOB files are kept in the cache (`hbase.mob.cache.blocks`).
     pub cache_blocks: bool,
-    /// A longer value, in bytes, is not read, also where the read may block: it fails with
+    /// Maximum length in bytes of a value that is read, even if the read may block. A longer one fails with
     /// [`Error::MobValue`](crate::Error::MobValue), so that the caller can wait for memory.
     pub value_bytes_max: Option<u64>,
 }
@@ -83,11 +83,11 @@ pub struct MobRead {
 /// A query over a range of rows; a get is a query of one row.
 #[derive(Clone, Debug)]
 pub struct Scan {
-    /// The first row; empty for the region's end on that side.
+    /// The first row; empty for the beginning of the region, or its end if `reversed`.
     pub start: Bytes,
     /// Whether the first row is included.
     pub include_start: bool,
-    /// The last row; empty for the region's end on that side.
+    /// The last row; empty for the end of the region, or its beginning if `reversed`.
     pub stop: Bytes,
     /// Whether the last row is included.
     pub include_stop: bool,
@@ -99,22 +99,22 @@ pub struct Scan {
     pub filter: Option<Filter>,
     /// Only cells with these timestamps are read.
     pub time_range: TimeRange,
-    /// Most versions of a column.
+    /// Maximum number of versions of a column.
     pub max_versions: u32,
-    /// Most cells of a result.
+    /// Maximum number of cells in a result.
     pub batch: Option<u32>,
-    /// Most cells of a row and family.
+    /// Maximum number of cells of one row and family.
     pub store_limit: Option<u32>,
-    /// Cells of a row and family that are skipped.
+    /// Number of cells of each row and family that are skipped.
     pub store_offset: u32,
     /// Whether markers, and the cells that they mask, are returned.
     pub raw: bool,
-    /// The writes that it sees.
+    /// Which writes the scan sees.
     pub isolation: Isolation,
     /// The read point of an earlier scanner, to continue that scan. If versions that it needs were dropped, a scan reads
     /// at the present read point instead; a get returns the versions that are left.
     pub read_point: Option<SequenceId>,
-    /// Whether blocks that it reads are kept in the cache.
+    /// Whether blocks that the scan reads are kept in the cache.
     pub cache_blocks: bool,
     /// Whether families that the filter does not need are read only for rows that it accepts; `None` for yes.
     pub load_families_on_demand: Option<bool>,
@@ -151,18 +151,18 @@ impl Default for Scan {
 }
 
 impl Scan {
-    /// A get of a whole row.
+    /// Returns the query for a whole row.
     pub fn get(row: Bytes) -> Scan {
         Scan { start: row.clone(), stop: row, include_stop: true, ..Scan::default() }
     }
 
-    /// The row before which every row after an included one is included; `None` for the region's end. For forward
-    /// scans.
+    /// Returns the row before which every row after an included one is included, too; `None` for the region's end. For
+    /// forward scans.
     pub(crate) fn rows_end(&self) -> Option<&[u8]> {
         Some(&self.stop[..]).filter(|stop| !stop.is_empty())
     }
 
-    /// Whether only one row can be included.
+    /// Whether the range can include only one row.
     pub fn is_one_row(&self) -> bool {
         !self.start.is_empty() && self.start == self.stop
     }
@@ -171,17 +171,18 @@ impl Scan {
 /// The limits of one step of a scanner.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Most rows. A step that returns several rows reports [where each ends](cell::CellSink::row_ends) and cuts none.
+    /// Maximum number of rows. A step that returns several rows reports [where each ends](cell::CellSink::row_ends) and
+    /// cuts none.
     pub rows: usize,
-    /// Heap size of the cells, as HBase counts it, after which a row may be cut.
+    /// Heap size of the returned cells, in bytes as HBase counts them, after which a row may be cut.
     pub bytes: u64,
-    /// The time at which a row is cut, if it may be. Rows that the filter judges as a whole are not cut.
+    /// The time at which a row is cut, if that is allowed. Rows that the filter judges as a whole are not cut.
     pub deadline: Option<Moment>,
-    /// Whether a row may be cut.
+    /// Whether a row may be cut, so that the step returns a part of it.
     pub allow_partial: bool,
 }
 
 impl Limits {
-    /// One row without limits.
+    /// The limits of a step that returns one whole row.
     pub const NONE: Limits = Limits { rows: 1, bytes: u64::MAX, deadline: None, allow_partial: false };
 }

@@ -18,10 +18,10 @@ use crate::query::{FamilyQuery, Isolation, ReadMode, Scan, TimeRange};
 use crate::region::Region;
 use crate::{Durability, Error, Mutation, MutationKind, Pending, Result};
 
-/// The result of a write that reads.
+/// The result of a write that also reads.
 #[derive(Debug)]
 pub struct ChangeOutcome {
-    /// The cells made by increments and appends that return results.
+    /// The cells that increments and appends have written, if they return results.
     pub cells: CellBlock,
     /// Resolves when the response may be sent.
     pub pending: Pending,
@@ -30,29 +30,29 @@ pub struct ChangeOutcome {
 /// A condition on a row.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// The row.
+    /// The row that is tested.
     pub row: Bytes,
-    /// The condition.
+    /// The condition on the row.
     pub test: Test,
-    /// The versions that it reads.
+    /// The versions that the test reads; `None` for all.
     pub time_range: Option<TimeRange>,
 }
 
-/// What is tested.
+/// What a check tests.
 #[derive(Clone, Debug)]
 pub enum Test {
-    /// A comparison of one column's newest value.
+    /// Compares the newest value of one column.
     Value {
-        /// The family.
+        /// The family of the column.
         family: Bytes,
-        /// The qualifier.
+        /// The qualifier of the column.
         qualifier: Bytes,
         /// The operator. The test holds when *expected op value* holds; filters use the opposite order.
         operator: CompareOperator,
         /// The expected value; an empty or null one stands for "no value".
         comparable: Comparable,
     },
-    /// The filter accepts some cell of the row.
+    /// Tests whether the filter accepts some cell of the row.
     Filter(Filter),
 }
 
@@ -61,9 +61,9 @@ pub enum Test {
 pub struct CheckOutcome {
     /// Whether the check passed and the mutations were applied.
     pub passed: bool,
-    /// The cells made by increments and appends that return results.
+    /// The cells that increments and appends have written, if they return results.
     pub cells: CellBlock,
-    /// Resolves when the response may be sent, also when the check failed.
+    /// Resolves when the response may be sent, even if the check failed.
     pub pending: Pending,
 }
 
@@ -92,10 +92,10 @@ impl Collected {
     }
 }
 
-/// Tests the first cell of a row without copying it.
+/// Tests the first cell of a row, without copying the cell.
 struct First<'a> {
     test: &'a Test,
-    /// Its timestamp, and whether the test holds.
+    /// The timestamp of the first cell, and whether the test holds; `None` if the row has no cell.
     found: Option<(Timestamp, Result<bool>)>,
 }
 
@@ -142,12 +142,12 @@ impl Test {
 }
 
 impl Region {
-    /// Adds to 64-bit numbers. Returns the new values.
+    /// Adds to 64-bit numbers, and returns the new values.
     pub fn increment(self: &Arc<Self>, mutation: &Mutation, mode: ReadMode) -> Result<ChangeOutcome> {
         self.mutate_row(std::slice::from_ref(mutation), mode)
     }
 
-    /// Appends to values. Returns the new values.
+    /// Appends to values, and returns the new values.
     pub fn append(self: &Arc<Self>, mutation: &Mutation, mode: ReadMode) -> Result<ChangeOutcome> {
         self.mutate_row(std::slice::from_ref(mutation), mode)
     }
@@ -334,7 +334,7 @@ impl Region {
         Ok(newest)
     }
 
-    /// Reads the current cells of the row into `sink`, including incomplete writes.
+    /// Reads the current cells of the row into `sink`, including those of incomplete writes.
     fn current(
         self: &Arc<Self>,
         row: Bytes,

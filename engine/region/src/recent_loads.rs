@@ -1,8 +1,8 @@
-//! The bulk loads of a region that a repeated call may still ask for.
+//! The bulk loads of a region that a repeated call may still ask about.
 
 use std::collections::VecDeque;
 
-/// Loaded files that a region remembers.
+/// Maximum number of loaded files that a region remembers.
 const REMEMBERED_MAX: usize = 4_096;
 
 /// The names of files that were loaded lately, oldest first. Locked during a load.

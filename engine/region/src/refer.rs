@@ -3,7 +3,7 @@
 //! No data is copied. For each file of the region the new store gets a small file that names it, in HBase's format and
 //! place, and a file list:
 //!
-//! 1. The region pins the target, so that the janitor keeps it.
+//! 1. The region pins the file, so that the janitor keeps it.
 //! 2. For a link, it writes a back reference beside the target's place in the archive.
 //! 3. It writes the reference or link file in the new store's folder.
 //! 4. The new store's list names that file; from then on it exists.
@@ -37,7 +37,7 @@ pub enum InheritedFiles {
 
 impl Region {
     /// Writes the folder of a new region with the content of this region's files. Memory is not shared, so the region
-    /// must be flushed and closed to writes before. May be repeated until the new region has been opened.
+    /// must have been flushed and closed to writes. May be repeated until the new region has been opened.
     ///
     /// `folder` is the new region's, `data/<namespace>/<table>/<encoded name>`.
     pub fn write_heir(&self, folder: &FileName, inherits: &InheritedFiles) -> Result<()> {
@@ -60,12 +60,12 @@ impl Region {
         Ok(())
     }
 
-    /// Writes the folder of the new region `child` with the rows that it takes over from `parents`: one region whose rows
-    /// it takes on one side of a row, or several whose rows it takes whole. All are regions of one table, and the parents
-    /// are closed. May be repeated until the child has been opened.
+    /// Writes the folder of the new region `child` with the rows that it takes over from `parents`: one region of which
+    /// it takes the rows on one side of a split row, or several regions of which it takes all rows. All are regions of
+    /// one table, and the parents are closed. May be repeated until the child has been opened.
     ///
-    /// A file without rows of the child is left out, except the newest of its store: by its sequence id the child opens
-    /// no earlier than its parent, which clients expect of a newer location.
+    /// A file without rows of the child is left out, except the newest of its store: because of that file's sequence
+    /// id, the child opens at a sequence id no smaller than its parent's, as clients expect of a newer location.
     pub fn write_child(child: &RegionInfo, folder: &FileName, parents: &[Arc<Region>]) -> Result<()> {
         let Some(first) = parents.first() else {
             return Err(HeirRefusal::NoParent { child: Box::new(child.clone()) }.into());
@@ -104,7 +104,7 @@ impl Region {
         }
     }
 
-    /// Keeps the janitor from a file.
+    /// Pins a file, so that the janitor does not delete it.
     fn pin(&self, file: &StoreFile) -> Result<PinnedFile> {
         self.options.open_files.pin(file.reader.name()).ok_or_else(|| {
             Error::Broken(format!(
@@ -130,7 +130,7 @@ impl Region {
     }
 }
 
-/// The store in a folder.
+/// Returns the store whose folder this is.
 fn place_of(folder: &FileName) -> Result<StorePlace> {
     StorePlace::of_folder(folder).ok_or_else(|| no_place_of_link(folder, folder.to_string()))
 }
@@ -167,8 +167,8 @@ pub(crate) fn write_link(
     Ok(Listed { name, size: listed.size, reference: listed.reference.clone() })
 }
 
-/// The half of the files of `parent` that `child` takes over. Whole files are the upper half from the parent's first row,
-/// as in HBase's merges.
+/// Returns the half of the files of `parent` that `child` takes over. In merges a whole file counts as the upper half
+/// from the parent's first row, as in HBase.
 fn share_of(child: &RegionInfo, parent: &RegionInfo) -> Result<Reference> {
     let ends_before =
         !child.end_key().is_empty() && (parent.end_key().is_empty() || child.end_key() < parent.end_key());
@@ -187,7 +187,7 @@ fn share_of(child: &RegionInfo, parent: &RegionInfo) -> Result<Reference> {
     Ok(Reference { half, split_row: row })
 }
 
-/// Writes a small file, replacing the result of an earlier attempt. Durable when this returns.
+/// Writes a small file, and replaces what an earlier attempt has written. Durable when this returns.
 fn write_anew(files: &dyn Files, name: &FileName, content: &[u8]) -> Result<()> {
     let mut writer = match files.create(name) {
         Err(error) if error.kind() == Kind::Exists => {

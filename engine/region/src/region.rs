@@ -22,15 +22,15 @@ use crate::recent_loads::RecentLoads;
 use crate::store::Store;
 use crate::{Error, RegionOptions, Result};
 
-/// Regions with more families than this are not prefetched.
+/// Maximum number of families of a region whose rows are prefetched.
 const PREFETCH_FAMILIES_MAX: usize = 2;
 
 /// State that only the holder of the write lock may touch.
 pub(crate) struct WriteState {
     pub(crate) last_sequence: SequenceId,
-    /// The log ticket of the last logged write.
+    /// The log ticket of the last logged write; `None` if there was none.
     pub(crate) last_ticket: Option<wal::Ticket>,
-    /// The last write without a log record.
+    /// The sequence id of the last write without a log record.
     pub(crate) last_unlogged: SequenceId,
     pub(crate) closing: bool,
 }
@@ -59,7 +59,7 @@ pub struct Region {
     pub(crate) info: RegionInfo,
     pub(crate) table: ArcSwap<TableDescriptor>,
     pub(crate) access: Access,
-    /// Whether it refuses writes: its table is read-only, or it was opened for reading.
+    /// Whether the region refuses writes: its table is read-only, or it was opened for reading.
     pub(crate) read_only: bool,
     pub(crate) durability: TableDurability,
     pub(crate) flush_size: u64,
@@ -83,25 +83,25 @@ pub struct Region {
     /// exclusively.
     pub(crate) is_note_left: AtomicBool,
     pub(crate) open_sequence: SequenceId,
-    /// Log records that were replayed into memory when it was opened.
+    /// Number of log records that were replayed into memory when the region was opened.
     pub(crate) replayed: AtomicU64,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) counters: Counters,
-    /// Bytes written for its table.
+    /// The account of bytes written for the region's table.
     pub(crate) account: Arc<Account>,
     pub(crate) memstore: MemstoreState,
     /// The latest time of a write, in ms since 1970. Changes only under the write lock.
     pub(crate) clock: AtomicI64,
-    /// Nonces found in replay that were not taken yet.
+    /// Nonces that replay has found and that nobody has taken yet.
     pub(crate) recovered_nonces: Mutex<Vec<RecoveredNonce>>,
 }
 
 /// Whether the region still serves requests.
 #[derive(Debug, Default)]
 pub(crate) struct Lifecycle {
-    /// Whether it was closed.
+    /// Whether the region was closed.
     pub(crate) closed: AtomicBool,
-    /// Why it was aborted; it acknowledges nothing afterwards.
+    /// Why the region was aborted; it acknowledges nothing afterwards.
     pub(crate) aborted: OnceLock<String>,
 }
 
@@ -119,7 +119,7 @@ pub(crate) struct MemstoreState {
 }
 
 impl MemstoreState {
-    /// The empty memory of a region that is opened at `now`, in ms since 1970.
+    /// Returns the state of a region without edits in memory that is opened at `now`, in ms since 1970.
     pub(crate) fn opened(now: i64) -> MemstoreState {
         MemstoreState {
             accounted: AtomicU64::new(0),
@@ -137,7 +137,7 @@ pub struct RecoveredNonce {
     pub group: u64,
     /// The client's nonce.
     pub nonce: u64,
-    /// When it was written.
+    /// When the write was made.
     pub time: WallTime,
     /// The write's sequence id: a reader at this read point sees its result.
     pub sequence: SequenceId,
@@ -146,7 +146,7 @@ pub struct RecoveredNonce {
 /// Sizes and counters of a region.
 #[derive(Clone, Debug, Default)]
 pub struct Load {
-    /// The load of each store.
+    /// The sizes and counters of each store.
     pub stores: Vec<StoreLoad>,
     /// Bytes in memory.
     pub memstore_bytes: u64,
@@ -154,30 +154,30 @@ pub struct Load {
     pub file_bytes: u64,
     /// Sizes of the files' indexes and filters.
     pub sizes: hfile::Sizes,
-    /// Number of files.
+    /// Number of store files.
     pub files: usize,
-    /// Rows that filters have dropped since it was opened.
+    /// Number of rows that filters have dropped since the region was opened.
     pub filtered: u64,
-    /// Rows read since it was opened.
+    /// Number of rows read since the region was opened.
     pub reads: u64,
-    /// Rows written since it was opened.
+    /// Number of rows written since the region was opened.
     pub writes: u64,
-    /// Cells that compactions since the opening have to read.
+    /// Number of cells that compactions since the opening have to read.
     pub compacting_cells: u64,
-    /// Cells that they have read so far.
+    /// Number of these cells that they have read so far.
     pub compacted_cells: u64,
     /// When the oldest edit in memory was written.
     pub oldest_edit: Option<WallTime>,
     /// Creation time of the oldest file that a major compaction wrote; `None` if there is none.
     pub last_major_compaction: Option<WallTime>,
-    /// Sequence id up to which all writes are in files.
+    /// The sequence id up to which all writes are in files.
     pub flushed_sequence: SequenceId,
 }
 
-/// Sizes of a store.
+/// Sizes and counters of a store.
 #[derive(Clone, Debug)]
 pub struct StoreLoad {
-    /// The family.
+    /// The name of the store's family.
     pub family: Bytes,
     /// Number of files.
     pub files: usize,
@@ -185,40 +185,40 @@ pub struct StoreLoad {
     pub file_bytes: u64,
     /// Bytes in memory.
     pub memstore_bytes: u64,
-    /// Its segments, and counters of its memory.
+    /// The store's segments, and counters of its memory.
     pub memory: MemoryLoad,
-    /// Sequence id up to which all writes of the store are in files.
+    /// The sequence id up to which all writes of the store are in files.
     pub flushed_sequence: SequenceId,
 }
 
 impl Region {
-    /// Its name, keys and id.
+    /// Returns the region's name, keys and id.
     pub fn info(&self) -> &RegionInfo {
         &self.info
     }
 
-    /// The table's descriptor, as of the opening or the last [alteration](Region::alter).
+    /// Returns the table's descriptor, as of the opening or the last [alteration](Region::alter).
     pub fn table(&self) -> Guard<Arc<TableDescriptor>> {
         self.table.load()
     }
 
-    /// The sequence id it was opened with: greater than that of every earlier write.
+    /// Returns the sequence id with which the region was opened: greater than that of every earlier write.
     pub fn open_sequence(&self) -> SequenceId {
         self.open_sequence
     }
 
-    /// Number of log records that its opening replayed into memory.
+    /// Returns the number of log records that the opening of the region replayed into memory.
     pub fn replayed(&self) -> u64 {
         self.replayed.load(Ordering::Relaxed)
     }
 
-    /// Takes the nonces of all writes that replay has found, including writes that were already in files. A second call
-    /// returns none.
+    /// Returns the nonces of all writes that replay has found, including writes that were already in files. A second
+    /// call returns none.
     pub fn take_recovered_nonces(&self) -> Vec<RecoveredNonce> {
         std::mem::take(&mut self.recovered_nonces.lock())
     }
 
-    /// The sequence id up to which all writes are complete.
+    /// Returns the sequence id up to which all writes are complete.
     pub fn read_point(&self) -> SequenceId {
         self.mvcc.read_point()
     }
@@ -227,7 +227,7 @@ impl Region {
         self.store_index(family).map(|index| &self.stores[index])
     }
 
-    /// The index of a family's store; stores are in the order of their families.
+    /// Returns the index of a family's store; stores are in the order of their families.
     pub(crate) fn store_index(&self, family: &[u8]) -> Result<usize> {
         self.stores.iter().position(|store| store.family == family).ok_or_else(|| Error::NoSuchFamily {
             family: family.escape_ascii().to_string(),
@@ -293,12 +293,12 @@ impl Region {
         }
     }
 
-    /// Bytes in memory, of all stores.
+    /// Returns the number of bytes in memory, of all stores.
     pub fn memstore_bytes(&self) -> u64 {
         self.stores.iter().map(Store::memstore_bytes).sum()
     }
 
-    /// The change of its memory in bytes since the last call, for a total over all regions.
+    /// Returns by how many bytes the region's memory has changed since the last call, for a total over all regions.
     pub fn memory_change(&self, memory: InMemory) -> i64 {
         let bytes = memory.bytes;
         bytes.wrapping_sub(self.memstore.accounted.swap(bytes, Ordering::Relaxed)) as i64
@@ -319,12 +319,12 @@ impl Region {
         }
     }
 
-    /// Bytes in memory at which the region flushes.
+    /// Returns the number of bytes in memory at which the region flushes.
     pub fn flush_size(&self) -> u64 {
         self.flush_size
     }
 
-    /// Its current sizes and counters.
+    /// Returns the region's current sizes and counters.
     pub fn load(&self) -> Load {
         let mut load = Load {
             reads: self.counters.reads.load(Ordering::Relaxed),
@@ -370,7 +370,8 @@ impl Region {
         load
     }
 
-    /// The names of the files of some families, oldest first within each family; of all families if none is named.
+    /// Returns the names of the files of some families, oldest first within each family; of all families if none is
+    /// named.
     pub fn file_names(&self, families: &[Bytes]) -> Result<Vec<FileName>> {
         for family in families {
             self.store(family)?;
@@ -382,8 +383,8 @@ impl Region {
         Ok(self.stores.iter().filter(asked).flat_map(names).collect())
     }
 
-    /// The best row for a split: the middle of the largest file of the largest store. `None` if there are no files, the
-    /// file has only one row, or some files are halves and must be compacted first. May read from disk.
+    /// Returns the best row for a split: the middle of the largest file of the largest store. `None` if there are no
+    /// files, the file has only one row, or some files are halves and must be compacted first. May read from disk.
     pub fn best_split_row(&self) -> Result<Option<Bytes>> {
         let size = |store: &&Store| store.view.load().files.iter().map(|file| file.size()).sum::<u64>();
         let Some(largest) = self.stores.iter().max_by_key(size) else { return Ok(None) };
@@ -396,13 +397,13 @@ impl Region {
         Ok(middle.filter(|row| row != self.info.start_key()))
     }
 
-    /// Drops the blocks of its files from the cache. Returns how many there were.
+    /// Drops the blocks of the region's files from the cache, and returns their number.
     pub fn evict_blocks(&self) -> usize {
         let files = |store: &Store| store.view.load().files.clone();
         self.stores.iter().flat_map(files).map(|file| file.reader.cached().evict()).sum()
     }
 
-    /// The folder of one of its stores.
+    /// Returns the folder of one of the region's stores.
     pub(crate) fn store_folder(folder: &FileName, family: &[u8]) -> FileName {
         folder.join(&String::from_utf8_lossy(family))
     }

@@ -10,7 +10,7 @@ use cell::block::split_cell;
 use cell::{Cell, Comparator, SequenceId};
 use smallvec::SmallVec;
 
-/// The block without cells whose key occurs again later in it; `None` when there are none.
+/// Returns the block without cells whose key occurs again later in it; `None` when there are none.
 pub(crate) fn without_repeats(block: &[u8], comparator: Comparator) -> Option<Vec<u8>> {
     let cells = || {
         let mut rest = block;

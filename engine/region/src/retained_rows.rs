@@ -11,9 +11,9 @@
 //!     file          │ file        │ rewritten: stays, in new chunks, as the oldest segment of the pipeline
 //! ```
 //!
-//! **For the log it is a flush of an earlier moment.** `through` is the last write before the first retained one. It is
-//! the file's sequence id: replay begins after it, and the log may be deleted up to it. Replay skips cells up to the
-//! file's newest write that the file has.
+//! **For the log, the flush counts as one of an earlier moment.** `through` is the last write before the first retained
+//! one. It is the file's sequence id: replay begins after it, and the log may be deleted up to it. Replay skips cells
+//! up to the file's newest write that the file has.
 //!
 //! **What must not be lost.** [`CompactionMatcher`] judges the whole snapshot, so versions that a retained cell has
 //! replaced are not written anywhere. After a crash the retained cell must come from the log. Therefore nothing up to
@@ -24,10 +24,10 @@
 //! **Nothing is retained twice** without being written again. So log records are kept for two flushes at most, and no
 //! edit stays in memory for longer.
 //!
-//! **Whether it pays** is measured. Retained bytes that are gone at the next flush were replaced in memory and never
-//! written. If too few were, nothing is retained for some flushes. Stores of which memory drops next to nothing (unique
-//! keys, uniform updates) are flushed whole, without looking at their cells. So are families with more than one
-//! version, where the next write does not replace the retained one.
+//! **Whether it pays** is measured. Retained bytes that are no longer in memory at the next flush were replaced there
+//! and never written. If too few were, nothing is retained for some flushes. Stores of which memory drops next to
+//! nothing (unique keys, uniform updates) are flushed whole, without looking at their cells. So are families with more
+//! than one version, where the next write does not replace the retained one.
 //!
 //! Retaining the newest half instead would be simpler. Over 20 memstores of Zipfian rows, three quarters of that half
 //! are not written again soon. It saves an eighth of the flushes, and its files, half as large, cost more compactions
@@ -40,22 +40,22 @@ use memstore::Segment;
 
 use crate::compaction_matcher::CompactionMatcher;
 
-/// Ranges of sequence ids whose bytes are counted separately.
+/// Number of ranges of sequence ids whose bytes are counted separately.
 const RUNS: u64 = 1_024;
 /// Approximate overhead of a cell in bytes: the record's header and its entry in a flat index.
 const CELL_OVERHEAD: u64 = 20;
-/// Memory must have dropped at least this share of its cells since the last flush for the snapshot to be examined, and
-/// at least this share of its bytes must be retained.
+/// Minimum fraction of its cells that memory must have dropped since the last flush for the snapshot to be examined. It
+/// is also the minimum fraction of the snapshot's bytes that is worth retaining.
 const SHARE_MIN: f64 = 1.0 / 16.0;
-/// The share of retained bytes that is expected to be replaced before anything was measured.
+/// The fraction of retained bytes that is expected to be replaced before anything was measured.
 const GAIN_EXPECTED: f64 = 0.5;
 
-/// How much may be retained.
+/// How much of a snapshot a flush may retain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allowance {
-    /// The most bytes.
+    /// Maximum number of retained bytes.
     pub(crate) bytes: u64,
-    /// The least share of them that must be expected to be replaced before the next flush.
+    /// Minimum fraction of the retained bytes that must be expected to be replaced before the next flush.
     pub(crate) gain_min: f64,
     /// Only cells written after this may be retained.
     pub(crate) floor: SequenceId,
@@ -64,13 +64,13 @@ pub(crate) struct Allowance {
 /// What a store records of the cells that it retained.
 #[derive(Debug)]
 pub(crate) struct RetainedRows {
-    /// The last write of the last flush.
+    /// The sequence id of the last write that the last flush covered.
     sequence: SequenceId,
-    /// Bytes retained then.
+    /// Number of bytes that the last flush retained.
     retained_bytes: u64,
-    /// The share of retained bytes that is expected to be replaced.
+    /// The fraction of retained bytes that is expected to be replaced.
     gain: f64,
-    /// Cells that memory had dropped by then.
+    /// Number of cells that memory had dropped by the last flush.
     dropped: u64,
 }
 
@@ -80,27 +80,27 @@ impl Default for RetainedRows {
     }
 }
 
-/// What happens to a cell of the snapshot.
+/// What a flush does with a cell of its snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Dropped,
     Goes,
-    /// It was rewritten: retained if it is recent enough.
+    /// The cell was rewritten: it is retained if it is recent enough.
     MayStay,
 }
 
-/// Which cells of a snapshot are retained.
+/// Which cells of a snapshot a flush retains.
 #[derive(Debug)]
 pub(crate) struct Retention {
     /// The fate of each cell, in order.
     fates: Vec<Fate>,
     /// Only cells written after this are retained.
     after: SequenceId,
-    /// All cells up to this one are written to the file.
+    /// The sequence id up to which all cells are written to the file.
     pub(crate) through: SequenceId,
-    /// Bytes retained.
+    /// Number of retained bytes.
     pub(crate) bytes: u64,
-    /// The share of them that is expected to be replaced.
+    /// The fraction of the retained bytes that is expected to be replaced.
     pub(crate) expected: f64,
 }
 
@@ -117,14 +117,14 @@ impl Retention {
     }
 }
 
-/// Bytes of a snapshot, and bytes of rewritten cells by age.
+/// The bytes of a snapshot, and the bytes of its rewritten cells by age.
 struct RewrittenBytes {
     floor: SequenceId,
     width: u64,
     /// For each range of sequence ids after the floor: the bytes of rewritten cells, and the first of them.
     runs: Vec<(u64, SequenceId)>,
     all: u64,
-    /// Bytes of cells that the last flush retained.
+    /// Number of bytes of cells that the last flush retained.
     retained_bytes: u64,
 }
 
@@ -148,8 +148,8 @@ impl RewrittenBytes {
         }
     }
 
-    /// Chooses the newest cells of at most `bytes`. Returns the write after which they begin, the write before the
-    /// first of them, and their bytes.
+    /// Chooses the newest cells, of at most `bytes` bytes. Returns the sequence id after which they begin, the sequence
+    /// id before the first of them, and their bytes.
     fn cut(&self, bytes: u64) -> (SequenceId, SequenceId, u64) {
         let (mut stays, mut first, mut recent) = (0, SequenceId::MAX, self.runs.len());
         while let Some(&(more, least)) = recent.checked_sub(1).map(|run| &self.runs[run])
@@ -164,8 +164,8 @@ impl RewrittenBytes {
 
 impl RetainedRows {
     /// Decides about a snapshot that ends at `sequence`; memory has dropped `dropped` cells since the region was
-    /// opened. `rewrite` decides which cells are written at all. Also returns how many bytes retained last time are
-    /// gone.
+    /// opened. `rewrite` decides which cells are written at all. Also returns how many of the bytes that the last flush
+    /// retained are no longer in memory.
     pub(crate) fn split(
         &mut self,
         snapshot: &[Arc<Segment>],

@@ -12,11 +12,11 @@ use region::{
 };
 use storage::{FileName, Files, Memory};
 
-/// The server's allocator.
+/// The allocator that the server uses.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Copies and counts cells, as a response does.
+/// A sink that copies and counts cells, as an answer does.
 #[derive(Default)]
 pub(crate) struct Answer {
     pub(crate) bytes: Vec<u8>,
@@ -30,7 +30,7 @@ impl CellSink for Answer {
     }
 }
 
-/// A region with one family, whose files and cached blocks are in memory.
+/// Opens a region with one family, whose files and cached blocks are in memory.
 pub(crate) fn open(world: &World, family: &'static str) -> Arc<Region> {
     let files: Arc<dyn Files> = Arc::new(Memory::new());
     let (log, recovered) =
@@ -53,7 +53,7 @@ pub(crate) fn open(world: &World, family: &'static str) -> Arc<Region> {
     .expect("opened")
 }
 
-/// A put of `cells`, all of one row, without a log record.
+/// Returns a put of `cells`, all of one row, without a log record.
 pub(crate) fn put<'a>(row: Bytes, cells: impl IntoIterator<Item = &'a Vec<u8>>) -> Mutation {
     let mut block = Vec::new();
     for cell in cells {
@@ -71,7 +71,7 @@ pub(crate) fn put<'a>(row: Bytes, cells: impl IntoIterator<Item = &'a Vec<u8>>) 
     }
 }
 
-/// Reads all rows of `scan`. Returns the number of cells.
+/// Reads all rows of `scan`, and returns the number of cells.
 pub(crate) fn scan(region: &Arc<Region>, scan: Scan) -> usize {
     let mut scanner = region.scanner(scan).expect("serving");
     let mut answer = Answer::default();
