@@ -5,9 +5,10 @@
 //!
 //! * [`Level::Basic`] merges the indexes when there are more segments than a read should visit.
 //! * [`Level::Eager`] always drops cells that no reader can see, and copies live cells out of the chunks around them.
-//! * [`Level::Adaptive`] does so when it pays, and otherwise acts as `Basic`. Dropping saves bytes in the flush and in
-//!   later compactions of files, and makes room for more writes before the flush; it costs copying the rest. The
-//!   droppable fraction is estimated from a sample of rows first, and corrected by how accurate earlier estimates were.
+//! * [`Level::Adaptive`] drops and copies cells when that pays, and otherwise acts as `Basic`. Dropping saves bytes in
+//!   the flush and in later compactions of files, and makes room for more writes before the flush; it costs copying the
+//!   rest. The droppable fraction is estimated from a sample of rows first, and corrected by how accurate earlier
+//!   estimates were.
 //!
 //! **How much is copied.** In a chunk that is half dead each copied byte frees another one. In a chunk that is nearly
 //! all live a copied byte frees next to nothing, and more later. So while memory suffices, only chunks that are half

@@ -15,7 +15,7 @@ use crate::{Error, Mutation, MutationKind, ReadMode, Result};
 /// Time between two readings of the clock while a put waits.
 const PAUSE: Duration = Duration::from_micros(250);
 
-/// Whether the server stamps cells of the mutation, so that a delete with the same timestamp can hide them.
+/// Whether the server stamps cells of the mutation, so that a delete with the same timestamp could hide them.
 fn is_stamped(mutation: &Mutation) -> bool {
     match mutation.kind {
         MutationKind::Delete => false,
@@ -53,8 +53,8 @@ impl Region {
         }
     }
 
-    /// The time with which the server stamps cells of `mutation` at `now`: later if an earlier write of its row was stamped
-    /// ahead of the clock. The caller holds the row's lock.
+    /// Returns the time with which the server stamps cells of `mutation` at `now`. It is later than `now` if an earlier
+    /// write of the row was stamped ahead of the clock. The caller holds the row's lock.
     pub(crate) fn stamp_of(&self, mutation: &Mutation, now: WallTime) -> WallTime {
         let stamp = |times: &WriteTimes| times.stamp(|| self.locks.hash_of(&mutation.row), now);
         self.locks.write_times().map_or(now, stamp)

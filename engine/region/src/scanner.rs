@@ -1,6 +1,6 @@
 //! Reads rows: merges the families of a row in order, judges each cell, and passes what is kept to the caller.
 //!
-//! A scanner stands at a row, or inside a row that was returned in part. It continues inside that row, so each row is
+//! A scanner is at a row, or inside a row of which a part was returned. It continues inside that row, so each row is
 //! read once, in however many parts. If a block is missing and the caller must not wait for it, the next call begins
 //! the row again. The cells already returned are read and judged again, and not returned twice.
 
@@ -29,25 +29,25 @@ mod step_timer;
 use state::{FilterTraits, Progress, RowLimit, WholeRows};
 pub use step_timer::INLINE_TIME;
 
-/// Cells of a row that may be judged twice because a block is missing. After this many, only a caller that may wait
-/// continues the row.
+/// Maximum number of cells of a row that may be judged twice because a block is missing. After this many, only a caller
+/// that may wait continues the row.
 const JUDGED_TWICE_MAX: u64 = 1000;
 
-/// What one step of a scanner returned, besides cells.
+/// The result of one step of a scanner, besides the cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Step {
-    /// Whether there may be more in the region.
+    /// Whether the region may have more rows for the scan.
     pub more: bool,
     /// Whether the next step may return more cells of the same row.
     pub partial: bool,
     /// Whether the step ended because of [`Limits::bytes`].
     pub size_limit: bool,
-    /// Whether it ended because of [`Limits::deadline`], with cells or without.
+    /// Whether the step ended because of [`Limits::deadline`], with cells or without.
     pub time_limit: bool,
-    /// Rows that were read to their end, as HBase counts them. The row at which the filter ends the scan does not
-    /// count; a row for which families were read on demand counts twice.
+    /// Number of rows that were read to their end, as HBase counts them. The row at which the filter ends the scan does
+    /// not count; a row for which families were read on demand counts twice.
     pub rows_scanned: u64,
-    /// Rows that the filter dropped, or that had no cell left to return.
+    /// Number of rows that the filter dropped, or that had no cell left to return.
     pub rows_filtered: u64,
 }
 
@@ -57,22 +57,22 @@ struct StoreScanner {
     matcher: Matcher,
     /// Reads values in MOB files; `None` if the store has none, or references are wanted.
     mob: Option<Box<MobValues>>,
-    /// Which of the scan's families it is; `None` when the scan names none.
+    /// The index of the store's family among the scan's families; `None` when the scan names none.
     query: Option<usize>,
-    /// Whether its cells are read only in rows that the filter has accepted. Such a store does not decide which rows
-    /// exist.
+    /// Whether the store's cells are read only in rows that the filter has accepted. Such a store does not decide which
+    /// rows exist.
     on_demand: bool,
     /// Whether the filter ended this store, for the scan or for the rest of a row.
     closed: bool,
-    /// Where the filter's hint has sent this store, from a finished row. It has no cells of interest before that key;
-    /// in a reversed scan, from the key's row on. Boxed because hints are rare and a key is large.
+    /// The key to which the filter's hint has sent this store, from a finished row. The store has no cells of interest
+    /// before that key; in a reversed scan, from the key's row on. Boxed because hints are rare and a key is large.
     sent: Option<Box<KeyBuf>>,
     /// Changes to `closed` and `sent` made by the current row. They take effect when the row ends: if the row is begun
     /// again, the filter makes them again.
     of_row: OfRow,
 }
 
-/// See [`StoreScanner::of_row`].
+/// Changes that the current row makes to a store; see [`StoreScanner::of_row`].
 #[derive(Default)]
 struct OfRow {
     closed: bool,
@@ -84,7 +84,7 @@ impl StoreScanner {
         self.query.and_then(|query| scan.families[query].qualifiers.as_deref())
     }
 
-    /// Whether it is closed, at least for this row.
+    /// Whether the store is closed, at least for this row.
     fn is_closed(&self) -> bool {
         self.closed || self.of_row.closed
     }
@@ -131,9 +131,9 @@ struct RowPosition {
 
 /// A store that a scan reads.
 struct ScannedStore {
-    /// Its index among the region's stores.
+    /// The index of the store among the region's stores.
     store: usize,
-    /// Its index among the scan's families; `None` when the scan names none.
+    /// The index of the store's family among the scan's families; `None` when the scan names none.
     query: Option<usize>,
     view: Arc<View>,
 }
@@ -153,15 +153,15 @@ pub struct RegionScanner<'q> {
     stores: SmallVec<[StoreScanner; 1]>,
     /// Whether the heaps are positioned at the current row.
     positioned: bool,
-    /// The next or current row; empty before the first.
+    /// The next or current row; empty before the first row.
     row: SmallVec<[u8; 64]>,
     has_row: bool,
-    /// Cells of the row returned in earlier steps, and cells judged.
+    /// Number of cells of the row that earlier steps have returned. The next field is the number of judged cells.
     given: usize,
     judged: u64,
-    /// Where the row continues; `None` unless the previous step left off inside it.
+    /// Where the row continues; `None` unless the previous step stopped inside it.
     resume_at: Option<RowPosition>,
-    /// Holds a row that the filter judges as a whole.
+    /// The cells of a row that the filter judges as a whole.
     buffer: row::RowBuffer,
     progress: Progress,
     rows_read: u64,
@@ -173,7 +173,7 @@ impl<'q> RegionScanner<'q> {
         RegionScanner::open_as(region, scan, row_limit)
     }
 
-    /// A scanner for the row of a get. At an earlier read point it returns the versions that are left.
+    /// Opens a scanner for the row of a get. At an earlier read point it returns the versions that are left.
     pub(crate) fn open_get(region: Arc<Region>, scan: &'q Scan) -> Result<RegionScanner<'q>> {
         RegionScanner::open_as(region, Cow::Borrowed(scan), RowLimit::Get)
     }
@@ -230,7 +230,7 @@ impl<'q> RegionScanner<'q> {
         Ok(scanner)
     }
 
-    /// The stores that `scan` reads, in the order of their families, with their current views.
+    /// Returns the stores that `scan` reads, in the order of their families, with their current views.
     fn load_views(region: &Region, scan: &Scan) -> Result<SmallVec<[ScannedStore; 1]>> {
         let ask =
             |store: usize, query| ScannedStore { store, query, view: region.stores[store].view.load_full() };
@@ -245,12 +245,12 @@ impl<'q> RegionScanner<'q> {
         Ok(asked)
     }
 
-    /// The sequence id up to which it sees writes.
+    /// Returns the sequence id up to which the scanner sees writes.
     pub fn read_point(&self) -> SequenceId {
         self.read_point
     }
 
-    /// The row that it reads next or is inside.
+    /// Returns the row that the scanner reads next or is inside.
     pub fn row(&self) -> Option<&[u8]> {
         self.has_row.then_some(&self.row[..])
     }
@@ -405,7 +405,7 @@ impl<'q> RegionScanner<'q> {
         Ok(Step { more, ..step })
     }
 
-    /// Ends a step that skipped or copied `rows` whole rows; the heaps stand after them.
+    /// Ends a step that skipped or copied `rows` whole rows, after which the heaps are.
     fn end_run(&mut self, rows: u64, filtered: u64) -> Step {
         self.rows_read += rows;
         self.has_row = false;
@@ -486,7 +486,7 @@ impl<'q> RegionScanner<'q> {
         self.stores.iter_mut().try_for_each(|store| store.seek(&key, comparator))
     }
 
-    /// Finds the next row among the heads of the stores; `false` when none is within the scan.
+    /// Finds the next row among the heads of the stores; returns `false` when none is within the scan.
     fn find_row(&mut self) -> bool {
         let comparator = self.region.comparator;
         let mut next: Option<&[u8]> = None;
@@ -541,8 +541,8 @@ impl<'q> RegionScanner<'q> {
 
 /// Reads single rows one after the other with the same query, so that the cost of preparing the read is paid once.
 ///
-/// All rows are read at the read point of its creation. From the second row on it holds the blocks that it looked at:
-/// several rows in one block need one cache lookup, in any order.
+/// All rows are read at the read point of its creation. From the second row on it keeps the blocks that it has looked
+/// up, so that several rows in one block need one cache lookup, in any order.
 #[derive(Debug)]
 pub struct RowReader {
     scanner: RegionScanner<'static>,
@@ -550,7 +550,7 @@ pub struct RowReader {
 }
 
 impl RowReader {
-    /// A reader for rows as `scan`, a get of any row, asks.
+    /// Creates a reader for rows with the query `scan`, which is a get of any row.
     ///
     /// # Panics
     /// If `scan` is not a get, or has a filter, which would remember earlier rows.
@@ -564,8 +564,8 @@ impl RowReader {
         Ok(RowReader { scanner, holds_blocks: false })
     }
 
-    /// Reads one row and returns the number of cells passed to `sink`. After [`Error::WouldBlock`] the caller drops
-    /// what `sink` took.
+    /// Reads one row, and returns the number of cells passed to `sink`. After [`Error::WouldBlock`] the caller drops
+    /// what `sink` has received.
     pub fn read(&mut self, row: &Bytes, mode: ReadMode, sink: &mut dyn CellSink) -> Result<usize> {
         let scanner = &mut self.scanner;
         scanner.region.check_get(row)?;
@@ -622,7 +622,7 @@ fn is_on_demand(scan: &Scan, family: &[u8]) -> bool {
         && scan.filter.as_ref().is_some_and(|filter| !filter.is_family_essential(family))
 }
 
-/// The row right after `row` in order; `None` when `row` is the greatest possible.
+/// Returns the row right after `row` in order; `None` when `row` is the greatest possible.
 fn successor(row: &[u8]) -> Option<Vec<u8>> {
     let mut next = row.to_vec();
     if row.len() < cell::ROW_LENGTH_MAX {

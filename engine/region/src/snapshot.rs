@@ -19,8 +19,8 @@ use crate::{Error, FlushReason, Result};
 const VERSION: i32 = 0;
 
 impl Region {
-    /// The files of this region at one moment. With `flush`, they have every write that was acknowledged before the
-    /// call.
+    /// Returns the files of this region at one moment. With `flush`, they have every write that was acknowledged before
+    /// the call.
     ///
     /// Before the call, the caller must have recorded durably that a snapshot of the table is being taken, so that the
     /// janitor keeps the files.
@@ -39,7 +39,8 @@ impl Region {
         Ok(manifest(&self.info, families.collect()))
     }
 
-    /// The files of a region that is closed, from its lists. `folder` is the region's. The caller keeps the region closed.
+    /// Returns the files of a region that is closed, from its lists. `folder` is the region's folder. The caller keeps
+    /// the region closed.
     pub fn snapshot_of_closed(
         files: &Arc<dyn Files>,
         world: &World,
@@ -95,7 +96,7 @@ impl Region {
     }
 }
 
-/// The size in bytes of the first of these files that exists.
+/// Returns the size in bytes of the first of these files that exists.
 fn size_of(files: &Arc<dyn Files>, places: &[FileName]) -> Result<u64> {
     for place in places {
         match files.open(place) {

@@ -25,9 +25,9 @@ use crate::tracker::Tracker;
 use crate::view::{Sealed, View};
 use crate::{Error, RegionOptions, Result, Scan, TimeRange};
 
-/// Rows are not prefetched in stores with more files.
+/// Maximum number of files of a store whose rows are prefetched.
 const PREFETCH_FILES_MAX: usize = 2;
-/// Number of rows that fits on the stack when rows are prefetched.
+/// Number of rows for which a prefetch has room on the stack.
 const TOGETHER: usize = 16;
 type Rows<'a> = SmallVec<[&'a [u8]; TOGETHER]>;
 
@@ -45,7 +45,7 @@ pub(crate) struct Store {
     pub(crate) unlisted: Mutex<Vec<FileName>>,
     /// Held by the running compaction.
     pub(crate) compacting: Mutex<()>,
-    /// The region's options with the family's overrides.
+    /// The region's options with the family's own settings.
     pub(crate) tuning: ArcSwap<RegionOptions>,
 }
 
@@ -96,17 +96,17 @@ impl Store {
         })
     }
 
-    /// What the family keeps now. A reader takes it from its own view.
+    /// Returns what the family keeps now. A reader takes it from its own view.
     pub(crate) fn scan_info(&self) -> ScanInfo {
         self.view.load().scan_info
     }
 
-    /// How new files are written now.
+    /// Returns how new files are written now.
     pub(crate) fn options(&self) -> Arc<FamilyOptions> {
         Arc::clone(&self.view.load().options)
     }
 
-    /// The cache settings of a family.
+    /// Returns the cache settings of a family.
     pub(crate) fn caching(info: &RegionInfo, options: &FamilyOptions) -> Caching {
         Caching {
             table: info.table().to_string().into(),
@@ -120,7 +120,7 @@ impl Store {
         }
     }
 
-    /// The options for writing a new file of this store.
+    /// Returns the options for writing a new file of this store.
     pub(crate) fn writer_options(&self, compression: &str, with_tags: bool, now: i64) -> WriterOptions {
         let options = self.options();
         WriterOptions {
@@ -136,12 +136,12 @@ impl Store {
         }
     }
 
-    /// Bytes in memory, the snapshot included.
+    /// Returns the number of bytes in memory, including the snapshot.
     pub(crate) fn memstore_bytes(&self) -> u64 {
         self.view.load().memory_bytes()
     }
 
-    /// The sources in `view` that a scan of `range` may have to look at.
+    /// Returns a heap over the sources in `view` that a scan of `range` may have to read.
     pub(crate) fn heap(
         &self,
         view: &View,

@@ -1,6 +1,6 @@
 //! A file of a store: its own, a link to another store's, or half of a parent region's.
 //!
-//! Its [name](name) tells which of them it is, and where the bytes are. All kinds are read by a [cursor](FileCursor)
+//! Its [name](name) says which of these it is, and where its bytes are. All kinds are read by a [cursor](FileCursor)
 //! that returns only the store's rows.
 
 mod cursor;
@@ -34,14 +34,15 @@ pub(crate) struct StoreFile {
     pub(crate) reader: Arc<Reader>,
     /// Markers that memory had dropped before the file was written.
     pub(crate) dropped_markers: DroppedMarkers,
-    /// The sequence id of its cells if it was bulk-loaded, zero if the load assigned none; `None` for all other files.
+    /// The sequence id of the file's cells if it was bulk-loaded, zero if the load assigned none; `None` for all other
+    /// files.
     loaded_as: Option<SequenceId>,
     half: Option<Arc<Reference>>,
-    /// Whether it may have references to MOB files.
+    /// Whether the file may have references to MOB files.
     pub(crate) has_mob_references: bool,
 }
 
-/// What is needed to open files.
+/// What is needed to open store files.
 pub(crate) struct FileOpener<'a> {
     pub(crate) files: &'a dyn Files,
     pub(crate) cache: &'a Arc<Cache>,
@@ -141,17 +142,18 @@ impl StoreFile {
         Reference::of_file(&bytes).map_err(corrupt)
     }
 
-    /// The newest sequence id in the file, or the one up to which it says that the store is in files.
+    /// Returns the newest sequence id in the file, or the one up to which the file says that the store is in files.
     pub(crate) fn newest_sequence(&self) -> SequenceId {
         self.max_sequence().max(self.reader.newest_sequence().unwrap_or_default())
     }
 
-    /// Sequence id up to which this file and the older ones have all writes; it orders the files of a store.
+    /// Returns the sequence id up to which this file and the older ones have all writes; it orders the files of a
+    /// store.
     pub(crate) fn max_sequence(&self) -> SequenceId {
         self.loaded_as.or_else(|| self.reader.max_sequence()).unwrap_or(SequenceId::ZERO)
     }
 
-    /// A cursor over the store's rows of the file, without a position.
+    /// Creates a cursor over the rows of the file that belong to the store, without a position.
     pub(crate) fn cursor(&self, options: ReadOptions) -> FileCursor {
         FileCursor::new(self.reader.cursor(options), self.half.clone())
     }
@@ -161,17 +163,17 @@ impl StoreFile {
         self.half.is_some()
     }
 
-    /// Number of cells; for a half, half of the file's number.
+    /// Returns the number of cells; for a half, half of the file's number.
     pub(crate) fn entries(&self) -> u64 {
         self.reader.entries() / if self.is_half() { 2 } else { 1 }
     }
 
-    /// Size in bytes; for a half, half of the file's size.
+    /// Returns the size in bytes; for a half, half of the file's size.
     pub(crate) fn size(&self) -> u64 {
         if self.is_half() { self.reader.size() / 2 } else { self.reader.size() }
     }
 
-    /// What a compaction policy has to know about it.
+    /// Returns what a compaction policy has to know about the file.
     pub(crate) fn facts(&self) -> FileFacts {
         FileFacts {
             size: self.size(),

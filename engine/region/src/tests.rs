@@ -43,7 +43,7 @@ mod visibility;
 mod warm_cache;
 mod write_times;
 
-/// A region over files in memory, and what is needed to open it again.
+/// A region over files in memory, with what is needed to open it again.
 struct Bench {
     files: Memory,
     world: World,
@@ -99,7 +99,7 @@ impl Bench {
         Bench { files, world, table, region, log }
     }
 
-    /// The same region, empty, over another log.
+    /// Opens the same region, empty, over another log.
     fn reopen_over(&self, log: Arc<wal::Log>) -> Arc<Region> {
         Region::open(Opening {
             info: self.region.info().clone(),
@@ -121,7 +121,7 @@ impl Bench {
         Bench::open(files, self.world.clone(), Arc::clone(&self.table))
     }
 
-    /// Fails the power and opens the region again; `seed` decides what survives.
+    /// Fails the power, and opens the region again; `seed` decides which unsynced bytes survive.
     fn crash(self, seed: u64) -> Bench {
         let files = self.files.crash(seed);
         Bench::open(files, self.world.clone(), Arc::clone(&self.table))
@@ -159,7 +159,7 @@ fn clean(region: &Region) -> Result<usize> {
     region.clean(&janitor, Search::Folders)
 }
 
-/// Cells as `row/family:qualifier@timestamp=value`.
+/// A sink that shows cells as `row/family:qualifier@timestamp=value`.
 #[derive(Default)]
 struct Shown(Vec<String>);
 
@@ -178,8 +178,8 @@ impl CellSink for Shown {
     }
 }
 
-/// A mutation; `column` is `family:qualifier`, and a timestamp of -1 stands for the latest.
-/// A put of one cell with a TTL tag, in ms after its timestamp.
+/// Returns a put of one cell with a TTL tag, in ms after the cell's timestamp. `column` is `family:qualifier`, and a
+/// timestamp of -1 stands for the latest.
 fn expiring_put(row: &str, column: &str, timestamp: i64, value: &[u8], ttl_ms: u64) -> Mutation {
     let (family, qualifier) = column.split_once(':').expect("family:qualifier");
     let bytes = CellParts {
@@ -812,7 +812,7 @@ fn files_flushed_during_the_choice_wait_for_the_next_compaction() {
     assert_eq!(bench.all(), expected.join(" "));
 }
 
-/// Closes the region when a compaction reports its progress.
+/// A compaction monitor that closes the region when a compaction reports its progress.
 struct Closing<'a>(&'a Region);
 
 impl CompactionMonitor for Closing<'_> {

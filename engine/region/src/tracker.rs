@@ -6,18 +6,19 @@
 //! ```
 //!
 //! HBase alternates between the two names, and of the complete lists the one with the largest timestamp counts. Here
-//! the list that counts is a register: it keeps its name, and each change replaces its content if that is still as it
-//! was read. So of two servers that both believe they own the store, one changes it, and the other [is
-//! fenced](Error::Fenced). A list with an unknown version is refused and not overwritten. Source: HBase 2.6
-//! `StoreFileListFile`.
+//! the list that counts keeps its name, and each change replaces its content if that is still as it was read. So of two
+//! servers that both believe they own the store, one changes it, and the other [is fenced](Error::Fenced). A list with
+//! an unknown version is refused and not overwritten. Source: HBase 2.6 `StoreFileListFile`.
 //!
 //! **Owners.** In storage that other machines reach, a process that opens a store first [claims](Tracker::claim) its
-//! list: it replaces the list by the same with its own name. From then on the owner before changes nothing.
+//! list: it replaces the list by one with the same files and its own name. From then on the previous owner cannot
+//! change the list.
 //!
 //! **Doubt.** Writing a list can fail although it happened. The tracker then reads the list and writes it once more. If
 //! that fails too, it is unknown which list the next opening finds, and the store is [in doubt](Tracker::is_in_doubt).
 //! Then no file that either list may name is deleted, and no list is written until it can be read again. The next list
-//! replaces either, and ends the doubt: a late writing of the doubtful one finds another content than it expects.
+//! replaces either, and ends the doubt: a late write of the list in doubt finds other content than it expects, and
+//! fails.
 
 use std::sync::Arc;
 
@@ -60,26 +61,26 @@ pub(crate) fn all_listed(files: &dyn Files, store: &FileName) -> Result<Vec<List
     Ok(all)
 }
 
-/// The lists in a folder.
+/// The file lists in a store's folder.
 struct Lists {
     whole: Vec<FoundList>,
     /// The largest number in the name of a list, complete or not; later names must exceed it.
     number_max: u64,
 }
 
-/// A complete list, as it was read.
+/// A complete file list, as it was read.
 struct FoundList {
     name: FileName,
     list: pb::StoreFileList,
     version: Version,
 }
 
-/// The number in the name of a list; `None` for the name of any other file.
+/// Returns the number in the name of a list; `None` for the name of any other file.
 fn list_number(name: &str) -> Option<u64> {
     name.strip_prefix("f1.").or_else(|| name.strip_prefix("f2."))?.parse().ok()
 }
 
-/// How often lists are read again because one was deleted meanwhile.
+/// Maximum number of times that lists are read again because one was deleted meanwhile.
 const READINGS_MAX: usize = 100;
 
 /// Reads the lists in a folder. A list that is too short was cut off by a crash, and is ignored if another is complete.
@@ -95,8 +96,8 @@ fn read_lists(files: &dyn Files, folder: &FileName) -> Result<Lists> {
     Err(error.because("each list was deleted before it was read: the listing is not up to date").into())
 }
 
-/// Reads the lists once. `None` if a listed one was deleted meanwhile: its owner has written a newer one, which the
-/// listing may have missed.
+/// Reads the lists once. Returns `None` if a list was deleted between the listing and its reading: the owner has then
+/// written a newer list, which the listing may have missed.
 fn try_read_lists(files: &dyn Files, folder: &FileName) -> Result<Option<Lists>> {
     let (mut whole, mut torn, mut number_max) = (Vec::new(), None, 0);
     for entry in files.list(folder)? {
@@ -122,11 +123,11 @@ pub(crate) struct Tracker {
     files: Arc<dyn Files>,
     folder: FileName,
     world: World,
-    /// The log owner's name, for people.
+    /// The name of the log's owner, for people.
     owner: String,
-    /// Distinguishes this opening from others.
+    /// A number that distinguishes this opening of the store from others.
     opening: u64,
-    /// Lists that this opening has written or tried to write.
+    /// Number of lists that this opening has written or tried to write.
     commits: u64,
     current: Option<Register>,
     /// The timestamp of the list that was read, written or followed last; `None` while there is no list.
@@ -137,7 +138,7 @@ pub(crate) struct Tracker {
     doubt: Option<FileName>,
 }
 
-/// The list that counts, as it was read or written last.
+/// The list that counts, as it was last read or written.
 struct Register {
     name: FileName,
     timestamp: u64,
@@ -187,8 +188,8 @@ impl Tracker {
         Ok((tracker, listed))
     }
 
-    /// Takes the list, which names `listed`, for the log's owner of this name, where another process could have it.
-    /// When this returns, every change by an owner before fails.
+    /// Takes the list, which names `listed`, for the log's owner of this name, on storage where another process could
+    /// have it. When this returns, every change by a previous owner fails.
     pub(crate) fn claim(&mut self, owner: &str, listed: &[Listed]) -> Result<()> {
         owner.clone_into(&mut self.owner);
         if self.files.capabilities().has(Capability::OneProcess) {
@@ -197,7 +198,7 @@ impl Tracker {
         self.replace(listed)
     }
 
-    /// The state of the list, for a store with these `files`; `None` if there is no list.
+    /// Returns the state of the list, for a store with these `files`; `None` if there is no list.
     pub(crate) fn state(&self, files: &[Arc<StoreFile>]) -> Option<ListState> {
         let timestamp = self.stamp?;
         let digest = ListState::digest(files.iter().map(|file| &*file.listed.name));
@@ -209,7 +210,7 @@ impl Tracker {
         self.stamp = Some(state.timestamp);
     }
 
-    /// Deletes lists older than the current one, left by a crash or a failed deletion. Returns their number.
+    /// Deletes lists older than the current one, which a crash or a failed deletion has left. Returns their number.
     pub(crate) fn remove_stale(&self) -> Result<usize> {
         let Some(Register { name: current, timestamp, .. }) =
             self.current.as_ref().filter(|_| !self.is_in_doubt())
@@ -342,7 +343,8 @@ impl Tracker {
     }
 }
 
-/// How often a list is written again because an earlier write of the same owner, reported as failed, had happened.
+/// Maximum number of times that a list is written again because an earlier write of the same owner had happened
+/// although it was reported as failed.
 const ATTEMPTS_MAX: usize = 10;
 
 fn read_list(files: &dyn Files, name: &FileName) -> Result<(pb::StoreFileList, Version)> {
@@ -425,8 +427,8 @@ mod tests {
         assert!(matches!(open(), Err(Error::Corrupt { what: "checksum", .. })));
     }
 
-    /// Files whose owner, which alternates between two names as HBase does, moves the list on after each listing, up to
-    /// a number of times.
+    /// Files whose owner alternates between two list names, as HBase does, and writes a new list after each of a number
+    /// of listings.
     struct Overtaken {
         memory: Memory,
         left: Mutex<usize>,

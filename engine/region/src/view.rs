@@ -18,27 +18,28 @@ pub(crate) struct View {
     pub(crate) pipeline: Vec<Arc<Segment>>,
     /// Segments that are being flushed, newest first; more than a flush's own if an earlier one failed.
     pub(crate) snapshot: Vec<Arc<Segment>>,
-    /// Oldest first.
+    /// The files of the store, oldest first.
     pub(crate) files: Vec<Arc<StoreFile>>,
     /// The read point up to which versions were dropped. A reader with an earlier read point may miss cells.
     pub(crate) horizon: SequenceId,
-    /// The range of the sealed segments.
+    /// How far the sealed segments reach.
     pub(crate) sealed: Sealed,
-    /// Dropped markers of the pipeline, and of the snapshot.
+    /// The markers that were dropped from the pipeline. The next field is for the snapshot.
     pub(crate) dropped_markers: DroppedMarkers,
     pub(crate) dropped_of_snapshot: DroppedMarkers,
-    /// What the family keeps. A reader goes on with what it began with.
+    /// What the family keeps. A reader continues with the rules with which it began.
     pub(crate) scan_info: ScanInfo,
-    /// How new files are written.
+    /// How the store's new files are written.
     pub(crate) options: Arc<FamilyOptions>,
 }
 
-/// The range of the sealed segments.
+/// How far the sealed segments of a store reach.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sealed {
-    /// No put that came after sealing has a timestamp below this (in ms since 1970), except puts recorded as late.
+    /// Except for puts recorded as late, no put that came after the sealing has a timestamp below this, in ms since
+    /// 1970.
     pub(crate) below: i64,
-    /// The last write in the sealed segments.
+    /// The sequence id of the last write in the sealed segments.
     pub(crate) through: SequenceId,
 }
 
@@ -49,12 +50,12 @@ impl Default for Sealed {
 }
 
 impl View {
-    /// All segments, newest first.
+    /// Returns all segments, newest first.
     pub(crate) fn segments(&self) -> impl Iterator<Item = &Arc<Segment>> {
         std::iter::once(&self.active).chain(&self.pipeline).chain(&self.snapshot)
     }
 
-    /// Bytes in memory, pipeline and snapshot included.
+    /// Returns the number of bytes in memory, including pipeline and snapshot.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let cells: u64 = self.segments().map(|segment| segment.bytes()).sum();
         cells + self.dropped_markers.size() + self.dropped_of_snapshot.size()
@@ -79,7 +80,7 @@ impl View {
         self.lists().next().is_some()
     }
 
-    /// The dropped markers that mask `put`, as cells.
+    /// Returns the dropped markers that mask `put`, as cells.
     pub(crate) fn dropped_markers_of(&self, put: Cell<'_>) -> Vec<Vec<u8>> {
         if !self.remembers_markers() {
             return Vec::new();

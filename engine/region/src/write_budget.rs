@@ -9,11 +9,11 @@ use std::time::Duration;
 use env::sync::{Condvar, Mutex};
 use env::{Moment, World};
 
-/// Longest sleep of a writer between two checks of the limit.
+/// Maximum sleep of a writer between two checks of the limit.
 const NAP: Duration = Duration::from_millis(100);
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
-/// The bytes that flushes or compactions may write, shared by all of a server.
+/// The budget of bytes that all flushes, or all compactions, of a server may write.
 #[derive(Debug)]
 pub struct WriteBudget {
     /// The limit in bytes a second.
@@ -30,7 +30,7 @@ impl Default for WriteBudget {
 }
 
 impl WriteBudget {
-    /// Bytes a second; [`u64::MAX`] for no limit.
+    /// Returns the limit in bytes a second; [`u64::MAX`] for no limit.
     pub fn limit(&self) -> u64 {
         self.limit.load(Ordering::Relaxed)
     }
@@ -53,7 +53,8 @@ impl WriteBudget {
         self.wake.notify_all();
     }
 
-    /// Spends `bytes`. Blocks until the budget covers them, or until `ends` returns that the writer should stop.
+    /// Spends `bytes`. Blocks until the budget covers them, or until `ends` returns true because the writer should
+    /// stop.
     pub fn spend(&self, bytes: u64, world: &World, ends: impl Fn() -> bool) {
         let limit = self.limit();
         if limit == u64::MAX || bytes == 0 {

@@ -1,8 +1,8 @@
 //! Timestamps of writes to a row within few milliseconds, so that none hides a later one.
 //!
-//! A version hides those with older timestamps, and a delete marker also those with its own. Two kinds of writes would hide
-//! what is acknowledged after them. HBase has the same rules (HBASE-25975), but is slower: a server that answers in
-//! microseconds hits the first in half of all quick put-delete-put sequences.
+//! A version hides those with older timestamps, and a delete marker also those with its own. Two kinds of writes would
+//! hide writes that are acknowledged after them. HBase has the same rules (HBASE-25975), but is slower: a server that
+//! answers in microseconds hits the first in half of all quick put-delete-put sequences.
 //!
 //! - *A delete*, when a put of the same millisecond follows. The put waits for the next one. A put before the delete needs no
 //!   wait, since it is to be hidden. All mutations of one RowMutations keep one timestamp.
@@ -17,16 +17,16 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use cell::Timestamp;
 use env::WallTime;
 
-/// Number of slots for rows. A multiple of the number of row locks, so that one lock guards each slot.
+/// Number of slots for rows. It is a multiple of the number of row locks, so that one lock guards each slot.
 const SLOTS: u64 = 8192;
 /// Bits of a slot that hold a tag of the row; the other bits hold the time in ms.
 const TAG_BITS: u32 = 20;
 /// Tag of a slot that two rows share.
 const ANY_ROW: u64 = 0;
-/// Longest time in ms that a put waits. A delete further in the future was made before the clock was set back.
+/// Maximum time in ms that a put waits. A delete further in the future was made before the clock was set back.
 const WAIT_MAX_MS: i64 = 10;
-/// Time in ms by which a timestamp may be ahead of the clock to be taken for later writes. Beyond, a client has chosen the
-/// timestamp of the cell that was replaced, and it tells nothing about the row's other columns.
+/// Time in ms by which a timestamp may be ahead of the clock to be taken for later writes. A timestamp further ahead
+/// was chosen by a client for the cell that was replaced, and does not concern the row's other columns.
 const AHEAD_MAX_MS: i64 = 1_000;
 
 /// What later writes of a row must know about earlier ones.
@@ -46,7 +46,7 @@ impl WriteTimes {
         self.deletes.newest_of(hash, now, WAIT_MAX_MS).is_some()
     }
 
-    /// The time with which to stamp a write at `now`. The caller holds the row's lock.
+    /// Returns the time with which to stamp a write at `now`. The caller holds the row's lock.
     pub(crate) fn stamp(&self, hash: impl FnOnce() -> u64, now: WallTime) -> WallTime {
         self.ahead.newest_of(hash, now, AHEAD_MAX_MS).unwrap_or(now)
     }
@@ -69,9 +69,9 @@ impl WriteTimes {
     }
 }
 
-/// The newest time noted for each row, as far as slots suffice.
+/// The newest time recorded for each row, as far as there are slots.
 struct RowTimes {
-    /// Newest time of any row, in ms.
+    /// The newest time recorded for any row, in ms.
     newest: AtomicI64,
     slots: Box<[AtomicU64]>,
 }
@@ -97,7 +97,7 @@ impl RowTimes {
         self.newest.fetch_max(time as i64, Relaxed);
     }
 
-    /// The time noted for the row if it is `now` or up to `ahead_max` ms later.
+    /// Returns the time recorded for the row, if it is `now` or up to `ahead_max` ms later.
     #[inline]
     fn newest_of(&self, hash: impl FnOnce() -> u64, now: WallTime, ahead_max: i64) -> Option<WallTime> {
         if self.newest.load(Relaxed) < now.0 {

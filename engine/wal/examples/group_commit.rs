@@ -1,12 +1,12 @@
-//! What an append and a group commit cost, in the folder given (or the system's folder for temporary files):
+//! Measures what an append and a group commit cost, in the given folder (or the system's folder for temporary files):
 //!
 //! `cargo run --release -p wal --example group_commit -- /folder/on/the/disk`
 //!
-//! Sketched beforehand for a 1 KB record: an append copies 1 KB (60 ns) under a lock (20 ns) and looks up the region
-//! (30 ns), so about 0.15 µs; a write to the system is one call (1.7 µs); a write and `fdatasync` alone cost 70–90 µs of
+//! The planned costs for a 1 KB record: an append copies 1 KB (60 ns) under a lock (20 ns) and looks up the region (30
+//! ns), so about 0.15 µs; a write to the system is one call (1.7 µs); a write and `fdatasync` alone cost 70–90 µs of
 //! CPU and what the disk takes; shared by 64 tasks, 3–5 µs of CPU each. Measured (2 cores, ext4 on virtio, quiet, wall
-//! time): 1.1 with the copy to the system, 1.7, 83, and shared by 16, 64, 256 tasks 11.6, 3.5, 1.6 µs; 459 MB in 444,000
-//! records were checked in 129 ms and replayed in 62 ms.
+//! time): 1.1 with the copy to the system, 1.7, 83, and shared by 16, 64, 256 tasks 11.6, 3.5, 1.6 µs; 459 MB in
+//! 444,000 records were checked in 129 ms and replayed in 62 ms.
 #![expect(clippy::print_stdout, reason = "the figures are what it is for")]
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Waiting until a write is durable.
+//! Waits until a write is durable.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ pub(crate) struct Waiter {
     pub(crate) id: u64,
     pub(crate) ticket: Ticket,
     pub(crate) level: Level,
-    /// Whether it goes on waiting while the disk is full.
+    /// Whether the caller also waits while the disk is full.
     pub(crate) patient: bool,
     pub(crate) waker: Waker,
 }
@@ -26,7 +26,7 @@ pub struct Durable {
     ticket: Ticket,
     level: Level,
     patient: bool,
-    /// Its identifier among the waiters, once it has waited.
+    /// The identifier of this future among the waiters; `None` before it has waited.
     id: Option<u64>,
 }
 
@@ -35,13 +35,13 @@ impl Durable {
         Durable { shared, ticket, level, patient: false, id: None }
     }
 
-    /// Goes on waiting while the disk is full: only the end of the log is an error then.
+    /// Makes the future wait even while the disk is full: only the end of the log is then an error.
     pub fn patiently(mut self) -> Durable {
         self.patient = true;
         self
     }
 
-    /// The outcome, if there is one already.
+    /// Returns the outcome, if there is one already.
     fn outcome(&self) -> Option<Result<()>> {
         if self.shared.reached(self.level) >= self.ticket.0 || env::planted(1) {
             return Some(Ok(()));
@@ -126,7 +126,7 @@ impl Future for Durable {
 }
 
 impl Drop for Durable {
-    /// Removes the waiter. If it was woken to write for all, another waiter is woken in its place.
+    /// Removes the waiter. If it had been woken to write for all, another waiter is woken in its place.
     fn drop(&mut self) {
         let Some(id) = self.id else { return };
         if self.shared.reached(self.level) >= self.ticket.0 {

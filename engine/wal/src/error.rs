@@ -15,7 +15,7 @@ pub enum Error {
     Dead {
         /// The file that was being written.
         file: FileName,
-        /// The first failure.
+        /// The first failure, after which the log refused everything.
         cause: String,
     },
     /// The disk has no room for the log. Waiting writes are written when there is room; no restart is needed.
@@ -24,7 +24,7 @@ pub enum Error {
          without a restart"
     )]
     Full {
-        /// The folder or device.
+        /// The folder or device of the log.
         place: String,
         /// The system's error.
         cause: String,
@@ -49,9 +49,9 @@ pub enum Error {
         "a log record of {found} bytes is over the limit of {limit} bytes (bellows.wal.record.max.bytes)"
     )]
     TooLarge {
-        /// Its size in bytes.
+        /// Size of the record in bytes.
         found: usize,
-        /// The limit in bytes.
+        /// Maximum size of a record in bytes.
         limit: usize,
     },
     /// Bytes that were durable are damaged.
@@ -61,11 +61,11 @@ pub enum Error {
         file: FileName,
         /// The offset of the damage, in bytes.
         offset: u64,
-        /// What is wrong.
+        /// What is wrong with the bytes.
         what: &'static str,
-        /// The expected content.
+        /// The content that is expected at the offset.
         expected: String,
-        /// The content found.
+        /// The content that the file has at the offset.
         found: String,
     },
     /// The file was written by a newer version.
@@ -75,7 +75,7 @@ pub enum Error {
     Newer {
         /// The file.
         file: FileName,
-        /// The version of its format.
+        /// The version of the file's format.
         found: u32,
         /// The newest version that is supported.
         known: u32,
@@ -88,7 +88,7 @@ pub enum Error {
     Gone {
         /// The log's folder.
         folder: FileName,
-        /// The file's number.
+        /// The number of the deleted file.
         number: u64,
     },
     /// A file could not be read or created. Nothing was acknowledged.

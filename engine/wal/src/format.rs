@@ -1,4 +1,4 @@
-//! The bytes of a log file. All integers are big endian; `docs/formats/wal.md` has every byte.
+//! The format of a log file. All integers are big endian; `docs/formats/wal.md` describes every byte.
 //!
 //! ```text
 //! header    magic 8B "BELLOWAL" · version 4B · epoch 8B · number 8B · crc32c 4B of the 28 bytes before
@@ -10,9 +10,9 @@
 //! ```
 //!
 //! One write to the file is one batch. The checksum of a batch covers the file's number, the batch's offset, `length`,
-//! `synced` and the payload, so bytes that belong elsewhere never pass. `synced` is the offset up to which the file was
-//! known to be durable when the batch was written. It tells a torn tail (nothing says that the bytes were ever durable)
-//! from a damaged middle (a later batch says that they were).
+//! `synced` and the payload, so the checksum of bytes that belong elsewhere never matches. `synced` is the offset up to
+//! which the file was known to be durable when the batch was written. It tells a torn tail (nothing says that the bytes
+//! were ever durable) from a damaged middle (a later batch says that they were).
 //!
 //! **The end of a file.** The last batch has an [`Index`](Kind::Index) record and an [`End`](Kind::End) record. When
 //! the log is closed, everything before that batch is synced first, and its `synced` is its own offset. When the log is
@@ -22,7 +22,8 @@
 //! batches,
 //!
 //! * is damaged when any later file of the epoch says `Whole` of it or of a file after it;
-//! * else lost its tail when the power failed between the two. Then the next file is void, because order is kept.
+//! * else lost its tail when the power failed between the two. Then the records of the next file do not count either,
+//!   because the order of records is kept.
 //!
 //! In version 1 a file was begun only after the one before was finished and durable: there every such file is damaged.
 //!
@@ -46,24 +47,24 @@ use env::WallTime;
 
 /// The first bytes of every log file.
 pub(crate) const MAGIC: &[u8; 8] = b"BELLOWAL";
-/// The version written here, of a file in new space.
+/// The format version of a file that this version writes in new space.
 pub(crate) const VERSION: u32 = 4;
-/// The version written here, of a file in the space of an older one. Newer versions are refused.
+/// The format version of a file that this version writes in the space of an older one. Newer versions are refused.
 pub(crate) const VERSION_OVER: u32 = 5;
-/// A file in the space of an older one, as it was written before files had an index.
+/// The format version of files in the space of an older one from before files had an index.
 const VERSION_OVER_BEFORE_INDEX: u32 = 3;
 /// The file number in the header of a file that is no longer needed.
 pub(crate) const NO_NUMBER: u64 = 0;
-/// Bytes before the first batch.
+/// Length of a file's header in bytes, after which the first batch follows.
 pub(crate) const HEADER_LENGTH: usize = 32;
-/// Bytes of a batch before its payload.
+/// Length of a batch's header in bytes, after which its payload follows.
 pub(crate) const BATCH_HEADER_LENGTH: usize = 16;
-/// Bytes of a record without its names and cells, including its length.
+/// Size in bytes of a record without its names and cells, including its length field.
 const RECORD_FIXED: usize = 4 + 1 + 8 + 8 + 8 + 8 + 2 + 2;
 
-/// Bytes of a record up to and including its kind.
+/// Number of bytes of a record up to and including its kind.
 pub(crate) const RECORD_BEGIN: usize = 4 + 1;
-/// Bytes of a record without names and cells, such as the one that ends a file.
+/// Size in bytes of a record without names and cells, such as the one that ends a file.
 pub(crate) const BARE_RECORD_LENGTH: usize = RECORD_FIXED;
 
 /// The kind of a record.
@@ -76,7 +77,7 @@ pub enum Kind {
     RegionOpen = 2,
     /// The file whose number is in the sequence field is durable to its end.
     Whole = 3,
-    /// The index of the part of the file before it.
+    /// The index of the preceding part of the file.
     Index = 4,
     /// The region was closed in order. The record's sequence id is the region's last one.
     RegionClose = 5,
@@ -95,7 +96,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind.
+    /// Every kind of record.
     pub const ALL: [Kind; 11] = [
         Kind::Edit,
         Kind::RegionOpen,
@@ -123,7 +124,7 @@ impl Kind {
 /// A record: one event of one region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Its kind.
+    /// What the record describes.
     pub kind: Kind,
     /// The region's encoded name.
     pub region: &'a [u8],
@@ -131,16 +132,16 @@ pub struct Record<'a> {
     pub table: &'a [u8],
     /// The sequence id of the write in its region.
     pub sequence: SequenceId,
-    /// When it was written.
+    /// When the write was made.
     pub time: WallTime,
-    /// The client's nonce group and nonce, if it gave any.
+    /// The nonce group and the nonce of the client, if it gave any.
     pub nonce: Option<(u64, u64)>,
     /// Cells as in a cell block with tags: `length 4B · cell`, repeated.
     pub cells: &'a [u8],
 }
 
 impl<'a> Record<'a> {
-    /// Returns the size in the log, in bytes.
+    /// Returns the size of the record in the log, in bytes.
     pub fn size(&self) -> usize {
         RECORD_FIXED + self.region.len() + self.table.len() + self.cells.len()
     }
@@ -224,7 +225,7 @@ impl Header {
         matches!(self.version, VERSION_OVER | VERSION_OVER_BEFORE_INDEX)
     }
 
-    /// Whether the file is a spare: nothing in it is needed.
+    /// Whether the file is a spare: nobody needs anything in it.
     pub(crate) fn is_void(self) -> bool {
         self.is_over() && self.number == NO_NUMBER
     }

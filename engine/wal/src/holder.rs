@@ -19,10 +19,11 @@ use crate::{Error, Result};
 
 /// The folder of the holders' objects within the log's.
 const HOLDERS: &str = "holders";
-/// The same folder, as the prefix of a name.
+/// The folder of the holders' objects, with a slash, as the prefix of a name.
 pub(crate) const HOLDERS_WITH_SLASH: &str = "holders/";
 
-/// A named holder of log files: each file from [`lowest`](LogHolder::lowest) on stays until this holder has let it go.
+/// A named holder of log files: each file from [`lowest`](LogHolder::lowest) on stays until this holder has released
+/// it.
 ///
 /// Dropping this value lets nothing go: the holder is durable, and [`Log::hold`](crate::Log::hold) finds it again.
 pub struct LogHolder {
@@ -35,12 +36,12 @@ impl LogHolder {
         LogHolder { shared, name }
     }
 
-    /// The holder's name.
+    /// Returns the holder's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The number of the lowest file that it needs.
+    /// Returns the number of the lowest file that the holder needs.
     pub fn lowest(&self) -> u64 {
         self.shared.back().held_from.get(&self.name).copied().unwrap_or(u64::MAX)
     }
@@ -50,7 +51,7 @@ impl LogHolder {
         self.shared.advance_holder(&self.name, lowest)
     }
 
-    /// Removes the holder, which needs no file any more.
+    /// Removes the holder, because it needs no file any more.
     pub fn release(self) -> Result<()> {
         self.shared.release_holder(&self.name)
     }
@@ -126,7 +127,7 @@ impl HolderObjects {
     }
 }
 
-/// Stands for a file number: nothing is held.
+/// The file number in the object of a holder that needs no file.
 const RELEASED: u64 = u64::MAX;
 /// Maximum size of a holder's object, in bytes.
 const CONTENT_MAX: usize = 256;

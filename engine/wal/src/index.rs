@@ -36,7 +36,7 @@ pub struct Sequences {
 }
 
 impl Sequences {
-    /// The sequence ids of one record. A marker has none of its own.
+    /// Returns the sequence ids of one record. A marker has none of its own.
     pub(crate) fn of(record: &Record<'_>) -> Sequences {
         match record.kind {
             Kind::Edit => Sequences { oldest: record.sequence, newest: record.sequence },
@@ -94,7 +94,7 @@ impl RegionExtent {
 /// The content of an index record: the extents of regions in one section.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct SectionIndex {
-    /// The newest file that is known to be durable to its end.
+    /// The number of the newest file that is known to be durable to its end.
     pub(crate) whole_to: Option<u64>,
     /// The offset at which the section begins.
     pub(crate) from: u64,
@@ -131,7 +131,7 @@ impl SectionIndex {
         out
     }
 
-    /// Decodes the cells of an index record in the batch at `offset`. `None` for any other bytes.
+    /// Decodes the cells of an index record in the batch at `offset`. Returns `None` for any other bytes.
     pub(crate) fn decode(cells: &[u8], offset: u64) -> Option<SectionIndex> {
         let mut rest = Input(cells);
         let whole_to = Some(rest.word()?).filter(|number| *number != 0);

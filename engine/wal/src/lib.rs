@@ -49,11 +49,11 @@ pub use seal::{SealedLog, seal};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(pub(crate) u64);
 
-/// How durable a write must be before its caller goes on.
+/// How durable a write must be before its caller continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Written to the operating system: survives the death of the process, not the loss of power.
+    /// Written to the operating system: the write survives the death of the process, but not a loss of power.
     Os,
-    /// Synced to the disk: survives the loss of power.
+    /// Synced to the disk: the write survives a loss of power.
     Disk,
 }

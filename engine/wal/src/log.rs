@@ -2,12 +2,13 @@
 //!
 //! There are three locks, always taken in this order: rolling, back, front. The *front* has what appenders touch: the
 //! buffer and the waiters. The *back* has the files. The thread that locks the back exchanges the buffer for an empty
-//! one and writes it as one batch, while appending goes on. *Rolling* is locked by a thread that waits for the disk, in
-//! a sync or a roll.
+//! one and writes it as one batch, while others append. *Rolling* is locked by a thread that waits for the disk, in a
+//! sync or a roll.
 //!
 //! **A roll** does not hold up writers while it waits for the disk. It makes the next file first, locks the back while
 //! it writes the end of the current file, and syncs that file while others write the next one. Nothing in the new file
-//! counts as durable before the old one is. If the next file cannot be made, the log goes on in the current one.
+//! counts as durable before the old file is durable. If the next file cannot be made, the log continues in the current
+//! one.
 //!
 //! **Space is reused.** A file that nobody needs becomes a spare, which a later roll begins, as long as the log has no
 //! more files than its limit. Writing over existing pages costs a half to a third of writing new ones, and a sync need
@@ -54,20 +55,20 @@ pub(crate) use roll::WhenFull;
 pub struct Options {
     /// The owner's name, for people: in errors and in `OWNER`.
     pub owner: String,
-    /// Bytes after which a file is ended and another begun (`hbase.regionserver.hlog.blocksize` times
+    /// Size of a file in bytes after which it is ended and another one begun (`hbase.regionserver.hlog.blocksize` times
     /// `hbase.regionserver.logroll.multiplier` in HBase; 128 MB × 0.5).
     pub file_bytes_max: u64,
-    /// Bytes that may wait in the buffer; an append beyond writes them out itself.
+    /// Maximum number of bytes that wait in the buffer; an append beyond this limit writes the buffer out itself.
     pub buffer_bytes_max: usize,
-    /// Bytes of one record.
+    /// Maximum size of one record, in bytes.
     pub record_bytes_max: usize,
-    /// Number of files at which regions are asked to flush, however much they have in memory
+    /// Number of files above which regions are asked to flush, however much they have in memory
     /// (`hbase.regionserver.maxlogs`).
     pub files_max: usize,
-    /// Number of files below which no region is asked to flush. Between this and `files_max` the log may have twice the
-    /// bytes of all memstores: a region that overwrites few rows all the time does not leave much to replay.
+    /// Number of files below which no region is asked to flush. Between this and `files_max`, the log may have twice
+    /// the bytes of all memstores.
     pub files_min: usize,
-    /// Bytes of a file between two index records.
+    /// Number of bytes between two index records in a file.
     pub index_every: u64,
     /// How long a record that nobody waits for may stay in the buffer (`hbase.regionserver.optionallogflushinterval`).
     pub idle_write: Duration,
@@ -75,7 +76,7 @@ pub struct Options {
     pub full_retry: Duration,
     /// Duration of a sync above which the server's log has a warning (`hbase.regionserver.wal.slowsync.ms`).
     pub slow_sync: Duration,
-    /// How long a file is kept after nobody needs it any more (`hbase.master.logcleaner.ttl`).
+    /// How long a file is kept after no holder needs it any more (`hbase.master.logcleaner.ttl`).
     pub keep_unneeded: Duration,
     /// Whether new files reuse the space of files that nobody needs any more (`bellows.wal.reuse`). Spare files count
     /// against `files_max`.
@@ -105,7 +106,7 @@ impl Default for Options {
 pub struct Log {
     shared: Arc<Shared>,
     syncer: Mutex<Option<Thread<()>>>,
-    /// Removes the spare files that the previous owner has left.
+    /// The thread that removes the spare files which the previous owner has left.
     remover: Mutex<Option<Thread<()>>>,
 }
 
@@ -120,7 +121,8 @@ pub(crate) struct Shared {
     back: Mutex<Back>,
     /// Notified when a writer waits for the disk, or the log ends.
     pub(crate) disk_wanted: Condvar,
-    /// Positions in the stream of records up to which it is written, and synced.
+    /// The position in the stream of records up to which it is written. The next field is the position up to which it
+    /// is synced.
     written: AtomicU64,
     durable: AtomicU64,
     /// The position in the files up to which the log is durable, for [`LogTail`].
@@ -134,14 +136,14 @@ pub(crate) struct Shared {
     files: Arc<dyn Files>,
     folder: FileName,
     options: Options,
-    /// Whether the files lack [`Capability::ListsAll`], so that the claim notes which there are.
+    /// Whether the files lack [`Capability::ListsAll`], so that the owner's object records which files there are.
     notes_files: bool,
     /// Whether written bytes survive the death of the process. If not, every waiter waits for the disk.
     writes_through: bool,
-    /// The right to write the log.
+    /// This owner's right to write the log.
     pub(crate) claim: Claim,
     counts: Counts,
-    /// Measures how long a sync takes, and how long an unneeded file is kept.
+    /// The clock, which measures how long a sync takes, and how long an unneeded file is kept.
     world: World,
 }
 
@@ -161,7 +163,7 @@ pub(crate) struct Front {
     /// Whether a thread that must not wait for the disk has found the file full.
     roll_wanted: bool,
     pub(crate) failure: Option<Error>,
-    /// The error for waiters while a batch waits for room.
+    /// The error that waiters get while a batch waits for room; `None` while there is room.
     pub(crate) full: Option<Error>,
     stopping: bool,
 }
@@ -379,7 +381,8 @@ impl Log {
         }))
     }
 
-    /// Appends what a region did beside writing cells. Nobody need wait for it: recovery does without.
+    /// Appends a record of what a region did besides writing cells. Nobody need wait for it, since recovery does not
+    /// use it.
     pub fn mark(&self, region: &[u8], table: &[u8], sequence: SequenceId, marker: &Marker) -> Result<Ticket> {
         debug_assert!(marker.kind.is_marker(), "{:?} is no marker", marker.kind);
         self.append(&Record {
@@ -412,7 +415,7 @@ impl Log {
     }
 
     /// Ends the current file and begins another. Everything that was appended before is durable when this returns. When
-    /// the next file cannot be made, this fails and the log goes on in the current one.
+    /// the next file cannot be made, this fails and the log continues in the current one.
     pub fn roll(&self) -> Result<()> {
         self.shared.roll(&self.shared.rolling.lock())
     }
@@ -434,7 +437,7 @@ impl Log {
     }
 
     /// Removes files that were kept long enough after they became unneeded. Call it every few seconds: where other
-    /// processes can reach the log, an idle owner learns here that another has taken it.
+    /// processes can reach the log, this is how an idle owner learns that another process has taken it.
     pub fn tidy(&self) {
         if !self.shared.files.capabilities().has(Capability::OneProcess) {
             // Wakes the waiters for the log's end. A store that does not answer proves nothing about owners.
@@ -452,7 +455,7 @@ impl Log {
         Ok(LogHolder::new(Arc::clone(&self.shared), name.into()))
     }
 
-    /// The named holders, with the number of the lowest file that each needs.
+    /// Returns the named holders, each with the number of the lowest file that it needs.
     pub fn holders(&self) -> Vec<(Box<str>, u64)> {
         self.shared.back().held_from.iter().map(|(name, lowest)| (name.clone(), *lowest)).collect()
     }
@@ -484,7 +487,8 @@ impl Log {
         (back.live.len(), back.live.values().map(|file| file.bytes).sum::<u64>() + current)
     }
 
-    /// Whether a file was begun since the last call: time to ask [`regions_holding_back`](Log::regions_holding_back).
+    /// Whether a file was begun since the last call. If so, it is time to call
+    /// [`regions_holding_back`](Log::regions_holding_back).
     pub fn has_grown(&self) -> bool {
         // The load is cheap, and nearly always enough.
         self.shared.grown.load(Ordering::Relaxed) && self.shared.grown.swap(false, Ordering::Relaxed)
@@ -540,7 +544,7 @@ impl Log {
         })
     }
 
-    /// The owner's name, for people.
+    /// Returns the owner's name, for people.
     pub fn owner(&self) -> &str {
         &self.shared.claim.owner.name
     }
@@ -550,7 +554,7 @@ impl Log {
         self.shared.claim.owner.epoch
     }
 
-    /// Closes the log in order: everything that was appended is durable, and the file has its end.
+    /// Closes the log in order: everything that was appended becomes durable, and the file gets its end record.
     pub fn close(&self) -> Result<()> {
         let closed = {
             let _rolling = self.shared.rolling.lock();
@@ -580,7 +584,7 @@ impl Log {
     }
 }
 
-/// Counters of the log.
+/// Counters of the log since it was opened.
 #[derive(Debug, Default)]
 struct Counts {
     appends: Counter,

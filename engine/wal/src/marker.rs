@@ -1,8 +1,8 @@
 //! Markers: records of flushes, compactions, bulk loads, openings and closings of regions, for followers of the log.
 //!
 //! Recovery needs no markers: the lists of store files are the truth. A read replica needs them to know which files
-//! came and went and what it may drop from memory; replication and backup need them to copy files that came from
-//! outside.
+//! were added and removed and what it may drop from memory. Replication and backup need them to copy files that came
+//! from outside.
 //!
 //! ```text
 //! cells    stores 2B · store, store, … · list, list, …, one for each store; absent in old logs and for acts that
@@ -27,11 +27,11 @@ pub struct Marker {
 pub struct StoreChange {
     /// The store's family.
     pub family: Box<[u8]>,
-    /// Names of added files, within the store's folder.
+    /// Names of the added files, within the store's folder.
     pub added: Vec<Box<str>>,
-    /// Names of removed files.
+    /// Names of the removed files, within the store's folder.
     pub removed: Vec<Box<str>>,
-    /// The store's file list with this change; `None` if it changed no list.
+    /// The state of the store's file list with this change; `None` if the event changes no list.
     pub list: Option<ListState>,
 }
 
@@ -40,12 +40,12 @@ pub struct StoreChange {
 pub struct ListState {
     /// The list's timestamp, which grows with each list of the store, regardless of the writer.
     pub timestamp: u64,
-    /// The [digest](ListState::digest) of the names in it.
+    /// The [digest](ListState::digest) of the names in the list.
     pub digest: u64,
 }
 
 impl ListState {
-    /// A digest of a set of names, whatever their order.
+    /// Returns a digest of a set of names, whatever their order.
     pub fn digest<'a>(names: impl IntoIterator<Item = &'a str>) -> u64 {
         // FNV-1a, stirred so that the sum of two names does not stand for two others.
         let of_name = |name: &str| {

@@ -11,7 +11,8 @@
 //! an owner reads the object again. If the object names another owner, it ends. If not, the file was created before the
 //! new owner listed the files, and is sealed with the others.
 //!
-//! Where a listing may be old, the object also says which files there may be: before a file is created, its number is noted.
+//! Where a listing may be stale, the object also says which files may exist: the owner records the number of a file
+//! there before it creates the file.
 //!
 //! So the new owner reads everything that was acknowledged, and the previous owner acknowledges nothing more. It learns of
 //! the change with its next write, sync or roll.
@@ -35,11 +36,11 @@ const CONTENT_MAX: usize = 1 << 10;
 /// The process that owns a log, or has sealed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LogOwner {
-    /// Larger than that of every earlier owner.
+    /// The owner's epoch, which is larger than that of every earlier owner.
     pub(crate) epoch: u64,
     /// The owner's name, for people.
     pub(crate) name: String,
-    /// Distinguishes two owners of one name.
+    /// A random number that distinguishes two owners of one name.
     nonce: u64,
 }
 
@@ -76,14 +77,14 @@ impl LogOwner {
     }
 }
 
-/// The numbers of the files that may exist, including the last one.
+/// The numbers of the first and the last file that may exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotedFiles {
     pub(crate) first: u64,
     pub(crate) last: u64,
 }
 
-/// Returns what the owner of the log in `folder` has noted about its files, where listings may be old.
+/// Returns which files the owner of the log in `folder` has recorded, where listings may be stale.
 pub(crate) fn noted_files(files: &dyn Files, folder: &FileName) -> Result<Option<NotedFiles>> {
     if files.capabilities().has(Capability::ListsAll) {
         return Ok(None);
@@ -95,11 +96,11 @@ pub(crate) fn noted_files(files: &dyn Files, folder: &FileName) -> Result<Option
     }
 }
 
-/// The right to a log, until another takes it.
+/// The right of this process to write a log, until another one takes it.
 pub(crate) struct Claim {
     register: Mutex<Register>,
     pub(crate) owner: LogOwner,
-    /// What the previous owner has noted about its files.
+    /// Which files the previous owner has recorded.
     pub(crate) noted: Option<NotedFiles>,
 }
 
@@ -157,7 +158,7 @@ impl Claim {
         Ok(())
     }
 
-    /// Notes in the object which files may exist. Fails with [`Error::Fenced`] if another process has taken the log.
+    /// Records in the object which files may exist. Fails with [`Error::Fenced`] if another process has taken the log.
     pub(crate) fn note_files(&self, files: NotedFiles) -> Result<()> {
         let content = self.owner.encode(Some(files));
         let mut register = self.register.lock();
@@ -184,7 +185,7 @@ impl Claim {
         Err(self.other(found.as_deref()))
     }
 
-    /// The error that names the new owner, if `content` names another one.
+    /// Returns the error that names the new owner, if `content` names another owner than this process.
     fn other(&self, content: Option<&[u8]>) -> Error {
         match content.and_then(LogOwner::parse).filter(|(owner, _)| !owner.is(&self.owner)) {
             Some((LogOwner { epoch, name, .. }, _)) => Error::Fenced { epoch, by: name },
@@ -192,7 +193,7 @@ impl Claim {
         }
     }
 
-    /// The error for a file that turns out to be sealed.
+    /// Returns the error for a file that turns out to be sealed.
     pub(crate) fn fenced(&self) -> Error {
         match self.check() {
             Err(fenced @ Error::Fenced { .. }) => fenced,

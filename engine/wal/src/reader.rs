@@ -1,4 +1,4 @@
-//! Reading a log, regardless of its owner: nothing is written, cut or removed.
+//! Reads a log, regardless of its owner. The reader writes, cuts and removes nothing.
 //!
 //! A file that ends with an index is not read when the log is opened for reading; any other file is read once from end
 //! to end. The reader then has the spans of each region, and [`replay`](LogReader::replay) reads only those, and
@@ -37,7 +37,7 @@ pub struct LogReader {
 
 /// The regions whose records were not taken yet, and the files that have them.
 struct NotTaken {
-    /// `None` for files that no region needs any more.
+    /// The files of the log; `None` for those that no region needs any more.
     files: Vec<Option<OldFile>>,
     regions: HashMap<Box<[u8]>, Arc<RegionPlaces>>,
 }
@@ -51,11 +51,11 @@ struct OldFile {
     regions: usize,
 }
 
-/// The places of a region's records, in order.
+/// The places of a region's records, in the order of the log.
 #[derive(Clone, Debug, Default)]
 struct RegionPlaces {
     sequences: Sequences,
-    /// The index of a file, and a span in it.
+    /// The spans, each with the index of its file.
     spans: Vec<(u32, FileSpan)>,
 }
 
@@ -78,7 +78,7 @@ pub struct TornTail {
     pub file: FileName,
     /// The offset after the last whole batch, in bytes.
     pub offset: u64,
-    /// Number of bytes after it. In a file in the space of an older one, some of them may be the older file's.
+    /// Number of bytes after that batch. In a file in the space of an older one, some of them may be the older file's.
     pub bytes: u64,
 }
 
@@ -106,8 +106,8 @@ impl LogReader {
         LogReader { place, left: Mutex::new(NotTaken { files, regions }), torn_tails, end: Mutex::new(end) }
     }
 
-    /// The position after the last record of this reader, including what a [tail](LogTail::note_in) has noted. A tail
-    /// from here returns the records that this reader lacks.
+    /// Returns the position after the last record of this reader, including records that a [tail](LogTail::note_in) has
+    /// added. A tail from here returns the records that this reader lacks.
     pub fn end(&self) -> LogPosition {
         *self.end.lock()
     }
@@ -168,7 +168,7 @@ impl LogReader {
         }
     }
 
-    /// The regions whose records were not taken yet.
+    /// Returns the regions whose records were not taken yet.
     pub fn regions(&self) -> Vec<Box<[u8]>> {
         self.left.lock().regions.keys().cloned().collect()
     }
@@ -178,20 +178,21 @@ impl LogReader {
         self.left.lock().regions.is_empty()
     }
 
-    /// The sequence ids of a region's edits, from the oldest to the newest; `None` when the log has no edit of it.
+    /// Returns the sequence ids of a region's edits, from the oldest to the newest; `None` when the log has no edit of
+    /// it.
     pub fn sequences(&self, region: &[u8]) -> Option<Sequences> {
         let sequences = self.left.lock().regions.get(region)?.sequences;
         (sequences != Sequences::default()).then_some(sequences)
     }
 
-    /// Bytes to read for replaying a region.
+    /// Returns the number of bytes to read for replaying a region.
     pub fn bytes_of(&self, region: &[u8]) -> u64 {
         let left = self.left.lock();
         left.regions.get(region).map_or(0, |places| places.spans.iter().map(|(_, span)| span.length).sum())
     }
 
-    /// Records that the region has its records or no longer exists, so that this reader need not keep them. The log
-    /// keeps the records until its holders release them, see [`Log::flushed`](crate::Log::flushed).
+    /// Records that the region has replayed its records or no longer exists, so that this reader need not keep them.
+    /// The log keeps the records until its holders release them, see [`Log::flushed`](crate::Log::flushed).
     pub fn taken(&self, region: &[u8]) {
         let mut left = self.left.lock();
         let NotTaken { files, regions } = &mut *left;
@@ -210,7 +211,7 @@ impl LogReader {
         self.left.lock().files.iter().flatten().count()
     }
 
-    /// The torn tails that were found.
+    /// Returns the torn tails that were found.
     pub fn torn_tails(&self) -> &[TornTail] {
         &self.torn_tails
     }
@@ -237,8 +238,8 @@ impl LogReader {
     }
 
     /// Like [`read`](LogReader::read), for the records before `until`. With `strict`, a file that its owner has deleted
-    /// or reused since the log was opened is an [error](Error::Gone): a caller that has read the stores' file lists
-    /// before needs its records.
+    /// or reused since the log was opened is an [error](Error::Gone): a caller that has already read the stores' file
+    /// lists needs the records in that file.
     pub fn read_until<E: From<Error>>(
         &self,
         region: &[u8],
@@ -290,7 +291,7 @@ impl LogReader {
     }
 }
 
-/// The error for a batch with a valid checksum that does not consist of records.
+/// Returns the error for a batch with a valid checksum that does not consist of records.
 fn no_record(file: &FileName, offset: u64) -> Error {
     Error::Corrupt {
         file: file.clone(),

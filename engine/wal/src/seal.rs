@@ -12,9 +12,10 @@ use crate::reader::{FolderContents, LogReader, read_folder};
 /// A sealed log: it has everything that was ever acknowledged, and nothing can be added.
 #[derive(Debug)]
 pub struct SealedLog {
-    /// Reads the log's records.
+    /// A reader of the log's records.
     pub reader: LogReader,
-    /// Larger than that of every owner; the next owner of the log has a larger one.
+    /// The epoch of the seal. It is larger than that of every earlier owner; the next owner of the log has a larger
+    /// one.
     pub epoch: u64,
 }
 

@@ -5,12 +5,12 @@ use std::time::Duration;
 use env::WallTime;
 use memstore::{Level, Segment};
 
-/// What a store's memory did.
+/// What was done to a store's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryAct {
-    /// A sealed segment became flat.
+    /// A sealed segment was flattened.
     Flattened,
-    /// The indexes of all segments became one.
+    /// The indexes of all segments were merged into one.
     Merged,
     /// Redundant cells were dropped.
     Compacted,
@@ -19,7 +19,7 @@ pub enum MemoryAct {
 }
 
 impl MemoryAct {
-    /// Its name in metrics and output.
+    /// Returns the name of the act in metrics and output.
     pub fn name(self) -> &'static str {
         match self {
             MemoryAct::Flattened => "flattened",
@@ -30,76 +30,76 @@ impl MemoryAct {
     }
 }
 
-/// One step of a store's memory: what it expected, and the result.
+/// One change of a store's memory: what was expected of it, and the result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MemoryEvent {
-    /// When it was done.
+    /// When the change was made.
     pub time: WallTime,
-    /// The kind of step.
+    /// The kind of change.
     pub act: MemoryAct,
-    /// Segments that it read.
+    /// Number of segments that were read.
     pub segments: usize,
-    /// Their cells.
+    /// Number of cells in the segments that were read.
     pub cells_before: u64,
-    /// Cells in the result.
+    /// Number of cells in the result.
     pub cells_after: u64,
     /// Bytes of the segments read, including their indexes.
     pub bytes_before: u64,
     /// Bytes of the result.
     pub bytes_after: u64,
-    /// The share of cells that the estimate expected to be dropped, if there was one. For [`MemoryAct::Kept`], the
-    /// share of retained bytes expected to be replaced before the next flush.
+    /// The fraction of cells that the estimate expected to be dropped, if there was an estimate. For
+    /// [`MemoryAct::Kept`], the fraction of retained bytes that is expected to be replaced before the next flush.
     pub expected: Option<f64>,
-    /// How long it took.
+    /// How long the change took.
     pub took: Duration,
-    /// Whether a flush took the segments first, so that the result was discarded.
+    /// Whether a flush took the segments before the change was complete, so that the result was discarded.
     pub overtaken: bool,
 }
 
-/// What a store's memory has done since the region was opened.
+/// Counters of what was done to a store's memory since the region was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryCounts {
-    /// Segments that were sealed.
+    /// Number of segments that were sealed.
     pub sealed: u64,
-    /// Segments that became flat.
+    /// Number of segments that were flattened.
     pub flattened: u64,
-    /// Merges of indexes.
+    /// Number of merges of indexes.
     pub merged: u64,
-    /// Compactions.
+    /// Number of compactions in memory.
     pub compacted: u64,
-    /// Cells that compactions read.
+    /// Number of cells that compactions read.
     pub cells_compacted: u64,
-    /// Cells that compactions have dropped.
+    /// Number of cells that compactions dropped.
     pub cells_dropped: u64,
-    /// Bytes that compactions copied out of chunks with many dead cells.
+    /// Number of bytes that compactions copied out of chunks with many dead cells.
     pub bytes_copied: u64,
-    /// Flushes that retained rows in memory.
+    /// Number of flushes that retained rows in memory.
     pub kept: u64,
-    /// Bytes that they retained.
+    /// Number of bytes that these flushes retained.
     pub bytes_kept: u64,
-    /// Retained bytes that were replaced before the next flush, and so never written to a file.
+    /// Number of retained bytes that were replaced before the next flush, and so never written to a file.
     pub bytes_spared: u64,
 }
 
-/// A segment, in numbers.
+/// The size of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentLoad {
-    /// Its cells.
+    /// Number of cells in the segment.
     pub cells: u64,
     /// Bytes of cells and index.
     pub bytes: u64,
     /// Bytes of the index alone.
     pub index_bytes: u64,
-    /// Whether the index is flat.
+    /// Whether the index of the segment is flat.
     pub flat: bool,
 }
 
 /// What a store has in memory, and its counters since the region was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryLoad {
-    /// Its compaction level.
+    /// The store's level of in-memory compaction.
     pub level: Level,
-    /// Bytes at which the active segment is sealed; `u64::MAX` for never.
+    /// Number of bytes at which the active segment is sealed; `u64::MAX` for never.
     pub bound: u64,
     /// The segment that takes writes.
     pub active: SegmentLoad,
@@ -114,7 +114,7 @@ pub struct MemoryLoad {
 /// A region's memory, read once after each write for all checks that follow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InMemory {
-    /// Bytes of all stores.
+    /// Number of bytes in the memory of all stores.
     pub bytes: u64,
     /// Whether some store's list of dropped markers is so long that it should be written to a file.
     pub(crate) has_many_markers: bool,
@@ -123,11 +123,11 @@ pub struct InMemory {
 /// How a region uses its memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MemoryUse {
-    /// Bytes that a flush of all stores would free; bytes already being flushed do not count.
+    /// Number of bytes that a flush of all stores would free; bytes that are already being flushed do not count.
     pub bytes: u64,
     /// Whether some of its stores compact in memory.
     pub compacts: bool,
-    /// Cells dropped by memory compactions since the region was opened, as a share of the cells they read.
+    /// Cells dropped by memory compactions since the region was opened, as a fraction of the cells that they read.
     pub dropped: f64,
 }
 

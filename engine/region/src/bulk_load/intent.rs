@@ -5,8 +5,8 @@
 //! ```
 //!
 //! The object is written after the files have their final names, and before the first list names one. From then on the
-//! load is rolled forward: an opening of the region adds each file to its list, unless the list has it. No compaction
-//! replaces files before the load has ended. At the end the object is written without a load.
+//! load is rolled forward: when the region is opened, each file is added to its list, unless the list has it. No
+//! compaction replaces files before the load has ended. At the end the object is written without a load.
 //!
 //! Integers are big-endian. Each write of the object increments the number, and the object is never deleted, so no
 //! version of it occurs twice. The reason: an object store may carry out a conditional put seconds after it reported
@@ -41,7 +41,7 @@ const NUMBERED: u8 = 0;
 /// The content of the object.
 struct Note {
     number: u64,
-    /// The load that may not be in all its stores yet.
+    /// The load that may not be in all its stores yet; `None` if there is none.
     load: Option<pb::BulkLoadDescriptor>,
 }
 
@@ -52,7 +52,7 @@ impl Region {
     }
 
     /// Records that these stores get these files. If it is unknown whether the write happened, the region is aborted,
-    /// and its next opening finds out. The region is also aborted if another load is recorded that is not in all its
+    /// and its next owner finds out. The region is also aborted if another load is recorded that is not in all its
     /// stores yet.
     pub(super) fn write_intent(
         &self,
@@ -107,7 +107,7 @@ impl Region {
     /// Waits until no bulk load runs, and keeps others from beginning while the guard lives. A caller that replaces
     /// files must hold it.
     ///
-    /// If the end of the last load could not be recorded, tries again; fails if that fails.
+    /// If the end of the last load could not be recorded yet, this records it first, and fails if that fails.
     pub(crate) fn without_load(&self) -> Result<RwLockReadGuard<'_, ()>> {
         loop {
             let guard = self.listing.read();
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!((note.number, note.load), (0, None));
     }
 
-    /// What a store carries out late must find another version than it expects.
+    /// A write that an object store carries out late must find another version than it expects.
     #[test]
     fn no_writing_is_like_one_before() {
         let (files, intent) = (storage::Memory::new(), FileName::new(NAME));

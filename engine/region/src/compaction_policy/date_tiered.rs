@@ -15,7 +15,7 @@ use std::ops::Range;
 use super::windows::Window;
 use super::{DateTieredOptions, FileFacts, Measure, run_by};
 
-/// The run of a minor compaction, and the timestamps at which the files begin that it writes.
+/// Returns the run of files of a minor compaction, and the timestamps at which the new files begin.
 pub(super) fn select(
     files: &[FileFacts],
     options: &DateTieredOptions,
@@ -66,7 +66,8 @@ pub(super) fn select(
     (0..0, Vec::new())
 }
 
-/// The timestamps at which the files of a major compaction begin: one for each window from the oldest cell to now.
+/// Returns the timestamps at which the files of a major compaction begin: one for each window from the oldest cell to
+/// now.
 pub(super) fn boundaries_of_major(files: &[FileFacts], options: &DateTieredOptions, now: i64) -> Vec<i64> {
     let oldest = files.iter().filter_map(FileFacts::oldest).min().unwrap_or(i64::MAX);
     let mut boundaries = Vec::new();
@@ -80,7 +81,7 @@ pub(super) fn boundaries_of_major(files: &[FileFacts], options: &DateTieredOptio
     boundaries
 }
 
-/// Whether no file reaches over the border of a window, and no window has two files.
+/// Whether no file spans two windows, and no window has two files.
 pub(super) fn is_one_file_per_window(files: &[FileFacts], options: &DateTieredOptions, now: i64) -> bool {
     let boundaries = boundaries_of_major(files, options, now);
     let window = |timestamp: Option<i64>| {

@@ -1,4 +1,5 @@
-//! Files that go as a whole because every cell in them has expired (`hbase.store.delete.expired.storefile`).
+//! Finds files that are deleted as a whole because every cell in them has expired
+//! (`hbase.store.delete.expired.storefile`).
 //!
 //! The newest file of a store always stays: it says up to which sequence id the store's writes are in files.
 
@@ -6,8 +7,8 @@ use super::{CompactionPolicy, FileFacts};
 use crate::RegionOptions;
 use crate::matcher::ScanInfo;
 
-/// The indexes of the files whose newest timestamp has expired at `now`, in ms. None if the family keeps a minimum of
-/// versions, or has NEW_VERSION_BEHAVIOR.
+/// Returns the indices of the files whose newest timestamp has expired at `now`, in ms; none if the family keeps a
+/// minimum of versions, or has NEW_VERSION_BEHAVIOR.
 pub(crate) fn expired_files(
     files: &[FileFacts],
     options: &RegionOptions,

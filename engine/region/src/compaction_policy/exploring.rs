@@ -9,10 +9,10 @@ use std::ops::Range;
 
 use super::{FileFacts, Measure};
 
-/// By how much a later run must be better while the store may be stuck.
+/// Factor by which a later run must be better while the store may be stuck.
 const BETTER_BY: f64 = 1.05;
 
-/// The best run; empty if there is none.
+/// Returns the best run; empty if there is none.
 pub(super) fn run(files: &[FileFacts], measure: Measure) -> Range<usize> {
     let mut best: Option<(Range<usize>, u64)> = None;
     let mut smallest: Option<(Range<usize>, u64)> = None;

@@ -1,13 +1,13 @@
 //! HBase's older policy (`RatioBasedCompactionPolicy`): all files from the oldest one that is in ratio.
 //!
 //! A file is in ratio if it is not larger than the newer files together times a ratio; as many newer files count as one
-//! compaction takes. Small files always are.
+//! compaction takes. Small files are always in ratio.
 
 use std::ops::Range;
 
 use super::{FileFacts, Measure};
 
-/// The files from the first one in ratio; they may be fewer than a compaction needs.
+/// Returns the files from the first one in ratio on; they may be fewer than a compaction needs.
 pub(super) fn run(files: &[FileFacts], measure: Measure) -> Range<usize> {
     let count = files.len();
     let newer = |start: usize| -> u64 {

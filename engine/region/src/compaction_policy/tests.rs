@@ -1,4 +1,4 @@
-//! Selections that HBase makes, worked out for its cases: see the tests of its policies.
+//! Tests with the selections that HBase makes in the cases of its own tests.
 
 use cell::Timestamp;
 
@@ -7,7 +7,7 @@ use super::*;
 const SIZE_MAX: u64 = 2_100;
 const TOO_BIG: u64 = SIZE_MAX + 1;
 
-/// The numbers of HBase's tests of its default engine.
+/// Returns the settings in HBase's tests of its default engine.
 fn options() -> RegionOptions {
     RegionOptions {
         compaction_files_min: 3,
@@ -199,7 +199,7 @@ fn classes_have_hbases_names() {
     assert_eq!(engine("SomeEngine"), None);
 }
 
-/// One case of the date-tiered policy, with the numbers of HBase's tests.
+/// One case of the date-tiered policy, with the settings of HBase's tests.
 struct Tiered<'a> {
     now: i64,
     oldest: i64,

@@ -17,12 +17,12 @@ pub(super) struct Window {
     length: i64,
     position: i64,
     per_tier: i64,
-    /// Windows that begin before this are no longer than the present one.
+    /// Windows that begin before this time do not get longer.
     tier_cutoff: i64,
 }
 
 impl Window {
-    /// The window that contains the present.
+    /// Returns the window that contains `now`.
     pub(super) fn incoming(options: &DateTieredOptions, now: i64) -> Window {
         let length = options.base_window_ms.max(1);
         let age_max = options.tier_age_max_ms.unwrap_or(options.age_max_ms);
@@ -34,12 +34,12 @@ impl Window {
         }
     }
 
-    /// The place of the window relative to a timestamp: `Equal` if the timestamp is in it, `Greater` if it is older.
+    /// Compares the window with a timestamp: `Equal` if the timestamp is in the window, `Greater` if it is older.
     pub(super) fn compare(&self, timestamp: i64) -> Ordering {
         self.position.cmp(&timestamp.div_euclid(self.length))
     }
 
-    /// The window before this one.
+    /// Returns the window before this one.
     pub(super) fn earlier(self) -> Window {
         let longer = self.length.saturating_mul(self.per_tier);
         if self.position % self.per_tier > 0 || self.start().saturating_sub(longer) < self.tier_cutoff {
@@ -48,7 +48,7 @@ impl Window {
         Window { length: longer, position: self.position / self.per_tier - 1, ..self }
     }
 
-    /// Its first millisecond.
+    /// Returns the first millisecond of the window.
     pub(super) fn start(&self) -> i64 {
         self.length.checked_mul(self.position).unwrap_or(i64::MIN)
     }

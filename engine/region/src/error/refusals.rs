@@ -27,7 +27,7 @@ pub enum BulkLoadRefusal {
         /// The table that it was to be loaded into.
         table: TableName,
     },
-    /// The cells of a file are of another family than the one that it is for.
+    /// The cells of a file are of another family than the one that it should be loaded into.
     #[error(
         "bulk load file {path} is for column family {family}, and its cells are of {found}; move it to the folder of its \
          family"
@@ -35,9 +35,9 @@ pub enum BulkLoadRefusal {
     OtherFamily {
         /// The file, as the client named it.
         path: String,
-        /// The family that it is for.
+        /// The family that the file should be loaded into.
         family: String,
-        /// The family of its cells.
+        /// The family of the file's cells.
         found: String,
     },
 }
@@ -87,7 +87,7 @@ pub enum Busy {
     /// Another write holds the lock of the row.
     #[error("Failed to obtain the lock of row {row} within {waited_ms} ms (hbase.rowlock.wait.duration)")]
     RowLocked {
-        /// The row.
+        /// The locked row.
         row: String,
         /// How long the call waited, in ms.
         waited_ms: u128,
@@ -95,11 +95,11 @@ pub enum Busy {
     /// The region's memory is over its limit.
     #[error("Over memstore limit={limit}, regionName={region}, memstoreSize={size}; wait for a flush")]
     MemstoreFull {
-        /// The limit in bytes.
+        /// The limit of the region's memory in bytes.
         limit: u64,
-        /// The region.
+        /// The region whose memory is over its limit.
         region: EncodedName,
-        /// The size in bytes.
+        /// The size of the region's memory in bytes.
         size: u64,
     },
     /// The janitor is deleting the file that the call would write.

@@ -113,8 +113,8 @@ impl Janitor {
         Ok(())
     }
 
-    /// Copies a file to its place in the archive. While the original exists, the copy does not count, because a crash may
-    /// have cut it off.
+    /// Copies a file to its place in the archive. The copy does not count while the original exists, because a crash
+    /// may have cut the copy off.
     fn copy_to_archive(&self, name: &FileName) -> Result<()> {
         let Some(store) = store_of(name) else { return Ok(()) };
         let to = store.archive().join(name.last());

@@ -1,10 +1,10 @@
-//! How long the janitor keeps a file after its store has given it up, for readers in other processes.
+//! Keeps files for some time after their stores have stopped listing them, for readers in other processes.
 //!
 //! A read replica opens a file after it has read in the log that the file exists, and reads it until it has read that
-//! the file was replaced. Nobody tells the janitor how far replicas are. So it keeps each file for a fixed time, the
-//! grace, which must be longer than a replica is behind. The grace begins when the janitor first hears of the file:
-//! stores offer a file as soon as it is replaced. Storage has no time of a file's replacement, so the grace begins
-//! again after a restart.
+//! the file was replaced. The janitor does not know how far behind replicas are. So it keeps each file for a fixed
+//! time, the grace, which must be longer than a replica is behind. The grace begins when the janitor first hears of the
+//! file: stores offer a file as soon as it is replaced. Storage has no time of a file's replacement, so the grace
+//! begins again after a restart.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use env::sync::Mutex;
 use env::{Moment, World};
 use storage::FileName;
 
-/// A file that nobody has offered for this long is forgotten: its region is on another server now.
+/// A file that no store has offered for this long is forgotten: its region is on another server now.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(24 * 3_600);
 
 /// The files that wait for the end of their grace.

@@ -9,8 +9,8 @@ use super::{FileHolder, store_of};
 use crate::store_file::{StoreFileName, StorePlace};
 use crate::{Error, Result, tracker};
 
-/// The file lists of all regions of a table. A list holds the store's own files, and files of other regions of which it
-/// has halves.
+/// The file lists of all regions of a table. A list holds the store's own files, and the files of other regions of
+/// which the store has halves.
 ///
 /// All complete lists of a store count, not only the newest: after a power failure an older one may be the valid one.
 pub(super) struct FileLists<'a> {
@@ -45,7 +45,7 @@ impl FileLists<'_> {
 
 /// Links from other stores. Each has left a back reference beside the archived place of its target.
 ///
-/// A back reference alone holds nothing: the store that it names must have the link.
+/// A back reference alone holds no file: the store that it names must have the link.
 pub(super) struct BackReferences(pub(super) Arc<dyn Files>);
 
 impl FileHolder for BackReferences {
@@ -84,8 +84,8 @@ impl BackReferences {
     }
 }
 
-/// All places that complete lists of the store in `folder` name: its own files, its link and reference files, the
-/// possible places of their targets, and the links of parents between them.
+/// Returns all places that complete lists of the store in `folder` name: its own files, its link and reference files,
+/// the possible places of their targets, and the links of parents between them.
 pub(super) fn named_by(files: &dyn Files, folder: &FileName) -> Result<BTreeSet<FileName>> {
     let mut named = BTreeSet::new();
     let here = StorePlace::of_folder(folder);

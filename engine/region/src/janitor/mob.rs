@@ -7,8 +7,8 @@
 //! 1. All MOB files are candidates. Those in use by this process are left out.
 //! 2. While the janitor deletes no store file, it lists the store files of the same families, and reads what they name.
 //!    A store file never changes, so each is read once.
-//! 3. If a store file with tags does not say what it needs, as those of HBase before 2.5, all MOB files of its table and
-//!    family stay until a compaction has written it again. HBase does the same.
+//! 3. If a store file with tags does not say which MOB files it needs, like those of HBase before 2.5, all MOB files of
+//!    its table and family stay until a compaction has written it again. HBase does the same.
 //! 4. The others are deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,14 +28,15 @@ use crate::{Error, Result};
 /// The MOB files that each store file names.
 pub(super) type KnownFiles = BTreeMap<FileName, Arc<NamedMobFiles>>;
 
-/// The MOB files that a store file needs.
+/// Which MOB files a store file needs.
 #[derive(Debug)]
 pub(super) enum NamedMobFiles {
-    /// These.
+    /// The store file needs these MOB files.
     These(MobFileRefs),
-    /// It does not say.
+    /// The store file does not say which MOB files it needs.
     Unknown,
-    /// It could not be read now: it is being written, or the disk gave wrong bytes. It may need any.
+    /// The store file could not be read now: it is being written, or the disk returned wrong bytes. It may need any MOB
+    /// file.
     Unreadable,
 }
 
@@ -81,7 +82,8 @@ impl Janitor {
         Ok(gone)
     }
 
-    /// What the store files that exist name, and the families of tables that have one which does not say.
+    /// Returns which MOB files the existing store files need, and the families of tables with a store file that does
+    /// not say.
     fn named_mob_files(
         &self,
         root: &FileName,
@@ -126,7 +128,8 @@ impl Janitor {
         Ok((named, unknown))
     }
 
-    /// What one store file names; `None` for a file that does not count: one that is gone, or not whole and without a holder.
+    /// Returns which MOB files one store file needs; `None` for a file that does not count, because it is gone, or not
+    /// complete and without a holder.
     fn read_named(&self, name: &FileName, store: &StorePlace) -> Result<Option<NamedMobFiles>> {
         let file = match self.files.open(name) {
             Ok(file) => file,
@@ -160,7 +163,8 @@ impl Janitor {
         Ok(Some(NamedMobFiles::These(refs)))
     }
 
-    /// Whether anybody holds a file, or it is in the archive and no longer at the place where it was made.
+    /// Whether a store file counts: a holder needs it, or it is in the archive and no longer at the place where it was
+    /// made.
     fn counts(&self, name: &FileName, store: &StorePlace) -> Result<bool> {
         let made = store.folder().join(name.last());
         if *name == made {
@@ -176,7 +180,8 @@ impl Janitor {
     }
 }
 
-/// The place of a MOB file, `[root/]mobdir/data/ns/table/region/family/name`; `None` for any other file.
+/// Returns the store to which the path of a MOB file belongs, `[root/]mobdir/data/ns/table/region/family/name`; `None`
+/// for any other file.
 fn mob_place(name: &FileName) -> Option<StorePlace> {
     let place = StorePlace::of_folder(&name.parent()?)?;
     (place.region == layout::mob_region(&place.table).as_str()).then_some(place)

@@ -15,15 +15,15 @@ use super::{FileHolder, store_of};
 use crate::store_file::{StoreFileName, StorePlace};
 use crate::{Error, Result};
 
-/// The longest `.snapshotinfo` that is read, in bytes.
+/// Maximum size of a `.snapshotinfo` that is read, in bytes.
 const INFO_BYTES_MAX: usize = 1 << 20;
-/// The longest manifest that is read, in bytes: some million files.
+/// Maximum size of a manifest that is read, in bytes: enough for some million files.
 const MANIFEST_BYTES_MAX: usize = 512 << 20;
 
-/// All snapshots of the root directory.
+/// The holder that stands for all snapshots of the root directory.
 pub(super) struct Snapshots {
     files: Arc<dyn Files>,
-    /// The manifests that were read. One without a `.snapshotinfo` beside it is read each time.
+    /// The manifests that were read. A manifest without a `.snapshotinfo` beside it is read each time.
     known: Mutex<BTreeMap<FileName, KnownManifest>>,
 }
 
@@ -43,7 +43,7 @@ impl Snapshots {
         }
     }
 
-    /// The table that a `.snapshotinfo` names; none if it is gone.
+    /// Returns the table that a `.snapshotinfo` names; `None` if the object is gone.
     fn table_of(&self, info: &FileName) -> Result<Option<TableName>> {
         let Some(content) = self.read(info, INFO_BYTES_MAX)? else { return Ok(None) };
         let corrupt = |found: String| corrupt(info, "description of a snapshot", found);
@@ -52,7 +52,7 @@ impl Snapshots {
         snapshot.table().parse().map(Some).map_err(|error: proto::Error| corrupt(error.to_string()))
     }
 
-    /// The files that a manifest names, by the place where they were made.
+    /// Returns the files that a manifest names, by the place where they were made.
     fn named_by(&self, manifest: &FileName) -> Result<Arc<BTreeSet<FileName>>> {
         let info = manifest.parent().map(|folder| folder.join(".snapshotinfo"));
         let info = info.map(|info| self.read(&info, INFO_BYTES_MAX)).transpose()?.flatten();
@@ -91,7 +91,7 @@ impl FileHolder for Snapshots {
     }
 }
 
-/// The places where the files in a manifest were made.
+/// Returns the places where the files in a manifest were made.
 fn files_of(name: &FileName, content: &[u8]) -> Result<BTreeSet<FileName>> {
     let corrupt = |found: String| corrupt(name, "manifest of a snapshot", found);
     let manifest = pb::SnapshotDataManifest::decode(content).map_err(|error| corrupt(error.to_string()))?;
@@ -109,7 +109,7 @@ fn files_of(name: &FileName, content: &[u8]) -> Result<BTreeSet<FileName>> {
     Ok(named)
 }
 
-/// The store of a family.
+/// Returns the store of a family.
 pub(crate) fn place_of(table: &TableName, region: &EncodedName, family: &[u8]) -> StorePlace {
     let folder = layout::region(table, region).join(&String::from_utf8_lossy(family));
     StorePlace::of_folder(&folder).expect("a family's folder is a store's")

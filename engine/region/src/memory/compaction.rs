@@ -17,10 +17,10 @@ use crate::store::Store;
 use crate::store_file::StoreFile;
 use crate::view::View;
 
-/// Rows that an estimate samples, and the most cells it reads of each.
+/// Number of rows that an estimate samples. The next constant is the maximum number of cells that it reads of each.
 const SAMPLE_ROWS: u64 = 64;
 const SAMPLE_CELLS: u64 = 1_000;
-/// Limit of the dropped markers that a store's files may list, as a divisor of the store's share of the flush size.
+/// The dropped markers that a store's files list may take one part in this many of the store's part of the flush size.
 const LISTED_MARKERS_DIVISOR: u64 = 2;
 
 /// Decides what a memory compaction keeps: what a flush would keep, except markers that mask nothing outside the
@@ -32,7 +32,7 @@ struct Judge<'a> {
     pending_drops: Option<PendingDrops>,
     /// Files in which older cells of a row could be.
     files: &'a [Arc<StoreFile>],
-    /// The row of the last marker, and whether it is only in the pipeline.
+    /// The row of the last marker, and whether the row is only in the pipeline.
     row: Vec<u8>,
     is_nowhere_else: bool,
 }
@@ -68,7 +68,8 @@ impl<'a> Judge<'a> {
             && !(cell.cell_type().is_some_and(CellType::is_delete) && self.masks_nothing_else(cell))
     }
 
-    /// Whether a marker, already applied to the rest of its row, masks nothing outside the pipeline. Drops it if so.
+    /// Whether a marker, which was already applied to the rest of its row, masks nothing outside the pipeline. If so,
+    /// the marker is dropped.
     fn masks_nothing_else(&mut self, marker: Cell<'_>) -> bool {
         let Some(pending_drops) =
             self.pending_drops.as_mut().filter(|pending_drops| pending_drops.may_drop(marker))
@@ -216,7 +217,7 @@ impl Region {
         }
     }
 
-    /// Estimates from a sample which share of the pipeline's cells would be dropped.
+    /// Returns, from a sample, the fraction of the pipeline's cells that would be dropped.
     pub(super) fn redundant_share(&self, store: &Store, view: &View, horizon: SequenceId) -> f64 {
         let segments = &view.pipeline;
         const NEVER: &str = "reading memory does not fail";

@@ -1,5 +1,5 @@
-//! Late puts: their timestamp is older than the time of their arrival. A dropped delete marker that masks such a put is
-//! inserted again.
+//! Late puts: puts whose timestamp is older than the time of their arrival. A dropped delete marker that masks such a
+//! put is inserted again.
 
 use cell::block::split_cell;
 use cell::{Cell, CellType, SequenceId};
@@ -11,14 +11,14 @@ use crate::store::Store;
 const GRACE_MS: i64 = 20;
 
 impl Region {
-    /// The time before which, at `clock`, a put is late; both in ms since 1970. A put that the server stamps, or whose
-    /// client's clock is right, is not late.
+    /// Returns the time before which, at `clock`, a put is late; both in ms since 1970. A put that the server stamps,
+    /// or whose client's clock is right, is not late.
     pub(crate) fn late_before(clock: i64) -> i64 {
         clock.saturating_sub(GRACE_MS)
     }
 
-    /// Records the late puts of `run`, which were just inserted, so that markers for their rows stay. Inserts the
-    /// markers again that mask them and were dropped. The caller holds the write lock.
+    /// Records the late puts of `run`, which were just inserted, so that markers for their rows stay. Inserts again the
+    /// dropped markers that mask these puts. The caller holds the write lock.
     pub(crate) fn note_late_puts(&self, store: &Store, run: &[u8], sequence: SequenceId, late_before: i64) {
         let mut rest = run;
         let cells = std::iter::from_fn(|| {

@@ -12,11 +12,11 @@ use crate::region::Region;
 use crate::store::Store;
 use crate::view::{Sealed, View};
 
-/// Segments beyond the pipeline's limit that may wait for the background.
+/// Number of segments beyond the pipeline's limit that may wait for the background threads.
 const BEHIND_MAX: usize = 2;
 
 impl Region {
-    /// The range of segments that are sealed after the write `through`. The caller holds the write lock.
+    /// Returns how far the segments reach that are sealed after the write `through`. The caller holds the write lock.
     pub(crate) fn sealed(&self, through: SequenceId) -> Sealed {
         Sealed { below: Region::late_before(self.clock.load(Ordering::Relaxed)), through }
     }
@@ -50,7 +50,7 @@ impl Store {
         }
     }
 
-    /// Whether its active segment should be sealed.
+    /// Whether the active segment should be sealed.
     pub(crate) fn is_full(&self) -> bool {
         self.view.load().active.bytes() >= self.accordion.bound.load(Ordering::Relaxed)
     }
@@ -86,8 +86,9 @@ impl Store {
         accordion.waiting.store(true, Ordering::Release);
     }
 
-    /// Replaces `old`, neighbours in the pipeline, by `new`; `false` if a flush has taken them. From then on readers
-    /// must begin at `horizon` or later. `dropped_markers` becomes the list of dropped markers, if given.
+    /// Replaces `old`, neighbours in the pipeline, by `new`. Returns `false` if a flush has taken them. From then on a
+    /// reader's read point must not be smaller than `horizon`. `dropped_markers` becomes the list of dropped markers,
+    /// if given.
     pub(super) fn replace_in_pipeline(
         &self,
         old: &[Arc<Segment>],

@@ -45,13 +45,13 @@ struct UnfinishedMobFile {
     writer: Writer,
 }
 
-/// The decision about a cell.
+/// Where a cell and its value are written.
 enum Placement {
-    /// It goes into the store file as it is.
+    /// The cell is written to the store file unchanged.
     Same,
-    /// It goes into the store file with the value of its reference.
+    /// The cell is written to the store file with the value for which its reference stands.
     Value,
-    /// A reference goes into the store file, and the value into the MOB file.
+    /// A reference is written to the store file, and the value to the MOB file.
     Mob,
 }
 
@@ -116,7 +116,7 @@ impl<'a> MobOutput<'a> {
         }
     }
 
-    /// Begins the file, if it was not begun yet.
+    /// Begins the MOB file, if it was not begun yet.
     fn begin(&mut self) -> Result<()> {
         if self.file.is_some() {
             return Ok(());
@@ -144,8 +144,8 @@ impl<'a> MobOutput<'a> {
         Ok(())
     }
 
-    /// Makes the file durable. Returns its pin, which keeps the janitor away until a store's list names a file that
-    /// refers to it; `None` if no value was written.
+    /// Makes the MOB file durable. Returns its pin, which keeps the janitor from deleting it until a store's list names
+    /// a file that refers to it; `None` if no value was written.
     pub(crate) fn finish(self) -> Result<Option<PinnedFile>> {
         let Some(UnfinishedMobFile { path, pin, writer, name: _ }) = self.file else { return Ok(None) };
         let cells = writer.entries().to_be_bytes().to_vec();
@@ -158,7 +158,7 @@ impl<'a> MobOutput<'a> {
         Ok(Some(pin))
     }
 
-    /// Gives the file up.
+    /// Gives the MOB file up and deletes it.
     pub(crate) fn abandon(self) {
         if let Some(file) = self.file {
             file.writer.abandon();

@@ -19,7 +19,7 @@ pub(crate) struct MobValues {
     empty_if_missing: bool,
     value_bytes_max: u64,
     open: Option<OpenMobFile>,
-    /// A cell without a value.
+    /// Buffer for the key of the wanted cell, which has no value.
     buffer: Vec<u8>,
 }
 
@@ -42,7 +42,7 @@ impl MobValues {
         self.options.memory_only = memory_only;
     }
 
-    /// The cell whose value a reference stands for; any other cell is returned as it is.
+    /// Returns the cell whose value a reference stands for; any other cell is returned unchanged.
     ///
     /// Fails with [`Error::MobValue`] in memory-only mode and for a longer value than is allowed, and with [`Error::NoMobValue`] if the value is not there.
     /// A reference that names no file has an empty value, as in HBase.

@@ -1,4 +1,4 @@
-//! Names of MOB files, and the property of a store file that lists the MOB files it needs.
+//! Names of MOB files, and the property of a store file that lists the MOB files that it needs.
 //!
 //! ```text
 //! name            MD5 of the region's first row, 32 hex · date of the newest cell, yyyyMMdd · random, 32 hex · _ · region
@@ -16,18 +16,18 @@ use proto::{EncodedName, RegionInfo};
 pub(crate) const MOB_FILE_REFS: &str = "MOB_FILE_REFS";
 /// The property of a MOB file that says how many cells it has.
 pub(crate) const MOB_CELLS_COUNT: &str = "MOB_CELLS_COUNT";
-/// The last day that a name can have.
+/// The last day that a name can contain, in days since 1970.
 const LAST_DAY: i64 = 2_932_896;
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
-/// The name of a new MOB file of `region`, whose newest cell has the timestamp `newest`.
+/// Returns the name of a new MOB file of `region`, whose newest cell has the timestamp `newest`.
 pub(crate) fn new_name(region: &RegionInfo, newest: Timestamp, random: [u64; 2]) -> String {
     let start: String = Md5::digest(region.start_key()).iter().map(|byte| format!("{byte:02x}")).collect();
     let encoded: &EncodedName = region.encoded_name();
     format!("{start}{}{:016x}{:016x}_{encoded}", date(newest), random[0], random[1])
 }
 
-/// The day of a timestamp in UTC, as yyyyMMdd. A timestamp after the year 9999 counts as its last day.
+/// Returns the day of a timestamp in UTC, as yyyyMMdd. A timestamp after the year 9999 counts as that year's last day.
 fn date(timestamp: Timestamp) -> String {
     // The calendar repeats every 400 years, which begin on 1 March (`era` is one such period).
     let days = (timestamp.0.max(0) / DAY_MS).min(LAST_DAY) + 719_468;
@@ -62,7 +62,7 @@ impl MobFileRefs {
         Some(refs)
     }
 
-    /// The property's value.
+    /// Returns the value of the property.
     pub(crate) fn to_value(&self) -> Bytes {
         let of_table = |(table, names): (&String, &BTreeSet<String>)| {
             format!("{table}/{}", names.iter().map(String::as_str).collect::<Vec<_>>().join(","))

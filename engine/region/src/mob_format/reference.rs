@@ -1,4 +1,4 @@
-//! Reference cells: they have the key of a value that is in a MOB file, and the name of that file.
+//! Reference cells. Each has the key of a cell whose value is in a MOB file, and the name of that file.
 //!
 //! ```text
 //! value   length of the MOB value 4B · name of the MOB file
@@ -7,13 +7,13 @@
 
 use cell::{Cell, TagType};
 
-/// Bytes of the length before the file's name.
+/// Number of bytes that hold the length before the file's name.
 const LENGTH: usize = 4;
 
 /// A parsed reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MobReference<'a> {
-    /// The table in whose folder the MOB file was made.
+    /// The name of the table in whose folder the MOB file was made.
     pub(crate) table: &'a str,
     /// The MOB file's name.
     pub(crate) file: &'a str,
@@ -36,12 +36,12 @@ impl<'a> MobReference<'a> {
     }
 }
 
-/// Length of the value that a reference stands for, in bytes; 0 if it does not state one.
+/// Returns the length of the value that a reference stands for, in bytes; 0 if it does not state one.
 pub(crate) fn length_of_value(reference: Cell<'_>) -> u64 {
     reference.value().first_chunk::<LENGTH>().map_or(0, |length| u64::from(u32::from_be_bytes(*length)))
 }
 
-/// The tags that precede a cell's own in a reference to a file of `table`.
+/// Returns the tags that precede a cell's own tags in a reference to a file of `table`.
 pub(crate) fn reference_tags(table: &str) -> Vec<u8> {
     let mut tags = Vec::new();
     cell::tags::write_tag(&mut tags, TagType::MobReference as u8, b"");
@@ -54,8 +54,8 @@ pub(crate) fn fits(cell: Cell<'_>, tags: &[u8]) -> bool {
     cell.tags().bytes().len() + tags.len() <= cell::TAGS_LENGTH_MAX
 }
 
-/// Writes the reference to `cell`, which is in the MOB file `file`, to `out`, and replaces its content. `tags` are the
-/// [`reference_tags`].
+/// Writes the reference to `cell`, which is in the MOB file `file`, to `out`, and replaces what `out` had. `tags` are
+/// the [`reference_tags`].
 pub(crate) fn write_reference(out: &mut Vec<u8>, cell: Cell<'_>, file: &str, tags: &[u8]) {
     let (key, own) = (cell.key().bytes(), cell.tags().bytes());
     out.clear();
@@ -69,7 +69,7 @@ pub(crate) fn write_reference(out: &mut Vec<u8>, cell: Cell<'_>, file: &str, tag
     out.extend_from_slice(own);
 }
 
-/// Writes `cell` without its value to `out`, and replaces its content.
+/// Writes `cell` without its value to `out`, and replaces what `out` had.
 pub(crate) fn write_without_value(out: &mut Vec<u8>, cell: Cell<'_>) {
     let (key, tags) = (cell.key().bytes(), cell.tags().bytes());
     out.clear();

@@ -1,4 +1,4 @@
-//! How a region is read: by gets, by readers of single rows, and by scanners.
+//! Opens reads of a region: gets, readers of single rows, and scanners.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,7 +17,8 @@ impl Region {
         RegionScanner::open_get(Arc::clone(self), scan)?.read_only_row(mode, sink)
     }
 
-    /// A reader of single rows with the query `scan`, a get without a filter. It sees the writes that are complete now.
+    /// Creates a reader of single rows with the query `scan`, a get without a filter. It sees the writes that are
+    /// complete now.
     pub fn row_reader(self: &Arc<Self>, scan: Scan) -> Result<RowReader> {
         RowReader::open(Arc::clone(self), scan)
     }
@@ -30,7 +31,7 @@ impl Region {
         self.check_row(row, "get")
     }
 
-    /// Opens a scanner, which sees what is complete now.
+    /// Opens a scanner, which sees the writes that are complete now.
     ///
     /// The scan's rows may lie outside the region, as in HBase: the scanner returns what the region has of them.
     pub fn scanner(self: &Arc<Self>, scan: Scan) -> Result<RegionScanner<'static>> {

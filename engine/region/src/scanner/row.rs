@@ -29,7 +29,7 @@ struct BufferedCell {
     start: usize,
     end: usize,
     sequence: SequenceId,
-    /// The size that counts in size limits.
+    /// The size of the cell that counts in size limits, in bytes.
     heap_size: usize,
 }
 
@@ -39,7 +39,7 @@ impl BufferedCell {
     }
 }
 
-/// Largest buffer in bytes that is kept for the next row.
+/// Maximum size in bytes of a buffer that is kept for the next row.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 impl RowBuffer {
@@ -74,7 +74,7 @@ impl CellSink for RowBuffer {
     }
 }
 
-/// What a step may return of the row, and what it has returned.
+/// What a step may return of a row, and what it has returned.
 struct RowPart<'a> {
     sink: &'a mut dyn CellSink,
     /// Whether cells are buffered because the filter may still drop the whole row.
@@ -84,9 +84,9 @@ struct RowPart<'a> {
     timer: StepTimer,
     batch: usize,
     row_bytes_max: u64,
-    /// Cells returned by earlier steps, if the row is judged from its start again. They are skipped.
+    /// Number of cells that earlier steps have returned, if the row is judged from its start again. They are skipped.
     resumed: usize,
-    /// Cells of the row that passed the matcher since judging began.
+    /// Number of cells of the row that have passed the matcher since judging began.
     seen: usize,
     given: usize,
     heap_size: u64,
@@ -95,7 +95,7 @@ struct RowPart<'a> {
 }
 
 impl<'a> RowPart<'a> {
-    /// Returns the whole row, without limits, to `sink`.
+    /// Creates the limits for a whole row, which is returned to `sink` without limits.
     fn new(sink: &'a mut dyn CellSink, limits: &'a Limits, timer: StepTimer) -> RowPart<'a> {
         RowPart {
             sink,
@@ -173,7 +173,7 @@ enum FamilyEnd {
     Family,
     /// The filter wants nothing more at all.
     Scan,
-    /// The rest belongs to the next step. `included` cells of the family have passed the matcher.
+    /// The rest of the row belongs to the next step. `included` cells of the family have passed the matcher.
     Cut { included: u32 },
 }
 
@@ -287,7 +287,7 @@ impl RegionScanner<'_> {
             && !scan_info.new_versions
     }
 
-    /// Copies the current row and those after it to `sink` while they are raw rows, which need no matcher; most rows of
+    /// Copies the current row and following ones to `sink` while they are raw rows, which need no matcher; most rows of
     /// most scans are. Returns their number. Stops before the row that would exceed a limit.
     pub(super) fn copy_raw_rows(&mut self, limits: &Limits, sink: &mut dyn CellSink) -> Result<u64> {
         let (scan, [store]) = (&*self.scan, &mut self.stores[..]) else { return Ok(0) };
@@ -300,8 +300,8 @@ impl RegionScanner<'_> {
         store.heap.copy_rows(scan.rows_end(), most, wanted, sink)
     }
 
-    /// Skips the current row and those after it that the filter refuses, which are most rows of a search with few hits.
-    /// Only their number is counted, so a row of 1 KB costs 40 to 55 ns instead of 160 to 180.
+    /// Skips the current row and following ones while the filter refuses them, as it does with most rows in a search
+    /// with few hits. Only their number is counted, so a row of 1 KB costs 40 to 55 ns instead of 160 to 180.
     ///
     /// Stops at a delete marker, which must be judged together with what it masks, and at a cell that the filter would
     /// accept, which may be a version too many. Also tests cells that the matcher would hide from the filter; refusing
@@ -367,7 +367,7 @@ impl RegionScanner<'_> {
         Ok(any)
     }
 
-    /// Shows the filter the cells of a row that it dropped by the key, and returns none.
+    /// Shows the filter the cells of a row that it dropped by the row key, and returns none of them.
     fn show_dropped_row(&mut self) -> Result<()> {
         let mut discarded = RowBuffer::default();
         let timer = StepTimer::new(&Limits::NONE, ReadMode::Any, true, false);
@@ -380,7 +380,7 @@ impl RegionScanner<'_> {
         Ok(())
     }
 
-    /// Reads a family's cells of the row, or those after the `earlier` cells that already passed the matcher.
+    /// Reads a family's cells of the row, or the cells after the `earlier` ones that have already passed the matcher.
     fn read_family(
         &mut self,
         index: usize,
@@ -507,8 +507,8 @@ impl RegionScanner<'_> {
     }
 }
 
-/// Lets the filter judge the whole row and keeps the cells it accepts; `false` when the row is dropped. Dropping every
-/// cell does not drop the row: HBase still reads the families that the filter does not need.
+/// Lets the filter judge the whole row and keeps the cells that it accepts; returns `false` when the row is dropped.
+/// Dropping every cell does not drop the row: HBase still reads the families that the filter does not need.
 fn judge_row(filter: &mut Filter, buffer: &mut RowBuffer) -> bool {
     if buffer.cells.is_empty() {
         return false;

@@ -4,14 +4,14 @@ use filter::{Filter, Transform};
 
 use crate::query::Scan;
 
-/// How many rows a scanner can return.
+/// Which rows a scanner can return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RowLimit {
-    /// A range of rows.
+    /// The rows of a range.
     Rows,
-    /// One row, so the scanner never looks for a second.
+    /// Only one row, so the scanner never looks for a second one.
     OneRow,
-    /// One row, for a get.
+    /// The one row of a get.
     Get,
 }
 
@@ -30,13 +30,13 @@ impl RowLimit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
     Reading,
-    /// It has returned all its rows of the region.
+    /// The scanner has returned all its rows of the region.
     Ended,
     /// The filter wants no more rows, neither here nor from later regions.
     EndedByFilter,
 }
 
-/// How rows can be handled that need no judging cell by cell.
+/// How whole rows can be handled without judging each cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WholeRows {
     /// Each cell goes through the matcher.
@@ -57,18 +57,19 @@ pub(super) enum WholeRows {
 pub(super) struct FilterTraits {
     /// Whether the filter may end the scan.
     pub(super) may_end: bool,
-    /// Whether it judges rows as a whole.
+    /// Whether the filter judges rows as a whole.
     pub(super) judges_rows: bool,
     /// Whether judging one cell may take long.
     pub(super) is_dear: bool,
-    /// Whether it keeps values unchanged.
+    /// Whether the filter keeps values unchanged.
     pub(super) gives_values: bool,
-    /// Whether it remembers earlier rows. Then its state at the start of a row is kept, in case the row is read again.
+    /// Whether the filter remembers earlier rows. Then its state at the start of a row is kept, in case the row is read
+    /// again.
     pub(super) remembers_rows: bool,
 }
 
 impl FilterTraits {
-    /// Without a filter no scan ends early and all values are kept.
+    /// Returns the facts about a filter. Without a filter no scan ends early and all values are kept.
     pub(super) fn of(filter: Option<&Filter>) -> FilterTraits {
         FilterTraits {
             may_end: filter.is_some_and(Filter::may_end),

@@ -11,30 +11,31 @@ use env::Moment;
 use crate::query::{Limits, ReadMode};
 use crate::{Error, Result};
 
-/// How long a read may occupy a thread that others wait for. The scanner checks it within a row, its caller between
-/// rows.
+/// Maximum time that a read may occupy a thread for which other calls wait. The scanner checks it within a row, its
+/// caller between rows.
 pub const INLINE_TIME: Duration = Duration::from_micros(300);
 
-/// Work between two clock readings: 1 for each cell, and 1 for each KB of it, which is copied or compared byte by byte.
+/// Amount of work between two clock readings: 1 for each cell, and 1 for each KB of it, which is copied or compared
+/// byte by byte.
 const WORK_PER_READING: u32 = 64;
 
-/// Clock readings further apart than this are made after every cell.
+/// If clock readings are further apart than this, the clock is read after every cell.
 const READINGS_APART_MAX: Duration = Duration::from_micros(50);
 
 /// The time limit of a step, and the work since the last clock reading.
 pub(super) struct StepTimer {
     end: Expiry,
     work_per_reading: u32,
-    /// Work until the next clock reading.
+    /// Amount of work until the next clock reading.
     left: u32,
     /// The last clock reading.
     last: Option<Moment>,
     judged: u64,
 }
 
-/// What happens when the time is over.
+/// What happens when the time of a step is over.
 enum Expiry {
-    /// Nothing: there is no limit.
+    /// Nothing happens: there is no limit.
     Never,
     /// The row is cut at this moment.
     Cut(Moment),
@@ -43,7 +44,7 @@ enum Expiry {
 }
 
 impl StepTimer {
-    /// The time limit for a step within a row. An `is_whole` row may not be cut. `is_dear`: see
+    /// Creates the time limit for a step within a row. An `is_whole` row may not be cut. `is_dear`: see
     /// [`Filter::is_dear`](filter::Filter::is_dear).
     pub(super) fn new(limits: &Limits, mode: ReadMode, is_whole: bool, is_dear: bool) -> StepTimer {
         let end = match (mode, limits.deadline) {
@@ -68,7 +69,7 @@ impl StepTimer {
         self.left == 0
     }
 
-    /// The number of judged cells.
+    /// Returns the number of judged cells.
     pub(super) fn judged(&self) -> u64 {
         self.judged
     }

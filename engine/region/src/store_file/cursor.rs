@@ -1,4 +1,4 @@
-//! A cursor over a store's rows of a file.
+//! A cursor over those rows of a file that belong to a store.
 //!
 //! A half is read like a whole file, by both read paths: the merge of cells and the copying of raw rows. When the
 //! cursor meets a row of the other half, it behaves as at the end of a file. A whole file pays one pointer test for
@@ -12,7 +12,7 @@ use hfile::{CopyLimits, ReadOptions, Refused};
 
 use super::{Half, Reference};
 
-/// A cursor over the rows of a file that a store has.
+/// A cursor over those rows of a file that belong to a store.
 pub(crate) struct FileCursor {
     cursor: hfile::Cursor,
     /// Which rows belong to the store; `None` for the whole file.
@@ -56,7 +56,7 @@ impl FileCursor {
         self.half.as_ref().is_none_or(|half| half.has(row, self.cursor.reader().comparator()))
     }
 
-    /// Ends the cursor if it stands on a row of the other half.
+    /// Leaves the file, as at its end, if the cursor is on a row of the other half.
     #[inline]
     fn clip(&mut self) {
         if self.half.is_some() {
@@ -122,7 +122,7 @@ impl FileCursor {
         Ok(self.cursor.peek().is_some())
     }
 
-    /// The row before which a run of rows ends: the caller's `end`, or the end of the half.
+    /// Returns the row before which a run of rows ends: the caller's `end`, or the end of the half.
     fn end_of_run<'a>(&self, end: Option<&'a [u8]>, half: Option<&'a Reference>) -> Option<&'a [u8]> {
         let half = half.filter(|half| half.half == Half::Bottom).map(|half| &half.split_row[..]);
         match (end, half) {

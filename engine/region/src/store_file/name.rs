@@ -21,7 +21,7 @@ pub(crate) const ARCHIVE: &str = "archive";
 pub(crate) const MOB: &str = "mobdir";
 /// Prefix of the folder of a file's back references, before the file's name.
 const BACK_REFERENCES: &str = ".links-";
-/// Precedes the sequence id in the name of a bulk-loaded file.
+/// The text before the sequence id in the name of a bulk-loaded file.
 const LOADED_AS: &str = "_SeqId_";
 
 /// A store: a family's folder in a region.
@@ -35,7 +35,7 @@ pub(crate) struct StorePlace {
 }
 
 impl StorePlace {
-    /// The store in the folder `[root/]data/ns/table/region/family`; `None` for any other folder.
+    /// Returns the store in the folder `[root/]data/ns/table/region/family`; `None` for any other folder.
     pub(crate) fn of_folder(folder: &FileName) -> Option<StorePlace> {
         let parts: Vec<&str> = folder.as_str().split('/').collect();
         let [before @ .., "data", namespace, table, region, family] = &parts[..] else { return None };
@@ -53,48 +53,48 @@ impl StorePlace {
         root.join("data").join(self.table.namespace()).join(self.table.qualifier())
     }
 
-    /// The folder of its table.
+    /// Returns the folder of the store's table.
     pub(crate) fn table_folder(&self) -> FileName {
         self.table_below(None)
     }
 
-    /// Its folder.
+    /// Returns the folder of the store.
     pub(crate) fn folder(&self) -> FileName {
         self.below(None)
     }
 
-    /// Its folder in the archive.
+    /// Returns the folder of the store in the archive.
     pub(crate) fn archive(&self) -> FileName {
         self.below(Some(ARCHIVE))
     }
 
-    /// The place of the MOB files that stores of this family in `table` refer to.
+    /// Returns the place of the MOB files to which stores of this family in `table` refer.
     pub(crate) fn mob_place(&self, table: &TableName) -> StorePlace {
         let region = layout::mob_region(table).to_string();
         StorePlace { table: table.clone(), region, ..self.clone() }
     }
 
-    /// The folder of MOB files, if this is a [MOB place](StorePlace::mob_place).
+    /// Returns the folder of MOB files, if this is a [MOB place](StorePlace::mob_place).
     pub(crate) fn mob_folder(&self) -> FileName {
         self.below(Some(MOB))
     }
 
-    /// The places where a file made in this store can be, the most likely first.
+    /// Returns the places where a file made in this store can be, the most likely first.
     pub(crate) fn places_of(&self, file: &str) -> Vec<FileName> {
         [None, Some(MOB), Some(ARCHIVE)].map(|top| self.below(top).join(file)).into()
     }
 
-    /// The folder of a file's back references; it has one for each store that links to the file.
+    /// Returns the folder of a file's back references; it has one back reference for each store that links to the file.
     pub(crate) fn back_references(&self, file: &str) -> FileName {
         self.archive().join(&format!("{BACK_REFERENCES}{file}"))
     }
 
-    /// The name of this store's back references.
+    /// Returns the name of this store's back references.
     pub(crate) fn as_back_reference(&self) -> String {
         format!("{}.{}", self.region, self.table.as_str().replace(':', "="))
     }
 
-    /// The store whose back reference has this name; both have the same `family`.
+    /// Returns the store whose back reference has this name; both have the same `family`.
     pub(crate) fn of_back_reference(&self, name: &str) -> Option<StorePlace> {
         let (region, table) = name.split_once('.')?;
         let table = table.replace('=', ":").parse().ok()?;
@@ -102,7 +102,7 @@ impl StorePlace {
     }
 }
 
-/// The store and file that a back reference points to; `None` for the name of any other file.
+/// Returns the store and the file to which a back reference points; `None` for the name of any other file.
 pub(crate) fn target_of(back: &FileName) -> Option<(StorePlace, String)> {
     let folder = back.parent()?;
     let file = folder.last().strip_prefix(BACK_REFERENCES)?.to_owned();
@@ -113,14 +113,14 @@ pub(crate) fn target_of(back: &FileName) -> Option<(StorePlace, String)> {
     Some((StorePlace::of_folder(&FileName::new(store))?, file))
 }
 
-/// Another store's file.
+/// The file of another store to which a link points.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LinkTarget {
     pub(crate) table: TableName,
     pub(crate) region: EncodedName,
 }
 
-/// A name that no store file has.
+/// The error of a name that no store file has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name:?}: {problem}")]
 pub(crate) struct InvalidName {
@@ -191,8 +191,8 @@ impl StoreFileName {
         Ok(StoreFileName { link, file: file.to_owned(), parent })
     }
 
-    /// The name of a link to a file of the store `of`. If that file is a link or a half, the new link has the same
-    /// target. Fails if the store's folder is in no region's.
+    /// Returns the name of a link to a file of the store `of`. If that file is a link or a half, the new link has the
+    /// same target. Fails if the store's folder is in no region's folder.
     pub(crate) fn link(of: &StorePlace, name: &StoreFileName) -> Result<StoreFileName, InvalidName> {
         let StorePlace { table, region, .. } = name.origin(of);
         let region = EncodedName::parse(&region)
@@ -201,12 +201,12 @@ impl StoreFileName {
         Ok(StoreFileName { link: Some(target), ..name.clone() })
     }
 
-    /// The name of a reference to half of the file `name` in the region `parent`.
+    /// Returns the name of a reference to half of the file `name` in the region `parent`.
     pub(crate) fn reference(name: &StoreFileName, parent: &EncodedName) -> StoreFileName {
         StoreFileName { parent: Some(parent.clone()), ..name.clone() }
     }
 
-    /// The store that made the file, seen from the store `here` that lists this name.
+    /// Returns the store that made the file, seen from the store `here` that lists this name.
     pub(crate) fn origin(&self, here: &StorePlace) -> StorePlace {
         let mut place = here.clone();
         if let Some(LinkTarget { table, region }) = &self.link {
@@ -217,19 +217,20 @@ impl StoreFileName {
         place
     }
 
-    /// The name of a bulk-loaded file whose cells have the sequence id `sequence`.
+    /// Returns the name of a bulk-loaded file whose cells have the sequence id `sequence`.
     pub(crate) fn loaded(file: &str, sequence: SequenceId) -> String {
         format!("{file}{LOADED_AS}{}_", sequence.0)
     }
 
-    /// The sequence id that a bulk load gave the file's cells; `None` for any other file.
+    /// Returns the sequence id that a bulk load gave the file's cells; `None` for any other file.
     pub(crate) fn loaded_as(&self) -> Option<SequenceId> {
         let number = self.file.split_once(LOADED_AS)?.1.split('_').next()?;
         // HBase writes -1 for a file without one.
         number.parse::<i64>().ok().map(|number| SequenceId(u64::try_from(number).unwrap_or(0)))
     }
 
-    /// The place of the parent's link, for a reference to a link, seen from the store `here` that lists this name.
+    /// Returns the place of the parent's link, for a reference to a link, seen from the store `here` that lists this
+    /// name.
     pub(crate) fn link_of_parent(&self, here: &StorePlace) -> Option<FileName> {
         let parent = self.parent.as_ref().filter(|_| self.link.is_some())?;
         let store = StorePlace { region: parent.to_string(), ..here.clone() };

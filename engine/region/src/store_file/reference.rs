@@ -1,4 +1,4 @@
-//! References: one half of a file, on one side of a row.
+//! References: files that stand for one half of another file, on one side of a row.
 //!
 //! ```text
 //! <file>.<parent region>:  "PBUF" · Reference{splitkey = key before every cell of the split row, range TOP 0 | BOTTOM 1}
@@ -13,10 +13,10 @@ use cell::{Comparator, Key, KeyBuf};
 use prost::Message;
 use proto::{pb, pbuf};
 
-/// Largest reference file in bytes: a key of the longest row and some overhead.
+/// Maximum size of a reference file in bytes: a key of the longest row and some overhead.
 pub(crate) const SIZE_MAX: usize = 64 << 10;
 
-/// Which side of the split row.
+/// A side of the split row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Half {
     /// The split row and the rows after it.
@@ -25,10 +25,10 @@ pub enum Half {
     Bottom,
 }
 
-/// The rows of a file that a store has: those on one side of a split row.
+/// The rows of a file that belong to a store: those on one side of a split row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reference {
-    /// The side.
+    /// The side of the split row.
     pub half: Half,
     /// The split row.
     pub split_row: Bytes,
@@ -50,7 +50,7 @@ impl Reference {
         }
     }
 
-    /// The content of a reference file.
+    /// Returns the content of a reference file.
     pub(crate) fn to_file(&self) -> Bytes {
         pbuf::encode(&pb::Reference::from(self))
     }

@@ -1,4 +1,4 @@
-//! Bulk load: files become files of the stores, all of them or none.
+//! Tests of bulk loads: all files become files of the stores, or none does.
 
 use cell::SequenceId;
 use hfile::{StoreFileInfo, Writer, WriterOptions};
@@ -9,7 +9,8 @@ use super::*;
 use crate::commit::Commit;
 use crate::view::View;
 
-/// Writes a file as a job does: rows with one column each, whose cells have no sequence id. Column is `family:qualifier`.
+/// Writes a file as a job does: rows with one column each, whose cells have no sequence id. `column` is
+/// `family:qualifier`.
 fn write_file(files: &Memory, name: &str, column: &str, timestamp: i64, rows: &[&str]) {
     let name = FileName::new(name);
     let file = files.create(&name).expect("new");
@@ -31,7 +32,7 @@ fn write_file(files: &Memory, name: &str, column: &str, timestamp: i64, rows: &[
     writer.finish(StoreFileInfo::default()).expect("durable");
 }
 
-/// A load of files from `from`; those of the region's own storage are linked.
+/// Returns a load of files from `from`; files in the region's own storage are linked.
 fn load(bench: &Bench, from: &Memory, paths: &[(&'static str, &str)]) -> BulkLoad {
     let file = |&(family, path): &(&'static str, &str)| {
         let name = FileName::new(path);
@@ -297,7 +298,8 @@ fn nothing_overtakes_a_load_that_is_in_some_families_only() {
     assert!(half > 1, "{half} loads stopped half-way");
 }
 
-/// A full disk, for one: the load is answered as done, and the region goes on.
+/// The end of a load cannot be recorded, for example because the disk is full. The load is answered as done, and the
+/// region continues.
 #[test]
 fn a_note_that_stays_after_its_load_is_replaced_before_files_are() {
     let paths = [("f", "job/f/one"), ("g", "job/g/one")];

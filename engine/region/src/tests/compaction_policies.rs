@@ -1,4 +1,4 @@
-//! Tests of policies on a whole region: what is written, what goes, and what readers see.
+//! Tests of policies on a whole region: which files are written and deleted, and what readers see.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -79,7 +79,7 @@ fn files_go_unread_when_all_their_cells_have_expired() {
     assert!(bench.all().is_empty());
 }
 
-/// Ends a compaction with its first report.
+/// A monitor that ends a compaction at its first report.
 #[derive(Default)]
 struct Stop(AtomicU64);
 

@@ -5,7 +5,7 @@ use hfile::ReadOptions;
 use super::*;
 use crate::heap::RowTarget;
 
-/// The bytes of data blocks that a get of `columns` reads, and its result.
+/// Returns the number of bytes of data blocks that a get of `columns` reads, and the result of the get.
 fn get(bench: &Bench, row: &str, columns: &[&str], versions: u32) -> (u64, String) {
     let scan =
         Scan { families: vec![query(columns)], max_versions: versions, ..Scan::get(row.to_owned().into()) };
@@ -20,7 +20,7 @@ fn query(columns: &[&str]) -> FamilyQuery {
     FamilyQuery { family: "f".into(), qualifiers: Some(qualifiers), time_range: None }
 }
 
-/// The result of a scan over a range of rows, which opens every source.
+/// Returns the result of a scan over a range of rows, which opens every source.
 fn scan(bench: &Bench, row: &str, columns: &[&str], versions: u32) -> String {
     let (start, stop) = (Bytes::from(row.to_owned()), Bytes::from(format!("{row}\0")));
     bench.scan(Scan {
@@ -92,7 +92,7 @@ fn deferred_files_are_opened_when_needed() {
     }
 }
 
-/// A region that seals its active segment at `bound` bytes and has a long pipeline.
+/// Returns a region that seals its active segment at `bound` bytes and has a long pipeline.
 fn sealing(family: FamilyDescriptor, level: Level, bound: u64, segments_max: usize) -> Bench {
     let options = RegionOptions {
         compaction_size_min: Some(0),
@@ -104,7 +104,8 @@ fn sealing(family: FamilyDescriptor, level: Level, bound: u64, segments_max: usi
     Bench::open_with(Memory::new(), World::simulated(1, WallTime(1_000_000)), table(family), options)
 }
 
-/// The number of a get's sources, how many are deferred when it is at its first cell, and the timestamp of that cell.
+/// Returns the number of a get's sources, the number of those that are deferred when the get is at its first cell, and
+/// the timestamp of that cell.
 fn sources_of(bench: &Bench, row: &str, columns: &[&str]) -> (usize, usize, Option<i64>) {
     let store = bench.region.store(b"f").expect("there");
     let scan = Scan::get(row.to_owned().into());

@@ -65,7 +65,7 @@ impl Server {
         Janitor::new(Arc::new(self.files.clone()), Arc::clone(&self.options.open_files))
     }
 
-    /// The files with cells, by their places.
+    /// Returns the files with cells, by their places.
     fn stored(&self) -> Vec<String> {
         let all = self.files.list(&FileName::root()).expect("listed");
         let is_stored = |name: &str| name.contains("/f/") && !name.contains(".filelist");
@@ -84,7 +84,7 @@ pub(super) fn put(region: &Arc<Region>, row: &str) {
     applied.pending.wait_blocking().expect("durable");
 }
 
-/// A region with one file for each of these rows.
+/// Returns a region with one file for each of these rows.
 pub(super) fn region_of(server: &Server, table: &str, rows: &[&str]) -> Arc<Region> {
     let region = server.open(&Server::info(table, 1), f());
     for row in rows {
@@ -105,7 +105,8 @@ fn half(half: Half, row: &str) -> InheritedFiles {
     InheritedFiles::Half(Reference { half, split_row: Bytes::copy_from_slice(row.as_bytes()) })
 }
 
-/// The daughters of a region split at `row`. Their key ranges are not cut, so that only the references limit the rows.
+/// Returns the daughters of a region split at `row`. Their key ranges are not cut, so that only the references limit
+/// the rows.
 fn split(server: &Server, parent: &Arc<Region>, row: &str) -> [Arc<Region>; 2] {
     [(Half::Bottom, 2), (Half::Top, 3)].map(|(side, id)| {
         let info = Server::info(&parent.info().table().to_string(), id);
@@ -330,7 +331,7 @@ fn a_dropped_table_leaves_only_held_files() {
     assert!(left.is_empty() && server.stored().is_empty(), "{left:?}");
 }
 
-/// A holder that needs every file, or cannot tell.
+/// A holder that needs every file, or that cannot decide.
 struct Stubborn(bool);
 
 impl FileHolder for Stubborn {
@@ -367,7 +368,7 @@ fn an_unreadable_list_keeps_every_file() {
     assert_eq!(server.stored().len(), 5);
 }
 
-/// A server with table `t`, which is closed, and its clone `other`.
+/// Returns a server with table `t`, which is closed, and its clone `other`.
 fn dropped_and_cloned() -> (Server, RegionInfo) {
     let server = Server::new();
     let region = region_of(&server, "t", &["a", "b"]);

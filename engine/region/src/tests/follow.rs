@@ -1,4 +1,5 @@
-//! A follower of a region sees what its owner has made durable, through everything that happens to its files and its log.
+//! Tests that a follower of a region sees what the region's owner has made durable, through all changes of its files
+//! and its log.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use wal::{LogReader, LogTail};
 
 use super::*;
 
-/// An owner and a follower over one place, as two processes have a bucket.
+/// An owner and a follower over one storage, like two processes on one bucket.
 struct Pair {
     base: Memory,
     world: World,
@@ -18,7 +19,7 @@ struct Pair {
     owner: Arc<Region>,
 }
 
-/// The place of a log whose files grow part by part.
+/// Returns storage for a log whose files grow part by part.
 fn growing(base: &Memory, world: &World) -> Arc<dyn Files> {
     Arc::new(Segmented::new(Arc::new(base.clone()), world.clone(), Duration::from_secs(1)))
 }
@@ -37,7 +38,7 @@ impl Pair {
         Pair { base, world, table, options, log, owner }
     }
 
-    /// Takes log and region.
+    /// Takes the log and opens the region as its owner.
     fn own(
         base: &Memory,
         world: &World,
@@ -75,7 +76,7 @@ impl Pair {
         }
     }
 
-    /// Another process takes the region over; the one before writes no more.
+    /// Makes another process take the region over; the previous owner writes no more.
     fn take_over(&mut self) {
         (self.log, self.owner) = Pair::own(&self.base, &self.world, &self.table, &self.options);
     }
@@ -86,7 +87,7 @@ impl Pair {
         applied.pending.wait_blocking().expect("durable");
     }
 
-    /// Puts the markers of the last act into the log, too.
+    /// Makes sure that the markers of the last change are in the log, too.
     fn settle(&self) {
         self.log.roll().expect("alive");
     }
@@ -96,7 +97,7 @@ impl Pair {
     }
 }
 
-/// A follower with its place in the log.
+/// A follower, and its position in the log.
 struct Replica {
     follower: RegionFollower,
     tail: LogTail,
@@ -122,7 +123,7 @@ impl Replica {
         (reader, tail)
     }
 
-    /// Its own cache and its own knowledge of open files.
+    /// Returns the inputs for an opening of the region, with a cache and a knowledge of open files of its own.
     fn opening(pair: &Pair) -> Opening {
         let options = RegionOptions { open_files: Arc::default(), ..pair.options.clone() };
         // Nothing is ever appended to this one.
@@ -144,7 +145,7 @@ impl Replica {
         })
     }
 
-    /// Reads on to the end of the log, and opens the region again as often as that is needed.
+    /// Reads to the end of the log, and opens the region again as often as that is needed.
     fn advance(&mut self, pair: &Pair) {
         for _ in 0..20 {
             let stepped = self.step();

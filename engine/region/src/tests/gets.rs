@@ -1,4 +1,4 @@
-//! Gets and row readers return what scans return, after random writes, flushes, compactions and evictions.
+//! Tests that gets and row readers return what scans return, after random writes, flushes, compactions and evictions.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ fn row(number: u64) -> String {
 /// The cells of each row, as the sink shows them.
 type Rows = BTreeMap<String, String>;
 
-/// A row reader's query, and the rows as they were when it was made.
+/// The query of a row reader, and the rows as they were when the reader was created.
 struct Reader {
     reader: RowReader,
     expected: Rows,
@@ -38,7 +38,7 @@ fn families(prefix: u64) -> Vec<FamilyDescriptor> {
     ]
 }
 
-/// One random step: a write, a marker, a flush, a compaction, or an eviction.
+/// Makes one random step: a write, a marker, a flush, a compaction, or an eviction.
 fn act(bench: &Bench, any: &impl Fn(u64) -> u64, step: u64) {
     // Many writes go to few rows.
     let row = row(2 * if any(2) == 0 { any(4) } else { any(ROWS / 2) });
@@ -61,7 +61,7 @@ fn act(bench: &Bench, any: &impl Fn(u64) -> u64, step: u64) {
     }
 }
 
-/// The rows of a scan over everything.
+/// Returns the rows of a scan over everything.
 fn scanned(bench: &Bench, scan: &Scan) -> Rows {
     let mut scanner =
         bench.region.scanner(Scan { start: Bytes::new(), stop: Bytes::new(), ..scan.clone() }).expect("open");
@@ -78,7 +78,7 @@ fn scanned(bench: &Bench, scan: &Scan) -> Rows {
     }
 }
 
-/// Reads in memory, and again where it may block if that fails.
+/// Reads in memory, and repeats the read where it may block if that fails.
 fn read(counts: &mut [u64; 2], mut look: impl FnMut(ReadMode, &mut Shown) -> Result<usize>) -> String {
     let mut shown = Shown::default();
     let outcome = look(ReadMode::MemoryOnly, &mut shown);

@@ -13,7 +13,7 @@ fn read(region: &Region, scan: Scan, limits: &Limits) -> Vec<String> {
     shown.0
 }
 
-/// A region with files of random cells: versions, markers, cells that expire, and rows in several files.
+/// Returns a region with files of random cells: versions, markers, cells that expire, and rows in several files.
 fn random_region(server: &Server, family: &FamilyDescriptor, random: &mut Random) -> Region {
     let region = server.open(&Server::info("t", 1), family.clone());
     for _ in 0..1 + random.below(3) {
@@ -42,7 +42,7 @@ fn random_region(server: &Server, family: &FamilyDescriptor, random: &mut Random
     region
 }
 
-/// The halves of a region's files, each in a region whose own key range is not cut.
+/// Returns the halves of a region's files, each in a region whose own key range is not cut.
 fn halves(server: &Server, parent: &Region, family: &FamilyDescriptor, row: &str) -> [Region; 2] {
     [(Half::Bottom, 2), (Half::Top, 3)].map(|(half, id)| {
         let info = Server::info("t", id);

@@ -1,17 +1,17 @@
-//! The size of a cell that counts in size limits is HBase's. Figures were measured with HBase 2.6.4: the greatest
-//! `maxResultSize` with which a first partial result has n cells is the size of n cells.
+//! Tests that the size of a cell that counts in size limits is HBase's. The figures were measured with HBase 2.6.4: the
+//! size of n cells is the greatest `maxResultSize` with which the first partial result has n cells.
 
 use super::*;
 
-/// Bytes of a cell beside family, qualifier, row and value: lengths, timestamp and type.
+/// Size of a cell without family, qualifier, row and value, in bytes: lengths, timestamp and type.
 const FRAME: u64 = 20;
-/// Bytes of a TTL tag with its own length and that of all tags.
+/// Size of a TTL tag in bytes, with its own length field and that of all tags.
 const TTL_TAG: u64 = 13;
 
 /// Value lengths of the cells of a row, in bytes.
 const VALUES: [usize; 8] = [1_024, 1_024, 0, 5, 4, 8, 1_024, 5_000];
 
-/// A row of cells with these values; every third cell has a TTL tag if `tagged`.
+/// Writes a row of cells with these values; every third cell has a TTL tag if `tagged`.
 fn write_row(bench: &Bench, tagged: bool) {
     for (index, length) in VALUES.into_iter().enumerate() {
         let (column, value) = (format!("f:q{index:02}"), vec![b'v'; length]);
@@ -23,7 +23,7 @@ fn write_row(bench: &Bench, tagged: bool) {
     }
 }
 
-/// The number of cells in the first part of the row under a limit of `bytes`.
+/// Returns the number of cells in the first part of the row under a limit of `bytes`.
 fn cells_in_first_part(bench: &Bench, bytes: u64) -> usize {
     let mut scanner = bench.region.scanner(Scan::default()).expect("serving");
     let mut shown = Shown::default();
@@ -32,8 +32,8 @@ fn cells_in_first_part(bench: &Bench, bytes: u64) -> usize {
     shown.0.len()
 }
 
-/// Checks that the first n cells count what `size` says, for each n, given the cell's length in bytes and whether it is
-/// tagged.
+/// Checks that the first n cells count as `size` says, for each n; `size` gets a cell's length in bytes and whether it
+/// is tagged.
 #[track_caller]
 fn check_sizes(bench: &Bench, tagged: bool, size: impl Fn(u64, bool) -> u64) {
     let mut sum = 0;

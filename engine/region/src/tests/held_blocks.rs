@@ -1,4 +1,4 @@
-//! Rows of one batch in the same block need one cache lookup.
+//! Tests that rows of one batch in the same block need one cache lookup.
 
 use super::*;
 

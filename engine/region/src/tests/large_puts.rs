@@ -1,4 +1,4 @@
-//! Tests of puts that use the memory of their request.
+//! Tests of puts whose cells stay in the memory of their request until they are in the log.
 
 use super::*;
 

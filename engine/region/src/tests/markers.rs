@@ -6,7 +6,7 @@ use wal::{Kind, ListState, LogPosition, Marker, StoreChange};
 
 use super::*;
 
-/// The markers in the log, oldest first.
+/// Returns the markers in the log, oldest first.
 fn markers(bench: &Bench) -> Vec<(u64, Marker)> {
     bench.log.roll().expect("alive");
     let mut found = Vec::new();

@@ -9,7 +9,7 @@ use proto::TableName;
 
 const LEVELS: [Level; 4] = [Level::None, Level::Basic, Level::Eager, Level::Adaptive];
 
-/// A region whose active segments are sealed at `bound` bytes.
+/// Returns a region whose active segments are sealed at `bound` bytes.
 fn bench(level: Level, bound: u64, family: FamilyDescriptor) -> Bench {
     bench_with(level, bound, family, RegionOptions::default())
 }
@@ -207,7 +207,7 @@ fn while_the_background_is_behind_the_active_segment_grows() {
     assert_eq!(bench.memory().pipeline.len(), 1);
 }
 
-/// Chunks so small, and cells so large, that one segment cannot address all chunks.
+/// Chunks are so small, and cells so large, that one segment cannot address all chunks.
 #[test]
 fn cells_in_too_many_chunks_go_to_several_segments() {
     const BATCH: usize = 10_000;
@@ -634,7 +634,7 @@ fn the_level_changes_while_the_region_is_open() {
     assert_eq!(bench.scan(Scan::default()), "a/f:q@99=value");
 }
 
-/// A row that was visible stays visible and never goes back, whatever is dropped meanwhile.
+/// A row that was visible stays visible and never returns to an earlier version, whatever is dropped meanwhile.
 #[test]
 fn concurrent_readers_miss_nothing() {
     for level in LEVELS {

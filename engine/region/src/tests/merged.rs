@@ -1,4 +1,4 @@
-//! The merge heap returns what a sorted list of all cells returns.
+//! Tests that the merge heap returns what a sorted list of all cells returns.
 
 use cell::{Comparator, KeyBuf, SequenceId};
 use hfile::{BloomType, ReadOptions, Reader, Refused, StoreFileInfo, Writer, WriterOptions};
@@ -23,7 +23,7 @@ fn is_refused(cell: Cell<'_>) -> bool {
     cell.value().starts_with(b"refused")
 }
 
-/// Sorted cells with distinct keys, few of them possible; the value names the source.
+/// Returns sorted cells with distinct keys, of which only few are possible; the value names the source.
 fn some_cells(any: &impl Fn(u64) -> u64, source: u64) -> Vec<Written> {
     let (markers, first) = (any(2), any(10));
     let one = |_| {
@@ -47,7 +47,7 @@ fn some_cells(any: &impl Fn(u64) -> u64, source: u64) -> Vec<Written> {
     cells
 }
 
-/// A segment, a flat segment, or a file of small blocks.
+/// Returns a source: an active segment, a flat segment, or a file of small blocks.
 fn source(any: &impl Fn(u64) -> u64, files: &Memory, cache: &Arc<Cache>, cells: &[Written]) -> Source {
     if any(2) == 0 {
         let pool = Pool::new(CHUNK_SIZE_MIN, 100);

@@ -1,5 +1,5 @@
-//! Tests of MOB: large values go to files of their own and come back, compactions keep references, and the janitor keeps
-//! what a store file names.
+//! Tests of MOB: large values are written to files of their own and read from there, compactions keep references, and
+//! the janitor keeps what a store file names.
 
 use hfile::{ReadOptions, Reader};
 use storage::{Capabilities, Capability};
@@ -13,7 +13,7 @@ fn mob_family() -> FamilyDescriptor {
     FamilyDescriptor::new("f").expect("a name").with("IS_MOB", "true").with("MOB_THRESHOLD", 10)
 }
 
-/// A value of `length` bytes.
+/// Returns a value of `length` bytes.
 fn value(letter: char, length: usize) -> String {
     String::from(letter).repeat(length)
 }
@@ -44,13 +44,13 @@ fn all(region: &Arc<Region>) -> String {
     scan(region, Scan { max_versions: 10, ..Scan::default() })
 }
 
-/// The MOB files of the table, by name.
+/// Returns the names of the table's MOB files.
 fn mob_files(server: &Server) -> Vec<String> {
     let all = server.files.list(&FileName::new("mobdir")).expect("listed");
     all.into_iter().map(|entry| entry.name.last().to_owned()).collect()
 }
 
-/// The MOB files that each store file of the region names, as it is written.
+/// Returns, as text, the MOB files that each store file of the region names.
 fn refs(region: &Arc<Region>) -> Vec<String> {
     let files = region.stores[0].view.load().files.clone();
     let of_file = |file: &Arc<StoreFile>| {

@@ -1,9 +1,9 @@
-//! A swap of a small object that happened but reported failure: nothing is lost, and the region opens again.
+//! Tests swaps of small objects that happen but report failure: no write is lost, and the region opens again.
 
 use super::*;
 use storage::{Kind, Object, Outcome, Settled, Version};
 
-/// Files whose swaps report failure after they happened, and whose small objects then cannot be read, as configured.
+/// Files whose swaps, as a test says, report failure after they happened, and whose small objects then cannot be read.
 struct Doubtful {
     files: Memory,
     told: env::sync::Mutex<Told>,
@@ -11,7 +11,7 @@ struct Doubtful {
 
 #[derive(Default)]
 struct Told {
-    /// Number of next swaps that report failure.
+    /// Number of the next swaps that report failure.
     swaps: usize,
     cannot_read: bool,
 }
@@ -51,7 +51,7 @@ impl storage::Overlay for Doubtful {
     }
 }
 
-/// A region over such files, and the files.
+/// Opens a region over such files, and returns both.
 fn open(files: &Memory) -> (Arc<Doubtful>, Arc<Region>, Arc<wal::Log>) {
     let doubtful = Arc::new(Doubtful { files: files.clone(), told: env::sync::Mutex::default() });
     let (log, region) = open_over(&doubtful).expect("opened");

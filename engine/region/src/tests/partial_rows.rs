@@ -1,5 +1,5 @@
-//! Tests of rows read in parts: no part is read twice or occupies a shared thread, and a client that handles parts does
-//! not wait for the whole row.
+//! Tests of rows read in parts: no cell is read twice, no read occupies a shared thread for long, and a client that
+//! accepts parts does not wait for the whole row.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::*;
 
 const COLUMNS: usize = 3_000;
 
-/// One row with two families, in memory and in a file, in blocks of a few cells.
+/// Returns a region with one row in two families, in memory and in a file, in blocks of a few cells.
 fn wide_row() -> Bench {
     let family = FamilyDescriptor::new("f").expect("a name").with("BLOCKSIZE", 512);
     let bench = Bench::with(family);

@@ -1,5 +1,5 @@
-//! A scan returns the same cells however it is read: row by row; in parts by count, size and time; in memory with
-//! repeated steps; and in any mixture. Tested with random regions, scans and filters.
+//! Tests that a scan returns the same cells however it is read: row by row; in parts by count, size and time; in memory
+//! with repeated steps; and in any mixture. Regions, scans and filters are random.
 //!
 //! `PARTS_SEEDS=2000 cargo test -p region parts` runs more seeds.
 
@@ -9,7 +9,7 @@ use filter::{ColumnRange, Operator, Pattern, RowRange};
 
 use super::*;
 
-/// Random numbers from a seed.
+/// Random numbers that follow from a seed.
 struct Random(u64);
 
 impl Random {
@@ -74,7 +74,7 @@ fn comparable(random: &mut Random, text: &str) -> Comparable {
     }
 }
 
-/// A random filter, nested at most `depth` levels.
+/// Returns a random filter, nested at most `depth` levels.
 fn any_filter(random: &mut Random, depth: u64) -> Filter {
     let value = |random: &mut Random| format!("v{}", random.below(4));
     match random.below(if depth > 0 { 28 } else { 22 }) {
@@ -174,7 +174,7 @@ fn any_filter(random: &mut Random, depth: u64) -> Filter {
     }
 }
 
-/// A region of two families after `acts` random acts.
+/// Returns a region of two families after `acts` random acts.
 fn make(random: &mut Random, acts: u64) -> Bench {
     let mut family_of =
         FamilyDescriptor::new("f").expect("a name").with("BLOCKSIZE", [1, 64, 200][random.below(3) as usize]);
@@ -235,7 +235,7 @@ impl CellSink for Slow<'_> {
     }
 }
 
-/// The way to read a scan.
+/// How a scan is read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
     Whole,
@@ -366,7 +366,7 @@ fn all_ways_to_read_a_scan_return_the_same_cells() {
     }
 }
 
-/// Each step first in memory, then where it may block.
+/// Reads a scan: each step first in memory, then where it may block.
 fn patiently(bench: &Bench, scan: Scan) -> String {
     read(bench, scan, Way::Memory, 1).expect("read").join(" ")
 }

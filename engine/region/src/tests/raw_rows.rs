@@ -1,4 +1,4 @@
-//! Raw rows that are copied equal rows that the matcher judges.
+//! Tests that rows copied as raw rows equal rows that the matcher judges.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use cell::TagType;
 use super::skipped_rows::{Random, lived, of_f};
 use super::*;
 
-/// The cells of a step, and whether its row may go on.
+/// The cells of a step, and whether the next step may return more cells of the same row.
 type Given = (Vec<String>, bool);
 
-/// Records cells, and their number when a row ended.
+/// A sink that records cells, and their number at the end of each row.
 #[derive(Default)]
 struct Rows {
     cells: Shown,
@@ -27,7 +27,7 @@ impl CellSink for Rows {
     }
 }
 
-/// Reads a scan in steps. Returns the cells and number of rows, and the number of steps.
+/// Reads a scan in steps; returns the cells with the number of rows, and the number of steps.
 fn read(bench: &Bench, scan: Scan, limits: &Limits) -> ((Vec<Given>, u64), usize) {
     let mut scanner = bench.region.scanner(scan).expect("serving");
     let (mut given, mut scanned, mut steps) = (Vec::new(), 0, 0);
@@ -59,7 +59,7 @@ fn all_of_f() -> Scan {
     Scan { families: vec![of_f(None)], ..Scan::default() }
 }
 
-/// The same scan, judged cell by cell because of a limit that never applies.
+/// Returns the same scan with a limit that never applies, because of which every cell is judged.
 fn judged(scan: Scan) -> Scan {
     Scan { batch: Some(u32::MAX), ..scan }
 }

@@ -1,4 +1,4 @@
-//! A region opened for reading changes nothing.
+//! Tests that a region opened for reading changes nothing.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

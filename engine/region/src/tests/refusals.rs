@@ -1,9 +1,9 @@
-//! What a region refuses: the error names the thing and the remedy, and nothing has changed.
+//! Tests what a region refuses: the error names the thing and the remedy, and nothing has changed.
 
 use super::file_life::{Server, put, region_of};
 use super::*;
 
-/// An append of `-more` to the column `f:q` of row a, with a tag of so many bytes.
+/// Returns an append of `-more` to the column `f:q` of row a, with a tag of `tag_bytes` bytes.
 fn tagged_append(tag_bytes: usize) -> Mutation {
     let tag_length = (tag_bytes as u16 + 1).to_be_bytes();
     let tags = [&tag_length[..], &[100], &vec![b't'; tag_bytes]].concat();

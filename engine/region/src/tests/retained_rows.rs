@@ -1,4 +1,4 @@
-//! Tests of rows that a flush retains in memory: invisible to readers and across crashes.
+//! Tests of rows that a flush retains in memory: readers see no difference, and crashes lose nothing.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ fn family() -> FamilyDescriptor {
     FamilyDescriptor::new("f").expect("a name")
 }
 
-/// A region in which a flush that frees memory retains all rewritten rows.
+/// Returns a region in which a flush that frees memory retains all rewritten rows.
 fn bench(level: Level, family: FamilyDescriptor) -> Bench {
     let options = RegionOptions {
         compaction_size_min: Some(0),
@@ -28,7 +28,7 @@ impl Bench {
         self.region.flush(FlushReason::MemstoreSize).expect("flushed")
     }
 
-    /// Updates ten rows repeatedly, and writes as many others once. Returns the next number.
+    /// Updates ten rows repeatedly, and writes as many other rows once. Returns the next number.
     fn update(&self, from: i64) -> i64 {
         for number in from..from + 100 {
             self.put(&format!("hot{}", number % 10), "f:q", number, &format!("value {number}"));
@@ -38,7 +38,7 @@ impl Bench {
         from + 100
     }
 
-    /// For each cell of `f`, how often it is in memory and in files.
+    /// Returns, for each cell of `f`, how often it is in memory and in files.
     fn places(&self) -> BTreeMap<(String, SequenceId), (usize, usize)> {
         let mut places = BTreeMap::new();
         let mut visit = |place: CellPlace<'_>, cell: Cell<'_>| {

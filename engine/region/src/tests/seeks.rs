@@ -1,11 +1,11 @@
-//! Skipped cells are skipped by seeks: a read looks into no more data blocks than its cells are in, except where a seek
-//! begins.
+//! Tests that reads seek over skipped cells: a read looks into no more data blocks than its cells are in, except where
+//! a seek begins.
 
 use filter::{ColumnRange, RowRange};
 
 use super::*;
 
-/// Size of a block, small enough for many blocks.
+/// Size of a block in bytes, small enough for many blocks.
 const BLOCK_BYTES: u32 = 512;
 
 fn family(bloom: &str) -> FamilyDescriptor {
@@ -28,7 +28,7 @@ fn put_all(bench: &Bench, row: &str, cells: &[(String, i64)]) {
     bench.apply(mutation(MutationKind::Put, row, &cells));
 }
 
-/// Rows r000 to r299 with ten columns each, in one file.
+/// Returns a region with rows r000 to r299 of ten columns each, in one file.
 fn many_rows() -> Bench {
     let bench = Bench::with(family("ROW"));
     for row in 0..300 {
@@ -39,7 +39,7 @@ fn many_rows() -> Bench {
     bench
 }
 
-/// One row with 3,000 columns, in one file.
+/// Returns a region with one row of 3,000 columns, in one file.
 fn wide_row() -> Bench {
     let bench = Bench::with(family("ROW"));
     let cells: Vec<_> = (0..3_000).map(|number| (column(number), 1)).collect();
@@ -48,7 +48,7 @@ fn wide_row() -> Bench {
     bench
 }
 
-/// The number of data blocks that a scan looks into, and of cells that it returns.
+/// Returns the number of data blocks that a scan looks into, and the number of cells that it returns.
 fn looked_into(bench: &Bench, scan: Scan) -> (u64, usize) {
     let before = hfile::data_bytes_of_thread();
     let mut shown = Shown::default();

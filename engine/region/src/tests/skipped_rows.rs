@@ -1,4 +1,4 @@
-//! Skipping rows that a filter refuses gives the same result as judging their cells.
+//! Tests that skipping rows that a filter refuses gives the same result as judging their cells.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use filter::Operator;
 
 use super::*;
 
-/// Reads a scan in steps. Returns the rows with the numbers of scanned and filtered rows, and the number of steps.
+/// Reads a scan in steps; returns the rows with the numbers of scanned and filtered rows, and the number of steps.
 fn read(bench: &Bench, scan: Scan) -> ((Vec<String>, u64, u64), usize) {
     let mut scanner = bench.region.scanner(scan).expect("serving");
     let (mut shown, mut scanned, mut filtered, mut steps) = (Shown::default(), 0, 0, 0);
@@ -36,7 +36,7 @@ fn column_is(column: &'static str, value: &'static str, if_missing: bool, exclud
     )
 }
 
-/// The same filter in a list with one that keeps everything, which is judged cell by cell.
+/// Returns the same filter in a list with a filter that keeps everything, because of which cells are judged one by one.
 fn slow(filter: &Filter) -> Filter {
     let everything = value_is(CompareOperator::NotEqual, "no value");
     Filter::list(Operator::MustPassAll, vec![filter.clone(), everything])
@@ -56,12 +56,13 @@ impl Random {
     }
 }
 
-/// The TTL of a cell whose timestamp is 1 to 9, in ms: expired at once, or not in any test.
+/// Returns the TTL in ms of a cell whose timestamp is 1 to 9: it expires at once, or not during any test.
 pub(super) fn some_ttl(random: &mut Random) -> u64 {
     [1_000, 1_000_000_000][random.below(2) as usize]
 }
 
-/// Writes random cells in few rows, so that versions, markers and files meet in one row. If `tagged`, some cells expire.
+/// Writes random cells in few rows, so that versions, markers and files meet in one row. If `tagged`, some cells
+/// expire.
 fn write(bench: &Bench, tagged: bool, random: &mut Random) {
     for _ in 0..60 {
         let row = format!("row-{:02}", random.below(30));
@@ -77,8 +78,8 @@ fn write(bench: &Bench, tagged: bool, random: &mut Random) {
     }
 }
 
-/// A region after random writes, in files and perhaps in memory, and the read point of a scanner opened before the last
-/// of them.
+/// Returns a region after random writes, in files and perhaps in memory, and the read point of a scanner opened before
+/// the last of them.
 pub(super) fn lived(family: FamilyDescriptor, random: &mut Random) -> (Bench, cell::SequenceId) {
     let bench = Bench::with(family);
     // Most regions have no tags, as raw rows are in files without any.

@@ -1,4 +1,4 @@
-//! Tests of snapshots: what is listed, what stays while a snapshot names it, and clones.
+//! Tests of snapshots: which files they list, which files stay while a snapshot names them, and clones.
 
 use prost::Message;
 use proto::pb;

@@ -1,24 +1,24 @@
-//! No reader sees a write before it is as durable as its client requested.
+//! Tests that no reader sees a write before it is as durable as its client requested.
 
 use super::*;
 use storage::memory::Fault;
 use storage::{Kind, Outcome};
 
-/// A region that acknowledges writes in the operating system's buffers, as without `hbase.wal.hsync`.
+/// Returns a region that acknowledges writes in the operating system's buffers, as without `hbase.wal.hsync`.
 fn bench() -> Bench {
     let options = RegionOptions { sync_to_disk: false, ..RegionOptions::default() };
     let table = table(FamilyDescriptor::new("f").expect("a name"));
     Bench::open_with(Memory::new(), World::simulated(1, WallTime(1_000_000)), table, options)
 }
 
-/// A put that awaits the disk, without a waiter.
+/// Makes a put that awaits the disk and for which nobody waits.
 fn put_for_the_disk(bench: &Bench) -> BatchOutcome {
     let put = mutation(MutationKind::Put, "row", &[("f:q", 1, CellType::Put, b"v")]);
     let put = Mutation { durability: Durability::Fsync, ..put };
     bench.region.apply(&[put], ReadMode::Any).expect("serving")
 }
 
-/// What was seen survives a power failure, whatever the disk did with unsynced bytes.
+/// Checks that what a reader has seen survives a power failure, whatever the disk did with unsynced bytes.
 fn assert_durable(bench: &Bench) {
     // A region whose log has failed returns nothing any more.
     let seen = if bench.region.scanner(Scan::default()).is_ok() { bench.all() } else { String::new() };

@@ -1,15 +1,15 @@
-//! What was in the cache before a flush or a compaction is in the cache afterwards.
+//! Tests that what was in the cache before a flush or a compaction is in the cache afterwards.
 
 use super::*;
 
 const ROWS: usize = 400;
 
-/// A region whose files have many blocks, over a cache with these options.
+/// Returns a region whose files have many blocks, over a cache with these options.
 fn bench(options: cache::Options) -> Bench {
     bench_of(&[], options)
 }
 
-/// The same, with these attributes of its family.
+/// As [`bench`], with these attributes of the family.
 fn bench_of(attributes: &[(&'static str, &'static str)], options: cache::Options) -> Bench {
     let bench = Bench::with(family(attributes));
     let region = bench.open_over(Arc::clone(&bench.table), Arc::new(Cache::new(options)));
@@ -58,7 +58,7 @@ impl Bench {
         }
     }
 
-    /// The rows that can be read without waiting.
+    /// Returns the rows that can be read without waiting.
     fn in_memory(&self) -> Vec<usize> {
         (0..ROWS).filter(|&index| self.read(index, ReadMode::MemoryOnly)).collect()
     }

@@ -1,4 +1,4 @@
-//! Tests of writes to a row that was written a moment ago: none is hidden by an earlier one.
+//! Tests of writes to a row that was written a moment ago: no earlier write hides them.
 
 use super::*;
 

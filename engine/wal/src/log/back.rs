@@ -1,4 +1,4 @@
-//! The files of the log: the current one, those that are kept, the spare ones, and what is known of each.
+//! The files of a log: the current one, those that are kept, the spare ones, and what is known of each.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::index::{FileSpan, RegionExtent, SectionIndex, Sequences, index_record
 
 /// One write to a file.
 pub(super) struct Batch {
-    /// Room for the batch's header, and the records.
+    /// Room for the batch's header, followed by the records.
     pub(super) bytes: Vec<u8>,
     /// The sequence ids of each region in it.
     pub(super) regions: HashMap<Box<[u8]>, Sequences>,
     /// The position in the stream of records after the batch.
     pub(super) upto: u64,
-    /// Number of records.
+    /// Number of records in the batch.
     pub(super) records: u64,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Back {
     pub(super) live: BTreeMap<u64, LogFile>,
     /// Spare files by number, in the space of files that nobody needs any more. Each has a void header.
     pub(super) spares: BTreeMap<u64, Box<dyn FileWriter>>,
-    /// Bytes that a file must have for its space to be reused; [`NEVER`] where no space is reused.
+    /// Minimum size in bytes of a file whose space is reused; [`NEVER`] where no space is reused.
     pub(super) reuse_min: u64,
     /// Files that are no longer needed and not yet removed.
     pub(super) unneeded: Vec<Unneeded>,
@@ -56,7 +56,7 @@ pub(crate) struct Back {
     pub(super) keep_unneeded: Duration,
 }
 
-/// More bytes than any file has.
+/// A size in bytes that no file reaches.
 pub(super) const NEVER: u64 = u64::MAX;
 
 /// The part of the current file that no index record covers yet.
@@ -76,18 +76,18 @@ impl OpenSection {
 pub(crate) struct LogFile {
     pub(crate) name: FileName,
     pub(crate) bytes: u64,
-    /// Its records of each region.
+    /// The regions with records in the file.
     regions: HashMap<Box<[u8]>, RegionInFile>,
     /// Whether a reader may have it open for replay. Then it may be removed, but its space must not be reused.
     pub(crate) is_read: bool,
-    /// Since when the file is unneeded.
+    /// When the file became unneeded; `None` while it is needed.
     unneeded_since: Option<Moment>,
 }
 
 /// A region's records in a file.
 #[derive(Default)]
 struct RegionInFile {
-    /// The newest sequence id of its edits; 0 when there are only markers, for which no file is kept.
+    /// The newest sequence id of the region's edits; 0 when there are only markers, for which no file is kept.
     newest: SequenceId,
     /// The records in the section that no index record covers yet.
     section: RegionExtent,
@@ -142,7 +142,7 @@ impl LogFile {
 /// A file that is to be removed.
 pub(super) struct Unneeded {
     pub(super) name: FileName,
-    /// Whether its space may be reused.
+    /// Whether the space of the file may be reused.
     pub(super) can_be_reused: bool,
 }
 
@@ -248,12 +248,13 @@ pub(super) fn begin_file(
     }
 }
 
-/// The header of a spare file.
+/// Returns the header of a spare file.
 pub(super) fn void_header(epoch: u64) -> Header {
     Header { version: VERSION_OVER, epoch, number: NO_NUMBER }
 }
 
-/// A batch that holds the index of a section and, with `ends`, the record that ends the file; to be written at `offset`.
+/// Returns a batch that holds the index of a section and, with `ends`, the record that ends the file; to be written at
+/// `offset`.
 pub(super) fn index_batch(
     number: u64,
     offset: u64,

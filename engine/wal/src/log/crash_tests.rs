@@ -34,17 +34,17 @@ fn cells(region: &str, sequence: u64) -> Vec<u8> {
     format!("{region}-{sequence}-{}", "x".repeat(sequence as usize * 7 % 90)).into_bytes()
 }
 
-/// The death that a life ends with.
+/// How the process of a test ends.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Death {
-    /// The process is killed: what the system was given survives.
+    /// The process is killed: the bytes that it has passed to the system survive.
     Kill,
     /// The power is lost.
     Power,
 }
 
-/// Opens the log, checks what it finds against `model`, works, and ends when the place fails. `level` is how every
-/// record is acknowledged.
+/// Opens the log, checks what it finds against `model`, works, and ends when the place fails. Every record is
+/// acknowledged at `level`.
 fn live(place: &Memory, death: Death, level: Level, model: &mut Model) -> Result<()> {
     // What the system was given does not survive the loss of power: then only a roll acknowledges.
     let survives = death == Death::Kill || level == Level::Disk;
@@ -120,7 +120,8 @@ fn die(place: &Memory, death: Death, seed: u64) -> Memory {
     }
 }
 
-/// Three lives: the first dies in act `first`, the second, while or after it recovers, in act `second`.
+/// Tests three processes in a row: the first ends in the storage operation `first`, the second, during or after its
+/// recovery, in the operation `second`.
 fn three_lives(
     death: Death,
     level: Level,

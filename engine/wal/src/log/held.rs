@@ -1,4 +1,4 @@
-//! Locking the back, and waking waiters after it is released.
+//! Locks the back, and wakes waiters after it is released.
 //!
 //! A waiter for [`Level::Os`](crate::Level::Os) tries to lock the back, to write for all waiters. If another thread has it,
 //! the waiter relies on that thread, whatever it does there. So every thread that releases the back wakes waiters afterwards.

@@ -1,4 +1,4 @@
-//! Who holds files: regions, named holders, and time.
+//! Tests which files are kept: for regions, for named holders, and for a time.
 
 use env::WallTime;
 use storage::Memory;
@@ -15,7 +15,7 @@ fn options() -> Options {
     Options { file_bytes_max: 2_000, idle_write: Duration::from_secs(3_600), ..Options::default() }
 }
 
-/// Writes `count` records after `last`, flushes them, and returns the last.
+/// Writes `count` records after `last`, flushes them, and returns the sequence id of the last one.
 fn write_and_flush(log: &Log, last: u64, count: u64) -> u64 {
     for sequence in last + 1..=last + count {
         let ticket = log.append(&edit("a", sequence, &[sequence as u8; 400])).expect("alive");

@@ -1,4 +1,4 @@
-//! The index of a file, markers, and files of earlier versions.
+//! Tests of the index of a file, of markers, and of files of earlier versions.
 
 use env::WallTime;
 use storage::{Capabilities, Capability, Memory};
@@ -19,7 +19,8 @@ fn region(number: u64) -> String {
     format!("region-{number}")
 }
 
-/// A log whose first file has 200 batches of 5 regions in turn, longer than what is read along, and is ended and durable.
+/// Returns a log whose first file has 200 batches of 5 regions in turn, is longer than what a reader reads at once, and
+/// is ended and durable.
 fn five_regions(options: &Options) -> Memory {
     let place = Memory::new();
     let (log, _) = in_memory(&place, options.clone());
@@ -172,7 +173,7 @@ fn a_removed_file_that_cannot_be_read_on_held_markers_alone() {
     recovered.read::<Error>(b"b", |_| Ok(())).expect("nothing of b is lost");
 }
 
-/// A file as an earlier version wrote it.
+/// Returns a file as an earlier version wrote it.
 fn earlier(version: u32, number: u64, sequences: std::ops::RangeInclusive<u64>, ends: bool) -> Vec<u8> {
     let mut file = Header { version, epoch: 3, number }.to_bytes().to_vec();
     let mut put = |record: Record<'_>, synced: bool| {

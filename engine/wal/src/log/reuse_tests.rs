@@ -1,4 +1,4 @@
-//! Log files that reuse the space of older ones.
+//! Tests of log files that reuse the space of older ones.
 //!
 //! Records of the new file are found, records of the old one never are, and the space is given back in the end.
 
@@ -9,7 +9,7 @@ use super::back::{file_name, void_header};
 use super::tests::{edit, in_memory, replayed};
 use super::*;
 
-/// Of a file, so that one holds some twenty batches and several pages.
+/// Size of a file in bytes, so that one holds some twenty batches and several pages.
 const FILE_BYTES: u64 = 9_000;
 
 fn options() -> Options {
@@ -30,8 +30,8 @@ fn write(log: &Log, sequence: u64, level: Level) -> Result<()> {
     log.sync_blocking(ticket, level)
 }
 
-/// Writes, and flushes all of it every 50 times, until the log is `files` into the space of older ones; gives the last
-/// write.
+/// Writes, and flushes everything after every 50 writes, until the log has reused the space of `files` files; returns
+/// the sequence id of the last write.
 fn reach(log: &Log, files: u64) -> u64 {
     let mut last = 0;
     while log.shared.counts.reused.value() < files {
@@ -44,7 +44,7 @@ fn reach(log: &Log, files: u64) -> u64 {
     last
 }
 
-/// The names of the log's files and their sizes.
+/// Returns the names of the log's files and their sizes.
 fn listed(place: &Memory) -> Vec<(FileName, u64)> {
     let entries = place.list(&folder()).expect("readable").into_iter();
     entries
@@ -79,7 +79,8 @@ fn a_reused_file_shows_new_records_and_no_old_ones() {
     assert_eq!(in_memory(&place, options()).1.torn_tails(), []);
 }
 
-/// A place whose newest file, begun in the space of another, has five batches, which `level` was said of, and its name.
+/// Returns storage whose newest file, begun in the space of another file, has five batches acknowledged at `level`, and
+/// the name of that file.
 fn five_batches(level: Level) -> (Memory, FileName, u64) {
     let place = Memory::new();
     let (log, _) = in_memory(&place, options());
@@ -90,7 +91,7 @@ fn five_batches(level: Level) -> (Memory, FileName, u64) {
     (place.kill(), name, last)
 }
 
-/// Bytes of each of those batches; the first has a record of the log's own, too.
+/// Size of each of those batches in bytes; the first has a record of the log's own, too.
 const BATCH: usize = BATCH_HEADER_LENGTH + 400 + 43;
 
 #[test]

@@ -1,4 +1,4 @@
-//! The end of a file and the beginning of the next.
+//! Ends a file of the log, and begins the next one.
 
 use std::sync::atomic::Ordering;
 
@@ -16,9 +16,9 @@ use crate::{Error, Result};
 /// How a thread handles a full file.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum WhenFull {
-    /// It rolls the log, and waits for the disk.
+    /// The thread rolls the log, and waits for the disk.
     Roll,
-    /// It must not wait, and asks the log's thread to roll.
+    /// The thread must not wait, and asks the log's thread to roll.
     Ask,
 }
 

@@ -1,4 +1,5 @@
-//! A log is taken over while its owner still writes: the owner acknowledges nothing that the new owner does not find.
+//! Tests that take a log over while its owner still writes: the owner acknowledges nothing that the new owner does not
+//! find.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -44,7 +45,7 @@ fn write_until_taken(log: &Log, first: u64, acknowledged: &AtomicU64, flushed: &
     }
 }
 
-/// Each owner takes the log from the one before, which goes on writing until it is told.
+/// Each owner takes the log from the previous one, which continues to write until it learns of that.
 fn race(files: &Arc<dyn Files>, rounds: u64) {
     let world = World::real();
     let open = |owner| Log::open(world.clone(), Arc::clone(files), folder(), options(owner));
@@ -91,7 +92,7 @@ fn in_memory_nothing_is_acknowledged_after_the_seal_that_its_reader_does_not_fin
     race(&(Arc::new(Memory::new()) as Arc<dyn Files>), 10_000);
 }
 
-/// The log is in objects that appear whole, as in an object store.
+/// Runs the race with a log in objects that appear whole, as in an object store.
 #[test]
 fn in_growing_files_nothing_is_acknowledged_after_the_seal_that_its_reader_does_not_find() {
     let store = Arc::new(Memory::with(Capabilities::NONE));
@@ -121,7 +122,7 @@ impl storage::Overlay for Vanishing {
     }
 }
 
-/// Also the swap of the object `OWNER`: it happens, is reported as failed, and the process ends.
+/// The swap of the object `OWNER` fails like the other calls: it happens, is reported as failed, and the process ends.
 #[test]
 fn a_takeover_whose_calls_happen_and_report_failure_loses_nothing() {
     let world = World::real();
@@ -168,7 +169,7 @@ fn a_file_that_its_owner_gives_up_while_the_next_one_reads_it_is_passed_over() {
     assert!(recovered.is_empty());
 }
 
-/// A store whose listings are from before the log was begun.
+/// A store whose listings show the state before the log was begun.
 struct OldListings(Memory);
 
 impl storage::Overlay for OldListings {
@@ -199,7 +200,8 @@ fn a_log_is_found_whole_where_no_listing_has_its_files() {
     assert_eq!(found, (1..=60).collect::<Vec<_>>());
 }
 
-/// Rounds on a disk; `BELLOWS_WAL_RACES=10000` makes it as many as in memory, which takes minutes of syncs.
+/// Returns the number of rounds on a disk. `BELLOWS_WAL_RACES=10000` makes it as high as in memory, which takes minutes
+/// of syncs.
 fn rounds_on_disk() -> u64 {
     std::env::var("BELLOWS_WAL_RACES").ok().and_then(|text| text.parse().ok()).unwrap_or(200)
 }

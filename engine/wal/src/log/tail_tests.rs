@@ -1,4 +1,4 @@
-//! Following a log while it is written.
+//! Tests that follow a log while it is written.
 
 use storage::Memory;
 
@@ -14,7 +14,7 @@ fn options() -> Options {
     Options { file_bytes_max: 2_000, idle_write: Duration::from_secs(3_600), ..Options::default() }
 }
 
-/// The sequence ids that follow, which have no gap.
+/// Returns the sequence ids that follow, which have no gap.
 fn more(tail: &mut LogTail) -> Vec<u64> {
     let mut found = Vec::new();
     let advanced = tail.advance::<Error>(|record| {
@@ -148,7 +148,7 @@ fn a_tail_beside_writers_loses_nothing_and_repeats_nothing() {
     assert_eq!(seen, (1..=600).collect::<Vec<_>>());
 }
 
-/// A log whose files grow part by part, as in an object store, and its place.
+/// Returns a log whose files grow part by part, as in an object store, and its storage.
 fn growing(base: &Memory) -> (Log, Arc<dyn Files>) {
     let patience = Duration::from_secs(1);
     let place: Arc<dyn Files> =

@@ -1,4 +1,4 @@
-//! The log over real files: acknowledged records are found again, and damage is reported.
+//! Tests of the log over real files: acknowledged records are found again, and damage is reported.
 #![expect(clippy::disallowed_methods, reason = "damage is done to real files behind the log's back")]
 
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use super::*;
 use crate::commit::Durable;
 use crate::format::{Header, Kind, VERSION_OVER};
 
-/// A folder of its own for each test, removed at the end.
+/// A folder of one test, which is removed at the end.
 struct Place(PathBuf);
 
 impl Place {
@@ -398,7 +398,7 @@ fn when_the_next_file_cannot_be_made_the_old_one_goes_on() {
     }
 }
 
-/// A place that holds the second act of finishing a file back until the test lets it go.
+/// Storage that delays the second step of finishing a file until the test releases it.
 #[derive(Clone)]
 struct SlowToFinish {
     place: Memory,
@@ -732,10 +732,10 @@ fn records_replayed_after_a_kill_survive_a_power_failure() {
     }
 }
 
-/// A task, of which only is known how often it was woken.
+/// A task that counts how often it was woken.
 struct Woken {
     times: std::sync::atomic::AtomicUsize,
-    /// Who made it, and may [wait](Waiting::until_woken).
+    /// The thread that created the task, and that may [wait](Waiting::until_woken).
     thread: std::thread::Thread,
 }
 
@@ -784,7 +784,7 @@ impl Waiting {
     }
 }
 
-/// A log in memory whose thread does nothing by itself for so long.
+/// Returns a log in memory whose thread does nothing by itself for `idle_write`.
 fn without_help(idle_write: Duration) -> Log {
     let options = Options { idle_write, ..Options::default() };
     Log::open(World::real(), Arc::new(Memory::new()), FileName::new("WALs"), options).expect("new").0

@@ -1,4 +1,4 @@
-//! Writing the buffer as batches, a full disk, syncs, and waking waiters.
+//! Writes the buffer as batches, handles a full disk, syncs, and wakes waiters.
 
 use std::sync::atomic::Ordering;
 
@@ -92,7 +92,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes the index of the section that ends here. A disk that is full for it is no failure: the section goes on.
+    /// Writes the index of the section that ends here. If the disk is too full for the index, that is no failure: the
+    /// section continues.
     fn write_index(&self, back: &mut Back) -> Result<()> {
         let (number, synced, section) = (back.number, back.synced_offset, back.section);
         let Some(writer) = back.writer.as_mut() else { return Ok(()) };

@@ -16,7 +16,7 @@ use crate::{Error, Result};
 /// The content of a log's folder.
 pub(crate) struct FolderContents {
     pub(crate) reader: LogReader,
-    /// All files, by number.
+    /// All files of the log, by number.
     pub(crate) live: BTreeMap<u64, LogFile>,
     /// Files that are not known to be durable to their end.
     pub(crate) unsynced: Vec<FileName>,
@@ -24,8 +24,8 @@ pub(crate) struct FolderContents {
     pub(crate) number_max: u64,
 }
 
-/// The files of a log, by number: those that are listed, and those that its owner has `noted`, which need not exist.
-/// Fails on a name that no part of a log has.
+/// Returns the files of a log, by number: those that are listed, and those that its owner has `noted`, which need not
+/// exist. Fails if a file has a name that no part of a log has.
 pub(crate) fn numbered_files(
     files: &dyn Files,
     folder: &FileName,
@@ -63,7 +63,7 @@ fn is_other_part(below: &str) -> bool {
         || below.split_once('/').is_some_and(|(folder, _)| folder.contains(','))
 }
 
-/// What was read of one file.
+/// The result of reading one file.
 enum Look {
     /// The file was deleted, or is a spare (`is_void`): nothing in it is needed.
     Nothing {
@@ -133,16 +133,16 @@ pub(crate) fn read_folder(
     Ok(FolderContents { reader, live, unsynced, epoch_max, number_max })
 }
 
-/// The regions' records in the files read so far, in order.
+/// The records of regions in the files read so far, in order.
 #[derive(Default)]
 struct Assembly {
     old_files: Vec<OldFile>,
     regions: HashMap<Box<[u8]>, RegionPlaces>,
     torn_tails: Vec<TornTail>,
     live: BTreeMap<u64, LogFile>,
-    /// The last file that counts.
+    /// The last file so far that counts.
     before: Option<BegunFile>,
-    /// Files without a batch.
+    /// Files that have no batch.
     empty: Vec<BegunFile>,
 }
 
@@ -205,7 +205,7 @@ impl Assembly {
     }
 }
 
-/// The error for a file that was durable to its end, as file `later` says, and has no end record.
+/// Returns the error for a file that was durable to its end, as file `later` says, and has no end record.
 fn no_end(file: &BegunFile, later: u64) -> Error {
     Error::Corrupt {
         file: file.file.name.clone(),

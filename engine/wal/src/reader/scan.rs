@@ -1,4 +1,4 @@
-//! Reading one file of a log: its batches, its index, and what a bad batch means.
+//! Reads one file of a log: its batches and its index; and decides what a bad batch means.
 
 use env::HashMap;
 use storage::{FileName, FileReader};
@@ -10,7 +10,7 @@ use crate::format::{
 use crate::index::{FileSpan, RegionExtent, SectionIndex, Sequences};
 use crate::{Error, Result};
 
-/// A file that was opened, with its header.
+/// A file of the log that was opened, with its header.
 pub(super) struct OpenFile<'f> {
     pub(super) name: &'f FileName,
     pub(super) reader: &'f dyn FileReader,
@@ -149,7 +149,7 @@ impl OpenFile<'_> {
         Ok(FileContents { regions, is_empty, whole: offset, ended, whole_to, cut })
     }
 
-    /// The records of the batch at `offset`, whose checksum was verified.
+    /// Returns the records of the batch at `offset`, whose checksum was verified.
     pub(super) fn records<'p>(
         &'p self,
         offset: u64,
@@ -174,7 +174,7 @@ impl OpenFile<'_> {
         })
     }
 
-    /// Reads the batch at `offset` into `payload`. `None` when there is no whole batch.
+    /// Reads the batch at `offset` into `payload`. Returns `None` when there is no whole batch.
     pub(super) fn read_batch(&self, offset: u64, payload: &mut Vec<u8>) -> Result<Option<BatchHeader>> {
         let room = self.size - offset;
         if room < BATCH_HEADER_LENGTH as u64 {
@@ -192,7 +192,7 @@ impl OpenFile<'_> {
         Ok(header.fits(self.number(), offset, payload).then_some(header))
     }
 
-    /// Explains why the bad batch at `bad` is damage and not a torn tail; `None` if it may be a torn tail.
+    /// Explains why the bad batch at `bad` is damage and not a torn tail; returns `None` if it may be a torn tail.
     ///
     /// A later whole batch that says the bytes at `bad` were durable proves damage. So does any later whole batch,
     /// unless a hole lies between the two. In a loss of power, sectors that were not written are zeros, and later ones
@@ -291,11 +291,12 @@ pub(super) fn read_header(file: &dyn FileReader, size: u64) -> Result<Option<Hea
     Ok(Header::parse(&bytes))
 }
 
-/// Bytes of a file that are read at a time, unless a batch is longer.
+/// Number of bytes of a file that are read at a time, unless a batch is longer.
 const WINDOW: usize = 256 << 10;
-/// Bytes that a disk writes completely or not at all.
+/// Number of bytes that a disk writes completely or not at all.
 const SECTOR: u64 = 512;
-/// Length of a run of zeros in a sector, in bytes, that is no coincidence: no batch begins with as many.
+/// Minimum length in bytes of a run of zeros in a sector that proves that the sector was not written: no batch begins
+/// with so many zeros.
 const ZEROS_MIN: usize = 8;
 
 /// Whether a sector, or the part of one in `bytes`, consists of zeros. `bytes` begin at `offset` of their file.
@@ -406,7 +407,7 @@ mod tests {
     /// A file one of whose reads has a wrong bit.
     struct WrongOnce<'f> {
         file: &'f dyn FileReader,
-        /// Reads until then.
+        /// Number of reads before the wrong one.
         left: AtomicU64,
     }
 

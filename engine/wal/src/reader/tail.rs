@@ -1,4 +1,4 @@
-//! Following a log while it is written.
+//! Follows a log while it is written.
 
 use std::sync::Arc;
 
@@ -33,17 +33,16 @@ pub struct LogTail {
     files: Arc<dyn Files>,
     folder: FileName,
     position: LogPosition,
-    /// The source of the durable position, for a log in this process; `None` where only the log's bytes tell what is
-    /// durable.
+    /// Returns the durable position, for a log in this process; `None` where only the log's bytes show what is durable.
     durable: Option<DurableSource>,
     /// The file at the position, if it grows part by part.
     growing: Option<LiveFile>,
-    /// The reader in which returned batches are noted.
+    /// The reader to which returned batches are added.
     index: Option<Arc<LogReader>>,
     buffer: Vec<u8>,
 }
 
-/// A file that was begun.
+/// A file of the log that its owner has begun.
 struct LiveFile {
     number: u64,
     name: FileName,
@@ -67,7 +66,7 @@ impl LiveFile {
 struct Readable {
     /// The offset after the last durable batch.
     end: u64,
-    /// Whether this file will not grow any more.
+    /// Whether the file will not grow any more.
     is_all: bool,
 }
 
@@ -92,13 +91,13 @@ impl LogTail {
         LogTail { durable: Some(durable), ..self }
     }
 
-    /// Notes in `reader` every batch that is returned from now on; `reader` has the log up to here or farther. So the
-    /// reader always has what the tail has returned, without reading it again.
+    /// Notes in `reader` every batch that is returned from now on; `reader` must have the log up to the position of
+    /// this tail or farther. So the reader always has what the tail has returned, without reading it again.
     pub fn note_in(&mut self, reader: Arc<LogReader>) {
         self.index = Some(reader);
     }
 
-    /// The position after everything that was returned.
+    /// Returns the position after everything that was returned.
     pub fn position(&self) -> LogPosition {
         self.position
     }
@@ -147,7 +146,7 @@ impl LogTail {
         Ok(given)
     }
 
-    /// Returns the file with what was written since it was last read.
+    /// Returns the file with the bytes that were written since it was last read.
     fn look_again(&self, file: LiveFile) -> Result<LiveFile> {
         let Some(growing) = file.reader.as_growing() else { return Ok(file) };
         match growing.grown() {
@@ -159,7 +158,7 @@ impl LogTail {
         }
     }
 
-    /// The files from the position on that were begun and count.
+    /// Returns the files from the position on that were begun and count.
     fn begun_files(&self) -> Result<Vec<LiveFile>> {
         let mut begun: Vec<LiveFile> = Vec::new();
         let noted = noted_files(&*self.files, &self.folder)?;
