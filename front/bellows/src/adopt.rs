@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::settings::Settings;
 
-/// Looks at the root, says what was found, and adopts it unless something is in the way.
+/// Inspects the root, reports what was found, and adopts the root unless something prevents it.
 pub(crate) fn run(options: &Adopt, mut say: impl FnMut(&str) -> std::io::Result<()>) -> Result<(), Failure> {
     let world = World::real();
     let settings = Settings::of_root(&options.root, options.site.as_deref(), &options.define)?;

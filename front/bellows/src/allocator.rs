@@ -15,10 +15,11 @@ use crate::failure::Failure;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Twice within mimalloc's delay, because the thread may have to wait for a processor.
+/// Time between two returns of freed memory: half of mimalloc's delay, because the thread may have to wait for a
+/// processor.
 const EVERY: Duration = Duration::from_millis(400);
 
-/// mimalloc's own setting for the delay, in ms. If it is set, the thread is not started.
+/// The environment variable for mimalloc's own delay, in ms. If it is set, the thread is not started.
 const OWN_DELAY: &str = "MIMALLOC_PURGE_DELAY";
 
 /// Starts the thread, which ends when the returned runtime is dropped. `None` if [`OWN_DELAY`] is set.
@@ -48,7 +49,7 @@ pub(crate) fn reclaim(runtime: &Runtime) -> rpc::Reclaim {
     })
 }
 
-/// Returns memory that any thread has freed to the system.
+/// Returns to the system the memory that any thread has freed.
 #[expect(unsafe_code, reason = "the allocator's own call")]
 fn collect() {
     // The call has no effect on a thread that has never allocated.
@@ -61,7 +62,7 @@ fn collect() {
 mod tests {
     use super::*;
 
-    /// Of whatever size this machine's pages are.
+    /// Returns the resident memory of this process in pages of whatever size this machine has.
     #[cfg(target_os = "linux")]
     #[expect(clippy::disallowed_methods, reason = "the process's own figures, of no storage")]
     fn resident_pages() -> usize {

@@ -14,7 +14,7 @@ pub(crate) struct Args {
     pub(crate) command: Command,
 }
 
-/// The commands.
+/// The commands of the program.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Starts master, region server and registry in this process, on files of this machine.
@@ -26,7 +26,7 @@ pub(crate) enum Command {
     Memstore(Watch),
     /// Shows the block cache of a running server, refreshed every second.
     Cache(Watch),
-    /// Looks at this machine with the settings of a server: disk, clock, limits, memory, names, ports. Changes nothing.
+    /// Checks this machine with the settings of a server: disk, clock, limits, memory, names, ports. Changes nothing.
     /// The exit status is 1 if a server would not start or would lose data.
     Doctor(Doctor),
     /// Shows load by namespace, table, region, server, user or client, the busiest first, refreshed; for Bellows and
@@ -38,7 +38,7 @@ pub(crate) enum Command {
     /// Makes a running read replica the primary of its bucket. The old primary, if it still runs, acknowledges nothing
     /// more.
     Promote(Promote),
-    /// Takes over the root folder of an Apache HBase 2.x that does not run, and says first what is not carried.
+    /// Takes over the root folder of an Apache HBase 2.x that does not run. First reports what is not carried over.
     Adopt(Adopt),
     /// Makes a data directory that was stopped in order the root folder of an Apache HBase 2.6.
     HandBack(HandBack),
@@ -100,7 +100,7 @@ pub(crate) struct Ports {
 }
 
 impl Start {
-    /// The options with which a read replica that has these options, and these ports, starts as the primary.
+    /// Returns the options with which a read replica with these options and ports starts as the primary.
     pub(crate) fn as_primary(&self, ports: &Ports) -> Start {
         let mut start = self.clone();
         start.read_replica = false;
@@ -118,7 +118,7 @@ impl Start {
         }
     }
 
-    /// The words of a command line that has these options.
+    /// Returns the words of a command line with these options.
     pub(crate) fn words(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec!["start".into()];
         let mut option = |name: &str, value: Option<OsString>| {
@@ -190,7 +190,7 @@ pub(crate) struct Adopt {
     #[arg(value_name = "HBASE_ROOT")]
     pub(crate) root: PathBuf,
 
-    /// Says what would be done, and changes nothing.
+    /// Reports what would be done, and changes nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
 
@@ -306,12 +306,12 @@ pub(crate) struct Top {
     #[arg(long, short = 'O')]
     pub(crate) outputs: bool,
 
-    /// Shows lines that match alone, as TABLE==t or #REQ/S>=100; several must all match. `=` is part of the text, `==`
-    /// equal, and a `!` before all of it says not.
+    /// Shows only lines that match, as TABLE==t or #REQ/S>=100; several filters must all match. `=` means part of the
+    /// text, `==` equal, and a `!` before a filter negates it.
     #[arg(long, short = 'i', value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
 
-    /// Lines at most.
+    /// Maximum number of lines.
     #[arg(long, value_name = "COUNT", default_value_t = 50)]
     pub(crate) lines: usize,
 
@@ -325,7 +325,7 @@ fn seconds(text: &str) -> Result<f64, String> {
     seconds.ok_or_else(|| "expected seconds, 0.1 to 3600".to_owned())
 }
 
-/// An IP address of this machine.
+/// Parses an IP address of this machine.
 pub(crate) fn address(text: &str) -> Result<IpAddr, String> {
     match text {
         "localhost" => Ok(IpAddr::V4(Ipv4Addr::LOCALHOST)),
@@ -337,7 +337,7 @@ fn port(text: &str) -> Result<u16, String> {
     text.parse().map_err(|_| "expected a port, 0 to 65535".to_owned())
 }
 
-/// The command that a command line names, with its subcommands as far as they exist: `bellows debug bundle`.
+/// Returns the command that a command line names, with its subcommands as far as they exist: `bellows debug bundle`.
 pub(crate) fn command_in(line: impl IntoIterator<Item = OsString>) -> String {
     let root = Args::command();
     let (mut command, mut path) = (&root, root.get_name().to_owned());

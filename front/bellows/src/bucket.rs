@@ -1,4 +1,4 @@
-//! The bucket cache: its keys and its devices.
+//! The bucket cache as the server opens it: its keys and its devices.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,35 +12,35 @@ use storage::{Device, LocalDevice};
 
 use crate::failure::Failure;
 
-/// Writing the index may take one part in this many of the time.
+/// Writing the index of the bucket cache may take one part in this many of the time.
 const KEEPING_PART: u32 = 20;
 
-/// Where the second tier is.
+/// Where the bucket cache keeps its blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Engine {
     /// In memory.
     Offheap,
     /// In these files, read by calls.
     Files(Vec<PathBuf>),
-    /// In this file, which is mapped.
+    /// In this file, which is memory-mapped.
     Mapped(PathBuf),
 }
 
-/// The settings of the second tier.
+/// The settings of the bucket cache.
 #[derive(Clone, Debug)]
 pub(crate) struct BucketSettings {
     pub(crate) engine: Engine,
     pub(crate) bytes: u64,
     pub(crate) combined: bool,
     pub(crate) options: BucketOptions,
-    /// File of the index if it is kept, and how often it is written.
+    /// The file of the index if it is kept. The next field is how often it is written.
     persistent: Option<PathBuf>,
     interval: Duration,
 }
 
 impl BucketSettings {
-    /// The settings, or `None` if there is no second tier. Shares are shares of `memory`, in bytes; `machine` is the
-    /// machine's memory if it is known.
+    /// Returns the settings, or `None` if there is no second tier. Fractions are fractions of `memory`, in bytes;
+    /// `machine` is the machine's memory, if known.
     pub(crate) fn gather(
         conf: &Conf,
         memory: u64,
@@ -136,7 +136,8 @@ impl BucketSettings {
         cache
     }
 
-    /// The second tier. `None` if its devices cannot be opened: that is logged, and the server works without it.
+    /// Opens the second tier. Returns `None` if its devices cannot be opened: that is logged, and the server works
+    /// without it.
     pub(crate) fn open(&self, world: &World) -> Option<Bucket> {
         let bucket = match &self.engine {
             Engine::Offheap => {
@@ -185,7 +186,7 @@ impl BucketSettings {
     }
 }
 
-/// Pause before the next write of the index, in proportion to what the last one took.
+/// Returns the pause before the next write of the index, in proportion to the time that the last one took.
 fn pause_after(interval: Duration, took: Duration) -> Duration {
     interval.max(took.saturating_mul(KEEPING_PART - 1))
 }

@@ -1,8 +1,8 @@
 //! `bellows debug bundle`: one file with what is needed to find out what is wrong with a server.
 //!
 //! The server's own pages are collected over its web port, beside what `bellows doctor` finds. Pages leave secrets out;
-//! the bundle looks again and hides what has the name of a secret. A page that does not come is named in `missing.txt`
-//! instead of ending the collection: a bundle of a server that hangs is worth the most.
+//! the bundle checks again and hides each value that has the name of a secret. A page that the server does not send is
+//! named in `missing.txt` and does not end the collection, because a bundle is most needed when a server hangs.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ use crate::output;
 use crate::page;
 use crate::settings::Settings;
 
-/// Pages and the names of their files.
+/// The pages that are collected, and the names of their files.
 const PAGES: &[(&str, &str)] = &[
     ("/conf?format=json", "configuration.json"),
     ("/settings.json", "settings.json"),
@@ -42,7 +42,7 @@ const PAGES: &[(&str, &str)] = &[
     ("/api/history?range=6h", "history-6h.json"),
     ("/api/history?range=7d", "history-7d.json"),
 ];
-/// Tables whose regions are collected at most.
+/// Maximum number of tables whose regions are collected.
 const TABLES_MAX: usize = 1_000;
 const HIDDEN: &str = "(hidden)";
 
@@ -61,7 +61,7 @@ missing.txt          what could not be had, and why
 Values of cells are not in it. Row keys, host names, user names and addresses are: look before you pass it on.
 ";
 
-/// Collects and writes the file, and says its name.
+/// Collects the pages, writes the file, and prints its name.
 pub(crate) fn write(options: &Bundle, say: impl Fn(&str) -> std::io::Result<()>) -> Result<(), Failure> {
     let world = World::real();
     let web = match options.web {
@@ -91,7 +91,7 @@ pub(crate) fn write(options: &Bundle, say: impl Fn(&str) -> std::io::Result<()>)
     )))
 }
 
-/// The files as a tar file, compressed; `time` is in seconds since 1970.
+/// Returns the files as a compressed tar file; `time` is in seconds since 1970.
 fn pack(files: &[File], time: u64) -> std::io::Result<Vec<u8>> {
     let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::default()));
     for File { name, content } in files {
@@ -153,14 +153,14 @@ fn collect(options: &Bundle, web: SocketAddr) -> Result<Vec<File>, Failure> {
     Ok(files)
 }
 
-/// The tables in `/tables.json`.
+/// Returns the names of the tables in `/tables.json`.
 fn names(body: &str) -> Vec<String> {
     let body: Value = serde_json::from_str(body).unwrap_or_default();
     let tables = body["tables"].as_array().into_iter().flatten();
     tables.filter_map(|table| table["name"].as_str().map(str::to_owned)).collect()
 }
 
-/// The content with the values of secrets hidden. Text that should be JSON and is not is left out.
+/// Returns the content with the values of secrets hidden. Text that should be JSON and is not is left out.
 fn redacted(name: &str, body: String) -> String {
     if !name.ends_with(".json") {
         return body;
@@ -174,7 +174,7 @@ fn redacted(name: &str, body: String) -> String {
     }
 }
 
-/// Hides the `value` beside a `key` or `name` that is one of a secret, wherever it is.
+/// Hides each `value` beside a `key` or `name` that is the name of a secret, at any depth.
 fn hide(value: &mut Value) {
     match value {
         Value::Array(values) => values.iter_mut().for_each(hide),

@@ -10,11 +10,11 @@ use conf::{Conf, Key, keys};
 
 use crate::failure::Failure;
 
-/// Least flush size in bytes: one data block of a store file, because smaller files are mostly trailer and index. With 0 a
-/// region would refuse every write as too busy. HBase accepts any value here and refuses tables below 1 MB; load tests need
-/// many small flushes.
+/// Minimum flush size in bytes: one data block of a store file, because smaller files are mostly trailer and index.
+/// With 0 a region would refuse every write as too busy. HBase accepts any value here and refuses tables below 1 MB;
+/// load tests need many small flushes.
 const FLUSH_SIZE_MIN: u64 = 64 << 10;
-/// Greatest share of memstores and block cache together, as in HBase.
+/// Maximum fraction of memory for memstores and block cache together, as in HBase.
 const SHARES_MAX: f64 = 0.8;
 /// Tolerance for sums such as 0.1 and 0.7, which are not exact.
 const SHARE_ERROR: f64 = 1e-9;

@@ -11,8 +11,8 @@ use crate::page;
 /// Clears the screen and moves to its upper left corner.
 const CLEAR: &str = "\x1b[2J\x1b[H";
 
-/// Fetches the dashboard at `path` again and again and passes it to `show`, until that fails because its reader has
-/// gone.
+/// Fetches the dashboard at `path` again and again and passes it to `show`, until `show` fails because nobody reads its
+/// output any more.
 pub(crate) fn watch(
     options: &Watch,
     path: &str,

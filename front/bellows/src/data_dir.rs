@@ -7,7 +7,7 @@ use storage::{FileName, Files, Kind, Local};
 
 use crate::failure::Failure;
 
-/// Newest layout of the directory that this version knows.
+/// The newest layout version of a data directory that this program knows.
 const VERSION: u32 = 1;
 const VERSION_FILE: &str = "bellows.version";
 
@@ -17,9 +17,9 @@ pub(crate) const LOCK: &str = "LOCK";
 /// The version file of Apache HBase.
 const HBASE_VERSION_FILE: &str = "hbase.version";
 
-/// The directory named by `text`, the value of `option`: a path or a `file:` URL. As in Hadoop, letters before a colon
-/// are a scheme; a directory with such a name is written `./NAME`. So is one with `://` in its name, which is nearly
-/// always a URL that was mistyped.
+/// Returns the directory named by `text`, the value of `option`: a path or a `file:` URL. As in Hadoop, letters before
+/// a colon are a scheme; a directory with such a name is written `./NAME`. So is one with `://` in its name, which is
+/// nearly always a URL that was mistyped.
 pub(crate) fn folder(option: &str, text: &str) -> Result<PathBuf, Failure> {
     let expected = "expected a path or a file: URL of this machine";
     let Some((scheme, rest)) = text.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
@@ -62,16 +62,16 @@ pub(crate) fn is_scheme(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
 
-/// Whose a folder is.
+/// To which program a folder belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RootOwner {
-    /// It is not there, or has no version file.
+    /// To none: the folder does not exist, or has no version file.
     Nobody,
-    /// Bellows, in a layout that this version knows.
+    /// To Bellows, in a layout that this version knows.
     Bellows,
 }
 
-/// Whose `root` is, without taking or changing it. Fails where [`open`] would refuse it.
+/// Returns to which program `root` belongs, without taking or changing it. Fails where [`open`] would refuse it.
 pub(crate) fn owner_of(root: &Path) -> Result<RootOwner, Failure> {
     let read = |name: &str| match storage::read_text(&root.join(name)) {
         Ok(text) => Ok(Some(text)),
@@ -109,7 +109,7 @@ pub(crate) fn open_of_hbase(root: &Path) -> Result<Local, Failure> {
     Local::open(root).map_err(|error| Failure::of_storage(root.display(), &error))
 }
 
-/// Makes the root folder of an HBase a data directory of this program. This is the last act of an adoption.
+/// Makes the root folder of an HBase a data directory of this program. This is the last step of an adoption.
 pub(crate) fn take(files: &dyn Files, root: impl std::fmt::Display) -> Result<(), Failure> {
     storage::swap_confirmed(files, &FileName::new(VERSION_FILE), None, format!("{VERSION}\n").as_bytes())
         .map(drop)
@@ -127,7 +127,7 @@ pub(crate) fn open_existing(root: &Path) -> Result<Local, Failure> {
     }
 }
 
-/// Makes a data directory that HBase can open no longer one of this program.
+/// Makes a data directory that HBase can open stop being one of this program. `root` is the folder's name for people.
 pub(crate) fn give(files: &dyn Files, root: impl std::fmt::Display) -> Result<(), Failure> {
     files.delete(&FileName::new(VERSION_FILE)).map_err(|error| Failure::of_storage(root, &error))
 }
@@ -146,7 +146,7 @@ pub(crate) fn open(root: &Path) -> Result<Local, Failure> {
     Ok(local)
 }
 
-/// Checks the version of the layout in `files`, which people know as `root`. An empty place gets the current one.
+/// Checks the version of the layout in `files`; errors call the place `root`. An empty place gets the current version.
 pub(crate) fn check_layout(files: &dyn Files, root: impl std::fmt::Display) -> Result<(), Failure> {
     let name = FileName::new(VERSION_FILE);
     match files.read(&name, 64) {
@@ -178,7 +178,7 @@ pub(crate) fn check_before_taking(files: &dyn Files, root: impl std::fmt::Displa
     }
 }
 
-/// Checks the version of the layout in `files`, which another server has made.
+/// Checks the version of the layout in `files`, which another server has written.
 pub(crate) fn check_is_there(files: &dyn Files, root: impl std::fmt::Display) -> Result<(), Failure> {
     match files.read(&FileName::new(VERSION_FILE), 64) {
         Ok(content) => check_version(&root, &String::from_utf8_lossy(&content)),

@@ -17,21 +17,21 @@ use crate::args::Doctor;
 use crate::failure::Failure;
 use crate::settings::Settings;
 
-/// How a check ended, from good to bad.
+/// The result of a check, from good to bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum State {
-    /// All is well.
+    /// The check found nothing wrong.
     Good,
-    /// It could not be found out, or has no meaning here.
+    /// The check could not find out, or has no meaning on this machine.
     Unknown,
-    /// A server would run, and sooner or later suffer.
+    /// A server would run, but will have trouble sooner or later.
     Warning,
-    /// A server would not start, or lose what it acknowledged.
+    /// A server would not start, or would lose acknowledged writes.
     Bad,
 }
 
 impl State {
-    /// Its name in the output, also in JSON.
+    /// Returns the name of the state in the output, including JSON.
     fn name(self) -> &'static str {
         match self {
             State::Good => "ok",
@@ -42,15 +42,15 @@ impl State {
     }
 }
 
-/// What a check found.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// The check, as `disk space`.
+    /// The name of the check, such as `disk space`.
     pub(crate) check: &'static str,
     pub(crate) state: State,
-    /// The facts.
+    /// The facts that were found.
     pub(crate) found: String,
-    /// What to do; empty when there is nothing to do.
+    /// What to do about it; empty when there is nothing to do.
     pub(crate) remedy: String,
 }
 
@@ -81,7 +81,7 @@ impl Finding {
     }
 }
 
-/// What all checks found.
+/// The results of all checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Report(Vec<Finding>);
 
@@ -91,7 +91,7 @@ impl Report {
         self.0.iter().all(|finding| finding.state != State::Bad)
     }
 
-    /// The report for programs. Names of checks and states stay as they are from version to version.
+    /// Returns the report for programs. Names of checks and states stay the same from version to version.
     pub(crate) fn to_json(&self) -> Value {
         let checks: Vec<Value> = self
             .0
@@ -130,7 +130,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Looks at everything. Fails only when it cannot begin.
+/// Makes all checks. Fails only if it cannot begin.
 pub(crate) fn examine(options: &Doctor) -> Result<Report, Failure> {
     let world = World::real();
     // As the server does; what matters is what it can have.
@@ -164,7 +164,7 @@ fn configuration(settings: &Settings) -> Finding {
     )
 }
 
-/// A number of bytes for people.
+/// Formats a number of bytes for people.
 fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["bytes", "KB", "MB", "GB", "TB"];
     let mut unit = 0;

@@ -1,4 +1,5 @@
-//! What the object store will cost in a day, by the price list: said at the start, before anybody has paid it.
+//! Estimates, from the price list, what the object store will cost in a day. The server prints the estimate at its
+//! start.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,35 +7,35 @@ use std::time::Duration;
 use objectstore::Prices;
 
 const DAY: f64 = 86_400.0;
-/// Requests of one try of the store at the start, all of which wait for each other.
+/// Number of requests of the check of the store at the start; each waits for the previous one.
 const PROBED: f64 = 10.0;
 
-/// What a server does by itself, and how fast its store is.
+/// The requests that an idle server makes by itself, and how fast its store is.
 pub(crate) struct IdleServer {
-    /// How often it looks whether it still has the log: a GET each.
+    /// How often the server checks whether it still owns the log: one GET each time.
     pub(crate) owner_period: Duration,
-    /// How often it searches for garbage: a LIST for each store and one for the archive.
+    /// How often the server searches for garbage: one LIST for each store and one for the archive.
     pub(crate) search_period: Duration,
     pub(crate) stores: usize,
-    /// How long the store was tried at the start.
+    /// How long the check of the store took at the start.
     pub(crate) probe: Duration,
-    /// Whether the log is in the store.
+    /// Whether the log is in the object store.
     pub(crate) has_log: bool,
 }
 
-/// What a day costs.
+/// The estimated cost of a day.
 #[derive(Debug)]
 pub(crate) enum Estimate {
-    /// Of a server that writes.
+    /// The cost of a server that accepts writes.
     Primary {
-        /// While nobody writes.
+        /// The cost while nobody writes.
         idle: f64,
-        /// While clients write without a pause, for the log; `None` if it is not in the store.
+        /// The cost of the log while clients write without a pause; `None` if the log is not in the store.
         busy: Option<f64>,
         request: Duration,
     },
-    /// Of a read replica: while the primary is idle, and while it is not. What reads cost that no cache answers comes
-    /// on top.
+    /// The cost of a read replica while the primary is idle, and while it is not. Reads that no cache answers cost
+    /// more.
     Replica { idle: f64, busy: f64 },
 }
 
@@ -49,7 +50,8 @@ impl Estimate {
         Estimate::Primary { idle: (looks * prices.get + lists * prices.list) / 1_000.0, busy, request }
     }
 
-    /// Of a replica that looks at the log with two GET, this often while nothing comes, and while something does.
+    /// Returns the cost of a replica that reads the log with two GET requests each time: once every `idle` while
+    /// nothing new comes, and once every `poll` while something does.
     pub(crate) fn of_replica(prices: &Prices, idle: Duration, poll: Duration) -> Estimate {
         let looks = |pause: Duration| 2.0 * DAY / pause.as_secs_f64().max(0.001) * prices.get / 1_000.0;
         Estimate::Replica { idle: looks(idle), busy: looks(poll) }

@@ -1,4 +1,4 @@
-//! Why a command failed: one line with the thing, the cause and what to do.
+//! Why a command failed: one line that names the thing, the cause and what to do.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ impl Failure {
         Failure(line.to_string().replace('\n', " "))
     }
 
-    /// An error in the command line of `command`, such as `bellows start`.
+    /// Returns the failure for an error in the command line of `command`, such as `bellows start`.
     pub(crate) fn of_command_line(command: &str, error: &clap::Error) -> Failure {
         let text = error.to_string();
         let lines =
@@ -26,7 +26,7 @@ impl Failure {
         Failure::new(format!("{words}; {command} --help lists the options"))
     }
 
-    /// The server cannot listen at an address. `option` chooses its port.
+    /// Returns the failure of a server that cannot listen at an address. `option` is the option that chooses its port.
     pub(crate) fn of_listening(address: SocketAddr, option: &str, error: &io::Error) -> Failure {
         let remedy = match error.kind() {
             ErrorKind::AddrInUse => {
@@ -41,12 +41,12 @@ impl Failure {
         Failure::new(format!("cannot listen at {address}: {error}; {remedy}"))
     }
 
-    /// An error of the data directory.
+    /// Returns the failure for an error of the data directory.
     pub(crate) fn of_storage(root: impl std::fmt::Display, error: &storage::Error) -> Failure {
         Failure::of_kind(root, error.kind(), error)
     }
 
-    /// The same for errors that only have a message.
+    /// As [`of_storage`](Failure::of_storage), for an error that is only a message.
     pub(crate) fn of_words(root: impl std::fmt::Display, words: impl std::fmt::Display) -> Failure {
         let words = words.to_string();
         let kind = if words.contains("No space left") {

@@ -13,7 +13,7 @@ use crate::log_place;
 use crate::output;
 use crate::settings::Settings;
 
-/// Checks the data directory and prints what contradicts. Returns whether nothing does.
+/// Checks the data directory and prints every inconsistency. Returns whether there is none.
 pub(crate) fn run(options: &Fsck, mut say: impl FnMut(&str) -> std::io::Result<()>) -> Result<bool, Failure> {
     let world = World::real();
     let settings = Settings::gather(&Start {

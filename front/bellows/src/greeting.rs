@@ -14,9 +14,9 @@ pub(crate) struct Greeting {
     pub(crate) zookeeper: SocketAddr,
     pub(crate) web: SocketAddr,
     pub(crate) znode_parent: String,
-    /// The place of the primary's data, if this is a read replica.
+    /// The primary's root, if this is a read replica.
     pub(crate) replica_of: Option<String>,
-    /// What the object store will cost, if the files are in one.
+    /// What the object store will cost, if the files are in an object store.
     pub(crate) estimate: Option<Estimate>,
     pub(crate) ready_after_ms: u128,
 }

@@ -1,9 +1,10 @@
-//! Where the write-ahead log lies: under the data directory, or in the place that `hbase.wal.dir` names. In an object store its
-//! files [grow](storage::Segmented) part by part.
+//! Where the write-ahead log is: under the data directory, or in the place that `hbase.wal.dir` names. In an object
+//! store its files [grow](storage::Segmented) part by part.
 //!
-//! A log that is not found is data that is lost. So the data directory notes where its log is, the log's folder notes whose
-//! log it is, and a start with another `hbase.wal.dir` is refused until the log was moved there. So is a start that finds the folder
-//! without the second note: its disk is not mounted, or this is another machine than the one that wrote the log.
+//! If the log is not found, its writes are lost. So the data directory records where its log is, and the log's folder
+//! records to which data directory it belongs. A start with another `hbase.wal.dir` is refused until the log was moved
+//! there. A start is also refused if the folder lacks its record: then its disk is not mounted, or this is not the
+//! machine that wrote the log.
 
 use std::sync::Arc;
 
@@ -16,15 +17,16 @@ use crate::root::Root;
 
 /// The folder of log files within the place of the log.
 pub(crate) const FOLDER: &str = "WALs";
-/// In the data directory: the folder of the log and an identifier, one a line; absent while the log is under it.
+/// The object in the data directory that holds the folder of the log and an identifier, one a line; absent while the
+/// log is under the data directory.
 const NOTE: &str = "bellows.wal";
-/// In the log's folder: the identifier of the data directory that it belongs to.
+/// The object in the log's folder that holds the identifier of the data directory to which the log belongs.
 const BELONGS: &str = "bellows.wal.of";
-/// Bytes of either object at most.
+/// Maximum size of either object, in bytes.
 const NOTE_MAX: usize = 16 << 10;
 
-/// The place in which the log of the data in `files`, which people know as `root`, lies, where `wal_dir` is what
-/// `hbase.wal.dir` says.
+/// Returns the storage of the log that belongs to the data in `files`. Errors call the data `root`; `wal_dir` is the
+/// value of `hbase.wal.dir`.
 pub(crate) fn open(
     world: &World,
     conf: &Conf,
@@ -39,7 +41,7 @@ pub(crate) fn open(
     open_at(world, conf, files, root, elsewhere)
 }
 
-/// As [`open`], with the place that `hbase.wal.dir` names open, and as people know it.
+/// As [`open`], with the place that `hbase.wal.dir` names already open, and with its name for people.
 fn open_at(
     world: &World,
     conf: &Conf,
@@ -92,7 +94,8 @@ fn open_at(
     Ok(log)
 }
 
-/// The place of the log that the server of the data in `files`, which people know as `root`, writes, for another that reads it.
+/// Returns the storage of the log of another server, whose data are in `files`, for a process that only reads it.
+/// Errors call the data `root`.
 pub(crate) fn open_for_reading(
     world: &World,
     conf: &Conf,
@@ -117,7 +120,7 @@ pub(crate) fn open_for_reading(
     Ok(Arc::new(Segmented::new(log, world.clone(), conf.value(&keys::cluster::S3_SETTLE_TIME)?)))
 }
 
-/// `files`, in which a log can append to a file: as they are, or with files that grow part by part.
+/// Returns `files` in a form in which a log can append to a file: unchanged, or with files that grow part by part.
 fn appendable(world: &World, conf: &Conf, files: &Arc<dyn Files>) -> Result<Arc<dyn Files>, Failure> {
     if files.capabilities().has(Capability::SyncPrefix) {
         return Ok(Arc::clone(files));
@@ -189,7 +192,8 @@ mod tests {
         Ok(())
     }
 
-    /// Notes that were written and reported failure lead the next start to the log, whichever of them a crash takes back.
+    /// Records of the log's place that were written but reported as failed lead the next start to the log, whichever of
+    /// them a crash undoes.
     #[test]
     fn notes_that_were_written_despite_an_error_lead_to_the_log() {
         let overcome = storage::at_every_false_alarm(
@@ -214,7 +218,7 @@ mod tests {
         assert_eq!(overcome, 2, "the note in the log's folder is read again");
     }
 
-    /// The way back: the note that the log is under the data directory again.
+    /// The log was moved back under the data directory, and the record of that was written but reported as failed.
     #[test]
     fn a_log_that_was_moved_back_is_found_despite_an_error() {
         let moved_back = |data: &Memory| {
@@ -231,7 +235,7 @@ mod tests {
         assert_eq!(overcome, 2, "the note is read again");
     }
 
-    /// Folders `data`, `data2`, `log` and `log2` of one test, removed at its end.
+    /// The folders `data`, `data2`, `log` and `log2` of one test, which are removed at its end.
     struct Folders(PathBuf);
 
     impl Drop for Folders {

@@ -1,4 +1,4 @@
-//! The log of a server: to standard error, and its latest lines to the web pages.
+//! Writes a server's log to standard error, and its latest lines to the web pages.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{fmt, reload};
 use web::{LevelSwitch, LogRing};
 
-/// Starts the log at `INFO`, and gives the switch for its level.
+/// Starts the log at level `INFO`, and returns the switch for its level.
 pub(crate) fn start(ring: &Arc<LogRing>) -> LevelSwitch {
     let (filter, handle) = reload::Layer::new(LevelFilter::INFO);
     let ring = Arc::clone(ring);

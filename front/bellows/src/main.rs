@@ -1,4 +1,4 @@
-//! The `bellows` binary: wiring only.
+//! The `bellows` binary, which only connects the crates.
 
 mod adopt;
 mod allocator;

@@ -1,4 +1,4 @@
-//! Asks a running server for a page of its web port.
+//! Requests a page from the web port of a running server.
 
 use std::fmt;
 use std::io;
@@ -7,21 +7,21 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// Most bytes of a page that are read.
+/// Maximum size of a page that is read, in bytes.
 const PAGE_SIZE_MAX: u64 = 64 << 20;
-/// Longest time until a page has been read.
+/// Maximum time until a page has been read.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Why there is no page.
 #[derive(Debug)]
 pub(crate) enum Error {
-    /// Nobody answered, or not in time.
+    /// The server did not answer, or not in time.
     Io(io::Error),
-    /// The answer is no page.
+    /// The answer is an error status, or is not HTTP.
     Status {
-        /// The status of HTTP; 0 if the answer is not HTTP.
+        /// The HTTP status code; 0 if the answer is not HTTP.
         code: u16,
-        /// What came with it, or its first line.
+        /// The body of the answer, or its first line if it is not HTTP.
         body: String,
     },
 }
@@ -44,7 +44,7 @@ impl From<io::Error> for Error {
     }
 }
 
-/// The page at `path` of the web port `web`.
+/// Returns the page at `path` of the web port `web`.
 pub(crate) async fn get(web: SocketAddr, path: &str) -> Result<String, Error> {
     let answer = env::timeout(PATIENCE, fetch(web, path)).await;
     let answer = answer.unwrap_or_else(|| {
@@ -59,7 +59,7 @@ pub(crate) async fn get(web: SocketAddr, path: &str) -> Result<String, Error> {
     }
 }
 
-/// The whole answer. HTTP 1.0 has no chunks, and the server closes the connection after it.
+/// Returns the whole answer. HTTP 1.0 has no chunks, and the server closes the connection after the answer.
 async fn fetch(web: SocketAddr, path: &str) -> io::Result<String> {
     let mut stream = env::dial(web).await?;
     let request = format!("GET {path} HTTP/1.0\r\nHost: {web}\r\nConnection: close\r\n\r\n");

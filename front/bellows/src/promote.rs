@@ -1,6 +1,6 @@
 //! `bellows promote`: a running read replica becomes the primary of its bucket.
 //!
-//! 1. The command asks the replica, which stops in order. Nothing that it has is lost with it: it writes nothing.
+//! 1. The command asks the replica, which stops in order. A replica writes nothing, so no data is lost.
 //! 2. Its process starts again with the same options and ports, and no longer as a replica. That is a new program in the same
 //!    process, so its supervisor sees no end of it, and all memory of the replica is released.
 //! 3. A start takes log and file lists over. From then on the old primary acknowledges nothing, whether it hangs, is cut off, or runs.
@@ -17,9 +17,9 @@ use crate::args::{Promote, Start};
 use crate::failure::Failure;
 use crate::output;
 
-/// Longest time that an answer may take.
+/// Maximum time that an answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Pause between two questions whether the server is the primary by now.
+/// Pause between two checks whether the server is the primary yet.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Asks the replica, and waits until it is the primary.

@@ -1,7 +1,9 @@
-//! `bellows start --read-replica`: a server that serves what another one writes, from the same bucket.
+//! `bellows start --read-replica`: a server that serves reads of the tables that another server writes, from the same
+//! bucket.
 //!
-//! Everything that such a server has of its own is in memory: a log to which nothing is appended, hbase:meta with its own places,
-//! and hbase:namespace. A thread compares the primary's catalog with that one and opens and closes regions.
+//! Everything that such a server has of its own is in memory: a log to which nothing is appended, hbase:meta with its
+//! own places, and hbase:namespace. A thread compares the primary's catalog with this one, and opens and closes
+//! regions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,29 +25,29 @@ use crate::log_place;
 use crate::root::OpenRoot;
 use crate::settings::Settings;
 
-/// How often descriptors are read again of tables whose regions are as they were: a change of some attributes changes nothing
-/// else.
+/// How often the descriptors of tables whose regions have not changed are read again. A change of some attributes
+/// changes no region.
 const REREAD: Duration = Duration::from_secs(30);
-/// Pause before what could not be opened is tried again.
+/// Pause before a region that could not be opened is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Longest time that a client waits for the tables of the primary.
+/// Maximum time that a client waits for the tables of the primary.
 const CATALOG_WITHIN: Duration = Duration::from_secs(60);
 
-/// What a read replica has in the place of a server's own files and log.
+/// What a read replica has in place of a server's own files and log.
 pub(crate) struct ReadReplica {
     world: World,
     primary: Primary,
     pub(crate) meter: Option<Arc<dyn Source>>,
-    /// Files of its own catalog.
+    /// The files of the replica's own catalog.
     pub(crate) own: Arc<dyn Files>,
     options: ReplicaOptions,
-    /// Whether a client has asked for the promotion.
+    /// Whether a client has requested the promotion.
     is_promoted: Arc<AtomicBool>,
 }
 
 impl ReadReplica {
-    /// Looks at the primary's place, and writes nothing there.
+    /// Opens the primary's files for reading, and writes nothing there.
     pub(crate) fn open(world: &World, settings: &Settings) -> Result<ReadReplica, Failure> {
         let (conf, root) = (&settings.conf, &settings.root);
         let OpenRoot { files, meter, .. } = root.open_for_reading(conf)?;
@@ -65,7 +67,7 @@ impl ReadReplica {
         })
     }
 
-    /// What following the primary costs in a day.
+    /// Returns what following the primary costs in a day.
     pub(crate) fn estimate(&self, prices: &Prices) -> Estimate {
         Estimate::of_replica(prices, self.options.poll_idle, self.options.poll)
     }
@@ -82,7 +84,7 @@ impl ReadReplica {
         server.follow(replica).map_err(|error| Failure::new(format!("cannot start a thread: {error}")))
     }
 
-    /// Takes the primary's catalog over, and goes on with that in the background.
+    /// Takes over the primary's catalog, and continues to do so in the background.
     pub(crate) fn mirror(&self, server: &Arc<RegionServer>, master: &Arc<Master>) -> Result<(), Failure> {
         let replica =
             Arc::clone(server.replica().ok_or_else(|| Failure::new("the server is no read replica"))?);
@@ -144,7 +146,7 @@ impl ReadReplica {
     }
 }
 
-/// The rounds in which the catalog is followed, and the clients that wait for one of them.
+/// Counts the rounds in which the catalog is followed, and the clients that wait for one of them.
 struct CatalogRounds {
     world: World,
     replica: Arc<Replica>,
@@ -156,11 +158,11 @@ struct CatalogRounds {
 
 #[derive(Default)]
 struct Rounds {
-    /// The number of requests for a round.
+    /// Number of requests for a round so far.
     asked: u64,
-    /// The number of requests when the last round began.
+    /// Number of requests when the last round began.
     begun: u64,
-    /// The number of requests that the last good round served: those that were made before it began.
+    /// Number of requests when the last successful round began: these requests have been served.
     served: u64,
 }
 
@@ -169,7 +171,8 @@ impl CatalogRounds {
         CatalogRounds { world, replica, is_promoted, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Waits until the next round is due. Returns the number of requests that this round serves, or `None` if nobody waits.
+    /// Waits until the next round is due. Returns the number of requests that this round serves, or `None` if nobody
+    /// waits.
     fn next(&self, pause: Duration) -> Option<u64> {
         let mut state = self.state.lock();
         if state.asked == state.begun {
@@ -179,7 +182,7 @@ impl CatalogRounds {
         (state.asked > state.served).then_some(state.asked)
     }
 
-    /// Tells clients that a round has followed the catalog.
+    /// Records that a round has followed the catalog, and wakes the clients that wait for it.
     fn ended(&self, asked: Option<u64>) {
         if let Some(asked) = asked {
             self.state.lock().served = asked;
@@ -215,7 +218,7 @@ impl FollowedPrimary for CatalogRounds {
     }
 }
 
-/// The primary's catalog, which is followed and which no client finds here.
+/// The primary's catalog, which the replica follows and which no client finds on the replica.
 struct Catalog {
     mirror: Mirror,
     files: Arc<dyn Files>,
@@ -223,7 +226,7 @@ struct Catalog {
     namespaces: Option<RegionInfo>,
 }
 
-/// Up to where both regions of the catalog have been seen.
+/// The sequence ids up to which the two regions of the catalog were read.
 type Seen = (u64, u64);
 
 impl Catalog {

@@ -1,4 +1,5 @@
-//! Where all files but the log are: a folder of this machine, a part of a bucket in an S3-compatible store, or a folder in HDFS.
+//! The root: the place of all files but the log. It is a folder of this machine, a part of a bucket in an S3-compatible
+//! store, or a folder in HDFS.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,14 +16,14 @@ use telemetry::Source;
 use crate::data_dir::{self, is_scheme};
 use crate::failure::Failure;
 
-/// Where all files but the log are.
+/// The place of all files but the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Root {
     /// A folder of this machine.
     Folder(PathBuf),
     /// The objects of a bucket whose names begin with a prefix.
     Bucket {
-        /// The bucket.
+        /// The name of the bucket.
         bucket: String,
         /// The prefix, without slashes at its ends; may be empty.
         prefix: String,
@@ -31,22 +32,22 @@ pub(crate) enum Root {
     Hdfs {
         /// `hdfs://HOST:PORT`, or `hdfs://NAME` of a name service.
         url: String,
-        /// The folder, from the root of HDFS on.
+        /// The folder's path from the root of HDFS.
         folder: String,
     },
 }
 
-/// A place that is open.
+/// A root that is open.
 pub(crate) struct OpenRoot {
     pub(crate) files: Arc<dyn Files>,
-    /// What counts its requests, if it is a store.
+    /// Counts the root's requests, if it is in an object store.
     pub(crate) meter: Option<Arc<dyn Source>>,
-    /// How long a store was tried; `None` if it was not, or is a folder.
+    /// How long the check of the store took; `None` for a folder, or if the store was not checked.
     pub(crate) probe: Option<Duration>,
 }
 
 impl Root {
-    /// The place named by `text`, the value of `option`.
+    /// Returns the root named by `text`, the value of `option`.
     pub(crate) fn parse(option: &str, text: &str) -> Result<Root, Failure> {
         let scheme = text.split_once(':').filter(|(scheme, _)| is_scheme(scheme));
         if let Some((_, rest)) = scheme.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("hdfs")) {
@@ -67,7 +68,7 @@ impl Root {
         Ok(Root::Bucket { bucket: bucket.to_owned(), prefix: prefix.trim_matches('/').to_owned() })
     }
 
-    /// The place in HDFS named by `text`, which goes on with `rest` after its scheme.
+    /// Returns the root in HDFS named by `text`, whose part after the scheme is `rest`.
     fn parse_hdfs(option: &str, text: &str, rest: &str) -> Result<Root, Failure> {
         let named = rest.strip_prefix("//").and_then(|rest| rest.split_once('/'));
         let named = named.map(|(server, path)| {
@@ -89,7 +90,7 @@ impl Root {
         }
     }
 
-    /// The folder of this machine, if it is one.
+    /// Returns the folder of this machine; `None` for any other root.
     pub(crate) fn folder(&self) -> Option<&Path> {
         match self {
             Root::Folder(folder) => Some(folder),
@@ -97,12 +98,12 @@ impl Root {
         }
     }
 
-    /// Whether a setting of this name, which is none of this program's, means something to the place.
+    /// Whether a setting that is not one of this program's keys has a meaning for this root.
     pub(crate) fn understands(&self, key: &str) -> bool {
         matches!(self, Root::Hdfs { .. }) && is_hadoops(key)
     }
 
-    /// Opens the place and checks its layout; an empty one gets the current layout.
+    /// Opens the root and checks its layout; an empty root gets the current layout.
     pub(crate) fn open(&self, conf: &Conf) -> Result<OpenRoot, Failure> {
         match self {
             Root::Folder(folder) => {
@@ -128,7 +129,7 @@ impl Root {
         Ok(OpenRoot { meter: Some(Arc::clone(&store) as Arc<dyn Source>), probe, files: store })
     }
 
-    /// Opens the place of another server's files for reading: nothing is tried there, and nothing written.
+    /// Opens another server's root for reading: its store is not checked, and nothing is written.
     pub(crate) fn open_for_reading(&self, conf: &Conf) -> Result<OpenRoot, Failure> {
         if let Root::Folder(folder) = self {
             return Err(Failure::new(format!(
@@ -149,7 +150,7 @@ impl Root {
         Ok(self.bucket(conf)?)
     }
 
-    /// Fails for a place in HDFS, which only its owner can read.
+    /// Fails for a root in HDFS, which only its owner can read.
     fn refuse_hdfs(&self) -> Result<(), Failure> {
         if let Root::Hdfs { .. } = self {
             return Err(Failure::new(format!(
@@ -160,7 +161,7 @@ impl Root {
         Ok(())
     }
 
-    /// Opens the place for the log alone.
+    /// Opens the root for the log alone.
     pub(crate) fn open_for_log(&self, conf: &Conf) -> Result<Arc<dyn Files>, Failure> {
         let folder = match self {
             Root::Folder(folder) => folder,
@@ -178,7 +179,7 @@ impl Root {
         Ok(Arc::new(local))
     }
 
-    /// Tries what a store must be able to do, as a start does; nothing for a folder.
+    /// Checks that a store can do what a server needs, as a start does; does nothing for a folder.
     pub(crate) fn probe(&self, conf: &Conf) -> Result<(), Failure> {
         match self {
             Root::Folder(_) => Ok(()),
@@ -189,7 +190,7 @@ impl Root {
         }
     }
 
-    /// The folder in HDFS, which is not taken yet.
+    /// Returns the folder in HDFS, which is not taken yet.
     fn hdfs(&self, conf: &Conf, url: &str, folder: &str) -> Result<Arc<Hdfs>, Failure> {
         let opened = Hdfs::open(hdfs_options(conf, url, folder)?);
         Ok(Arc::new(opened.map_err(|error| self.not_served(&error))?))
@@ -202,14 +203,14 @@ impl Root {
         ))
     }
 
-    /// Connects to the store, which must keep the promises that the data rests on.
+    /// Connects to the store, after a check that it keeps the promises on which the data depends.
     fn connect(&self, conf: &Conf) -> Result<Arc<Bucket>, Failure> {
         let store = self.bucket(conf)?;
         store.probe().map_err(|error| self.unreachable(conf, &error))?;
         Ok(store)
     }
 
-    /// The store, as the settings name it.
+    /// Returns the bucket that the settings name.
     fn bucket(&self, conf: &Conf) -> Result<Arc<Bucket>, Failure> {
         let Root::Bucket { bucket, prefix } = self else { unreachable!("only a bucket is in a store") };
         let store = Bucket::new(options(conf, bucket, prefix)?);
@@ -293,7 +294,7 @@ fn options(conf: &Conf, bucket: &str, prefix: &str) -> Result<objectstore::Optio
     })
 }
 
-/// The price list of the store's provider.
+/// Returns the price list of the store's provider.
 pub(crate) fn prices(conf: &Conf) -> Result<objectstore::Prices, Failure> {
     use keys::cluster as key;
     Ok(objectstore::Prices {

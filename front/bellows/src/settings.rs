@@ -14,16 +14,17 @@ use crate::failure::Failure;
 use crate::root::Root;
 use crate::spans::SpanSettings;
 
-/// Usable memory in bytes, if it cannot be read.
+/// Usable memory in bytes that is assumed if it cannot be read.
 const MEMORY_ASSUMED: u64 = 4 << 30;
-/// One part in this many of the usable memory, which is the machine's or the container's, takes the place of HBase's heap. Shares are shares of it.
+/// One part in this many of the usable memory (the machine's or the container's) takes the place of HBase's heap.
+/// Configured fractions are fractions of this part.
 const MEMORY_PART: u64 = 2;
 
-/// Period of the search for garbage in an object store that is not told another, in ms: one day. The search lists the folder of each
+/// Default period of the search for garbage in an object store, in ms: one day. The search lists the folder of each
 /// family, and listings would be most of what an idle server pays for.
 const SEARCH_IN_STORE: &str = "86400000";
 
-/// Number of regions that are opened at the same time where each request waits for a network.
+/// Default number of regions that are opened at the same time where each request goes over a network.
 const OPENED_IN_STORE: &str = "16";
 
 const SITE_REMEDY: &str = "name a file in the form of hbase-site.xml, or leave --site out";
@@ -33,9 +34,9 @@ const SITE_REMEDY: &str = "name a file in the form of hbase-site.xml, or leave -
 pub(crate) struct Settings {
     pub(crate) conf: Conf,
     pub(crate) root: Root,
-    /// Whether this server is a read replica of the one that has the root.
+    /// Whether this server is a read replica of the server with the same root.
     pub(crate) is_replica: bool,
-    /// Where the log lies, when not under the root.
+    /// The place of the log, when it is not under the root.
     pub(crate) wal_dir: Option<Root>,
     /// Name under which clients reach the region server.
     pub(crate) host: String,
@@ -49,7 +50,7 @@ pub(crate) struct Settings {
     pub(crate) rpc_options: rpc::Options,
     pub(crate) registry_options: registry::Options,
     pub(crate) web_options: web::Options,
-    /// Whether the system may use large pages.
+    /// Whether the system may use large pages for the server's memory.
     pub(crate) huge_pages: bool,
     pub(crate) log: wal::Options,
     pub(crate) region: RegionOptions,
@@ -57,12 +58,13 @@ pub(crate) struct Settings {
     /// The second tier of the block cache, if there is one.
     pub(crate) bucket: Option<BucketSettings>,
     pub(crate) memstore_bytes: u64,
-    /// Where spans go, if anywhere.
+    /// Where spans are sent; `None` if nowhere.
     pub(crate) spans: Option<SpanSettings>,
 }
 
 impl Settings {
-    /// The settings that a server over the folder `root` would have, for commands that work on the folder of a stopped one.
+    /// Returns the settings that a server with the root folder `root` would have, for commands that work on the folder
+    /// of a stopped server.
     pub(crate) fn of_root(
         root: &Path,
         site: Option<&Path>,
@@ -164,7 +166,7 @@ impl Settings {
     }
 }
 
-/// The options of RPC.
+/// Returns the options of the RPC server.
 fn rpc_options(conf: &Conf) -> conf::Result<rpc::Options> {
     use keys::rpc as key;
     let threads = count(conf.value(&key::SERVING_THREADS)?);
@@ -195,7 +197,7 @@ fn rpc_options(conf: &Conf) -> conf::Result<rpc::Options> {
     })
 }
 
-/// The options of the block cache.
+/// Returns the options of the block cache.
 fn cache_options(conf: &Conf, share: impl Fn(f64) -> u64) -> conf::Result<cache::Options> {
     use keys::cache as key;
     Ok(cache::Options {
@@ -218,7 +220,7 @@ fn cache_options(conf: &Conf, share: impl Fn(f64) -> u64) -> conf::Result<cache:
     })
 }
 
-/// The options of the ZooKeeper answerer.
+/// Returns the options of the ZooKeeper server.
 fn registry_options(conf: &Conf) -> conf::Result<registry::Options> {
     use keys::cluster as key;
     Ok(registry::Options {
@@ -263,8 +265,8 @@ fn check_ports(settings: Settings) -> Result<Settings, Failure> {
     Ok(settings)
 }
 
-/// The host that clients are told to connect to, if no key sets it. For an address that stands for all of this machine it is
-/// the machine's name.
+/// Returns the host to which clients are told to connect, if no key sets it. For an address that stands for all
+/// addresses of this machine it is the machine's name.
 fn host_of(bind: IpAddr) -> String {
     let local = || "localhost".to_owned();
     match bind {
@@ -274,7 +276,7 @@ fn host_of(bind: IpAddr) -> String {
     }
 }
 
-/// The place of all files: `--data-dir`, else `hbase.rootdir`.
+/// Returns the root: `--data-dir`, else `hbase.rootdir`.
 fn root(start: &Start, conf: &Conf) -> Result<Root, Failure> {
     if let Some(given) = &start.data_dir {
         // A path that is not UTF-8 has no scheme.
@@ -284,7 +286,7 @@ fn root(start: &Start, conf: &Conf) -> Result<Root, Failure> {
     Root::parse(keys::cluster::ROOT_DIR.name(), &conf.value(&keys::cluster::ROOT_DIR)?)
 }
 
-/// The place that `hbase.wal.dir` names, if it names another than the root.
+/// Returns the place that `hbase.wal.dir` names, if that is not the root.
 fn wal_dir(conf: &Conf, root: &Root) -> Result<Option<Root>, Failure> {
     let key = &keys::cluster::WAL_DIR;
     let place = conf.value_if_set(key)?.filter(|text| !text.is_empty());

@@ -19,15 +19,15 @@ use tokio::sync::mpsc;
 
 use crate::failure::Failure;
 
-/// Largest number of spans that wait.
+/// Maximum number of spans that wait to be sent.
 const QUEUE_MAX: usize = 4_096;
-/// Largest number of spans in a request.
+/// Maximum number of spans in one request.
 const BATCH_MAX: usize = 512;
-/// Time between two requests, while the collector answers.
+/// Time between two requests while the collector answers.
 const PERIOD: Duration = Duration::from_secs(1);
 /// How long the collector may take for an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// How often a batch is sent.
+/// Maximum number of times that a batch is sent.
 const ATTEMPTS: u32 = 3;
 /// How long a server that stops waits for the last batch.
 const END_MAX: Duration = Duration::from_secs(2);
@@ -100,18 +100,18 @@ fn with_path(url: &str) -> String {
 pub(crate) struct SpanExporter {
     queue: mpsc::Sender<CallSpan>,
     counts: Arc<Counts>,
-    /// Tells the task to send what has arrived and to end.
+    /// Makes the task send the waiting spans and end.
     end: mpsc::Sender<()>,
     ended: Mutex<std::sync::mpsc::Receiver<()>>,
 }
 
-/// What became of the spans.
+/// Counts what happened to the spans.
 #[derive(Debug, Default)]
 struct Counts {
     sent: Counter,
-    /// Spans for which the queue had no room.
+    /// Number of spans that were dropped because the queue was full.
     dropped: Counter,
-    /// Spans that the collector did not take.
+    /// Number of spans that the collector did not accept.
     failed: Counter,
     /// Whether the last batch failed: only the first failure is logged.
     is_failing: AtomicBool,
@@ -143,7 +143,7 @@ impl SpanExporter {
         Ok(Arc::new(SpanExporter { queue, counts, end, ended: Mutex::new(ended) }))
     }
 
-    /// Sends what has arrived, if the collector takes it within [`END_MAX`].
+    /// Sends the waiting spans, if the collector accepts them within [`END_MAX`].
     pub(crate) fn end(&self) {
         let _told = self.end.try_send(());
         let _in_time = self.ended.lock().recv_timeout(END_MAX);
@@ -168,7 +168,7 @@ impl Source for SpanExporter {
     }
 }
 
-/// The task.
+/// The task that sends spans.
 struct Sender {
     client: reqwest::Client,
     settings: SpanSettings,
@@ -252,7 +252,7 @@ impl Sender {
         }
     }
 
-    /// The span as OTLP has it: ids in hexadecimal digits, times in ns as text, kind 2 for a server.
+    /// Returns the span in OTLP's JSON form: ids in hexadecimal digits, times in ns as text, kind 2 for a server.
     fn in_json(&self, span: &CallSpan) -> Value {
         let from = u128::try_from(span.started.0).unwrap_or(0) * 1_000_000;
         let mut attributes = vec![
@@ -293,14 +293,14 @@ impl Sender {
     }
 }
 
-/// Why a batch was not taken.
+/// Why the collector did not accept a batch.
 struct Refusal {
-    /// Whether it may be taken a little later.
+    /// Whether the collector may accept the batch a little later.
     may_pass: bool,
     cause: String,
 }
 
-/// The description of this server.
+/// Returns the OTLP description of this server.
 fn resource(service: &str, instance: &str) -> Value {
     json!({ "attributes": [
         text("service.name", service),
@@ -323,8 +323,8 @@ mod tests {
 
     use super::*;
 
-    /// A collector on a free port that gives each request the next of `answers`, and the last one from then on. An empty
-    /// answer never comes. Returns its URL and the bodies that it received.
+    /// Starts a collector on a free port that gives each request the next of `answers`, and the last one from then on.
+    /// An empty answer is never sent. Returns its URL and the bodies that it received.
     fn collector(
         runtime: &Runtime,
         answers: &[&'static str],
@@ -397,7 +397,7 @@ mod tests {
         [sent.value(), failed.value(), dropped.value()]
     }
 
-    /// Waits until `exporter` has decided about `count` spans.
+    /// Waits until `exporter` has sent, dropped or failed `count` spans.
     fn decided(exporter: &SpanExporter, count: u64) -> [u64; 3] {
         let world = World::real();
         let began = world.moment();

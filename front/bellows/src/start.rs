@@ -1,7 +1,7 @@
 //! `bellows start`: master, region server and registry in one process.
 //!
-//! It opens its ports first, because a taken port then changes nothing; then it locks the data directory, reads the
-//! log, opens the regions, and only then answers clients.
+//! The server opens its ports first, so that a taken port ends the start before anything has changed. Then it locks the
+//! data directory, reads the log, opens the regions, and only then answers clients.
 
 use std::sync::Arc;
 
@@ -26,18 +26,18 @@ use crate::settings::Settings;
 use crate::spans::SpanExporter;
 use crate::znodes::Znodes;
 
-/// How long a page waits for what only the master or a region knows.
+/// Maximum time that a page waits for facts that only the master or a region knows.
 const PAGE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// How the work of a server has ended.
 pub(crate) enum End {
-    /// It was told to stop.
+    /// The server was told to stop.
     Stopped,
-    /// A replica was told to become the primary: the options with which it starts next.
+    /// A replica was told to become the primary. Holds the options with which the process starts next.
     Promoted(Start),
 }
 
-/// Runs until the process is told to stop. `greet` is called once clients can be served.
+/// Runs the server until the process is told to stop. Calls `greet` when clients can be served.
 pub(crate) fn run(
     start: &Start,
     ring: Arc<LogRing>,

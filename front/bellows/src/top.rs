@@ -28,10 +28,10 @@ use crate::output;
 
 /// Clears the screen and moves to its upper left corner.
 const CLEAR: &str = "\x1b[2J\x1b[H";
-/// Longest time that a status may take.
+/// Maximum time that a cluster status may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a picture shows.
+/// What the output shows.
 struct View {
     mode: Mode,
     fields: Vec<Field>,
@@ -70,7 +70,7 @@ impl View {
         Ok(View { mode, fields, sort, is_upwards, filters, lines_max: options.lines })
     }
 
-    /// The lines to show, in order.
+    /// Returns the lines to show, in order.
     fn choose(&self, mut lines: Vec<Line>) -> Vec<Line> {
         lines.retain(|line| self.filters.iter().all(|filter| filter.is_match(line)));
         lines.sort_by(|a, b| {
@@ -125,7 +125,7 @@ impl View {
     }
 }
 
-/// What a line is, as the command line says.
+/// Returns what a line stands for, as the command line says.
 fn mode(options: &Top) -> Result<Mode, Failure> {
     Mode::of_text(&options.mode)
         .map_err(|expected| Failure::new(format!("--mode is {:?}, {expected}", options.mode)))
@@ -135,7 +135,7 @@ fn names(fields: &[Field]) -> String {
     fields.iter().map(|field| field.name()).collect::<Vec<_>>().join(", ")
 }
 
-/// The first lines of a picture: the cluster as a whole.
+/// Returns the first lines of the output, which describe the cluster as a whole.
 fn summary(status: &pb::ClusterStatus, rates: &Rates) -> String {
     let (live, dead) = (status.live_servers.len(), status.dead_servers.len());
     let regions: usize = status.live_servers.iter().map(|server| server.server_load.region_loads.len()).sum();
@@ -155,7 +155,8 @@ fn summary(status: &pb::ClusterStatus, rates: &Rates) -> String {
     )
 }
 
-/// Shows pictures until the wanted number is reached or `show` fails, because its reader has gone.
+/// Prints the load repeatedly, until the wanted number is reached or `show` fails because nobody reads its output any
+/// more.
 pub(crate) fn run(options: &Top, mut show: impl FnMut(&str) -> std::io::Result<()>) -> Result<(), Failure> {
     if options.outputs {
         let described = |field: &Field| format!("{:12} {}\n", field.name(), field.meaning());

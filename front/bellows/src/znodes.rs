@@ -27,12 +27,12 @@ pub(crate) struct Znodes {
 }
 
 impl Znodes {
-    /// Nodes below `parent`, written in the name of `master`.
+    /// Creates a writer of nodes below `parent`, in the name of `master`.
     pub(crate) fn new(tree: Arc<Tree>, parent: &str, master: &ServerName, world: World) -> Znodes {
         Znodes { tree, parent: parent.to_owned(), writer: format!("master:{master}"), world }
     }
 
-    /// Sets the nodes that say who serves. `info_port` is the port of the web page.
+    /// Sets the nodes that name the serving master and region servers. `info_port` is the port of the web pages.
     pub(crate) fn set_servers(
         &self,
         master: &ServerName,

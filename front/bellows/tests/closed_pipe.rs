@@ -1,4 +1,4 @@
-//! What the commands do when nobody reads what they print, as in `bellows keys | head -1`.
+//! Tests what the commands do when nobody reads their output, as in `bellows keys | head -1`.
 
 #![expect(clippy::disallowed_types, reason = "a process with real pipes is the point")]
 
@@ -10,7 +10,7 @@ fn bellows(arguments: &[&str]) -> Command {
     command
 }
 
-/// A pipe that nobody reads any more.
+/// Returns a pipe that nobody reads any more.
 fn closed() -> Stdio {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);

@@ -1,4 +1,4 @@
-//! `bellows doctor`, `top`, `fsck` and `debug bundle` beside a real server, as an operator uses them.
+//! Tests `bellows doctor`, `top`, `fsck` and `debug bundle` beside a real server, as an operator uses them.
 
 #![expect(clippy::disallowed_methods, reason = "real processes, files and their ports are the point")]
 
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// A server on free ports, with a folder of its own. Both go when it is dropped.
+/// A server on free ports, with a folder of its own. Dropping it ends the server and removes the folder.
 struct Server {
     child: Child,
     folder: PathBuf,
@@ -39,7 +39,7 @@ impl Server {
         Server { rpc: after("region server "), web: after("web http://"), child, folder }
     }
 
-    /// Runs a command with the places of this server.
+    /// Runs a command with the data directory and ports of this server.
     fn ask(&self, words: &str) -> Output {
         let port = self.web.rsplit(':').next().unwrap_or_default();
         let words = words

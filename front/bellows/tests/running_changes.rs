@@ -1,4 +1,4 @@
-//! Settings of a real server that change while it runs: in its file, and in the schema of a table.
+//! Tests changes of settings while a real server runs: in its configuration file, and in the schema of a table.
 
 #![expect(
     clippy::disallowed_methods,
@@ -16,11 +16,11 @@ use client::{Cluster, Options, Put, Registry};
 use env::{Runtime, World};
 use proto::{FamilyDescriptor, TableDescriptor, TableName};
 
-/// Longest wait for a compaction that runs in the background.
+/// Maximum wait for a compaction that runs in the background.
 const COMPACTED_MAX: Duration = Duration::from_secs(60);
 const COMPACTION_MIN: &str = "hbase.hstore.compaction.min";
 
-/// A server on free ports that reads a file of keys. It goes with its folder when it is dropped.
+/// A server on free ports that reads a configuration file. Dropping it ends the server and removes its folder.
 struct Server {
     child: Child,
     folder: PathBuf,
@@ -54,7 +54,7 @@ impl Server {
         Server { rpc: after("region server "), web: after("web http://"), child, folder }
     }
 
-    /// A page of the server, as HBase's shell asks for it.
+    /// Requests a page of the server as HBase's shell does.
     fn page(&self, path: &str) -> serde_json::Value {
         let mut stream = TcpStream::connect(&self.web).expect("it listens");
         write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.web)
@@ -82,7 +82,7 @@ fn write_site(folder: &std::path::Path, compaction_min: u32) {
     std::fs::write(folder.join("site.xml"), site).expect("writable");
 }
 
-/// Makes a table whose only store has three files.
+/// Creates a table whose only store has three files.
 async fn three_files(cluster: &Cluster, name: &TableName) -> TableDescriptor {
     let mut table = TableDescriptor::new(name.clone());
     table.set_family(FamilyDescriptor::new("f").expect("a name"));

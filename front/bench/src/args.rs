@@ -77,7 +77,7 @@ pub struct Args {
     #[arg(long, value_name = "COUNT", default_value_t = 10)]
     pub fields: usize,
 
-    /// Bytes of such a field.
+    /// Bytes of a field in YCSB's table.
     #[arg(long, value_name = "BYTES", default_value_t = 100)]
     pub field_size: usize,
 

@@ -1,4 +1,4 @@
-//! Comparison of several servers' results.
+//! Compares the results of several servers.
 //!
 //! A figure measured several times is its median. Ratios relate the first label to each other label, always so that
 //! more than 1 is better for the first.
@@ -20,15 +20,16 @@ const BARS: [(&str, f64); 9] = [
     ("check-and-put", 10.0),
 ];
 
-/// Target at an offered rate: the other server's p99.9 latency should be at least this many times the first's.
+/// Target for runs at an offered rate: the other server's p99.9 latency should be at least this many times that of the
+/// first server.
 const TAIL_BAR: f64 = 4.0;
-/// Marks the rate in a result's name if the rate was offered, not found.
+/// The text that precedes the rate in a result's name if the rate was offered, not found.
 const OFFERED: &str = " at ";
 
-/// Rows per operation from which on costs are given per row.
+/// Number of rows per operation from which on costs are given per row.
 const MANY_ROWS: f64 = 2.0;
 
-/// All results as Markdown.
+/// Returns all results as Markdown.
 pub(crate) fn beside(outcomes: &Outcomes) -> String {
     let labels = labels(outcomes);
     let mut parts = Vec::new();
@@ -92,7 +93,7 @@ pub(crate) fn beside(outcomes: &Outcomes) -> String {
     parts.join("\n\n")
 }
 
-/// All labels, in the order of their first line.
+/// Returns all labels, in the order of their first line.
 pub(crate) fn labels(outcomes: &Outcomes) -> Vec<&str> {
     let mut labels: Vec<&str> = Vec::new();
     let all = outcomes.workloads.iter().map(|outcome| &outcome.label);
@@ -129,7 +130,7 @@ fn firsts(outcomes: &Outcomes, labels: &[&str]) -> String {
     lined_up(&lines)
 }
 
-/// The machine's limits, and their share of each server's cost.
+/// Returns the machine's limits, and their share of each server's cost.
 fn limits(outcomes: &Outcomes, labels: &[&str], medians: &[Outcome]) -> String {
     let mut head: Vec<String> =
         ["limit of this machine", "CPU µs", "µs", "workload"].map(str::to_owned).to_vec();
@@ -150,7 +151,7 @@ fn limits(outcomes: &Outcomes, labels: &[&str], medians: &[Outcome]) -> String {
     lined_up(&lines)
 }
 
-/// One outcome for each label and workload.
+/// Returns one outcome for each label and workload: the median of its figures.
 pub(crate) fn medians(outcomes: &Outcomes) -> Vec<Outcome> {
     let mut medians: Vec<Outcome> = Vec::new();
     for outcome in &outcomes.workloads {
@@ -192,7 +193,7 @@ fn median(figures: impl Iterator<Item = f64>) -> Option<f64> {
     }
 }
 
-/// The cost of one operation, or of one row.
+/// Returns the cost of one operation, or of one row.
 fn cost(outcome: &Outcome) -> Option<f64> {
     let rows = outcome.rows_per_operation;
     outcome.server_us.map(|cost| if rows >= MANY_ROWS { cost / rows } else { cost })

@@ -1,4 +1,4 @@
-//! All system calls of a process, counted by the `perf` program where it is installed and allowed.
+//! Counts all system calls of a process, by the `perf` program where it is installed and allowed.
 //!
 //! `/proc/<pid>/io` counts only calls that read or write files and pipes, not those on sockets and threads.
 
@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use crate::{Error, Result};
 
-/// A running count.
+/// A count that is under way.
 #[derive(Debug)]
 pub(crate) struct Tally(Child);
 
 impl Tally {
-    /// Counts for the time `during`.
+    /// Starts counting for the time `during`.
     pub(crate) fn start(pid: u32, during: Duration) -> Result<Tally> {
         Command::new("perf")
             .args(["stat", "-x", ",", "-e", "raw_syscalls:sys_enter", "-p", &pid.to_string()])
@@ -33,7 +33,7 @@ impl Tally {
     }
 }
 
-/// The first field of the line with the event.
+/// Returns the count: the first field of the line with the event.
 fn counted(text: &str) -> Option<u64> {
     text.lines().find(|line| line.contains("raw_syscalls:sys_enter"))?.split(',').next()?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! Latencies without the effect of processor stalls.
+//! Computes latencies without the effect of processor stalls.
 //!
 //! On a virtual machine a processor stall of 5 ms adds up to 5 ms to latencies, whatever the server does. A few per
 //! second determine the slowest hundredth of all operations. So the processors are [watched](env::Stalls) during a
@@ -19,7 +19,7 @@ const BEFORE: Duration = Duration::from_millis(1);
 /// Working off a backlog takes at most this many times the stall: at 70 % load it takes 2.4 times.
 const BEHIND: u32 = 3;
 
-/// Most operations for which memory is reserved: 1.6 GB.
+/// Maximum number of operations for which memory is reserved: 1.6 GB.
 const ROOM_MAX: usize = 100_000_000;
 
 /// An operation: when it was due, and its latency in ns.
@@ -33,14 +33,14 @@ pub(crate) fn room(operations: usize) -> Vec<Timed> {
     room
 }
 
-/// Operations without a stall nearby.
+/// The operations that had no stall nearby.
 #[derive(Clone, Debug)]
 pub struct Calm {
-    /// Their latencies in ns.
+    /// The latencies of these operations in ns.
     pub latencies: Histogram<u64>,
-    /// Their share of all operations.
+    /// The fraction of all operations that these are.
     pub part: f64,
-    /// The largest share of time that a processor stood still.
+    /// The largest fraction of time that a processor stood still.
     pub stood_still: f64,
 }
 
@@ -71,13 +71,13 @@ impl Calm {
         }
     }
 
-    /// The latency quantile in µs. `part` is from 0 to 1.
+    /// Returns the latency quantile in µs. `part` is from 0 to 1.
     pub fn latency_us(&self, part: f64) -> f64 {
         self.latencies.value_at_quantile(part) as f64 / 1_000.0
     }
 }
 
-/// The disturbed times, in order and without overlaps.
+/// Returns the times that stalls disturbed, in order and without overlaps.
 fn disturbed(stalls: &[Vec<Stall>]) -> Vec<(Moment, Moment)> {
     let time = |stall: &Stall| {
         let longest = stall.to.since(stall.from) + Stalls::STEP;

@@ -1,4 +1,4 @@
-//! SVG charts: lines with a linear or logarithmic axis, and groups of bars.
+//! Draws SVG charts: lines with a linear or logarithmic axis, and groups of bars.
 //!
 //! The charts need no external styles and no script, so they work in a browser and in Markdown.
 
@@ -23,7 +23,7 @@ pub(crate) struct Line {
     pub(crate) compactions: Vec<f64>,
 }
 
-/// What the axes show.
+/// What the axes of a chart show.
 #[derive(Clone, Debug)]
 pub(crate) struct Axes<'a> {
     pub(crate) title: &'a str,
@@ -34,7 +34,7 @@ pub(crate) struct Axes<'a> {
     pub(crate) signs: &'a [(f64, &'a str)],
 }
 
-/// A chart of several lines.
+/// Draws a chart of several lines.
 pub(crate) fn lines(axes: &Axes<'_>, lines: &[Line]) -> String {
     let points = || lines.iter().flat_map(|line| line.points.iter().copied());
     let across_max = points().map(|point| point.0).fold(0.0, f64::max).max(f64::MIN_POSITIVE);
@@ -78,7 +78,7 @@ pub(crate) fn lines(axes: &Axes<'_>, lines: &[Line]) -> String {
     svg + "</svg>\n"
 }
 
-/// A chart of grouped bars; each group has an optional figure for each name.
+/// Draws a chart of grouped bars; each group has an optional figure for each name.
 pub(crate) fn bars(axes: &Axes<'_>, names: &[&str], groups: &[(String, Vec<Option<f64>>)]) -> String {
     let all = groups.iter().flat_map(|(_, figures)| figures.iter().flatten().copied());
     let scale = Scale::over(all, axes.logarithmic);
@@ -109,7 +109,7 @@ pub(crate) fn bars(axes: &Axes<'_>, names: &[&str], groups: &[(String, Vec<Optio
     svg + "</svg>\n"
 }
 
-/// Maps figures to heights.
+/// Maps figures to heights in a chart.
 struct Scale {
     low: f64,
     high: f64,
@@ -154,7 +154,7 @@ impl Scale {
     }
 }
 
-/// Round numbers from `low` to `high`, five to ten of them.
+/// Returns round numbers from `low` to `high`, five to ten of them.
 fn steps(low: f64, high: f64) -> Vec<f64> {
     let rough = (high - low) / 6.0;
     let power = 10f64.powf(rough.log10().floor());

@@ -1,4 +1,4 @@
-//! Runs workloads: callers, connections, time.
+//! Runs workloads with the planned callers and connections for the planned time.
 //!
 //! Callers are tasks on the generator's threads. Each thread has one or more connections, and a recorder that its
 //! callers share. Callers on one connection do not wait for each other, so their requests are pipelined. A separate
@@ -28,7 +28,7 @@ use crate::{Calm, Error, Plan, Report, Result, Workload};
 
 /// Time between two lines of progress.
 const PROGRESS: Duration = Duration::from_secs(1);
-/// A server is idle if it uses little CPU for this time: garbage collection and timers always use some.
+/// How long a server must use little CPU to count as idle; garbage collection and timers always use some.
 const IDLE_FOR: Duration = Duration::from_millis(500);
 const IDLE_PART: f64 = 0.1;
 /// Pause of a caller after a failed operation.
@@ -91,7 +91,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Waits for the first responses of a starting server.
+    /// Waits for the first answers of a starting server.
     pub(crate) fn first(&self) -> Result<First> {
         self.wait_for(first(self.world.clone(), Plan::clone(&self.plan)))
     }
@@ -251,9 +251,9 @@ struct Caller {
     world: World,
     worker: Worker,
     recorder: Arc<Mutex<Recorder>>,
-    /// Recorded operations of all callers.
+    /// Number of operations of all callers that were recorded.
     counted: Arc<AtomicU64>,
-    /// Operations that all callers have yet to begin.
+    /// Number of operations that all callers have yet to begin.
     left: Arc<AtomicU64>,
     to: Moment,
 }

@@ -1,21 +1,21 @@
 //! Errors of a run.
 
-/// Why a run failed or its results are not good.
+/// Why a run failed, or why its results are not valid.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The cluster gave an unexpected response.
     #[error(transparent)]
     Client(#[from] client::Error),
-    /// Options that do not work together.
+    /// Some options do not work together.
     #[error("{0}")]
     Options(String),
     /// The process to measure cannot be read.
     #[error("process {pid} cannot be looked at: {reason}; is --pid the server's, and is it yours?")]
     Process {
-        /// Its id.
+        /// The id of the process.
         pid: u32,
-        /// What the system says.
+        /// The system's error.
         reason: String,
     },
     /// System calls cannot be counted.
@@ -32,9 +32,9 @@ pub enum Error {
     /// A file of results cannot be read or written.
     #[error("{file}: {reason}")]
     File {
-        /// Its name.
+        /// The name of the file.
         file: String,
-        /// What is wrong.
+        /// What is wrong with the file.
         reason: String,
     },
     /// No thread could be started, or no timer for one.
@@ -46,7 +46,7 @@ pub enum Error {
     /// Operations failed or gave back what was not written. The results are printed nevertheless.
     #[error("{count} operations failed or gave back something other than what was written; see the table")]
     Failed {
-        /// How many.
+        /// Number of operations that failed or returned wrong rows.
         count: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! Time until a starting server gives its first responses.
+//! Measures the time until a starting server gives its first answers.
 //!
 //! Started together with the server, it retries without the growing pauses of a client, so that the server's start is
 //! measured and not the client's pauses.
@@ -14,17 +14,17 @@ use crate::{Error, Plan, Result};
 
 /// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Longest time of one attempt; a killed server may leave a dead connection behind.
+/// Maximum time of one attempt; a killed server may leave a dead connection behind.
 const TRY_MAX: Duration = Duration::from_secs(1);
-/// Time after which it gives up.
+/// Time after which the measurement gives up.
 const GIVE_UP: Duration = Duration::from_secs(300);
 
-/// Times of the first responses, since the begin of waiting.
+/// Times of the first answers, since the beginning of the wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct First {
-    /// The first read that gave the row back.
+    /// The time of the first read that returned the row.
     pub read: Duration,
-    /// The first write.
+    /// The time of the first successful write.
     pub write: Duration,
 }
 

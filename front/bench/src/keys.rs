@@ -9,13 +9,13 @@ use std::str::FromStr;
 
 use crate::random::{Random, spread};
 
-/// Skew of the distribution.
+/// Skew of the Zipfian distribution.
 const THETA: f64 = 0.99;
 /// The hot fraction of a table, and the fraction of operations that goes there.
 const HOT_SET: f64 = 0.2;
 const HOT_OPERATIONS: f64 = 0.8;
 
-/// The distribution of the rows.
+/// The distribution by which rows are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keys {
     /// All rows are equally likely.
@@ -58,13 +58,13 @@ pub(crate) struct Chooser {
 }
 
 impl Chooser {
-    /// A chooser among `count` rows.
+    /// Creates a chooser among `count` rows.
     pub(crate) fn new(keys: Keys, count: u64) -> Chooser {
         let ranks = if matches!(keys, Keys::Zipfian | Keys::Latest) { count } else { 1 };
         Chooser { keys, zipf: Zipf::new(ranks) }
     }
 
-    /// One of the first `count` rows; `count` must not be 0.
+    /// Returns one of the first `count` rows; `count` must not be 0.
     pub(crate) fn pick(&mut self, random: &mut Random, count: u64) -> u64 {
         match self.keys {
             Keys::Uniform => random.below(count),

@@ -59,14 +59,14 @@ use std::time::Duration;
 
 use outcome::Outcomes;
 
-/// Measured time of each limit of the machine, in seconds.
+/// Time for which each limit of the machine is measured, in seconds.
 const LIMIT_SECONDS: f64 = 0.7;
 
-/// The result of what this crate does.
+/// The result of a function of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Runs everything that `args` ask for. Lines of progress go to `say`, lines of results to `out`. If a result cannot be
-/// written, the run ends with [`Error::Output`].
+/// Runs everything that `args` ask for. Passes lines of progress to `say` and lines of results to `out`. If a result
+/// cannot be written, the run ends with [`Error::Output`].
 pub fn run(
     args: &Args,
     say: &mut dyn FnMut(&str),

@@ -31,20 +31,20 @@ use crate::random::Random;
 use crate::recorder::LATENCY_MAX_NS;
 use crate::{Error, Plan, Result};
 
-/// Approximate bytes of a request or an answer besides keys and values.
+/// Approximate number of bytes of a request or an answer besides keys and values.
 const ENVELOPE: usize = 60;
-/// Approximate bytes of a cell besides row and value.
+/// Approximate number of bytes of a cell besides row and value.
 const CELL: usize = 40;
-/// Bytes of an answer to a scan: as many as a client requests at once.
+/// Number of bytes of an answer to a scan: as many as a client requests at once.
 const SCAN_ANSWER: usize = 2 << 20;
-/// Bytes that loops go over: more than the processor's caches hold.
+/// Number of bytes that loops go over: more than the processor's caches hold.
 const DATA: usize = 128 << 20;
-/// Bytes of a block of a file.
+/// Number of bytes of a block of a file.
 const BLOCK: usize = 64 << 10;
 /// Number of writers that share a sync.
 const WRITERS: usize = 64;
-/// Rate of the echo that runs at a rate, as in the mixed load beside Apache HBase, and its duration: long enough for
-/// several operations beyond the 99.9 % quantile.
+/// Rate in operations a second of the echo that runs at a rate, as in the mixed load beside Apache HBase. The next
+/// constant is its duration: long enough for several operations beyond the 99.9 % quantile.
 const RATE: f64 = 8_000.0;
 const RATE_SECONDS: f64 = 4.0;
 
@@ -53,23 +53,23 @@ const RATE_SECONDS: f64 = 4.0;
 pub struct Limit {
     /// A description of the operation.
     pub name: String,
-    /// The workload that it is compared with; `None` for a figure of its own.
+    /// The workload whose cost is compared with the limit; `None` if there is none.
     pub workload: Option<String>,
-    /// CPU time, in µs.
+    /// CPU time of one operation, in µs.
     pub cpu_us: f64,
-    /// Elapsed time, in µs.
+    /// Elapsed time of one operation, in µs.
     pub wall_us: f64,
 }
 
 impl Limit {
-    /// The line for the report.
+    /// Returns the line for the report.
     pub(crate) fn line(&self) -> String {
         let Limit { name, workload, cpu_us, wall_us } = self;
         json!({ "limit": name, "workload": workload, "cpu_us": cpu_us, "wall_us": wall_us }).to_string()
     }
 }
 
-/// CPU time of this thread, in ns.
+/// Returns the CPU time of this thread, in ns.
 fn cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -122,7 +122,7 @@ fn failed(error: std::io::Error) -> Error {
     Error::Options(format!("the loopback interface: {error}"))
 }
 
-/// Number of answers, and CPU time in ns, of an answering end.
+/// Receives the number of answers, and the CPU time in ns, of an answering end.
 type Answered = std::sync::mpsc::Receiver<std::io::Result<(u64, u64)>>;
 
 /// Starts an end that answers every `request` bytes with `answer` bytes until the other end closes the connection.
@@ -168,14 +168,14 @@ fn answering_end(
     Ok((server, address, answered))
 }
 
-/// The result of the answering end, when the asking end has ended.
+/// Returns the result of the answering end, when the asking end has ended.
 fn outcome(answered: &Answered) -> Result<(u64, u64)> {
     let ended = || Error::Options("the loopback echo ended".to_owned());
     answered.recv().map_err(|_| ended())?.map_err(failed)
 }
 
-/// Exchanges requests and answers of these sizes. Returns CPU time of the answering end and elapsed time for one, in
-/// µs.
+/// Exchanges requests and answers of these sizes. Returns the CPU time of the answering end and the elapsed time for
+/// one exchange, in µs.
 fn echo(world: &World, request: usize, answer: usize, depth: usize, during: Duration) -> Result<(f64, f64)> {
     let client = Runtime::start("limit-client", 1).map_err(Error::Thread)?;
     let (_server, address, answered) = answering_end(request, answer, depth)?;
@@ -209,8 +209,8 @@ fn echo(world: &World, request: usize, answer: usize, depth: usize, during: Dura
     Ok((cpu as f64 / 1e3 / answers, wall.as_secs_f64() * 1e6 / answers))
 }
 
-/// The same at a rate, without waiting for answers. Returns the CPU time of the answering end for one, in µs, and
-/// latencies in ns. As for a server at a rate, each latency counts from when its request was due.
+/// As [`echo`], at a rate and without waiting for answers. Returns the CPU time of the answering end for one, in µs,
+/// and latencies in ns. As for a server at a rate, each latency counts from when its request was due.
 fn echo_at(
     world: &World,
     request: usize,
@@ -282,7 +282,7 @@ async fn hear(
     }
 }
 
-/// Runs `step` repeatedly. Returns CPU time and elapsed time for one, in µs.
+/// Runs `step` repeatedly. Returns CPU time and elapsed time of one run, in µs.
 fn time(world: &World, during: Duration, mut step: impl FnMut() -> Result<()>) -> Result<(f64, f64)> {
     let (began, began_cpu, mut steps) = (world.moment(), cpu_ns(), 0u64);
     while world.moment().since(began) < during {

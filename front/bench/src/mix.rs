@@ -10,10 +10,10 @@ use crate::recorder::Done;
 use crate::worker::Worker;
 use crate::workload::Mix;
 
-/// The longest scan.
+/// Maximum number of rows in a scan.
 const SCAN_MAX: u64 = 100;
 
-/// The rows that callers add, and the number up to which all rows exist.
+/// The rows that callers add, and the number below which all rows exist.
 #[derive(Debug)]
 pub(crate) struct Growth {
     next: AtomicU64,
@@ -23,17 +23,17 @@ pub(crate) struct Growth {
 }
 
 impl Growth {
-    /// All rows below `count` exist.
+    /// Creates a state in which all rows below `count` exist.
     pub(crate) fn new(count: u64) -> Growth {
         Growth { next: AtomicU64::new(count), there: AtomicU64::new(count), ahead: Mutex::default() }
     }
 
-    /// The number of rows that exist without gaps, from the first.
+    /// Returns the number of rows that exist without gaps, from the first.
     pub(crate) fn there(&self) -> u64 {
         self.there.load(Ordering::Acquire)
     }
 
-    /// The number for a new row.
+    /// Returns the number for a new row.
     pub(crate) fn begin(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
@@ -50,7 +50,7 @@ impl Growth {
     }
 }
 
-/// Places in [`Workload::kinds`](crate::Workload::kinds).
+/// Indices in [`Workload::kinds`](crate::Workload::kinds).
 const READ: usize = 0;
 const UPDATE: usize = 1;
 const INSERT: usize = 2;

@@ -29,19 +29,19 @@ pub(crate) struct Outcome {
     pub(crate) per_second: f64,
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
-    /// Infinite if more than one in a thousand operations never began. Not a number if processors stood still for too
-    /// long to measure it.
+    /// The p99.9 latency in µs; infinite if more than one in a thousand operations never began, and not a number if
+    /// processors stood still for too long to measure it.
     pub(crate) p999_us: f64,
     pub(crate) server_us: Option<f64>,
     pub(crate) generator_us: f64,
     pub(crate) memory_mib: Option<f64>,
     pub(crate) amplification: Option<f64>,
     pub(crate) calls: Option<f64>,
-    /// Quantiles in nines, and latencies in µs.
+    /// The latency curve: quantiles in nines, and latencies in µs.
     pub(crate) curve: Vec<(f64, f64)>,
-    /// Times in seconds, and operations per second.
+    /// The throughput: times in seconds, and operations per second.
     pub(crate) progress: Vec<(f64, f64)>,
-    /// Times in seconds, and the longest latency in µs.
+    /// The longest latencies: times in seconds, and latencies in µs.
     pub(crate) longest: Vec<(f64, f64)>,
     /// Times of flushes and compactions, in seconds.
     pub(crate) flushes: Vec<f64>,
@@ -57,7 +57,7 @@ pub(crate) struct FirstOutcome {
     pub(crate) write_ms: f64,
 }
 
-/// The content of a file of results.
+/// The content of one or several files of results.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Outcomes {
     pub(crate) workloads: Vec<Outcome>,
@@ -65,7 +65,7 @@ pub(crate) struct Outcomes {
     pub(crate) limits: Vec<Limit>,
 }
 
-/// The line of a workload.
+/// Returns the line for a workload.
 pub(crate) fn line(label: &str, report: &Report) -> String {
     let recorded = &report.recorded;
     let kinds = report.workload.kinds().iter().zip(&report.kinds);
@@ -137,7 +137,7 @@ fn seen(recorded: &Recorded) -> Value {
     })
 }
 
-/// The line of first answers. `after` names the kind of start, for example `start`.
+/// Returns the line for first answers. `after` names the kind of start, for example `start`.
 pub(crate) fn first_line(label: &str, after: &str, first: First) -> String {
     json!({
         "label": label,
@@ -179,7 +179,7 @@ impl Outcomes {
         Ok(())
     }
 
-    /// Reads a file.
+    /// Reads a file of results.
     pub(crate) fn add_file(&mut self, file: &Path) -> Result<()> {
         let failed = |reason: String| Error::File { file: file.display().to_string(), reason };
         let text = storage::read_text(file).map_err(|error| failed(error.to_string()))?;

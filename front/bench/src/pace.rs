@@ -9,11 +9,11 @@
 //! that they are sent in one write. The task sleeps for at least [`STEP`]: each wake-up takes a processor from
 //! another thread, perhaps the server's, and would cost more than an operation. The delay is in the latency.
 //!
-//! If generator and server share a machine, the time in which the generator waits for a processor would be in every
-//! figure: 50 µs by which the system delays timers, and some ms while a thread of the server is in its slice. So at a
-//! rate the generator's threads have priority over all others ([`Priority::Prompt`]), if the system allows it, as if
-//! they had a machine of their own. Half reads and half writes at 8,000 a second were answered after 47 µs instead of
-//! 96.
+//! If generator and server share a machine, every figure would include the time in which the generator waits for a
+//! processor: 50 µs by which the system delays timers, and some ms while a thread of the server uses up its time slice.
+//! So at a rate the generator's threads have priority over all others ([`Priority::Prompt`]), if the system allows it,
+//! as if they had a machine of their own. Half reads and half writes at 8,000 a second were answered after 47 µs
+//! instead of 96.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ use tokio::sync::Semaphore;
 /// Minimum time between two wake-ups: the delay of timers of ordinary threads. At up to 20,000 operations a second it
 /// delays none.
 const STEP: Duration = Duration::from_micros(50);
-/// Maximum number of operations that are given to one connection before the next gets some. After a pause many are
-/// due.
+/// Maximum number of operations that are given to one connection before the next connection gets some. After a pause
+/// many operations are due.
 const TOGETHER_MAX: usize = 16;
 
 /// The operations that are due on one thread of the generator, by connection.
@@ -42,13 +42,13 @@ struct ConnectionQueue {
     ready: Semaphore,
 }
 
-/// The schedule of operations.
+/// The times at which a thread's operations are due.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
-    /// From the first moment to the second.
+    /// The operations are due from the first moment to the second.
     pub(crate) from: Moment,
     pub(crate) to: Moment,
-    /// Operations a second, of all threads together.
+    /// Number of operations a second, of all threads together.
     pub(crate) rate: f64,
     /// The index of the thread, and the number of threads; they take turns.
     pub(crate) thread: usize,
@@ -56,7 +56,7 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// The intended start of the thread's operation with this number; `None` after the end.
+    /// Returns the intended start of the thread's operation with this number; `None` after the end.
     fn moment(&self, count: u64) -> Option<Moment> {
         let before = count * self.threads as u64 + self.thread as u64;
         let moment = self.from.plus(Duration::from_secs_f64(before as f64 / self.rate));
@@ -116,14 +116,14 @@ impl Pace {
         lane.due.lock().pop_front()
     }
 
-    /// The next operation of a connection that is due already.
+    /// Returns the next operation of a connection that is already due.
     pub(crate) fn next_now(&self, connection: usize) -> Option<Moment> {
         let lane = &self.lanes[connection];
         lane.ready.try_acquire().ok()?.forget();
         lane.due.lock().pop_front()
     }
 
-    /// Number of operations that were due and never began.
+    /// Returns the number of operations that were due and never began.
     pub(crate) fn left(&self) -> u64 {
         self.lanes.iter().map(|lane| lane.due.lock().len() as u64).sum()
     }

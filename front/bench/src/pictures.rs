@@ -7,7 +7,7 @@ use crate::chart::{Axes, Line, bars, lines};
 use crate::outcome::{Outcome, Outcomes};
 use crate::{Error, Result};
 
-/// Quantiles on the axis of a latency curve, in nines.
+/// The quantiles on the axis of a latency curve, in nines.
 const QUANTILES: [(f64, &str); 6] =
     [(0.0, "0"), (1.0, "90 %"), (2.0, "99 %"), (3.0, "99.9 %"), (4.0, "99.99 %"), (5.0, "99.999 %")];
 

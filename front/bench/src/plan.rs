@@ -18,45 +18,45 @@ pub struct Plan {
     pub pid: Option<u32>,
     /// Number of callers, each with one operation at a time.
     pub threads: usize,
-    /// Number of connections that they share.
+    /// Number of connections that the callers share.
     pub connections: usize,
     /// Number of threads of the generator.
     pub generator_threads: usize,
-    /// Operations that begin in a second; `None` for the closed loop.
+    /// Number of operations that begin in a second; `None` for the closed loop.
     pub rate: Option<f64>,
-    /// Rows in a table.
+    /// Number of rows in a table.
     pub rows: u64,
-    /// Bytes of a value in PerformanceEvaluation's table.
+    /// Size of a value in PerformanceEvaluation's table, in bytes.
     pub value_size: usize,
-    /// Bytes of a key in PerformanceEvaluation's table.
+    /// Size of a key in PerformanceEvaluation's table, in bytes.
     pub key_size: usize,
     /// Block size in bytes of a table created by this run.
     pub block_size: Option<u32>,
-    /// Fields of a row in YCSB's table.
+    /// Number of fields of a row in YCSB's table.
     pub fields: usize,
-    /// Bytes of such a field.
+    /// Size of a field in YCSB's table, in bytes.
     pub field_size: usize,
     /// Distribution of the rows; `None` for that of the workload.
     pub keys: Option<Keys>,
-    /// Rows in a batch.
+    /// Number of rows in a batch.
     pub batch: usize,
-    /// Rows that a filtered scan reads; at most `rows`.
+    /// Number of rows that a filtered scan reads; at most `rows`.
     pub range: u64,
-    /// Rows per scan call.
+    /// Number of rows per scan call.
     pub caching: Option<u32>,
-    /// Measured time of a workload.
+    /// Measured time of a workload, without the warm-up.
     pub measured: Duration,
     /// Number of operations after which a workload ends early.
     pub operations: Option<u64>,
     /// Warm-up before the measured time.
     pub warm_up: Duration,
-    /// Longest wait for an idle server before a workload.
+    /// Maximum wait for an idle server before a workload.
     pub settle: Duration,
-    /// Durability of writes.
+    /// Durability of the writes.
     pub durability: Durability,
-    /// PerformanceEvaluation's table.
+    /// The name of PerformanceEvaluation's table.
     pub table: TableName,
-    /// YCSB's table.
+    /// The name of YCSB's table.
     pub ycsb_table: TableName,
     /// Number of regions of a table created by this run.
     pub regions: u64,
@@ -68,15 +68,15 @@ pub struct Plan {
     pub compact: bool,
     /// Whether the server's system calls are counted.
     pub count_calls: bool,
-    /// Whether the processors are watched.
+    /// Whether the processors are watched for stalls.
     pub calm: bool,
     /// Seed of the random numbers.
     pub seed: u64,
 }
 
 impl Plan {
-    /// The name of a workload's results: the workload's name, and the settings that make the results incomparable
-    /// with others.
+    /// Returns the name of a workload's results: the workload's name, and the settings that make the results
+    /// incomparable with others.
     pub(crate) fn name(&self, workload: Workload) -> String {
         let mut name = workload.to_string();
         match self.durability {

@@ -10,16 +10,16 @@ use proto::{FamilyDescriptor, TableDescriptor, TableName};
 use crate::rows::{Layout, Rows};
 use crate::{Plan, Result};
 
-/// Bytes of values in one request while a table is filled.
+/// Number of bytes of values in one request while a table is filled.
 const REQUEST: usize = 512 << 10;
 /// Number of requests at a time while a table is filled.
 const LOADERS: usize = 2;
 
-/// Pause between two checks whether a table is compacted, and their number: a minute in total.
+/// Pause between two checks whether a table is compacted. The next constant is the number of checks: a minute in total.
 const LOOK: Duration = Duration::from_millis(250);
 const LOOKS: u32 = 240;
 
-/// The result of the preparation.
+/// The result of preparing a table.
 pub(crate) struct Prepared {
     /// Whether the table was filled.
     pub(crate) filled: bool,

@@ -1,4 +1,4 @@
-//! Cost of a process, from `/proc`.
+//! Reads the cost of a process from `/proc`.
 //!
 //! On a shared machine CPU time is the reliable figure, because waiting for a core does not count. Its resolution is 10
 //! ms, so over ten seconds it is exact to a thousandth of a core.
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::{Error, Result};
 
-/// The clock ticks of `/proc/<pid>/stat`: 100 a second for every Linux that user programs see.
+/// Length of a clock tick in `/proc/<pid>/stat`, in µs: there are 100 a second on every Linux that user programs see.
 const TICK_US: u64 = 10_000;
 
 /// What a process has used since its start.
@@ -19,9 +19,10 @@ pub struct Usage {
     pub system_us: u64,
     /// Resident memory in bytes; a page mapped several times counts once if the system reports that.
     pub resident: u64,
-    /// Bytes written to disk; `None` if the system does not permit reading it.
+    /// Number of bytes written to disk; `None` if the system does not permit reading it.
     pub disk_written: Option<u64>,
-    /// System calls that read or wrote; `None` if not permitted. Receiving from a socket may not count.
+    /// Number of system calls that read or wrote; `None` if the system does not permit reading it. Receiving from a
+    /// socket may not count.
     pub io_calls: Option<u64>,
 }
 
@@ -53,7 +54,7 @@ impl Usage {
     }
 }
 
-/// User and system ticks. The name of the program, in brackets, may hold anything.
+/// Returns user and system ticks. The program's name, in brackets, may contain any character.
 fn cpu(stat: &str) -> Option<(u64, u64)> {
     let (_, fields) = stat.rsplit_once(") ")?;
     let mut fields = fields.split(' ').skip(11);
@@ -74,18 +75,18 @@ fn kilobytes(text: &str, name: &str) -> Option<u64> {
 pub struct Cost {
     /// CPU time, in microseconds.
     pub cpu_us: u64,
-    /// Of that, in the system.
+    /// CPU time in the system, a part of `cpu_us`, in microseconds.
     pub system_us: u64,
     /// Resident memory at the end, in bytes.
     pub resident: u64,
-    /// Bytes that went to the disk.
+    /// Number of bytes written to the disk.
     pub disk_written: Option<u64>,
-    /// System calls that read or wrote.
+    /// Number of system calls that read or wrote.
     pub io_calls: Option<u64>,
 }
 
 impl Cost {
-    /// The difference of two readings.
+    /// Returns the difference of two readings.
     pub fn between(before: Usage, after: Usage) -> Cost {
         let less = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
         Cost {

@@ -1,4 +1,4 @@
-//! Random numbers from a seed: the same seed reads the same rows in the same order.
+//! Random numbers that follow from a seed: the same seed reads the same rows in the same order.
 
 /// A random number generator; each caller has its own.
 ///
@@ -18,24 +18,24 @@ pub(crate) fn spread(number: u64) -> u64 {
 }
 
 impl Random {
-    /// The generator of caller `index` in a run with this seed.
+    /// Creates the generator of caller `index` in a run with this seed.
     pub(crate) fn new(seed: u64, index: u64) -> Random {
         Random(spread(seed.wrapping_mul(STEP).wrapping_add(index)))
     }
 
-    /// A random number.
+    /// Returns a random number.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(STEP);
         spread(self.0)
     }
 
-    /// A random number below `end`, which must not be 0.
+    /// Returns a random number below `end`, which must not be 0.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         // The high half of the product is uniform and needs no division.
         ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
 
-    /// A random number from 0 (inclusive) to 1 (exclusive).
+    /// Returns a random number from 0 (inclusive) to 1 (exclusive).
     pub(crate) fn part(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }

@@ -8,38 +8,38 @@ use hdrhistogram::Histogram;
 
 use crate::calm::{self, Timed};
 
-/// Longer latencies are counted as this.
+/// Longest latency that is recorded, in ns; a longer one counts as this.
 pub(crate) const LATENCY_MAX_NS: u64 = 600_000_000_000;
 /// Length of a time slot.
 pub(crate) const SLOT: Duration = Duration::from_millis(500);
-/// Most distinct failure messages that are kept.
+/// Maximum number of distinct failure messages that are kept.
 const FAILURES_MAX: usize = 8;
 
 /// The result of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Done {
-    /// Its kind, as an index into the workload's kinds.
+    /// The kind of the operation, as an index into the workload's kinds.
     pub(crate) kind: usize,
-    /// Rows written or read.
+    /// Number of rows written or read.
     pub(crate) rows: u64,
-    /// Rows that differ from what was written.
+    /// Number of rows that differ from what was written.
     pub(crate) wrong: u64,
-    /// Bytes of keys and values written.
+    /// Number of bytes of keys and values written.
     pub(crate) written: u64,
 }
 
-/// All operations of one kind.
+/// The recorded operations of one kind.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// Operations that succeeded.
+    /// Number of operations that succeeded.
     pub operations: u64,
-    /// Their rows.
+    /// Number of rows of these operations.
     pub rows: u64,
-    /// Rows that differ from what was written.
+    /// Number of rows that differ from what was written.
     pub wrong: u64,
-    /// Bytes of keys and values written.
+    /// Number of bytes of keys and values written.
     pub written: u64,
-    /// Failed operations, by message.
+    /// Number of failed operations, by message.
     pub failures: BTreeMap<String, u64>,
     /// Latencies of successful operations in ns.
     pub latencies: Histogram<u64>,
@@ -50,7 +50,7 @@ pub struct Recorded {
 /// One time slot.
 #[derive(Clone, Debug)]
 pub struct Slot {
-    /// Operations that ended in it.
+    /// Number of operations that ended in the slot.
     pub operations: u64,
     /// The longest latency among them, in ns.
     pub latency_max_ns: u64,
@@ -92,23 +92,23 @@ impl Recorded {
         }
     }
 
-    /// Operations that failed.
+    /// Returns the number of operations that failed.
     pub fn failed(&self) -> u64 {
         self.failures.values().sum()
     }
 
-    /// The latency quantile in µs. `part` is from 0 to 1.
+    /// Returns the latency quantile in µs. `part` is from 0 to 1.
     pub fn latency_us(&self, part: f64) -> f64 {
         self.latencies.value_at_quantile(part) as f64 / 1_000.0
     }
 }
 
-/// The operations that belong to the measured time.
+/// Which operations belong to the measured time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counts {
-    /// Those that ended in it: the closed loop.
+    /// Operations that ended in it, for the closed loop.
     Ended,
-    /// Those that were due in it, however long they took: the open loop.
+    /// Operations that were due in it, however long they took, for the open loop.
     Due,
 }
 
@@ -124,18 +124,18 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder for a workload with `kinds` kinds of operations.
+    /// Creates a recorder for a workload with `kinds` kinds of operations.
     pub(crate) fn new(kinds: usize, counts: Counts, from: Moment, to: Moment) -> Recorder {
         Recorder { counts, from, to, kinds: vec![Recorded::new(); kinds], each: None }
     }
 
-    /// The same recorder, which also keeps each operation; about `expected` are expected.
+    /// Returns the same recorder, which also keeps each operation; about `expected` are expected.
     pub(crate) fn with_each(mut self, expected: usize) -> Recorder {
         self.each = Some(calm::room(expected));
         self
     }
 
-    /// Each single operation, if kept.
+    /// Returns each single operation, if they are kept.
     pub(crate) fn each(&self) -> Option<&[Timed]> {
         self.each.as_deref()
     }
@@ -191,7 +191,7 @@ impl Recorder {
         merged
     }
 
-    /// All kinds together.
+    /// Returns the operations of all kinds together.
     pub(crate) fn total(kinds: &[Recorded]) -> Recorded {
         let mut total = Recorded::new();
         kinds.iter().for_each(|kind| total.add(kind));

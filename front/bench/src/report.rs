@@ -1,4 +1,4 @@
-//! Results: of one workload, and as a table.
+//! The results of a workload, and a table of several results.
 
 use std::time::Duration;
 
@@ -14,61 +14,62 @@ pub struct Report {
     pub name: String,
     /// The measured time.
     pub elapsed: Duration,
-    /// All operations.
+    /// All recorded operations.
     pub recorded: Recorded,
-    /// The same for each of [`Workload::kinds`].
+    /// The recorded operations of each of [`Workload::kinds`].
     pub kinds: Vec<Recorded>,
     /// Operations without a stall nearby, if the processors were watched.
     pub calm: Option<Calm>,
-    /// Operations that were due at the [rate](crate::Plan::rate) and never began.
+    /// Number of operations that were due at the [rate](crate::Plan::rate) and never began.
     pub not_begun: u64,
-    /// The server's cost, if its process is known.
+    /// The cost of the server's process, if that is known.
     pub server: Option<Cost>,
-    /// All system calls of the server, if they were counted.
+    /// Number of all system calls of the server, if they were counted.
     pub server_calls: Option<u64>,
-    /// The generator's cost.
+    /// The cost of the generator's process.
     pub generator: Cost,
-    /// Flushes and compactions of the server.
+    /// Flushes and compactions of the server during the measured time.
     pub marks: Vec<Mark>,
 }
 
 impl Report {
-    /// Operations per second.
+    /// Returns the number of operations per second.
     pub fn operations_per_second(&self) -> f64 {
         self.recorded.operations as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// Rows per second.
+    /// Returns the number of rows per second.
     pub fn rows_per_second(&self) -> f64 {
         self.recorded.rows as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// The server's CPU time per operation, in µs.
+    /// Returns the server's CPU time per operation, in µs.
     pub fn server_us(&self) -> Option<f64> {
         self.per_operation(self.server?.cpu_us)
     }
 
-    /// The server's CPU time per row, in µs.
+    /// Returns the server's CPU time per row, in µs.
     pub fn server_us_per_row(&self) -> Option<f64> {
         per(self.server?.cpu_us, self.recorded.rows)
     }
 
-    /// The server's CPU time per operation in system mode, in µs.
+    /// Returns the server's CPU time per operation in system mode, in µs.
     pub fn server_system_us(&self) -> Option<f64> {
         self.per_operation(self.server?.system_us)
     }
 
-    /// The generator's CPU time per operation, in µs.
+    /// Returns the generator's CPU time per operation, in µs.
     pub fn generator_us(&self) -> Option<f64> {
         self.per_operation(self.generator.cpu_us)
     }
 
-    /// System calls of the server per operation: all if they were counted, otherwise those on files.
+    /// Returns the number of the server's system calls per operation: all if they were counted, otherwise those on
+    /// files.
     pub fn calls_per_operation(&self) -> Option<f64> {
         self.per_operation(self.server_calls.or(self.server?.io_calls)?)
     }
 
-    /// Bytes that the server wrote to the disk for each byte of keys and values written.
+    /// Returns the number of bytes that the server wrote to the disk for each byte of keys and values written.
     pub fn write_amplification(&self) -> Option<f64> {
         per(self.server?.disk_written?, self.recorded.written)
     }
@@ -102,7 +103,8 @@ const HEAD: [&str; 17] = [
     "wrong",
 ];
 
-/// A Markdown table with a line for each report and, if it has several, for each kind of operation. Failures follow.
+/// Returns a Markdown table with a line for each report and, if it has several, for each kind of operation. Failures
+/// follow.
 pub fn table(reports: &[Report]) -> String {
     let mut lines = vec![HEAD.map(str::to_owned).to_vec()];
     for report in reports {
@@ -142,7 +144,7 @@ pub fn table(reports: &[Report]) -> String {
     text
 }
 
-/// A Markdown table. The first line is its head; the first column is aligned to the left.
+/// Returns a Markdown table. The first line is its head; the first column is aligned to the left.
 pub(crate) fn lined_up(lines: &[Vec<String>]) -> String {
     let columns = lines.first().map_or(0, Vec::len);
     let width = |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0).max(1);
@@ -190,7 +192,7 @@ fn part(report: &Report, name: &str, recorded: &Recorded) -> Vec<String> {
     cells
 }
 
-/// What callers saw.
+/// Returns the columns with what callers saw.
 fn seen(report: &Report, recorded: &Recorded) -> Vec<String> {
     let rate = |count: u64| grouped((count as f64 / report.elapsed.as_secs_f64()).round() as u64);
     let latency = |part| grouped(recorded.latency_us(part).round() as u64);
@@ -203,7 +205,7 @@ fn maybe(number: Option<f64>) -> String {
     number.map_or_else(|| "-".to_owned(), short)
 }
 
-/// A number with at least three significant digits.
+/// Formats a number with at least three significant digits.
 pub(crate) fn short(number: f64) -> String {
     match number {
         number if number >= 100.0 => grouped(number.round() as u64),
@@ -213,7 +215,7 @@ pub(crate) fn short(number: f64) -> String {
     }
 }
 
-/// A number with commas between thousands.
+/// Formats a number with commas between thousands.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Keys and values of rows, by row number.
+//! Computes keys and values of rows from the row number.
 //!
 //! There are two kinds of tables. HBase's PerformanceEvaluation has the row number in 26 decimal digits as key, and
 //! one column. YCSB has keys that begin with `user`, and several fields. YCSB hashes the number into the key, to
@@ -17,13 +17,13 @@ use client::{Put, Row};
 
 use crate::random::{Random, spread};
 
-/// Number of digits of a key.
+/// Maximum number of digits of a key.
 const DIGITS_MAX: usize = 26;
-/// Number of digits of the greatest row number.
+/// Minimum number of digits of a key: those of the greatest row number.
 const DIGITS_MIN: usize = 20;
 /// Number of offsets in the pool at which values begin, for each digit.
 const PLACES: u64 = 1024;
-/// Bytes between two of these offsets.
+/// Number of bytes between two of these offsets.
 const STRIDE: usize = 64;
 
 /// The layout of a table.
@@ -36,7 +36,7 @@ pub(crate) enum Layout {
 }
 
 impl Layout {
-    /// The family of all columns.
+    /// Returns the family of all columns.
     pub(crate) fn family(self) -> Bytes {
         Bytes::from_static(match self {
             Layout::Evaluation => b"info0",
@@ -59,7 +59,7 @@ impl Layout {
     }
 }
 
-/// All rows of a table.
+/// The keys and values of a table's rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Rows {
     layout: Layout,
@@ -71,7 +71,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// A table with this number of rows and columns, and values of this many bytes.
+    /// Creates a table with this number of rows and columns, and values of this many bytes.
     pub(crate) fn new(layout: Layout, count: u64, fields: usize, value_size: usize) -> Rows {
         let mut random = Random::new(0, 0);
         let places = 10 * PLACES as usize;
@@ -93,44 +93,44 @@ impl Rows {
         Rows { layout, count, digits, qualifiers: qualifiers.into(), value_size, pool: pool.into() }
     }
 
-    /// The same with keys of this many bytes: the prefix, and as many digits as fit, but at least those of every row
-    /// number.
+    /// Returns the same rows with keys of this many bytes: the prefix, and as many digits as fit, but at least those of
+    /// every row number.
     pub(crate) fn with_key_size(self, key_size: usize) -> Rows {
         let digits = key_size.saturating_sub(self.layout.prefix().len()).clamp(DIGITS_MIN, DIGITS_MAX);
         Rows { digits, ..self }
     }
 
-    /// The layout of the table.
+    /// Returns the layout of the table.
     pub(crate) fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// The number of rows of the loaded table.
+    /// Returns the number of rows of the loaded table.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// Bytes of a value.
+    /// Returns the size of a value in bytes.
     pub(crate) fn value_size(&self) -> usize {
         self.value_size
     }
 
-    /// The columns, in the order in which a server sorts them.
+    /// Returns the columns, in the order in which a server sorts them.
     pub(crate) fn qualifiers(&self) -> &[Bytes] {
         &self.qualifiers
     }
 
-    /// Bytes of a row's key and values: the size of a row for a user.
+    /// Returns the size of a row's key and values in bytes, which users see as the size of a row.
     pub(crate) fn row_size(&self) -> u64 {
         (self.key_size() + self.qualifiers.len() * self.value_size) as u64
     }
 
-    /// Bytes of a key.
+    /// Returns the size of a key in bytes.
     pub(crate) fn key_size(&self) -> usize {
         self.layout.prefix().len() + self.digits
     }
 
-    /// The key of a row.
+    /// Returns the key of a row.
     pub(crate) fn key(&self, number: u64) -> Bytes {
         let prefix = self.layout.prefix();
         let mut key = [b'0'; 4 + DIGITS_MAX];
@@ -147,18 +147,18 @@ impl Rows {
         Bytes::copy_from_slice(key)
     }
 
-    /// The value of a field of a row.
+    /// Returns the value of a field of a row.
     pub(crate) fn value(&self, number: u64, field: usize) -> Bytes {
         let place = (spread(number ^ (field as u64) << 56) % PLACES * 10 + number % 10) as usize;
         self.pool.slice(place * STRIDE..place * STRIDE + self.value_size)
     }
 
-    /// A put of the whole row.
+    /// Returns a put of the whole row.
     pub(crate) fn put(&self, number: u64) -> Put {
         self.put_at(self.key(number), number)
     }
 
-    /// A put of the whole row under another key.
+    /// Returns a put of the whole row under another key.
     pub(crate) fn put_at(&self, key: Bytes, number: u64) -> Put {
         let family = self.layout.family();
         self.qualifiers.iter().enumerate().fold(Put::row(key), |put, (field, qualifier)| {
@@ -176,7 +176,7 @@ impl Rows {
             })
     }
 
-    /// The number of the row with this key.
+    /// Returns the number of the row with this key.
     pub(crate) fn number(&self, key: &[u8]) -> Option<u64> {
         let digits = key.strip_prefix(self.layout.prefix())?;
         if digits.len() != self.digits {
@@ -185,7 +185,7 @@ impl Rows {
         std::str::from_utf8(digits).ok()?.parse().ok()
     }
 
-    /// The split keys of `regions` parts of equal size.
+    /// Returns the split keys of `regions` parts of equal size.
     pub(crate) fn split_keys(&self, regions: u64) -> Vec<Bytes> {
         let regions = regions.min(self.count);
         (1..regions)

@@ -16,25 +16,25 @@ use proto::TableName;
 /// Time between two readings.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// Something that a server did.
+/// A flush or compaction that was detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// When it was seen, since the begin of the measured time.
+    /// When it was detected, since the beginning of the measured time.
     pub at: Duration,
-    /// What it was.
+    /// Whether it was a flush or a compaction.
     pub event: Event,
 }
 
 /// What a server did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A memstore became a file.
+    /// A memstore was written to a file.
     Flush,
-    /// Several files became one.
+    /// Several files were written as one.
     Compaction,
 }
 
-/// The events so far.
+/// The events that were detected so far.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     seen: Mutex<Vec<(Moment, Event)>>,
@@ -59,7 +59,7 @@ impl Watch {
         }
     }
 
-    /// The events between two moments.
+    /// Returns the events between two moments.
     pub(crate) fn marks(&self, from: Moment, to: Moment) -> Vec<Mark> {
         let seen = self.seen.lock();
         let within = seen.iter().filter(|(at, _)| (from..to).contains(at));

@@ -13,11 +13,11 @@ use crate::recorder::Done;
 use crate::rows::Rows;
 use crate::workload::{QUEUE, SCAN_STEP, Workload};
 
-/// The column that increments count in.
+/// The column in which increments count.
 const NUMBER: Bytes = Bytes::from_static(b"n");
-/// The column that appends grow.
+/// The column to which appends add.
 const GROWN: Bytes = Bytes::from_static(b"a");
-/// Bytes of one append.
+/// Number of bytes of one append.
 const APPENDED: usize = 8;
 
 /// One caller of a workload.
@@ -29,19 +29,19 @@ pub(crate) struct Worker {
     pub(crate) random: Random,
     chooser: Chooser,
     workload: Workload,
-    /// The rows that it goes through in order: from the first (inclusive) to the second (exclusive).
+    /// The rows that the caller goes through in order: from the first (inclusive) to the second (exclusive).
     part: (u64, u64),
     /// The next of these rows.
     next: u64,
     scanner: Option<Scanner>,
-    /// Its index among the callers.
+    /// The caller's index among the callers.
     index: u64,
-    /// Operations on its queue so far.
+    /// Number of operations on the caller's queue so far.
     turn: u64,
 }
 
 impl Worker {
-    /// Caller `index` of the plan's callers.
+    /// Creates caller `index` of the plan's callers.
     pub(crate) fn new(
         plan: Arc<Plan>,
         rows: Rows,
@@ -146,7 +146,7 @@ impl Worker {
         })
     }
 
-    /// The next operation on this caller's queue, whose rows are every n-th number.
+    /// Makes the next operation on this caller's queue, whose rows are every n-th number.
     async fn queue_on(&mut self) -> client::Result<Done> {
         const ACTS: u64 = 3;
         let callers = self.plan.threads as u64;
@@ -170,7 +170,7 @@ impl Worker {
         Ok(done)
     }
 
-    /// A row, chosen by the plan's or the workload's distribution.
+    /// Returns a row, chosen by the plan's or the workload's distribution.
     pub(crate) fn any(&mut self) -> u64 {
         self.chooser.pick(&mut self.random, self.growth.there())
     }
@@ -194,7 +194,7 @@ impl Worker {
         self.rows.layout().family()
     }
 
-    /// The first column, which is the only one where it is used.
+    /// Returns the first column, for workloads that use only one.
     fn column(&self) -> Bytes {
         self.rows.qualifiers()[0].clone()
     }
@@ -289,7 +289,7 @@ impl Worker {
     }
 }
 
-/// A filter that accepts values beginning with one of the first `tenths` digits.
+/// Returns a filter that accepts values beginning with one of the first `tenths` digits.
 fn below(tenths: u8) -> Filter {
     Filter::value(Comparison::Less, vec![b'0' + tenths])
 }

@@ -1,4 +1,4 @@
-//! The workloads.
+//! The workloads of the load generator.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,13 +14,13 @@ pub enum Workload {
     SequentialWrite,
     /// Puts random rows, one per call.
     RandomWrite,
-    /// Puts many rows per call.
+    /// Puts many rows in one call.
     BatchWrite,
     /// Gets rows in order.
     SequentialRead,
     /// Gets random rows.
     RandomRead,
-    /// Gets many random rows per call.
+    /// Gets many random rows in one call.
     MultiGet,
     /// Reads the whole table in order; an operation is [`SCAN_STEP`] rows.
     Scan,
@@ -29,11 +29,11 @@ pub enum Workload {
     /// Scans for a value that no row has, as PerformanceEvaluation's `filterScan` does: a list with one filter, which
     /// judges whole rows by one column.
     FilterScan,
-    /// Scans rows with a value filter that accepts none.
+    /// Scans rows with a value filter that accepts no row.
     Filter0,
-    /// Scans rows with a value filter that accepts every tenth.
+    /// Scans rows with a value filter that accepts every tenth row.
     Filter10,
-    /// Increments a number of a random row.
+    /// Increments a number in a random row.
     Increment,
     /// Appends eight bytes to a random row.
     Append,
@@ -43,7 +43,7 @@ pub enum Workload {
     Insert,
     /// Puts a row, gets the oldest row of the queue, and deletes it.
     Queue,
-    /// One of YCSB's.
+    /// One of YCSB's workloads.
     Ycsb(Ycsb),
 }
 
@@ -54,11 +54,11 @@ pub enum Ycsb {
     A,
     /// Nineteen reads to one update of one field.
     B,
-    /// Reads alone.
+    /// All operations are reads.
     C,
-    /// Nineteen reads of what is new to one row added.
+    /// Nineteen reads of new rows to one added row.
     D,
-    /// Nineteen scans of up to a hundred rows to one row added.
+    /// Nineteen scans of up to a hundred rows to one added row.
     E,
     /// Half reads, half reads with an update of one field after them.
     F,
@@ -74,7 +74,7 @@ pub(crate) struct Mix {
     pub(crate) modifies: u8,
 }
 
-/// Rows per operation of [`Workload::Scan`].
+/// Number of rows in one operation of [`Workload::Scan`].
 pub(crate) const SCAN_STEP: u64 = 1_000;
 /// Approximate number of rows in all queues of [`Workload::Queue`] together.
 pub(crate) const QUEUE: u64 = 1_000;
@@ -82,7 +82,7 @@ pub(crate) const QUEUE: u64 = 1_000;
 use Workload::*;
 
 impl Ycsb {
-    /// All of them.
+    /// All workloads of YCSB.
     pub const ALL: [Ycsb; 6] = [Ycsb::A, Ycsb::B, Ycsb::C, Ycsb::D, Ycsb::E, Ycsb::F];
 
     pub(crate) fn mix(self) -> Mix {
@@ -99,8 +99,8 @@ impl Ycsb {
 }
 
 impl Workload {
-    /// The workloads of HBase's PerformanceEvaluation. Reads come first, because writes leave files and compactions
-    /// behind.
+    /// Returns the workloads of HBase's PerformanceEvaluation. Reads come first, because writes leave files and
+    /// compactions behind.
     pub fn evaluation() -> Vec<Workload> {
         vec![
             RandomRead,
@@ -123,12 +123,12 @@ impl Workload {
         ]
     }
 
-    /// The workloads of YCSB, in its recommended order.
+    /// Returns the workloads of YCSB, in its recommended order.
     pub fn ycsb() -> Vec<Workload> {
         [Ycsb::A, Ycsb::B, Ycsb::C, Ycsb::F, Ycsb::D, Ycsb::E].map(Ycsb).to_vec()
     }
 
-    /// All workloads.
+    /// Returns all workloads.
     pub fn all() -> Vec<Workload> {
         let mut all = Workload::evaluation();
         all.extend([Insert, Queue]);
@@ -136,7 +136,7 @@ impl Workload {
         all
     }
 
-    /// A one-line description.
+    /// Returns a description of the workload in one line.
     pub fn meaning(self) -> &'static str {
         match self {
             SequentialWrite => "puts one row after the other, each with a call of its own",
@@ -166,7 +166,7 @@ impl Workload {
         }
     }
 
-    /// The names of its operations, in the order of `Done::kind`.
+    /// Returns the names of the workload's operations, in the order of `Done::kind`.
     pub fn kinds(self) -> &'static [&'static str] {
         match self {
             SequentialWrite | RandomWrite | Insert => &["put"],
@@ -182,7 +182,7 @@ impl Workload {
         }
     }
 
-    /// Its default distribution.
+    /// Returns the workload's default distribution.
     pub(crate) fn keys(self) -> Keys {
         match self {
             Ycsb(Ycsb::D) => Keys::Latest,
@@ -191,7 +191,7 @@ impl Workload {
         }
     }
 
-    /// The table that it uses.
+    /// Returns the layout of the table that the workload uses.
     pub(crate) fn layout(self) -> Layout {
         if matches!(self, Ycsb(_)) { Layout::Ycsb } else { Layout::Evaluation }
     }

@@ -1,4 +1,4 @@
-//! The actions of the pages: each with its inputs, the equivalent line of HBase's shell, and its effect.
+//! The actions that the pages offer, each with its inputs, the equivalent line of HBase's shell, and its effect.
 //!
 //! [`crate::guard`] decides who may run one.
 
@@ -65,7 +65,7 @@ impl Action {
         Action::Drop,
     ];
 
-    /// Its name in addresses: the shell's command, except for `truncate`.
+    /// Returns the name of the action in addresses: the shell's command, except for `truncate`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Action::Flush => "flush",
@@ -106,7 +106,7 @@ impl Action {
         }
     }
 
-    /// A description, in a sentence or two.
+    /// Returns a description of the action, in a sentence or two.
     pub(crate) fn explained(self) -> &'static str {
         match self {
             Action::Flush => "Writes what is in memory to files. Safe at any time.",
@@ -148,7 +148,7 @@ impl Action {
         )
     }
 
-    /// The inputs, besides the name that confirms it.
+    /// Returns the inputs of the action, besides the name that confirms it.
     pub(crate) fn inputs(self) -> &'static [Input] {
         const fn input(name: &'static str, title: &'static str, choice: Choice, is_required: bool) -> Input {
             Input { name, title, choice, is_required }
@@ -171,12 +171,12 @@ impl Action {
         }
     }
 
-    /// The name that must be typed to confirm the action: of what it changes or deletes.
+    /// Returns the name that must be typed to confirm the action: that of the thing it changes or deletes.
     pub(crate) fn confirmed_by<'a>(self, table: &'a str, form: &'a Query) -> &'a str {
         if self == Action::DeleteSnapshot { form.get("snapshot") } else { table }
     }
 
-    /// The equivalent line of HBase's shell. Inputs that the form lacks are in capital letters.
+    /// Returns the equivalent line of HBase's shell. Inputs that the form lacks are in capital letters.
     pub(crate) fn shell_line(self, table: &str, form: &Query) -> String {
         let given = |name: &str, missing: &str| {
             let value = form.get(name).trim();
@@ -279,7 +279,7 @@ fn table_name(name: &str) -> Result<TableName, String> {
     name.parse().map_err(|_| format!("{name:?} is no name of a table, expected letters, digits and _-."))
 }
 
-/// The regions of a table with these encoded names, in key order.
+/// Returns the regions of a table with these encoded names, in key order.
 async fn regions_of(admin: &Admin, table: &TableName, names: &[&str]) -> Result<Vec<RegionInfo>, String> {
     let all = admin.regions(table).await.map_err(|error| error.to_string())?;
     for name in names {

@@ -1,4 +1,4 @@
-//! The files that pages load besides their HTML: committed, compressed once, under names that change with the
+//! The files that pages load besides their HTML. They are compressed once, and their addresses change with their
 //! content.
 
 use std::fmt::Write as _;
@@ -54,12 +54,12 @@ fn assets() -> &'static [Asset] {
     })
 }
 
-/// The address of a file by its name.
+/// Returns the address of a file by its name.
 pub(crate) fn address(name: &str) -> &'static str {
     assets().iter().find(|asset| asset.name == name).map_or("", |asset| &asset.address)
 }
 
-/// The file with this address.
+/// Returns the file with this address.
 pub(crate) fn answer(path: &str, headers: &HeaderMap) -> Response {
     let Some(asset) = assets().iter().find(|asset| asset.address == path) else {
         return (StatusCode::NOT_FOUND, "no such file; load the page again\n").into_response();

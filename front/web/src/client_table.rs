@@ -8,7 +8,7 @@ use env::{WallTime, World};
 use parking_lot::Mutex;
 use regionserver::{CallSample, SAMPLED_ONE_IN};
 
-/// Maximum number of clients. A new one replaces the client that was idle for the longest time.
+/// Maximum number of clients in the table. A new client replaces the one that was idle for the longest time.
 const CLIENTS_MAX: usize = 256;
 /// Half-life of a count, in seconds.
 const HALF_LIFE: f64 = 15.0;
@@ -52,18 +52,18 @@ pub(crate) struct ClientRow {
     pub(crate) address: IpAddr,
     pub(crate) user: String,
     pub(crate) version: String,
-    /// Rows per second, recently.
+    /// Rows read per second, recently.
     pub(crate) reads: f64,
     pub(crate) writes: f64,
     /// Scans of whole tables, per second.
     pub(crate) full_scans: f64,
-    /// The longest sampled call.
+    /// Duration of the longest sampled call.
     pub(crate) longest: Duration,
     pub(crate) first: WallTime,
     pub(crate) last: WallTime,
 }
 
-/// The clients.
+/// The traffic of all clients.
 #[derive(Debug)]
 pub(crate) struct ClientTable {
     world: World,
@@ -131,7 +131,7 @@ impl ClientTable {
         self.world.now().0 as f64 / 1_000.0
     }
 
-    /// All clients, the busiest first.
+    /// Returns all clients, the busiest first.
     pub(crate) fn rows(&self) -> Vec<ClientRow> {
         let now = self.now();
         let mut rows: Vec<ClientRow> = self

@@ -1,4 +1,4 @@
-//! What the object store costs, hour by hour: for each account what its requests have cost in each of the last hours.
+//! What the object store costs: how much the requests of each account have cost in each of the last hours.
 //!
 //! The store's meter counts since the start ([`objectstore`](../../objectstore)'s `bellows_store_cost`). The console looks at that with
 //! every measurement and notes what each full hour of the clock has added.
@@ -7,24 +7,24 @@ use std::collections::{BTreeMap, VecDeque};
 
 use telemetry::Exposition;
 
-/// Hours that are kept.
+/// Number of hours that are kept.
 pub(crate) const HOURS: usize = 24;
 const HOUR_MS: i64 = 3_600_000;
 
-/// What each account has cost.
+/// The cost of each account, by name, in the currency of the price list.
 pub(crate) type Costs = BTreeMap<String, f64>;
 
 /// The costs of the last hours.
 #[derive(Debug, Default)]
 pub(crate) struct CostHours {
-    /// The hour that runs, in hours since 1970, and the costs at its beginning.
+    /// The current hour, in hours since 1970, and the costs at its beginning.
     running: Option<(i64, Costs)>,
-    /// The costs of each hour before, newest first.
+    /// The costs of each earlier hour, newest first.
     past: VecDeque<Costs>,
 }
 
 impl CostHours {
-    /// Notes what has been spent since the start, at this time in ms since 1970.
+    /// Records what has been spent since the start, at `time` in ms since 1970.
     pub(crate) fn note(&mut self, time: i64, metrics: &Exposition) {
         let (hour, spent) = (time.div_euclid(HOUR_MS), spent(metrics));
         let Some((running, at_begin)) = &mut self.running else {
@@ -42,18 +42,18 @@ impl CostHours {
         self.running = Some((hour, spent));
     }
 
-    /// What the hour that runs has cost.
+    /// Returns what the current hour has cost so far.
     pub(crate) fn running(&self, metrics: &Exposition) -> Costs {
         self.running.as_ref().map(|(_, begin)| difference(&spent(metrics), begin)).unwrap_or_default()
     }
 
-    /// The costs of the hours before, newest first.
+    /// Returns the costs of the earlier hours, newest first.
     pub(crate) fn past(&self) -> impl Iterator<Item = &Costs> {
         self.past.iter()
     }
 }
 
-/// What each account has cost since the start.
+/// Returns what each account has cost since the start.
 pub(crate) fn spent(metrics: &Exposition) -> Costs {
     let account =
         |sample: &telemetry::Sample| Some((sample.label("account")?.to_owned(), sample.value.as_f64()));
@@ -66,7 +66,7 @@ fn difference(now: &Costs, then: &Costs) -> Costs {
         .collect()
 }
 
-/// An amount of money: two digits behind the point, and four of what is less than a cent.
+/// Formats an amount of money: two digits after the point, and four for less than a cent.
 pub(crate) fn money(amount: f64) -> String {
     match amount {
         0.0 => "$0".to_owned(),

@@ -17,12 +17,12 @@ fn line(out: &mut String, what: std::fmt::Arguments<'_>) {
     let _infallible = writeln!(out, "{what}");
 }
 
-/// A fraction as whole per cent.
+/// Formats a fraction as whole per cent.
 fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-/// Bytes, for people.
+/// Formats a number of bytes for people.
 fn size(bytes: u64) -> String {
     match bytes {
         0..10_000 => format!("{bytes} B"),

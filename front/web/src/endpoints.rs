@@ -1,4 +1,4 @@
-//! The addresses for programs: HBase's own, with its names and formats.
+//! The addresses for programs: HBase's own, with HBase's names and formats.
 
 use std::fmt::Write as _;
 
@@ -20,17 +20,17 @@ fn text(kind: &'static str, body: String) -> Response {
     ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-cache")], body).into_response()
 }
 
-/// A response in plain text.
+/// Returns a response in plain text.
 pub(crate) fn plain(body: String) -> Response {
     text("text/plain; charset=utf-8", body)
 }
 
-/// A JSON response.
+/// Returns a JSON response.
 pub(crate) fn json_answer(value: &Value) -> Response {
     text("application/json; charset=utf-8", value.to_string())
 }
 
-/// `/jmx`: all beans, those of `?qry=`, or the attribute of `?get=bean::attribute`.
+/// Answers `/jmx`: all beans, those of `?qry=`, or the attribute of `?get=bean::attribute`.
 pub(crate) fn jmx(console: &Console, query: &Query) -> Response {
     let get = query.get("get");
     let (pattern, attribute) = match get.split_once("::") {
@@ -50,13 +50,14 @@ pub(crate) fn jmx(console: &Console, query: &Query) -> Response {
     text("application/json; charset=utf8", telemetry::jmx(&console.beans(), &wanted))
 }
 
-/// `/prometheus`: HBase's own names.
+/// Answers `/prometheus`: the metrics under HBase's own names.
 pub(crate) fn prometheus(console: &Console, query: &Query) -> Response {
     let body = telemetry::prometheus(&console.beans(), query.get("description") == "true");
     text("text/plain;charset=utf-8", body)
 }
 
-/// `/conf`: the configuration as XML, or as JSON with `?format=json`, without secrets. `?name=` selects one key.
+/// Answers `/conf`: the configuration as XML, or as JSON with `?format=json`, without secrets. `?name=` selects one
+/// key.
 pub(crate) fn conf(console: &Console, query: &Query) -> Response {
     let rows = console.conf.table().rows();
     let rows: Vec<_> = rows
@@ -90,8 +91,8 @@ pub(crate) fn conf(console: &Console, query: &Query) -> Response {
     text("text/xml; charset=utf-8", body)
 }
 
-/// `/stacks`: the threads of the process. A native program does not know its own stacks, so it shows the name, state
-/// and CPU time of each thread.
+/// Answers `/stacks`: the threads of the process. A native program does not know its own stacks, so it shows the name,
+/// state and CPU time of each thread.
 pub(crate) fn stacks() -> Response {
     let threads = env::threads();
     let mut body = format!("Process Thread Dump: \n{} active threads\n", threads.len());
@@ -105,7 +106,7 @@ pub(crate) fn stacks() -> Response {
     plain(body)
 }
 
-/// `/dump`: everything that a remote helper needs, in one text.
+/// Answers `/dump`: everything that a remote helper needs, in one text.
 pub(crate) fn dump(console: &Console) -> Response {
     let about = &console.about;
     let rule = "===========================================================";
@@ -165,7 +166,7 @@ pub(crate) fn dump(console: &Console) -> Response {
     plain(body)
 }
 
-/// `/logLevel`: shows the level of the log.
+/// Answers `/logLevel`: shows the level of the log.
 pub(crate) fn log_level(console: &Console, query: &Query) -> Response {
     let name = query.get("log");
     let level = console.log_level();
@@ -178,7 +179,7 @@ pub(crate) fn log_level(console: &Console, query: &Query) -> Response {
     ))
 }
 
-/// Changes the level.
+/// Changes the level of the log.
 pub(crate) fn set_log_level(console: &Console, level: &str) -> Response {
     match console.set_log_level(level) {
         Ok(()) => {
@@ -189,19 +190,19 @@ pub(crate) fn set_log_level(console: &Console, level: &str) -> Response {
     }
 }
 
-/// `/api/series`: the values behind charts.
+/// Answers `/api/series`: the values behind charts.
 pub(crate) fn series(console: &Console, query: &Query) -> Response {
     let names: Vec<&str> = query.get("names").split(',').take(SERIES_MAX).collect();
     values(console, &names, query)
 }
 
-/// `/api/history`: every series of a range, for programs that watch several servers.
+/// Answers `/api/history`: every series of a range, for programs that watch several servers.
 pub(crate) fn history(console: &Console, query: &Query) -> Response {
     let names = console.history().names();
     values(console, &names.iter().map(String::as_str).collect::<Vec<_>>(), query)
 }
 
-/// `/api/check`: the last check of the catalog. Its fields are null before the first.
+/// Answers `/api/check`: the last check of the catalog. Its fields are null before the first check.
 pub(crate) fn check(console: &Console) -> Response {
     let check = console.self_check();
     json_answer(&json!({

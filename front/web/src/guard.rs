@@ -18,17 +18,17 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// A guard with a random token.
+    /// Creates a guard with a random token.
     pub(crate) fn new(world: &World) -> Guard {
         Guard { token: format!("{:016x}{:016x}", world.random(), world.random()) }
     }
 
-    /// The token for forms of this process.
+    /// Returns the token for forms of this process.
     pub(crate) fn token(&self) -> &str {
         &self.token
     }
 
-    /// Checks whether a form may change `name`. The error is the reason.
+    /// Checks whether a form may change `name`. The error says why not.
     pub(crate) fn check(
         &self,
         console: &Console,

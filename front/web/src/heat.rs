@@ -18,19 +18,19 @@ use regionserver::SAMPLED_ONE_IN;
 
 /// Number of buckets of the key space.
 pub(crate) const BUCKETS: usize = 256;
-/// Maximum number of tables with a map: 12 of about 1 MB.
+/// Maximum number of tables with a heat map; a map takes about 1 MB.
 const TABLES_MAX: usize = 12;
-/// Seconds without a sample after which another table may take over a table's map.
+/// Time in seconds without a sample after which another table may take over a table's map.
 const QUIET: u64 = 600;
 /// Number of keys from which bounds are computed.
 const KEYS_MAX: usize = 4_096;
-/// Number of distinct keys for the first bounds.
+/// Number of distinct keys from which the first bounds are computed.
 const KEYS_MIN: usize = 64;
-/// Maximum bytes of a key that are kept.
+/// Maximum number of bytes that are kept of a key.
 const KEY_BYTES_MAX: usize = 128;
-/// Number of rows in each table whose heat is followed.
+/// Number of rows of each table whose calls are counted one by one.
 const HOT_ROWS: usize = 64;
-/// Seconds between computations of the bounds, if they no longer fit.
+/// Minimum time in seconds between computations of the bounds, if they no longer fit.
 const BOUNDS_AGE: u64 = 120;
 
 /// The resolution and the length of a map.
@@ -73,7 +73,7 @@ impl HeatRange {
     }
 }
 
-/// Reads or writes.
+/// Which calls a heat map counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heat {
     Reads,
@@ -125,7 +125,7 @@ struct Packed {
     writes: Box<[u8]>,
 }
 
-/// A byte covers a factor of 2^21, in steps of 6 %.
+/// Encodes a count in one byte, which covers a factor of 2^21 in steps of 6 %.
 fn pack(count: f32) -> u8 {
     ((1.0 + count).log2() * 12.0).round().clamp(0.0, 255.0) as u8
 }
@@ -138,9 +138,9 @@ fn unpack(byte: u8) -> f32 {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct HotRow {
     pub(crate) row: Box<[u8]>,
-    /// Its recent share of the table's sampled rows.
+    /// The row's recent fraction of the table's sampled rows.
     pub(crate) share: f64,
-    /// The fraction of writes among them.
+    /// The fraction of writes among the row's calls.
     pub(crate) writes: f64,
 }
 
@@ -164,7 +164,7 @@ struct HeatMap {
     filling: [Option<Column>; 3],
     columns: [VecDeque<Packed>; 3],
     hot: Vec<Counted>,
-    /// Number of samples in `hot`.
+    /// Total number of samples that `hot` counts.
     hot_total: f64,
     hot_since: u64,
     /// The largest written key, and the number of recent writes with a larger one.
@@ -214,7 +214,7 @@ impl HeatMap {
         }
     }
 
-    /// The second of the last sample, rounded to ten seconds.
+    /// Returns the second of the last sample, rounded to ten seconds.
     fn last(&self) -> u64 {
         self.filling[0].as_ref().map_or(0, |column| column.slot * HeatRange::Hour.step())
     }
@@ -269,7 +269,7 @@ impl HeatMap {
         most > 4 && most > 8 * self.keys.len() / counts.len()
     }
 
-    /// The space-saving algorithm: a new row replaces the coldest one and inherits its count.
+    /// Counts a call of a row by the space-saving algorithm: a new row replaces the coldest one and inherits its count.
     fn note_hot(&mut self, row: &[u8], is_write: bool, now: u64) {
         if now.saturating_sub(self.hot_since) >= 60 {
             self.hot_since = now;
@@ -332,7 +332,7 @@ fn bucket_of(bounds: &[Box<[u8]>], row: &[u8]) -> usize {
     bounds.partition_point(|bound| **bound <= *row)
 }
 
-/// Bounds that divide the distinct keys into parts of equal size.
+/// Returns bounds that divide the distinct keys into parts of equal size.
 fn quantiles(keys: &VecDeque<Box<[u8]>>) -> Bounds {
     let mut sorted: Vec<&Box<[u8]>> = keys.iter().collect();
     sorted.sort_unstable();
@@ -358,7 +358,7 @@ pub(crate) struct HeatPicture {
     pub(crate) bounds: Vec<Box<[u8]>>,
     /// The start of each column, in seconds since 1970, without gaps.
     pub(crate) times: Vec<u64>,
-    /// Rows read or written in each bucket of each column, column by column.
+    /// Numbers of rows read or written in each bucket of each column, column by column.
     pub(crate) counts: Vec<Vec<f32>>,
     pub(crate) hot_rows: Vec<HotRow>,
     /// The fraction of recent writes above the largest key.
@@ -399,7 +399,7 @@ impl HeatMaps {
         }
     }
 
-    /// The map for a table that has none: a new one, or that of the table that was idle for the longest time.
+    /// Returns the map for a table that has none: a new one, or that of the table that was idle for the longest time.
     /// Searches for an idle table at most once in ten seconds.
     fn new_map(&self, table: &[u8], now: u64) -> Option<Arc<Mutex<HeatMap>>> {
         if now < self.full_until.load(Ordering::Relaxed) {
@@ -418,7 +418,7 @@ impl HeatMaps {
         Some(Arc::clone(map))
     }
 
-    /// The tables that have a map.
+    /// Returns the tables that have a map.
     pub(crate) fn tables(&self) -> Vec<String> {
         let mut names: Vec<String> =
             self.tables.read().keys().map(|name| name.escape_ascii().to_string()).collect();
@@ -426,13 +426,13 @@ impl HeatMaps {
         names
     }
 
-    /// The hottest rows of a table.
+    /// Returns the hottest rows of a table.
     pub(crate) fn hot_rows(&self, table: &str) -> Vec<HotRow> {
         let map = self.tables.read().get(table.as_bytes()).cloned();
         map.map_or_else(Vec::new, |map| map.lock().hot_rows())
     }
 
-    /// The map of a table; `None` without samples.
+    /// Returns the map of a table; `None` without samples.
     pub(crate) fn picture(&self, table: &str, heat: Heat, range: HeatRange) -> Option<HeatPicture> {
         let map = self.tables.read().get(table.as_bytes()).cloned()?;
         let map = map.lock();
@@ -478,7 +478,7 @@ impl HeatMaps {
     }
 }
 
-/// A pattern of a map, in the words of the page.
+/// A pattern in a heat map, in the words of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pattern {
     TooLittle,
@@ -490,7 +490,7 @@ pub(crate) enum Pattern {
 }
 
 impl Pattern {
-    /// Its name, its meaning, and advice.
+    /// Returns the name of the pattern, its meaning, and advice.
     pub(crate) fn explained(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Pattern::TooLittle => (
@@ -528,7 +528,7 @@ impl Pattern {
 }
 
 impl HeatPicture {
-    /// The most distinct pattern of the map.
+    /// Returns the most distinct pattern of the map.
     pub(crate) fn pattern(&self) -> Pattern {
         let total: f32 = self.counts.iter().flatten().sum();
         if total < 64.0 * SAMPLED_ONE_IN as f32 || self.bounds.is_empty() {
@@ -576,7 +576,7 @@ mod tests {
         (world.clone(), HeatMaps::new(world))
     }
 
-    /// A key of a table whose keys are spread evenly.
+    /// Returns a key of a table whose keys are spread evenly.
     fn key(number: u64) -> Vec<u8> {
         format!("user{:016x}", number.wrapping_mul(0x9E37_79B9_7F4A_7C15)).into_bytes()
     }

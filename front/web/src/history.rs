@@ -4,9 +4,9 @@
 //!   1 s for 10 min   ·   10 s for 6 h   ·   1 min for 7 d        12,840 values of 4 bytes for each series
 //! ```
 //!
-//! A slot belongs to a moment of wall time, so that a gap (the process was down) stays a gap. A coarser slot has the
-//! mean of the finer values in it, or their maximum if the series asks for it, because a mean of quantiles has no
-//! meaning. The series of the server exist from the start; those of tables are given to tables with traffic.
+//! A slot belongs to a moment of wall time, so that the time in which the process was down shows as a gap. A coarser
+//! slot has the mean of the finer values in it, or their maximum if the series asks for it, because a mean of quantiles
+//! has no meaning. The series of the server exist from the start; those of tables are given to tables with traffic.
 
 use std::collections::HashMap;
 
@@ -15,8 +15,8 @@ use parking_lot::RwLock;
 /// Maximum number of series: 150 of 51 KB stay below 8 MB.
 pub(crate) const SERIES_MAX: usize = 150;
 
-/// Seconds without a measurement that the next one fills, because a busy machine is measured less often. A longer
-/// time is a gap.
+/// Maximum time in seconds without a measurement that the next measurement fills, because a busy machine is measured
+/// less often. A longer time is a gap.
 const MISSED_MAX: u64 = 15;
 
 /// A resolution and its length.
@@ -31,10 +31,10 @@ pub(crate) enum Range {
 }
 
 impl Range {
-    /// All of them, the finest first.
+    /// All ranges, the finest first.
     pub(crate) const ALL: [Range; 3] = [Range::Minutes, Range::Hours, Range::Days];
 
-    /// Seconds for each slot.
+    /// Returns the length of a slot in seconds.
     pub(crate) fn step(self) -> u64 {
         match self {
             Range::Minutes => 1,
@@ -43,7 +43,7 @@ impl Range {
         }
     }
 
-    /// Number of slots.
+    /// Returns the number of slots.
     pub(crate) fn slots(self) -> usize {
         match self {
             Range::Minutes => 600,
@@ -52,7 +52,7 @@ impl Range {
         }
     }
 
-    /// Its name in addresses.
+    /// Returns the name of the range in addresses.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Range::Minutes => "10m",
@@ -61,7 +61,7 @@ impl Range {
         }
     }
 
-    /// Its name for people.
+    /// Returns the name of the range for people.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Range::Minutes => "10 minutes",
@@ -70,18 +70,18 @@ impl Range {
         }
     }
 
-    /// The range with this name; ten minutes for any other name.
+    /// Returns the range with this name; ten minutes for any other name.
     pub(crate) fn of_name(name: &str) -> Range {
         Range::ALL.into_iter().find(|range| range.name() == name).unwrap_or(Range::Minutes)
     }
 }
 
-/// How finer values are combined to a coarser one.
+/// How finer values are combined to a coarser value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fold {
-    /// Their mean: rates and sizes.
+    /// By their mean: rates and sizes.
     Mean,
-    /// Their maximum: quantiles, queues.
+    /// By their maximum: quantiles, queues.
     Max,
 }
 
@@ -91,7 +91,7 @@ struct Series {
     rings: [Vec<f32>; 3],
     /// The coarser slots in progress: index, sum or maximum, and number of values.
     filling: [(u64, f32, u32); 2],
-    /// When it last had a value that is not 0, in seconds since 1970.
+    /// When the series last had a value other than 0, in seconds since 1970.
     active: u64,
 }
 
@@ -159,7 +159,7 @@ impl Rings {
 pub(crate) struct Values {
     /// The moments, in seconds since 1970.
     pub(crate) times: Vec<u64>,
-    /// For each series one value for each moment; NaN if nothing was measured.
+    /// The values of each series, one for each moment; NaN if nothing was measured.
     pub(crate) series: Vec<Vec<f32>>,
 }
 
@@ -198,7 +198,7 @@ impl History {
         }
     }
 
-    /// The values of `names` over a range that ends with the latest second. An unknown series has none.
+    /// Returns the values of `names` over a range that ends with the latest second. An unknown series has no values.
     pub(crate) fn values(&self, names: &[&str], range: Range) -> Values {
         let rings = self.rings.read();
         let at = Range::ALL.iter().position(|other| *other == range).unwrap_or(0);
@@ -222,35 +222,35 @@ impl History {
         }
     }
 
-    /// The names of all series, sorted.
+    /// Returns the names of all series, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.rings.read().series.keys().cloned().collect();
         names.sort();
         names
     }
 
-    /// The mean of a series over the last `seconds`, at most ten minutes; 0 without values.
+    /// Returns the mean of a series over the last `seconds`, at most ten minutes; 0 without values.
     pub(crate) fn mean(&self, name: &str, seconds: usize) -> f64 {
         fold_recent(&self.values(&[name], Range::Minutes), seconds, |values| {
             values.iter().map(|value| f64::from(*value)).sum::<f64>() / values.len() as f64
         })
     }
 
-    /// The maximum of a series over the last `seconds`, at most ten minutes; 0 without values.
+    /// Returns the maximum of a series over the last `seconds`, at most ten minutes; 0 without values.
     pub(crate) fn max(&self, name: &str, seconds: usize) -> f64 {
         fold_recent(&self.values(&[name], Range::Minutes), seconds, |values| {
             values.iter().fold(0.0, |max, value| f64::from(*value).max(max))
         })
     }
 
-    /// The mean of a series over the last `minutes`, from the coarser slots; 0 without values.
+    /// Returns the mean of a series over the last `minutes`, from the coarser slots; 0 without values.
     pub(crate) fn mean_of_minutes(&self, name: &str, minutes: usize) -> f64 {
         fold_recent(&self.values(&[name], Range::Hours), minutes * 6, |values| {
             values.iter().map(|value| f64::from(*value)).sum::<f64>() / values.len() as f64
         })
     }
 
-    /// Encodes everything, to keep it over a restart.
+    /// Encodes the whole history, to keep it over a restart.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let rings = self.rings.read();
         let mut out = MAGIC.to_vec();
@@ -272,7 +272,7 @@ impl History {
         out
     }
 
-    /// Decodes the result of [`to_bytes`](History::to_bytes); `None` for other bytes.
+    /// Decodes the result of [`to_bytes`](History::to_bytes); returns `None` for other bytes.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<History> {
         let (body, sum) = bytes.split_last_chunk::<8>()?;
         if checksum(body) != u64::from_le_bytes(*sum) {
@@ -302,7 +302,8 @@ impl History {
 }
 
 impl Rings {
-    /// Drops the series that was idle for the longest time, at least for the finest range.
+    /// Drops the series that was idle for the longest time, if that is at least the finest range. Returns whether it
+    /// did.
     fn make_room(&mut self, now: u64) -> bool {
         let idle = self.series.iter().min_by_key(|(_, series)| series.active);
         let idle = idle.filter(|(_, series)| now - series.active.min(now) >= Range::Minutes.slots() as u64);
@@ -321,7 +322,7 @@ fn fold_recent(values: &Values, slots: usize, fold: impl FnOnce(&[f32]) -> f64) 
 
 const MAGIC: &[u8] = b"bellows history 1\n";
 
-/// FNV-1a: enough to detect a torn file.
+/// Computes a checksum (FNV-1a) that detects a torn file.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes
         .iter()

@@ -49,7 +49,7 @@ use actions::Action;
 use guard::Guard;
 use query::Query;
 
-/// Limits for connections.
+/// Limits for connections to the web pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Maximum number of open connections; further ones wait. Default 200. Key: `bellows.web.connections.max`.
@@ -142,7 +142,7 @@ fn router(console: Arc<Console>) -> Router {
         .with_state(shared)
 }
 
-/// HBase's own addresses, for bookmarks and monitoring that use them.
+/// Adds HBase's own addresses, for bookmarks and monitoring that use them.
 fn old_addresses(router: Router<Shared>) -> Router<Shared> {
     let mut router = router;
     for (old, new) in [
@@ -182,7 +182,7 @@ fn old_addresses(router: Router<Shared>) -> Router<Shared> {
         )
 }
 
-/// `/rs-status`: the overview; with `?format=json`, the running tasks in HBase's format.
+/// Answers `/rs-status`: the overview; with `?format=json`, the running tasks in HBase's format.
 async fn server_status((State(shared), raw): Asked) -> Response {
     if query(&raw).get("format") == "json" {
         return endpoints::json_answer(&ui::work::tasks(&shared.console, query(&raw).get("filter")));
@@ -190,7 +190,8 @@ async fn server_status((State(shared), raw): Asked) -> Response {
     Redirect::temporary("/").into_response()
 }
 
-/// No page loads script or styles from other servers, can be framed by another site, or sends a referrer.
+/// Adds headers to a page, so that it loads no script or styles from other servers, cannot be framed by another site,
+/// and sends no referrer.
 async fn guard_page(mut response: Response) -> Response {
     let headers = response.headers_mut();
     for (name, value) in [
@@ -312,7 +313,7 @@ async fn memstores_text(State(shared): State<Shared>) -> Response {
     endpoints::plain(node.map_or_else(String::new, |node| memory_dashboard(&node.server)))
 }
 
-/// The page for browsers; the dashboard in plain text for `bellows cache` and other programs.
+/// Answers `/cache`: the page for browsers; the dashboard in plain text for `bellows cache` and other programs.
 async fn cache(State(shared): State<Shared>, headers: HeaderMap, raw: RawQuery) -> Response {
     let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let console = &shared.console;

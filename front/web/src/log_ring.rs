@@ -7,23 +7,23 @@ use std::sync::Arc;
 use env::{WallTime, World};
 use parking_lot::Mutex;
 
-/// Maximum number of lines.
+/// Maximum number of lines in the ring.
 const LINES_MAX: usize = 2_000;
-/// Maximum bytes of a line.
+/// Maximum size of a line, in bytes.
 const LINE_BYTES_MAX: usize = 2_000;
 
 /// A line of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
-    /// When it was written.
+    /// When the line was written.
     pub time: WallTime,
-    /// `ERROR`, `WARN`, `INFO`, `DEBUG` or `TRACE`.
+    /// The level of the line: `ERROR`, `WARN`, `INFO`, `DEBUG` or `TRACE`.
     pub level: &'static str,
     /// The message, without time and level.
     pub text: String,
 }
 
-/// The latest lines.
+/// The latest lines of the log.
 #[derive(Debug)]
 pub struct LogRing {
     world: World,
@@ -31,12 +31,12 @@ pub struct LogRing {
 }
 
 impl LogRing {
-    /// An empty ring.
+    /// Creates an empty ring.
     pub fn new(world: World) -> Arc<LogRing> {
         Arc::new(LogRing { world, lines: Mutex::default() })
     }
 
-    /// A writer that adds whole lines to the ring, and also writes them to `out`.
+    /// Returns a writer that adds whole lines to the ring, and also writes them to `out`.
     pub fn tee<W: Write>(self: &Arc<Self>, out: W) -> LogTee<W> {
         LogTee { ring: Arc::clone(self), out }
     }
@@ -62,13 +62,13 @@ impl LogRing {
         lines.push_back(LogLine { time: self.world.now(), level, text });
     }
 
-    /// The lines that `wanted` accepts, the latest first.
+    /// Returns the lines that `wanted` accepts, the latest first.
     pub fn lines(&self, limit: usize, wanted: impl Fn(&LogLine) -> bool) -> Vec<LogLine> {
         self.lines.lock().iter().rev().filter(|line| wanted(line)).take(limit).cloned().collect()
     }
 }
 
-/// Writes lines to two places.
+/// Writes the log to a ring and to another writer.
 #[derive(Debug)]
 pub struct LogTee<W> {
     ring: Arc<LogRing>,

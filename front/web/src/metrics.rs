@@ -31,7 +31,7 @@ struct Entry {
     expression: &'static str,
 }
 
-/// The beans of the catalogue, in its order: name, sub, attributes.
+/// Returns the beans of the catalogue, in its order: name, sub, attributes.
 fn catalogue() -> Vec<(&'static str, &'static str, Vec<Entry>)> {
     let mut beans: Vec<(&str, &str, Vec<Entry>)> = Vec::new();
     for line in CATALOGUE.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -61,7 +61,7 @@ struct Evaluation<'a> {
     metrics: &'a Exposition,
     snapshots: &'a Snapshots,
     history: &'a History,
-    /// Seconds since the start.
+    /// Time since the server's start, in seconds.
     uptime: f64,
 }
 
@@ -141,7 +141,7 @@ impl Evaluation<'_> {
     }
 }
 
-/// The description of an attribute, derived from its name: `storeFileCount` becomes `store file count`.
+/// Returns a description of the attribute, derived from its name: `storeFileCount` becomes `store file count`.
 fn description(name: &str) -> String {
     let mut words = String::new();
     for letter in name.chars() {
@@ -154,7 +154,7 @@ fn description(name: &str) -> String {
 }
 
 impl Console {
-    /// HBase's beans with their present values.
+    /// Returns HBase's beans with their present values.
     pub(crate) fn beans(&self) -> Vec<Bean> {
         let Some(node) = self.node.get() else { return Vec::new() };
         let snapshots = self.snapshots.read().clone();
@@ -206,7 +206,7 @@ impl Console {
         beans
     }
 
-    /// The tags of a bean, in HBase's order.
+    /// Adds the tags of a bean, in HBase's order.
     fn tag(&self, node: &Node, bean: &mut Bean) {
         let context = match &bean.name[..] {
             "Master" => "master",
@@ -247,7 +247,7 @@ impl Console {
     }
 }
 
-/// `Namespace_<ns>_table_<table>`, as the names of attributes begin.
+/// Returns `Namespace_<ns>_table_<table>`, with which the names of a table's attributes begin.
 fn prefix(table: &str) -> String {
     let (namespace, qualifier) = table.split_once(':').unwrap_or(("default", table));
     format!("Namespace_{namespace}_table_{qualifier}")
@@ -283,7 +283,7 @@ fn add_tables(bean: &mut Bean, regions: &[RegionFacts]) {
     }
 }
 
-/// The state of a read replica. HBase has no such bean.
+/// Adds the state of a read replica. HBase has no such attributes.
 fn add_replica(bean: &mut Bean, metrics: &Exposition) {
     let lag = metrics.sum("bellows_replica_lag_seconds", None);
     bean.gauge(
@@ -333,7 +333,7 @@ mod tests {
     const DIFFERENCES: &str = include_str!("metrics/differences.txt");
     const DASHBOARDS: &str = include_str!("../tests/dashboard-metrics.txt");
 
-    /// The attributes by bean, from a file in the catalogue's format.
+    /// Returns the attributes by bean, from a file in the catalogue's format.
     fn names(text: &'static str) -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         let mut beans: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         let mut bean = "";
@@ -356,7 +356,7 @@ mod tests {
         RegionFacts { table: table.to_owned(), encoded: "e".repeat(32), ..RegionFacts::default() }
     }
 
-    /// All attributes that Bellows has, in the format of the file of HBase's names.
+    /// Returns all attributes that Bellows has, in the format of the file of HBase's names.
     fn ours() -> BTreeMap<String, BTreeSet<String>> {
         let mut ours: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for (bean, attributes) in names(CATALOGUE) {

@@ -23,7 +23,7 @@ use crate::history::History;
 use crate::log_ring::LogRing;
 use crate::table_times::TableTimes;
 
-/// The state of the process, known before clients can be served.
+/// What the pages know of the process, even before clients can be served.
 pub struct Console {
     pub(crate) world: World,
     pub(crate) conf: Conf,
@@ -31,12 +31,12 @@ pub struct Console {
     pub(crate) about: About,
     pub(crate) node: OnceLock<Node>,
     pub(crate) history: RwLock<Arc<History>>,
-    /// What the object store has cost, hour by hour.
+    /// The cost of the object store's requests in each of the last hours.
     pub(crate) cost: Mutex<CostHours>,
     pub(crate) heat: Arc<HeatMaps>,
     pub(crate) clients: Arc<ClientTable>,
     pub(crate) table_times: Arc<TableTimes>,
-    /// The times of tables at the last measurement.
+    /// The call times of each table at the last measurement.
     pub(crate) table_spreads: Mutex<HashMap<String, Spread>>,
     pub(crate) log: Arc<LogRing>,
     pub(crate) level: OnceLock<LevelSwitch>,
@@ -49,7 +49,7 @@ type SetLevel = dyn Fn(&str) -> Result<(), String> + Send + Sync;
 
 /// Reads and changes the level of the log.
 pub struct LevelSwitch {
-    /// The present level.
+    /// Returns the present level.
     pub level: Box<dyn Fn() -> String + Send + Sync>,
     /// Changes the level; the error names the levels that are accepted.
     pub set: Box<SetLevel>,
@@ -58,13 +58,13 @@ pub struct LevelSwitch {
 /// Facts about the process.
 #[derive(Clone, Debug)]
 pub struct About {
-    /// Its version.
+    /// The version of the program.
     pub version: &'static str,
-    /// The place of its files.
+    /// The place of the server's files.
     pub root: String,
     /// The address of these pages.
     pub web: SocketAddr,
-    /// When it started.
+    /// When the process started.
     pub started: WallTime,
 }
 
@@ -72,9 +72,9 @@ pub struct About {
 pub struct Node {
     /// The region server.
     pub server: Arc<RegionServer>,
-    /// Its log.
+    /// The write-ahead log of the region server.
     pub log: Arc<wal::Log>,
-    /// The counters of the sockets.
+    /// Returns the counters of the RPC server.
     pub rpc: Box<dyn Fn() -> rpc::Snapshot + Send + Sync>,
     /// A client of the cluster, for data and for facts that only the master has.
     pub cluster: client::Cluster,
@@ -82,11 +82,11 @@ pub struct Node {
     pub master: ServerName,
     /// The cluster's id.
     pub cluster_id: String,
-    /// The address for ZooKeeper clients.
+    /// The address at which ZooKeeper clients connect.
     pub quorum: String,
     /// When clients could first be served.
     pub ready: WallTime,
-    /// The last check of the catalog; `None` before the first.
+    /// Returns the last check of the catalog; `None` before the first check.
     pub self_check: Box<dyn Fn() -> Option<SelfCheck> + Send + Sync>,
     /// Other sources of metrics: the object store, if files are in one.
     pub meters: Vec<Arc<dyn Source>>,
@@ -95,13 +95,13 @@ pub struct Node {
 /// The result of a check of the catalog, the open regions and their folders.
 #[derive(Clone, Debug)]
 pub struct SelfCheck {
-    /// When it ended.
+    /// When the check ended.
     pub ended: WallTime,
-    /// What contradicts, a sentence each with its remedy.
+    /// What contradicts, in one sentence each, with the remedy.
     pub inconsistencies: Vec<String>,
 }
 
-/// A region at the measurement.
+/// The figures of a region at a measurement.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RegionFacts {
     pub(crate) table: String,
@@ -124,7 +124,7 @@ pub(crate) struct RegionFacts {
     pub(crate) bloom_bytes: u64,
 }
 
-/// A store at the measurement.
+/// The figures of a store at a measurement.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StoreFacts {
     pub(crate) family: String,
@@ -133,7 +133,7 @@ pub(crate) struct StoreFacts {
     pub(crate) memstore_bytes: u64,
 }
 
-/// A table in the master's view.
+/// What the master knows of a table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TableFacts {
     pub(crate) name: String,
@@ -141,7 +141,7 @@ pub(crate) struct TableFacts {
     pub(crate) state: String,
 }
 
-/// The measurements at one moment.
+/// All measurements of one moment.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) moment: Moment,
@@ -153,13 +153,13 @@ pub(crate) struct Snapshot {
 /// A jump of the wall clock: it advanced more or less than the monotonic clock between two measurements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ClockJump {
-    /// The moment of the measurement after it.
+    /// The moment of the first measurement after the jump.
     pub(crate) moment: Moment,
     /// By how many seconds the clock jumped forward; negative for a jump back.
     pub(crate) seconds: f64,
 }
 
-/// Smallest jump of the clock that is noted, in seconds.
+/// Minimum jump of the clock that is recorded, in seconds.
 const CLOCK_JUMP_MIN: f64 = 2.0;
 
 /// The latest measurements, and earlier ones from which rates are computed.
@@ -168,9 +168,9 @@ pub(crate) struct Snapshots {
     pub(crate) latest: Option<Arc<Snapshot>>,
     /// The last jump of the wall clock.
     pub(crate) clock_jump: Option<ClockJump>,
-    /// At least ten seconds before the latest, once there is one.
+    /// A snapshot at least ten seconds older than the latest, once there is one.
     pub(crate) earlier: Option<Arc<Snapshot>>,
-    /// The candidate that replaces `earlier`.
+    /// The snapshot that will replace `earlier`.
     pub(crate) next: Option<Arc<Snapshot>>,
 }
 
@@ -193,7 +193,7 @@ impl Snapshots {
         self.latest = Some(snapshot);
     }
 
-    /// The measurements from which rates are computed, and their age in seconds.
+    /// Returns the snapshot from which rates are computed, and its age in seconds.
     pub(crate) fn base(&self) -> Option<(&Snapshot, f64)> {
         let latest = self.latest.as_ref()?;
         let base = self.earlier.as_ref().or(self.next.as_ref())?;
@@ -201,7 +201,7 @@ impl Snapshots {
         (seconds > 0.0).then_some((base, seconds))
     }
 
-    /// Reads and writes per second, by encoded name of the region.
+    /// Returns reads and writes per second, by encoded name of the region.
     pub(crate) fn region_rates(&self) -> HashMap<&str, (f64, f64)> {
         let (Some(latest), Some((base, seconds))) = (&self.latest, self.base()) else {
             return HashMap::new();
@@ -221,7 +221,7 @@ impl Snapshots {
 }
 
 impl Console {
-    /// The console of a process that is starting.
+    /// Creates the console of a process that is starting.
     pub fn new(world: World, conf: Conf, about: About, log: Arc<LogRing>) -> Arc<Console> {
         Arc::new(Console {
             heat: Arc::new(HeatMaps::new(world.clone())),
@@ -242,7 +242,7 @@ impl Console {
         })
     }
 
-    /// The console of a server that never becomes ready, for tests of the pages alone.
+    /// Creates the console of a server that never becomes ready, for tests of the pages alone.
     pub fn without_server(web: SocketAddr) -> Arc<Console> {
         let world = World::real();
         let about = About { version: "0.0.0", root: String::new(), web, started: world.now() };
@@ -267,7 +267,7 @@ impl Console {
         }
     }
 
-    /// The level of the log.
+    /// Returns the level of the log.
     pub(crate) fn log_level(&self) -> String {
         self.level.get().map_or_else(|| "INFO".to_owned(), |switch| (switch.level)())
     }
@@ -278,12 +278,12 @@ impl Console {
         (switch.set)(level)
     }
 
-    /// The last check of the catalog; `None` before the first.
+    /// Returns the last check of the catalog; `None` before the first check.
     pub(crate) fn self_check(&self) -> Option<SelfCheck> {
         self.node.get().and_then(|node| (node.self_check)())
     }
 
-    /// `Ok` if clients can be served; the error is the reason why not.
+    /// Returns `Ok` if clients can be served; the error says why not.
     pub fn health(&self) -> Result<(), String> {
         let node = self.node.get().ok_or("regions are being opened")?;
         if node.server.is_stopping() {
@@ -295,7 +295,7 @@ impl Console {
         }
     }
 
-    /// The present value of every metric.
+    /// Returns the present value of every metric.
     pub fn metrics(&self) -> Exposition {
         let mut out = Exposition::default();
         if let Some(node) = self.node.get() {
@@ -371,7 +371,7 @@ impl Console {
         })
     }
 
-    /// The tables in the master's view, at most two seconds old.
+    /// Returns what the master knows of all tables, at most two seconds old.
     pub(crate) async fn tables(&self) -> Result<Arc<Vec<TableFacts>>, String> {
         let now = self.world.moment();
         if let Some((at, tables)) = &*self.tables.lock()
@@ -401,7 +401,7 @@ impl Console {
         self.about.web.ip().is_loopback()
     }
 
-    /// The present history.
+    /// Returns the present history.
     pub(crate) fn history(&self) -> Arc<History> {
         Arc::clone(&self.history.read())
     }
@@ -442,7 +442,7 @@ fn show_rpc(counted: &rpc::Snapshot, out: &mut Exposition) {
     }
 }
 
-/// What the system reports about this process.
+/// Adds what the system reports about this process.
 fn show_process(out: &mut Exposition) {
     let read = |name: &str| storage::read_text(Path::new(&format!("/proc/self/{name}"))).unwrap_or_default();
     let status = read("status");
@@ -470,7 +470,7 @@ fn show_process(out: &mut Exposition) {
     out.gauge("bellows_memory_limit_bytes", help, &[], limit as f64);
 }
 
-/// Sums of the regions of each table.
+/// Sums over the regions of a table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TableSums {
     pub(crate) regions: usize,
@@ -486,7 +486,7 @@ pub(crate) struct TableSums {
     pub(crate) bloom_bytes: u64,
 }
 
-/// The sums of a snapshot's regions, by table.
+/// Returns the sums over a snapshot's regions, by table.
 pub(crate) fn table_sums(regions: &[RegionFacts]) -> BTreeMap<&str, TableSums> {
     let mut sums: BTreeMap<&str, TableSums> = BTreeMap::new();
     for region in regions {

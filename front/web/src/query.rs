@@ -1,8 +1,8 @@
-//! Query strings of addresses and forms.
+//! Parses query strings of addresses and forms.
 
 use std::fmt::Write;
 
-/// Names and values of a query string, in order.
+/// The names and values of a query string, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Query(Vec<(String, String)>);
 
@@ -16,17 +16,17 @@ impl Query {
         Query(pairs.collect())
     }
 
-    /// The value with this name; empty without one.
+    /// Returns the value with this name; empty if there is none.
     pub(crate) fn get(&self, name: &str) -> &str {
         self.0.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value)
     }
 
-    /// A number within limits, or `default` without one.
+    /// Returns a number within limits, or `default` if there is none.
     pub(crate) fn number(&self, name: &str, default: usize, max: usize) -> usize {
         self.get(name).parse().unwrap_or(default).clamp(1, max)
     }
 
-    /// The same query with another value.
+    /// Returns the same query with another value.
     pub(crate) fn with(&self, name: &str, value: &str) -> Query {
         let mut pairs: Vec<_> = self.0.iter().filter(|(own, _)| own != name).cloned().collect();
         if !value.is_empty() {
@@ -35,7 +35,7 @@ impl Query {
         Query(pairs)
     }
 
-    /// The address of `path` with this query.
+    /// Returns the address of `path` with this query.
     pub(crate) fn address(&self, path: &str) -> String {
         let mut out = path.to_owned();
         for (at, (name, value)) in self.0.iter().enumerate() {

@@ -15,20 +15,20 @@ use crate::history::{Fold, History};
 use crate::node::{Console, Node, Snapshot, table_sums};
 use crate::table_times::TableTimes;
 
-/// Shortest time between two measurements.
+/// Minimum time between two measurements.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Longest time between two measurements, whatever they cost.
+/// Maximum time between two measurements, whatever they cost.
 const PERIOD_MAX: Duration = Duration::from_secs(10);
-/// Maximum fraction of the time for measuring: one in this many.
+/// Measuring may take one part in this many of the time.
 const COST_PART: u32 = 200;
 /// Time between two writes of the history file.
 const KEPT_EVERY: Duration = Duration::from_secs(600);
-/// Maximum bytes of that file.
+/// Maximum size of the history file, in bytes.
 const FILE_MAX: usize = 16 << 20;
-/// Number of tables that have series.
+/// Maximum number of tables that have series.
 const TABLES_MAX: usize = 10;
 
-/// Methods whose times have series, with the names of these.
+/// The methods whose call times have series, each with the name of its series.
 pub(crate) const METHODS: [(&str, &str); 4] =
     [("Get", "get"), ("Scan", "scan"), ("Mutate", "mutate"), ("Multi", "multi")];
 /// The quantiles that have series.
@@ -63,7 +63,7 @@ impl CallObserver for Watcher {
     }
 }
 
-/// The file with the history, which survives a restart.
+/// Returns the name of the file with the history, which survives a restart.
 fn file() -> FileName {
     FileName::new("bellows/web-history")
 }
@@ -102,7 +102,7 @@ impl Console {
         self.history().push(second, values.iter().map(|(name, fold, value)| (&name[..], *fold, *value)));
     }
 
-    /// The series of the tables with the most requests.
+    /// Returns the series of the tables with the most requests.
     fn series_of_tables(&self, before: &Snapshot, now: &Snapshot, seconds: f64) -> Vec<(String, Fold, f64)> {
         let (sums_before, sums) = (table_sums(&before.regions), table_sums(&now.regions));
         let mut tables: Vec<(&str, f64, f64)> = sums
@@ -135,7 +135,7 @@ impl Console {
         out
     }
 
-    /// Reads the history of the process before.
+    /// Reads the history file that the previous process of this server has written.
     pub(crate) fn load_history(&self, node: &Node) {
         let files = &node.server.foundation().files;
         // A missing or torn file is no loss worth a message: the history begins again.
@@ -161,7 +161,7 @@ fn milliseconds(spread: &Spread, part: f64) -> f64 {
     spread.quantile(part) as f64 / 1e6
 }
 
-/// All series of the server.
+/// Returns all series of the server.
 fn series(before: &Snapshot, now: &Snapshot, seconds: f64) -> Vec<(String, Fold, f64)> {
     let (earlier, metrics) = (&before.metrics, &now.metrics);
     let mut out: Vec<(String, Fold, f64)> = Vec::new();

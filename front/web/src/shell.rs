@@ -1,6 +1,6 @@
 //! The notation of HBase's shell for bytes, and for strings in quotes.
 
-/// Bytes in the notation of HBase's shell: `\xHH` for every byte that is no printable letter.
+/// Formats bytes as HBase's shell does: `\xHH` for every byte that is no printable letter.
 pub(crate) fn escape(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for byte in bytes {
@@ -33,7 +33,7 @@ pub(crate) fn unescape(text: &str) -> Vec<u8> {
     out
 }
 
-/// A text in single quotes, as the shell needs it.
+/// Returns a text in single quotes, as the shell needs it.
 pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }

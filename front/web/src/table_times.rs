@@ -9,7 +9,7 @@ use telemetry::{Histogram, Spread};
 /// Maximum number of tables; further ones are not recorded.
 const TABLES_MAX: usize = 256;
 
-/// The times of one table.
+/// The call times of one table.
 #[derive(Debug, Default)]
 struct Times {
     reads: Histogram,
@@ -40,7 +40,7 @@ impl TableTimes {
         if is_write { times.writes.record_time(took) } else { times.reads.record_time(took) }
     }
 
-    /// Times of reads and writes of each table since the start.
+    /// Returns the times of reads and writes of each table since the start.
     pub(crate) fn spreads(&self) -> HashMap<String, (Spread, Spread)> {
         let tables = self.0.load();
         tables

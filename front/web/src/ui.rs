@@ -1,4 +1,4 @@
-//! The pages: plain HTML from the server, to which script only adds comfort.
+//! The pages: plain HTML from the server, which also works without script.
 //!
 //! The whole state of a page is in its address, and every page is also available as JSON, under its name with
 //! `.json`. Texts from outside (row keys, values, names of users) reach a page through [`maud`], which escapes them.
@@ -44,21 +44,21 @@ const PAGES: [(&str, &str); 12] = [
     ("/settings", "Settings"),
 ];
 
-/// The frame of a page.
+/// What a page needs besides its content.
 pub(crate) struct Frame<'a> {
     pub(crate) title: &'a str,
-    /// The path of its entry in the menu.
+    /// The path of the page's entry in the menu.
     pub(crate) menu: &'a str,
     /// The path of the page itself.
     pub(crate) path: &'a str,
     pub(crate) query: &'a Query,
-    /// Whether it has charts, and therefore a choice of ranges.
+    /// Whether the page has charts, and therefore a choice of ranges.
     pub(crate) has_range: bool,
-    /// Whether its first part is fetched again every few seconds.
+    /// Whether the first part of the page is fetched again every few seconds.
     pub(crate) is_live: bool,
 }
 
-/// A whole page. The browser fetches `live` again periodically, and not `still`; charts renew themselves.
+/// Returns a whole page. The browser fetches `live` again periodically, and not `still`; charts update themselves.
 pub(crate) fn page(console: &Console, frame: &Frame<'_>, live: &Markup, still: &Markup) -> String {
     let (level, sentence) = advisor::sentence(console);
     let range = Range::of_name(frame.query.get("range"));
@@ -138,12 +138,12 @@ pub(crate) fn page(console: &Console, frame: &Frame<'_>, live: &Markup, still: &
     .into_string()
 }
 
-/// The address of a page's JSON.
+/// Returns the address of a page's JSON form.
 fn twin(path: &str) -> String {
     if path == "/" { "/overview.json".to_owned() } else { format!("{path}.json") }
 }
 
-/// The logo.
+/// Returns the logo.
 fn mark() -> Markup {
     html! {
         svg.mark viewBox="0 0 24 24" width="22" height="22" aria-hidden="true" {

@@ -1,4 +1,4 @@
-//! The machine: memory, limits and the clock.
+//! Checks of the machine: memory, limits and the clock.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,17 +10,19 @@ use super::{Finding, bytes};
 use crate::bucket::Engine;
 use crate::settings::Settings;
 
-/// Memory in which a server is useful, in bytes.
+/// Minimum memory with which a server is useful, in bytes.
 const MEMORY_MIN: u64 = 1 << 30;
-/// Share of the memory that memstores and caches may take together; the rest is for requests, compactions and the system.
+/// Maximum fraction of the memory for memstores and caches together; the rest is for requests, compactions and the
+/// system.
 const MEMORY_SHARE: f64 = 0.8;
-/// Open files below which a server fails under load: each store file, log file and connection is one.
+/// Number of open files below which a server fails under load: each store file, log file and connection is one.
 const FILES_LEAST: u64 = 1_024;
-/// Open files that are enough for thousands of regions and clients.
+/// Number of open files that is enough for thousands of regions and clients.
 const FILES_ENOUGH: u64 = 32_768;
-/// Threads that a server may need at its busiest, with room.
+/// Number of threads that is enough for a server at its busiest.
 const PROCESSES_ENOUGH: u64 = 2_048;
-/// How wrong the clock may be. HBase's master refuses servers beyond 30 s; timestamps of writes should be far closer.
+/// Maximum error of the clock that is accepted. HBase's master refuses servers beyond 30 s; timestamps of writes should
+/// be far closer.
 const CLOCK_ERROR_MAX: Duration = Duration::from_secs(1);
 
 pub(super) fn examine(settings: &Settings) -> Vec<Finding> {
@@ -43,7 +45,7 @@ pub(super) fn examine(settings: &Settings) -> Vec<Finding> {
     ]
 }
 
-/// What there is, and what a server with these settings takes, in bytes.
+/// The memory of the machine, and the memory that a server with these settings takes, in bytes.
 #[derive(Clone, Debug, Default)]
 struct Memory {
     of: MachineMemory,
@@ -51,7 +53,7 @@ struct Memory {
     planned: u64,
 }
 
-/// Bytes of swap that are used, out of `/proc/meminfo`.
+/// Returns the number of bytes of swap in use, from the text of `/proc/meminfo`.
 fn swap_used(text: &str) -> Option<u64> {
     let of = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;

@@ -1,4 +1,4 @@
-//! Names and ports, and the server that may run already.
+//! Checks of names and ports, and of the server that may already run.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,13 +12,13 @@ use crate::settings::Settings;
 /// A server that answers at the web port of these settings.
 #[derive(Clone, Debug)]
 pub(super) struct RunningServer {
-    /// Its overview, as `/overview.json`.
+    /// The server's overview, in the form of `/overview.json`; `None` if it cannot be read.
     overview: Option<Value>,
-    /// What `/healthz` says against serving clients.
+    /// Why the server cannot serve clients, as `/healthz` says; `None` if it can.
     refusal: Option<String>,
 }
 
-/// The server at this web port, if one answers there.
+/// Returns the server at this web port, if one answers there.
 pub(super) fn running(runtime: &Runtime, web: SocketAddr) -> Option<RunningServer> {
     let at = reachable(web);
     if web.port() == 0 {
@@ -36,7 +36,7 @@ pub(super) fn running(runtime: &Runtime, web: SocketAddr) -> Option<RunningServe
     })
 }
 
-/// The address at which a listener at `address` is reached from this machine.
+/// Returns the address at which this machine reaches a listener at `address`.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(std::net::Ipv4Addr::LOCALHOST),
@@ -83,7 +83,7 @@ fn no_address(host: &str, why: &str) -> Finding {
     )
 }
 
-/// What is wrong with the addresses of the host that clients are told, when the server listens at `bind`.
+/// Returns what is wrong with the addresses of the host that clients are told, when the server listens at `bind`.
 fn judge_addresses(host: &str, bind: IpAddr, addresses: Vec<IpAddr>) -> Option<Finding> {
     let Some(first) = addresses.first() else { return Some(no_address(host, "none was found")) };
     if !bind.is_loopback() && addresses.iter().all(IpAddr::is_loopback) {

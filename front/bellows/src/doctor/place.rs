@@ -1,4 +1,4 @@
-//! Where the files are: the data directory or bucket, the folder of the log, and the disks below them.
+//! Checks of the places of files: the data directory or bucket, the folder of the log, and the disks below them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,21 +12,21 @@ use crate::data_dir::{self, RootOwner};
 use crate::root::Root;
 use crate::settings::Settings;
 
-/// Free space below which a server refuses writes soon, in bytes.
+/// Free space in bytes below which a server will soon refuse writes.
 const FREE_MIN: u64 = 1 << 30;
-/// Share of the disk that should be free: a compaction needs room for what it writes before it frees what it read.
+/// Minimum free fraction of the disk: a compaction needs room for what it writes before it frees what it read.
 const FREE_SHARE: f64 = 0.10;
-/// Files that can still be created, at least.
+/// Minimum number of files that can still be created.
 const FILES_MIN: u64 = 100_000;
-/// Syncs that are timed.
+/// Number of syncs that are timed.
 const SYNCS: usize = 40;
-/// Bytes of each: a group of small writes.
+/// Number of bytes that each timed sync writes: a group of small writes.
 const SYNC_BYTES: usize = 4 << 10;
-/// A median above this makes every write slow.
+/// Median time of a sync above which every write is slow.
 const SYNC_SLOW: Duration = Duration::from_millis(20);
 /// A sync that takes longer is in the server's log as slow (`hbase.regionserver.wal.slowsync.ms`).
 const SYNC_LONG: Duration = Duration::from_millis(100);
-/// A sync that took less did not reach any device.
+/// Minimum time of a sync that reached a device.
 const SYNC_LEAST: Duration = Duration::from_micros(4);
 
 pub(super) fn examine(world: &World, settings: &Settings, is_running: bool) -> Vec<Finding> {
@@ -99,7 +99,7 @@ fn disk(check: &'static str, folder: &Path, is_cache: bool) -> Vec<Finding> {
     }
 }
 
-/// Judges a disk. A cache may lie in memory, and needs no room for compactions.
+/// Judges a disk. A cache may be on a file system in memory, and needs no room for compactions.
 fn judge_disk(check: &'static str, disk: &Disk, is_cache: bool) -> Vec<Finding> {
     let folder = disk.folder.display();
     if disk.is_read_only {

@@ -1,4 +1,4 @@
-//! Modes, fields and lines. Letters and names are hbtop's.
+//! Modes, fields and lines of `bellows top`. Letters and names are hbtop's.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-/// What a line is.
+/// What a line of the output stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Namespace,
@@ -21,7 +21,7 @@ impl Mode {
     const ALL: [Mode; 6] =
         [Mode::Namespace, Mode::Table, Mode::Region, Mode::Server, Mode::User, Mode::Client];
 
-    /// Its letter.
+    /// Returns the letter of the mode.
     pub(super) fn letter(self) -> char {
         match self {
             Mode::Namespace => 'n',
@@ -33,7 +33,7 @@ impl Mode {
         }
     }
 
-    /// Its name.
+    /// Returns the name of the mode.
     pub(super) fn name(self) -> &'static str {
         match self {
             Mode::Namespace => "namespace",
@@ -45,7 +45,7 @@ impl Mode {
         }
     }
 
-    /// The mode of a letter or a name.
+    /// Returns the mode with this letter or name.
     pub(super) fn of_text(text: &str) -> Result<Mode, String> {
         let is_it = |mode: &Mode| text.eq_ignore_ascii_case(mode.name()) || text == mode.letter().to_string();
         let expected =
@@ -53,7 +53,7 @@ impl Mode {
         Mode::ALL.into_iter().find(is_it).ok_or_else(expected)
     }
 
-    /// Every field that it has.
+    /// Returns every field that the mode has.
     pub(super) fn all(self) -> Vec<Field> {
         use Field::*;
         let rates = [Requests, Reads, FilteredReads, Writes];
@@ -83,7 +83,7 @@ impl Mode {
         }
     }
 
-    /// The fields that are shown unless others are asked for.
+    /// Returns the fields that are shown if the options name none.
     pub(super) fn shown(self) -> Vec<Field> {
         use Field::*;
         match self {
@@ -110,7 +110,7 @@ impl Mode {
         }
     }
 
-    /// The field that decides which line comes first.
+    /// Returns the field by which lines are sorted if the options name none.
     pub(super) fn sorted_by(self) -> Field {
         Field::Requests
     }
@@ -118,24 +118,24 @@ impl Mode {
 
 macro_rules! fields {
     ($($field:ident $name:literal $is_text:literal $meaning:literal,)*) => {
-        /// A column.
+        /// A column of the output.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub(super) enum Field { $($field,)* }
 
         impl Field {
             const ALL: &[Field] = &[$(Field::$field,)*];
 
-            /// Its name in hbtop.
+            /// Returns the field's name in hbtop.
             pub(super) fn name(self) -> &'static str {
                 match self { $(Field::$field => $name,)* }
             }
 
-            /// What it says, with its unit.
+            /// Returns what the field says, with its unit.
             pub(super) fn meaning(self) -> &'static str {
                 match self { $(Field::$field => $meaning,)* }
             }
 
-            /// Whether it is text, which begins at the left.
+            /// Whether the field is text, which is aligned to the left.
             pub(super) fn is_text(self) -> bool {
                 match self { $(Field::$field => $is_text,)* }
             }
@@ -176,7 +176,7 @@ fields! {
 }
 
 impl Field {
-    /// The field of `mode` that has this name.
+    /// Returns the field of `mode` with this name.
     pub(super) fn of_name(mode: Mode, name: &str) -> Option<Field> {
         let of_mode = mode.all();
         Field::ALL
@@ -186,11 +186,11 @@ impl Field {
     }
 }
 
-/// What a line has in a column.
+/// The content of a line in one column.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Cell {
     Text(String),
-    /// A number, with digits after the point and a unit for people.
+    /// A number, shown with some digits after the point and a unit.
     Number {
         value: f64,
         digits: usize,
@@ -211,7 +211,7 @@ impl Cell {
         Cell::Number { value: value as f64, digits: 0, unit: " MB" }
     }
 
-    /// For programs: texts, and numbers in the unit of [`Field::meaning`], megabytes for sizes.
+    /// Returns the content for programs: texts, and numbers in the unit of [`Field::meaning`], megabytes for sizes.
     pub(super) fn to_json(&self) -> Value {
         match self {
             Cell::Text(text) => json!(text),
@@ -219,7 +219,7 @@ impl Cell {
         }
     }
 
-    /// Numbers before texts; a line has one kind in a column.
+    /// Sorts numbers before texts; all lines have the same kind in a column.
     pub(super) fn cmp(&self, other: &Cell) -> Ordering {
         match (self, other) {
             (Cell::Text(a), Cell::Text(b)) => a.cmp(b),
@@ -239,7 +239,7 @@ impl fmt::Display for Cell {
     }
 }
 
-/// A namespace, table, region, server, user or client with what is known of it.
+/// What is known of a namespace, table, region, server, user or client, by field.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Line(BTreeMap<Field, Cell>);
 
@@ -249,13 +249,13 @@ impl Line {
         self
     }
 
-    /// What it has in a column; an empty text if nothing.
+    /// Returns the content of a column; an empty text if there is none.
     pub(super) fn cell(&self, field: Field) -> &Cell {
         static NOTHING: Cell = Cell::Text(String::new());
         self.0.get(&field).unwrap_or(&NOTHING)
     }
 
-    /// What tells lines of a mode apart.
+    /// Returns the name that distinguishes this line from others of the mode.
     pub(super) fn name(&self) -> &str {
         let names = [
             Field::RegionName,

@@ -1,4 +1,5 @@
-//! Which lines are shown: hbtop's filters, `FIELD` and a comparison and a value, with `!` before it for the opposite.
+//! Chooses the lines that are shown, by hbtop's filters: a field, a comparison and a value, with `!` before it for the
+//! opposite.
 
 use std::cmp::Ordering;
 
@@ -8,7 +9,7 @@ use super::names;
 /// How a cell is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Comparison {
-    /// Has the value as a part of its text.
+    /// The cell has the value as a part of its text.
     Part,
     Equal,
     Greater,
@@ -17,7 +18,7 @@ enum Comparison {
     LessOrEqual,
 }
 
-/// The signs, those of two characters first.
+/// The signs of the comparisons, those of two characters first.
 const SIGNS: [(&str, Comparison); 6] = [
     ("==", Comparison::Equal),
     (">=", Comparison::GreaterOrEqual),
@@ -27,7 +28,7 @@ const SIGNS: [(&str, Comparison); 6] = [
     ("<", Comparison::Less),
 ];
 
-/// A condition.
+/// A condition on a line.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Filter {
     is_not: bool,
@@ -37,7 +38,7 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// Reads `TABLE==t`, `#REQ/S>=100`, `!TABLE=meta`.
+    /// Parses a filter such as `TABLE==t`, `#REQ/S>=100` or `!TABLE=meta`.
     pub(super) fn parse(mode: Mode, text: &str) -> Result<Filter, String> {
         let (is_not, rest) = text.strip_prefix('!').map_or((false, text), |rest| (true, rest));
         let expected = || {
@@ -77,7 +78,7 @@ impl Filter {
     }
 }
 
-/// The number at the begin of a text, which may have a unit after it.
+/// Returns the number at the beginning of a text, which may have a unit after it.
 fn number(text: &str) -> Option<f64> {
     text.trim_end_matches(|end: char| end.is_ascii_alphabetic() || end == ' ' || end == '%').parse().ok()
 }

@@ -1,4 +1,4 @@
-//! Counters of a cluster's status, and what they grow by.
+//! Computes rates from the counters in two statuses of a cluster.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -7,7 +7,7 @@ use proto::pb;
 
 use super::field::{Cell, Field, Line, Mode};
 
-/// Rows since a server started, or a second.
+/// Numbers of rows, since a server started or in a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Rows {
     pub(super) reads: f64,
@@ -24,7 +24,7 @@ impl Rows {
         }
     }
 
-    /// What it has more than `earlier`, a second. A counter that has become less was begun again and is counted from 0.
+    /// Returns the rows a second since `earlier`. A counter that has become less was reset, and counts from 0.
     fn since(self, earlier: Rows, seconds: f64) -> Rows {
         let grown = |now: f64, then: f64| (if now >= then { now - then } else { now }) / seconds;
         Rows {
@@ -35,7 +35,7 @@ impl Rows {
     }
 }
 
-/// Something that is counted: a region of a server, or a client of a user at a server.
+/// Something with counters: a region of a server, or a client of a user at a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Subject {
     Region { server: String, name: Vec<u8> },
@@ -50,7 +50,7 @@ impl Subject {
     }
 }
 
-/// What a region has besides its counters.
+/// The sizes of a region.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sizes {
     files: u64,
@@ -64,21 +64,21 @@ struct Sizes {
     locality: f64,
 }
 
-/// The last status, with rates.
+/// The last cluster status, with rates.
 #[derive(Debug)]
 pub(super) struct Rates {
     moment: Moment,
-    /// When each server reported last, in ms of its own clock.
+    /// When each server made its last report, in ms by its own clock.
     reported: HashMap<String, u64>,
     counted: HashMap<Subject, Rows>,
     rates: HashMap<Subject, Rows>,
     sizes: HashMap<Subject, Sizes>,
-    /// Used and greatest heap of each server, in MB.
+    /// Used and maximum heap of each server, in MB.
     heaps: BTreeMap<String, (u64, u64)>,
 }
 
 impl Rates {
-    /// A first status; nothing has a rate yet.
+    /// Takes the first status; nothing has a rate yet.
     pub(super) fn new(moment: Moment, status: &pb::ClusterStatus) -> Rates {
         let mut rates = Rates {
             moment,
@@ -92,7 +92,7 @@ impl Rates {
         rates
     }
 
-    /// Takes the next status.
+    /// Takes the next status, and computes rates from the difference to the last one.
     pub(super) fn advance(&mut self, moment: Moment, status: &pb::ClusterStatus) {
         let passed = moment.since(self.moment).as_secs_f64();
         let (mut reported, mut counted, mut rates) = (HashMap::new(), HashMap::new(), HashMap::new());
@@ -125,13 +125,13 @@ impl Rates {
         (self.moment, self.reported, self.counted, self.rates) = (moment, reported, counted, rates);
     }
 
-    /// The rates of all regions together.
+    /// Returns the rates of all regions together.
     pub(super) fn total(&self) -> Rows {
         let of_regions = self.rates.iter().filter(|(subject, _)| matches!(subject, Subject::Region { .. }));
         of_regions.fold(Rows::default(), |sum, (_, rate)| sum.plus(*rate))
     }
 
-    /// What the cluster does, by what the mode asks for.
+    /// Returns the load of the cluster, by the kind of thing that `mode` asks for.
     pub(super) fn lines(&self, mode: Mode) -> Vec<Line> {
         let mut groups: BTreeMap<String, Group<'_>> = BTreeMap::new();
         for (subject, rate) in &self.rates {
@@ -175,7 +175,7 @@ impl Rates {
     }
 }
 
-/// The subjects of one line.
+/// The subjects that one line combines.
 struct Group<'a> {
     first: &'a Subject,
     rate: Rows,
@@ -269,7 +269,7 @@ fn with_load(line: Line, rate: Rows, sizes: &Sizes) -> Line {
         .with(Field::Regions, Cell::number(sizes.regions as f64, 0))
 }
 
-/// What a server's load counts.
+/// Returns the counters in the load of a server.
 fn subjects(server: &str, load: &pb::ServerLoad) -> Vec<(Subject, Rows, Sizes)> {
     let regions = load.region_loads.iter().map(|region| {
         let rows = Rows {
@@ -313,7 +313,7 @@ fn server_name(server: &pb::ServerName) -> String {
     format!("{},{},{}", server.host_name, server.port(), server.start_code())
 }
 
-/// The host's first part and the port, as hbtop shows a server.
+/// Returns the first part of the host name and the port, as hbtop shows a server.
 fn short(server: &str) -> String {
     let mut parts = server.split(',');
     let (host, port) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -322,7 +322,8 @@ fn short(server: &str) -> String {
     format!("{host}:{port}")
 }
 
-/// The parts of a region's name, `TABLE,STARTKEY,CODE[_REPLICA].ENCODED.`; hbase:meta has no encoded name in it.
+/// The parts of a region's name, `TABLE,STARTKEY,CODE[_REPLICA].ENCODED.`; the name of hbase:meta's region has no
+/// encoded name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct RegionName {
     table: String,

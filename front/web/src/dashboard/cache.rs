@@ -32,17 +32,17 @@ use super::{line, percent, size};
 const BAR: u64 = 50;
 /// Maximum number of tables, those with the most lookups first.
 const TABLES: usize = 12;
-/// Minimum age of the sample with which a picture is compared.
+/// Minimum age of the counts with which the present ones are compared.
 const LOOK_BACK: Duration = Duration::from_secs(1);
 
-/// The counts at one moment.
+/// The counts of the cache at one moment.
 #[derive(Clone, Debug)]
 struct Sample {
     at: Moment,
     tables: Vec<TableCounts>,
 }
 
-/// The samples with which pictures are compared.
+/// Earlier counts, with which the counts of a picture are compared.
 #[derive(Debug, Default)]
 pub struct CacheWindow {
     /// The sample that is used now, and the one that replaces it.
@@ -55,7 +55,7 @@ struct Seen<'a> {
     bytes_max: u64,
     bucket: Option<(String, BucketCounts)>,
     tables: &'a [TableCounts],
-    /// Age of the counts in `before`, with which `tables` is compared.
+    /// Age of the counts in `before`, with which `tables` is compared; `None` if the counts are those since the start.
     lately: Option<Duration>,
     before: &'a [TableCounts],
 }
@@ -76,8 +76,8 @@ impl CacheWindow {
         picture(&seen)
     }
 
-    /// The sample with which a picture at `now` is compared. Callers that draw more often than once in [`LOOK_BACK`],
-    /// or at the same time as others, get the same sample.
+    /// Returns the sample with which a picture at `now` is compared. Callers that draw more often than once in
+    /// [`LOOK_BACK`], or at the same time as others, get the same sample.
     fn look_back(&self, now: Sample) -> Option<Sample> {
         let (before, next) = &mut *self.samples.lock();
         if next.as_ref().is_none_or(|next| now.at.since(next.at) >= LOOK_BACK) {
@@ -141,7 +141,7 @@ fn name_of(kind: BlockKind) -> &'static str {
     }
 }
 
-/// The fraction of used slots that holds no block.
+/// Returns the fraction of used slots that holds no block.
 fn lost(bytes: u64, used: u64) -> f64 {
     1.0 - bytes as f64 / used.max(1) as f64
 }

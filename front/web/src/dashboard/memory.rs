@@ -20,7 +20,7 @@ use super::{line, percent, size};
 
 /// Width of a bar, in characters.
 const BAR: u64 = 50;
-/// Maximum number of events of a store.
+/// Maximum number of events that are shown for a store.
 const EVENTS: usize = 4;
 /// Maximum number of stores, those with the most bytes in memory first.
 const STORES: usize = 20;

@@ -11,7 +11,7 @@ use crate::node::{Console, Snapshot, Snapshots, table_sums};
 use crate::query::encode;
 use crate::shell;
 
-/// Maximum number of findings.
+/// Maximum number of findings on the overview.
 const FINDINGS_MAX: usize = 10;
 
 /// Lag of a read replica above which it is reported, in seconds.
@@ -22,9 +22,9 @@ const REPLICA_LAG_MAX: f64 = 10.0;
 pub(crate) enum Severity {
     /// Clients are refused, or data is in danger.
     Bad,
-    /// Clients notice it, or will.
+    /// Clients notice the problem, or will.
     Warn,
-    /// Worth knowing.
+    /// The finding is no problem, but worth knowing.
     Note,
     /// Nothing is wrong.
     Good,
@@ -41,7 +41,7 @@ impl Severity {
     }
 }
 
-/// A finding.
+/// Something that the advisor has noticed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) severity: Severity,
@@ -53,18 +53,18 @@ pub(crate) struct Finding {
     pub(crate) page: String,
 }
 
-/// The input of the rules.
+/// The facts from which the rules derive findings.
 pub(crate) struct Evidence<'a> {
     /// Why clients cannot be served; `None` if they can.
     pub(crate) health: Result<(), String>,
     pub(crate) history: &'a History,
     pub(crate) snapshots: &'a Snapshots,
     pub(crate) heat: &'a HeatMaps,
-    /// Seconds since the start.
+    /// Time since the server's start, in seconds.
     pub(crate) uptime: f64,
     /// Number of files in a store above which flushes wait.
     pub(crate) blocking_files: u64,
-    /// What the last check of the catalog found.
+    /// The inconsistencies that the last check of the catalog found.
     pub(crate) inconsistencies: Vec<String>,
 }
 
@@ -77,7 +77,7 @@ fn finding(
     Finding { severity, what: what.into(), remedy: remedy.into(), page: page.into() }
 }
 
-/// All findings, the worst first.
+/// Returns all findings, the worst first.
 pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     if let Err(why) = &evidence.health {
@@ -379,10 +379,11 @@ fn of_reads(evidence: &Evidence<'_>, latest: &Snapshot, found: &mut Vec<Finding>
     }
 }
 
-/// For how long a jump of the clock is shown.
+/// For how long after a jump of the clock the finding is shown.
 const CLOCK_JUMP_SHOWN: Duration = Duration::from_secs(3_600);
 
-/// The wall clock jumped during the last hour. Until then cells may carry the wrong time unnoticed.
+/// Adds a finding if the wall clock jumped during the last hour: until the jump cells may have got wrong timestamps
+/// unnoticed.
 fn of_clock(evidence: &Evidence<'_>, latest: &Snapshot, found: &mut Vec<Finding>) {
     let Some(jump) = evidence.snapshots.clock_jump else { return };
     let ago = latest.moment.since(jump.moment);
@@ -401,7 +402,7 @@ fn of_clock(evidence: &Evidence<'_>, latest: &Snapshot, found: &mut Vec<Finding>
     }
 }
 
-/// The findings of a running server.
+/// Returns the findings of a running server.
 pub(crate) fn of(console: &Console) -> Vec<Finding> {
     let (history, snapshots) = (console.history(), console.snapshots.read().clone());
     findings(&Evidence {
@@ -415,7 +416,7 @@ pub(crate) fn of(console: &Console) -> Vec<Finding> {
     })
 }
 
-/// The state of the server in one sentence.
+/// Returns the state of the server in one sentence.
 pub(crate) fn sentence(console: &Console) -> (Severity, String) {
     if console.node.get().is_none() {
         return (Severity::Warn, "The server is starting: regions are being opened.".to_owned());

@@ -119,7 +119,7 @@ fn body(cache: &Cache) -> Markup {
     }
 }
 
-/// The page.
+/// Returns the page.
 pub(crate) fn show(console: &Console, query: &Query) -> String {
     let history = console.history();
     let live = match console.node.get() {
@@ -143,7 +143,7 @@ pub(crate) fn show(console: &Console, query: &Query) -> String {
     page(console, &frame, &live, &still)
 }
 
-/// The same as JSON.
+/// Returns the content of the page as JSON.
 pub(crate) fn json(console: &Console) -> Value {
     let Some(node) = console.node.get() else { return json!({ "error": "the server is starting" }) };
     let cache = &node.server.foundation().cache;

@@ -9,10 +9,10 @@ use crate::log_ring::LogLine;
 /// Width and height of the drawing, in units of its own.
 const WIDTH: f64 = 600.0;
 const HEIGHT: f64 = 120.0;
-/// Number of rows of the table.
+/// Number of rows of the table of numbers.
 const ROWS: usize = 12;
 
-/// The unit of the values.
+/// The unit of a chart's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     PerSecond,
@@ -57,13 +57,13 @@ pub(crate) struct Chart<'a> {
 /// A moment that charts mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// Seconds since 1970.
+    /// The time of the event, in seconds since 1970.
     pub(crate) time: u64,
     pub(crate) level: &'static str,
     pub(crate) text: String,
 }
 
-/// Lines of the log that are events: warnings, errors, and changes of the server's state.
+/// Whether a line of the log is an event: a warning, an error, or a change of the server's state.
 pub(crate) fn is_event(line: &LogLine) -> bool {
     const TURNS: [&str; 5] = [
         "bellows::start: started",
@@ -90,7 +90,7 @@ impl Event {
     }
 }
 
-/// The values of a chart; if it is stacked, each series has the sum of those below.
+/// Returns the values of a chart; if it is stacked, each series has the sum of those below.
 fn heights(values: &Values, stacked: bool) -> Vec<Vec<f32>> {
     let mut heights = values.series.clone();
     if stacked {
@@ -158,7 +158,7 @@ pub(crate) fn draw(history: &History, chart: &Chart<'_>, range: Range, events: &
     }
 }
 
-/// The numbers of a chart at about twelve moments.
+/// Returns a table with the numbers of a chart at about twelve moments.
 fn numbers(chart: &Chart<'_>, values: &Values) -> Markup {
     let step = values.times.len().div_ceil(ROWS).max(1);
     let moments = (0..values.times.len()).rev().step_by(step);
@@ -210,7 +210,7 @@ fn path(times: &[u64], heights: &[f32], top: f64, at: usize, filled: bool, x: im
     out
 }
 
-/// The next greater number of the form 1, 2 or 5 times a power of ten.
+/// Returns the next greater number of the form 1, 2 or 5 times a power of ten.
 fn nice(value: f64) -> f64 {
     if value <= 0.0 {
         return 1.0;
@@ -219,7 +219,7 @@ fn nice(value: f64) -> f64 {
     [1.0, 2.0, 5.0, 10.0].into_iter().map(|step| step * power).find(|step| *step >= value).unwrap_or(value)
 }
 
-/// A small line without labels, for tables and tiles.
+/// Draws a small line without labels, for tables and tiles.
 pub(crate) fn spark(history: &History, name: &str, range: Range) -> Markup {
     let values = history.values(&[name], range);
     let series = &values.series[0];

@@ -1,4 +1,4 @@
-//! The clients, with their calls and rates.
+//! The page of the clients, with their calls and rates.
 
 use maud::{Markup, html};
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ fn table(rows: &[ClientRow], now: i64) -> Markup {
     }
 }
 
-/// Exceptions that clients received since the start, by class.
+/// Returns the number of exceptions that clients received since the start, by class.
 fn exceptions(console: &Console) -> Vec<(String, f64)> {
     let snapshots = console.snapshots.read();
     let samples = snapshots
@@ -52,7 +52,7 @@ fn exceptions(console: &Console) -> Vec<(String, f64)> {
     exceptions
 }
 
-/// The page.
+/// Returns the page.
 pub(crate) fn show(console: &Console, query: &Query) -> String {
     let exceptions = exceptions(console);
     let live = html! {
@@ -81,7 +81,7 @@ pub(crate) fn show(console: &Console, query: &Query) -> String {
     page(console, &frame, &live, &still)
 }
 
-/// The same as JSON.
+/// Returns the content of the page as JSON.
 pub(crate) fn json(console: &Console) -> Value {
     json!({
         "clients": console.clients.rows().iter().map(|row| json!({

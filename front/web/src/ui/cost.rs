@@ -1,4 +1,5 @@
-//! What the object store costs: requests, bytes and money for each table and the log, and at which pace.
+//! The page of what the object store costs: requests, bytes and money for each table and the log, and their cost per
+//! day.
 
 use conf::keys::cluster as key;
 use maud::{Markup, html};
@@ -12,13 +13,13 @@ use crate::history::Range;
 use crate::node::Console;
 use crate::query::{Query, encode};
 
-/// Days of a month, as providers count.
+/// Number of days in a month, as providers count.
 const DAYS: f64 = 30.4;
 const GIGABYTE: f64 = (1_u64 << 30) as f64;
 const KINDS: [(&str, &str); 5] =
     [("put", "PUT"), ("multipart", "Multipart"), ("get", "GET"), ("list", "LIST"), ("delete", "DELETE")];
 
-/// A table, the log, or something else, with what it has asked of the store since the start.
+/// The requests that a table, the log, or something else has made to the store since the start, and their cost.
 struct Account {
     name: String,
     requests: [f64; KINDS.len()],
@@ -32,10 +33,10 @@ struct Account {
 
 struct Bill {
     accounts: Vec<Account>,
-    /// Seconds since the start.
+    /// Time since the server's start, in seconds.
     uptime: f64,
     stored_bytes: f64,
-    /// What is stored costs this in a day.
+    /// What storing the present data costs in a day.
     stored: f64,
 }
 
@@ -84,7 +85,7 @@ impl Bill {
         self.accounts.iter().map(amount).sum::<f64>() + 0.0
     }
 
-    /// What a day costs at the pace since the start.
+    /// Returns what a day costs at the mean rate since the start.
     fn a_day(&self) -> f64 {
         self.sum(|account| account.start) / self.uptime.max(1.0) * 86_400.0
     }
@@ -151,7 +152,7 @@ fn body(bill: &Bill, prices: &[(&str, f64)]) -> Markup {
     }
 }
 
-/// The page.
+/// Returns the page.
 pub(crate) fn show(console: &Console, query: &Query) -> String {
     let metrics = console.metrics();
     let live = match console.node.get() {
@@ -180,7 +181,7 @@ pub(crate) fn show(console: &Console, query: &Query) -> String {
     page(console, &frame, &live, &still)
 }
 
-/// The same as JSON.
+/// Returns the content of the page as JSON.
 pub(crate) fn json(console: &Console) -> Value {
     if console.node.get().is_none() {
         return json!({ "error": "the server is starting" });

@@ -1,4 +1,4 @@
-//! The rows of a table: found by key or prefix. Types of values are guessed.
+//! The page of a table's rows, found by key or prefix. Types of values are guessed.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::node::Console;
 use crate::query::{Query, encode};
 use crate::shell;
 
-/// Rows on a page.
+/// Maximum number of rows on a page.
 const ROWS: usize = 25;
 const ROWS_MAX: usize = 500;
 /// Maximum number of cells of a row.
@@ -40,11 +40,11 @@ struct ShownRow {
 #[derive(Clone, Debug, Default)]
 struct Found {
     rows: Vec<ShownRow>,
-    /// Whether the search came to its end or to the limit of rows.
+    /// Whether the search reached its end or the maximum number of rows.
     is_complete: bool,
 }
 
-/// A search.
+/// The rows that a search asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Wanted {
     All,
@@ -110,7 +110,7 @@ fn shown_row(row: &Row) -> ShownRow {
     ShownRow { key: row.key().to_vec(), cells: cells.collect() }
 }
 
-/// Possible readings of a value, the likeliest first: the type and the text.
+/// Returns possible readings of a value, the likeliest first: the type and the text.
 fn decodings(value: &[u8]) -> Vec<(&'static str, String)> {
     let mut out = Vec::new();
     let cut = &value[..value.len().min(VALUE_MAX)];
@@ -188,7 +188,7 @@ fn body(found: &Found, table: &str, query: &Query) -> Markup {
     }
 }
 
-/// The time of a cell, if its timestamp can be one.
+/// Returns the time of a cell, if its timestamp can be one.
 fn written(timestamp: i64) -> String {
     if (1_000_000_000_000..10_000_000_000_000).contains(&timestamp) {
         parts::date(timestamp)
@@ -197,7 +197,7 @@ fn written(timestamp: i64) -> String {
     }
 }
 
-/// The equivalent line of HBase's shell.
+/// Returns the equivalent line of HBase's shell.
 fn shell_line(table: &str, query: &Query) -> String {
     let limit = query.number("limit", ROWS, ROWS_MAX);
     let quoted = |bytes: &[u8]| format!("\"{}\"", shell::escape(bytes).replace('"', "\\\""));
@@ -235,7 +235,7 @@ fn search(tables: &[String], table: &str, query: &Query) -> Markup {
     }
 }
 
-/// The page for `table`; without one, the choice of tables.
+/// Returns the page for `table`; if it is empty, the choice of tables.
 pub(crate) async fn show(console: &Console, table: &str, query: &Query) -> String {
     let tables: Vec<String> = console
         .tables()
@@ -261,7 +261,7 @@ pub(crate) async fn show(console: &Console, table: &str, query: &Query) -> Strin
     page(console, &frame, &live, &html! {})
 }
 
-/// The rows as JSON.
+/// Returns the rows as JSON.
 pub(crate) async fn json(console: &Console, table: &str, query: &Query) -> Value {
     let Some(node) = console.node.get() else { return json!({ "error": "the server is starting" }) };
     match rows(&node.cluster, table, query).await {

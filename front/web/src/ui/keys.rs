@@ -1,4 +1,4 @@
-//! The heat map: which keys were read and written when, and what its pattern means.
+//! The page of the heat map: which keys were read and written when, and what the pattern means.
 
 use maud::{Markup, PreEscaped, html};
 use serde_json::{Value, json};
@@ -9,18 +9,18 @@ use crate::node::Console;
 use crate::query::{Query, encode};
 use crate::shell;
 
-/// Columns and rows of the server's drawing; script draws every bucket.
+/// Number of columns of the server's drawing; the next constant is the number of rows. Script draws every bucket.
 const COLUMNS: usize = 120;
 const ROWS: usize = 64;
 /// Number of hot rows in the list.
 const HOT_ROWS: usize = 50;
 
-/// The first key of a bucket.
+/// Returns the first key of a bucket.
 fn first_key(picture: &HeatPicture, bucket: usize) -> &[u8] {
     if bucket == 0 { b"" } else { &picture.bounds[bucket - 1] }
 }
 
-/// The map in fewer and larger squares: the mean heat of each, from 0 to 1 on a logarithmic scale.
+/// Returns the map in fewer and larger squares: the mean heat of each, from 0 to 1 on a logarithmic scale.
 fn squares(picture: &HeatPicture, columns: usize, rows: usize) -> (Vec<Vec<f32>>, f32) {
     let buckets = picture.bounds.len() + 1;
     let (columns, rows) = (columns.min(picture.times.len().max(1)), rows.min(buckets));
@@ -39,7 +39,7 @@ fn squares(picture: &HeatPicture, columns: usize, rows: usize) -> (Vec<Vec<f32>>
     (sums, most)
 }
 
-/// The map as drawn by the server: squares in nine shades.
+/// Returns the map as drawn by the server: squares in nine shades.
 fn drawing(picture: &HeatPicture) -> Markup {
     let (squares, _) = squares(picture, COLUMNS, ROWS);
     let rows = squares.first().map_or(1, Vec::len);
@@ -155,7 +155,7 @@ fn body(picture: &HeatPicture, table: &str, query: &Query) -> Markup {
     }
 }
 
-/// The ten hottest buckets, with their rows and their share.
+/// Returns the ten hottest buckets, each with its rows and its share.
 fn hottest(picture: &HeatPicture) -> Vec<(usize, f32, f32)> {
     let mut sums = vec![0.0_f32; picture.bounds.len() + 1];
     for column in &picture.counts {
@@ -170,7 +170,7 @@ fn hottest(picture: &HeatPicture) -> Vec<(usize, f32, f32)> {
     ranked
 }
 
-/// The table to show: the one named, or the one with the most traffic, or the first.
+/// Returns the table to show: the one that the query names, or the one with the most traffic, or the first.
 fn table_of(console: &Console, query: &Query) -> String {
     if !query.get("table").is_empty() {
         return query.get("table").to_owned();
@@ -214,7 +214,7 @@ fn choices(console: &Console, query: &Query, table: &str) -> Markup {
     }
 }
 
-/// The page.
+/// Returns the page.
 pub(crate) fn show(console: &Console, query: &Query) -> String {
     let table = table_of(console, query);
     let (heat, range) = (Heat::of_name(query.get("heat")), HeatRange::of_name(query.get("span")));
@@ -229,7 +229,7 @@ pub(crate) fn show(console: &Console, query: &Query) -> String {
     page(console, &frame, &html! {}, &still)
 }
 
-/// The map as JSON: bounds, times, and counts by column.
+/// Returns the map as JSON: bounds, times, and counts by column.
 pub(crate) fn json(console: &Console, query: &Query) -> Value {
     let table = table_of(console, query);
     let (heat, range) = (Heat::of_name(query.get("heat")), HeatRange::of_name(query.get("span")));

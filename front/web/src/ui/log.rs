@@ -1,4 +1,4 @@
-//! The latest lines of the log.
+//! The page of the latest lines of the log.
 
 use maud::html;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ fn wanted(line: &LogLine, query: &Query) -> bool {
         && line.text.to_lowercase().contains(&query.get("q").to_lowercase())
 }
 
-/// The page.
+/// Returns the page.
 pub(crate) fn show(console: &Console, query: &Query) -> String {
     let limit = query.number("limit", 200, 2_000);
     let lines = console.log.lines(limit, |line| wanted(line, query));
@@ -52,7 +52,7 @@ pub(crate) fn show(console: &Console, query: &Query) -> String {
     page(console, &frame, &live, &html! {})
 }
 
-/// The same as JSON.
+/// Returns the content of the page as JSON.
 pub(crate) fn json(console: &Console, query: &Query) -> Value {
     let lines = console.log.lines(query.number("limit", 200, 2_000), |line| wanted(line, query));
     json!({

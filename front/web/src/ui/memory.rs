@@ -1,4 +1,4 @@
-//! The memstores: what each store has in memory, and what in-memory compaction saved.
+//! The page of the memstores: what each store has in memory, and what in-memory compaction has saved.
 
 use maud::{Markup, html};
 use region::{Balance, MemoryEvent, MemoryLoad, SegmentLoad};
@@ -12,7 +12,7 @@ use crate::query::{Query, encode};
 
 /// Maximum number of stores, those with the most bytes in memory first.
 const STORES: usize = 40;
-/// Maximum number of decisions of a store.
+/// Maximum number of in-memory compactions that are shown of a store.
 const EVENTS: usize = 6;
 
 /// A store as the page shows it.
@@ -167,7 +167,7 @@ fn body(stores: &[Store], balances: &[(String, Balance)], used: f64, limit: f64)
     }
 }
 
-/// The page.
+/// Returns the page.
 pub(crate) fn show(console: &Console, query: &Query) -> String {
     let history = console.history();
     let metric = |name: &str| {
@@ -207,7 +207,7 @@ pub(crate) fn show(console: &Console, query: &Query) -> String {
     page(console, &frame, &live, &still)
 }
 
-/// The same as JSON.
+/// Returns the content of the page as JSON.
 pub(crate) fn json(console: &Console) -> Value {
     let Some(node) = console.node.get() else { return json!({ "error": "the server is starting" }) };
     json!({

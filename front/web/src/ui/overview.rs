@@ -13,7 +13,7 @@ use crate::query::Query;
 /// Maximum number of events marked on a chart. Every chart repeats them, and the page is fetched every few seconds.
 const EVENTS_MAX: usize = 30;
 
-/// Number of events in the list.
+/// Maximum number of events in the list.
 const EVENTS: usize = 8;
 
 const CHARTS: [Chart<'_>; 6] = [
@@ -69,7 +69,7 @@ const CHARTS: [Chart<'_>; 6] = [
     },
 ];
 
-/// A tile: its title, its value, the series behind it, and its link.
+/// A tile of the page: its title, its value, the series behind it, and its link.
 struct Tile {
     name: &'static str,
     value: String,
@@ -133,7 +133,7 @@ fn tiles(history: &History, snapshots: &Snapshots) -> [Tile; 6] {
     ]
 }
 
-/// The findings as a list.
+/// Returns the findings as a list.
 pub(crate) fn findings_list(findings: &[Finding]) -> Markup {
     html! {
         @if findings.is_empty() {
@@ -153,7 +153,7 @@ pub(crate) fn findings_list(findings: &[Finding]) -> Markup {
     }
 }
 
-/// The content of the page without its frame.
+/// Returns the content of the page without its frame.
 fn bodies(
     history: &History,
     snapshots: &Snapshots,
@@ -211,7 +211,7 @@ fn events(console: &Console) -> Vec<Event> {
     console.log.lines(EVENTS_MAX, chart::is_event).iter().map(Event::of).collect()
 }
 
-/// The page.
+/// Returns the page.
 pub(crate) fn show(console: &Console, query: &Query) -> String {
     let (history, snapshots) = (console.history(), console.snapshots.read().clone());
     let range = Range::of_name(query.get("range"));
@@ -220,7 +220,7 @@ pub(crate) fn show(console: &Console, query: &Query) -> String {
     page(console, &frame, &live, &still)
 }
 
-/// The same as JSON.
+/// Returns the content of the page as JSON.
 pub(crate) fn json(console: &Console) -> Value {
     let (level, sentence) = advisor::sentence(console);
     let (history, snapshots) = (console.history(), console.snapshots.read().clone());

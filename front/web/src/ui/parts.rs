@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use crate::query::Query;
 
-/// Bytes, for people.
+/// Formats a number of bytes for people.
 pub(crate) fn size(bytes: f64) -> String {
     let (mut value, mut unit) = (bytes.max(0.0), "B");
     for next in ["KB", "MB", "GB", "TB", "PB"] {
@@ -17,7 +17,7 @@ pub(crate) fn size(bytes: f64) -> String {
     if unit == "B" || value >= 100.0 { format!("{value:.0} {unit}") } else { format!("{value:.1} {unit}") }
 }
 
-/// A number, for people: 1,234 or 12.3 M.
+/// Formats a number for people: 1,234 or 12.3 M.
 pub(crate) fn count(number: f64) -> String {
     match number.abs() {
         low if low < 10.0 && low.fract() > 0.005 => format!("{number:.1}"),
@@ -40,7 +40,7 @@ fn grouped(number: i64) -> String {
     if number < 0 { format!("-{out}") } else { out }
 }
 
-/// Milliseconds, for people.
+/// Formats milliseconds for people.
 pub(crate) fn ms(milliseconds: f64) -> String {
     match milliseconds {
         none if none <= 0.0 => "–".to_owned(),
@@ -51,7 +51,7 @@ pub(crate) fn ms(milliseconds: f64) -> String {
     }
 }
 
-/// A time span, for people.
+/// Formats a time span in seconds for people.
 pub(crate) fn span(seconds: f64) -> String {
     let seconds = seconds.max(0.0) as u64;
     match seconds {
@@ -62,13 +62,13 @@ pub(crate) fn span(seconds: f64) -> String {
     }
 }
 
-/// A moment as `22:13:20`, in UTC.
+/// Formats a moment, in ms since 1970, as `22:13:20` in UTC.
 pub(crate) fn clock(milliseconds: i64) -> String {
     let second = milliseconds.div_euclid(1_000).rem_euclid(86_400);
     format!("{:02}:{:02}:{:02}", second / 3_600, second / 60 % 60, second % 60)
 }
 
-/// A moment as `2026-11-24 22:13:20`, in UTC.
+/// Formats a moment, in ms since 1970, as `2026-11-24 22:13:20` in UTC.
 pub(crate) fn date(milliseconds: i64) -> String {
     // Days since the first of March of the year 0, after Howard Hinnant's algorithm.
     let days = milliseconds.div_euclid(86_400_000) + 719_468;
@@ -82,7 +82,7 @@ pub(crate) fn date(milliseconds: i64) -> String {
     format!("{year}-{month:02}-{day:02} {}", clock(milliseconds))
 }
 
-/// The first letters of a long text.
+/// Returns the first letters of a long text.
 pub(crate) fn short(text: &str, letters: usize) -> String {
     if text.chars().count() <= letters {
         return text.to_owned();
@@ -91,7 +91,7 @@ pub(crate) fn short(text: &str, letters: usize) -> String {
     format!("{cut}…")
 }
 
-/// A bar: fractions of a whole, each with its class. The title describes it.
+/// Draws a bar: fractions of a whole, each with its class. The title describes it.
 pub(crate) fn bar(parts: &[(f64, &str)], title: &str) -> Markup {
     let mut from = 0.0;
     let placed: Vec<(f64, f64, &str)> = parts
@@ -113,7 +113,7 @@ pub(crate) fn bar(parts: &[(f64, &str)], title: &str) -> Markup {
     }
 }
 
-/// The head of a column, with a link that sorts by it.
+/// Returns the head of a column, with a link that sorts by it.
 pub(crate) fn sorting(path: &str, query: &Query, name: &str, title: &str, is_number: bool) -> Markup {
     let by = query.get("sort");
     let is_current = by == name;
@@ -127,12 +127,12 @@ pub(crate) fn sorting(path: &str, query: &Query, name: &str, title: &str, is_num
     }
 }
 
-/// The text of a page that has nothing to show.
+/// Returns the text of a page that has nothing to show.
 pub(crate) fn empty(sentence: &str) -> Markup {
     html! { p.empty { (sentence) } }
 }
 
-/// An error in place of content that could not be loaded.
+/// Returns an error in place of content that could not be loaded.
 pub(crate) fn failure(what: &str, why: &str) -> Markup {
     html! { p.failure role="alert" { strong { (what) } " " (why) } }
 }

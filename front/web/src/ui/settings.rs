@@ -1,4 +1,4 @@
-//! The configuration: changed keys first.
+//! The page of the configuration: changed keys first.
 
 use conf::Origin;
 use maud::{Markup, html};
@@ -41,7 +41,7 @@ fn settings(console: &Console) -> Vec<Setting> {
         .collect()
 }
 
-/// A table of keys. With `shows_default` it has the default and the source of each value.
+/// Returns a table of keys. With `shows_default` it contains the default and the source of each value.
 fn table(settings: &[&Setting], label: &str, shows_default: bool) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label=(label) {
@@ -63,7 +63,7 @@ fn table(settings: &[&Setting], label: &str, shows_default: bool) -> Markup {
     }
 }
 
-/// The page.
+/// Returns the page.
 pub(crate) fn show(console: &Console, query: &Query) -> String {
     let words = query.get("q").to_lowercase();
     let all = settings(console);
@@ -105,7 +105,7 @@ pub(crate) fn show(console: &Console, query: &Query) -> String {
     page(console, &frame, &live, &html! {})
 }
 
-/// The same as JSON.
+/// Returns the content of the page as JSON.
 pub(crate) fn json(console: &Console) -> Value {
     json!({
         "settings": settings(console).iter().map(|setting| json!({

@@ -1,4 +1,4 @@
-//! Slow and large calls, the latest first.
+//! The page of slow and large calls, the latest first.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ struct SlowCall {
     user: String,
     client: String,
     details: String,
-    /// The client's span as `traceparent`, or nothing.
+    /// The client's span in the form of `traceparent`; empty if the call was not traced.
     traceparent: String,
 }
 
@@ -68,7 +68,7 @@ fn calls(console: &Console) -> Vec<SlowCall> {
     entries.into_iter().map(call_of).collect()
 }
 
-/// A property by which calls can be grouped.
+/// The properties by which calls can be grouped.
 const GROUPS: [&str; 4] = ["method", "table", "user", "client"];
 
 fn group_of<'a>(call: &'a SlowCall, by: &str) -> &'a str {
@@ -81,7 +81,7 @@ fn group_of<'a>(call: &'a SlowCall, by: &str) -> &'a str {
     }
 }
 
-/// The number of calls and the longest call of each group, the largest group first.
+/// Returns the number of calls and the longest call of each group, the largest group first.
 fn groups<'a>(calls: &'a [SlowCall], by: &str) -> Vec<(&'a str, usize, f64)> {
     let mut groups: BTreeMap<&str, (usize, f64)> = BTreeMap::new();
     for call in calls {
@@ -148,7 +148,7 @@ fn body(calls: &[SlowCall], limit: &str, query: &Query) -> Markup {
     }
 }
 
-/// The page.
+/// Returns the page.
 pub(crate) fn show(console: &Console, query: &Query) -> String {
     let history = console.history();
     let limit = console.conf.value(&conf::keys::rpc::WARN_RESPONSE_TIME).unwrap_or(10_000);
@@ -172,7 +172,7 @@ pub(crate) fn show(console: &Console, query: &Query) -> String {
     page(console, &frame, &live, &still)
 }
 
-/// The same as JSON.
+/// Returns the content of the page as JSON.
 pub(crate) fn json(console: &Console) -> Value {
     json!({
         "calls": calls(console).iter().map(|call| json!({

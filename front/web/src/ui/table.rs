@@ -1,4 +1,4 @@
-//! One table: its schema, its regions, and its actions.
+//! The page of one table: its schema, its regions, and its actions.
 
 use maud::{Markup, html};
 use proto::{TableDescriptor, TableName, pb};
@@ -13,7 +13,7 @@ use crate::node::{Console, RegionFacts, Snapshots};
 use crate::query::{Query, encode};
 use crate::shell::{self, quoted};
 
-/// Regions on a page.
+/// Maximum number of regions on a page.
 const REGIONS: usize = 200;
 
 /// Default values of a family's attributes.
@@ -44,7 +44,7 @@ fn is_default(name: &str, value: &str) -> bool {
     DEFAULTS.iter().any(|(own, default)| *own == name && default.eq_ignore_ascii_case(value))
 }
 
-/// The line of HBase's shell that creates such a table, with the attributes that are not the default.
+/// Returns the line of HBase's shell that creates such a table, with the attributes that are not the default.
 pub(crate) fn create_line(table: &TableDescriptor) -> String {
     let mut line = format!("create {}", quoted(&table.name().to_string()));
     for family in table.families() {
@@ -98,7 +98,7 @@ fn schema(table: &TableDescriptor) -> Markup {
     }
 }
 
-/// A key for people; an empty key is an end of the table.
+/// Formats a key for people; an empty key is an end of the table.
 fn key(bytes: &[u8], empty: &str) -> Markup {
     html! {
         @if bytes.is_empty() { span.note { (empty) } } @else { code { (parts::short(&text(bytes), 48)) } }
@@ -119,7 +119,7 @@ fn sort(regions: &mut [(&RegionFacts, f64, f64)], query: &Query) {
     }
 }
 
-/// The regions of a table as the page shows them.
+/// Returns the regions of a table as the page shows them.
 pub(crate) fn regions(name: &str, snapshots: &Snapshots, query: &Query) -> Markup {
     let path = format!("/table/{}", encode(name.as_bytes()));
     let rates = snapshots.region_rates();
@@ -174,7 +174,7 @@ pub(crate) fn regions(name: &str, snapshots: &Snapshots, query: &Query) -> Marku
     }
 }
 
-/// The input of an action, with its choices.
+/// Returns the input field of an action, with its choices.
 fn input(input: &Input, form: &str, choices: &Choices) -> Markup {
     let list = format!("{form}-{}", input.name);
     let options = match input.choice {
@@ -270,7 +270,7 @@ fn snapshots_taken(taken: &Result<Vec<pb::SnapshotDescription>, String>) -> Mark
     }
 }
 
-/// The snapshots of a table, the newest first.
+/// Returns the snapshots of a table, the newest first.
 async fn snapshots_of(console: &Console, table: &TableName) -> Result<Vec<pb::SnapshotDescription>, String> {
     let node = console.node.get().ok_or("the server is starting")?;
     let mut all = node.cluster.admin().snapshots().await.map_err(|error| error.to_string())?;
@@ -279,12 +279,12 @@ async fn snapshots_of(console: &Console, table: &TableName) -> Result<Vec<pb::Sn
     Ok(all)
 }
 
-/// A pattern that matches `name` only.
+/// Returns a pattern that matches only `name`.
 fn regex_of(name: &str) -> String {
     name.replace('.', "\\.").replace('-', "\\-")
 }
 
-/// The page; `said` is the result of an action.
+/// Returns the page; `said` is the result of an action.
 pub(crate) async fn show(
     console: &Console,
     name: &str,
@@ -350,7 +350,7 @@ pub(crate) async fn show(
     Some(page(console, &frame, &live, &still))
 }
 
-/// The same as JSON.
+/// Returns the content of the page as JSON; `None` if the table does not exist.
 pub(crate) async fn json(console: &Console, name: &str) -> Option<Value> {
     let table: TableName = name.parse().ok()?;
     let node = console.node.get()?;

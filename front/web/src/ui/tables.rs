@@ -1,4 +1,4 @@
-//! All tables, sortable by load and cost.
+//! The page of all tables, sortable by load and cost.
 
 use maud::{Markup, html};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::history::{History, Range};
 use crate::node::{Console, Snapshots, TableFacts, TableSums, table_sums};
 use crate::query::{Query, encode};
 
-/// Tables on a page.
+/// Maximum number of tables on a page.
 const ROWS_MAX: usize = 200;
 
 /// A table as the page shows it.
@@ -19,15 +19,15 @@ pub(crate) struct TableRow {
     pub(crate) sums: TableSums,
     pub(crate) reads: f64,
     pub(crate) writes: f64,
-    /// The p99 of the last half minute, in ms.
+    /// The p99 of call times in the last half minute, in ms.
     pub(crate) p99: f64,
-    /// Bytes written to files for each byte that clients wrote.
+    /// Number of bytes written to files for each byte that clients wrote.
     pub(crate) amplification: Option<f64>,
-    /// Hits per hundred lookups of blocks.
+    /// Number of hits in a hundred lookups of blocks.
     pub(crate) hit: Option<f64>,
 }
 
-/// The rows of all tables.
+/// Returns the rows for all tables.
 pub(crate) fn rows(
     tables: &[TableFacts],
     snapshots: &Snapshots,
@@ -151,7 +151,7 @@ fn body(rows: &[TableRow], query: &Query, history: &History, shows_system: bool)
     }
 }
 
-/// The present rows.
+/// Returns the present rows.
 pub(crate) async fn gather(console: &Console) -> Result<Vec<TableRow>, String> {
     let tables = console.tables().await?;
     let snapshots = console.snapshots.read().clone();
@@ -165,7 +165,7 @@ pub(crate) async fn gather(console: &Console) -> Result<Vec<TableRow>, String> {
     Ok(rows(&tables, &snapshots, &console.history(), &amplification))
 }
 
-/// The page.
+/// Returns the page.
 pub(crate) async fn show(console: &Console, query: &Query) -> String {
     let live = match gather(console).await {
         Ok(mut rows) => {
@@ -179,7 +179,7 @@ pub(crate) async fn show(console: &Console, query: &Query) -> String {
     page(console, &frame, &live, &html! {})
 }
 
-/// The same as JSON.
+/// Returns the content of the page as JSON.
 pub(crate) async fn json(console: &Console) -> Value {
     match gather(console).await {
         Err(why) => json!({ "error": why }),

@@ -1,4 +1,4 @@
-//! The server's background work: flushes, compactions, the log.
+//! The page of the server's background work: flushes, compactions, the log.
 
 use maud::{Markup, html};
 use regionserver::{Task, TaskFilter, TaskState};
@@ -14,10 +14,10 @@ use crate::query::{Query, encode};
 #[derive(Clone, Debug)]
 struct Running<'a> {
     region: &'a RegionFacts,
-    /// Cells done, and cells in total.
+    /// Number of cells that were compacted; the next field is the number of cells in total.
     done: u64,
     of: u64,
-    /// Estimated seconds until its end, at its recent speed.
+    /// Estimated time until the end at the recent speed, in seconds.
     left: Option<f64>,
 }
 
@@ -98,7 +98,7 @@ fn body(snapshots: &Snapshots, history: &History, tasks: &[Task], now: i64) -> M
     }
 }
 
-/// The page.
+/// Returns the page.
 pub(crate) fn show(console: &Console, query: &Query) -> String {
     let (history, snapshots) = (console.history(), console.snapshots.read().clone());
     let mut tasks = console.node.get().map_or_else(Vec::new, |node| node.server.tasks(TaskFilter::General));
@@ -133,7 +133,7 @@ pub(crate) fn show(console: &Console, query: &Query) -> String {
     page(console, &frame, &live, &still)
 }
 
-/// The same as JSON.
+/// Returns the content of the page as JSON.
 pub(crate) fn json(console: &Console) -> Value {
     let snapshots = console.snapshots.read().clone();
     let metric = |name: &str| snapshots.latest.as_ref().map_or(0.0, |latest| latest.metrics.sum(name, None));
@@ -149,7 +149,7 @@ pub(crate) fn json(console: &Console) -> Value {
     })
 }
 
-/// The running tasks in the format of HBase's `/rs-status?format=json`; `filter` is HBase's parameter.
+/// Returns the running tasks in the format of HBase's `/rs-status?format=json`; `filter` is HBase's parameter.
 pub(crate) fn tasks(console: &Console, filter: &str) -> Value {
     let filter = TaskFilter::of_name(filter).unwrap_or_default();
     let tasks = console.node.get().map_or_else(Vec::new, |node| node.server.tasks(filter));
@@ -173,7 +173,7 @@ pub(crate) fn tasks(console: &Console, filter: &str) -> Value {
     Value::Array(tasks.collect())
 }
 
-/// Background tasks for a page: the running ones first, then those of the last minute.
+/// Returns background tasks for a page: the running ones first, then those of the last minute.
 fn task_table(tasks: &[Task], now: i64) -> Markup {
     html! {
         @if tasks.is_empty() { (parts::empty("Nothing runs, and nothing ended in the last minute.")) }
