@@ -1,4 +1,4 @@
-//! Exercises every operation of the client against a running cluster, HBase or Bellows, and checks what comes back.
+//! Tries every operation of the client on a running cluster, HBase or Bellows, and checks the results.
 //!
 //! ```text
 //! cargo run -p client --example check -- rpc 127.0.0.1:16000

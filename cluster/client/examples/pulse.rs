@@ -1,4 +1,4 @@
-//! Tells whether a server is alive, as a client sees it: for each line of input it makes a new connection, a put and a
+//! Checks whether a server is alive, as a client sees it: for each line of input it makes a new connection, a put and a
 //! get. It can also write rows for others to read.
 //!
 //! ```text

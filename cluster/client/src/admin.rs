@@ -14,7 +14,7 @@ use crate::{Cluster, Error, Get, Location, Result};
 
 /// The first pause between two polls of a procedure; it doubles with each poll.
 const POLL_MIN: Duration = Duration::from_millis(5);
-/// The longest pause between two polls.
+/// The maximum pause between two polls of a procedure.
 const POLL_MAX: Duration = Duration::from_millis(500);
 
 /// The administration of a cluster. Cloning is cheap.
@@ -28,7 +28,7 @@ impl Admin {
         Admin { cluster }
     }
 
-    /// A nonce group and a nonce, by which the master recognizes a retry.
+    /// Returns a nonce group and a nonce, by which the master recognizes a retry.
     pub(crate) fn nonce(&self) -> (Option<u64>, Option<u64>) {
         (Some(self.cluster.0.nonce_group), Some(self.cluster.0.world.random()))
     }
@@ -156,7 +156,7 @@ impl Admin {
         self.finished(answer.proc_id).await
     }
 
-    /// Deletes a family and its data.
+    /// Deletes a family with its data.
     pub async fn delete_family(&self, table: &TableName, family: impl Into<Bytes>) -> Result<()> {
         let (nonce_group, nonce) = self.nonce();
         let request = pb::DeleteColumnRequest {
@@ -242,8 +242,8 @@ impl Admin {
         self.finished(answer.proc_id).await
     }
 
-    /// Asks a read replica to become the primary. Returns `true` if it is the primary already. Otherwise it begins to, and answers
-    /// again as the primary once it has taken the log over.
+    /// Asks a read replica to become the primary. Returns `true` if it is the primary already. Otherwise it begins to
+    /// become the primary, and answers as one as soon as it has taken over the log.
     pub async fn promote_replica(&self) -> Result<bool> {
         let request = pb::PromoteReplicaRequest {};
         let answer: pb::PromoteReplicaResponse = self.cluster.on_master("PromoteReplica", &request).await?;
@@ -350,7 +350,7 @@ impl Admin {
         Ok(())
     }
 
-    /// Waits for a procedure. Masters that return no procedure id have finished the work when they answer.
+    /// Waits until a procedure has ended. Masters that return no procedure id have finished the work when they answer.
     pub(crate) async fn finished(&self, id: Option<u64>) -> Result<()> {
         use pb::get_procedure_result_response::State;
         let Some(id) = id else { return Ok(()) };

@@ -23,7 +23,7 @@ use crate::{Advice, CheckAndMutate, Error, Get, Location, Result, Row, RowMutati
 
 const METHOD: &str = "Multi";
 
-/// One action of a batch.
+/// An action of a batch.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// Read a row.
@@ -85,7 +85,7 @@ impl Action {
         }
     }
 
-    /// Changes that must be applied atomically, and their condition.
+    /// Returns the changes that must be applied atomically, and their condition; `None` for other actions.
     fn whole(&self) -> Option<(&[Mutation], Option<pb::Condition>)> {
         match self {
             Action::RowMutations(mutations) => Some((&mutations.mutations, None)),
@@ -112,7 +112,7 @@ struct Part {
     indexes: Vec<usize>,
 }
 
-/// The outcomes of one round, with each action's index in the batch.
+/// The outcome of each action of the batch after one round; `None` if the action has not ended.
 type RoundOutcomes = Vec<Option<Result<Outcome>>>;
 
 #[derive(Default)]
@@ -304,7 +304,8 @@ impl Table {
         requests
     }
 
-    /// Decodes an answer. An error applies to every action that the answer leaves without a result.
+    /// Decodes an answer into the outcomes of its actions. An error applies to every action that the answer leaves
+    /// without a result.
     fn take_in(
         &self,
         actions: &[Action],
@@ -382,7 +383,7 @@ fn encode(
     Ok(())
 }
 
-/// A server's exception inside an answer: its Java class and its message.
+/// Converts a server's exception inside an answer, its Java class and its message, to an error.
 fn remote(pair: &pb::NameBytesPair) -> Error {
     let text = String::from_utf8_lossy(pair.value()).into_owned();
     let message = text.strip_prefix(&format!("{}: ", pair.name)).map(str::to_owned).unwrap_or(text);

@@ -25,7 +25,7 @@ const BACKOFF: [u32; 13] = [1, 2, 3, 5, 10, 20, 40, 100, 100, 100, 100, 200, 200
 const PRIORITY_META: u32 = 300;
 const PRIORITY_SYSTEM: u32 = 200;
 
-/// A cluster. Cloning is cheap; all clones share connections and cached locations.
+/// A cluster to which a client connects. Cloning is cheap; all clones share connections and cached locations.
 #[derive(Clone)]
 pub struct Cluster(pub(crate) Arc<Shared>);
 
@@ -365,7 +365,7 @@ fn moved_to(error: &Error) -> Option<ServerName> {
     Some(ServerName { host: host.clone(), port: *port, start_code })
 }
 
-/// The attempts of one operation.
+/// Counts the attempts of one operation.
 pub(crate) struct Attempts {
     shared: Arc<Shared>,
     started: Moment,
@@ -373,7 +373,7 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// Waits as the error advises; returns the error if it is final.
+    /// Waits as the error advises before the next attempt; returns the error if it is final.
     pub(crate) async fn again(&mut self, error: Error) -> Result<()> {
         let pause = match error.advice() {
             Advice::GiveUp => return Err(error),

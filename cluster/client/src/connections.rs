@@ -11,7 +11,8 @@ use rpc::client::Connection;
 
 use crate::{Error, Options, Result};
 
-/// How long no call tries to connect to an unreachable server, as HBase's `hbase.ipc.client.failed.servers.expiry`.
+/// For how long no call tries to connect to a server that was unreachable, as HBase's
+/// `hbase.ipc.client.failed.servers.expiry`.
 const FAILED: Duration = Duration::from_secs(2);
 
 /// An open connection, and the time of the last failed attempt to connect.

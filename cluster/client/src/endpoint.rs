@@ -1,4 +1,4 @@
-//! Calls of a region beside reads and writes: coprocessor endpoints and bulk loads.
+//! Calls to a region other than reads and writes: coprocessor endpoints and bulk loads.
 
 use bytes::Bytes;
 use proto::pb;
@@ -34,9 +34,9 @@ impl Table {
         Ok(answer.value.value.unwrap_or_default())
     }
 
-    /// Loads HFiles into the region that has `row`: pairs of a family and a path that the server can open. All of them become
-    /// visible at once. The server recognizes a repeated load by `token`. Returns `false`, and loads nothing, if the files have
-    /// rows of other regions.
+    /// Loads HFiles into the region that has `row`. `files` are pairs of a family and a path that the server can open.
+    /// All of them become visible at once. The server recognizes a repeated load by `token`. Returns `false`, and loads
+    /// nothing, if the files have rows of other regions.
     pub async fn bulk_load(
         &self,
         row: impl Into<Bytes>,

@@ -6,7 +6,7 @@ use proto::TableName;
 use rpc::client::Happened;
 use rpc::{Exception, class};
 
-/// Why an operation failed.
+/// Why an operation of the client failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -22,7 +22,7 @@ pub enum Error {
     /// hbase:meta has no region for the table.
     #[error("table {0} is not found")]
     TableNotFound(TableName),
-    /// The region exists and no server serves it.
+    /// No server serves the region at present.
     #[error("region {0} is on no server")]
     RegionOffline(String),
     /// A name or value is not valid.
@@ -36,10 +36,10 @@ pub enum Error {
         /// What is wrong with the answer.
         reason: String,
     },
-    /// All attempts or the whole deadline are used up.
+    /// All attempts, or the whole time of the operation, are used up.
     #[error("given up after {tries} tries in {elapsed:?}: {last}")]
     GivenUp {
-        /// The number of attempts.
+        /// Number of attempts.
         tries: u32,
         /// The time that the attempts took.
         elapsed: Duration,
@@ -49,7 +49,7 @@ pub enum Error {
     /// Some actions of a batch failed.
     #[error("{} of {total} actions failed, the first of them, number {}: {}", failed.len(), failed[0].0, failed[0].1)]
     Batch {
-        /// The number of actions in the batch.
+        /// Number of actions in the batch.
         total: usize,
         /// The index of each failed action, and its error.
         failed: Vec<(usize, Error)>,
@@ -80,13 +80,13 @@ pub enum Pause {
 /// How the caller should react to an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
-    /// Give up: the error is final.
+    /// The caller gives up: the error is final.
     GiveUp,
-    /// Retry on the same server.
+    /// The caller retries on the same server.
     Wait(Pause),
-    /// Look the region up again, then retry.
+    /// The caller looks the region up again, then retries.
     Relocate(Pause),
-    /// Remove every location on that server from the cache, then retry.
+    /// The caller removes every location on that server from its cache, then retries.
     ForgetServer(Pause),
 }
 
@@ -126,7 +126,7 @@ impl Error {
         }
     }
 
-    /// The Java class of the exception that caused this error.
+    /// Returns the Java class of the exception that caused this error; `None` for other errors.
     pub fn class(&self) -> Option<&str> {
         match self {
             Error::Remote(exception) | Error::Procedure { exception, .. } => Some(&exception.class),

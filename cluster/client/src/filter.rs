@@ -24,51 +24,51 @@ impl Filter {
         Filter::of_class(format!("{PACKAGE}.{name}"), message.encode_to_vec())
     }
 
-    /// Keeps rows whose key begins with this prefix.
+    /// Builds a filter that keeps rows whose key begins with this prefix.
     pub fn prefix(prefix: impl Into<Bytes>) -> Filter {
         Filter::new("PrefixFilter", &pb::PrefixFilter { prefix: Some(prefix.into()) })
     }
 
-    /// Keeps at most this many rows in each region.
+    /// Builds a filter that keeps at most this many rows in each region.
     pub fn page(rows: i64) -> Filter {
         Filter::new("PageFilter", &pb::PageFilter { page_size: rows })
     }
 
-    /// Removes the values from cells.
+    /// Builds a filter that removes the values from cells.
     pub fn key_only() -> Filter {
         Filter::new("KeyOnlyFilter", &pb::KeyOnlyFilter { len_as_val: false })
     }
 
-    /// Keeps the first cell of each row.
+    /// Builds a filter that keeps the first cell of each row.
     pub fn first_key_only() -> Filter {
         Filter::new("FirstKeyOnlyFilter", &pb::FirstKeyOnlyFilter {})
     }
 
-    /// Keeps columns whose qualifier begins with this prefix.
+    /// Builds a filter that keeps columns whose qualifier begins with this prefix.
     pub fn column_prefix(prefix: impl Into<Bytes>) -> Filter {
         Filter::new("ColumnPrefixFilter", &pb::ColumnPrefixFilter { prefix: prefix.into() })
     }
 
-    /// Keeps cells whose value compares with `expected` by `op`.
+    /// Builds a filter that keeps cells whose value compares with `expected` by `op`.
     pub fn value(op: Comparison, expected: impl Into<Bytes>) -> Filter {
         let compare_filter = compare(op, expected.into());
         Filter::new("ValueFilter", &pb::ValueFilter { compare_filter })
     }
 
-    /// Keeps rows whose key compares with `expected` by `op`.
+    /// Builds a filter that keeps rows whose key compares with `expected` by `op`.
     pub fn row(op: Comparison, expected: impl Into<Bytes>) -> Filter {
         let compare_filter = compare(op, expected.into());
         Filter::new("RowFilter", &pb::RowFilter { compare_filter })
     }
 
-    /// Keeps columns whose qualifier compares with `expected` by `op`.
+    /// Builds a filter that keeps columns whose qualifier compares with `expected` by `op`.
     pub fn qualifier(op: Comparison, expected: impl Into<Bytes>) -> Filter {
         let compare_filter = compare(op, expected.into());
         Filter::new("QualifierFilter", &pb::QualifierFilter { compare_filter })
     }
 
-    /// Keeps whole rows in which a column's newest value compares with `expected` by `op`. Rows without the column are
-    /// dropped.
+    /// Builds a filter that keeps whole rows in which a column's newest value compares with `expected` by `op`. Rows
+    /// without the column are dropped.
     pub fn column_value(
         family: impl Into<Bytes>,
         qualifier: impl Into<Bytes>,
@@ -88,12 +88,12 @@ impl Filter {
         )
     }
 
-    /// Keeps cells that pass all of `filters`.
+    /// Builds a filter that keeps cells that pass all of `filters`.
     pub fn all(filters: impl IntoIterator<Item = Filter>) -> Filter {
         Filter::list(pb::filter_list::Operator::MustPassAll, filters)
     }
 
-    /// Keeps cells that pass at least one of `filters`.
+    /// Builds a filter that keeps cells that pass at least one of `filters`.
     pub fn any(filters: impl IntoIterator<Item = Filter>) -> Filter {
         Filter::list(pb::filter_list::Operator::MustPassOne, filters)
     }

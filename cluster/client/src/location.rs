@@ -27,7 +27,8 @@ pub struct Location {
 pub(crate) enum LookupMode {
     /// The region that contains the row.
     Of,
-    /// The region that ends at or contains the greatest key before the row; for an empty row the table's last region.
+    /// The region before the row: it ends at or contains the greatest key less than the row. For an empty row it is the
+    /// table's last region.
     Before,
 }
 
@@ -88,7 +89,7 @@ impl Cache {
     }
 }
 
-/// The start row of the reversed scan of hbase:meta.
+/// Returns the start row of the reversed scan of hbase:meta for a lookup.
 pub(crate) fn meta_start(table: &TableName, row: &[u8], which: LookupMode) -> Bytes {
     let mut key = table.as_bytes().to_vec();
     match which {
@@ -107,7 +108,7 @@ pub(crate) fn meta_start(table: &TableName, row: &[u8], which: LookupMode) -> By
     key.into()
 }
 
-/// The stop row of that scan: the smallest possible name of a region of the table.
+/// Returns the stop row of that reversed scan: the smallest possible name of a region of the table.
 pub(crate) fn meta_stop(table: &TableName) -> Bytes {
     let mut key = table.as_bytes().to_vec();
     key.extend_from_slice(b",,");

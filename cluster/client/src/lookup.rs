@@ -105,7 +105,7 @@ fn server_name(message: &pb::ServerName) -> Result<ServerName> {
     Ok(ServerName::try_from(message)?)
 }
 
-/// Asks the servers in turn, starting at a random one, until one answers.
+/// Asks the servers of the registry in turn, starting at a random one, until one answers.
 async fn ask<M: Message + Default>(
     servers: &[String],
     connections: &Connections,

@@ -31,7 +31,7 @@ impl TimeRange {
     }
 }
 
-/// Families and columns of a read; an empty selection means all.
+/// The families and columns of a read; an empty selection means all.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Columns(Vec<pb::Column>);
 
@@ -81,13 +81,13 @@ impl Get {
         }
     }
 
-    /// Reads this family, in addition to other families and columns that are named.
+    /// Adds a family to the families and columns that the read returns.
     pub fn family(mut self, family: impl Into<Bytes>) -> Get {
         self.columns.add_family(family.into());
         self
     }
 
-    /// Reads this column, in addition to other families and columns that are named.
+    /// Adds a column to the families and columns that the read returns.
     pub fn column(mut self, family: impl Into<Bytes>, qualifier: impl Into<Bytes>) -> Get {
         self.columns.add(family.into(), qualifier.into());
         self
@@ -104,12 +104,12 @@ impl Get {
         Get { time_range, ..self }
     }
 
-    /// Sets a filter.
+    /// Sets the filter of the read.
     pub fn filter(self, filter: Filter) -> Get {
         Get { filter: Some(filter), ..self }
     }
 
-    /// Whether the server caches the blocks that this read loads. Default true.
+    /// Sets whether the server caches the blocks that this read loads. Default true.
     pub fn cache_blocks(self, cache_blocks: bool) -> Get {
         Get { cache_blocks, ..self }
     }
@@ -410,7 +410,7 @@ impl Increment {
         self
     }
 
-    /// Whether the answer contains the new values. Default true.
+    /// Sets whether the answer contains the new values. Default true.
     pub fn return_results(self, wanted: bool) -> Increment {
         self.attribute("_rr_", [if wanted { 0xff } else { 0 }])
     }
@@ -434,7 +434,7 @@ impl Append {
         self
     }
 
-    /// Whether the answer contains the new values. Default true.
+    /// Sets whether the answer contains the new values. Default true.
     pub fn return_results(self, wanted: bool) -> Append {
         self.attribute("_rr_", [if wanted { 0xff } else { 0 }])
     }

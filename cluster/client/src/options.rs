@@ -9,7 +9,7 @@ use crate::lookup::Registry;
 pub struct Options {
     /// How the cluster is located.
     pub registry: Registry,
-    /// The user name sent with each connection. Default `bellows`.
+    /// The user name that is sent with each connection. Default `bellows`.
     pub user: String,
     /// Maximum number of retries of an operation. Default 15. Key: `hbase.client.retries.number`.
     pub retries: u32,
@@ -18,9 +18,9 @@ pub struct Options {
     /// The unit of the pauses after a server reported overload. Default 100 ms. Key:
     /// `hbase.client.pause.server.overloaded`.
     pub pause_overloaded: Duration,
-    /// The deadline of one call. Default 60 s. Key: `hbase.rpc.timeout`.
+    /// Time limit of one call. Default 60 s. Key: `hbase.rpc.timeout`.
     pub call_max: Duration,
-    /// The deadline of an operation with all its attempts. Default 20 min. Key: `hbase.client.operation.timeout`.
+    /// Time limit of an operation with all its attempts. Default 20 min. Key: `hbase.client.operation.timeout`.
     pub operation_max: Duration,
     /// Maximum number of rows in one answer of a scan. Default: no limit other than [`Options::scan_size_max`]. Key:
     /// `hbase.client.scanner.caching`.

@@ -106,13 +106,13 @@ impl Scan {
         self.from(prefix).to(stop)
     }
 
-    /// Reads this family, in addition to other families and columns that are named.
+    /// Adds a family to the families and columns that the scan returns.
     pub fn family(mut self, family: impl Into<Bytes>) -> Scan {
         self.columns.add_family(family.into());
         self
     }
 
-    /// Reads this column, in addition to other families and columns that are named.
+    /// Adds a column to the families and columns that the scan returns.
     pub fn column(mut self, family: impl Into<Bytes>, qualifier: impl Into<Bytes>) -> Scan {
         self.columns.add(family.into(), qualifier.into());
         self
@@ -129,7 +129,7 @@ impl Scan {
         Scan { time_range, ..self }
     }
 
-    /// Sets a filter.
+    /// Sets the filter of the scan.
     pub fn filter(self, filter: Filter) -> Scan {
         Scan { filter: Some(filter), ..self }
     }
@@ -169,7 +169,7 @@ impl Scan {
         Scan { raw: true, ..self }
     }
 
-    /// Whether the server caches the blocks that this scan loads. Default true.
+    /// Sets whether the server caches the blocks that this scan loads. Default true.
     pub fn cache_blocks(self, cache_blocks: bool) -> Scan {
         Scan { cache_blocks, ..self }
     }
@@ -182,7 +182,7 @@ struct Position {
     which: LookupMode,
 }
 
-/// An open scanner on a server.
+/// A scanner that is open on a server.
 struct Open {
     connection: Connection,
     location: Arc<Location>,
@@ -197,9 +197,9 @@ pub struct Scanner {
     position: Position,
     open: Option<Open>,
     ready: VecDeque<Row>,
-    /// The parts received so far of an incomplete row.
+    /// The parts of an incomplete row that were received so far.
     pieces: Option<Row>,
-    /// The last cell returned of a row that may continue. Cells up to it are skipped when they arrive again.
+    /// The last cell that was returned of a row that may continue. Cells up to it are skipped when they arrive again.
     handed_out: Option<OwnedCell>,
     read_point: Option<u64>,
     left: Option<u64>,
@@ -450,7 +450,7 @@ impl Scanner {
         }
     }
 
-    /// Returns the incomplete row, which turned out to be complete.
+    /// Moves the incomplete row, which turned out to be complete, to the rows that are ready.
     fn whole(&mut self) {
         if let Some(row) = self.pieces.take() {
             self.position = Position {

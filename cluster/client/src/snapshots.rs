@@ -5,7 +5,7 @@ use proto::{TableName, pb};
 use crate::{Admin, Result};
 
 impl Admin {
-    /// Takes a snapshot of a table, including what is in memory. Fails if a snapshot of this name exists.
+    /// Takes a snapshot of a table, including the data in memory. Fails if a snapshot of this name exists.
     pub async fn snapshot(&self, name: &str, table: &TableName) -> Result<()> {
         let (nonce_group, nonce) = self.nonce();
         let request = pb::SnapshotRequest { snapshot: description(name, Some(table)), nonce_group, nonce };

@@ -11,7 +11,7 @@ use crate::{
     Scan, Scanner,
 };
 
-/// A table of a cluster. Cloning is cheap.
+/// A table of a cluster, for reads and writes. Cloning is cheap.
 #[derive(Clone, Debug)]
 pub struct Table {
     pub(crate) cluster: Cluster,
@@ -65,12 +65,12 @@ impl Table {
         self.mutate(&delete.into(), None).await.map(|_| ())
     }
 
-    /// Adds to counters; returns the new values.
+    /// Adds to counters, and returns the new values.
     pub async fn increment(&self, increment: Increment) -> Result<Row> {
         self.mutate(&increment.into(), None).await.map(|(_, row)| row)
     }
 
-    /// Appends to values; returns the new values.
+    /// Appends to values, and returns the new values.
     pub async fn append(&self, append: Append) -> Result<Row> {
         self.mutate(&append.into(), None).await.map(|(_, row)| row)
     }
@@ -130,7 +130,7 @@ impl Table {
             .map(|_| ())
     }
 
-    /// Reads many rows; returns them in the order of the reads.
+    /// Reads many rows, and returns them in the order of the reads.
     pub async fn get_all(&self, gets: impl IntoIterator<Item = Get>) -> Result<Vec<Row>> {
         self.all(gets.into_iter().map(Action::Get).collect()).await
     }

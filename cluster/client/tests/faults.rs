@@ -1,4 +1,4 @@
-//! The client against servers that fail as told: what it tries again, where, and how often.
+//! Tests the client against servers that fail as a test says: which calls it repeats, where, and how often.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -17,11 +17,11 @@ use rpc::{Answer, Call, Exception, Reply, Server, Service, Services, class};
 #[derive(Default)]
 struct Scene {
     servers: Vec<ServerName>,
-    /// Which server has the region.
+    /// The index of the server that has the region.
     home: usize,
-    /// How the next calls on the region fail.
+    /// The exceptions with which the next calls on the region fail.
     faults: VecDeque<Exception>,
-    /// How the next action of a batch on a row fails.
+    /// The exceptions with which the next actions of a batch fail, by row.
     faults_of_rows: Vec<(Vec<u8>, Exception)>,
     /// All calls: server, method, and the nonce of a mutation.
     calls: Vec<(usize, String, Option<u64>)>,
@@ -127,7 +127,7 @@ impl Member {
         }
     }
 
-    /// A call on the region: fails as told, or because the region is elsewhere.
+    /// Handles a call on the region: it fails as the test says, or because the region is elsewhere.
     fn enter(&self, state: &mut Scene, call: &Call, nonce: Option<u64>) -> Result<(), Exception> {
         state.calls.push((self.index, call.method.to_string(), nonce));
         if let Some(fault) = state.faults.pop_front() {
@@ -158,7 +158,7 @@ fn meta_row(state: &Scene) -> pb::ScanResponse {
     }
 }
 
-/// Rows `r00` to `r19`, three with each call. The scanner's id is the number of the next row.
+/// Answers a scan of rows `r00` to `r19`, three with each call. The scanner's id is the number of the next row.
 fn scan(request: &pb::ScanRequest) -> Result<Reply, Exception> {
     if request.close_scanner() {
         return Ok(Reply::of(&pb::ScanResponse::default()));
@@ -231,7 +231,7 @@ impl Fixture {
         self.state.lock().faults = faults.into_iter().collect();
     }
 
-    /// The calls since the last time, as `server method`.
+    /// Returns the calls since the last time, as `server method`.
     fn calls(&self) -> Vec<String> {
         let calls = std::mem::take(&mut self.state.lock().calls);
         calls.iter().map(|(server, method, _)| format!("{server} {method}")).collect()

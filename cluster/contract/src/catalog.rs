@@ -14,8 +14,8 @@ pub enum CatalogEdit {
     DeleteColumns(Bytes, Vec<(Bytes, Bytes)>),
 }
 
-/// The timestamp of an edit, in ms since 1970. The master gives each batch a greater one than the batch before, so that
-/// a row written again is never hidden by its own earlier deletion.
+/// The timestamp of an edit, in ms since 1970. The master gives each batch a greater timestamp than the previous batch,
+/// so that a row written again is never hidden by its own earlier deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stamp(pub u64);
 

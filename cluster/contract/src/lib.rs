@@ -1,5 +1,5 @@
-//! What the master and the region servers of a cluster promise each other. Each knows this crate and not the other, so
-//! the other side may be in the same process, in another one, or a fake in a test.
+//! What the master and the region servers of a cluster promise each other. Each of them uses this crate and does not
+//! know the other. So the other side may be in the same process, in another one, or a test's replacement.
 //!
 //! ```text
 //!   master ── open, close, flush, rows, write … ──▶ RegionServers ──▶ region server A

@@ -12,15 +12,15 @@ use storage::FileName;
 
 use crate::{CatalogEdit, CatalogRow, OpenSequence, Stamp, Term};
 
-/// The future answer of a server.
+/// The future in which a server answers an order.
 pub type ServerFuture<T> = Pin<Box<dyn Future<Output = Result<T, Exception>> + Send>>;
 
 /// The order to open a region.
 #[derive(Debug, Clone)]
 pub struct OpenOrder {
-    /// The region. Its folder is there.
+    /// The region to open, whose folder exists.
     pub region: RegionInfo,
-    /// The schema that it is opened with.
+    /// The schema with which the region is opened.
     pub table: Arc<TableDescriptor>,
     /// The term of the opening.
     pub term: Term,
@@ -31,7 +31,7 @@ pub struct OpenOrder {
 pub struct InheritOrder {
     /// The new region, which was never open.
     pub child: RegionInfo,
-    /// The regions whose rows it takes: all rows of each, or those of one region on one side of a row. They are closed.
+    /// The closed regions whose rows the child takes: all rows of each, or those of one region on one side of a row.
     pub parents: Vec<RegionInfo>,
     /// The schema of the table.
     pub table: Arc<TableDescriptor>,
@@ -40,9 +40,9 @@ pub struct InheritOrder {
 /// The order to list the files of a region for a snapshot.
 #[derive(Debug, Clone)]
 pub struct SnapshotOrder {
-    /// The region.
+    /// The region whose files are listed.
     pub region: RegionInfo,
-    /// The schema of its table.
+    /// The schema of the region's table.
     pub table: Arc<TableDescriptor>,
     /// What the list must contain.
     pub content: SnapshotContent,
@@ -51,11 +51,11 @@ pub struct SnapshotOrder {
 /// What the list of a region's files for a snapshot must contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SnapshotContent {
-    /// The region is open: every write that was acknowledged, so it is flushed first.
+    /// The region is open. The list must contain every write that was acknowledged, so the region is flushed first.
     Flushed,
-    /// The region is open: its files, without what is in memory.
+    /// The region is open. The list contains its files, without what is in memory.
     Files,
-    /// The region is closed: its files.
+    /// The region is closed. The list contains its files.
     Closed,
 }
 
@@ -64,47 +64,48 @@ pub enum SnapshotContent {
 pub struct CloneOrder {
     /// The new region, which was never open.
     pub region: RegionInfo,
-    /// What the snapshot has of the region that it is a clone of.
+    /// The snapshot's files of the region from which the new region is cloned.
     pub source: pb::SnapshotRegionManifest,
 }
 
 /// What decides whether a region can be split or merged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegionShape {
-    /// Whether it refers to files of a parent. Such a region can be neither split nor merged before it is compacted.
+    /// Whether the region refers to files of a parent. Such a region can be neither split nor merged before it is
+    /// compacted.
     pub has_references: bool,
-    /// The row that divides its data best; none if it has too little of it.
+    /// The row that divides the region's data best; `None` if it has too little data.
     pub split_row: Option<Bytes>,
 }
 
 /// What a server reports of a region that it has open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegionReport {
-    /// The region.
+    /// The encoded name of the region.
     pub region: EncodedName,
-    /// The term that it was opened under.
+    /// The term under which the region was opened.
     pub term: Term,
 }
 
-/// The region servers of a cluster. No call waits; what takes time is in the future. An order for a server that is not
-/// among the live ones fails.
+/// The region servers of a cluster. No call blocks: the returned future waits for the answer. An order for a server
+/// that is not among the live ones fails.
 pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
-    /// The servers that can be given regions.
+    /// Returns the servers that can be given regions.
     fn live(&self) -> Vec<ServerName>;
 
     /// Opens a region and replays what the server's log has of it. It is ready for reads and writes when the future ends.
     fn open(&self, server: &ServerName, order: OpenOrder) -> ServerFuture<OpenSequence>;
 
-    /// Lets a region that is open under the order's term take over a new schema. Returns whether it could; if not, nothing
-    /// has changed and the region has to be closed and opened.
+    /// Lets a region that is open under the order's term take over a new schema. Returns `false` if the region must be
+    /// closed and opened instead; then nothing has changed.
     fn alter(&self, server: &ServerName, order: OpenOrder) -> ServerFuture<bool>;
 
     /// Flushes and closes a region. From then on calls to it get `NotServingRegionException`. Closing a region that is
     /// not open succeeds.
     fn close(&self, server: &ServerName, region: &EncodedName, term: Term) -> ServerFuture<()>;
 
-    /// Removes every row of a region that is closed, also from what the log has of it. Can be repeated: a crash may leave
-    /// some families without rows and others with theirs.
+    /// Removes every row of a region that is closed, including the rows that are only in the log. Can be repeated: a
+    /// crash may leave some families without rows and others with theirs.
     fn truncate(&self, server: &ServerName, order: OpenOrder) -> ServerFuture<()>;
 
     /// Writes the files of a region that takes over rows of closed ones, as references to theirs. No data is copied. Can be
@@ -123,41 +124,42 @@ pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
     /// do not count: they find the files in the archive.
     fn is_needed(&self, server: &ServerName, folder: FileName) -> ServerFuture<bool>;
 
-    /// The shape of an open region. With `find_row` it includes a split row, for which the region may be flushed.
+    /// Returns the shape of an open region. With `find_row` it includes a split row, for which the region may be
+    /// flushed.
     fn shape(&self, server: &ServerName, region: &EncodedName, find_row: bool) -> ServerFuture<RegionShape>;
 
     /// Removes the folder of a table, region or family that is gone from the catalog and whose regions are closed. Files
     /// that a link, a snapshot or a reader still needs move to the archive; all others are deleted. Can be repeated.
     fn drop_folder(&self, server: &ServerName, folder: FileName) -> ServerFuture<()>;
 
-    /// The regions that the server has open, with their terms.
+    /// Returns the regions that the server has open, with their terms.
     fn report(&self, server: &ServerName) -> ServerFuture<Vec<RegionReport>>;
 
-    /// Discards what the server's log has of a closed region that was removed.
+    /// Discards the log records of a closed region that was removed.
     fn forget(&self, server: &ServerName, region: &EncodedName) -> ServerFuture<()>;
 
-    /// Records the nonces that the server's log has of regions that no longer exist, that is, of regions not in
+    /// Records the nonces in the server's log that belong to regions that no longer exist, which are those not in
     /// `serving`: a client may repeat a call to a region that was split or merged meanwhile. Called before the regions
     /// of a starting cluster open.
     fn recover_nonces(&self, server: &ServerName, serving: BTreeSet<EncodedName>) -> ServerFuture<()>;
 
-    /// Discards what the server's log has from earlier runs, except of the regions in `known`.
+    /// Discards the records that the server's log has from earlier runs, except those of the regions in `known`.
     fn forget_others(&self, server: &ServerName, known: BTreeSet<EncodedName>) -> ServerFuture<()>;
 
-    /// Flushes an open region: these families, or all when none is named.
+    /// Flushes an open region: the families in `families`, or all when none is named.
     fn flush(&self, server: &ServerName, region: &EncodedName, families: Vec<Bytes>) -> ServerFuture<()>;
 
-    /// When the oldest of the region's files that major compactions have written was written, in ms since 1970; 0 if
-    /// there is none.
+    /// Returns when the oldest of the region's files that major compactions have written was written, in ms since 1970;
+    /// 0 if there is none.
     fn last_major_compaction(&self, server: &ServerName, region: &EncodedName) -> ServerFuture<i64>;
 
-    /// The load of the server and of each region that it has open.
+    /// Returns the load of the server and of each region that it has open.
     fn load(&self, server: &ServerName) -> ServerFuture<pb::ServerLoad>;
 
-    /// All rows of an open region, in order.
+    /// Returns all rows of an open region, in order.
     fn rows(&self, server: &ServerName, region: &EncodedName) -> ServerFuture<Vec<CatalogRow>>;
 
-    /// The newest timestamp of anything that an open region holds, delete markers included; zero when it is empty.
+    /// Returns the newest timestamp of any cell or delete marker in an open region; zero when the region is empty.
     fn newest(&self, server: &ServerName, region: &EncodedName) -> ServerFuture<Stamp>;
 
     /// Applies edits to an open region, all of them or none, also through a crash. They are durable when the future ends.
@@ -169,13 +171,13 @@ pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
         edits: Vec<CatalogEdit>,
     ) -> ServerFuture<()>;
 
-    /// Tells the server to flush and close everything and to end. It does so after this has returned.
+    /// Tells the server to flush and close everything and to end. The server does so after this call has returned.
     fn stop(&self, server: &ServerName);
 }
 
 /// What a region server asks its master to do.
 pub trait MasterRequests: Send + Sync + 'static {
-    /// Asks that a region that has grown too large be split at `row`. The call returns soon; whether the master splits the
-    /// region is its decision, and a server may ask again.
+    /// Asks the master to split a region that has grown too large at `row`. The call returns without waiting for the
+    /// split. The master decides whether it splits the region, and a server may ask again.
     fn split(&self, region: &RegionInfo, row: Bytes);
 }

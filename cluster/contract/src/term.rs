@@ -1,11 +1,11 @@
-//! Terms: which of several orders for one region is the later one.
+//! Terms, which say which of several orders for one region is the latest.
 
 use std::collections::BTreeMap;
 
 use proto::EncodedName;
 use rpc::Exception;
 
-/// The number of an opening of a region. Each opening of a region has a greater one than all before, whatever the
+/// The number of an opening of a region. It is greater than the numbers of all earlier openings of that region, on any
 /// server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Term(pub u64);
@@ -16,10 +16,10 @@ impl std::fmt::Display for Term {
     }
 }
 
-/// An order whose term is over.
+/// The error of an order whose term is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StaleTerm {
-    /// The region.
+    /// The encoded name of the region.
     pub region: EncodedName,
     /// The term of the order.
     pub ordered: Term,
@@ -28,7 +28,7 @@ pub struct StaleTerm {
 }
 
 impl StaleTerm {
-    /// The exception for the sender of the order.
+    /// Returns the exception for the sender of the order.
     pub fn exception(self) -> Exception {
         let StaleTerm { region, ordered, known } = self;
         Exception::do_not_retry(format!(
@@ -38,7 +38,8 @@ impl StaleTerm {
     }
 }
 
-/// The terms under which a server has its regions open, or has closed them. It refuses orders with an outdated term.
+/// The terms under which a server has its regions open, or has closed them. The ledger refuses orders with an outdated
+/// term.
 #[derive(Debug, Default)]
 pub struct TermLedger {
     regions: BTreeMap<EncodedName, RegionTerm>,
@@ -75,7 +76,7 @@ impl TermLedger {
         Ok(())
     }
 
-    /// The term under which a region is open.
+    /// Returns the term under which a region is open; `None` if it is closed.
     pub fn open_term(&self, region: &EncodedName) -> Option<Term> {
         self.regions.get(region).filter(|known| known.is_open).map(|known| known.term)
     }

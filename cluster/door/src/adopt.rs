@@ -1,4 +1,4 @@
-//! The changes of an adoption.
+//! Makes the changes of an adoption.
 
 use std::sync::Arc;
 
@@ -12,9 +12,10 @@ use crate::inventory::Inventory;
 use crate::replay::write_log;
 use crate::{Error, Result};
 
-/// Writes the file lists of all stores and the descriptors that name the FILE tracker, and copies the writes that are
-/// in HBase's logs alone to `log`. May be repeated after a failure or a crash, after another [`look`](crate::look).
-/// Afterwards the caller writes the version file of this project, and [archives HBase's logs](crate::archive_logs).
+/// Writes the file lists of all stores and the descriptors that name the FILE tracker, and copies to `log` the writes
+/// that are only in HBase's logs. After a failure or a crash it may be repeated, following another
+/// [`look`](crate::look). Afterwards the caller writes the version file of this project, and [archives HBase's
+/// logs](crate::archive_logs).
 ///
 /// The caller has checked the report: this function refuses nothing.
 pub fn adopt(
@@ -43,7 +44,7 @@ pub fn adopt(
     write_log(&inventory.logs, log, world)
 }
 
-/// The descriptor with the FILE tracker for the table and all its families.
+/// Returns the descriptor with the FILE tracker for the table and all its families.
 fn with_file_tracker(table: &TableDescriptor) -> TableDescriptor {
     let mut described = table.clone();
     described.attributes_mut().set(TRACKER.into(), "FILE".into());

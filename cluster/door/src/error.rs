@@ -10,7 +10,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no root folder of HBase here.
+    /// The folder is no root folder of HBase.
     #[error(
         "{0} has no hbase.version: it is no root folder of Apache HBase; name the folder that hbase.rootdir says"
     )]
@@ -18,64 +18,64 @@ pub enum Error {
     /// A file is missing that the root of every supported release has.
     #[error("{file} is missing: {remedy}")]
     Missing {
-        /// The file or folder.
+        /// The missing file or folder.
         file: FileName,
-        /// What to do.
+        /// What the operator should do.
         remedy: &'static str,
     },
-    /// The layout is of another release.
+    /// The layout of the root is that of another release.
     #[error(
         "{file} says layout version {found}, expected 8: start a release 2.x of HBase on this root once, and stop it"
     )]
     Version {
-        /// The file.
+        /// The file with the layout version.
         file: FileName,
-        /// The version.
+        /// The version that the file states.
         found: String,
     },
     /// A small file of the root cannot be understood.
     #[error("{file} cannot be read: {cause}; repair it with HBase's own tools first")]
     Damaged {
-        /// The file.
+        /// The name of the file.
         file: String,
-        /// What is wrong.
+        /// What is wrong with the file.
         cause: Box<proto::Error>,
     },
     /// A row of a catalog table cannot be understood.
     #[error("row {row} of {table} cannot be read: {cause}; repair it with HBase's own tools first")]
     Row {
-        /// The table.
+        /// The name of the table.
         table: &'static str,
-        /// The row, printable.
+        /// The key of the row, in printable form.
         row: String,
-        /// What is wrong.
+        /// What is wrong with the row.
         cause: Box<proto::Error>,
     },
     /// Files of a region cannot be read or written.
     #[error("{what}: {cause}")]
     Region {
-        /// Which region or store.
+        /// The name of the region or store.
         what: String,
-        /// What is wrong.
+        /// What is wrong with the files.
         cause: Box<region::Error>,
     },
-    /// Two logs of HBase have different writes of a region with the same numbers.
+    /// Two logs of HBase have different writes of a region with the same sequence ids.
     #[error(
         "write {sequence} of region {region} in {file} comes after later ones of another log: start HBase once more, and stop \
          it in order"
     )]
     Order {
-        /// The file.
+        /// The log file.
         file: FileName,
         /// The region's encoded name.
         region: String,
-        /// The write's number.
+        /// The sequence id of the write.
         sequence: u64,
     },
     /// A change is unfinished that only this project can finish.
     #[error("{what} is not finished: run bellows start on the root, wait until it is, and stop it in order")]
     Unfinished {
-        /// What is under way.
+        /// The change that is under way.
         what: String,
     },
     /// A region has writes that are only in the log.
@@ -83,7 +83,7 @@ pub enum Error {
         "region {region} has writes that are in no store file: run bellows start on the root, and stop it in order"
     )]
     NotFlushed {
-        /// The region.
+        /// The name of the region.
         region: String,
     },
     /// A log of HBase cannot be read.

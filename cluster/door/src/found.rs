@@ -1,4 +1,4 @@
-//! The content of a root folder, as the other modules use it.
+//! The types that describe the content of a root folder, as the other modules use it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,41 +12,41 @@ use crate::{Error, Result};
 
 /// The attribute that names the tracker of a table or family.
 pub(crate) const TRACKER: &str = "hbase.store.file-tracker.impl";
-/// The longest `.regioninfo` that is read, in bytes.
+/// Maximum size of a `.regioninfo` that is read, in bytes.
 const REGION_INFO_MAX: usize = 128 << 10;
 
-/// A table.
+/// A table of the root.
 #[derive(Debug)]
 pub struct FoundTable {
-    /// Its newest descriptor.
+    /// The newest descriptor of the table.
     pub descriptor: TableDescriptor,
-    /// Its state.
+    /// The state of the table.
     pub state: TableState,
-    /// Its regions: all that hbase:meta or a folder names.
+    /// The regions of the table: all that hbase:meta or a folder names.
     pub regions: Vec<FoundRegion>,
 }
 
-/// A region.
+/// A region of the root.
 #[derive(Debug)]
 pub struct FoundRegion {
-    /// The region.
+    /// The name, keys and id of the region.
     pub info: RegionInfo,
-    /// Its folder.
+    /// The folder of the region.
     pub folder: FileName,
-    /// Its stores, in the order of the table's families.
+    /// The stores of the region, in the order of the table's families.
     pub stores: Vec<FoundStore>,
 }
 
-/// How HBase was ended.
+/// How HBase ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
-    /// It was stopped in order: there are no logs.
+    /// HBase was stopped in order: there are no logs.
     Clean,
-    /// It may have been killed. The caller has made sure that no process of it runs.
+    /// HBase may have been killed. The caller has made sure that no process of it runs.
     MaybeKilled,
 }
 
-/// The tracker of a family; `None` for one that is neither DEFAULT nor FILE.
+/// Returns the tracker of a family; `None` for one that is neither DEFAULT nor FILE.
 pub(crate) fn found_by(table: &TableDescriptor, family: &FamilyDescriptor) -> Option<FoundBy> {
     let own = family.configured(TRACKER).or_else(|| family.attributes().text(TRACKER));
     match own.or_else(|| table.attributes().text(TRACKER)) {

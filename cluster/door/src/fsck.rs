@@ -25,20 +25,20 @@ use crate::peek::read_rows;
 use crate::replay::LOGS;
 use crate::{Error, Result};
 
-/// The result of a check.
+/// The result of checking a root.
 #[derive(Debug, Default)]
 pub struct FsckReport {
-    /// Number of tables in hbase:meta, itself included.
+    /// Number of tables in hbase:meta, including hbase:meta.
     pub tables: usize,
-    /// Number of regions whose files were looked at.
+    /// Number of regions whose files were checked.
     pub regions: usize,
     /// Number of store files that were opened.
     pub files: usize,
-    /// Their size in bytes.
+    /// Size of these store files in bytes.
     pub bytes: u64,
-    /// What contradicts, each with what to do.
+    /// The inconsistencies, each with what to do.
     pub inconsistencies: Vec<String>,
-    /// What is no inconsistency, and worth knowing.
+    /// Findings that are no inconsistencies, but worth knowing.
     pub notes: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Handing a root back to HBase.
+//! Hands a root back to HBase.
 //!
 //! In a root that was closed in order, folders, store files, lists, descriptors and hbase:meta are HBase's already.
 //! HBase's master also needs to know where hbase:meta was last, and which servers there were; it then assigns
@@ -98,7 +98,7 @@ fn check_flushed(
     Ok(())
 }
 
-/// The servers that hbase:meta names. HBase assigns their regions again.
+/// Returns the servers that hbase:meta names. HBase assigns their regions again.
 fn servers(inventory: &Inventory, world: &World) -> Vec<ServerName> {
     let named = inventory.rows.iter().flat_map(|row| [&row.server, &row.target]).flatten();
     let servers: BTreeSet<String> = named.map(ToString::to_string).collect();
@@ -110,7 +110,7 @@ fn servers(inventory: &Inventory, world: &World) -> Vec<ServerName> {
     servers
 }
 
-/// The table of the master's own region, as HBase describes it.
+/// Returns the descriptor of the table of the master's own region, as HBase describes it.
 fn master_table() -> TableDescriptor {
     let family = |name: &'static str| FamilyDescriptor::new(name).expect("a lawful name").with("VERSIONS", 1);
     let mut table = TableDescriptor::new(TableName::new("master", "store").expect("a lawful name"));
@@ -130,7 +130,8 @@ fn master_table() -> TableDescriptor {
     table
 }
 
-/// Writes the region of HBase's master: hbase:meta was open on the first of these servers, and all of them were online.
+/// Writes the region of HBase's master. It says that hbase:meta was open on the first of these servers, and that all of
+/// them were online.
 fn write_master_data(files: &Arc<dyn Files>, servers: &[ServerName], world: &World) -> Result<()> {
     delete_folder(&**files, MASTER)?;
     let table = master_table();

@@ -1,4 +1,4 @@
-//! The content of a root folder of HBase: tables, regions, the files of every store.
+//! Reads the content of a root folder of HBase: tables, regions, the files of every store.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,20 +19,20 @@ use crate::procedures;
 use crate::replay::{LOGS, LogFile, logs_of_servers, recovered};
 use crate::{Error, Result};
 
-/// The layout of HBase 2.x.
+/// The layout version of HBase 2.x.
 const LAYOUT: &str = "8";
 const SMALL: usize = 64 << 10;
 
 /// The content of a root folder of HBase, as far as an adoption depends on it.
 #[derive(Debug)]
 pub struct Inventory {
-    /// The tables, also hbase:meta and the other system tables.
+    /// The tables, including hbase:meta and the other system tables.
     pub tables: Vec<FoundTable>,
     /// The regions' rows in hbase:meta.
     pub(crate) rows: Vec<RegionRow>,
-    /// HBase's logs that were not replayed.
+    /// HBase's logs whose writes are not all in store files.
     pub(crate) logs: Vec<LogFile>,
-    /// What the adoption refuses, loses or notes.
+    /// The findings about an adoption: what prevents it, what it loses, and what is worth knowing.
     pub report: Report,
 }
 

@@ -1,4 +1,4 @@
-//! What an adoption cannot carry.
+//! Finds what an adoption cannot carry over.
 
 use std::fmt;
 
@@ -15,15 +15,15 @@ use crate::replay::LogFile;
 pub struct Report {
     /// Why the root cannot be adopted as it is.
     pub blockers: Vec<String>,
-    /// What HBase does with this root and Bellows will not do after the adoption.
+    /// Features that HBase uses with this root and that Bellows will not provide after the adoption.
     pub left_behind: Vec<String>,
-    /// What is worth knowing.
+    /// Findings that are worth knowing.
     pub notes: Vec<String>,
-    /// How many regions there are.
+    /// Number of regions.
     pub regions: usize,
-    /// How many store files they have.
+    /// Number of store files.
     pub files: usize,
-    /// Bytes of them.
+    /// Size of the store files in bytes.
     pub bytes: u64,
     /// Number of writes in logs that were not replayed.
     pub writes: usize,
@@ -64,7 +64,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// System tables of HBase's features that Bellows does not have, and the feature.
+/// System tables of HBase's features that Bellows does not have, each with the name of the feature.
 const FEATURES: [(&str, &str); 8] = [
     (
         "hbase:acl",

@@ -1,4 +1,5 @@
-//! The procedures that HBase's master had not finished when it ended. They lie in a region of its own, `master:store`.
+//! The procedures that HBase's master had not finished when it ended. They are in a region of the master's own,
+//! `master:store`.
 //!
 //! ```text
 //! MasterData/data/master/store/<region>/proc    row: number of the procedure, 8 bytes · proc:d: Procedure
@@ -24,7 +25,7 @@ use crate::{Error, Result};
 const FAMILY: &[u8] = b"proc";
 const REMEDY: &str = "the root is of a release before HBase 2.3, or was never started; start HBase 2.6 on it once, and stop it";
 
-/// Reads the rows of the master's own region. `log` is the place of logs.
+/// Reads the rows of the master's own region. `log` is the storage of HBase's logs.
 pub(crate) fn rows(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) -> Result<Vec<CatalogRow>> {
     let base = FileName::new("MasterData/data/master/store");
     let missing = || Error::Missing { file: base.clone(), remedy: REMEDY };
@@ -46,7 +47,7 @@ pub(crate) fn rows(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) 
     read_rows(files, world, &found, &table, recovered)
 }
 
-/// The procedures that are not finished: number and class.
+/// Returns the procedures that are not finished, as number and class.
 pub(crate) fn unfinished(rows: &[CatalogRow]) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for row in rows {

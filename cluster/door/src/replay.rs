@@ -28,7 +28,7 @@ pub(crate) struct LogFile {
     /// The lowest and the highest sequence id of each region's writes.
     extents: BTreeMap<Vec<u8>, (u64, u64)>,
     pub(crate) entries: usize,
-    /// Bytes at the end that are no whole entry.
+    /// Number of bytes at the end of the file that are no complete entry.
     pub(crate) torn: u64,
 }
 
@@ -73,7 +73,7 @@ fn read(files: &Arc<dyn Files>, name: &FileName, act: &mut dyn FnMut(Entry) -> R
     Ok(reader.torn())
 }
 
-/// The logs of region servers below `folder`, which has a folder for each server, as `WALs` has.
+/// Returns the logs of region servers below `folder`, which has a folder for each server, as `WALs` has.
 pub(crate) fn logs_of_servers(files: &dyn Files, folder: &FileName) -> Result<Vec<FileName>> {
     let mut found = Vec::new();
     for entry in files.list(folder)? {
@@ -93,10 +93,10 @@ pub(crate) fn logs_of_servers(files: &dyn Files, folder: &FileName) -> Result<Ve
     Ok(found)
 }
 
-/// The state of a region while its writes are copied.
+/// How far the copying of a region's writes has got.
 #[derive(Default)]
 struct Progress {
-    /// The files that have writes of it, in the order of their sequence ids.
+    /// The files that have writes of the region, in the order of the writes' sequence ids.
     files: VecDeque<usize>,
     last: Option<u64>,
     /// The sequence id at which the next file's writes begin, if this file has later ones.
@@ -198,8 +198,8 @@ pub(crate) fn recovered(files: &[LogFile], region: &[u8], world: &World) -> Resu
     Ok(Some(Arc::new(LogReader::open(&memory, &folder)?)))
 }
 
-/// Writes the log from which the next start recovers. A log of this project that is there comes from an adoption that
-/// was interrupted, and is deleted first. Durable when this returns.
+/// Writes the log from which the next start recovers. If a log of this project exists, it comes from an interrupted
+/// adoption and is deleted first. Durable when this returns.
 pub(crate) fn write_log(files: &[LogFile], place: &Arc<dyn Files>, world: &World) -> Result<()> {
     delete_own_logs(&**place)?;
     if files.iter().all(|file| file.extents.is_empty()) {

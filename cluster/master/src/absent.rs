@@ -1,6 +1,6 @@
-//! Features that this master does not have. It answers as HBase does where they are switched off: with the same classes
-//! of exceptions, or the same empty lists, which clients can handle. Source: HBase 2.6 `MasterRpcServices`,
-//! `SnapshotManager`, `MasterQuotaManager`, `HMaster`.
+//! Features that this master does not have. It answers as HBase does when these features are switched off: with the
+//! same classes of exceptions, or the same empty lists, which clients can handle. Source: HBase 2.6
+//! `MasterRpcServices`, `SnapshotManager`, `MasterQuotaManager`, `HMaster`.
 
 use prost::Message;
 use proto::pb;

@@ -1,9 +1,9 @@
 //! Changes of a table's schema, and how its regions follow.
 //!
-//! The master writes the new descriptor, then goes from region to region. An open region takes over most changes as it
-//! is, and scans go on. A region that cannot is closed and opened again; clients retry calls that meet a closed region.
-//! The files of a deleted family are deleted as well, because a later family of the same name must not find them. An
-//! intent makes sure of that across a crash.
+//! The master writes the new descriptor, then goes from region to region. An open region takes over most changes, and
+//! scans continue. A region that cannot take over a change is closed and opened again; clients retry calls that meet a
+//! closed region. The files of a deleted family are deleted as well, because a later family of the same name must not
+//! find them. An intent makes sure of that across a crash.
 
 use std::sync::Arc;
 
@@ -62,7 +62,8 @@ impl Master {
         })
     }
 
-    /// Submits the setting of a family. `check` gets the table, the family, and whether the table has it already.
+    /// Submits a procedure that sets a family. `check` gets the table, the family, and whether the table already has
+    /// the family.
     fn set_family(
         self: &Arc<Self>,
         table: &pb::TableName,
@@ -175,7 +176,7 @@ impl Master {
     }
 
     /// Brings every open region of the table to the new schema: a region that cannot take it over is closed and opened.
-    /// Deletes the files of the families in `gone` while each region is closed.
+    /// Deletes each region's files of the families in `gone` while that region is closed.
     fn reopen(&self, table: &Arc<TableDescriptor>, gone: &[Bytes]) -> Result<(), Exception> {
         let name = table.name();
         if name.is_meta() {
@@ -221,8 +222,8 @@ impl Master {
         outcome
     }
 
-    /// Reopens hbase:meta, which no catalog names. Its readers retry while it is closed. If it cannot be opened with
-    /// the new schema it is opened with the old one, since nothing works without it.
+    /// Reopens hbase:meta, which is not listed in any catalog. Its readers retry while it is closed. If it cannot be
+    /// opened with the new schema it is opened with the old one, since nothing works without it.
     fn reopen_meta(&self, table: &Arc<TableDescriptor>) -> Result<(), Exception> {
         let region = RegionInfo::meta();
         let old =

@@ -1,7 +1,7 @@
 //! The assignment of regions to servers: the master's side of the contract with the region servers.
 //!
-//! A region is opened on one server, under a term greater than all before, and closed there. All other orders about a
-//! region go to its owner. Calls here wait for the answer, so they are made from threads that may block.
+//! A region is opened on one server, under a term greater than all earlier ones, and closed there. All other orders
+//! about a region go to its owner. Calls here wait for the answer, so they are made from threads that may block.
 //!
 //! The owners are kept in memory. hbase:meta names them as well, for clients and for the next start of the master. But
 //! no region is open when a process starts, so a start assigns each region again, to its last server if that is live.
@@ -21,12 +21,12 @@ use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor, pb};
 use rpc::Exception;
 use storage::FileName;
 
-/// The owner of a region.
+/// The server that has a region open, and the term.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Assignment {
     pub(crate) server: ServerName,
     pub(crate) term: Term,
-    /// Whether the server was told to close the region and has not answered yet.
+    /// Whether the master has told the server to close the region and has no answer yet.
     is_closing: bool,
 }
 
@@ -69,12 +69,12 @@ impl Assignments {
         Assignments { servers, clock, owners: Mutex::default() }
     }
 
-    /// The live servers.
+    /// Returns the live servers.
     pub(crate) fn live(&self) -> Vec<ServerName> {
         self.servers.live()
     }
 
-    /// The owner of a region; `None` when the region is closed.
+    /// Returns the owner of a region; `None` when the region is closed.
     pub(crate) fn owner(&self, region: &EncodedName) -> Option<Assignment> {
         self.owners.lock().get(region).cloned()
     }
@@ -119,7 +119,8 @@ impl Assignments {
         }
     }
 
-    /// Lets an open region take over a new schema. Returns whether it could; see [`RegionServers::alter`].
+    /// Lets an open region take over a new schema. Returns `false` if the region must be reopened instead; see
+    /// [`RegionServers::alter`].
     pub(crate) fn alter(&self, region: &RegionInfo, table: &Arc<TableDescriptor>) -> Result<bool, Exception> {
         let owner = self.owners.lock().get(region.encoded_name()).cloned();
         let Some(owner) = owner.filter(|owner| !owner.is_closing) else { return Ok(false) };
@@ -192,7 +193,7 @@ impl Assignments {
         env::block_on(self.servers.is_needed(&server, folder))
     }
 
-    /// The shape of an open region. See [`RegionServers::shape`].
+    /// Returns the shape of an open region. See [`RegionServers::shape`].
     pub(crate) fn shape(&self, region: &EncodedName, find_row: bool) -> Result<RegionShape, Exception> {
         self.ask(region, |server| self.servers.shape(server, region, find_row))
     }
@@ -204,7 +205,7 @@ impl Assignments {
         env::block_on(self.servers.drop_folder(&server, folder))
     }
 
-    /// The regions that their owners report as open.
+    /// Returns the regions that their owners report as open.
     pub(crate) fn open_regions(&self) -> Result<BTreeSet<EncodedName>, Exception> {
         let mut open = BTreeSet::new();
         for server in self.servers.live() {
@@ -220,7 +221,7 @@ impl Assignments {
         Ok(open)
     }
 
-    /// Discards what the logs have of a region that was removed. Every server is told, because any may have had the
+    /// Discards the log records of a region that was removed. Every server is told, because any may have had the
     /// region.
     pub(crate) fn forget(&self, region: &EncodedName) -> Result<(), Exception> {
         for server in self.servers.live() {
@@ -237,7 +238,7 @@ impl Assignments {
         Ok(())
     }
 
-    /// Discards what the logs have from earlier runs, except of the regions in `known`.
+    /// Discards the log records from earlier runs, except those of the regions in `known`.
     pub(crate) fn forget_others(&self, known: &BTreeSet<EncodedName>) -> Result<(), Exception> {
         for server in self.servers.live() {
             env::block_on(self.servers.forget_others(&server, known.clone()))?;
@@ -245,17 +246,18 @@ impl Assignments {
         Ok(())
     }
 
-    /// Flushes a region: these families, or all when none is named.
+    /// Flushes a region: the families in `families`, or all when none is named.
     pub(crate) fn flush(&self, region: &EncodedName, families: &[Bytes]) -> Result<(), Exception> {
         self.ask(region, |server| self.servers.flush(server, region, families.to_vec()))
     }
 
-    /// When the oldest file that a major compaction wrote was written. See [`RegionServers::last_major_compaction`].
+    /// Returns when the oldest file that a major compaction wrote was written. See
+    /// [`RegionServers::last_major_compaction`].
     pub(crate) fn last_major_compaction(&self, region: &EncodedName) -> Result<i64, Exception> {
         self.ask(region, |server| self.servers.last_major_compaction(server, region))
     }
 
-    /// The load of each server that answers.
+    /// Returns the load of each server that answers.
     pub(crate) fn loads(&self) -> Vec<(ServerName, pb::ServerLoad)> {
         let load = |server: ServerName| match env::block_on(self.servers.load(&server)) {
             Ok(load) => Some((server, load)),
@@ -267,12 +269,12 @@ impl Assignments {
         self.servers.live().into_iter().filter_map(load).collect()
     }
 
-    /// All rows of an open region.
+    /// Returns all rows of an open region.
     pub(crate) fn rows(&self, region: &EncodedName) -> Result<Vec<CatalogRow>, Exception> {
         self.ask(region, |server| self.servers.rows(server, region))
     }
 
-    /// The newest timestamp in an open region.
+    /// Returns the newest timestamp in an open region.
     pub(crate) fn newest(&self, region: &EncodedName) -> Result<Stamp, Exception> {
         self.ask(region, |server| self.servers.newest(server, region))
     }
@@ -287,7 +289,7 @@ impl Assignments {
         self.ask(region, |server| self.servers.write(server, region, stamp, edits))
     }
 
-    /// Tells every server to end.
+    /// Tells every server to flush and close everything and to end.
     pub(crate) fn stop(&self) {
         for server in self.servers.live() {
             self.servers.stop(&server);
@@ -306,8 +308,8 @@ impl Assignments {
     }
 }
 
-/// Chooses the server for a region: its last one, whatever its start code, if that is live; else the one with the
-/// fewest regions.
+/// Chooses the server for a region: the one that had it last, whatever its start code, if that is live; else the one
+/// with the fewest regions.
 fn choose(
     live: &[ServerName],
     owners: &BTreeMap<EncodedName, Assignment>,

@@ -1,4 +1,4 @@
-//! Reading and writing hbase:meta and hbase:namespace.
+//! Reads and writes hbase:meta and hbase:namespace.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use rpc::Exception;
 use crate::Error;
 use crate::assignments::{Assignments, StampClock};
 
-/// The catalog's tables, read and written through their regions.
+/// The tables of the catalog, which are read and written through their regions.
 #[derive(Debug)]
 pub(crate) struct Catalog {
     regions: Arc<Assignments>,

@@ -35,23 +35,23 @@ use crate::tables::{TRACKER, check_tracker};
 use crate::view::TableEntry;
 use crate::{Master, descriptors};
 
-/// The longest manifest that is read, in bytes.
+/// Maximum size of a manifest that is read, in bytes.
 const MANIFEST_BYTES_MAX: usize = 512 << 20;
 
-/// The making of a table from a snapshot.
+/// The change that makes a table from a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotCopy {
     /// The name of the snapshot.
     pub snapshot: String,
-    /// Whether the table existed before.
+    /// Whether the copy is a clone or a restoration.
     pub kind: CopyKind,
-    /// Its schema.
+    /// The schema of the table.
     pub table: Arc<TableDescriptor>,
-    /// Its regions.
+    /// The new regions of the table.
     pub regions: Vec<RegionInfo>,
 }
 
-/// The kind of a copy.
+/// The kind of a copy of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopyKind {
     /// A clone: the table is new.
@@ -274,7 +274,7 @@ impl Master {
         Ok(())
     }
 
-    /// The manifest of a complete snapshot.
+    /// Returns the manifest of a complete snapshot.
     pub(crate) fn snapshot_manifest(&self, name: &str) -> Result<pb::SnapshotDataManifest, Exception> {
         let file = layout::snapshot_manifest(name);
         let corrupt = |found: String| {
@@ -293,8 +293,8 @@ impl Master {
     }
 }
 
-/// The regions of a snapshot by their first row, without parents of splits, whose files the daughters name, and without
-/// the region of MOB files.
+/// Returns the regions of a snapshot by their first row. Parents of splits, whose files the daughters name, and the
+/// region of MOB files are left out.
 fn sources<'a>(
     snapshot: &str,
     manifest: &'a pb::SnapshotDataManifest,

@@ -14,7 +14,7 @@ use storage::{FileName, Files, Kind};
 
 use crate::Error;
 
-/// The longest descriptor that is read, in bytes.
+/// Maximum size of a descriptor that is read, in bytes.
 const SIZE_MAX: usize = 16 << 20;
 
 /// The number and the length in the name of a descriptor's file; the length is missing in names of older releases.
@@ -40,7 +40,7 @@ impl Version {
     }
 }
 
-/// Every version of a descriptor in a folder, the newest first.
+/// Returns every version of a descriptor in a folder, the newest first.
 fn versions(files: &dyn Files, folder: &FileName) -> storage::Result<Vec<(Version, FileName)>> {
     let mut found = Vec::new();
     for entry in files.list(folder)? {

@@ -1,4 +1,4 @@
-//! Errors of a start. Clients get an [`rpc::Exception`] instead.
+//! Errors of a master's start. Clients get an [`rpc::Exception`] instead.
 
 use storage::FileName;
 
@@ -12,9 +12,9 @@ pub enum Error {
     /// A file of the root directory is damaged.
     #[error("{name} cannot be read: {cause}")]
     Damaged {
-        /// The file.
+        /// The name of the file.
         name: FileName,
-        /// What is wrong with it.
+        /// What is wrong with the file.
         cause: Box<proto::Error>,
     },
     /// The root directory was written by a release of HBase or Bellows that this one does not know.
@@ -22,19 +22,19 @@ pub enum Error {
         "{name} says layout version {found}, this release reads 8: start the release that wrote it, or another root"
     )]
     Version {
-        /// The file.
+        /// The file with the version.
         name: FileName,
-        /// The version found.
+        /// The version that the file states.
         found: String,
     },
     /// A row of hbase:meta cannot be read.
     #[error("row {row} of {table} cannot be read: {cause}")]
     Catalog {
-        /// The table.
+        /// The name of the catalog table.
         table: &'static str,
-        /// The row, printable.
+        /// The key of the row, in printable form.
         row: String,
-        /// What is wrong with it.
+        /// What is wrong with the row.
         cause: Box<proto::Error>,
     },
     /// A table has regions in hbase:meta and no descriptor on disk.
@@ -42,7 +42,7 @@ pub enum Error {
         "table {table} is in hbase:meta and has no .tableinfo in {folder}: restore that file or remove the table's rows"
     )]
     NoDescriptor {
-        /// The table.
+        /// The name of the table.
         table: String,
         /// Where its descriptor should be.
         folder: FileName,
@@ -50,27 +50,27 @@ pub enum Error {
     /// A region server refused an order without which the master cannot start.
     #[error("{act}: {cause}")]
     Region {
-        /// The order.
+        /// The order that was refused.
         act: String,
-        /// The refusal.
+        /// Why the server refused the order.
         cause: Box<rpc::Exception>,
     },
     /// A setting is out of its range.
     #[error("{key} is {value}, expected at least 1")]
     Option {
-        /// The key.
+        /// The key of the setting.
         key: &'static str,
-        /// The value.
+        /// The value of the setting.
         value: usize,
     },
 }
 
-/// The exception for a failure of storage: HBase's class for it, which clients retry.
+/// Returns the exception for a failure of storage: HBase's class for it, which clients retry.
 pub(crate) fn of_storage(error: storage::Error) -> rpc::Exception {
     rpc::Exception::io(error.to_string())
 }
 
-/// The exception for a name or schema that is not valid.
+/// Returns the exception for a name or schema that is not valid.
 pub(crate) fn of_proto(error: proto::Error) -> rpc::Exception {
     match error {
         // HBase wraps Java's IllegalArgumentException, so that clients do not retry.

@@ -1,4 +1,4 @@
-//! `HbckService`: the repairs that HBCK2 and the shell's `hbck_chore_run` ask for.
+//! `HbckService`: the checks and repairs that HBCK2 and the shell's `hbck_chore_run` ask for.
 //!
 //! A check compares hbase:meta, the master's view of it, the open regions and their folders; the chore runs one in each
 //! `hbase.master.hbck.chore.interval`. A repair is an ordinary procedure where it
@@ -33,7 +33,7 @@ pub struct HbckService {
 }
 
 impl HbckService {
-    /// The service of `master`.
+    /// Creates the service of `master`.
     pub fn new(master: Arc<Master>) -> HbckService {
         HbckService { master }
     }
@@ -106,7 +106,7 @@ fn each(
     regions.iter().filter_map(id).collect()
 }
 
-/// Sets a table's state without opening or closing regions. Returns the state before.
+/// Sets a table's state without opening or closing regions. Returns the previous state.
 fn set_table_state(master: &Master, request: &pb::SetTableStateInMetaRequest) -> Result<Reply, Exception> {
     let before = master.table_state(&request.table_name)?;
     let name = TableName::try_from(&request.table_name).map_err(of_proto)?;
@@ -117,7 +117,7 @@ fn set_table_state(master: &Master, request: &pb::SetTableStateInMetaRequest) ->
     Ok(Reply::of(&pb::GetTableStateResponse { table_state: pb::TableState { state: before as i32 } }))
 }
 
-/// Sets regions' states without opening or closing them. Returns the states before.
+/// Sets regions' states without opening or closing them. Returns the previous states.
 fn set_region_states(master: &Master, request: &pb::SetRegionStateInMetaRequest) -> Result<Reply, Exception> {
     // All are looked up before the first is changed.
     let known = request.states.iter().map(|wanted| Ok((wanted, master.find(&wanted.region_specifier)?)));
@@ -136,8 +136,8 @@ fn set_region_states(master: &Master, request: &pb::SetRegionStateInMetaRequest)
     Ok(Reply::of(&pb::SetRegionStateInMetaResponse { states }))
 }
 
-/// Answers a request to bypass procedures. As in HBase, one that has ended or is unknown is not bypassed, and a time to
-/// wait of 0 ms is refused. Here a running one is refused, too.
+/// Answers a request to bypass procedures. As in HBase, a procedure that has ended or is unknown is not bypassed, and a
+/// time to wait of 0 ms is refused. Here a running procedure is refused, too.
 fn bypass(master: &Master, request: &pb::BypassProcedureRequest) -> Result<Reply, Exception> {
     for id in &request.proc_id {
         if request.wait_time() == 0 {

@@ -4,8 +4,8 @@
 //! finds ([`crate::startup`]). Each change can be repeated from its first step: it begins by removing what an earlier
 //! attempt has left. Therefore an intent is removed *before* the table can be used, never after.
 //!
-//! Each write of the object has another number: a swap that a store carries out late must not find the content that it
-//! expects.
+//! Each write of the object has another number, so that a swap that a store carries out late does not find the content
+//! that it expects.
 //!
 //! ```text
 //! first, since it differs each time:  NameBytesPair{"written", number 8B}
@@ -31,16 +31,16 @@ use crate::replace::{Replacement, Step};
 /// A change of a table that has begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Intent {
-    /// Creates the table. It replaces a table of its name, if there is one: the same table before its truncation.
+    /// Creates the table. If a table of its name exists, it is replaced: it is the same table before its truncation.
     Create {
-        /// Its schema.
+        /// The schema of the table.
         table: Arc<TableDescriptor>,
-        /// Its regions.
+        /// The regions of the table.
         regions: Vec<RegionInfo>,
     },
     /// Deletes the table.
     Delete {
-        /// Its name.
+        /// The name of the table.
         table: TableName,
     },
     /// Deletes families with their files.
@@ -59,7 +59,7 @@ pub enum Intent {
     },
     /// Makes a table from a snapshot.
     Copy(SnapshotCopy),
-    /// Replaces regions by others: a split or a merge, and how far it is.
+    /// Replaces regions by others, in a split or a merge. It includes the current step.
     Replace(Replacement),
 }
 
@@ -67,12 +67,12 @@ pub enum Intent {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct IntentKey {
     table: TableName,
-    /// The name of the first region that changes; `None` when the whole table does.
+    /// The name of the first region that changes; `None` when the whole table changes.
     region: Option<Bytes>,
 }
 
 impl IntentKey {
-    /// The key of a change of a whole table.
+    /// Returns the key of a change of a whole table.
     pub fn of_table(table: &TableName) -> IntentKey {
         IntentKey { table: table.clone(), region: None }
     }
@@ -86,7 +86,7 @@ impl Intent {
         IntentKey { table: self.table().clone(), region }
     }
 
-    /// The regions that change; `None` when the whole table does.
+    /// Returns the regions that change; `None` when the whole table changes.
     pub fn regions(&self) -> Option<&[RegionInfo]> {
         match self {
             Intent::TruncateRegion { region, .. } => Some(std::slice::from_ref(region)),
@@ -98,7 +98,7 @@ impl Intent {
         }
     }
 
-    /// The table of the intent.
+    /// Returns the table that the intent changes.
     pub fn table(&self) -> &TableName {
         match self {
             Intent::Create { table, .. }
@@ -251,7 +251,8 @@ fn encode_number(out: &mut Vec<u8>, number: u64) {
     message.encode_length_delimited(out).expect("a growing buffer takes any message");
 }
 
-/// Removes the write number from `bytes`; 0 for an object of a version that wrote none.
+/// Removes the write number from `bytes`, and returns it; 0 for an object of an earlier version of this program, which
+/// wrote none.
 fn decode_number(bytes: &mut Bytes) -> Result<u64, proto::Error> {
     let mut rest = bytes.clone();
     if !rest.has_remaining() {
@@ -274,7 +275,7 @@ fn next<M: Message + Default>(bytes: &mut Bytes) -> Result<M, proto::Error> {
         .map_err(|cause| proto::Error::Decode { what: "unfinished change", cause })
 }
 
-/// Largest size of the object in bytes: enough for a table of 100,000 regions.
+/// Maximum size of the object in bytes: enough for a table of 100,000 regions.
 const SIZE_MAX: usize = 64 << 20;
 
 /// The unfinished changes under a root directory.
@@ -290,7 +291,7 @@ struct State {
     version: Option<Version>,
     /// Whether a write of the object failed and may have happened: it must be read again before the next change.
     is_in_doubt: bool,
-    /// The number of the last write.
+    /// The number of the last write of the object.
     written: u64,
 }
 

@@ -11,8 +11,8 @@
 //!
 //! What it promises:
 //!
-//! * **hbase:meta is the truth**, and the [`view`] is its copy in memory. A client that polls a procedure to its end finds
-//!   hbase:meta as the procedure left it.
+//! * **hbase:meta is authoritative**, and the [`view`] is its copy in memory. A client that polls a procedure to its
+//!   end finds hbase:meta as the procedure left it.
 //! * **A change happens completely or not at all**, through a crash at any step. The master writes an intent first
 //!   ([`intents`]). It creates folders and descriptors before catalog rows, and deletes them after. A start carries out
 //!   the intents that it finds ([`startup`]).
@@ -104,7 +104,7 @@ pub struct Master {
     mirror: Arc<dyn TableStateMirror>,
     /// Tables that have files but cannot be read, and why. No table of these names can be created.
     unreachable_tables: RwLock<BTreeMap<TableName, String>>,
-    /// The report of the last check of the catalog.
+    /// The report of the last check of the catalog; `None` before the first check.
     hbck_report: Mutex<Option<HbckReport>>,
     /// Tables whose creation failed and could not be undone yet. The clients were answered with the failure.
     failed_creations: Mutex<BTreeSet<TableName>>,
@@ -114,14 +114,14 @@ pub struct Master {
     last_snapshots: Mutex<BTreeMap<String, ProcedureId>>,
     /// Held while a snapshot is deleted, or a change that needs it begins.
     snapshot_use: Mutex<()>,
-    /// What waits for the normalizer.
+    /// The tables and plans that wait for the normalizer.
     normalizer: Mutex<NormalizerQueue>,
     /// Whether the process is ending; the condition wakes the chore.
     stopping: Mutex<bool>,
     stopped: Condvar,
-    /// Whether it belongs to a read replica, and refuses every change.
+    /// Whether this is the master of a read replica, which refuses every change.
     is_mirror: AtomicBool,
-    /// The primary of a read replica, to be asked for the latest.
+    /// The primary that a read replica follows. The master asks the follower to catch up with it.
     followed_primary: OnceLock<Arc<dyn mirror::FollowedPrimary>>,
     cluster_id: String,
     /// Host, port and start time, by which clients tell this master from its predecessor.
@@ -129,17 +129,17 @@ pub struct Master {
 }
 
 impl Master {
-    /// The cluster's id.
+    /// Returns the cluster's id.
     pub fn cluster_id(&self) -> &str {
         &self.cluster_id
     }
 
-    /// The master's name: its host, its port, and its start time.
+    /// Returns the master's name: its host, its port, and its start time.
     pub fn name(&self) -> &ServerName {
         &self.name
     }
 
-    /// The location of hbase:meta.
+    /// Returns the location of hbase:meta.
     pub fn meta_location(&self) -> RegionRow {
         let row = self.read_view(|view| {
             view.tables.get(&TableName::meta()).and_then(|meta| meta.regions.first().cloned())

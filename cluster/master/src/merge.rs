@@ -1,4 +1,4 @@
-//! The checks of a merge.
+//! Checks a merge.
 //!
 //! The checks and their words are HBase's. [`crate::replace`] carries a merge out. One check is stricter: with
 //! `forcible` HBase merges regions across a third one, whose rows two regions cover from then on. Here that is refused.
@@ -15,7 +15,8 @@ use crate::procedure::{NonceKey, Parameters, ProcedureId, ProcedureKind};
 use crate::switches::Switch;
 
 impl Master {
-    /// Submits the merge of two or more open regions of a table. Unless it is `forcible` each must be beside the one before.
+    /// Submits the merge of two or more open regions of a table. Unless the merge is `forcible`, each region must be
+    /// beside the previous one.
     pub(crate) fn merge_regions(
         self: &Arc<Self>,
         regions: &[pb::RegionSpecifier],
@@ -125,7 +126,8 @@ fn check_together(parents: &[RegionInfo], forcible: bool) -> Result<TableName, E
     Ok(first.table().clone())
 }
 
-/// The region that covers all of these. Its id is greater than theirs, as clients expect of the newer of two regions.
+/// Returns the region that covers all of `parents`. Its id is greater than theirs, as clients expect of the newer of
+/// two regions.
 fn merged(parents: &[RegionInfo], id: RegionId) -> Result<RegionInfo, proto::Error> {
     let first = parents.first().expect("at least two were merged");
     let start = parents.iter().map(RegionInfo::start_key).min().cloned().unwrap_or_default();

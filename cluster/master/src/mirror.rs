@@ -1,4 +1,5 @@
-//! The master of a read replica: its catalog is a copy of the primary's, with its own places.
+//! The master of a read replica. Its catalog is a copy of the primary's, with the replica's own server as the place of
+//! each region.
 //!
 //! It is a master like any other, over files of its own that have only hbase:meta and hbase:namespace.
 //! [`Mirror::follow`] is called periodically with the primary's catalog. It opens new regions, closes those that are
@@ -26,13 +27,13 @@ use crate::procedure::{ProcedureId, ProcedureKind, Submission};
 use crate::view::TableEntry;
 use crate::{Error, Master, descriptors};
 
-/// What a read replica follows its primary with.
+/// The part of a read replica that follows the primary.
 pub trait FollowedPrimary: Send + Sync {
     /// Waits until everything that the primary had acknowledged before this call is visible here, in its tables of that
     /// moment. Fails with the cause if that takes too long.
     fn refresh(&self) -> Result<(), String>;
 
-    /// When this process has stopped, which the caller sees to, it starts again as the primary.
+    /// Requests the promotion: when this process has stopped, which the caller causes, it starts again as the primary.
     fn promote(&self);
 }
 
@@ -48,9 +49,9 @@ pub struct PrimaryCatalog {
 /// The result of [`Mirror::follow`]: what the next call must retry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MirrorOutcome {
-    /// Regions that could not be opened.
+    /// Number of regions that could not be opened.
     pub failed: usize,
-    /// Tables without a descriptor, as while they are created or dropped.
+    /// Number of tables without a descriptor, such as tables that are being created or dropped.
     pub without_descriptor: usize,
 }
 

@@ -1,4 +1,5 @@
-//! The normalizer: splits regions that are large beside the others of their table, and merges small neighbours.
+//! The normalizer: splits regions that are large in comparison with the others of their table, and merges small
+//! neighbours.
 //!
 //! ```text
 //! Normalize (a client) ──▶ queue of tables ──▶ plans of one table ──▶ ordinary splits and merges
@@ -37,7 +38,7 @@ pub(crate) struct NormalizerQueue {
 }
 
 impl NormalizerQueue {
-    /// Whether there is a table that can be looked at now: the plans of the one before it are submitted first.
+    /// Whether a table can be taken from the queue now: the plans of the previous table are submitted first.
     pub(crate) fn has_tables(&self) -> bool {
         self.plans.is_empty() && !self.tables.is_empty()
     }
@@ -61,8 +62,8 @@ impl NormalizerQueue {
 type Sizes = BTreeMap<Bytes, u64>;
 
 impl Master {
-    /// Puts the selected tables that are enabled into the normalizer's queue. Returns whether the normalizer runs: not
-    /// when it is switched off, nor while a region is in transition.
+    /// Puts the selected tables that are enabled into the normalizer's queue. Returns whether the normalizer runs: it
+    /// does not when it is switched off, or while a region is in transition.
     pub(crate) fn normalize(&self, selection: &Selection<'_>, first: bool) -> Result<bool, Exception> {
         let in_transition = self.read_view(|view| {
             view.tables.values().flat_map(|table| &table.regions).any(|row| is_in_transition(row.state))
@@ -122,7 +123,7 @@ impl Master {
         }
     }
 
-    /// The plans of a table: none if it is gone, not enabled, or not to be normalized.
+    /// Returns the plans for a table; none if it is gone, not enabled, or not to be normalized.
     fn plan_table(&self, table: &TableName, sizes: &mut Option<Sizes>) -> Vec<Plan> {
         let rules = self.read_view(|view| {
             let table = view.tables.get(table).filter(|table| table.state == TableState::Enabled)?;

@@ -21,7 +21,7 @@ use crate::reopen::Reopening;
 use crate::selection::Selection;
 use crate::switches::Switch;
 
-/// Period in which the chore looks for unfinished changes.
+/// Time between two runs of the chore, which also looks for unfinished changes.
 const CHORE_PERIOD: Duration = Duration::from_secs(10);
 
 impl Master {
@@ -81,8 +81,8 @@ impl Master {
         env::spawn_thread("master-chore", Priority::Background, body).map(drop)
     }
 
-    /// Submits an empty change for each table that has an unfinished one; carrying on the unfinished change precedes
-    /// it.
+    /// Submits an empty change for each table that has an unfinished one. The unfinished change is completed before the
+    /// empty one.
     fn carry_on_what_waits(self: &Arc<Self>) {
         for intent in self.intents.all() {
             let table = intent.table();
@@ -95,7 +95,7 @@ impl Master {
         }
     }
 
-    /// Collects all parents whose files nobody needs. Returns how many there were.
+    /// Collects all parents whose files nobody needs, and returns their number.
     pub(crate) fn collect_parents(self: &Arc<Self>) -> Result<usize, Exception> {
         let has_parents = |row: &RegionRow| row.region.is_split() || !row.merged_from.is_empty();
         let tables: Vec<TableName> = self.read_view(|view| {

@@ -1,4 +1,4 @@
-//! Operations on single regions: move, assign, unassign, truncate; and the flush of a table.
+//! Operations on single regions: move, assign, unassign and truncate; and the flush of a table.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::procedure::{Context, NonceKey, Outcome, ProcedureId, ProcedureKind, S
 use crate::{Master, table_not_found};
 
 impl Master {
-    /// Submits the move of an open region to a server, or to any other server. It stays where it is if that server is
-    /// not live, or if there is no other.
+    /// Submits the move of an open region to a given server, or to any other server. It stays where it is if that
+    /// server is not live, or if there is no other.
     pub(crate) fn move_region(
         self: &Arc<Self>,
         region: &pb::RegionSpecifier,
@@ -114,7 +114,7 @@ impl Master {
         })
     }
 
-    /// Submits the flush of a table's regions: these families, or all.
+    /// Submits the flush of a table's regions: of the named families, or of all.
     pub(crate) fn flush_table(
         self: &Arc<Self>,
         table: &pb::TableName,
@@ -173,7 +173,7 @@ impl Master {
         Ok(id)
     }
 
-    /// Whether the last procedure of this signature and instance has ended; its exception if it failed.
+    /// Whether the last procedure of this signature and instance has ended. Fails with its exception if it failed.
     pub(crate) fn is_done(&self, procedure: &pb::ProcedureDescription) -> Result<bool, Exception> {
         if !is_flush(procedure) {
             return Err(Exception::io(not_registered(procedure)));
@@ -224,7 +224,7 @@ impl Master {
         )
     }
 
-    /// The schema of a table, which must be enabled.
+    /// Returns the schema of a table, which must be enabled.
     pub(crate) fn check_enabled(&self, name: &TableName) -> Result<Arc<TableDescriptor>, Exception> {
         self.read_view(|view| match view.tables.get(name) {
             None => Err(table_not_found(name)),
@@ -245,8 +245,8 @@ impl Master {
         Err(Exception::new(class::UNKNOWN_REGION, region.name().escape_ascii().to_string()))
     }
 
-    /// When the oldest file of a table that a major compaction wrote was written, in ms since 1970. As in HBase, 0 if
-    /// some region has no such file.
+    /// Returns when the oldest file of a table that a major compaction wrote was written, in ms since 1970. As in
+    /// HBase, 0 if some region has no such file.
     pub(crate) fn last_major_compaction(&self, table: &pb::TableName) -> Result<i64, Exception> {
         let name = TableName::try_from(table).map_err(of_proto)?;
         let rows = self.serving(&name).unwrap_or_default();

@@ -39,17 +39,17 @@ use context::aborted;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProcedureId(pub u64);
 
-/// A group and a nonce by which a client marks a repeated submission. A nonce of zero marks nothing.
+/// A nonce group and a nonce by which a client marks a repeated submission. A nonce of zero marks nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NonceKey {
-    /// The client's group.
+    /// The client's nonce group.
     pub group: u64,
     /// The submission's nonce.
     pub nonce: u64,
 }
 
 impl NonceKey {
-    /// The nonce of a request, if it has one that is not zero.
+    /// Returns the nonce of a request, if it has one that is not zero.
     pub fn of(group: Option<u64>, nonce: Option<u64>) -> Option<NonceKey> {
         match (group.unwrap_or(0), nonce.unwrap_or(0)) {
             (_, 0) => None,
@@ -88,18 +88,18 @@ impl Default for Options {
 /// The state of a procedure.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// It waits or runs.
+    /// The procedure waits or runs.
     Running {
-        /// When it was submitted.
+        /// When the procedure was submitted.
         submitted: WallTime,
     },
-    /// It ended.
+    /// The procedure has ended.
     Finished {
-        /// When it was submitted.
+        /// When the procedure was submitted.
         submitted: WallTime,
-        /// When it ended.
+        /// When the procedure ended.
         ended: WallTime,
-        /// Its result, or why it failed.
+        /// The result of the procedure, or why it failed.
         result: Result<Bytes, Exception>,
     },
 }
@@ -107,32 +107,32 @@ pub enum Outcome {
 /// The description of a new procedure.
 #[derive(Clone, Debug)]
 pub struct Submission {
-    /// What it does.
+    /// What the procedure does.
     pub kind: ProcedureKind,
-    /// The locks that it needs.
+    /// The locks that the procedure needs.
     pub locks: LockSet,
-    /// Recognizes a repeated submission.
+    /// The nonce by which a repeated submission is recognized.
     pub nonce: Option<NonceKey>,
 }
 
-/// A procedure, for lists.
+/// What lists show of a procedure.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// Its id.
+    /// The id of the procedure.
     pub id: ProcedureId,
-    /// What it does.
+    /// What the procedure does.
     pub kind: ProcedureKind,
     /// The user who submitted it; `None` for the master itself.
     pub owner: Option<Arc<str>>,
-    /// When its last state began: when it was submitted, began to run, or ended.
+    /// When the last state began: when the procedure was submitted, began to run, or ended.
     pub updated: WallTime,
-    /// Recognizes a repeated submission.
+    /// The nonce by which a repeated submission is recognized.
     pub nonce: Option<NonceKey>,
-    /// Whether it has its locks.
+    /// Whether the procedure has its locks.
     pub is_locked: bool,
-    /// Its outcome.
+    /// The state of the procedure.
     pub outcome: Outcome,
-    /// Its parameters, if they were described.
+    /// The parameters of the procedure, if they were set by [`Procedures::describe`].
     pub parameters: Option<Arc<Parameters>>,
 }
 
@@ -156,7 +156,7 @@ struct Entry {
     outcome: Outcome,
     abort: Abort,
     ended: Option<Moment>,
-    /// When a client first read the outcome.
+    /// When a client first read the outcome; `None` if no client has.
     read: Option<Moment>,
     nonce: Option<NonceKey>,
     parameters: Option<Arc<Parameters>>,
@@ -198,7 +198,8 @@ pub fn acting_for<T>(user: Option<Arc<str>>, act: impl FnOnce() -> T) -> T {
 }
 
 impl Procedures {
-    /// Ids start at the wall clock's milliseconds, so that no id of an earlier master is used again.
+    /// Creates the procedures of a master. Ids start at the wall clock's milliseconds, so that no id of an earlier
+    /// master is used again.
     pub fn new(world: World, options: Options) -> Arc<Procedures> {
         let last = u64::try_from(world.now().0).unwrap_or(0);
         Arc::new(Procedures {
@@ -209,8 +210,8 @@ impl Procedures {
         })
     }
 
-    /// Submits `work`, which begins when the procedure has its locks. If the nonce is that of an earlier submission its id is
-    /// returned, and `work` is dropped.
+    /// Submits `work`, which begins when the procedure has its locks. If the nonce is that of an earlier submission,
+    /// the id of the earlier procedure is returned, and `work` is dropped.
     pub fn submit(
         self: &Arc<Self>,
         submission: Submission,
@@ -280,7 +281,7 @@ impl Procedures {
         }
     }
 
-    /// All known procedures, by id: waiting, running, and recently ended ones.
+    /// Returns all known procedures, by id: waiting, running, and recently ended ones.
     pub fn list(&self) -> Vec<Summary> {
         let mut inner = self.inner.lock();
         self.forget_old(&mut inner);
@@ -299,7 +300,7 @@ impl Procedures {
         all
     }
 
-    /// Every lock that a procedure holds or waits for.
+    /// Returns every lock that a procedure holds or waits for.
     pub fn locks(&self) -> Vec<LockStatus> {
         self.inner.lock().locks.status()
     }
@@ -324,7 +325,7 @@ impl Procedures {
         true
     }
 
-    /// Waits until `id` has ended; `None` when it is unknown.
+    /// Waits until the procedure `id` has ended, and returns its result; `None` when it is unknown.
     pub fn wait(&self, id: ProcedureId) -> Option<Result<Bytes, Exception>> {
         let mut inner = self.inner.lock();
         loop {
@@ -335,7 +336,8 @@ impl Procedures {
         }
     }
 
-    /// Returns a future of the end of `id`; `None` when the procedure is unknown.
+    /// Returns a future that resolves when the procedure `id` has ended. It resolves to `None` when the procedure is
+    /// unknown.
     pub fn end_of(self: &Arc<Self>, id: ProcedureId) -> ProcedureEnd {
         ProcedureEnd { procedures: Arc::clone(self), id }
     }

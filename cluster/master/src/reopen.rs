@@ -1,4 +1,4 @@
-//! Opens regions again whose opening failed.
+//! Retries the opening of regions whose opening failed.
 //!
 //! A start records a region whose opening failed as FAILED_OPEN, and all other regions serve. The cause is often
 //! temporary, such as a failed read or a store that did not answer. So the chore retries, with pauses that double up to
@@ -16,7 +16,7 @@ use crate::procedure::ProcedureKind;
 
 /// The first pause between two attempts.
 const PAUSE_MIN: Duration = Duration::from_secs(5);
-/// The longest pause between two attempts.
+/// The maximum pause between two attempts.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// When the next attempt is due.

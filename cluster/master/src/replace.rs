@@ -12,8 +12,8 @@
 //! Restore   open the parents again, drop the children's folders               Restore again
 //! ```
 //!
-//! Before the step `Record` is stored, the parents have their rows; from then on the children have them. No step is acted
-//! on before it is stored, so parents that take writes again can never be replaced by children that lack them.
+//! Until the step `Record` is stored, the rows belong to the parents; from then on they belong to the children. No step
+//! is acted on before it is stored, so parents that take writes again can never be replaced by children that lack them.
 //!
 //! A parent's files stay until no child refers to them any more; see [`crate::parents`].
 
@@ -35,7 +35,7 @@ use crate::{Master, table_not_found};
 pub struct Replacement {
     /// The regions that give up their rows: one is split, several are merged.
     pub parents: Vec<RegionInfo>,
-    /// The regions that take them.
+    /// The regions that take over the rows of the parents.
     pub children: Vec<RegionInfo>,
     /// The step whose act is next or running.
     pub step: Step,
@@ -60,7 +60,7 @@ pub enum Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
     Done,
-    /// The act failed.
+    /// The act of the step failed.
     Failed(Repetition),
     /// The step could not be stored, so its act was not begun.
     NotStored(Repetition),
@@ -77,13 +77,13 @@ enum Repetition {
     UsedUp,
 }
 
-/// What to do after an event.
+/// What a replacement does after an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Step(Step),
-    /// Repeat the act.
+    /// It repeats the act.
     Again,
-    /// Leave the step stored until the next change of the table, or the next start.
+    /// It leaves the step stored until the next change of the table, or the next start.
     Wait,
     End,
 }
@@ -118,7 +118,7 @@ impl Step {
     }
 }
 
-/// In which phase of the master a replacement is carried out.
+/// Whether a replacement is carried out during the start of the master or afterwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// During the master's start: hbase:meta is open, and the start opens all other regions afterwards.
@@ -128,7 +128,7 @@ pub(crate) enum Phase {
 }
 
 impl Replacement {
-    /// The table of all regions.
+    /// Returns the table to which all regions belong.
     pub(crate) fn table(&self) -> &TableName {
         self.parents.first().expect("a replacement has a parent").table()
     }
@@ -141,7 +141,7 @@ impl Replacement {
         self.parents.iter().any(|parent| parent.name() == region.name())
     }
 
-    /// A description for people.
+    /// Returns a description for people.
     fn words(&self) -> String {
         let names = |regions: &[RegionInfo]| {
             regions.iter().map(|region| region.encoded_name().to_string()).collect::<Vec<_>>().join(" and ")
@@ -151,7 +151,7 @@ impl Replacement {
         format!("the {verb} of {parents} into {children}")
     }
 
-    /// The first rows of the children: closed, on no server.
+    /// Returns the first rows of the children: closed, on no server.
     fn child_rows(&self) -> Vec<RegionRow> {
         let merged_from = if self.is_split() { Vec::new() } else { self.parents.clone() };
         let row = |child: &RegionInfo| RegionRow {
@@ -163,7 +163,7 @@ impl Replacement {
         self.children.iter().map(row).collect()
     }
 
-    /// The row of the parent of a split; `None` for a merge, whose parents no longer have a row.
+    /// Returns the row of the parent of a split; `None` for a merge, whose parents no longer have a row.
     fn parent_row(&self) -> Option<RegionRow> {
         let ([parent], [first, second]) = (&self.parents[..], &self.children[..]) else { return None };
         Some(RegionRow {
@@ -199,7 +199,7 @@ impl Master {
         self.carry_out(replacement, None, Phase::Service, Some(context))
     }
 
-    /// Carries on a replacement that a crash or an earlier failure has interrupted.
+    /// Completes a replacement that a crash or an earlier failure has interrupted.
     pub(crate) fn carry_on(&self, replacement: &Replacement, phase: Phase) -> Result<(), Exception> {
         let (step, words) = (replacement.step, replacement.words());
         tracing::info!(?step, "{words} goes on");
@@ -283,7 +283,7 @@ impl Master {
         }
     }
 
-    /// Pauses before a retry: 100 ms, doubled each time.
+    /// Pauses before a retry: 100 ms after the first failure, doubled with each further one.
     fn pause(&self, failures: u32) {
         let pause = Duration::from_millis(100).saturating_mul(1 << failures.min(10));
         self.world.pause(pause);
@@ -368,7 +368,7 @@ impl Master {
         !serves || self.intents.of(region.table()).into_iter().any(is_parent)
     }
 
-    /// The server on which the parents were: the children open there, because their blocks are cached.
+    /// Returns the server on which the parents were: the children open there, because their blocks are cached.
     fn server_of_parents(&self, replacement: &Replacement) -> Option<ServerName> {
         replacement.parents.iter().find_map(|parent| self.last_server(parent))
     }
@@ -379,7 +379,7 @@ impl Master {
     }
 }
 
-/// The daughters of a region split at `row`.
+/// Returns the daughters of a region split at `row`.
 pub(crate) fn daughters(
     parent: &RegionInfo,
     row: &Bytes,

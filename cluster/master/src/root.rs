@@ -9,7 +9,7 @@ use crate::Error;
 
 /// HBase's number for the layout that 2.x reads and writes.
 const LAYOUT_VERSION: &str = "8";
-/// Largest size of such a file in bytes.
+/// Maximum size of either file, in bytes.
 const SIZE_MAX: usize = 4096;
 
 /// Reads the cluster's id, or creates a cluster in an empty root directory.
@@ -50,7 +50,7 @@ fn read<M: prost::Message + Default>(
     }
 }
 
-/// A random UUID (version 4).
+/// Returns a random UUID (version 4).
 fn uuid(world: &World) -> String {
     let high = world.random() & !0xf000 | 0x4000;
     let low = world.random() & !(0b11 << 62) | 0b10 << 62;

@@ -1,4 +1,4 @@
-//! The tables that a client asks about.
+//! Selects the tables that a client asks about.
 
 use javaregex::Regex;
 use proto::{TableName, pb};
@@ -11,23 +11,23 @@ use crate::view::TableEntry;
 /// A choice of tables, by names or by pattern and namespace.
 #[derive(Debug, Clone, Copy)]
 pub struct Selection<'a> {
-    /// These tables, if the list is not empty. Missing tables are left out.
+    /// Selects these tables, if the list is not empty. Missing tables are left out.
     pub names: &'a [pb::TableName],
-    /// Otherwise, tables whose whole name matches, with or without `default:`.
+    /// Otherwise selects tables whose whole name matches, with or without `default:`.
     pub regex: Option<&'a str>,
-    /// Tables of this namespace. An empty name selects all, as gohbase sends it.
+    /// Selects tables of this namespace. An empty name selects all, as gohbase sends it.
     pub namespace: Option<&'a str>,
     /// Whether system tables are selected as well.
     pub system: bool,
 }
 
 impl<'a> Selection<'a> {
-    /// All tables of a namespace.
+    /// Selects all tables of a namespace.
     pub fn of_namespace(namespace: &'a str) -> Selection<'a> {
         Selection { names: &[], regex: None, namespace: Some(namespace), system: true }
     }
 
-    /// All user tables.
+    /// Selects all user tables.
     pub fn of_users() -> Selection<'static> {
         Selection { names: &[], regex: None, namespace: None, system: false }
     }
@@ -59,27 +59,27 @@ impl<'a> Selection<'a> {
 }
 
 impl Master {
-    /// The schemas of the selected tables.
+    /// Returns the schemas of the selected tables.
     pub(crate) fn descriptors(&self, selection: &Selection<'_>) -> Result<Vec<pb::TableSchema>, Exception> {
         self.select(selection, |_, table| pb::TableSchema::from(&*table.descriptor))
     }
 
-    /// The names of the selected tables.
+    /// Returns the names of the selected tables.
     pub(crate) fn table_names(&self, selection: &Selection<'_>) -> Result<Vec<pb::TableName>, Exception> {
         self.select(selection, |name, _| name.into())
     }
 
-    /// The schemas of the tables that are enabled, or disabled.
+    /// Returns the schemas of the tables that are enabled, or disabled.
     pub(crate) fn descriptors_by_state(&self, enabled: bool) -> Vec<pb::TableSchema> {
         self.by_state(enabled, |table| pb::TableSchema::from(&*table.descriptor))
     }
 
-    /// The names of the tables that are enabled, or disabled.
+    /// Returns the names of the tables that are enabled, or disabled.
     pub(crate) fn names_by_state(&self, enabled: bool) -> Vec<pb::TableName> {
         self.by_state(enabled, |table| table.descriptor.name().into())
     }
 
-    /// As HBase lists them: by namespace, then by the name in it.
+    /// Sorts tables as HBase lists them: by namespace, then by the name in it.
     fn in_order<'a>(
         tables: impl Iterator<Item = (&'a TableName, &'a TableEntry)>,
     ) -> Vec<(&'a TableName, &'a TableEntry)> {

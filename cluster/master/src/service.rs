@@ -45,7 +45,7 @@ pub struct MasterService {
 }
 
 impl MasterService {
-    /// The service of `master`.
+    /// Creates the service of `master`.
     pub fn new(master: Arc<Master>) -> MasterService {
         MasterService { master, handlers: HANDLERS.into_iter().flatten().copied().collect() }
     }
@@ -66,13 +66,13 @@ impl Service for MasterService {
     }
 }
 
-/// The message of a refused change on a read replica. HBase 3 has an exception class for this that clients of HBase 2
-/// do not know; the class that is sent is not retried either.
+/// The message of a refused change on a read replica. HBase 3 has an exception class for this, which clients of HBase 2
+/// do not know. Clients do not retry the class that is sent instead, either.
 pub(crate) const READ_ONLY: &str = "Operation not allowed in Read-Only Mode: this server is a read replica; ask the primary, or start this \
                          server without --read-replica to make it the primary";
 
-/// Whether a replica answers a method: it changes nothing of the primary, or the replica's own process alone. A promotion is the
-/// work of the process that follows this one.
+/// Whether a read replica answers a method: the method changes nothing, or only the replica's own process. A promotion
+/// is done by the process that is started afterwards.
 fn reads(method: &str) -> bool {
     let verbs = ["Get", "get", "List", "Is", "Has", "Refresh"];
     let others = ["Shutdown", "StopMaster", "StopServer", "ClearDeadServers", "PromoteReplica"];
@@ -81,8 +81,8 @@ fn reads(method: &str) -> bool {
 
 type Outcomes = Result<Reply, Exception>;
 
-/// An answer that is held for the end of a procedure is sent this much before the client's time limit: a tenth of the
-/// limit, but no more than this.
+/// How long before the client's time limit an answer is sent that was held until the end of a procedure: a tenth of the
+/// limit, but at most this.
 const ANSWER_MARGIN_MAX: Duration = Duration::from_secs(1);
 
 /// Decodes the parameter and calls the handler on the blocking thread pool.
@@ -100,9 +100,9 @@ fn with<M: Message + Default + 'static>(
     }
 }
 
-/// Decodes the parameter, submits a procedure and answers when it has ended, with its exception if it failed. HBase
-/// does this for changes after which clients continue without polling. Shortly before the client's time limit the
-/// procedure's id is the answer; the procedure continues, and the client may poll it.
+/// Decodes the parameter, submits a procedure, and answers when the procedure has ended, with its exception if it
+/// failed. HBase does this for changes after which clients continue without polling. Shortly before the client's time
+/// limit the procedure's id is the answer; the procedure continues, and the client may poll it.
 fn with_end<M: Message + Default + 'static>(
     master: &Arc<Master>,
     call: Call,
@@ -129,12 +129,13 @@ fn with_end<M: Message + Default + 'static>(
     })
 }
 
-/// The user on whose behalf a client calls.
+/// Returns the user on whose behalf a client calls.
 pub(crate) fn user_of(call: &Call) -> Option<Arc<str>> {
     call.connection.user.effective.as_deref().map(Arc::from)
 }
 
-/// How long the answer to a call may be held, from now on, so that a client that waits until `deadline` still gets it.
+/// Returns for how long, from now on, the answer to a call may be held, so that a client that waits until `deadline`
+/// still gets it.
 fn held_max(call: &Call, world: &env::World) -> Option<Duration> {
     let (timeout, deadline) = (call.timeout?, call.deadline?);
     let margin = (timeout / 10).min(ANSWER_MARGIN_MAX);

@@ -29,7 +29,7 @@ use crate::procedure::locks::LockSet;
 use crate::procedure::{Context, NonceKey, Outcome, ProcedureId, ProcedureKind, Submission};
 use crate::switches::Switch;
 
-/// The longest `.snapshotinfo` that is read, in bytes.
+/// Maximum size of a `.snapshotinfo` that is read, in bytes.
 const INFO_BYTES_MAX: usize = 1 << 20;
 /// The version of HBase's layout with one manifest.
 const LAYOUT_VERSION: i32 = 2;
@@ -89,7 +89,7 @@ impl Master {
         Ok(id)
     }
 
-    /// Whether a snapshot is complete, and its description.
+    /// Whether a snapshot is complete. Also returns its description.
     pub(crate) fn is_snapshot_done(
         &self,
         snapshot: Option<pb::SnapshotDescription>,
@@ -119,7 +119,8 @@ impl Master {
         }
     }
 
-    /// The descriptions of all snapshots, by name. One that cannot be read is left out and logged.
+    /// Returns the descriptions of all snapshots, by name. A snapshot whose description cannot be read is left out and
+    /// logged.
     pub(crate) fn completed_snapshots(&self) -> Result<Vec<pb::SnapshotDescription>, Exception> {
         self.check_snapshots_enabled()?;
         let objects = layout::snapshot_objects(&*self.files).map_err(of_storage)?;
@@ -145,7 +146,7 @@ impl Master {
         self.remove_snapshot(name).map_err(of_storage)
     }
 
-    /// Deletes snapshots whose time to live is over. Returns their number.
+    /// Deletes snapshots whose time to live is over, and returns their number.
     pub(crate) fn delete_expired_snapshots(&self) -> Result<usize, Exception> {
         let mut count = 0;
         if !self.options.snapshots_enabled || !self.switches.is_on(Switch::SnapshotCleanup) {
@@ -189,7 +190,7 @@ impl Master {
         Ok(())
     }
 
-    /// The description of a snapshot; none if there is no complete snapshot of that name.
+    /// Returns the description of a snapshot; `None` if there is no complete snapshot of that name.
     pub(crate) fn snapshot_info(&self, name: &str) -> Result<Option<pb::SnapshotDescription>, Exception> {
         let file = layout::snapshot_info(name);
         match self.files.read(&file, INFO_BYTES_MAX) {
@@ -261,8 +262,8 @@ impl Master {
         })
     }
 
-    /// Takes a snapshot. No procedure changes the table or its regions meanwhile, and no other snapshot of this name is
-    /// taken. It can be aborted until the manifest is written.
+    /// Takes a snapshot. The caller's locks keep other procedures from changing the table or its regions meanwhile, and
+    /// from taking another snapshot of this name. The snapshot can be aborted until the manifest is written.
     fn take_snapshot(
         &self,
         mut snapshot: pb::SnapshotDescription,
@@ -347,7 +348,8 @@ impl Master {
             .map_err(|error| (of_storage(error.clone()), error.outcome()))
     }
 
-    /// Deletes the objects of an incomplete snapshot; of a complete one, only the object that says it is being taken.
+    /// Deletes the objects of an incomplete snapshot; of a complete one, only the object that says that it is being
+    /// taken.
     fn discard_snapshot(&self, name: &str) -> storage::Result<()> {
         match self.files.open(&layout::snapshot_info(name)) {
             Ok(_) => {}

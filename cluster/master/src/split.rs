@@ -1,4 +1,4 @@
-//! The checks of a split, and the row at which a region is split.
+//! Checks a split, and chooses the row at which a region is split.
 //!
 //! The checks and their words are HBase's, which its shell and tools know. [`crate::replace`] carries a split out.
 
@@ -15,7 +15,7 @@ use crate::procedure::{NonceKey, Parameters, ProcedureId, ProcedureKind};
 use crate::replace::daughters;
 use crate::switches::Switch;
 
-/// The requests of region servers to a master, as long as the master lives.
+/// Passes requests of region servers to a master, as long as the master exists.
 struct Requests(Weak<Master>);
 
 impl MasterRequests for Requests {

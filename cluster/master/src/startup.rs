@@ -12,8 +12,8 @@
 //!
 //! A region that cannot be opened is FAILED_OPEN in hbase:meta and in the log; all others serve. A table without a
 //! descriptor, a change that cannot be finished and a row of hbase:meta that cannot be read are logged and left as they
-//! are. While there is one, no record of the write-ahead log is discarded because its region is unknown. Without
-//! hbase:meta or hbase:namespace the start fails.
+//! are. While any of these problems exists, no record of the write-ahead log is discarded because its region is
+//! unknown. Without hbase:meta or hbase:namespace the start fails.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
@@ -197,8 +197,8 @@ impl Master {
         Ok(())
     }
 
-    /// Opens the regions of all tables that are not disabled. Those of a table that was being disabled, too: the log
-    /// may have records that only they can flush.
+    /// Opens the regions of all tables that are not disabled. This includes tables that were being disabled: the log
+    /// may have records that only their regions can flush.
     fn open_tables(&self, all_read: bool) -> Result<(), Error> {
         let namespaces = TableName::namespaces();
         let (mut rows, mut enabling, mut disabling) = (Vec::new(), Vec::new(), Vec::new());

@@ -10,19 +10,19 @@ use storage::{FileName, Files, Kind, Outcome, Version, swap_confirmed};
 /// All switches, each with its key in the stored object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switch {
-    /// Moving regions between servers by load.
+    /// Whether regions are moved between servers by load.
     Balancer,
-    /// Splitting and merging regions by size.
+    /// Whether regions are split and merged by size.
     Normalizer,
-    /// Cleaning the catalog.
+    /// Whether the catalog is cleaned.
     CatalogJanitor,
-    /// Cleaning old files.
+    /// Whether old files are cleaned.
     Cleaner,
-    /// Splitting of regions.
+    /// Whether regions are split.
     Split,
-    /// Merging of regions.
+    /// Whether regions are merged.
     Merge,
-    /// Deleting snapshots past their time.
+    /// Whether snapshots past their time to live are deleted.
     SnapshotCleanup,
 }
 
@@ -50,7 +50,7 @@ impl Switch {
     }
 }
 
-/// Largest size of the stored object, in bytes.
+/// Maximum size of the stored object, in bytes.
 const SIZE_MAX: usize = 4096;
 
 /// The switches' state. Each is on in a new cluster, as in HBase.
@@ -61,11 +61,11 @@ struct State {
     version: Option<Version>,
     /// Whether a write of the object failed and may have happened: it must be read again before the next change.
     is_in_doubt: bool,
-    /// The number of the last write.
+    /// The number of the last write of the object.
     written: u64,
 }
 
-/// Precedes the number of a write in the object.
+/// The text that precedes the number of a write in the object.
 const WRITTEN: &str = "written=";
 
 impl State {

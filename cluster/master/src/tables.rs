@@ -1,4 +1,4 @@
-//! Creation, enabling, disabling, truncation and deletion of tables.
+//! Creates, enables, disables, truncates and deletes tables.
 //!
 //! A creation has these steps. A truncation of a disabled table has the same ones.
 //!
@@ -189,14 +189,14 @@ impl Master {
         self.submit(ProcedureKind::ModifyTracker, &name, nonce, |_| Ok(()))
     }
 
-    /// The state of a table.
+    /// Returns the state of a table.
     pub(crate) fn table_state(&self, table: &pb::TableName) -> Result<TableState, Exception> {
         let name = TableName::try_from(table).map_err(of_proto)?;
         self.read_view(|view| view.tables.get(&name).map(|table| table.state))
             .ok_or_else(|| table_not_found(&name))
     }
 
-    /// Submits `work` that changes a whole table. It has the table's lock exclusively. See
+    /// Submits `work` that changes a whole table and has the table's lock exclusively. See
     /// [`submit_with`](Master::submit_with).
     pub(crate) fn submit(
         self: &Arc<Self>,
@@ -212,7 +212,7 @@ impl Master {
         })
     }
 
-    /// Submits `work` that changes these regions of a table. It has their locks exclusively.
+    /// Submits `work` that changes these regions of a table and has their locks exclusively.
     pub(crate) fn submit_on_regions<'a>(
         self: &Arc<Self>,
         kind: ProcedureKind,
@@ -226,7 +226,7 @@ impl Master {
         self.submit_with(&table, submission, work)
     }
 
-    /// Submits `work` on a table. Before it runs, the intents that an earlier failure has left and that concern it are
+    /// Submits `work` on a table. Before `work` runs, the intents of this table that an earlier failure has left are
     /// carried out. Failed creations of other tables are undone, too: a disk that was full may have space by now.
     ///
     /// The procedure can be aborted until `work` calls [`Context::pass_point_of_no_return`], which every work does.
@@ -358,7 +358,7 @@ impl Master {
         })
     }
 
-    /// Carries out steps 1 to 5.
+    /// Carries out steps 1 to 5 of a creation.
     fn build(&self, table: &Arc<TableDescriptor>, regions: &[RegionInfo]) -> Result<(), Exception> {
         let intent = Intent::Create { table: Arc::clone(table), regions: regions.to_vec() };
         self.intents.begin(intent.clone()).map_err(of_storage)?;
@@ -398,7 +398,7 @@ impl Master {
         self.intents.end(&intent.key()).map_err(of_storage)
     }
 
-    /// Carries out steps 2 to 4. `fill` writes the regions' folders.
+    /// Carries out steps 2 to 4 of a creation. `fill` writes the regions' folders.
     fn make(
         &self,
         table: &Arc<TableDescriptor>,
@@ -451,7 +451,7 @@ impl Master {
         self.regions.drop_folder(layout::table(table))
     }
 
-    /// Carries out step 6: opens all regions of a table and sets its state to ENABLED.
+    /// Carries out step 6 of a creation: opens all regions of a table and sets its state to ENABLED.
     pub(crate) fn open_table(&self, table: &TableName) -> Result<(), Exception> {
         let Some((descriptor, rows)) = self.read_view(|view| {
             let table = view.tables.get(table)?;
@@ -498,7 +498,7 @@ impl Master {
     }
 
     /// Records that the opening of a region failed. If hbase:meta cannot be written now, only the view records it: this
-    /// process retries the opening, and the next one opens the region anyway.
+    /// process retries the opening, and the next process opens the region anyway.
     fn record_failed_open(&self, region: &RegionInfo) {
         let row = RegionRow::new(region.clone(), RegionState::FailedOpen);
         if let Err(cause) = self.catalog.put_regions([&row]) {
@@ -507,7 +507,7 @@ impl Master {
         self.update_view(|view| view.tables.get_mut(region.table()).map(|table| table.update(row)));
     }
 
-    /// The last server of a region, according to hbase:meta.
+    /// Returns the last server of a region, according to hbase:meta.
     pub(crate) fn last_server(&self, region: &RegionInfo) -> Option<ServerName> {
         self.read_view(|view| {
             let table = view.tables.get(region.table())?;
@@ -546,7 +546,7 @@ impl Master {
         RegionId(self.clock.next().0)
     }
 
-    /// Refuses a schema that cannot be served, and adds the attributes that HBase adds to every new one.
+    /// Refuses a schema that cannot be served, and adds the attributes that HBase adds to every new schema.
     pub(crate) fn check_schema(&self, table: &mut TableDescriptor) -> Result<(), Exception> {
         match table.attributes().text(TRACKER) {
             None => table.attributes_mut().set(TRACKER.into(), "FILE".into()),
@@ -568,8 +568,8 @@ impl Master {
         Err(Exception::new(class::NAMESPACE_NOT_FOUND, table.namespace()))
     }
 
-    /// Checks before a submission that the table exists and is not in `state`. As in HBase, the exception's message is
-    /// only the table's name.
+    /// Checks before a submission that the table exists and is not in `state`. As in HBase, the message of the
+    /// exception is only the table's name.
     fn check_is_there_and_not(
         &self,
         table: &TableName,

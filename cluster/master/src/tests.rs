@@ -1,4 +1,5 @@
-//! The master on a disk and two region servers in memory: every change, and every change cut short at each of its acts.
+//! Tests of the master on a disk and two region servers in memory: every change, and every change interrupted at each
+//! of its steps.
 
 mod crash;
 mod fake;

@@ -7,21 +7,21 @@ use bytes::Bytes;
 use proto::catalog::{RegionRow, RegionState, TableState};
 use proto::{EncodedName, TableDescriptor, TableName, pb};
 
-/// A table.
+/// What the master knows of a table.
 #[derive(Debug, Clone)]
 pub struct TableEntry {
-    /// Its schema.
+    /// The schema of the table.
     pub descriptor: Arc<TableDescriptor>,
-    /// Its state.
+    /// The state of the table.
     pub state: TableState,
-    /// Its regions by start key. A parent that was split comes after its first daughter.
+    /// The regions of the table by start key. A parent that was split comes after its first daughter.
     pub regions: Vec<RegionRow>,
     /// Number of regions that still have the schema before the last change.
     pub reopening: usize,
 }
 
 impl TableEntry {
-    /// A table with these regions.
+    /// Creates the entry of a table with these regions.
     pub fn new(
         descriptor: Arc<TableDescriptor>,
         state: TableState,
@@ -31,12 +31,12 @@ impl TableEntry {
         TableEntry { descriptor, state, regions, reopening: 0 }
     }
 
-    /// The table's name and state, as HBase's exceptions show them.
+    /// Returns the table's name and state, as HBase's exceptions show them.
     pub fn state_words(&self) -> String {
         format!("tableName={}, state={}", self.descriptor.name(), self.state.as_str_name())
     }
 
-    /// The regions that serve rows: all but split parents and those that are offline.
+    /// Returns the regions that serve rows: all but split parents and those that are offline.
     pub fn serving(&self) -> impl Iterator<Item = &RegionRow> {
         self.regions.iter().filter(|row| !row.region.is_offline() && !row.region.is_split())
     }
@@ -69,11 +69,12 @@ fn sort(regions: &mut [RegionRow]) {
 /// All tables and namespaces.
 #[derive(Debug, Default)]
 pub struct CatalogView {
-    /// Tables by name, hbase:meta included. Tables enter, leave and change their state through the methods below.
+    /// Tables by name, including hbase:meta. Only the methods below add and remove tables and change their states.
     pub tables: BTreeMap<TableName, TableEntry>,
     /// Namespaces by name.
     pub namespaces: BTreeMap<String, pb::NamespaceDescriptor>,
-    /// Changes of table states that were not yet taken, in order.
+    /// Changes of table states that [`take_state_changes`](CatalogView::take_state_changes) has not returned yet, in
+    /// order.
     state_changes: Vec<StateChange>,
 }
 
@@ -88,14 +89,14 @@ impl CatalogView {
         self.tables.insert(name, table);
     }
 
-    /// Removes a table, if it is there.
+    /// Removes a table, if it exists.
     pub fn remove_table(&mut self, name: &TableName) {
         if self.tables.remove(name).is_some() {
             self.state_changes.push((name.clone(), None));
         }
     }
 
-    /// Sets the state of a table, if it is there.
+    /// Sets the state of a table, if it exists.
     pub fn set_state(&mut self, name: &TableName, state: TableState) {
         if let Some(table) = self.tables.get_mut(name) {
             table.state = state;
@@ -103,12 +104,12 @@ impl CatalogView {
         }
     }
 
-    /// Takes the changes of table states since the last call, the oldest first.
+    /// Returns the changes of table states since the last call, the oldest first.
     pub fn take_state_changes(&mut self) -> Vec<StateChange> {
         std::mem::take(&mut self.state_changes)
     }
 
-    /// The row of a region.
+    /// Returns the row of a region.
     pub fn region(&self, name: &EncodedName) -> Option<&RegionRow> {
         let mut all = self.tables.values().flat_map(|table| &table.regions);
         all.find(|row| row.region.encoded_name() == name)

@@ -1,4 +1,4 @@
-//! AdminService: requests of operators and tools to one region server.
+//! AdminService: requests of operators and tools to a region server.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const CHANGES: [&str; 5] =
     ["FlushRegion", "RollWALWriter", "CompactRegion", "CompactionSwitch", "ClearCompactionQueues"];
 
 impl AdminService {
-    /// A service for `server`.
+    /// Creates the service of `server`.
     pub fn new(server: Arc<RegionServer>) -> AdminService {
         AdminService { server }
     }
@@ -125,7 +125,7 @@ impl AdminService {
         Ok(Reply::of(&pb::GetRegionLoadResponse { region_loads }))
     }
 
-    /// The named families, which must exist; all families if none is named.
+    /// Returns the named families, which must exist; all families if none is named.
     fn families(&self, region: &Region, named: &[Bytes]) -> Result<Vec<Bytes>, Exception> {
         if named.is_empty() {
             return Ok(region.table().families().iter().map(|family| family.name().clone()).collect());
@@ -204,7 +204,7 @@ impl AdminService {
         })))
     }
 
-    /// The recorded slow calls and large responses.
+    /// Answers with the recorded slow calls and large responses.
     fn log_entries(&self, call: &Call) -> Result<Reply, Exception> {
         let request: pb::LogRequest = call.decode()?;
         if !request.log_class_name.contains("SlowLogResponseRequest") {
@@ -279,13 +279,14 @@ fn compaction_state(compacting: PendingCompactions) -> i32 {
     state as i32
 }
 
-/// A size in units of `1 << shift` bytes, at least 1 for any bytes at all: balancers and people read 0 as empty.
+/// Returns a size in units of `1 << shift` bytes, at least 1 for any bytes at all: balancers and people read 0 as
+/// empty.
 fn in_units(bytes: u64, shift: u32) -> u32 {
     u32::try_from(bytes >> shift).unwrap_or(u32::MAX).max(u32::from(bytes > 0))
 }
 
 impl RegionServer {
-    /// The load of one region, as reported to the master and by `status`.
+    /// Returns the load of one region, as reported to the master and by `status`.
     pub fn region_load(&self, region: &Region) -> pb::RegionLoad {
         let load = region.load();
         let (kilobytes, megabytes) = (|bytes| in_units(bytes, 10), |bytes| in_units(bytes, 20));
@@ -325,7 +326,7 @@ impl RegionServer {
         }
     }
 
-    /// The coprocessors that the descriptors of open regions name, by class without package, as in HBase.
+    /// Returns the coprocessors that the descriptors of open regions name, by class without package, as in HBase.
     fn coprocessors(&self) -> Vec<pb::Coprocessor> {
         let mut names = BTreeSet::new();
         for region in self.regions().all() {
@@ -341,7 +342,7 @@ impl RegionServer {
         names.into_iter().map(|name| pb::Coprocessor { name }).collect()
     }
 
-    /// The load of the whole server, for the cluster's status.
+    /// Returns the load of the whole server, for the cluster's status.
     pub fn server_load(&self) -> pb::ServerLoad {
         let counters = self.counters().snapshot();
         let megabytes = |bytes: u64| u32::try_from(bytes >> 20).unwrap_or(u32::MAX);

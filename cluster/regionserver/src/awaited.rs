@@ -1,18 +1,18 @@
 //! Reads that wait for storage without blocking a thread.
 //!
 //! A read begins in memory. If it misses a block that can be awaited, its task awaits the block and repeats the read.
-//! AwaitedBlocks blocks are held until the read ends, so each repetition gets further. For everything else (the local disk, a
-//! row lock, processor time) the read moves to the blocking thread pool. Before it does so for a large MOB value, it waits
-//! until the server has memory for the value and the answer ([`rpc::LargeBudget`]).
+//! Awaited blocks are held until the read ends, so each repetition gets further. For everything else (the local disk, a
+//! row lock, processor time) the read moves to the blocking thread pool. Before it does so for a large MOB value, it
+//! waits until the server has memory for the value and the answer ([`rpc::LargeBudget`]).
 
 use hfile::ArrivedBlock;
 use region::{Error, ReadMode};
 use rpc::Share;
 
-/// Bytes of blocks that one read holds. A read that needs more continues where it may block.
+/// Maximum number of bytes of blocks that one read holds. A read that needs more continues where it may block.
 const ARRIVED_BYTES_MAX: usize = 64 << 20;
 
-/// Blocks that a scan holds from row to row, and their bytes.
+/// Maximum number of blocks that a scan holds from row to row; the next constant limits their bytes.
 const KEPT_BLOCKS_MAX: usize = 32;
 const KEPT_BYTES_MAX: usize = 4 << 20;
 
@@ -24,8 +24,8 @@ pub(crate) struct AwaitedBlocks {
 }
 
 impl AwaitedBlocks {
-    /// Waits until the read that failed with `error` can be repeated in memory; `None` if it must be repeated where it
-    /// may block.
+    /// Waits until the read that failed with `error` can be repeated in memory; returns `None` if it must be repeated
+    /// where it may block.
     pub(crate) async fn wait(&mut self, error: Error) -> Result<Option<()>, Error> {
         match error {
             Error::Missing(block) if self.bytes + block.length() <= ARRIVED_BYTES_MAX => {
@@ -53,8 +53,9 @@ impl AwaitedBlocks {
     }
 }
 
-/// Repeats `read`, which failed in memory with `error`, until it succeeds. `share` is the answer's. `read` must fail
-/// with [`Error::MobValue`] for a cell of more bytes than its second argument.
+/// Repeats `read`, which failed in memory with `error`, until it succeeds. `share` is the part of the answers' memory
+/// budget that this answer uses. `read` must fail with [`Error::MobValue`] for a cell of more bytes than its second
+/// argument.
 pub(crate) async fn repeat<T: Send + 'static>(
     mut error: Error,
     share: &mut Share,

@@ -4,9 +4,10 @@
 //! thread, the chore, wakes once in a period and does what is due: it flushes old edits, frees memory, shortens the log
 //! and closes scanners whose lease has expired.
 //!
-//! **Memory.** The server adds up all memstores after each write. Above the lower mark it flushes one region after the
-//! other and slows writers (see [`crate::memory`]). Above the upper mark it refuses writes as too busy, and clients retry.
-//! HBase blocks the handler threads of such writes; here a call has no thread that could be blocked.
+//! **Memory.** The server adds up all memstores after each write. Above the lower limit
+//! (`hbase.regionserver.global.memstore.size.lower.limit`) it flushes one region after the other and slows writers (see
+//! [`crate::memory`]). Above the upper limit (`hbase.regionserver.global.memstore.size`) it refuses writes as too busy,
+//! and clients retry. HBase blocks the handler threads of such writes; here a call has no thread that could be blocked.
 //!
 //! **Too many files.** While a store has more files than `hbase.hstore.blockingStoreFiles`, a region that flushes because
 //! it is full waits for a compaction, at most `hbase.hstore.blockingWaitTime`. Flushes that free the server's memory, and
@@ -39,7 +40,7 @@ use queues::Queues;
 use crate::RegionServer;
 use crate::memory::MemoryQueue;
 
-/// Highest nice level of threads that compact memory: segments that wait for them make reads expensive.
+/// Greatest nice level of threads that compact memory: segments that wait for these threads make reads expensive.
 const MEMORY_NICE: u8 = 10;
 
 /// One condition variable for each kind of thread. A thread woken without need would run before the one that woke it
@@ -59,15 +60,15 @@ pub(crate) struct Background {
     wakes: Wakes,
     stopping: AtomicBool,
     compaction_enabled: AtomicBool,
-    /// Whether a compaction runs with the numbers for quiet hours.
+    /// Whether a compaction runs with the settings for quiet hours.
     off_peak_compaction: AtomicBool,
-    /// What compactions may write.
+    /// The rate at which compactions may write.
     pub(crate) compaction_budget: WriteBudget,
-    /// Bytes in all memstores.
+    /// Number of bytes in all memstores.
     memory: AtomicI64,
     /// When the server last searched for files that no list names.
     swept: Mutex<Option<Moment>>,
-    /// The count of requests when it was last read, and when that was.
+    /// The count of requests when it was last read, and the time of that reading.
     requests: Mutex<(u64, Option<Moment>)>,
     requests_per_second: AtomicU64,
     /// The number of the log's current file, and since when it is current.
@@ -173,12 +174,12 @@ impl Background {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Requests per second, over the last period.
+    /// Returns the number of requests per second, over the last period.
     pub(crate) fn requests_per_second(&self) -> u64 {
         self.requests_per_second.load(Ordering::Relaxed)
     }
 
-    /// Bytes in all memstores.
+    /// Returns the number of bytes in all memstores.
     pub(crate) fn memory(&self) -> u64 {
         u64::try_from(self.memory.load(Ordering::Relaxed)).unwrap_or(0)
     }
@@ -188,7 +189,7 @@ impl Background {
         self.account_for(region, region.memory())
     }
 
-    /// Like [`Background::account`], for memory that the caller has read.
+    /// As [`Background::account`], for memory that the caller has already read.
     pub(crate) fn account_for(&self, region: &Region, memory: InMemory) -> u64 {
         let change = region.memory_change(memory);
         u64::try_from(self.memory.fetch_add(change, Ordering::Relaxed) + change).unwrap_or(0)

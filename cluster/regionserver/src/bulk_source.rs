@@ -1,11 +1,11 @@
-//! Where a file to be loaded is: in the server's storage, or elsewhere on this machine.
+//! Finds a file to be loaded: in the server's storage, or elsewhere on this machine.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use storage::{FileName, FileReader, Files};
 
-/// Why a path of a bulk load is refused. Each says what to name instead.
+/// Why a path of a bulk load is refused. Each message says which path to name instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PathRefusal {
     #[error(
@@ -22,7 +22,7 @@ pub(crate) enum PathRefusal {
     NoToken { token: String, staging: String },
 }
 
-/// The place that a path names.
+/// The place that a path of a bulk load names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// A file below the root directory.
@@ -31,7 +31,7 @@ pub(crate) enum Source {
     Outside(PathBuf),
 }
 
-/// The URL of a file or folder below the root directory.
+/// Returns the URL of a file or folder below the root directory.
 pub(crate) fn url(files: &dyn Files, name: &FileName) -> String {
     format!("file:{}/{name}", files.place())
 }
@@ -75,7 +75,7 @@ impl Source {
         }
     }
 
-    /// Its name below the root directory; `None` outside.
+    /// Returns the name below the root directory; `None` for a file outside.
     pub(crate) fn within(&self) -> Option<FileName> {
         match self {
             Source::Within(name) => Some(name.clone()),
@@ -92,7 +92,7 @@ impl Source {
     }
 }
 
-/// Where HBase puts what it must not load: never deleted by a load.
+/// Whether HBase keeps its own data under this name, which a load must never delete.
 fn is_own_data(name: &FileName) -> bool {
     let first = name.as_str().split('/').next().unwrap_or_default();
     matches!(first, "data" | "archive" | "mobdir" | "WALs" | "oldWALs" | "MasterData" | "bellows")

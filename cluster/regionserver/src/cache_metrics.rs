@@ -3,7 +3,7 @@
 use cache::{BlockKind, BucketCounts, Cache, Lookups, Tier};
 use telemetry::Exposition;
 
-/// HBase's name of a kind of block.
+/// Returns HBase's name of a kind of block.
 fn name_of(kind: BlockKind) -> &'static str {
     match kind {
         BlockKind::Data => "data",

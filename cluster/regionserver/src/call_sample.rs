@@ -12,7 +12,7 @@ use telemetry::{Exposition, Histogram, Spread};
 
 /// One call in this many is shown to the observer.
 pub const SAMPLED_ONE_IN: u32 = 16;
-/// Most rows of one batch that are shown.
+/// Maximum number of rows of one batch that are shown.
 const ROWS_MAX: usize = 16;
 
 /// What a call of ClientService does.
@@ -34,7 +34,7 @@ pub enum CallKind {
     Append,
     /// A single mutation under a condition.
     CheckAndMutate,
-    /// Anything else.
+    /// Any other call.
     Other,
 }
 
@@ -52,7 +52,7 @@ impl CallKind {
         CallKind::Other,
     ];
 
-    /// The kind of a call by its method and its encoded parameter.
+    /// Returns the kind of a call by its method and its encoded parameter.
     pub fn of(method: &str, param: &[u8]) -> CallKind {
         match method {
             "Get" => CallKind::Get,
@@ -63,7 +63,7 @@ impl CallKind {
         }
     }
 
-    /// The name of the kind in metrics.
+    /// Returns the name of the kind in metrics.
     pub fn name(self) -> &'static str {
         match self {
             CallKind::Get => "get",
@@ -78,7 +78,7 @@ impl CallKind {
         }
     }
 
-    /// The RPC method of the kind.
+    /// Returns the RPC method of the kind.
     fn method(self) -> &'static str {
         match self {
             CallKind::Get => "Get",
@@ -89,13 +89,13 @@ impl CallKind {
         }
     }
 
-    /// Whether it changes rows; a batch counts as one that does.
+    /// Whether a call of this kind changes rows; a batch counts as one that does.
     pub fn is_write(self) -> bool {
         !matches!(self, CallKind::Get | CallKind::Scan | CallKind::Other)
     }
 }
 
-/// Times of calls by kind, in nanoseconds.
+/// Durations of calls by kind, in nanoseconds.
 #[derive(Debug, Default)]
 pub(crate) struct CallTimes([Histogram; CallKind::ALL.len()]);
 
@@ -123,21 +123,21 @@ impl CallTimes {
 /// A call that was sampled.
 #[derive(Clone, Copy, Debug)]
 pub struct CallSample<'a> {
-    /// What it does.
+    /// What the call does.
     pub kind: CallKind,
-    /// The name or encoded name of its region.
+    /// The full or encoded name of the region that the call names.
     pub region: &'a [u8],
-    /// The row that it is about; for a scan the start row.
+    /// The row that the sample is about; for a scan the start row.
     pub row: &'a [u8],
-    /// From the request's last byte to the response; for a batch, of the whole batch.
+    /// Time from the request's last byte to the response; for a batch, that of the whole batch.
     pub took: Duration,
-    /// The number of rows of its call that it represents.
+    /// Number of rows of the call for which this sample stands.
     pub weight: u32,
-    /// Whether it is the first row of its call, so that calls can be counted.
+    /// Whether this is the first row of its call, so that calls can be counted.
     pub is_first: bool,
-    /// Whether it opens a scan over a whole table.
+    /// Whether the call opens a scan over a whole table.
     pub is_full_scan: bool,
-    /// Who called.
+    /// The connection of the caller.
     pub connection: &'a ConnectionInfo,
 }
 
@@ -147,8 +147,8 @@ pub trait CallObserver: Send + Sync {
     fn sampled(&self, sample: &CallSample<'_>);
 }
 
-/// Whether the current call is sampled. Each thread uses its own random sequence, so that clients with a rhythm are
-/// sampled evenly.
+/// Returns whether the current call is sampled. Each thread uses its own random sequence, so that clients with a rhythm
+/// are sampled evenly.
 pub(crate) fn is_sampled() -> bool {
     thread_local! {
         static STATE: Cell<u32> = const { Cell::new(0x9E37_79B9) };
@@ -232,7 +232,7 @@ fn mutation_kind(param: &[u8]) -> CallKind {
     kind
 }
 
-/// The name of a call's region, for a batch the first; `None` if the parameter names none.
+/// Returns the name of a call's region, for a batch that of the first one; `None` if the parameter names none.
 pub(crate) fn region_of(kind: CallKind, param: &[u8]) -> Option<&[u8]> {
     match kind {
         CallKind::Multi => region_name(bytes_of(param, 1)?),
@@ -240,7 +240,7 @@ pub(crate) fn region_of(kind: CallKind, param: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The name in the RegionSpecifier, which is field 1 of every request.
+/// Returns the name in the RegionSpecifier, which is field 1 of every request.
 fn region_name(param: &[u8]) -> Option<&[u8]> {
     bytes_of(bytes_of(param, 1)?, 2)
 }
@@ -258,7 +258,7 @@ struct Field<'a> {
     bytes: &'a [u8],
 }
 
-/// The fields of an encoded message, up to the first that cannot be read.
+/// Returns the fields of an encoded message, up to the first that cannot be read.
 fn fields(message: &[u8]) -> impl Iterator<Item = Field<'_>> {
     let mut fields = Fields::of(message);
     std::iter::from_fn(move || {

@@ -9,14 +9,14 @@ use std::time::Duration;
 use env::WallTime;
 use rpc::TraceParent;
 
-/// The server's part of a traced call.
+/// The span of a traced call: the server's part of it.
 #[derive(Clone, Debug)]
 pub struct CallSpan {
     /// The trace, and the client's span in it.
     pub parent: TraceParent,
-    /// The protocol service, `ClientService` for instance.
+    /// The protobuf service, such as `ClientService`.
     pub service: String,
-    /// The method.
+    /// The name of the method.
     pub method: String,
     /// The name of the region, escaped; empty if the call has none or several.
     pub region: String,
@@ -26,7 +26,7 @@ pub struct CallSpan {
     pub user: String,
     /// When the last byte of the request was read.
     pub started: WallTime,
-    /// Time from then until the answer was handed over.
+    /// Time from `started` until the answer was handed over.
     pub took: Duration,
     /// Size of the request in bytes.
     pub request_bytes: u64,

@@ -1,4 +1,4 @@
-//! Cells on their way to a client: in a cell block if the connection has a codec, else in the message.
+//! Writes the cells of an answer: in a cell block if the connection has a codec, else in the message.
 //!
 //! Small blocks and messages are written into a buffer that the thread keeps. Replies are cut off it, and it is reused
 //! from its start once all of them were sent. So a small reply allocates no memory.
@@ -13,12 +13,13 @@ use rpc::{Codec, Reply};
 
 /// Initial size of a thread's buffer, in bytes.
 const ROOM: usize = 16 << 10;
-/// With less free space than this, the buffer is reused from its start, or replaced if replies from it were not sent
+/// Free space in bytes below which the buffer is reused from its start, or is replaced if replies from it were not sent
 /// yet.
 const ROOM_LEAST: usize = 2 << 10;
-/// Bytes of a cell above which its reply may have to wait for memory; smaller ones are not compared with the limit.
+/// Size of a cell in bytes above which its reply may have to wait for memory; smaller cells are not compared with the
+/// limit.
 const LARGE_CELL: usize = 1 << 16;
-/// Larger buffers are not kept by the thread.
+/// Maximum size in bytes of a buffer that the thread keeps.
 const ROOM_KEPT_MAX: usize = 64 << 10;
 
 thread_local! {
@@ -30,7 +31,7 @@ thread_local! {
 struct Room(BytesMut);
 
 impl Room {
-    /// A buffer for `bytes` bytes of cells and a small message.
+    /// Returns a buffer for `bytes` bytes of cells and a small message.
     fn of_thread(bytes: usize) -> Room {
         let (mut room, least) = (KEPT.take(), bytes + ROOM_LEAST);
         // Growing the buffer would copy replies that nobody needs any more.
@@ -67,12 +68,12 @@ pub(crate) struct CellsOut {
     messages: Vec<pb::Cell>,
     count: usize,
     heap_size: u64,
-    /// Cells of more bytes are refused.
+    /// Maximum size of a cell in bytes; larger cells are refused.
     cell_bytes_max: u64,
-    /// Bytes of the largest refused cell.
+    /// Size of the largest refused cell, in bytes.
     refused: u64,
     /// The number of cells of each row that has [ended](CellSink::row_ends) since the [last step
-    /// began](CellsOut::begin_step), and the total number when the last of them ended.
+    /// began](CellsOut::begin_step), The next field is the total number of cells when the last of these rows ended.
     ended: Vec<u32>,
     counted: usize,
 }
@@ -111,7 +112,8 @@ impl CellsOut {
         self
     }
 
-    /// Bytes of the largest cell that was refused; the reply is incomplete then. 0 if there was none.
+    /// Returns the size of the largest cell that was refused, in bytes; 0 if none was. If one was, the reply is
+    /// incomplete.
     pub(crate) fn refused(&self) -> u64 {
         self.refused
     }
@@ -132,7 +134,7 @@ impl CellsOut {
         }
     }
 
-    /// Size of the cell block in bytes.
+    /// Returns the size of the cell block in bytes.
     pub(crate) fn block_bytes(&self) -> usize {
         self.block.0.len()
     }
@@ -142,12 +144,12 @@ impl CellsOut {
         self.codec != Codec::None
     }
 
-    /// The heap size of the cells so far, as HBase counts it for its limits.
+    /// Returns the heap size of the cells so far, as HBase counts it for its limits.
     pub(crate) fn heap_size(&self) -> u64 {
         self.heap_size
     }
 
-    /// The position after the last cell.
+    /// Returns the position after the last cell.
     pub(crate) fn mark(&self) -> Mark {
         Mark { block: self.block.0.len(), count: self.count, heap_size: self.heap_size }
     }
@@ -159,12 +161,13 @@ impl CellsOut {
         self.mark()
     }
 
-    /// The number of cells in each row that the step has ended; empty if the step returned one row through the matcher.
+    /// Returns the number of cells in each row that the step has ended; empty if the step returned one row through the
+    /// matcher.
     pub(crate) fn ended(&self) -> &[u32] {
         &self.ended
     }
 
-    /// The number of cells after `mark`.
+    /// Returns the number of cells after `mark`.
     pub(crate) fn since(&self, mark: Mark) -> usize {
         self.count - mark.count
     }
@@ -176,7 +179,7 @@ impl CellsOut {
         (self.count, self.heap_size) = (mark.count, mark.heap_size);
     }
 
-    /// The row of the first cell after `mark`.
+    /// Returns the row of the first cell after `mark`.
     pub(crate) fn row_at(&self, mark: Mark) -> Option<&[u8]> {
         if self.is_block() {
             let length = self.block.0.get(mark.block..)?.first_chunk::<4>()?;
@@ -186,7 +189,7 @@ impl CellsOut {
         self.messages.get(mark.count)?.row.as_deref()
     }
 
-    /// The result with the cells after `mark`: their number if they are in the cell block, else the cells.
+    /// Returns the result with the cells after `mark`: only their number if they are in the cell block, else the cells.
     ///
     /// Cells in messages are moved into the result, so results must be made in order.
     pub(crate) fn result(&mut self, mark: Mark) -> pb::Result {
@@ -199,12 +202,12 @@ impl CellsOut {
         pb::Result { cell, ..Default::default() }
     }
 
-    /// The cell block; empty if cells are in the message.
+    /// Returns the cell block; empty if cells are in the message.
     pub(crate) fn into_block(mut self) -> Bytes {
         self.block.cut()
     }
 
-    /// The reply with `message` and the cell block.
+    /// Returns the reply with `message` and the cell block.
     pub(crate) fn reply(mut self, message: &impl Message) -> Reply {
         let cells = self.block.cut();
         message.encode(&mut self.block.0).expect("room grows");
@@ -239,7 +242,8 @@ impl CellSink for CellsOut {
     }
 }
 
-/// A cell as a message. All fields share one copy of its bytes. Tags are not sent, as with HBase's `KeyValueCodec`.
+/// Returns a cell as a message. All fields share one copy of its bytes. Tags are not sent, as with HBase's
+/// `KeyValueCodec`.
 pub(crate) fn to_message(cell: Cell<'_>) -> pb::Cell {
     let whole = Bytes::copy_from_slice(cell.bytes_without_tags());
     let part = |part: &[u8]| {
@@ -262,7 +266,7 @@ pub(crate) fn to_message(cell: Cell<'_>) -> pb::Cell {
 pub(crate) struct CellCounter(pub(crate) usize);
 
 impl CellCounter {
-    /// The result that tells whether there was a cell.
+    /// Returns the result that says whether there was a cell.
     pub(crate) fn exists(&self) -> pb::Result {
         pb::Result { exists: Some(self.0 > 0), stale: Some(false), ..Default::default() }
     }

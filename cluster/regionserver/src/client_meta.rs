@@ -11,9 +11,9 @@ use rpc::{Answer, Call, Exception, Reply, Service, class};
 /// Where a replica of hbase:meta is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetaLocation {
-    /// The region.
+    /// The region that is the replica.
     pub region: RegionInfo,
-    /// Its server; `None` while it is not assigned.
+    /// The server of the replica; `None` while it is not assigned.
     pub server: Option<ServerName>,
     /// The sequence number with which it was opened.
     pub open_sequence: u64,
@@ -28,19 +28,21 @@ struct Seen {
     region_servers: Vec<ServerName>,
 }
 
-/// The known state of the cluster. One writer at a time changes it; readers never wait.
+/// What is known of the cluster: its id, masters, region servers and the place of hbase:meta. One writer at a time
+/// changes it; readers never wait.
 #[derive(Debug, Default)]
 pub struct ClusterView {
     seen: ArcSwap<Seen>,
 }
 
 impl ClusterView {
-    /// An empty view.
+    /// Creates an empty view.
     pub fn new() -> ClusterView {
         ClusterView::default()
     }
 
-    /// The view of a cluster whose master and only region server share a process. `meta` is where hbase:meta is served.
+    /// Creates the view of a cluster whose master and only region server share a process. `meta` is where hbase:meta is
+    /// served.
     pub fn of_one_process(cluster_id: &str, master: &ServerName, meta: MetaLocation) -> ClusterView {
         let seen = Seen {
             cluster_id: Some(cluster_id.to_owned()),
@@ -81,22 +83,22 @@ impl ClusterView {
         self.change(|seen| seen.region_servers = servers.clone());
     }
 
-    /// The cluster's id.
+    /// Returns the cluster's id.
     pub fn cluster_id(&self) -> Option<String> {
         self.seen.load().cluster_id.clone()
     }
 
-    /// The active master.
+    /// Returns the active master.
     pub fn active_master(&self) -> Option<ServerName> {
         self.seen.load().active_master.clone()
     }
 
-    /// The locations of hbase:meta and its replicas.
+    /// Returns the locations of hbase:meta and its replicas.
     pub fn meta(&self) -> Vec<MetaLocation> {
         self.seen.load().meta.clone()
     }
 
-    /// The live region servers.
+    /// Returns the live region servers.
     pub fn region_servers(&self) -> Vec<ServerName> {
         self.seen.load().region_servers.clone()
     }
@@ -110,7 +112,7 @@ pub struct ClientMetaService {
 }
 
 impl ClientMetaService {
-    /// A service that responds from `view`, with at most `nodes_max` bootstrap addresses.
+    /// Creates a service that responds from `view`, with at most `nodes_max` bootstrap addresses.
     pub fn new(view: Arc<ClusterView>, nodes_max: usize) -> ClientMetaService {
         ClientMetaService { view, nodes_max }
     }
@@ -170,7 +172,7 @@ pub struct BootstrapNodeService {
 }
 
 impl BootstrapNodeService {
-    /// A service that responds from `view`.
+    /// Creates a service that responds from `view`.
     pub fn new(view: Arc<ClusterView>) -> BootstrapNodeService {
         BootstrapNodeService { view }
     }

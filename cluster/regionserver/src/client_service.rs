@@ -27,13 +27,13 @@ pub struct ClientService {
 }
 
 impl ClientService {
-    /// Serves the regions of `server`.
+    /// Creates the service for the regions of `server`.
     pub fn new(server: Arc<RegionServer>) -> ClientService {
         ClientService { server }
     }
 }
 
-/// Answers a call that names a region, by work that blocks.
+/// Answers a call that names a region, by work that may block.
 fn blocking_on_region<M: Message + Default + 'static>(
     server: &Arc<RegionServer>,
     call: &Call,

@@ -17,7 +17,7 @@ macro_rules! counters {
         }
 
         impl Counters {
-            /// The counters now; each is read by itself.
+            /// Returns the present values; each is read by itself.
             pub fn snapshot(&self) -> Snapshot {
                 Snapshot { $($name: self.$name.load(Ordering::Relaxed),)* }
             }
@@ -26,66 +26,66 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Requests of clients; a batch counts once (`totalRequestCount`).
+    /// Number of requests of clients; a batch counts once (`totalRequestCount`).
     requests;
-    /// Rows that requests acted on; each action of a batch counts (`totalRowActionRequestCount`).
+    /// Number of rows that requests acted on; each action of a batch counts (`totalRowActionRequestCount`).
     row_actions;
-    /// Calls of Get (`rpcGetRequestCount`).
+    /// Number of calls of Get (`rpcGetRequestCount`).
     gets;
-    /// Calls of Scan (`rpcScanRequestCount`).
+    /// Number of calls of Scan (`rpcScanRequestCount`).
     scans;
-    /// Scans opened without a start and without an end (`rpcFullScanRequestCount`).
+    /// Number of scans opened without a start and without an end (`rpcFullScanRequestCount`).
     full_scans;
-    /// Calls of Multi (`rpcMultiRequestCount`).
+    /// Number of calls of Multi (`rpcMultiRequestCount`).
     multis;
-    /// Calls of Mutate (`rpcMutateRequestCount`).
+    /// Number of calls of Mutate (`rpcMutateRequestCount`).
     mutates;
-    /// Conditions that held (`checkMutatePassedCount`).
+    /// Number of conditions that held (`checkMutatePassedCount`).
     checks_passed;
-    /// Conditions that did not hold (`checkMutateFailedCount`).
+    /// Number of conditions that did not hold (`checkMutateFailedCount`).
     checks_failed;
-    /// Scanners whose lease ran out (`scannerLeaseExpiredCount`).
+    /// Number of scanners whose lease expired (`scannerLeaseExpiredCount`).
     scanner_leases_expired;
-    /// Reads that left the serving thread because a block was not in memory.
+    /// Number of reads that left the serving thread because a block was not in memory.
     reads_from_disk;
-    /// Bytes of memory that region openings replayed from the log.
+    /// Number of bytes that openings of regions replayed from the log into memory.
     replayed_bytes;
-    /// Flushes done (`flushTime_num_ops`).
+    /// Number of flushes that succeeded (`flushTime_num_ops`).
     flushes;
-    /// Flushes that failed.
+    /// Number of flushes that failed.
     flushes_failed;
-    /// Compactions done (`compactionTime_num_ops`).
+    /// Number of compactions that succeeded (`compactionTime_num_ops`).
     compactions;
-    /// Compactions that failed.
+    /// Number of compactions that failed.
     compactions_failed;
-    /// Bytes that flushes have written (`flushedOutputBytes`).
+    /// Number of bytes that flushes have written (`flushedOutputBytes`).
     flushed_bytes;
-    /// Calls that took longer than `hbase.ipc.warn.response.time`.
+    /// Number of calls that took longer than `hbase.ipc.warn.response.time`.
     slow_calls;
-    /// Gets that took longer than a second (`slowGetCount`).
+    /// Number of gets that took longer than a second (`slowGetCount`).
     slow_gets;
-    /// Single puts that took longer than a second (`slowPutCount`).
+    /// Number of single puts that took longer than a second (`slowPutCount`).
     slow_puts;
-    /// Single deletes that took longer than a second (`slowDeleteCount`).
+    /// Number of single deletes that took longer than a second (`slowDeleteCount`).
     slow_deletes;
-    /// Increments that took longer than a second (`slowIncrementCount`).
+    /// Number of increments that took longer than a second (`slowIncrementCount`).
     slow_increments;
-    /// Appends that took longer than a second (`slowAppendCount`).
+    /// Number of appends that took longer than a second (`slowAppendCount`).
     slow_appends;
-    /// Responses larger than `hbase.ipc.warn.response.size`.
+    /// Number of responses larger than `hbase.ipc.warn.response.size`.
     large_answers;
-    /// Batches with more rows than `hbase.rpc.rows.warning.threshold`.
+    /// Number of batches with more rows than `hbase.rpc.rows.warning.threshold`.
     large_batches;
-    /// Writes that were refused because memstores were full.
+    /// Number of writes that were refused because memstores were full.
     writes_refused;
 }
 
-/// Adds one.
+/// Adds 1 to a counter.
 pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Adds several.
+/// Adds `many` to a counter.
 pub(crate) fn count_many(counter: &AtomicU64, many: usize) {
     counter.fetch_add(many as u64, Ordering::Relaxed);
 }

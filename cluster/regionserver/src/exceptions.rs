@@ -1,5 +1,5 @@
 //! Maps errors of the engine and of bulk loads to exceptions for clients, the only place where errors get a Java class.
-//! What is wrong with a request's own bytes is an exception where it is read (`request`).
+//! Only faults in a request's own bytes become exceptions elsewhere, where the request is decoded (`request`).
 //!
 //! Each mapping tells the client what to do: look the region up again, wait, or give up.
 
@@ -10,7 +10,7 @@ use storage::Kind;
 
 use crate::bulk_source::PathRefusal;
 
-/// The exception for `error`, from the server called `server`.
+/// Returns the exception for `error`, from the server called `server`.
 pub fn of_region(error: &Error, server: &ServerName) -> Exception {
     let text = error.to_string();
     match error {
@@ -50,7 +50,7 @@ pub fn of_region(error: &Error, server: &ServerName) -> Exception {
     }
 }
 
-/// The exception for a bulk load that failed. A file that is not there is one of the caller's.
+/// Returns the exception for a bulk load that failed. A missing file is reported as a file of the caller.
 pub(crate) fn of_bulk_load(error: &Error, server: &ServerName) -> Exception {
     match error {
         Error::Storage(error) if error.kind() == Kind::NotFound => {
@@ -60,7 +60,7 @@ pub(crate) fn of_bulk_load(error: &Error, server: &ServerName) -> Exception {
     }
 }
 
-/// The exception for a path of a bulk load that is not read.
+/// Returns the exception for a path of a bulk load that is refused.
 pub(crate) fn of_bulk_path(refused: &PathRefusal) -> Exception {
     Exception::do_not_retry(refused.to_string())
 }

@@ -18,7 +18,7 @@
 //! needs the disk fails in the engine without effect, and is repeated where it may block. A write is applied at once,
 //! and its response waits for the log without holding a thread.
 //!
-//! This crate does not know where regions should be (the master decides) and has no sockets (`rpc` has them).
+//! This crate does not know where regions should be (the master decides that) and has no sockets (`rpc` has them).
 
 mod admin_service;
 mod awaited;

@@ -18,7 +18,7 @@ use storage::FileName;
 
 use crate::RegionServer;
 
-/// Orders of the master that run at the same time; more wait.
+/// Maximum number of the master's orders that run at the same time; more orders wait.
 const ORDERS_MAX: usize = 32;
 
 /// A cluster with one region server, in this process. Orders run on threads of their own, since they block on storage.
@@ -305,7 +305,7 @@ impl RegionServers for LocalServers {
     }
 }
 
-/// The newest timestamp seen.
+/// A sink that records the newest timestamp of the cells.
 #[derive(Default)]
 struct Newest(i64);
 

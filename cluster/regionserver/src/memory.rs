@@ -68,19 +68,19 @@ impl MemoryQueue {
     }
 }
 
-/// Bytes that flushing a region is worth when memory must be freed; the region with the most is flushed first. For a
-/// region that compacts in memory, half of its bytes count, less the share that its compactions drop.
+/// Returns how many bytes flushing a region is worth when memory must be freed; the region with the most is flushed
+/// first. For a region that compacts in memory, half of its bytes count, less the share that its compactions drop.
 fn flush_worth(memory: MemoryUse) -> f64 {
     let bytes = memory.bytes as f64;
     if memory.compacts { bytes / 2.0 * (1.0 - memory.dropped.clamp(0.0, 1.0)) } else { bytes }
 }
 
-/// The delay of a response when memory is `full`: 0 where throttling begins, 1 where writes are refused.
+/// Returns the delay of a response when memory is `full`: 0 where throttling begins, 1 where writes are refused.
 fn slowing(full: f64, longest: Duration) -> Duration {
     if full > 0.0 { longest.mul_f64(full.min(1.0).powi(2)) } else { Duration::ZERO }
 }
 
-/// The fill of the memory for memstores with `bytes` in use: 1 at the lower mark.
+/// Returns how full the memory for memstores is with `bytes` in use: 1 means the lower limit.
 pub(crate) fn pressure(bytes: u64, low: u64) -> f64 {
     bytes as f64 / low.max(1) as f64
 }
@@ -89,12 +89,12 @@ pub(crate) fn pressure(bytes: u64, low: u64) -> f64 {
 pub(crate) const SLOW_FROM: f64 = 0.75;
 
 impl RegionServer {
-    /// The fill of the memory for memstores: 1 at the lower mark.
+    /// Returns how full the memory for memstores is: 1 means the lower limit.
     pub(crate) fn memory_pressure(&self) -> f64 {
         pressure(self.background.memory(), self.options().memstore_bytes_low())
     }
 
-    /// The delay of the response to a write to `region`.
+    /// Returns the delay of the response to a write to `region`.
     pub(crate) fn slowing_of(&self, region: &Region) -> Duration {
         let options = self.options();
         let (memory, low) = (self.background.memory(), options.memstore_bytes_low());
@@ -114,8 +114,8 @@ impl RegionServer {
         slowing(full, options.slowing_max)
     }
 
-    /// Queues a flush of the most suitable region if memstores exceed the lower mark, not counting memory that is being
-    /// flushed.
+    /// Queues a flush of the most suitable region if memstores exceed the lower limit, not counting memory that is
+    /// being flushed.
     pub(crate) fn relieve_memory(&self) {
         let low = self.options().memstore_bytes_low();
         if self.background.memory() <= low {

@@ -8,7 +8,7 @@ use telemetry::{Exposition, Source};
 
 use crate::RegionServer;
 
-/// Memory of a family's stores, summed over all regions.
+/// The memory of a family's stores, summed over all regions.
 #[derive(Default)]
 struct FamilyMemory {
     segments: u64,
@@ -51,7 +51,7 @@ impl FamilyMemory {
     }
 }
 
-/// Writes the memstore metrics by table and family: a line for each region would be too many.
+/// Writes the memstore metrics by table and family, because metrics for each region would be too many.
 fn show_memory(regions: &[Arc<Region>], out: &mut Exposition) {
     let mut families: BTreeMap<(String, String), FamilyMemory> = BTreeMap::new();
     for region in regions {

@@ -14,7 +14,7 @@
 //! At 100,000 operations a second a grace period has millions of nonces. To grow one table of them, or to search it for old
 //! ones, would stop a thread for tens of milliseconds. So the nonces are in many small tables with a lock each.
 //!
-//! Each operation hashes its nonce about three times. Clients choose the nonces, so that the hash must be keyed; two
+//! Each operation hashes its nonce about three times. Clients choose the nonces, so that the hash must be keyed. Two
 //! multiplications by a secret seed cost less than the standard library's SipHash.
 
 use std::collections::hash_map::Entry;
@@ -85,7 +85,7 @@ pub(crate) struct Nonces {
 /// Number of tables: with ten million nonces each has ten thousand.
 const TABLES: usize = 1024;
 
-/// What [`Nonces::begin`] returns.
+/// The result of [`Nonces::begin`].
 pub(crate) enum NonceClaim {
     /// The operation is new: apply it, and report its end.
     Fresh(NonceGuard),
@@ -177,8 +177,8 @@ impl Nonces {
         }
     }
 
-    /// Records the end of an operation: the sequence id of its write, or `None` if it failed. Replacing the state drops
-    /// its sender, which wakes the waiters.
+    /// Records the end of an operation: the sequence id of its write, or `None` if the operation failed. Replacing the
+    /// state drops its sender, which wakes the waiters.
     fn end(&self, nonce: Nonce, written: Option<SequenceId>) {
         let mut seen = self.table_of(nonce).lock();
         match written {

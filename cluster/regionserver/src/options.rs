@@ -19,18 +19,18 @@ use crate::throughput::{OffPeakHours, ThroughputOptions};
 pub struct Options {
     /// Lease of a scanner: time without a call after which it is closed (`hbase.client.scanner.timeout.period`).
     pub scanner_timeout: Duration,
-    /// The shortest time limit of one scanner call (`hbase.region.server.rpc.minimum.scan.time.limit.delta`).
+    /// Minimum time limit of one scanner call (`hbase.region.server.rpc.minimum.scan.time.limit.delta`).
     pub scan_time_min: Duration,
-    /// Most bytes of cells in one reply (`hbase.server.scanner.max.result.size`).
+    /// Maximum number of bytes of cells in one reply (`hbase.server.scanner.max.result.size`).
     pub result_bytes_max: u64,
-    /// A scan with replies below this size in bytes gets an empty heartbeat first when it starts at the edge of a
-    /// region; 0 for none (`bellows.scanner.edge.heartbeat.below`).
+    /// A scan whose replies are limited to less than this size in bytes gets an empty heartbeat first when it starts at
+    /// the boundary of a region; 0 for none (`bellows.scanner.edge.heartbeat.below`).
     pub edge_heartbeat_below: u64,
-    /// Largest cell in bytes; 0 for any (`hbase.server.keyvalue.maxsize`).
+    /// Maximum size of a cell in bytes; 0 for any (`hbase.server.keyvalue.maxsize`).
     pub cell_bytes_max: u64,
     /// Number of rows in a batch above which a warning is logged (`hbase.rpc.rows.warning.threshold`).
     pub batch_rows_warning: u64,
-    /// Whether such a batch is refused (`hbase.rpc.rows.size.threshold.reject`).
+    /// Whether a batch with more rows than `batch_rows_warning` is refused (`hbase.rpc.rows.size.threshold.reject`).
     pub batch_rows_reject: bool,
     /// How long nonces are remembered (`hbase.server.hashNonce.gracePeriod`).
     pub nonce_grace_period: Duration,
@@ -45,11 +45,11 @@ pub struct Options {
     pub flushers: u64,
     /// Number of threads for compactions below the throttle point (`hbase.regionserver.thread.compaction.small`).
     pub compactors: u64,
-    /// Number of threads for those above it (`hbase.regionserver.thread.compaction.large`).
+    /// Number of threads for compactions above the throttle point (`hbase.regionserver.thread.compaction.large`).
     pub large_compactors: u64,
-    /// How many bytes a second compactions may write.
+    /// The limits of the rate at which compactions write.
     pub throughput: ThroughputOptions,
-    /// How many bytes a second flushes may write.
+    /// The limits of the rate at which flushes write.
     pub flush_throughput: ThroughputOptions,
     /// The off-peak hours (`hbase.offpeak.start.hour`, `hbase.offpeak.end.hour`).
     pub off_peak: OffPeakHours,
@@ -58,19 +58,19 @@ pub struct Options {
     pub memory_compactors: u64,
     /// Whether compactions are on at the start (`hbase.regionserver.compaction.enabled`).
     pub compaction_enabled: bool,
-    /// Most bytes of all memstores together; writes are refused above it. `front` computes it from the machine's memory
-    /// and `hbase.regionserver.global.memstore.size`.
+    /// Maximum number of bytes of all memstores together; writes are refused above it. `front` computes it from the
+    /// machine's memory and `hbase.regionserver.global.memstore.size`.
     pub memstore_bytes_max: u64,
-    /// Fraction of it, 0 to 1, above which regions are flushed to free memory
+    /// Fraction of `memstore_bytes_max`, 0 to 1, above which regions are flushed to free memory
     /// (`hbase.regionserver.global.memstore.size.lower.limit`).
     pub memstore_lower: f64,
-    /// Longest delay of the response to a write while memory fills (`bellows.memstore.slowing.max`).
+    /// Maximum delay of the response to a write while memory fills (`bellows.memstore.slowing.max`).
     pub slowing_max: Duration,
-    /// Longest time that a flush waits for a store with too many files (`hbase.hstore.blockingWaitTime`).
+    /// Maximum time that a flush waits for a store with too many files (`hbase.hstore.blockingWaitTime`).
     pub blocking_wait: Duration,
-    /// Wait after a failed flush or compaction (`bellows.background.retry.min`); doubled by each further failure.
+    /// Pause after a failed flush or compaction (`bellows.background.retry.min`); doubled by each further failure.
     pub retry_min: Duration,
-    /// Longest such wait (`bellows.background.retry.max`).
+    /// Maximum pause after a failed flush or compaction (`bellows.background.retry.max`).
     pub retry_max: Duration,
     /// Nice level of the flush and compaction threads while they are not urgent, 0 to 19 (`bellows.background.nice`).
     pub background_nice: u8,
@@ -90,11 +90,12 @@ pub struct Options {
     /// Period of the search for unlisted files in the stores' folders and the archive; zero for never
     /// (`hbase.master.cleaner.interval`).
     pub unnamed_files_period: Duration,
-    /// How long a store file is kept after nobody needs it, where other processes read (`hbase.master.hfilecleaner.ttl`).
+    /// How long a store file is kept after nobody needs it any more, where other processes may read it
+    /// (`hbase.master.hfilecleaner.ttl`).
     pub unnamed_files_grace: Duration,
     /// Age after which a log file is rolled whatever its size; zero for never (`hbase.regionserver.logroll.period`).
     pub log_roll_period: Duration,
-    /// Most addresses given to a client that asks for servers (`hbase.client.bootstrap.node.limit`).
+    /// Maximum number of addresses given to a client that asks for servers (`hbase.client.bootstrap.node.limit`).
     pub bootstrap_nodes_max: u64,
     /// When regions are split.
     pub split: SplitOptions,
@@ -109,7 +110,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The options in `conf`.
+    /// Returns the options in `conf`.
     pub fn from_conf(conf: &Conf) -> conf::Result<Options> {
         use keys::{cluster, master, region, regionserver as key, rpc, split, store};
         // Negative numbers turn a warning off.
@@ -196,13 +197,13 @@ impl Options {
         limit.is_some_and(|limit| bytes > limit)
     }
 
-    /// Bytes in memstores above which regions are flushed to free memory.
+    /// Returns the number of bytes in memstores above which regions are flushed to free memory.
     pub fn memstore_bytes_low(&self) -> u64 {
         // Above 2^53 the product is inexact, where it means no limit anyway.
         (self.memstore_bytes_max as f64 * self.memstore_lower) as u64
     }
 
-    /// The options of each region in `conf`. The number of chunks kept for reuse also depends on the memory for
+    /// Returns the options of each region in `conf`. The number of chunks kept for reuse also depends on the memory for
     /// memstores.
     pub fn of_regions(conf: &Conf) -> conf::Result<RegionOptions> {
         use keys::{region, regionserver, store};
@@ -268,9 +269,9 @@ impl Options {
         })
     }
 
-    /// `options` for the regions of `table`, with the overrides in its CONFIGURATION and in that of its families. HBase
-    /// reads a table's keys from its values, and a family's from both its values and its configuration. An invalid
-    /// value is logged and ignored, because the table exists and must open.
+    /// Returns `options` for the regions of `table`, with the overrides in its CONFIGURATION and in that of its
+    /// families. HBase reads a table's keys from its values, and a family's from both its values and its configuration.
+    /// An invalid value is logged and ignored, because the table exists and must open.
     pub fn of_table(options: &RegionOptions, table: &TableDescriptor) -> RegionOptions {
         let told = |error: conf::Error| {
             tracing::warn!(table = %table.name(), %error, "a key of the table's CONFIGURATION does not count");
@@ -310,7 +311,7 @@ impl Options {
         of_table
     }
 
-    /// The options in `conf` for the log of a server whose memstores take `memstore_bytes` together.
+    /// Returns the options in `conf` for the log of a server whose memstores take `memstore_bytes` together.
     pub fn of_log(conf: &Conf, memstore_bytes: u64) -> conf::Result<wal::Options> {
         use keys::region;
         let file_bytes_max: u64 = conf.value(&region::WAL_ROLL_SIZE)?;
@@ -344,7 +345,7 @@ fn ms(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// The policy of an engine, or else of a policy's class.
+/// Returns the compaction policy of an engine or, if the engine names none, that of a policy's class.
 fn policy_of(engine: &str, policy: &str) -> CompactionPolicy {
     let of_engine = CompactionPolicy::of_engine(engine).flatten();
     of_engine.or_else(|| CompactionPolicy::of_class(policy)).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The regions open on this server, found by full or encoded name without a lock.
+//! The regions that are open on this server, which requests find by full or encoded name without a lock.
 //!
 //! Readers load one shared map; opening and closing replace it. A second table has the regions that are being opened,
 //! for which clients should wait, and regions that moved to another server, whose new location clients are told.
@@ -23,9 +23,9 @@ const MOVED_REMEMBERED: Duration = Duration::from_secs(2 * 60);
 /// The new location of a region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MovedTo {
-    /// The server that has it now.
+    /// The server that has the region now.
     pub server: ServerName,
-    /// The sequence number with which the region was opened here. Clients use the newer of two locations.
+    /// The sequence id with which the region was opened there. Clients use the location with the greater one.
     pub sequence: u64,
 }
 
@@ -59,12 +59,12 @@ pub struct OnlineRegions {
 }
 
 impl OnlineRegions {
-    /// No open regions.
+    /// Creates the regions of a server that has none open.
     pub fn new(server: ServerName, world: World) -> OnlineRegions {
         OnlineRegions { server, world, open: ArcSwap::default(), elsewhere: Mutex::default() }
     }
 
-    /// The open region that a request names, or the exception that tells the client what to do instead.
+    /// Returns the open region that a request names, or the exception that tells the client what to do instead.
     pub fn find(&self, specifier: &pb::RegionSpecifier) -> Result<Arc<Region>, Exception> {
         let by = RegionSpecifierType::try_from(specifier.r#type).map_err(|_| {
             Exception::do_not_retry(format!("Unsupported region specifier type: {}", specifier.r#type))
@@ -73,36 +73,36 @@ impl OnlineRegions {
         open.get(by, &specifier.value).cloned().ok_or_else(|| self.absent(by, &specifier.value))
     }
 
-    /// The open region of this name; `None` without building an exception.
+    /// Returns the open region of this name; `None`, without building an exception, if there is none.
     pub fn find_open(&self, by: RegionSpecifierType, name: &[u8]) -> Option<Arc<Region>> {
         self.open.load().get(by, name).cloned()
     }
 
-    /// The open region of this encoded name.
+    /// Returns the open region with this encoded name.
     pub fn by_encoded_name(&self, name: &EncodedName) -> Option<Arc<Region>> {
         self.open.load().by_encoded.get(name.as_str().as_bytes()).cloned()
     }
 
-    /// Whether this very object is the one open under its name.
+    /// Whether exactly this object is the one that is open under its name.
     pub fn is_open(&self, region: &Arc<Region>) -> bool {
         self.open.load().by_name.get(region.info().name()).is_some_and(|open| Arc::ptr_eq(open, region))
     }
 
-    /// All open regions, ordered by name.
+    /// Returns all open regions, ordered by name.
     pub fn all(&self) -> Vec<Arc<Region>> {
         let mut all: Vec<_> = self.open.load().by_name.values().cloned().collect();
         all.sort_by(|a, b| a.info().name().cmp(b.info().name()));
         all
     }
 
-    /// The open regions of one table, ordered by name.
+    /// Returns the open regions of one table, ordered by name.
     pub fn of_table(&self, table: &TableName) -> Vec<Arc<Region>> {
         let mut regions = self.all();
         regions.retain(|region| region.info().table() == table);
         regions
     }
 
-    /// The number of open regions.
+    /// Returns the number of open regions.
     pub fn count(&self) -> usize {
         self.open.load().by_name.len()
     }
@@ -117,7 +117,7 @@ impl OnlineRegions {
         self.elsewhere.lock().opening.remove(encoded);
     }
 
-    /// Adds an open region; requests find it from now on.
+    /// Adds an open region, which requests find from now on.
     pub fn insert(&self, region: Arc<Region>) {
         let info = region.info();
         let (name, encoded) = (info.name().clone(), info.encoded_name().clone());
@@ -132,7 +132,7 @@ impl OnlineRegions {
         elsewhere.moved.remove(&encoded);
     }
 
-    /// Removes a region; later requests do not find it. With `moved_to`, they get the new location.
+    /// Removes a region, which requests no longer find. With `moved_to`, they get the new location.
     pub fn remove(&self, encoded: &EncodedName, moved_to: Option<MovedTo>) -> Option<Arc<Region>> {
         let region = self.by_encoded_name(encoded)?;
         if let Some(moved_to) = moved_to.filter(|moved_to| moved_to.server != self.server) {

@@ -1,8 +1,8 @@
-//! A read replica: regions that another server, the primary, writes are served here for reading.
+//! A read replica serves reads of regions that another server, the primary, writes.
 //!
 //! One thread reads the primary's log as it grows, and hands each record to the follower of its region
-//! ([`region::RegionFollower`]). The primary does not know of its replicas: nothing is written to its place and nothing
-//! deleted.
+//! ([`region::RegionFollower`]). The primary does not know of its replicas, which write and delete nothing in its
+//! storage.
 //!
 //! 1. **Opening.** The replica reads the region's file lists, and its records in the log up to the tail's position. The
 //!    tail notes where each region's records are. It does not advance while regions are opened.
@@ -35,9 +35,9 @@ use crate::RegionServer;
 
 /// Maximum number of attempts to open a region whose files are deleted meanwhile.
 const ATTEMPTS_MAX: usize = 20;
-/// Longest time that the opening of a region waits until the region is served.
+/// Maximum time that the opening of a region waits until the region is served.
 const SERVED_WITHIN: Duration = Duration::from_secs(60);
-/// Longest time that a client waits for the latest writes.
+/// Maximum time that a client waits for the latest writes.
 const REFRESHED_WITHIN: Duration = Duration::from_secs(60);
 /// Maximum number of rounds without a pause, to catch up after regions were opened again.
 const ROUNDS_MAX: usize = 10;
@@ -70,9 +70,9 @@ impl Primary {
 pub struct ReplicaOptions {
     /// Pause between two rounds while rounds find new records (`bellows.replica.poll`).
     pub poll: Duration,
-    /// The longest pause, after several rounds that found nothing (`bellows.replica.poll.idle`).
+    /// Maximum pause between two rounds, after several rounds that found nothing (`bellows.replica.poll.idle`).
     pub poll_idle: Duration,
-    /// The lag above which reads are refused; `None` for any (`bellows.replica.max.lag`).
+    /// The lag above which reads are refused; `None` for no limit (`bellows.replica.max.lag`).
     pub lag_max: Option<Duration>,
 }
 
@@ -116,19 +116,19 @@ struct Pace {
     stop: bool,
 }
 
-/// A followed region.
+/// A region that the replica follows.
 struct Followed {
     follower: RegionFollower,
     /// Whether the follower's region is the one that is served.
     is_served: bool,
-    /// Whether clients may find it.
+    /// Whether clients may find the region.
     is_public: bool,
 }
 
 /// How a round ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Round {
-    /// It reached the end of the log with this many new records, and every region is served.
+    /// The round reached the end of the log with this number of new records, and every region is served.
     Current(u64),
     /// Another round must follow at once.
     Again,
@@ -182,13 +182,13 @@ impl Replica {
         env::spawn_thread("replica", Priority::Serving, follow).map(drop)
     }
 
-    /// Stops the thread.
+    /// Stops the thread that follows the log.
     pub fn stop(&self) {
         self.pace.lock().stop = true;
         self.hurried.notify_all();
     }
 
-    /// The files of the primary.
+    /// Returns the files of the primary.
     pub fn files(&self) -> &Arc<dyn Files> {
         &self.primary.files
     }
@@ -222,8 +222,8 @@ impl Replica {
         )))
     }
 
-    /// Waits until everything that the primary had acknowledged before this call is visible here. `false` if that takes
-    /// longer than `limit`.
+    /// Waits until everything that the primary had acknowledged before this call is visible here. Returns `false` if
+    /// that takes longer than `limit`.
     pub fn wait_current(&self, limit: Duration) -> bool {
         let asked = self.world.moment();
         self.hurry();
@@ -238,7 +238,8 @@ impl Replica {
         true
     }
 
-    /// [Waits](Replica::wait_current) as long as a client may be kept waiting. The error names the lag.
+    /// [Waits](Replica::wait_current) for the primary's acknowledged writes, as long as a client may be kept waiting.
+    /// The error names the lag.
     pub fn refresh(&self) -> Result<(), String> {
         if self.wait_current(REFRESHED_WITHIN) {
             return Ok(());
@@ -493,7 +494,7 @@ pub(crate) fn is_gone(error: &region::Error) -> bool {
     }
 }
 
-/// The exception for a call that would change something.
+/// Returns the exception for a call that would change something.
 pub(crate) fn refused() -> Exception {
     // HBase 3 has a class of its own for this, which clients of HBase 2 do not know; it is one of these.
     Exception::do_not_retry(

@@ -28,8 +28,8 @@ use proto::pb;
 use region::TimeRange;
 use rpc::Exception;
 
-/// Reads a time range; a missing bound is open, and `None` means all timestamps. An invalid range is an exception that
-/// HBase's clients retry, as HBase has it.
+/// Decodes a time range; a missing bound is unlimited, and `None` means all timestamps. An invalid range is an
+/// exception that HBase's clients retry, as HBase has it.
 fn time_range(range: Option<&pb::TimeRange>) -> Result<Option<TimeRange>, Exception> {
     let Some(range) = range else { return Ok(None) };
     let from = range.from.unwrap_or(0) as i64;
@@ -57,12 +57,12 @@ pub(crate) fn check_row(row: &[u8]) -> Result<(), Exception> {
     }
 }
 
-/// The value of the attribute `name`.
+/// Returns the value of the attribute `name`.
 fn attribute<'a>(attributes: &'a [pb::NameBytesPair], name: &str) -> Option<&'a [u8]> {
     attributes.iter().rfind(|pair| pair.name == name).map(|pair| pair.value.as_deref().unwrap_or_default())
 }
 
-/// A Java boolean, encoded in one byte.
+/// Decodes a Java boolean, which is one byte.
 fn flag(value: &[u8]) -> bool {
     matches!(value, [byte] if *byte != 0)
 }

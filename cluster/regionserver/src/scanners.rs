@@ -5,8 +5,8 @@
 //! 3. At its end the call puts the scanner back with a new lease, or closes it.
 //! 4. The server remembers an exhausted scanner for the time of a lease. A client that closes it again, or asks for more,
 //!    gets an empty answer and not UnknownScannerException.
-//! 5. Of a scanner whose region was closed here the server remembers the region's name for the time of a lease. The client
-//!    is told once that the region has changed, as by HBase, and looks for it elsewhere.
+//! 5. For a scanner whose region was closed here, the server remembers the region's name for the time of a lease. The
+//!    client is told once that the region has changed, as by HBase, and looks for it elsewhere.
 //!
 //! A scanner's id begins with a hash of the server's name and ends with a counter, so that ids of other servers, or of
 //! earlier starts of this one, are unknown here.
@@ -30,19 +30,19 @@ pub(crate) struct ScannerId(pub(crate) u64);
 pub(crate) struct ScannerState {
     /// The engine's scanner.
     pub(crate) scanner: RegionScanner<'static>,
-    /// The row in whose middle the last reply ended.
+    /// The row of which the last reply returned only a part; `None` if it ended with a whole row.
     pub(crate) unfinished_row: Option<Bytes>,
     /// Bytes of the last reply's cell block, an estimate for the next one.
     pub(crate) block_bytes: usize,
 }
 
-/// A scanner that a client has open: what all of its calls share.
+/// A scanner that a client has open: the data that all of its calls share.
 pub(crate) struct OpenScanner {
     pub(crate) id: ScannerId,
     pub(crate) region: Arc<Region>,
     /// Whether heartbeats carry the row that the scan has reached.
     pub(crate) wants_cursor: bool,
-    /// Most bytes of cells in one reply, as requested by the client; 0 if it requests no limit.
+    /// Maximum number of bytes of cells in one reply, as requested by the client; 0 if it requests no limit.
     pub(crate) result_bytes_max: u64,
     state: Mutex<State>,
 }
@@ -56,9 +56,9 @@ struct State {
 #[derive(Default)]
 struct Table {
     held: HashMap<ScannerId, Arc<OpenScanner>>,
-    /// Exhausted scanners: the number of their next call, and until when they are remembered.
+    /// Exhausted scanners, each with the number of its next call, and the time until which it is remembered.
     ended: HashMap<ScannerId, (u64, Moment)>,
-    /// Scanners whose region was closed here: the region's name, and until when they are remembered.
+    /// Scanners whose region was closed here, each with the region's name, and the time until which it is remembered.
     parted: HashMap<ScannerId, (String, Moment)>,
 }
 
@@ -73,9 +73,9 @@ pub(crate) struct Scanners {
 
 /// The result of [`Scanners::take`].
 pub(crate) enum TakenScanner {
-    /// The scanner, to be put back.
+    /// The scanner. The call puts it back at its end.
     Scanner(Arc<OpenScanner>, Box<ScannerState>),
-    /// It ended, and there is nothing more.
+    /// The scanner has ended: there is nothing more.
     Ended,
 }
 
@@ -90,12 +90,12 @@ impl Scanners {
         Scanners { world, lease, prefix, counter: AtomicU32::new(0), table: Mutex::default() }
     }
 
-    /// Time after which a scanner without calls is closed.
+    /// Returns the time after which a scanner without calls is closed.
     pub(crate) fn lease(&self) -> Duration {
         self.lease
     }
 
-    /// Number of open scanners.
+    /// Returns the number of open scanners.
     pub(crate) fn count(&self) -> usize {
         self.table.lock().held.len()
     }
@@ -200,7 +200,7 @@ impl Scanners {
         dropped.len()
     }
 
-    /// The scanner with this id; `None` when it is exhausted and the client may not have learned that yet.
+    /// Returns the scanner with this id; `None` when it is exhausted and the client may not have learned that yet.
     fn find(&self, id: ScannerId, call: Option<u64>) -> Result<Option<Arc<OpenScanner>>, Exception> {
         let now = self.world.moment();
         let mut table = self.table.lock();

@@ -1,4 +1,4 @@
-//! One region server: its parts, and the opening and closing of regions.
+//! A region server: its parts, and the opening and closing of regions.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -81,7 +81,7 @@ pub struct RegionServer {
 }
 
 impl RegionServer {
-    /// A server without regions. It does no background work before [`start`](RegionServer::start).
+    /// Creates a server without regions. It does no background work before [`start`](RegionServer::start).
     pub fn new(name: ServerName, foundation: Foundation, options: Options) -> Arc<RegionServer> {
         let world = foundation.world.clone();
         let open_files = Arc::clone(&foundation.region_options.open_files);
@@ -114,8 +114,8 @@ impl RegionServer {
         })
     }
 
-    /// Makes this server a read replica: from now on it opens regions of tables for reading only, and follows them. Its own are
-    /// hbase:meta and hbase:namespace.
+    /// Makes this server a read replica: from now on it opens regions of tables for reading only, and follows them.
+    /// Only hbase:meta and hbase:namespace are its own.
     pub fn follow(self: &Arc<Self>, replica: Arc<Replica>) -> std::io::Result<()> {
         replica.start(self)?;
         if self.replica.set(replica).is_err() {
@@ -139,12 +139,12 @@ impl RegionServer {
         Background::start(self)
     }
 
-    /// The server's name.
+    /// Returns the server's name.
     pub fn name(&self) -> &ServerName {
         &self.name
     }
 
-    /// The current options.
+    /// Returns the current options.
     pub fn options(&self) -> Guard<Arc<Options>> {
         self.options.load()
     }
@@ -154,12 +154,12 @@ impl RegionServer {
         &self.foundation
     }
 
-    /// The open regions.
+    /// Returns the open regions.
     pub fn regions(&self) -> &OnlineRegions {
         &self.regions
     }
 
-    /// Counters since the start.
+    /// Returns the counters since the start.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -178,12 +178,12 @@ impl RegionServer {
         }
     }
 
-    /// The number of open scanners.
+    /// Returns the number of open scanners.
     pub fn open_scanners(&self) -> usize {
         self.scanners.count()
     }
 
-    /// Lets an open region take over a new schema. Returns whether it could; otherwise it has to be opened again.
+    /// Lets an open region take over a new schema. Returns `false` if the region must be opened again instead.
     pub(crate) fn alter_region(
         &self,
         region: &Region,
@@ -330,7 +330,7 @@ impl RegionServer {
 
     /// Closes a region: requests no longer find it, its scanners end, and its memory is flushed. With `moved_to`,
     /// clients are told the new location. Returns `false` if it is not open here. A region whose writes could not be
-    /// flushed serves on, and closing it can be tried again. Blocks on storage.
+    /// flushed continues to serve, and closing it can be tried again. Blocks on storage.
     pub fn close_region(
         &self,
         encoded: &EncodedName,
@@ -386,7 +386,7 @@ impl RegionServer {
         self.flush_times.lock().insert(region.clone(), self.foundation.world.now());
     }
 
-    /// When a region was last flushed, or else opened, in ms since 1970; 0 for an unknown region.
+    /// Returns when a region was last flushed, or else opened, in ms since 1970; 0 for an unknown region.
     pub(crate) fn last_flush(&self, region: &EncodedName) -> u64 {
         self.flush_times.lock().get(region).map_or(0, |time| time.0.max(0) as u64)
     }
@@ -521,7 +521,7 @@ impl RegionServer {
         Ok(())
     }
 
-    /// The exception that a client gets for an engine's error.
+    /// Returns the exception that a client gets for an engine's error.
     pub(crate) fn exception(&self, error: &region::Error) -> Exception {
         if self.replica.get().is_some() && replica::is_gone(error) {
             // The next round brings the files in its place. Clients go on where they were.

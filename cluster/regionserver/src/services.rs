@@ -1,4 +1,4 @@
-//! The services that one region server has.
+//! The services of a region server.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use crate::{
     AdminService, BootstrapNodeService, ClientMetaService, ClientService, ClusterView, RegionServer,
 };
 
-/// The services of `server`, by the names that clients use. They tell clients of `view`, with at most `nodes_max` bootstrap
-/// addresses.
+/// Returns the services of `server`, by the names that clients use. They answer questions about the cluster from
+/// `view`, with at most `nodes_max` bootstrap addresses.
 pub fn services(server: &Arc<RegionServer>, view: &Arc<ClusterView>, nodes_max: usize) -> Services {
     Services::new()
         .with("ClientService", Arc::new(ClientService::new(Arc::clone(server))))

@@ -18,10 +18,10 @@ use crate::RegionServer;
 use crate::call_sample::CallKind;
 use crate::tasks::{RunningCall, Subject};
 
-/// Largest size in bytes of a row or region name in an entry.
+/// Maximum size in bytes of a row or region name in an entry.
 const NAME_MAX: usize = 1_024;
 
-/// The ring buffer.
+/// The ring buffers of slow calls and of large responses.
 #[derive(Debug, Default)]
 pub(crate) struct SlowCalls {
     ring: Mutex<VecDeque<pb::SlowLogPayload>>,
@@ -34,12 +34,12 @@ pub(crate) struct SlowCallFacts {
     pub(crate) is_large: bool,
     pub(crate) took: Duration,
     pub(crate) answer_bytes: u64,
-    /// When it was answered.
+    /// When the call was answered.
     pub(crate) now: WallTime,
 }
 
 impl RegionServer {
-    /// The latest slow calls and large answers, the newest first.
+    /// Returns the latest slow calls and large answers, the newest first.
     pub fn slow_calls(&self, limit: usize) -> Vec<pb::SlowLogPayload> {
         self.slow_calls.latest(limit)
     }
@@ -60,12 +60,12 @@ impl SlowCalls {
         self.ring.lock().clear();
     }
 
-    /// The latest entries of both kinds, the newest first.
+    /// Returns the latest entries of both kinds, the newest first.
     fn latest(&self, limit: usize) -> Vec<pb::SlowLogPayload> {
         self.ring.lock().iter().rev().take(limit).cloned().collect()
     }
 
-    /// The entries that a request selects, the newest first.
+    /// Returns the entries that a request selects, the newest first.
     pub(crate) fn find(&self, request: &pb::SlowLogResponseRequest) -> Vec<pb::SlowLogPayload> {
         let other = match request.log_type() {
             LogType::SlowLog => Type::LargeLog,
@@ -78,8 +78,8 @@ impl SlowCalls {
     }
 }
 
-/// HBase's rule: all conditions of the request must hold, or one of them, as it says. Without conditions every entry is
-/// selected.
+/// Whether a request selects an entry. By HBase's rule all conditions of the request must hold, or one of them, as it
+/// says. Without conditions every entry is selected.
 fn is_selected(request: &pb::SlowLogResponseRequest, entry: &pb::SlowLogPayload) -> bool {
     let region = entry.region_name();
     let conditions = [
@@ -97,7 +97,7 @@ fn is_selected(request: &pb::SlowLogResponseRequest, entry: &pb::SlowLogPayload)
     }
 }
 
-/// The entry of a call.
+/// Returns the entry for a call.
 pub(crate) fn entry(call: &RunningCall, remarkable: SlowCallFacts) -> pb::SlowLogPayload {
     let SlowCallFacts { is_slow, is_large, took, answer_bytes, now } = remarkable;
     let took_ms = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);

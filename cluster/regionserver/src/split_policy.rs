@@ -16,23 +16,25 @@ use proto::{RegionInfo, TableDescriptor};
 
 /// The package of HBase's policies.
 const PACKAGE: &str = "org.apache.hadoop.hbase.regionserver.";
-/// Above this number of regions IncreasingToUpperBound uses the greatest size.
+/// Number of regions above which IncreasingToUpperBound uses the greatest size.
 const REGIONS_CUBED_MAX: u64 = 100;
 
-/// The site's settings, which a table can override.
+/// The site's settings for splits, which a table can override.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SplitOptions {
     /// The class of the policy (`hbase.regionserver.region.split.policy`).
     pub policy: String,
-    /// Bytes of a store's files at which a region is split (`hbase.hregion.max.filesize`).
+    /// Size of a store's files in bytes at which a region is split (`hbase.hregion.max.filesize`).
     pub file_bytes_max: u64,
     /// Fraction by which this size differs between regions (`hbase.hregion.max.filesize.jitter`).
     pub jitter: f64,
     /// Whether all stores of a region are added up (`hbase.hregion.split.overallfiles`).
     pub all_stores: bool,
-    /// The first size of policies that grow; twice the flush size if unset (`hbase.increasing.policy.initial.size`).
+    /// The first size, in bytes, of policies whose size grows; twice the flush size if unset
+    /// (`hbase.increasing.policy.initial.size`).
     pub initial_bytes: Option<u64>,
-    /// Number of regions on the server above which it asks for no split (`hbase.regionserver.regionSplitLimit`).
+    /// Number of regions on the server above which the server requests no split
+    /// (`hbase.regionserver.regionSplitLimit`).
     pub regions_max: u64,
 }
 
@@ -49,9 +51,9 @@ enum Growth {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Prefix {
     None,
-    /// Rows with the same first bytes, of this number.
+    /// Rows with the same first bytes; the number says how many.
     Length(usize),
-    /// Rows that are the same up to the first of these.
+    /// Rows that are the same up to the first occurrence of these bytes.
     Delimiter(Bytes),
 }
 
@@ -66,7 +68,7 @@ pub(crate) struct SplitPolicy {
 }
 
 impl SplitPolicy {
-    /// The policy of a region with this flush size in bytes.
+    /// Creates the policy of a region with this flush size in bytes.
     pub(crate) fn of_region(
         options: &SplitOptions,
         table: &TableDescriptor,
@@ -133,8 +135,8 @@ impl SplitPolicy {
         size > most
     }
 
-    /// The row to split at, in place of the middle `row`: its prefix, if rows with one stay together. `None` if that is no
-    /// row inside the region.
+    /// Returns the row to split at, in place of the middle `row`: the row's prefix, if rows with a common prefix stay
+    /// together. `None` if that is no row inside the region.
     pub(crate) fn split_row(&self, row: &Bytes, region: &RegionInfo) -> Option<Bytes> {
         let end = match &self.prefix {
             Prefix::None => row.len(),
@@ -187,7 +189,7 @@ mod tests {
         SplitPolicy::of_region(options, &table, &region("", ""), FLUSH)
     }
 
-    /// The largest size that is not split, of one store, with 1, 2, 3 and 101 regions.
+    /// Returns the largest size of one store that is not split, with 1, 2, 3 and 101 regions.
     fn limits(policy: &SplitPolicy) -> [u64; 4] {
         [1, 2, 3, 101].map(|regions| {
             let is_too_large = |size: u64| policy.is_too_large([size, 0].into_iter(), regions);

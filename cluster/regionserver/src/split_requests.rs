@@ -1,4 +1,4 @@
-//! Requests to the master to split regions that have grown too large.
+//! Requests from the master the split of regions that have grown too large.
 //!
 //! The server looks at a region after each of its flushes and compactions. The policy decides by the sizes of its stores
 //! ([`crate::split_policy`]). A region is not split while it refers to files of its parent, or while it has so many files
@@ -17,10 +17,10 @@ use region::Region;
 use crate::RegionServer;
 use crate::split_policy::SplitPolicy;
 
-/// Time after a request in which no other is made for the same region.
+/// Time after a request in which no other one is made for the same region.
 const REPEAT_AFTER: Duration = Duration::from_secs(60);
 
-/// The master, and what it was asked lately.
+/// The master, and the splits that were requested from it lately.
 #[derive(Default)]
 pub(crate) struct SplitRequests {
     master: Mutex<Option<Arc<dyn MasterRequests>>>,
@@ -35,13 +35,13 @@ impl SplitRequests {
 }
 
 impl RegionServer {
-    /// Sets the master that is asked to split regions. Without one no region asks.
+    /// Sets the master from which splits are requested. Without a master none is requested.
     pub fn set_master(&self, master: Arc<dyn MasterRequests>) {
         *self.split_requests.master.lock() = Some(master);
     }
 
-    /// The row to split a region at; `None` if it has too little data, or its policy keeps all rows together. Memory has no
-    /// middle row, so a region without files is flushed first, as in HBase. Blocks on storage.
+    /// Returns the row at which to split a region; `None` if it has too little data, or its policy keeps all rows
+    /// together. Memory has no middle row, so a region without files is flushed first, as in HBase. Blocks on storage.
     pub fn find_split_row(&self, region: &Arc<Region>) -> Result<Option<Bytes>, region::Error> {
         if region.load().files == 0 && region.memstore_bytes() > 0 {
             self.flush(region, region::FlushReason::Requested)?;

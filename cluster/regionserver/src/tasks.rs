@@ -1,4 +1,4 @@
-//! What the server is doing, for HBase's `/rs-status?format=json` and its shell's `processlist`.
+//! Lists what the server is doing, for HBase's `/rs-status?format=json` and its shell's `processlist`.
 //!
 //! Two kinds of work are listed: background tasks (flushes, compactions, opening and closing regions), shown until a
 //! minute after their end; and calls of clients that wait for the log, the disk or each other. A call answered on the
@@ -19,22 +19,22 @@ use crate::RegionServer;
 
 /// Time for which a task is shown after its end.
 const SHOWN_AFTER_END: Duration = Duration::from_secs(60);
-/// Most ended tasks that are shown.
+/// Maximum number of ended tasks that are shown.
 const ENDED_MAX: usize = 100;
 
 /// The state of a task, in HBase's terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskState {
-    /// It is running.
+    /// The task is running.
     Running,
-    /// It has succeeded.
+    /// The task has succeeded.
     Complete,
-    /// It has failed.
+    /// The task has failed.
     Aborted,
 }
 
 impl TaskState {
-    /// HBase's name of the state.
+    /// Returns HBase's name of the state.
     pub fn name(self) -> &'static str {
         match self {
             TaskState::Running => "RUNNING",
@@ -49,19 +49,19 @@ impl TaskState {
 pub enum TaskFilter {
     /// Every task and every call.
     All,
-    /// Tasks of the background.
+    /// Background tasks.
     #[default]
     General,
-    /// Calls; HBase means its handler threads, idle ones too. There are none here.
+    /// Calls. HBase means its handler threads, including idle ones. There are none here.
     Handler,
-    /// Calls.
+    /// Calls of clients.
     Rpc,
     /// Calls that read or write rows.
     Operation,
 }
 
 impl TaskFilter {
-    /// The filter of HBase's name; `None` for another word.
+    /// Returns the filter with HBase's name; `None` for another word.
     pub fn of_name(name: &str) -> Option<TaskFilter> {
         Some(match name {
             "all" => TaskFilter::All,
@@ -74,39 +74,39 @@ impl TaskFilter {
     }
 }
 
-/// A task or a call, at the moment it was asked for.
+/// A task or a call, as it was when the list was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// What it does, such as `Flushing t,,1700000000000.0123….`.
+    /// What the task does, such as `Flushing t,,1700000000000.0123….`.
     pub description: String,
-    /// Its progress, or how it ended.
+    /// The progress of the task, or how it ended.
     pub status: String,
-    /// Whether it runs.
+    /// Whether the task runs or how it has ended.
     pub state: TaskState,
-    /// When it began.
+    /// When the task began.
     pub started: WallTime,
     /// When state and status last changed.
     pub changed: WallTime,
-    /// Of a call of a client.
+    /// The call of a client; `None` for a background task.
     pub call: Option<TaskCall>,
 }
 
-/// The call behind a task.
+/// The call of a client behind a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskCall {
-    /// The method, such as `Mutate`.
+    /// The name of the method, such as `Mutate`.
     pub method: String,
     /// The client's address.
     pub client: std::net::SocketAddr,
-    /// Name of its region; empty if the request names none.
+    /// Name of the region; empty if the request names none.
     pub region: String,
-    /// Bytes of the request's frame.
+    /// Size of the request's frame in bytes.
     pub request_bytes: u64,
-    /// Whether it reads or writes rows.
+    /// Whether the call reads or writes rows.
     pub is_operation: bool,
 }
 
-/// The tasks of the background.
+/// The background tasks of a server.
 #[derive(Debug)]
 pub(crate) struct Tasks {
     world: World,
@@ -191,7 +191,7 @@ impl Drop for TaskGuard {
 }
 
 impl RegionServer {
-    /// The tasks and calls that `filter` selects, the oldest of each first.
+    /// Returns the tasks and calls that `filter` selects, the oldest of each first.
     pub fn tasks(&self, filter: TaskFilter) -> Vec<Task> {
         let mut all = Vec::new();
         if matches!(filter, TaskFilter::All | TaskFilter::General) {

@@ -1,4 +1,4 @@
-//! Limits of the bytes a second that all compactions together, and all flushes together, may write.
+//! Limits the bytes a second that all compactions together, and all flushes together, may write.
 //!
 //! The limit follows the pressure of the store with the most files, as HBase's
 //! `PressureAwareCompactionThroughputController` has it:
@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Flushes have limits of their own, and none by default. Their limit rises with the memory of all memstores; from the
-//! lower mark on, above which regions are flushed to free memory, there is none
+//! lower limit of memstores on, above which regions are flushed to free memory, there is none
 //! (`PressureAwareFlushThroughputController`).
 //!
 //! In off-peak hours compactions have another limit. A running compaction checks the limit with every quarter of a
@@ -65,17 +65,18 @@ impl OffPeakHours {
 pub struct ThroughputOptions {
     /// Whether there is a limit at all (`hbase.regionserver.throughput.controller`).
     pub is_limited: bool,
-    /// The limit without pressure (`hbase.hstore.compaction.throughput.lower.bound`).
+    /// The limit without pressure, in bytes a second (`hbase.hstore.compaction.throughput.lower.bound`).
     pub lower: u64,
-    /// The limit just before flushes wait (`hbase.hstore.compaction.throughput.higher.bound`).
+    /// The limit just before flushes wait, in bytes a second (`hbase.hstore.compaction.throughput.higher.bound`).
     pub higher: u64,
-    /// The limit in off-peak hours (`hbase.hstore.compaction.throughput.offpeak`).
+    /// The limit in off-peak hours, in bytes a second (`hbase.hstore.compaction.throughput.offpeak`).
     pub off_peak: u64,
 }
 
 impl ThroughputOptions {
-    /// Bytes a second under `pressure`: 0 if no store has more files than a compaction needs, above 1 if some store has
-    /// more than its flushes may wait for. [`u64::MAX`] is no limit.
+    /// Returns the limit in bytes a second under `pressure`: 0 if no store has more files than a compaction needs,
+    /// above 1 if some store has more than its flushes may wait for. 0 if no store has more files than a compaction
+    /// needs, above 1 if some store has more than its flushes may wait for. [`u64::MAX`] means no limit.
     pub fn limit(&self, pressure: f64, is_off_peak: bool) -> u64 {
         if !self.is_limited || pressure > 1.0 {
             return u64::MAX;
@@ -89,7 +90,8 @@ impl ThroughputOptions {
 }
 
 impl RegionServer {
-    /// Sets the limit of compactions by the store that is closest to holding flushes back, and that of flushes by memory.
+    /// Sets the limit of compactions by the store that is closest to making flushes wait, and the limit of flushes by
+    /// memory.
     pub(crate) fn tune_throughput(&self, regions: &[Arc<Region>]) {
         let pressure = regions.iter().map(|region| region.compaction_pressure()).fold(0.0, f64::max);
         let options = self.options();

@@ -10,20 +10,20 @@ use proto::pb;
 
 use crate::call_sample::{CallKind, CallObserver, CallSample, SAMPLED_ONE_IN};
 
-/// Maximum number of user and client pairs that are counted separately. Later ones are counted together, as `(others)`
-/// without an address.
+/// Maximum number of pairs of user and client that are counted separately. Later ones are counted together, as
+/// `(others)` without an address.
 const PAIRS_MAX: usize = 1_024;
 const OTHERS: &str = "(others)";
 const NOBODY: &str = "(nobody)";
 
-/// Reads and writes since the start.
+/// Numbers of reads and writes since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Count {
     reads: u64,
     writes: u64,
 }
 
-/// Requests by user and client address.
+/// Numbers of requests by user and client address.
 #[derive(Debug, Default)]
 pub(crate) struct UserLoads {
     counts: Mutex<HashMap<String, HashMap<Option<IpAddr>, Count>>>,
@@ -48,7 +48,7 @@ impl UserLoads {
         }
     }
 
-    /// The counts as the cluster's status carries them.
+    /// Returns the counts in the form of the cluster's status.
     pub(crate) fn to_message(&self) -> Vec<pb::UserLoad> {
         let counts = self.counts.lock();
         let mut loads: Vec<pb::UserLoad> = counts

@@ -1,4 +1,4 @@
-//! Measures calls: the duration of each, and which were slow or had large answers.
+//! Measures the duration of each call, and records calls that were slow or had large answers.
 //!
 //! A call lasts from the arrival of its last byte until its response is handed over. Slow calls and large responses are
 //! logged with HBase's words `(responseTooSlow)` and `(responseTooLarge)`, for tools that search for them.
@@ -23,13 +23,13 @@ use crate::user_loads::UserLoads;
 /// Duration above which a call of a single row counts in HBase's `slowGetCount` and similar counters.
 const SLOW_ROW: Duration = Duration::from_secs(1);
 
-/// Largest number of bytes of a region's name in a span.
+/// Maximum number of bytes of a region's name in a span.
 const REGION_MAX: usize = 1_024;
 
-/// Length in bytes above which a call that is answered later is not sampled.
+/// Length of a request in bytes above which a call that is answered later is not sampled.
 const SAMPLED_MAX: usize = 1 << 20;
 
-/// Times of calls, flushes and compactions.
+/// Durations of calls, flushes and compactions.
 #[derive(Debug, Default)]
 pub(crate) struct Times {
     calls: CallTimes,
@@ -143,7 +143,7 @@ fn answer_size(outcome: &Result<Reply, Exception>) -> u64 {
     outcome.as_ref().map_or(0, |reply| (reply.message.len() + reply.cells.len()) as u64)
 }
 
-/// The server's own call observer, and the one that was given to it.
+/// The observers of calls: the server's own, and the one that was given to it.
 struct Observers<'a> {
     user_loads: &'a UserLoads,
     other: Option<&'a dyn CallObserver>,
@@ -216,7 +216,7 @@ impl RegionServer {
         options.is_slow(kind, took) || options.is_large(kind, answer_size(outcome))
     }
 
-    /// Logs a slow call or a large response, and records it for the operator.
+    /// Logs a slow call or a large response, and records it for `get_slowlog_responses`.
     fn remark(&self, call: &RunningCall, took: Duration, outcome: &Result<Reply, Exception>) {
         let (options, counters) = (self.options(), self.counters());
         let answer_bytes = answer_size(outcome);

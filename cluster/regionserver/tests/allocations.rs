@@ -1,5 +1,5 @@
-//! A get of a row in memory allocates nothing and changes no task or thread, from the bytes of its frame to the bytes
-//! of its response.
+//! Tests that a get of a row in memory allocates nothing and changes no task or thread, from the bytes of its frame to
+//! the bytes of its response.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn row(number: u32) -> Bytes {
     format!("row{:019}", number.wrapping_mul(2_654_435_761) % ROWS).into()
 }
 
-/// Drops cells.
+/// A sink that drops cells.
 struct Nothing;
 
 impl CellSink for Nothing {
@@ -219,7 +219,7 @@ fn put(row: &Bytes, value: &[u8]) -> Mutation {
     }
 }
 
-/// Gets rows twice, and counts the allocations of the second round.
+/// Gets rows twice, and returns the number of allocations of the second round.
 fn allocations(bench: &mut Bench, columns: &[&'static str], value: &[u8]) -> u64 {
     let frames: Vec<Vec<u8>> = (0..ROWS).step_by(3).map(|number| bench.get(number, columns)).collect();
     for (frame, number) in frames.iter().zip((0..ROWS).step_by(3)) {

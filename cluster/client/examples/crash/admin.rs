@@ -58,7 +58,7 @@ pub(crate) async fn run(cluster: Cluster, ledger: Arc<Ledger>, random: World) ->
     Ok(())
 }
 
-/// The table's descriptor; each family stores its files in another way.
+/// Returns the table's descriptor; each family stores its files in another way.
 fn descriptor(
     name: &TableName,
     alteration: u64,

@@ -16,11 +16,11 @@ const READS: [&str; 3] = ["get", "scan", "refused check"];
 /// Columns by `family:qualifier`; an empty map is a row that does not exist.
 pub(crate) type Columns = BTreeMap<String, Bytes>;
 
-/// The expected contents of a row.
+/// The content that a row must have.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
     pub(crate) now: Columns,
-    /// The content if the unanswered change happened.
+    /// The content if the change without an answer happened; `None` if no change is under way.
     pub(crate) next: Option<Columns>,
     /// Whether a reader has seen `next`, which must then stay.
     pub(crate) next_seen: bool,
@@ -33,7 +33,7 @@ pub(crate) struct Counter {
     pub(crate) base: i64,
     pub(crate) acknowledged: i64,
     pub(crate) under_way: i64,
-    /// Every value that was returned since then.
+    /// Every value that a reply returned since then.
     pub(crate) returned: HashSet<i64>,
     /// The largest value that was returned or read since then.
     pub(crate) seen: i64,
@@ -52,23 +52,23 @@ pub(crate) enum SideTable {
     },
 }
 
-/// A thing that may be in one of these states; the first is the acknowledged one.
+/// Something that may be in one of these states; the first is the acknowledged one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Uncertain<T> {
     pub(crate) now: T,
     pub(crate) next: Option<T>,
 }
 
-/// What happens to the server.
+/// What the test does to the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It lives: every operation must succeed.
+    /// The server lives: every operation must succeed.
     #[default]
     Lives,
-    /// It is about to be killed, or was.
+    /// The server is about to be killed, or was killed.
     Dies,
-    /// Its disk is about to fail, and then it is killed. A system that is losing its disk may report success for a sync
-    /// that began before and wrote nothing. So answers from now on do not count.
+    /// The server's disk is about to fail, and then the server is killed. A system that is losing its disk may report
+    /// success for a sync that began before and wrote nothing. So answers from now on do not count.
     Breaks,
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct Content {
 pub(crate) struct Ledger(Mutex<Content>);
 
 impl Row {
-    /// Returns the least value that a reader that begins now must see.
+    /// Returns the oldest content that a reader that begins now may see.
     pub(crate) fn least(&self) -> &Columns {
         self.next.as_ref().filter(|_| self.next_seen).unwrap_or(&self.now)
     }
@@ -235,7 +235,7 @@ impl Ledger {
         self.0.lock().fate
     }
 
-    /// Records a violation of what was promised.
+    /// Records that the server broke a promise.
     pub(crate) fn complain(&self, why: String) {
         self.0.lock().complaints.push(why);
     }

@@ -12,8 +12,8 @@
 //! summary             KIND COUNT, …               how much of each kind was acknowledged
 //! ```
 //!
-//! It outlives the server, so the ledger is in its memory. It rewrites few rows, so a comparison takes the same time in
-//! the last round as in the first.
+//! The client outlives the server, so it keeps the ledger in memory. It rewrites few rows, so a comparison takes the
+//! same time in the last round as in the first.
 
 mod admin;
 mod ledger;
@@ -34,10 +34,10 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Number of concurrent writers.
 const WRITERS: u64 = 4;
-/// Number of concurrent readers. What one of them has seen must not be missing afterwards.
+/// Number of concurrent readers. What one of them has seen must still exist afterwards.
 const READERS: u64 = 2;
 
-/// The tasks that load a server until it dies.
+/// The tasks that load a server until it is killed.
 struct Load {
     stop: watch::Sender<bool>,
     tasks: Vec<env::Task<()>>,
@@ -87,7 +87,7 @@ fn connect(server: &str) -> Cluster {
     Cluster::connect(World::real(), Options::new(Registry::rpc(server.split(','))))
 }
 
-/// A random number generator for one task, from the seed.
+/// Returns a random number generator for one task, from the seed.
 fn random(seed: u64, task: u64) -> World {
     World::simulated(seed ^ task.wrapping_mul(0x9e37_79b9_7f4a_7c15), WallTime(0))
 }
@@ -143,7 +143,7 @@ fn is_fate(fate: Fate, error: &client::Error) -> bool {
     }
 }
 
-/// Sets the server's fate; there must be no complaint until now.
+/// Sets the server's fate, and returns the answer: there must be no complaint until now.
 fn still_good(ledger: &Ledger, fate: Fate) -> String {
     match ledger.seal(fate).first() {
         None => "alive".to_owned(),

@@ -1,4 +1,5 @@
-//! A reader: each row that it sees is complete, not older than what was acknowledged, and stays.
+//! A reader of the crash test. Each row that it sees must be complete, not older than the last acknowledged change, and
+//! must stay.
 
 use std::sync::Arc;
 
@@ -49,13 +50,13 @@ pub(crate) async fn run(cluster: Cluster, ledger: Arc<Ledger>, random: World) ->
     }
 }
 
-/// The number with which a value begins.
+/// Returns the number with which a value begins.
 fn tick(value: &[u8]) -> Option<i64> {
     let digits = value.split(|byte| *byte == b':').next()?;
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// The number that all columns of a row have in common; zero for a row that does not exist.
+/// Returns the number that all columns of a row have in common; zero for a row that does not exist.
 fn common_tick(columns: &Columns) -> Option<i64> {
     let mut ticks = columns.values().map(|value| tick(value));
     let Some(first) = ticks.next() else { return Some(0) };

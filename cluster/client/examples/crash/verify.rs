@@ -18,7 +18,7 @@ const READ_BY_KEY: usize = 9;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// The newest values of a row.
+/// Returns the newest values of a row.
 pub(crate) fn columns_of(row: &Row) -> Columns {
     let name = |part: &[u8]| String::from_utf8_lossy(part).into_owned();
     let mut columns = Columns::new();

@@ -14,20 +14,20 @@ use env::World;
 use crate::WRITERS;
 use crate::ledger::{Columns, Fate, Ledger};
 
-/// The table.
+/// The name of the table.
 pub(crate) const TABLE: &str = "crash";
 /// Number of counters that all writers add to.
 pub(crate) const SHARED: u64 = 3;
 /// Number of rows of each kind that a writer has.
 const ROWS: u64 = 12;
-/// Number of these rows whose columns a writer always changes together.
+/// Number of rows of each kind whose columns a writer always changes together.
 pub(crate) const ATOMIC: u64 = 6;
-/// Size in bytes at which an appended value begins again.
+/// Size in bytes above which an appended value is started anew.
 const APPENDED_MAX: usize = 4_000;
 
 type Done = Result<(), Error>;
 
-/// A writer with its rows.
+/// The writer and its rows.
 pub(crate) struct Writer {
     number: u64,
     table: Table,
@@ -40,7 +40,7 @@ enum Change {
     Delete(Delete),
 }
 
-/// The key of a row. Its first digit, by which the table is split into regions, differs from row to row.
+/// Returns the key of a row. Its first digit, by which the table is split into regions, differs from row to row.
 pub(crate) fn key(writer: u64, kind: &str, number: u64) -> String {
     let digit = (writer * 7 + number * 11 + kind.len() as u64 * 5) % 16;
     format!("{digit:x}-{kind}-{writer}-{number:02}")
@@ -64,7 +64,7 @@ impl Writer {
         self.random.random() % limit
     }
 
-    /// Text that begins with `tick` and is long enough to fill memstores, so that they are flushed.
+    /// Returns a text that begins with `tick` and is long enough to fill memstores, so that they are flushed.
     fn value(&self, tick: i64) -> Bytes {
         let length = match self.below(100) {
             0 => 100_000 + self.below(300_000),
@@ -98,7 +98,7 @@ impl Writer {
         Ok(())
     }
 
-    /// A random change of a row, at an explicit timestamp: a put of some columns, or a delete of some kind.
+    /// Returns a random change of a row, at an explicit timestamp: a put of some columns, or a delete of some kind.
     fn change(&self, kind: &str, number: u64) -> (String, Columns, Change) {
         let (row, tick) = (key(self.number, kind, number), self.ledger.tick());
         let mut columns = self.ledger.row(&row);
@@ -179,7 +179,7 @@ impl Writer {
         failed.map_or(Ok(()), Err)
     }
 
-    /// An increment of two columns of a row, the resulting row, and the new value of the first column.
+    /// Returns an increment of two columns of a row, the resulting row, and the new value of the first column.
     fn addition(&self, row: &str) -> (Increment, Columns, i64) {
         let mut columns = self.ledger.row(row);
         let amount = self.below(100) as i64 - 20;

@@ -1,5 +1,5 @@
-//! Debian's package index in a table: each package a row, each field a column, each version of the package a version of
-//! the cells.
+//! Stores Debian's package index in a table: each package a row, each field a column, each version of the package a
+//! version of the cells.
 //!
 //! ```text
 //! cargo run --release -p client --example packages -- load            apt's own lists, of this machine
@@ -64,7 +64,7 @@ fn main() -> Result<(), Failure> {
     receiver.recv()?
 }
 
-/// The commands.
+/// The commands of the program.
 enum Command {
     Load(Vec<PathBuf>),
     Get(String),

@@ -1,5 +1,5 @@
-//! Lists of packages as apt keeps them: stanzas of `Field: value` lines, with an empty line between two stanzas; a line
-//! that begins with a space or a tab goes on with the value above.
+//! Reads lists of packages as apt keeps them: stanzas of `Field: value` lines, with an empty line between two stanzas;
+//! a line that begins with a space or a tab goes on with the value above.
 #![expect(clippy::disallowed_methods, reason = "the lists are files of the machine, not of a server")]
 
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ pub(crate) struct Index {
     pub(crate) packages: BTreeMap<Bytes, Vec<Stanza>>,
 }
 
-/// The package lists of apt on this machine.
+/// Returns the package lists of apt on this machine.
 pub(crate) fn lists_of_apt() -> Result<Vec<PathBuf>, Failure> {
     let entries = std::fs::read_dir(APT)
         .map_err(|error| format!("{APT}: {error}; this is no Debian: name a list, a Packages file"))?;

@@ -8,13 +8,13 @@ use client::{Comparison, Filter, Get, Row, Scan, Table};
 use crate::source::{Index, Stanza};
 use crate::{FAMILY, Failure};
 
-/// One package in this many is read by its key.
+/// One in this many packages is read by its key.
 const BY_KEY: usize = 50;
 
 /// A cell: qualifier, timestamp, value.
 type Cell<'a> = (&'a [u8], i64, &'a [u8]);
 
-/// Prints a line for each way of reading; the first difference is an error.
+/// Reads the table in each way, and prints a line for each; fails at the first difference.
 pub(crate) async fn verify(table: &Table, index: &Index) -> Result<Vec<String>, Failure> {
     Ok(vec![
         whole(table, index).await?,

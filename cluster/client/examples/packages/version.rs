@@ -20,7 +20,7 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// Returns an epoch or revision; 0 if it is missing.
+    /// Returns the parts of a version; an epoch or revision that is missing counts as 0.
     fn of(version: &[u8]) -> Parts<'_> {
         let (epoch, rest) = match version.iter().position(|byte| *byte == b':') {
             Some(at) => (&version[..at], &version[at + 1..]),
@@ -59,7 +59,7 @@ fn next_piece(version: &[u8]) -> (&[u8], &[u8], &[u8]) {
     (word, &digits[count(digits, |digit| *digit == b'0')..], rest)
 }
 
-/// The rank of a word's end: after a tilde and before everything else.
+/// The rank of the end of a word: after a tilde and before everything else.
 const END: u16 = 1;
 
 fn weight(byte: u8) -> u16 {

@@ -6,12 +6,12 @@ use client::Row;
 use env::sync::Mutex;
 use env::{Moment, World};
 
-/// Number of rows, which are rewritten all the time.
+/// Number of rows of the test, which are rewritten all the time.
 pub(crate) const ROWS: u64 = 400;
 /// One write of a row in this many deletes it.
 const DELETED_EACH: u64 = 10;
 
-/// The name of a row.
+/// Returns the name of a row.
 pub(crate) fn row_name(row: u64) -> String {
     format!("row-{row:04}")
 }
@@ -71,18 +71,18 @@ impl Judge {
         written.acknowledged.push(now);
     }
 
-    /// The number of the last acknowledged write of a row.
+    /// Returns the number of the last acknowledged write of a row.
     pub(crate) fn last_acknowledged(&self, row: u64) -> u64 {
         self.rows[row as usize].lock().acknowledged.len() as u64
     }
 
-    /// From now on a reader must see write `number` of the row, or a later one.
+    /// Requires that from now on a reader sees write `number` of the row, or a later one.
     pub(crate) fn must_have(&self, row: u64, number: u64) {
         let mut written = self.rows[row as usize].lock();
         written.seen = written.seen.max(number);
     }
 
-    /// Counts a refresh.
+    /// Counts a refresh of the replica.
     pub(crate) fn refreshed(&self) {
         self.tally.lock().refreshed += 1;
     }
@@ -117,8 +117,8 @@ impl Judge {
         self.check(row, found, asked, before)
     }
 
-    /// Judges the content that a reader has found whose request began at `asked`, when write `before` had been seen
-    /// already.
+    /// Judges the content that a reader has found. Its request began at `asked`, when a reader had already seen write
+    /// `before`.
     fn check(&self, row: u64, found: Option<&Row>, asked: Moment, before: u64) -> Result<(), String> {
         let mut written = self.rows[row as usize].lock();
         let name = row_name(row);
@@ -154,7 +154,7 @@ impl Judge {
         self.tally.lock().equal_after = time;
     }
 
-    /// Describes what was seen since the last call.
+    /// Describes what the readers have seen since the last call.
     pub(crate) fn figures(&self) -> String {
         let Tally { gets, scans, refreshed, mut lags, equal_after } = std::mem::take(&mut *self.tally.lock());
         lags.sort();
@@ -171,7 +171,7 @@ impl Judge {
     }
 }
 
-/// The number of the write whose content a row has.
+/// Returns the number of the write whose content a row has.
 fn number_of(row: &Row) -> Result<u64, String> {
     let number = |family: &str| {
         let value = row.value(family, "q").ok_or_else(|| format!("family {family} is missing"))?;

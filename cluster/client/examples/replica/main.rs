@@ -64,7 +64,7 @@ fn connect(server: &str) -> Cluster {
     Cluster::connect(World::real(), Options::new(Registry::rpc(server.split(','))))
 }
 
-/// A random number generator for one task, from the seed.
+/// Returns a random number generator for one task, from the seed.
 fn random(seed: u64, task: u64) -> World {
     World::simulated(seed ^ task.wrapping_mul(0x9e37_79b9_7f4a_7c15), WallTime(0))
 }

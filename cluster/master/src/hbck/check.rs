@@ -21,7 +21,7 @@ use crate::view::TableEntry;
 pub struct HbckReport {
     /// When the check began.
     pub began: WallTime,
-    /// When it ended.
+    /// When the check ended.
     pub ended: WallTime,
     /// The inconsistencies, table by table.
     pub inconsistencies: Vec<Inconsistency>,
@@ -33,7 +33,7 @@ pub enum Inconsistency {
     /// A row of hbase:meta cannot be read.
     #[error("{0}")]
     Unreadable(String),
-    /// hbase:meta has no state of a table, or another than the master.
+    /// hbase:meta lacks the state of a table, or has another one than the master.
     #[error("hbase:meta has the state {found} of table {table}, expected {expected}; fixMeta writes it")]
     TableState {
         /// The table.
@@ -51,14 +51,14 @@ pub enum Inconsistency {
         "hbase:meta has region {0}, which this master does not serve; restart the server, or delete the row"
     )]
     Unknown(Box<RegionInfo>),
-    /// Rows of a table that no region covers.
+    /// No region covers some rows of a table.
     #[error("table {table} has no region for the rows from {start:?} until {end:?}; fixMeta makes one")]
     Hole {
-        /// The table.
+        /// The table with the hole.
         table: TableName,
-        /// The first row.
+        /// The first row of the hole.
         start: Bytes,
-        /// The row after the last one; empty for the end of the table.
+        /// The row after the last one of the hole; empty for the end of the table.
         end: Bytes,
     },
     /// Two regions cover the same rows.
@@ -69,7 +69,7 @@ pub enum Inconsistency {
     NotOpen {
         /// The region.
         region: Box<RegionInfo>,
-        /// Its state.
+        /// The state of the region.
         state: &'static str,
     },
     /// A region is open that should not be.
@@ -88,9 +88,9 @@ pub enum Inconsistency {
     /// A region is open on a server that is not live.
     #[error("region {region} is open on {server}, which is not live; assign it")]
     UnknownServer {
-        /// The region.
+        /// The region that is open.
         region: Box<RegionInfo>,
-        /// The server.
+        /// The server that is not live.
         server: ServerName,
     },
     /// A region that was split is open.
@@ -116,9 +116,9 @@ pub enum Inconsistency {
          BulkLoadHFilesTool, or delete it"
     )]
     OrphanFolder {
-        /// The table in whose folder it is.
+        /// The table in whose folder the folder is.
         table: TableName,
-        /// The folder.
+        /// The folder of the region.
         folder: FileName,
     },
 }
@@ -126,8 +126,8 @@ pub enum Inconsistency {
 impl Master {
     /// Checks the catalog, logs what is wrong, and keeps the report for [`hbck_report`](Master::hbck_report).
     ///
-    /// Reads hbase:meta once and lists the folder of all tables once. A table that changes meanwhile is left out: what is
-    /// half done is no inconsistency.
+    /// Reads hbase:meta once and lists the folder of all tables once. A table that changes meanwhile is left out,
+    /// because a change under way is no inconsistency.
     pub(crate) fn run_hbck(&self) -> Result<HbckReport, Exception> {
         let began = self.world.now();
         let mut inconsistencies = Vec::new();
@@ -169,7 +169,7 @@ impl Master {
         Ok(report)
     }
 
-    /// Returns the report of the last check; `None` before the first.
+    /// Returns the report of the last check; `None` before the first check.
     pub fn hbck_report(&self) -> Option<HbckReport> {
         self.hbck_report.lock().clone()
     }
@@ -279,13 +279,13 @@ fn check_table(
     found.extend(parents.map(|row| Inconsistency::OpenParent(boxed(row))));
 }
 
-/// The state and the server of a row, for people.
+/// Formats the state and the server of a row for people.
 fn place(row: &RegionRow) -> String {
     let server = row.server.as_ref().map_or_else(|| "no server".to_owned(), ToString::to_string);
     format!("{} on {server}", row.state.as_str_name())
 }
 
-/// The holes and overlaps between regions of a table, which are in the order of their start keys.
+/// Returns the holes and overlaps between regions of a table, which are in the order of their start keys.
 pub fn gaps(table: &TableName, rows: &[&RegionRow]) -> Vec<Inconsistency> {
     let mut found = Vec::new();
     let mut hole = |start: &Bytes, end: &Bytes| {
@@ -324,7 +324,7 @@ pub fn gaps(table: &TableName, rows: &[&RegionRow]) -> Vec<Inconsistency> {
 }
 
 impl Inconsistency {
-    /// The table concerned, if known.
+    /// Returns the table concerned, if known.
     pub fn table(&self) -> Option<&TableName> {
         match self {
             Inconsistency::Unreadable(_) | Inconsistency::Stray(_) => None,

@@ -1,12 +1,12 @@
-//! The folders of regions below the root directory.
+//! Finds the folders of regions below the root directory.
 
 use std::collections::BTreeSet;
 
 use proto::{EncodedName, RegionInfo, TableName};
 use storage::{FileName, Files};
 
-/// The regions that have a folder. A folder counts when it says which region it is (`.regioninfo`): store files that
-/// snapshots or readers still need may lie in others.
+/// The regions that have a folder. A folder counts when it says which region it belongs to (`.regioninfo`). Other
+/// folders may hold store files that snapshots or readers still need.
 #[derive(Debug, Default)]
 pub(super) struct RegionFolders {
     pub(super) regions: BTreeSet<(TableName, EncodedName)>,

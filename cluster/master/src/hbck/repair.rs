@@ -1,4 +1,5 @@
-//! `fixMeta`: writes into hbase:meta what is missing there, and creates regions for rows that no region covers.
+//! Implements `fixMeta`: it writes into hbase:meta what is missing there, and creates regions for rows that no region
+//! covers.
 
 use std::sync::Arc;
 
@@ -13,8 +14,9 @@ use crate::procedure::ProcedureKind;
 use crate::{Master, table_not_found};
 
 impl Master {
-    /// Repairs what the last check found and the master can decide: rows and states that hbase:meta lacks or has wrong, and holes.
-    /// The report of a second check has the rest; overlaps are also named by the exception.
+    /// Repairs what the last check found and the master can decide: rows and states that hbase:meta lacks or has wrong,
+    /// and holes. Returns the report of a second check, with the remaining inconsistencies. If there are overlaps, it
+    /// fails with an exception that names them.
     pub(crate) fn fix_meta(self: &Arc<Self>) -> Result<HbckReport, Exception> {
         for inconsistency in self.run_hbck()?.inconsistencies {
             let Some(table) = inconsistency.table().cloned() else { continue };

@@ -1,7 +1,8 @@
-//! Which regions of a table are too large or too small beside the others: the rules of HBase's `SimpleRegionNormalizer`.
+//! Decides which regions of a table are too large or too small in comparison with the others, by the rules of HBase's
+//! `SimpleRegionNormalizer`.
 //!
-//! All sizes are whole megabytes, as regions report them: 1 for any data at all, 0 for none. The measure is the table's
-//! target size, or its size divided by the target count, or by the number of its regions.
+//! All sizes are whole megabytes, as regions report them: at least 1 for any data, 0 for none. The measure is the
+//! table's target size, or its size divided by the target count, or by the number of its regions.
 //!
 //! 1. A region larger than twice the measure is split.
 //! 2. Neighbours that are at most as large as the measure together are merged, if each is old and large enough.
@@ -25,17 +26,18 @@ pub struct NormalizerSettings {
     pub merges: bool,
     /// `hbase.normalizer.merge.min.region.count`: tables with fewer regions are not merged. Default 3.
     pub merge_count_min: usize,
-    /// `hbase.normalizer.merge.min_region_age.days`: age of a region from which on it is merged. Default 3 days.
+    /// `hbase.normalizer.merge.min_region_age.days`: minimum age of a region that is merged. Default 3 days.
     pub merge_age_min: Duration,
-    /// `hbase.normalizer.merge.min_region_size.mb`: size of a region from which on it is merged, in MB. Default 1.
+    /// `hbase.normalizer.merge.min_region_size.mb`: minimum size of a region that is merged, in MB. Default 1.
     pub merge_megabytes_min: u64,
-    /// `hbase.normalizer.merge.merge_request_max_number_of_regions`: most regions of one merge. Default 100.
+    /// `hbase.normalizer.merge.merge_request_max_number_of_regions`: maximum number of regions in one merge. Default
+    /// 100.
     pub merge_regions_max: usize,
-    /// `hbase.normalizer.plans_size_limit.mb`: size of all regions that one run over a table changes, in MB. Default: no
-    /// limit.
+    /// `hbase.normalizer.plans_size_limit.mb`: maximum total size of the regions that one run over a table changes, in
+    /// MB. Default: no limit.
     pub plans_megabytes_max: u64,
-    /// `hbase.normalizer.throughput.max_bytes_per_sec`: size of the regions that are changed in a second, in bytes; zero
-    /// for no limit. Default 0.
+    /// `hbase.normalizer.throughput.max_bytes_per_sec`: maximum size of the regions that are changed in a second, in
+    /// bytes; zero for no limit. Default 0.
     pub bytes_per_second: u64,
 }
 
@@ -56,18 +58,18 @@ impl Default for NormalizerSettings {
     }
 }
 
-/// A time of whole days.
+/// Returns a duration of whole days.
 pub(crate) const fn days(count: u64) -> Duration {
     Duration::from_secs(count.saturating_mul(86_400))
 }
 
-/// A region as the normalizer sees it.
+/// A region with its size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SizedRegion {
     pub(crate) info: RegionInfo,
-    /// The size of its store files, in MB.
+    /// The size of the region's store files, in MB.
     pub(crate) megabytes: u64,
-    /// Whether it is open. Others are counted and left alone.
+    /// Whether the region is open. Others are counted, but not changed.
     pub(crate) is_open: bool,
 }
 
@@ -75,12 +77,12 @@ pub(crate) struct SizedRegion {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Plan {
     Split(SizedRegion),
-    /// Two or more neighbours.
+    /// The merge of two or more neighbours.
     Merge(Vec<SizedRegion>),
 }
 
 impl Plan {
-    /// The size of all regions that it changes, in MB.
+    /// Returns the size of all regions that the plan changes, in MB.
     pub(crate) fn megabytes(&self) -> u64 {
         match self {
             Plan::Split(region) => region.megabytes,
@@ -89,18 +91,18 @@ impl Plan {
     }
 }
 
-/// The settings of one table: its attributes, or else the site's.
+/// The normalizer's settings for one table: its attributes, or else the site's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TableRules {
     settings: NormalizerSettings,
-    /// NORMALIZER_TARGET_REGION_SIZE_MB in MB.
+    /// NORMALIZER_TARGET_REGION_SIZE_MB: the size that regions should have, in MB.
     target_megabytes: Option<u64>,
-    /// NORMALIZER_TARGET_REGION_COUNT.
+    /// NORMALIZER_TARGET_REGION_COUNT: the number of regions that the table should have.
     target_count: Option<u64>,
 }
 
 impl TableRules {
-    /// The rules of a table; `None` if it is not normalized. A value that is no number counts as absent.
+    /// Returns the rules for a table; `None` if it is not normalized. A value that is no number counts as absent.
     pub(crate) fn of(table: &TableDescriptor, settings: &NormalizerSettings) -> Option<TableRules> {
         let text = |key: &str| table.attributes().text(key);
         let flag = |key: &str, default: bool| {
@@ -138,7 +140,8 @@ impl TableRules {
         self.settings.merges &= merges;
     }
 
-    /// The changes of a table whose serving regions are `regions`, in the order of their start keys. `now` is in ms since
+    /// Returns the plans for a table whose serving regions are `regions`, in the order of their start keys. `now` is in
+    /// ms since
     /// 1970. Splits come first; plans beyond the limit of sizes are left for a later run.
     pub(crate) fn plan(&self, regions: &[SizedRegion], now: u64) -> Vec<Plan> {
         if regions.is_empty() {
@@ -162,7 +165,7 @@ impl TableRules {
         plans
     }
 
-    /// The size that regions should have, in MB.
+    /// Returns the size that regions should have, in MB.
     fn measure(&self, regions: &[SizedRegion]) -> f64 {
         if let Some(target) = self.target_megabytes {
             return target as f64;
@@ -171,8 +174,8 @@ impl TableRules {
         total as f64 / self.target_count.map_or(regions.len() as f64, |count| count as f64)
     }
 
-    /// Runs of neighbours that are at most `measure` MB together. A region alone may be larger: a run begins with any
-    /// region, and takes empty ones whatever its size.
+    /// Returns runs of neighbours that are at most `measure` MB together. A region alone may be larger: a run begins
+    /// with any region, and takes empty ones whatever its size.
     fn merges(&self, regions: &[SizedRegion], measure: u64, now: u64) -> Vec<Plan> {
         let settings = &self.settings;
         if regions.len() < settings.merge_count_min || measure < settings.merge_megabytes_min {
@@ -232,7 +235,7 @@ mod tests {
         table
     }
 
-    /// Regions of these sizes in MB, 10 days old, with the start keys "", "001", "002" and so on.
+    /// Returns regions of these sizes in MB, 10 days old, with the start keys "", "001", "002" and so on.
     fn regions(sizes: &[u64]) -> Vec<SizedRegion> {
         let key = |at: usize| {
             if at.is_multiple_of(sizes.len()) { Bytes::new() } else { Bytes::from(format!("{at:03}")) }
@@ -251,7 +254,7 @@ mod tests {
         sizes.iter().enumerate().map(region).collect()
     }
 
-    /// The plans as text: `split 3` or `merge 1+2`, by the numbers of the regions.
+    /// Returns the plans as text: `split 3` or `merge 1+2`, by the numbers of the regions.
     fn words(attributes: &[(&'static str, &'static str)], regions: &[SizedRegion]) -> String {
         let rules =
             TableRules::of(&table(attributes), &NormalizerSettings::default()).expect("it is normalized");

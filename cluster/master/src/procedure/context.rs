@@ -28,7 +28,7 @@ impl Context {
         }
     }
 
-    /// Like [`check_aborted`](Context::check_aborted); after success, the procedure can no longer be aborted.
+    /// As [`check_aborted`](Context::check_aborted). After success, the procedure can no longer be aborted.
     pub fn pass_point_of_no_return(&self) -> Result<(), Exception> {
         let mut inner = self.procedures.inner.lock();
         let entry = inner.known.get_mut(&self.id).expect("kept until it has ended");
@@ -51,12 +51,12 @@ impl Context {
         inner.locks.owner(resource).is_some_and(|owner| owner != self.id)
     }
 
-    /// Takes the locks of regions that this procedure makes and nobody else knows yet.
+    /// Takes the locks of regions that this procedure creates and that no other procedure knows yet.
     pub fn lock_new<'a>(&self, regions: impl IntoIterator<Item = &'a RegionInfo>) {
         self.procedures.inner.lock().locks.add_new(self.id, regions);
     }
 
-    /// Releases all locks, and waits for others. The caller must repeat every check that it made before.
+    /// Releases all locks, and waits for `locks`. The caller must repeat every check that it made before.
     pub fn relock(&self, locks: LockSet) {
         let mut inner = self.procedures.inner.lock();
         inner.locks.release(self.id);
@@ -77,7 +77,7 @@ impl Context {
     }
 }
 
-/// The exception with which an aborted procedure ends.
+/// Returns the exception with which an aborted procedure ends.
 pub(super) fn aborted() -> Exception {
     Exception::new(class::PROCEDURE_ABORTED, "abort requested")
 }

@@ -41,7 +41,7 @@ pub enum ProcedureKind {
     Reopen,
     /// Deletes parents of splits and merges that nobody needs.
     CollectParents,
-    /// Carries on a change that an earlier failure has interrupted.
+    /// Completes a change that an earlier failure has interrupted.
     CarryOn,
     /// Undoes a creation that failed.
     TakeBack,
@@ -60,8 +60,8 @@ pub enum ProcedureKind {
 }
 
 impl ProcedureKind {
-    /// The name of the Java class that does the same in HBase, without its package. For work that is no procedure in
-    /// HBase, a name of that form.
+    /// Returns the name of the Java class that does the same in HBase, without its package. For work that is no
+    /// procedure in HBase, a name of the same form.
     const fn class(self) -> &'static str {
         match self {
             ProcedureKind::Create => "CreateTableProcedure",
@@ -93,7 +93,7 @@ impl ProcedureKind {
         }
     }
 
-    /// The full name of the class, as `list_procedures` shows it.
+    /// Returns the full name of the class, as `list_procedures` shows it.
     pub fn class_name(self) -> String {
         let package = match self {
             ProcedureKind::Split
@@ -111,7 +111,7 @@ impl ProcedureKind {
         format!("org.apache.hadoop.hbase.master.{package}.{}", self.class())
     }
 
-    /// A short name, for threads.
+    /// Returns a short name, for threads.
     pub const fn label(self) -> &'static str {
         match self {
             ProcedureKind::Create => "create",

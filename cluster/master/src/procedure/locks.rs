@@ -48,22 +48,22 @@ pub enum Mode {
 pub struct LockSet(BTreeMap<Resource, Mode>);
 
 impl LockSet {
-    /// No locks, for work that changes nothing which others lock.
+    /// Returns no locks, for work that changes nothing that others lock.
     pub fn none() -> LockSet {
         LockSet(BTreeMap::new())
     }
 
-    /// The locks for changing a whole table.
+    /// Returns the locks for changing a whole table.
     pub fn table(table: &TableName) -> LockSet {
         LockSet::table_in(table, Mode::Exclusive)
     }
 
-    /// The locks for work that excludes only changes of the whole table.
+    /// Returns the locks for work that excludes only changes of the whole table.
     pub fn table_shared(table: &TableName) -> LockSet {
         LockSet::table_in(table, Mode::Shared)
     }
 
-    /// The locks for changing these regions of a table.
+    /// Returns the locks for changing these regions of a table.
     pub fn regions<'a>(table: &TableName, regions: impl IntoIterator<Item = &'a RegionInfo>) -> LockSet {
         let mut locks = LockSet::table_shared(table);
         let regions = regions.into_iter().map(|region| Resource::Region(region.encoded_name().clone()));
@@ -71,7 +71,8 @@ impl LockSet {
         locks
     }
 
-    /// The locks for a snapshot of a table with these regions. Snapshots of a table may be taken together.
+    /// Returns the locks for a snapshot of a table with these regions. Snapshots of a table may be taken at the same
+    /// time.
     pub fn snapshot<'a>(table: &TableName, regions: impl IntoIterator<Item = &'a RegionInfo>) -> LockSet {
         let mut locks = LockSet::table_shared(table);
         let regions = regions.into_iter().map(|region| Resource::Region(region.encoded_name().clone()));
@@ -85,7 +86,7 @@ impl LockSet {
         names.all(|name| self.0.contains_key(&Resource::Region(name)))
     }
 
-    /// The locks for changing a namespace, which is a row of hbase:namespace.
+    /// Returns the locks for changing a namespace, which is a row of hbase:namespace.
     pub fn namespace(name: &str) -> LockSet {
         let row = (Resource::Table(TableName::namespaces()), Mode::Shared);
         LockSet(BTreeMap::from([(Resource::Namespace(name.to_owned()), Mode::Exclusive), row]))
@@ -131,7 +132,7 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// Queues a request for these locks, after all that wait already.
+    /// Queues a request for these locks, after all requests that already wait.
     pub fn request(&mut self, id: ProcedureId, locks: LockSet) {
         self.queue.push_back((id, locks));
     }
@@ -164,8 +165,8 @@ impl Locks {
         Some(id)
     }
 
-    /// Gives a procedure the locks of regions that it makes. Nobody else knows these yet, so nobody holds their locks or waits
-    /// for them.
+    /// Gives a procedure the locks of regions that it creates. No other procedure knows these regions yet, so none
+    /// holds their locks or waits for them.
     pub fn add_new<'a>(&mut self, id: ProcedureId, regions: impl IntoIterator<Item = &'a RegionInfo>) {
         for region in regions {
             let region = Resource::Region(region.encoded_name().clone());
@@ -189,12 +190,12 @@ impl Locks {
         }
     }
 
-    /// The locks that a procedure holds; `None` while it holds none.
+    /// Returns the locks that a procedure holds; `None` while it holds none.
     pub fn held_by(&self, id: ProcedureId) -> Option<&LockSet> {
         self.holders.get(&id)
     }
 
-    /// The procedure that holds this lock exclusively.
+    /// Returns the procedure that holds this lock exclusively.
     pub fn owner(&self, resource: &Resource) -> Option<ProcedureId> {
         match self.held.get(resource) {
             Some(Holders::Exclusive(id)) => Some(*id),
@@ -207,13 +208,13 @@ impl Locks {
         self.held.contains_key(resource) || self.queue.iter().any(|(_, locks)| locks.0.contains_key(resource))
     }
 
-    /// Number of waiting procedures.
+    /// Returns the number of waiting procedures.
     pub fn waiting(&self) -> usize {
         self.queue.len()
     }
 
-    /// Every lock that is held or waited for: namespaces, then tables, then regions, each in the order of their names.
-    /// A waiting procedure is listed at the locks that are not free for it.
+    /// Returns every lock that is held or waited for: namespaces, then tables, then regions, each in the order of their
+    /// names. A waiting procedure is listed at the locks that are not free for it.
     pub fn status(&self) -> Vec<LockStatus> {
         let mut all: BTreeMap<&Resource, Vec<(ProcedureId, Mode)>> =
             self.held.keys().map(|resource| (resource, Vec::new())).collect();
@@ -288,7 +289,7 @@ mod tests {
         ProcedureId(number)
     }
 
-    /// Requests these, numbered from 1, and returns who is granted at once.
+    /// Requests `sets`, numbered from 1, and returns which requests are granted at once.
     fn granted(sets: impl IntoIterator<Item = LockSet>) -> (Locks, Vec<u64>) {
         let mut locks = Locks::default();
         (1..).zip(sets).for_each(|(number, set)| locks.request(id(number), set));

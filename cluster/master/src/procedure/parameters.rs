@@ -1,8 +1,8 @@
 //! The parameters of procedures, as `list_procedures` shows them.
 //!
-//! HBase's procedures keep their state in a message of their own, and HBase's client shows it as JSON. The same messages are
-//! written here from those that they consist of. What HBase keeps beside the parameters, such as the numbers of the steps
-//! that a procedure went through, is not shown.
+//! HBase's procedures keep their state in a message of their own, and HBase's client shows it as JSON. This module
+//! writes the same messages. What HBase keeps in addition to the parameters, such as the numbers of the steps that a
+//! procedure went through, is not shown.
 //!
 //! The client must know a message by its name and find all required fields in it, or it lists no procedure at all. So
 //! only messages that every HBase 2.x has are used; procedures of flushes and snapshots have none.
@@ -22,41 +22,41 @@ const USER_FIELD: u32 = 1;
 pub struct Parameters {
     /// The message's name in HBase.
     message: &'static str,
-    /// Whether the message has the user.
+    /// Whether the message has a field with the user.
     has_user: bool,
     /// The other fields, encoded.
     fields: Vec<u8>,
 }
 
 impl Parameters {
-    /// Of the creation of a table.
+    /// Returns the parameters of the creation of a table.
     pub fn create(table: &TableDescriptor, regions: &[RegionInfo]) -> Parameters {
         let parameters = Parameters::by_user("CreateTableStateData").with(2, &pb::TableSchema::from(table));
         parameters.with_regions(3, regions)
     }
 
-    /// Of the deletion of a table.
+    /// Returns the parameters of the deletion of a table.
     pub fn delete(table: &TableName) -> Parameters {
         Parameters::by_user("DeleteTableStateData").with(2, &pb::TableName::from(table))
     }
 
-    /// Of the enabling of a table.
+    /// Returns the parameters of the enabling of a table.
     pub fn enable(table: &TableName) -> Parameters {
         Parameters::by_user("EnableTableStateData").with(2, &pb::TableName::from(table)).with_flag(3, false)
     }
 
-    /// Of the disabling of a table.
+    /// Returns the parameters of the disabling of a table.
     pub fn disable(table: &TableName) -> Parameters {
         Parameters::by_user("DisableTableStateData").with(2, &pb::TableName::from(table)).with_flag(3, false)
     }
 
-    /// Of the truncation of a table.
+    /// Returns the parameters of the truncation of a table.
     pub fn truncate(table: &TableName, preserves_splits: bool) -> Parameters {
         let parameters = Parameters::by_user("TruncateTableStateData").with_flag(2, preserves_splits);
         parameters.with(3, &pb::TableName::from(table))
     }
 
-    /// Of the change of a schema.
+    /// Returns the parameters of the change of a schema.
     pub fn alter(old: &TableDescriptor, new: &TableDescriptor) -> Parameters {
         let deletes = old.families().iter().any(|family| new.family(family.name()).is_none());
         Parameters::by_user("ModifyTableStateData")
@@ -65,22 +65,22 @@ impl Parameters {
             .with_flag(4, deletes)
     }
 
-    /// Of the split of a region.
+    /// Returns the parameters of the split of a region.
     pub fn split(parent: &RegionInfo) -> Parameters {
         Parameters::by_user("SplitTableRegionStateData").with(2, &pb::RegionInfo::from(parent))
     }
 
-    /// Of a merge of regions.
+    /// Returns the parameters of a merge of regions.
     pub fn merge(parents: &[RegionInfo], is_forcible: bool) -> Parameters {
         Parameters::by_user("MergeTableRegionsStateData").with_regions(2, parents).with_flag(4, is_forcible)
     }
 
-    /// Of the creation of a namespace.
+    /// Returns the parameters of the creation of a namespace.
     pub fn create_namespace(namespace: &pb::NamespaceDescriptor) -> Parameters {
         Parameters::of("CreateNamespaceStateData").with(1, namespace)
     }
 
-    /// Of the change of a namespace.
+    /// Returns the parameters of the change of a namespace.
     pub fn modify_namespace(
         old: Option<&pb::NamespaceDescriptor>,
         new: &pb::NamespaceDescriptor,
@@ -89,14 +89,14 @@ impl Parameters {
         old.into_iter().fold(parameters, |parameters, old| parameters.with(2, old))
     }
 
-    /// Of the deletion of a namespace.
+    /// Returns the parameters of the deletion of a namespace.
     pub fn delete_namespace(name: &str, namespace: Option<&pb::NamespaceDescriptor>) -> Parameters {
         let mut parameters = Parameters::of("DeleteNamespaceStateData");
         put_bytes(&mut parameters.fields, 1, name.as_bytes());
         namespace.into_iter().fold(parameters, |parameters, namespace| parameters.with(2, namespace))
     }
 
-    /// The message of a procedure that was submitted by `user`.
+    /// Returns the message of a procedure that `user` submitted.
     pub fn to_message(&self, user: &str) -> Any {
         let mut value = Vec::with_capacity(self.fields.len() + user.len() + 8);
         if self.has_user {

@@ -89,7 +89,7 @@ fn more_than_the_limit_is_refused() {
     procedures.wait_idle();
 }
 
-/// A procedure that runs until it is told to go on, and then asks whether it is aborted.
+/// Submits a procedure that runs until the test lets it continue, and then checks whether it is aborted.
 fn held(procedures: &Arc<Procedures>, is_past_return: bool) -> (ProcedureId, mpsc::Sender<()>) {
     let (go, wait) = mpsc::channel();
     let (say, began) = mpsc::channel();

@@ -14,7 +14,7 @@ use crate::procedure::{Outcome, ProcedureId, ProcedureKind, Summary};
 /// How long clients poll an older procedure whose answer was not held until its end, in ms. HBase's number.
 const PROCEDURE_TIMEOUT_MS: i64 = 60_000;
 
-/// The user that is shown of a procedure that the master has submitted itself.
+/// The user that is shown for a procedure that the master itself has submitted.
 const MASTER_USER: &str = "bellows";
 
 pub(super) const HANDLERS: &[(&str, Handler)] = &[

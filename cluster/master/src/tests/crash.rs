@@ -1,4 +1,4 @@
-//! Kills the master at every write that a change makes to the disk and to hbase:meta.
+//! Tests that kill the master at every write that a change makes to the disk and to hbase:meta.
 //!
 //! The next master finds the change complete or not begun, and can continue from there.
 
@@ -17,8 +17,8 @@ use crate::view::covers_all_rows;
 
 type Change = fn(&Life) -> Result<(), Exception>;
 
-/// Runs `change` after `before` again and again, dead at a later act each time, until it lives to its end. `check` sees
-/// the next life, and whether the change was told to be done.
+/// Runs `change` after `before` repeatedly, and kills the master at a later step each time, until the change completes.
+/// `check` gets the next master, and whether the change was reported as done.
 fn at_every_act(before: Change, change: Change, check: impl Fn(&Life, bool)) {
     let prepared = || {
         let life = Life::first();
@@ -161,7 +161,7 @@ fn a_truncation_of_a_region() {
     });
 }
 
-/// The region of t that begins at `start`.
+/// Returns the region of t that begins at `start`.
 fn region_at(life: &Life, start: &str) -> RegionInfo {
     let table = life.master.read_view(|view| view.tables[&name("t")].clone());
     let row = table.serving().find(|row| row.region.start_key() == start.as_bytes());
@@ -173,7 +173,7 @@ fn split(life: &Life) -> Result<(), Exception> {
     life.done(life.master.split_region(&(&region).into(), Some("s".into()), None))
 }
 
-/// The folders of t's regions, by their encoded names.
+/// Returns the folders of t's regions, by their encoded names.
 fn folders(life: &Life) -> BTreeSet<String> {
     let regions = life.files_of("t").into_iter().filter(|file| file.last() == ".regioninfo");
     regions.map(|file| file.parent().expect("a folder").last().to_owned()).collect()
@@ -235,7 +235,7 @@ fn a_split() {
     assert!(rolled_back > 3 && finished > 3, "{rolled_back} were rolled back and {finished} finished");
 }
 
-/// A split fails at every act without a crash: it is rolled back or finished at once, or by the next change.
+/// A split fails at every storage call without a crash: it is undone or completed at once, or by the next change.
 #[test]
 fn a_split_that_fails_at_every_act_of_the_disk() {
     for outcome in [Outcome::DidNotHappen, Outcome::MayHaveHappened] {
@@ -421,7 +421,8 @@ fn a_split_whose_mutation_may_have_happened_is_never_rolled_back() {
     assert_agree(&life, &["", "m", "s"]);
 }
 
-/// A panic ends the procedure and not its table: before hbase:meta names the daughters the split is undone, afterwards it is finished.
+/// A panic ends the procedure, but the table stays usable: if hbase:meta does not name the daughters yet, the split is
+/// undone; otherwise it is completed.
 #[test]
 fn a_split_that_panics_is_undone_or_finished_by_the_next_change() {
     for is_recorded in [false, true] {
@@ -605,7 +606,7 @@ fn a_namespace_that_is_being_deleted_takes_no_table() {
     assert!(life.next().master.namespace("ns").is_err());
 }
 
-/// A snapshot that exists can be read, and nothing is left of one that does not.
+/// Asserts that each existing snapshot can be read, and that nothing is left of the others.
 fn assert_snapshots_are_whole(life: &Life) {
     for name in names(life) {
         let manifest = life.files.read(&layout::snapshot_manifest(&name), 1 << 20).expect("it is there");
@@ -653,7 +654,7 @@ fn a_deletion_of_a_snapshot() {
     );
 }
 
-/// A table of two regions with a snapshot, which was then changed and disabled.
+/// Returns a table of two regions with a snapshot. The table was then changed and disabled.
 fn changed_since(life: &Life) -> Result<(), Exception> {
     table(life)?;
     take(life, "s", "t")?;

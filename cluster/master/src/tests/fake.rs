@@ -1,5 +1,5 @@
-//! Two region servers in memory, a fake of the contract. Their catalog rows live as long as their disk: a new life sees
-//! what the old one wrote.
+//! Two region servers in memory, which implement the contract for tests. Their catalog rows last as long as their disk:
+//! a new master sees what the previous one wrote.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::{Error, Master, Options, TableStateMirror};
 
 type Cells = BTreeMap<Bytes, BTreeMap<(Bytes, Bytes), (u64, Bytes)>>;
 
-/// What outlives a process: catalog rows, durable as soon as they are written.
+/// What survives the process: catalog rows, durable as soon as they are written.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Durable {
     rows: Arc<Mutex<BTreeMap<EncodedName, Cells>>>,
@@ -39,20 +39,20 @@ pub(super) struct FakeServers {
     open: Mutex<BTreeMap<EncodedName, (ServerName, Term)>>,
     last_terms: Mutex<BTreeMap<EncodedName, Term>>,
     refused: Mutex<Option<Bytes>>,
-    /// Closings that fail from now on, after the region is closed.
+    /// Number of next closings that fail after the region is closed.
     failing_closes: Mutex<usize>,
-    /// Whether what would fail panics instead.
+    /// Whether calls that would fail panic instead.
     panics: Mutex<bool>,
-    /// While it is set, opening a region and a snapshot of it wait.
+    /// While this is set, the opening of a region and a snapshot of it wait.
     paused: Mutex<bool>,
     resumed: Condvar,
     writes_left: Mutex<Option<u64>>,
     flushed: Mutex<Vec<EncodedName>>,
     discarded: Mutex<BTreeSet<EncodedName>>,
-    /// Whose edits the logs keep; `None` while nobody has said so: all.
+    /// The regions whose log records are kept; `None` while no call has named them: all records are kept.
     known: Mutex<Option<BTreeSet<EncodedName>>>,
     stopped: Mutex<BTreeSet<ServerName>>,
-    /// The row that every region is best split at.
+    /// The row that every region reports as the best one for a split.
     pub(super) split_row: Mutex<Option<Bytes>>,
     /// Every region that was opened.
     infos: Mutex<BTreeMap<EncodedName, RegionInfo>>,
@@ -99,7 +99,7 @@ impl FakeServers {
         *self.takes_over.lock() = true;
     }
 
-    /// The term that a region was last opened under.
+    /// Returns the term under which a region was last opened.
     pub(super) fn term_of(&self, region: &EncodedName) -> Term {
         self.last_terms.lock()[region]
     }
@@ -109,12 +109,12 @@ impl FakeServers {
         *self.refused.lock() = start_key.map(Bytes::from);
     }
 
-    /// The next closings fail when the region is closed already, as with a flush that finds the disk full.
+    /// Makes the next closings fail when the region is already closed, as with a flush that finds the disk full.
     pub(super) fn fail_closes(&self, count: usize) {
         *self.failing_closes.lock() = count;
     }
 
-    /// From now on refused openings and failing closings panic, or fail again.
+    /// From now on refused openings and failing closings panic (`panics`), or fail again.
     pub(super) fn panic_instead(&self, panics: bool) {
         *self.panics.lock() = panics;
     }
@@ -125,12 +125,12 @@ impl FakeServers {
         self.resumed.notify_all();
     }
 
-    /// After this many more catalog writes the process is as good as dead.
+    /// After this number of further catalog writes, every write fails as if the process had died.
     pub(super) fn die_after(&self, writes: Option<u64>) {
         *self.writes_left.lock() = writes;
     }
 
-    /// From now on these servers live.
+    /// From now on only these servers are live.
     pub(super) fn set_live(&self, live: &[&str]) {
         *self.live.lock() = live.iter().copied().map(server).collect();
     }
@@ -139,7 +139,7 @@ impl FakeServers {
         self.open.lock().len()
     }
 
-    /// The server that has a region open.
+    /// Returns the server that has a region open.
     pub(super) fn server_of(&self, region: &EncodedName) -> Option<ServerName> {
         self.open.lock().get(region).map(|(server, _)| server.clone())
     }
@@ -156,7 +156,7 @@ impl FakeServers {
         self.stopped.lock().len() == SERVERS.len()
     }
 
-    /// What a region was last opened with.
+    /// Returns the schema with which a region was last opened.
     pub(super) fn schema_of(&self, region: &EncodedName) -> Arc<TableDescriptor> {
         let schemas = self.schemas.lock();
         let (_, schema) = schemas.iter().rev().find(|(name, _)| name == region).expect("it was opened");
@@ -359,7 +359,7 @@ impl FakeServers {
         Ok(())
     }
 
-    /// The regions of a table that files of other regions refer to, by their encoded names.
+    /// Returns the regions of a table to whose files other regions refer, by their encoded names.
     fn referred_to(&self, table: &FileName) -> Result<BTreeSet<String>, storage::Error> {
         let mut named = BTreeSet::new();
         for entry in self.files.list(table)? {
@@ -371,13 +371,13 @@ impl FakeServers {
         Ok(named)
     }
 
-    /// The number of families of a region that have links to a snapshot's files.
+    /// Returns the number of families of a region that have links to a snapshot's files.
     pub(super) fn links(&self, region: &RegionInfo) -> usize {
         let entries = self.files.list(&layout::region_folder(region)).expect("the disk works");
         entries.iter().filter(|entry| entry.name.last() == "0123.links").count()
     }
 
-    /// Rewrites the references of an open region to a file of its own, as a compaction does.
+    /// Replaces the references of an open region by a file of its own, as a compaction does.
     pub(super) fn compact(&self, region: &RegionInfo) {
         let file = layout::region_folder(region).join("f").join("0123.refers");
         self.files.delete(&file).expect("the disk works");
@@ -441,7 +441,7 @@ fn server(name: &str) -> ServerName {
     name.parse().expect("a server's name")
 }
 
-/// An answer that comes at once.
+/// Returns an answer that comes at once.
 fn answered<T: Send + 'static>(answer: Result<T, Exception>) -> ServerFuture<T> {
     Box::pin(std::future::ready(answer))
 }
@@ -584,7 +584,7 @@ impl RegionServers for FakeServers {
     }
 }
 
-/// Keeps the states that a master mirrored.
+/// Records the states that a master mirrored.
 #[derive(Default)]
 pub(super) struct MirroredStates(Mutex<BTreeMap<TableName, TableState>>);
 
@@ -607,7 +607,7 @@ impl TableStateMirror for MirroredStates {
     }
 }
 
-/// A master and what it stands on.
+/// A master with its storage and its region servers.
 pub(super) struct Life {
     pub(super) files: Memory,
     pub(super) durable: Durable,
@@ -617,12 +617,12 @@ pub(super) struct Life {
 }
 
 impl Life {
-    /// The first life, in an empty root directory.
+    /// Starts the first master, in an empty root directory.
     pub(super) fn first() -> Life {
         Life::on(Memory::new(), Durable::default()).expect("an empty root directory is founded")
     }
 
-    /// The first life, with other options.
+    /// As [`first`](Life::first), with other options.
     pub(super) fn first_with(change: impl FnOnce(&mut Options)) -> Life {
         Life::begin(Memory::new(), Durable::default(), 1_700_000_000_000, change)
             .expect("an empty root directory is founded")
@@ -638,7 +638,7 @@ impl Life {
         Life::at(files, durable, 1_700_000_000_000 + life * 60_000)
     }
 
-    /// A life that begins at a time of the test's choice, in ms since 1970.
+    /// Starts a master at a time of the test's choice, in ms since 1970.
     pub(super) fn at(files: Memory, durable: Durable, time: i64) -> Result<Life, Error> {
         Life::begin(files, durable, time, |_| {})
     }
@@ -670,19 +670,18 @@ impl Life {
         Ok(Life { files, durable, servers, mirrored, master })
     }
 
-    /// The next life, after the process was killed.
+    /// Starts the next master, after the process was killed.
     pub(super) fn next(&self) -> Life {
         Life::on(self.files.kill(), self.durable.clone()).expect("a killed master starts again")
     }
 
-    /// The next life, after the machine lost its power; the seed decides what was not durable and is there
-    /// nevertheless.
+    /// Starts the next master, after the machine lost its power. The seed decides which unsynced changes survive.
     pub(super) fn after_power_loss(&self, seed: u64) -> Life {
         Life::on(self.files.crash(seed), self.durable.clone())
             .expect("a master starts again after a loss of power")
     }
 
-    /// Waits for a submitted change.
+    /// Waits for a submitted change, and returns its result.
     pub(super) fn done(&self, id: Result<ProcedureId, Exception>) -> Result<(), Exception> {
         self.master.procedures.wait(id?).expect("a procedure just submitted is known").map(|_result| ())
     }
@@ -697,13 +696,13 @@ impl Life {
         self.done(self.master.create_table(&schema(table, families), &splits, None))
     }
 
-    /// Files under a table's folder.
+    /// Returns the files under a table's folder.
     pub(super) fn files_of(&self, table: &str) -> Vec<FileName> {
         let folder = layout::table(&name(table));
         self.files.list(&folder).expect("the disk works").into_iter().map(|entry| entry.name).collect()
     }
 
-    /// Puts a file where a region keeps those of a family.
+    /// Writes a file in the place where a region keeps the files of a family.
     pub(super) fn put_store_file(&self, table: &str, family: &str) -> FileName {
         let region = self.master.read_view(|view| view.tables[&name(table)].regions[0].region.clone());
         self.put_store_file_of(&region, family)

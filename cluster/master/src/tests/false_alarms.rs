@@ -1,4 +1,5 @@
-//! Calls of the disk that happen and report failure, one at a time, in a master that lives on; then a restart.
+//! Tests of storage calls that happen and report failure, one at a time, in a master that continues to run; then a
+//! restart.
 
 use storage::Files;
 use storage::memory::Fault;
@@ -6,12 +7,12 @@ use storage::memory::Fault;
 use super::fake::Life;
 use super::snapshots::{clone, names, take};
 
-/// Losses of power after each call, beside a restart without one.
+/// Number of losses of power that are tried after each call, in addition to a restart without one.
 const CRASHES: u64 = 6;
 
 /// Runs `change` after `before`, once for each call that it makes and each kind of restart: that call happens and
-/// reports failure. `check` sees the next life, and whether the change was told to be done. Returns how many calls
-/// reported failure while the change was done nevertheless.
+/// reports failure. `check` gets the next master, and whether the change was reported as done. Returns the number of
+/// calls that reported failure although the change was done.
 fn at_every_call(before: impl Fn(&Life), change: impl Fn(&Life) -> bool, check: impl Fn(&Life, bool)) -> u64 {
     let mut overcome = 0;
     for after in 1.. {

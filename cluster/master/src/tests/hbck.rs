@@ -1,4 +1,4 @@
-//! What `HbckService` finds and mends.
+//! Tests what `HbckService` finds and repairs.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ impl Bench {
         self.life.master.hbck_report().expect("it has just run").inconsistencies
     }
 
-    /// As an operator would with the shell.
+    /// Deletes a row of hbase:meta, as an operator would with the shell.
     fn delete_row_of_meta(&self, key: Bytes) {
         let master = &self.life.master;
         let meta = RegionInfo::meta();
@@ -55,7 +55,7 @@ impl Bench {
     }
 }
 
-/// Changes the master's row of a region, and not hbase:meta.
+/// Changes the master's row of a region, but not that of hbase:meta.
 fn change_view(bench: &Bench, row: RegionRow) {
     bench.life.master.update_view(|view| view.tables.get_mut(&name("t")).expect("it is there").update(row));
 }

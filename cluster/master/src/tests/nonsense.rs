@@ -1,4 +1,5 @@
-//! Damaged or missing catalog rows and files make only their own table unreachable; all other tables are served.
+//! Tests that damaged or missing catalog rows and files make only their own table unreachable, and that all other
+//! tables are served.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The normalizer on two servers: which calls make it run, and what it does to tables.
+//! Tests of the normalizer on two servers: which calls make it run, and what it does to tables.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::service::{call, end_of};
 use crate::MasterService;
 use crate::switches::Switch;
 
-/// Start keys of a table's serving regions.
+/// Returns the start keys of a table's serving regions.
 fn starts(life: &Life, table: &str) -> Vec<String> {
     life.master.read_view(|view| {
         let serving = view.tables[&name(table)].serving();
@@ -20,7 +20,7 @@ fn starts(life: &Life, table: &str) -> Vec<String> {
     })
 }
 
-/// A table that asks to be normalized, with regions from "", "c", "f" and "m" on.
+/// Creates a table that asks to be normalized, with regions from "", "c", "f" and "m" on.
 fn create(life: &Life, table: &str) {
     let mut schema = schema(table, &["f"]);
     let age = ("hbase.normalizer.merge.min_region_age.days", "0");
@@ -33,7 +33,7 @@ fn create(life: &Life, table: &str) {
     life.master.world.advance(Duration::from_secs(1));
 }
 
-/// Sizes of the regions that begin at these keys.
+/// Sets the sizes in MB of the regions that begin at these keys.
 fn set_sizes(life: &Life, sizes: [(&'static str, u32); 4]) {
     *life.servers.sizes.lock() = sizes.into_iter().map(|(start, size)| (Bytes::from(start), size)).collect();
 }

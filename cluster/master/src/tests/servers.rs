@@ -1,4 +1,4 @@
-//! The master and two region servers that it knows by the contract alone.
+//! Tests of the master with two region servers that it knows only through the contract.
 
 use std::collections::BTreeSet;
 

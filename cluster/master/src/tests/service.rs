@@ -1,4 +1,4 @@
-//! The master over the wire: methods are called by name, with encoded requests and replies.
+//! Tests of the master's service: methods are called by name, with encoded requests and replies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::fake::{Life, pb_name, schema};
 use crate::MasterService;
 use crate::procedure::ProcedureKind;
 
-/// A call of a client that waits for `timeout`.
+/// Returns a call of a client that waits for `timeout`.
 pub(super) fn call(life: &Life, timeout: Option<Duration>, method: &str, param: Bytes) -> Call {
     let received = life.master.world.moment();
     let connection = ConnectionInfo {
@@ -42,7 +42,7 @@ pub(super) fn call(life: &Life, timeout: Option<Duration>, method: &str, param: 
     }
 }
 
-/// What an answer is in the end.
+/// Returns what an answer resolves to.
 pub(super) fn end_of(runtime: &Runtime, answer: Answer) -> Result<Reply, Exception> {
     match answer {
         Answer::Now(outcome) => outcome,
@@ -71,7 +71,7 @@ impl Client {
         self.raw_within(None, method, param)
     }
 
-    /// A call of a client that waits for `timeout`.
+    /// Calls a method as a client that waits for `timeout`.
     fn raw_within(&self, timeout: Option<Duration>, method: &str, param: Bytes) -> Result<Reply, Exception> {
         let call = call(&self.life, timeout, method, param);
         end_of(&self.runtime, self.service.call(call))
@@ -82,7 +82,7 @@ impl Client {
         Ok(M::decode(reply.message).expect("the answer is the message it should be"))
     }
 
-    /// Polls a procedure as clients do, to its end.
+    /// Polls a procedure to its end, as clients do.
     fn poll(&self, proc_id: Option<u64>) -> pb::GetProcedureResultResponse {
         let request = pb::GetProcedureResultRequest { proc_id: proc_id.expect("an id to poll") };
         loop {
@@ -306,7 +306,7 @@ fn whoever_shuts_the_cluster_down_gets_an_answer_and_the_process_ends() {
     }
 }
 
-/// HBase's client lists nothing if it cannot read one message.
+/// HBase's client lists no procedures if it cannot read one of their messages.
 #[test]
 fn procedures_show_their_parameters_in_hbases_messages() {
     let client = Client::new();

@@ -1,4 +1,4 @@
-//! Snapshots: taken, listed, deleted, refused, and left half done by a crash.
+//! Tests of snapshots: taken, listed, deleted, refused, and interrupted by a crash.
 
 use proto::pb::snapshot_description::Type;
 use proto::{RegionInfo, pb};
@@ -28,7 +28,7 @@ pub(super) fn names(life: &Life) -> Vec<String> {
     found.into_iter().map(|snapshot| snapshot.name).collect()
 }
 
-/// Everything that is stored of snapshots.
+/// Returns the names of all stored objects of snapshots.
 fn objects(life: &Life) -> Vec<String> {
     let found = life.files.list(&layout::snapshots()).expect("the disk works");
     found.into_iter().map(|entry| entry.name.to_string()).collect()

@@ -1,4 +1,4 @@
-//! Changes of tables, namespaces and schemas: those that succeed, and those that the master refuses.
+//! Tests of changes of tables, namespaces and schemas: those that succeed, and those that the master refuses.
 
 use std::time::Duration;
 

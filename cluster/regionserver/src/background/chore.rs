@@ -1,4 +1,4 @@
-//! The chore: wakes once in a period and does what is due.
+//! The chore: a thread that wakes once in a period and does the work that is due.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use crate::RegionServer;
 use crate::counters::count_many;
 
 impl Background {
-    /// Does what is due, then sleeps for a period.
+    /// Does the work that is due, then sleeps for a period.
     pub(super) fn chore(server: &RegionServer) {
         server.run_chore();
         let background = &server.background;
@@ -23,7 +23,8 @@ impl Background {
 }
 
 impl RegionServer {
-    /// Does the periodic work: leases, old nonces, old edits, memory, log files that are held back.
+    /// Does the periodic work: expires leases and old nonces, and queues flushes of old edits, to free memory, and to
+    /// let the log delete files.
     pub(crate) fn run_chore(&self) {
         count_many(&self.counters().scanner_leases_expired, self.scanners.expire());
         self.nonces.forget_old();

@@ -23,18 +23,18 @@ const USER_PRIORITY: i64 = 1;
 /// Who requests a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// The server, by the policy of the store.
+    /// The server requests it, because of the store's policy.
     System,
-    /// A client.
+    /// A client requests it.
     User,
 }
 
 /// Which compactions a thread takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lane {
-    /// Those below the throttle point.
+    /// Compactions below the throttle point.
     Small,
-    /// Those above it, and others if there are none.
+    /// Compactions above the throttle point, and smaller ones if there are none.
     Large,
 }
 
@@ -82,11 +82,11 @@ impl QueuedCompaction {
 /// Numbers of compactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CompactionCounts {
-    /// Queued compactions below the throttle point.
+    /// Number of queued compactions below the throttle point.
     pub(crate) small: usize,
-    /// Queued compactions above the throttle point.
+    /// Number of queued compactions above the throttle point.
     pub(crate) large: usize,
-    /// Running compactions.
+    /// Number of running compactions.
     pub(crate) running: usize,
 }
 
@@ -101,13 +101,13 @@ pub(crate) struct PendingCompactions {
 pub(super) struct CompactionQueue {
     waiting: Vec<QueuedCompaction>,
     running: Vec<(Arc<Region>, Bytes)>,
-    /// Numbers of queued or running compactions of each region: minor and major.
+    /// For each region, the numbers of queued or running compactions: minor and major.
     counts: HashMap<EncodedName, (usize, usize)>,
     arrivals: u64,
 }
 
 impl CompactionQueue {
-    /// Queues a compaction. If one of the same store and kind is queued already, it becomes at least as urgent as this
+    /// Queues a compaction. If one of the same store and kind is already queued, it becomes at least as urgent as this
     /// one.
     pub(super) fn push(&mut self, mut wanted: QueuedCompaction) {
         let same = |known: &&mut QueuedCompaction| {
@@ -158,7 +158,7 @@ impl CompactionQueue {
         }
     }
 
-    /// Queues a compaction again that was taken and has [ended](CompactionQueue::end).
+    /// Queues again a compaction that was taken and has [ended](CompactionQueue::end).
     pub(super) fn put_back(&mut self, wanted: QueuedCompaction) {
         self.waiting.push(wanted);
     }

@@ -1,4 +1,4 @@
-//! Compactions of the background: which one is next, and what follows it.
+//! Background compactions: which one is next, and what follows it.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl CompactionMonitor for Watch<'_> {
     }
 }
 
-/// Holds the quiet hours' larger ratio for one compaction at a time, as HBase does.
+/// Reserves the quiet hours' larger ratio for one compaction at a time, as HBase does.
 struct OffPeak<'a>(Option<&'a AtomicBool>);
 
 impl Drop for OffPeak<'_> {
@@ -217,7 +217,7 @@ impl Background {
 }
 
 impl RegionServer {
-    /// Does what follows a bulk load, which has flushed the region and added files.
+    /// Does what must follow a bulk load, which has flushed the region and added files.
     pub(crate) fn loaded(&self, region: &Arc<Region>) {
         self.background.account(region);
         self.background.consider_compaction(region);

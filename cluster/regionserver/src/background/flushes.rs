@@ -1,4 +1,4 @@
-//! Flushes of the background: which one is next, why, and what follows it.
+//! Background flushes: which one is next, why, and what follows it.
 
 use std::sync::Arc;
 
@@ -136,7 +136,7 @@ impl RegionServer {
         Ok(flushed)
     }
 
-    /// The reason for a flush that nobody requested. Edits that are old or hold back the log must be flushed
+    /// Returns the reason for a flush that no client requested. Edits that are old or hold back the log must be flushed
     /// completely, and so must memory that blocks writes.
     pub(super) fn reason_to_flush(&self, region: &Region) -> FlushReason {
         let name = region.info().encoded_name().as_str().as_bytes();
@@ -149,7 +149,7 @@ impl RegionServer {
         region.reason_to_flush(self.memory_pressure(), urgency)
     }
 
-    /// The regions whose edits keep the log from deleting files beyond its limit.
+    /// Returns the regions whose edits keep the log from deleting files beyond its limit.
     pub(super) fn regions_holding_back(&self) -> Vec<Box<[u8]>> {
         self.foundation().log.regions_holding_back(self.background.memory())
     }

@@ -1,4 +1,4 @@
-//! The queue of flushes, each region once, and what both queues share.
+//! The queue of flushes, in which each region is once, and the state that it shares with the queue of compactions.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::Options;
 pub(super) struct Flush {
     pub(super) region: Arc<Region>,
     pub(super) again: Retry,
-    /// Since when it waits for a compaction; `None` if it does not.
+    /// When the flush began to wait for a compaction; `None` if it does not wait for one.
     pub(super) held_since: Option<Moment>,
-    /// Of the large requests that have filled the region; returned when it was flushed.
+    /// The permits of the large requests that have filled the region; returned when the region was flushed.
     pub(super) permits: Vec<LargePermit>,
 }
 
@@ -28,7 +28,7 @@ impl Flush {
     }
 }
 
-/// Number of failures in a row, and when the next attempt is due.
+/// Number of failures in a row. The next field is when the next attempt is due.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Retry {
     pub(super) failures: u32,
@@ -41,7 +41,7 @@ impl Retry {
         self.due.is_none_or(|due| due <= now)
     }
 
-    /// Counts a further failure. Returns the wait, and the next attempt.
+    /// Counts a further failure. Returns the pause, and the next attempt.
     pub(super) fn after_failure(self, now: Moment, options: &Options) -> (Duration, Retry) {
         let wait = options.retry_min.saturating_mul(1 << self.failures.min(20)).min(options.retry_max);
         (wait, Retry { failures: self.failures.saturating_add(1), due: Some(now.plus(wait)) })
@@ -115,7 +115,7 @@ impl Background {
         }
     }
 
-    /// Time for which the oldest running flush or compaction has run.
+    /// Returns the time for which the oldest running flush or compaction has run.
     pub(crate) fn longest(&self, now: Moment) -> Duration {
         let queues = self.queues.lock();
         queues.began.iter().map(|began| now.since(*began)).max().unwrap_or_default()
@@ -138,14 +138,14 @@ impl Background {
         self.queues.lock().began = moments;
     }
 
-    /// The numbers of waiting and running work.
+    /// Returns the numbers of waiting and running flushes and compactions.
     pub(crate) fn waiting(&self) -> QueueCounts {
         let queues = self.queues.lock();
         let flushes = queues.flushes.len() + queues.flushing.len();
         QueueCounts { flushes, compactions: queues.compactions.counts() }
     }
 
-    /// The kinds of compaction that a region has waiting or running.
+    /// Returns which kinds of compaction of a region wait or run.
     pub(crate) fn compacting(&self, region: &Region) -> PendingCompactions {
         self.queues.lock().compactions.compacting(region.info().encoded_name())
     }
@@ -156,7 +156,7 @@ impl Background {
         self.queues.lock().compactions.clear(lane);
     }
 
-    /// Drops the work of a region that is no longer on this server.
+    /// Drops the waiting work of a region that is no longer on this server.
     pub(crate) fn forget(&self, region: &Arc<Region>) {
         self.memory_queue.forget(region);
         let mut queues = self.queues.lock();

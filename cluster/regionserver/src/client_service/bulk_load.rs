@@ -2,9 +2,9 @@
 //!
 //! 1. A loading tool asks for a token, the name of a staging folder. Nothing is written there, since files go straight into
 //!    the stores' folders; the token identifies the load in repeated calls.
-//! 2. It names files for a region. `false` tells it that some do not fit, because the region was split meanwhile: it cuts
-//!    them and tries again.
-//! 3. It gives the token back.
+//! 2. The tool names files for a region. The answer `false` says that some do not fit, because the region was split
+//!    meanwhile: the tool splits these files and tries again.
+//! 3. The tool gives the token back.
 //!
 //! Files that the caller hands over, which is the default, are deleted after the load, as HBase moves them.
 
@@ -61,7 +61,7 @@ pub(super) fn cleanup(server: &Arc<RegionServer>, call: &Call) -> Answer {
     later(server, call, env::blocking(cleaned))
 }
 
-/// The staging folder that a token names.
+/// Returns the staging folder that a token names.
 fn staging_folder(files: &dyn Files, token: &str) -> Result<FileName, PathRefusal> {
     let staging = layout::staging();
     match Source::parse(files, token)? {
@@ -72,7 +72,7 @@ fn staging_folder(files: &dyn Files, token: &str) -> Result<FileName, PathRefusa
     }
 }
 
-/// The files that a request names. Refuses those that the load would take away from the server.
+/// Returns the files that a request names. Refuses files that the server needs and that the load would delete.
 fn sources(files: &dyn Files, request: &pb::BulkLoadHFileRequest) -> Result<Vec<Source>, PathRefusal> {
     let named = |pair: &pb::bulk_load_h_file_request::FamilyPath| {
         let source = Source::parse(files, &pair.path)?;
@@ -93,7 +93,7 @@ pub(super) fn load(server: &Arc<RegionServer>, call: &Call) -> Answer {
     })
 }
 
-/// Loads the files of a request; `false` if some do not fit into the region.
+/// Loads the files of a request; returns `false` if some do not fit into the region.
 fn load_blocking(
     server: &Arc<RegionServer>,
     region: &Arc<Region>,

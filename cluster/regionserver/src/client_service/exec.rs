@@ -103,8 +103,8 @@ pub(super) fn run_blocking(
     }
 }
 
-/// Waits until everything that the primary of this read replica had acknowledged is visible here. On another server a region is the
-/// only one that changes its file lists, and reads what they name: there is nothing to refresh.
+/// Waits until everything that the primary of this read replica had acknowledged is visible here. On any other server
+/// there is nothing to refresh: only the open region itself changes its file lists.
 fn refresh(server: &RegionServer) -> Result<(), Exception> {
     let Some(replica) = server.replica() else { return Ok(()) };
     replica.refresh().map_err(Exception::io)
@@ -112,7 +112,7 @@ fn refresh(server: &RegionServer) -> Result<(), Exception> {
 
 /// The Java package of the messages of HBase's examples.
 const EXAMPLES: &str = "org.apache.hadoop.hbase.shaded.coprocessor.example.generated.";
-/// The Java class that a table names to have RefreshHFilesService.
+/// The Java class that a table names so that its regions have RefreshHFilesService.
 const REFRESH_CLASS: &str = "org.apache.hadoop.hbase.coprocessor.example.RefreshHFilesEndpoint";
 
 fn unknown_method(service: &str, method: &str, region: &Region) -> Exception {

@@ -1,4 +1,4 @@
-//! Get: reads one row, or whether it exists.
+//! Get: reads one row, or whether the row exists.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ impl Work {
         Ok(Work { region, query, codec: if in_block { call.connection.codec } else { Codec::None } })
     }
 
-    /// Reads the row; fails with [`region::Error::MobValue`] if it has a cell of more bytes than `large_from`.
+    /// Reads the row; fails with [`region::Error::MobValue`] if the row has a cell of more bytes than `large_from`.
     fn run(&self, mode: ReadMode, large_from: Option<u64>) -> Result<Reply, region::Error> {
         if self.query.existence_only() {
             let result = exists(&self.region, &self.query, mode)?;
@@ -83,7 +83,7 @@ impl Work {
     }
 }
 
-/// The result that tells whether a Get finds a cell.
+/// Returns the result that says whether a Get finds a cell.
 fn exists(region: &Arc<Region>, query: &Scan, mode: ReadMode) -> Result<pb::Result, region::Error> {
     let mut found = CellCounter::default();
     region.get(query, mode, &mut found)?;

@@ -39,11 +39,12 @@ use crate::request::{self, RequestCells, RequestedMutation};
 use crate::watch::later;
 use crate::{Options, RegionServer};
 
-/// Calls with more actions than this leave the serving thread at once. They would occupy it for milliseconds while
-/// other clients wait; moving to another thread takes a hundredth of that.
+/// Maximum number of actions of a call that begins on the serving thread. More actions would occupy it for milliseconds
+/// while other clients wait; moving to another thread takes a hundredth of that.
 const INLINE_ACTIONS_MAX: usize = 256;
 
-/// Most bytes reserved for the cells of rows not yet read, which are expected to be as large as the first.
+/// Maximum number of bytes reserved for the cells of rows not yet read, which are expected to be as large as the first
+/// row.
 const ROOM_MAX: usize = 256 << 10;
 
 /// Answers when every write is durable.
@@ -79,21 +80,21 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
     }
 }
 
-/// How far [`Work::run`] came.
+/// How far [`Work::run`] got.
 enum Run {
     Done,
     /// The next action must run where it may block.
     MayBlock,
 }
 
-/// A write that is not durable yet.
+/// A write of the call that is not durable yet.
 struct PendingWrite {
     region: Arc<Region>,
     pending: Pending,
-    /// The RegionAction, and its entries that wait; empty for all entries.
+    /// The index of the RegionAction. The next field has the entries that wait; empty for all entries.
     region_action: usize,
     entries: Vec<usize>,
-    /// Whether its cells are in the reply's block and cannot be removed.
+    /// Whether cells of the write are in the reply's block and cannot be removed.
     gave_cells: bool,
 }
 
@@ -109,7 +110,7 @@ enum NonceLookup {
 
 /// Why an action did not run.
 enum Refused {
-    /// It must run on the blocking thread pool.
+    /// The action must run on the blocking thread pool.
     MayBlock,
     Because(Exception),
 }
@@ -123,13 +124,13 @@ impl From<Exception> for Refused {
 struct Work {
     server: Arc<RegionServer>,
     request: Arc<MultiRequest>,
-    /// The number of actions.
+    /// Number of actions.
     actions: usize,
     cells: RequestCells,
     out: CellsOut,
     /// The limits for this call.
     options: Arc<Options>,
-    /// The memory that the reply may take.
+    /// The part of the answers' memory budget that the reply uses.
     share: Share,
     /// The permit of a large request.
     permit: Option<LargePermit>,
@@ -140,9 +141,9 @@ struct Work {
     results: Vec<RegionResult>,
     processed: Option<bool>,
     pending_writes: Vec<PendingWrite>,
-    /// Why the whole reply must be an exception.
+    /// The exception that the whole reply must be, if any.
     broken: Option<Exception>,
-    /// The RegionAction that was interrupted, with its progress.
+    /// The RegionAction that was interrupted, and its progress.
     current: Option<Current>,
 }
 
@@ -151,10 +152,10 @@ struct Current {
     region: Arc<Region>,
     next: usize,
     entries: Vec<Entry>,
-    /// Puts and deletes not yet applied, and the entry of each.
+    /// Puts and deletes that were not yet applied. The next field has the entry of each.
     gathered: Vec<Mutation>,
     entries_of_gathered: Vec<usize>,
-    /// Why none of them is applied: HBase decodes all of them before it applies the first.
+    /// Why none of the collected mutations is applied: HBase decodes all of them before it applies the first.
     spoiled: Option<Exception>,
     /// A decoded mutation that must run where it may block.
     taken: Option<RequestedMutation>,
@@ -208,7 +209,7 @@ impl Work {
         }
     }
 
-    /// After a large request, flushes the regions that it has filled.
+    /// After a large request, flushes the regions that the request has filled.
     fn flush_large(&self) {
         let Some(permit) = &self.permit else { return };
         for write in &self.pending_writes {
@@ -257,7 +258,7 @@ impl Work {
         Run::Done
     }
 
-    /// Runs the actions of one RegionAction. Returns the progress if the next action may block and must not.
+    /// Runs the actions of one RegionAction. Returns the progress if the next action would have to block and must not.
     fn actions(
         &mut self,
         mut current: Current,
@@ -330,7 +331,7 @@ impl Work {
         None
     }
 
-    /// One mutation of a RegionAction that is not atomic. Puts and deletes are collected.
+    /// Runs one mutation of a RegionAction that is not atomic. Puts and deletes are only collected.
     fn mutate(
         &mut self,
         current: &mut Current,
@@ -377,7 +378,7 @@ impl Work {
         self.knows_too_large && is_full
     }
 
-    /// Runs one get; `None` if it may block and must not.
+    /// Runs one get; returns `None` if it would have to block and must not.
     fn get(
         &mut self,
         current: &mut Current,
@@ -545,8 +546,8 @@ impl Work {
         }
     }
 
-    /// Runs an atomic or conditional RegionAction, whose mutations of one row are applied together. `None` if it may
-    /// block and must not.
+    /// Runs an atomic or conditional RegionAction, whose mutations of one row are applied together. Returns `None` if
+    /// it would have to block and must not.
     fn row_action(
         &mut self,
         region: &Arc<Region>,
@@ -661,7 +662,7 @@ impl Work {
         }
     }
 
-    /// checkAndMutate with several mutations as sent by clients before HBase 2.4: the request has one condition.
+    /// Runs a checkAndMutate with several mutations as sent by clients before HBase 2.4: the request has one condition.
     fn old_check_and_mutate(
         &mut self,
         request: &MultiRequest,
@@ -717,8 +718,8 @@ impl Work {
         }
     }
 
-    /// Cells are in the block in the order of the entries. The cells of a write that did not become durable would be
-    /// read as another entry's; then the whole reply is the exception.
+    /// Makes the reply. Cells are in the block in the order of the entries. The cells of a write that did not become
+    /// durable would be read as another entry's; then the whole reply is the exception.
     fn reply(self: Box<Self>) -> Result<Reply, Exception> {
         if let Some(exception) = self.broken {
             return Err(exception);

@@ -16,8 +16,8 @@ use crate::nonces::{NonceClaim, NonceGuard};
 use crate::request::{self, RequestCells, RequestedMutation};
 use crate::watch::later;
 
-/// Length of a request in bytes above which a put leaves the serving thread, and uses the request's memory for the log
-/// record. Copying a large value would hold other clients up.
+/// Length of a request in bytes above which a put leaves the serving thread, and its log record uses the request's
+/// memory. Copying a large value would delay other clients.
 const IN_PLACE_MIN: usize = 1 << 20;
 
 /// Applies the mutation and responds when it is durable.
@@ -136,7 +136,7 @@ impl Work {
         Ok((out.reply(&pb::MutateResponse { result, processed, metrics: None }), pending))
     }
 
-    /// The reply to a repeated mutation that was applied before as the write `sequence`.
+    /// Returns the reply to a repeated mutation that was applied before as the write `sequence`.
     fn repeat(&self, sequence: SequenceId) -> Result<Reply, Exception> {
         let mut out = CellsOut::new(self.codec);
         let start = out.mark();
@@ -148,7 +148,7 @@ impl Work {
         Ok(out.reply(&pb::MutateResponse { result, processed, metrics: None }))
     }
 
-    /// Whether it puts values and does nothing else.
+    /// Whether the mutation puts values and does nothing else.
     fn is_plain_put(&self) -> bool {
         let is_put = |cell: cell::Cell<'_>| cell.cell_type() == Some(CellType::Put);
         self.check.is_none()

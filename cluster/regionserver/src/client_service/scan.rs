@@ -33,17 +33,17 @@ use crate::request;
 use crate::scanners::{OpenScanner, ScannerId, ScannerState, TakenScanner};
 use crate::watch::later;
 
-/// Most rows between two clock readings, which may cost more than a row. Slow rows, read from disk or judged by a slow
-/// filter, make the clock be read after every row.
+/// Maximum number of rows between two clock readings, which may cost more than a row. Slow rows, read from disk or
+/// judged by a slow filter, make the clock be read after every row.
 const STEPS_PER_LOOK_MAX: u32 = 16;
 
-/// Most rows that one step returns: as many as between two clock readings.
+/// Maximum number of rows that one step returns: as many as between two clock readings.
 const ROWS_AT_ONCE: usize = 16;
 
 /// Number of results for which space is reserved, if the client asks for as many.
 const RESULTS_AT_ONCE: usize = 64;
 
-/// Clock readings further apart than this are made after every row.
+/// If clock readings are further apart than this, the clock is read after every row.
 const LOOKS_APART_MAX: Duration = Duration::from_micros(100);
 
 /// Answers one call of a scanner.
@@ -102,7 +102,7 @@ impl ClockChecks {
 
 enum ScanStart {
     Work(Box<Work>),
-    /// There is nothing to read.
+    /// The reply to a call for which there is nothing to read.
     Reply(pb::ScanResponse),
 }
 
@@ -183,14 +183,14 @@ struct Work {
     kept: Box<ScannerState>,
     response: pb::ScanResponse,
     out: CellsOut,
-    /// The memory reserved for the reply.
+    /// The part of the answers' memory budget that the reply uses.
     share: Share,
-    /// Length of the MOB value at which it paused, in bytes.
+    /// Length of the MOB value at which the read paused, in bytes.
     mob_bytes: u64,
     results: usize,
     /// Whether the last result of the reply is a part of a row that may continue.
     last_is_partial: bool,
-    /// The row of the last result; set while rows must be counted or the result is partial.
+    /// The row of the last result; set while rows must be counted or the result is a part of a row.
     last_row: Option<Bytes>,
     complete_rows: usize,
     more: bool,
@@ -206,7 +206,7 @@ struct Work {
     close: bool,
     knows_reset: bool,
     began: Moment,
-    /// When it began, or last continued in memory.
+    /// When the read began, or last continued in memory.
     resumed: Moment,
     /// How long the call had waited before.
     waited: Duration,
@@ -216,7 +216,7 @@ struct Work {
 struct Scanned {
     rows: u64,
     filtered_rows: u64,
-    /// Bytes of data blocks that were read.
+    /// Number of bytes of data blocks that were read.
     block_bytes: u64,
 }
 
@@ -311,7 +311,7 @@ impl Work {
         self.read_where_it_may_block().await
     }
 
-    /// Reads until the reply is complete. With `inline_end` it pauses then, between two steps of the engine.
+    /// Reads until the reply is complete. With `inline_end` it pauses at that time, between two steps of the engine.
     fn read(&mut self, mode: ReadMode, inline_end: Option<Moment>) -> Result<Read, region::Error> {
         let before = hfile::data_bytes_of_thread();
         let outcome = self.read_rows(mode, inline_end);
@@ -392,7 +392,7 @@ impl Work {
         Ok(Read::Done)
     }
 
-    /// Most rows that the next step may return.
+    /// Returns the maximum number of rows that the next step may return.
     fn rows_at_once(&self) -> usize {
         // Results in messages are made one by one, and a partial row may be followed by more of it.
         let may_go_on = if self.results == 0 { self.last_row.is_some() } else { self.last_is_partial };
@@ -432,7 +432,8 @@ impl Work {
         }
     }
 
-    /// If a partial result is followed by another row, or by nothing, its row was complete.
+    /// Completes a partial result: if it is followed by another row, or by nothing, its row was complete. Returns
+    /// whether the limit of rows is reached then.
     fn is_row_limit_reached_before(&mut self, mark: crate::cells::Mark) -> bool {
         let before_is_unfinished =
             if self.results == 0 { self.last_row.is_some() } else { self.last_is_partial };
@@ -453,7 +454,7 @@ impl Work {
         reached
     }
 
-    /// The region ended after a partial result: its row was complete.
+    /// Records that the region ended after a partial result, whose row was therefore complete.
     fn last_row_is_complete(&mut self) {
         if self.results > 0 && self.last_is_partial {
             self.last_is_partial = false;
@@ -525,7 +526,7 @@ impl Work {
         Ok(self.out.reply(&self.response).counted_by(self.share))
     }
 
-    /// The exception for the client: one that forbids a retry, or one that says that the scanner is closed.
+    /// Returns the exception for the client: one that forbids a retry, or one that says that the scanner is closed.
     fn after_failure(&self, exception: Exception) -> Exception {
         if exception.do_not_retry {
             return exception;
@@ -547,7 +548,7 @@ mod tests {
 
     use super::*;
 
-    /// The steps, out of `steps` steps that each take `cost`, after which the clock is read.
+    /// Returns the steps, out of `steps` steps that each take `cost`, after which the clock is read.
     fn checks(world: &World, checks: &mut ClockChecks, cost: Duration, steps: u32) -> Vec<u32> {
         let is_looked_after = |_: &u32| {
             world.advance(cost);

@@ -1,4 +1,4 @@
-//! What Mutate and Multi share: writes of one row, their nonces, and returned cells.
+//! The part that Mutate and Multi share: writes of one row, their nonces, and returned cells.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::request::RequestedMutation;
 
 /// The result of a write that is not durable yet.
 pub(super) struct WriteOutcome {
-    /// Whether the condition held; `None` without one.
+    /// Whether the condition held; `None` if there is none.
     pub(super) processed: Option<bool>,
     /// Whether cells were returned into the reply; puts and deletes return none.
     pub(super) has_result: bool,
@@ -24,7 +24,7 @@ pub(super) struct WriteOutcome {
     pub(super) pending: Pending,
 }
 
-/// The first of these mutations whose nonce matters: an increment or append.
+/// Returns the first of these mutations whose nonce matters: an increment or append.
 pub(super) fn first_with_nonce(asked: &[RequestedMutation]) -> Option<&RequestedMutation> {
     asked.iter().find(|asked| {
         asked.nonce != 0 && matches!(asked.mutation.kind, MutationKind::Increment | MutationKind::Append)

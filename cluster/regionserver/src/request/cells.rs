@@ -7,7 +7,7 @@ use bytes::Bytes;
 use cell::CellBlock;
 use rpc::Exception;
 
-/// The rest of the block.
+/// The rest of the cell block, which no mutation has consumed yet.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestCells {
     rest: Bytes,
@@ -18,8 +18,8 @@ impl RequestCells {
         RequestCells { rest: block }
     }
 
-    /// Takes the next `count` cells, checked, without copying them. If a cell is missing or malformed, the position of
-    /// the rest is unknown, and every later call fails too.
+    /// Takes and checks the next `count` cells, without copying them. If a cell is missing or malformed, the position
+    /// of the rest is unknown, and every later call fails too.
     pub(crate) fn take(&mut self, count: usize) -> Result<CellBlock, Exception> {
         let mut end = 0usize;
         for index in 0..count {

@@ -10,7 +10,7 @@ use rpc::Exception;
 /// The Java package of HBase's filters and comparators.
 pub(super) const PACKAGE: &str = "org.apache.hadoop.hbase.filter.";
 
-/// The operator with this number.
+/// Returns the operator with this number.
 pub(super) fn operator(code: i32) -> Result<CompareOperator, Exception> {
     Ok(match pb::CompareType::try_from(code) {
         Ok(pb::CompareType::Less) => CompareOperator::Less,
@@ -24,7 +24,7 @@ pub(super) fn operator(code: i32) -> Result<CompareOperator, Exception> {
     })
 }
 
-/// The comparator, by the name of its Java class.
+/// Returns the comparator for a message, by the name of its Java class.
 pub(super) fn comparable(comparator: &pb::Comparator) -> Result<Comparable, Exception> {
     let bytes = comparator.serialized_comparator.clone().unwrap_or_default();
     let name = comparator.name.as_str();
@@ -83,7 +83,7 @@ pub(super) fn comparable(comparator: &pb::Comparator) -> Result<Comparable, Exce
     })
 }
 
-/// The charset of this Java name. As in HBase, a syntactically invalid name means the default.
+/// Returns the charset with this Java name. As in HBase, a syntactically invalid name means the default.
 fn charset(name: &str) -> Result<Charset, Exception> {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"-+:_.".contains(&byte);
     if !name.starts_with(|first: char| first.is_ascii_alphanumeric()) || !name.bytes().all(legal) {
@@ -94,7 +94,8 @@ fn charset(name: &str) -> Result<Charset, Exception> {
     })
 }
 
-/// The bytes of a comparator. In a condition only they count: HBase compares bytes with them, whatever the class.
+/// Returns the bytes of a comparator. In a condition only they count: HBase compares bytes with them, whatever the
+/// class.
 pub(super) fn value_of(comparator: &pb::Comparator) -> Result<Bytes, Exception> {
     Ok(match comparable(comparator)? {
         Comparable::Binary(value)
@@ -109,12 +110,12 @@ pub(super) fn value_of(comparator: &pb::Comparator) -> Result<Bytes, Exception> 
     })
 }
 
-/// Decodes the message of class `name`, which the error names.
+/// Decodes the message of class `name`; errors contain the name.
 pub(super) fn read<M: Message + Default>(name: &str, bytes: Bytes) -> Result<M, Exception> {
     M::decode(bytes).map_err(|error| Exception::do_not_retry(format!("unable to read {name}: {error}")))
 }
 
-/// The error for an unknown class; classes of users cannot be loaded.
+/// Returns the error for an unknown class; classes of users cannot be loaded.
 pub(super) fn unknown(name: &str) -> Exception {
     Exception::do_not_retry(format!("java.lang.ClassNotFoundException: {name}"))
 }

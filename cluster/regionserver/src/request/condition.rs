@@ -8,7 +8,7 @@ use rpc::Exception;
 
 use super::{comparator, filter, time_range};
 
-/// The condition: a comparison with one column, or a filter that accepts some cell of the row.
+/// Returns the condition: a comparison with one column, or a filter that accepts some cell of the row.
 pub(crate) fn condition(condition: &pb::Condition, world: &World) -> Result<Check, Exception> {
     let test = match &condition.filter {
         Some(filter) => Test::Filter(filter::filter(filter, world)?),
@@ -28,7 +28,7 @@ pub(crate) fn condition(condition: &pb::Condition, world: &World) -> Result<Chec
     Ok(Check { row: condition.row.clone(), test, time_range: time_range(condition.time_range.as_ref())? })
 }
 
-/// Refuses mutations of several rows, or of another row than the checked one, as HBase does. Nothing is written then.
+/// Refuses mutations of several rows, or of another row than the checked one, as HBase does. Then nothing is written.
 pub(crate) fn check_rows(check: Option<&Check>, mutations: &[&Mutation]) -> Result<(), Exception> {
     let Some(first) = mutations.first() else { return Ok(()) };
     if let Some(other) = mutations.iter().find(|other| other.row != first.row) {

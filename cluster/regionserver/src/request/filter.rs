@@ -12,18 +12,18 @@ use rpc::Exception;
 use super::comparator::{self, PACKAGE, read, unknown};
 use super::foreign;
 
-/// Most levels of nested filters.
+/// Maximum number of levels of nested filters.
 const DEPTH_MAX: usize = 64;
 
-/// The filter in the bytes of a `Filter` message. `world` provides random numbers. For tests of filters without a
-/// server.
+/// Decodes the filter in the bytes of a `Filter` message, for tests of filters without a server. `world` provides
+/// random numbers.
 pub fn filter_of(bytes: bytes::Bytes, world: &World) -> Result<Filter, Exception> {
     let proto = <pb::Filter as prost::Message>::decode(bytes)
         .map_err(|error| Exception::do_not_retry(format!("unable to read a filter: {error}")))?;
     filter(&proto, world)
 }
 
-/// The filter that a message describes. `world` provides random numbers.
+/// Builds the filter that a message describes. `world` provides random numbers.
 pub(crate) fn filter(proto: &pb::Filter, world: &World) -> Result<Filter, Exception> {
     nested(proto, world, 0)
 }
@@ -170,7 +170,7 @@ fn comparable(comparator: &pb::Comparator) -> Result<Comparable, Exception> {
     comparator::comparable(comparator).map_err(|error| undeserialized("java.io.IOException", &error))
 }
 
-/// An error in building a filter, in the words of a Java stack trace.
+/// Returns an error in building a filter, in the words of a Java stack trace.
 fn undeserialized(class: &str, error: &Exception) -> Exception {
     Exception::do_not_retry(format!(
         "org.apache.hadoop.hbase.exceptions.DeserializationException: {class}: {}",
@@ -187,8 +187,8 @@ fn single(read: pb::SingleColumnValueFilter, exclude: bool) -> Result<Filter, Ex
     Ok(Filter::single_column_value(family, qualifier, operator, with, if_missing, latest_only, exclude))
 }
 
-/// A mask marks fixed bytes in one of three ways. Most clients send prepared masks: 0xFF for a fixed byte; for any byte
-/// 2, or 0 before `is_mask_v2`. Masks written by hand use 0 for a fixed byte and 1 for any.
+/// Builds a FuzzyRowFilter. Its masks mark fixed bytes in one of three ways. Most clients send prepared masks: 0xFF for
+/// a fixed byte; for any byte 2, or 0 before `is_mask_v2`. Masks written by hand use 0 for a fixed byte and 1 for any.
 fn fuzzy(read: pb::FuzzyRowFilter) -> Result<Filter, Exception> {
     let any = if read.is_mask_v2() { 2 } else { 0 };
     let key = |pair: pb::BytesBytesPair| {

@@ -22,7 +22,7 @@ use super::specifier::specifier;
 
 /// Number of queries that a thread caches.
 const CACHED_QUERIES_MAX: usize = 4;
-/// Most bytes behind the row of a Get whose query is cached.
+/// Maximum number of bytes after the row of a Get whose query is cached.
 const REST_MAX: usize = 4 << 10;
 
 thread_local! {
@@ -33,7 +33,7 @@ thread_local! {
 /// A query without its row.
 #[derive(Debug)]
 struct CachedQuery {
-    /// The bytes behind the row in the message.
+    /// The bytes after the row in the message.
     rest: Vec<u8>,
     existence_only: bool,
     scan: Scan,
@@ -50,7 +50,7 @@ pub(crate) struct GetRequest {
 enum Wanted {
     /// This row, with a cached query.
     Like(Bytes, Box<CachedQuery>),
-    /// Another Get, and the bytes behind its row if its query may be cached.
+    /// Another Get. The second field has the bytes after its row if its query may be cached.
     Whole(Box<pb::Get>, Option<Vec<u8>>),
 }
 
@@ -88,7 +88,7 @@ impl GetRequest {
         Some(GetRequest { region, wanted: Wanted::Whole(Box::new(pb::Get { row, ..get }), rest) })
     }
 
-    /// The query; refuses a kind of Get that HBase no longer answers.
+    /// Returns the query; refuses a kind of Get that HBase no longer answers.
     pub(crate) fn query(self, table: &TableDescriptor, world: &World) -> Result<GetQuery, Exception> {
         match self.wanted {
             Wanted::Like(row, mut kept) => {
@@ -109,7 +109,8 @@ impl GetRequest {
     }
 }
 
-/// The query of a Get for `row`; the row in the message is ignored. Refuses a kind of Get that HBase no longer answers.
+/// Returns the query of a Get for `row`; the row in the message is ignored. Refuses a kind of Get that HBase no longer
+/// answers.
 pub(crate) fn query(
     table: &TableDescriptor,
     row: Bytes,
@@ -172,7 +173,7 @@ struct Split {
 }
 
 impl Split {
-    /// `None` if the plain decoder must decode the request.
+    /// Returns `None` if the plain decoder must decode the request.
     fn of(bytes: &Bytes) -> Option<Split> {
         let mut fields = Fields::of(bytes);
         let Some((1, _, Value::Bytes(region))) = fields.next().ok()? else { return None };

@@ -193,7 +193,7 @@ impl MultiRequest {
         Some(Action::Like { index: index.unwrap_or_default(), alike: self.alike.len() as u32 - 1, row })
     }
 
-    /// What an action of this request asks for.
+    /// Returns what an action of this request asks for.
     pub(crate) fn kind_of<'a>(&'a self, action: &'a Action) -> ActionKind<'a> {
         match action {
             Action::Like { alike, row, .. } => {
@@ -212,7 +212,7 @@ impl MultiRequest {
         }
     }
 
-    /// The row of an action that is a get.
+    /// Returns the row of an action that is a get.
     #[inline]
     pub(crate) fn row_of_get<'a>(&'a self, action: &'a Action) -> Option<&'a [u8]> {
         match action {
@@ -224,7 +224,7 @@ impl MultiRequest {
         }
     }
 
-    /// The mutation of an action, with its row.
+    /// Returns the mutation of an action, with its row.
     pub(crate) fn mutation<'a>(
         &'a self,
         action: &'a Action,
@@ -249,7 +249,7 @@ mod tests {
     use super::super::samples::bend;
     use super::*;
 
-    /// The decoded request as the message that it came from.
+    /// Returns the decoded request as the message that it came from.
     fn whole(request: &MultiRequest) -> pb::MultiRequest {
         let action = |action: &Action| {
             let mut one = match action {

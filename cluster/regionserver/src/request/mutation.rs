@@ -27,7 +27,7 @@ impl RequestedMutation {
         self
     }
 
-    /// The nonce with the client's nonce group.
+    /// Returns the nonce with the client's nonce group.
     pub(crate) fn nonce(&self, group: u64) -> Nonce {
         Nonce { group, nonce: self.nonce }
     }
@@ -92,7 +92,7 @@ fn durability(durability: DurabilityProto) -> Durability {
     }
 }
 
-/// The named row, or else the row of the first cell.
+/// Returns the named row, or else the row of the first cell.
 fn row(named: Option<Bytes>, beside: &CellBlock) -> Result<Bytes, Exception> {
     let row = match (named, beside.cells().next()) {
         (Some(row), _) => row,
@@ -130,7 +130,7 @@ fn check(cell: Cell<'_>, row: &[u8], bytes_max: u64) -> Result<(), Exception> {
     Ok(())
 }
 
-/// The cells in the message itself. A delete without columns deletes every family.
+/// Returns the cells in the message itself. A delete without columns deletes every family.
 fn cells_of_message(
     table: &TableDescriptor,
     kind: MutationKind,
@@ -206,7 +206,7 @@ fn malformed(error: cell::Malformed) -> Exception {
     Exception::do_not_retry(format!("a cell of the request: {error}"))
 }
 
-/// The cells with a time to live in their tags, replacing any that they had.
+/// Returns the cells with a time to live in their tags, in place of any that they had.
 fn with_ttl(cells: &CellBlock, ttl: &[u8]) -> Result<CellBlock, Exception> {
     if ttl.len() != 8 {
         return Err(Exception::io(format!(

@@ -3,7 +3,8 @@
 use proto::pb::region_specifier::RegionSpecifierType;
 use proto::wire::{Fields, Value};
 
-/// The kind of name and the name in an encoded `RegionSpecifier`; `None` unless its fields are in the usual order.
+/// Returns the kind of name and the name in an encoded `RegionSpecifier`; `None` unless its fields are in the usual
+/// order.
 pub(crate) fn region_named(specifier: &[u8]) -> Option<(RegionSpecifierType, &[u8])> {
     let mut fields = Fields::of(specifier);
     let Some((1, _, Value::Number(by))) = fields.next().ok()? else { return None };
@@ -11,8 +12,8 @@ pub(crate) fn region_named(specifier: &[u8]) -> Option<(RegionSpecifierType, &[u
     Some((RegionSpecifierType::try_from(i32::try_from(by).ok()?).ok()?, &specifier[name]))
 }
 
-/// The encoded `RegionSpecifier` and the row of a request that reads a row: a Get, or a mutation that reads before it
-/// writes. `None` for other requests and for messages that are not understood.
+/// Returns the encoded `RegionSpecifier` and the row of a request that reads a row: a Get, or a mutation that reads
+/// before it writes. `None` for other requests and for messages that are not understood.
 pub(crate) fn row_that_is_read<'a>(method: &[u8], param: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
     let (mut region, mut what, mut reads) = (None, None, method == b"Get");
     if !reads && method != b"Mutate" {

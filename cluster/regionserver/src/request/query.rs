@@ -10,7 +10,7 @@ use rpc::Exception;
 
 use super::{attribute, filter, flag, time_range};
 
-/// The query of a Get for `row`; the row in the message is ignored. Unset fields have the message's defaults.
+/// Returns the query of a Get for `row`; the row in the message is ignored. Unset fields have the message's defaults.
 pub(super) fn get(
     table: &TableDescriptor,
     row: Bytes,
@@ -37,7 +37,7 @@ pub(super) fn get(
     })
 }
 
-/// The query of a Scan.
+/// Returns the query of a Scan.
 pub(crate) fn scan(table: &TableDescriptor, scan: &pb::Scan, world: &World) -> Result<Scan, Exception> {
     let start = scan.start_row.clone().unwrap_or_default();
     let stop = scan.stop_row.clone().unwrap_or_default();
@@ -93,7 +93,7 @@ pub(crate) fn scan(table: &TableDescriptor, scan: &pb::Scan, world: &World) -> R
     })
 }
 
-/// A negative offset, which Java clients can set, skips nothing.
+/// Returns the offset; a negative one, which Java clients can set, skips nothing.
 fn offset(number: u32) -> u32 {
     if number > i32::MAX as u32 { 0 } else { number }
 }
@@ -116,8 +116,8 @@ fn mob(attributes: &[pb::NameBytesPair]) -> MobRead {
     }
 }
 
-/// The requested families, each once, with sorted qualifiers. An empty list means every family of the table; it is
-/// expanded only if some family has its own time range.
+/// Returns the requested families, each once, with sorted qualifiers. An empty list means every family of the table; it
+/// is expanded only if some family has its own time range.
 fn families(
     table: &TableDescriptor,
     columns: &[pb::Column],

@@ -2,7 +2,7 @@
 
 use proto::{FamilyDescriptor, TableDescriptor};
 
-/// Table `t` with families `f` and `g`.
+/// Returns table `t` with families `f` and `g`.
 pub(super) fn table() -> TableDescriptor {
     let mut table = TableDescriptor::new("t".parse().expect("a name"));
     for family in ["f", "g"] {
@@ -11,7 +11,8 @@ pub(super) fn table() -> TableDescriptor {
     table
 }
 
-/// Cuts an encoded message, repeats its end, or changes a byte. `any` draws a number below its argument.
+/// Damages an encoded message: cuts it, repeats its end, or changes a byte. `any` returns a random number below its
+/// argument.
 pub(super) fn bend(bytes: &mut Vec<u8>, any: &impl Fn(u64) -> u64) {
     if bytes.is_empty() {
         return;

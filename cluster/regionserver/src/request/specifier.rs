@@ -6,7 +6,7 @@ use bytes::Bytes;
 use proto::pb;
 use proto::wire::{Fields, Value};
 
-/// The region specifier at `range`, in the form that clients write; `None` if the plain decoder must decode it.
+/// Returns the region specifier at `range`, in the form that clients write; `None` if the plain decoder must decode it.
 pub(super) fn specifier(bytes: &Bytes, range: Range<usize>) -> Option<pb::RegionSpecifier> {
     let mut fields = Fields::new(bytes, range);
     let Some((1, _, Value::Number(by))) = fields.next().ok()? else { return None };

@@ -1,4 +1,4 @@
-//! The calls that wait.
+//! The calls that wait for the log, the disk or each other.
 //!
 //! Every write waits for the log, so a call enters and leaves this list for each write. Each thread has its own shard,
 //! whose lock is contended only by snapshots and by calls that end on another thread.
@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use super::{Task, TaskCall, TaskState};
 use crate::call_sample::CallKind;
 
-/// Number of shards. More threads than this share.
+/// Number of shards. If there are more threads, they share shards.
 const SHARDS: usize = 16;
 
 /// A waiting call.
@@ -34,14 +34,14 @@ pub(crate) struct RunningCall {
 /// What a call is about. A write keeps no part of its frame, because that memory is reused while the write waits.
 #[derive(Clone, Debug)]
 pub(crate) enum Subject {
-    /// The name of its region.
+    /// The name of the region.
     Region(SmallVec<[u8; 64]>),
-    /// Its encoded parameter.
+    /// The encoded parameter of the call.
     Param(Bytes),
 }
 
 impl RunningCall {
-    /// The call as a task, at the times `now` and `moment`.
+    /// Returns the call as a task, at the times `now` and `moment`.
     pub(super) fn into_task(self, now: WallTime, moment: Moment) -> Task {
         let waited = i64::try_from(moment.since(self.received).as_millis()).unwrap_or(i64::MAX);
         let started = WallTime(now.0.saturating_sub(waited));
@@ -75,7 +75,7 @@ struct Shard {
     free: Vec<usize>,
 }
 
-/// The waiting calls.
+/// The waiting calls of a server.
 #[derive(Debug, Default)]
 pub(crate) struct RunningCalls {
     shards: [Mutex<Shard>; SHARDS],

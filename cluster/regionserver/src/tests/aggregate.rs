@@ -14,7 +14,7 @@ const LONG: &str = "org.apache.hadoop.hbase.client.coprocessor.LongColumnInterpr
 const DECIMAL: &str = "org.apache.hadoop.hbase.client.coprocessor.BigDecimalColumnInterpreter";
 const DOUBLE: &str = "org.apache.hadoop.hbase.client.coprocessor.DoubleColumnInterpreter";
 
-/// The region of table `numbers`, which names the endpoint.
+/// Returns the region of table `numbers`, which names the endpoint.
 fn region(bench: &Bench) -> RegionInfo {
     let mut numbers = TableDescriptor::new("numbers".parse().expect("a name"));
     for family in table().families() {

@@ -72,7 +72,7 @@ fn once(bench: &Bench, step: fn(&RegionServer)) -> mpsc::Receiver<()> {
 
 const LONG: Duration = Duration::from_secs(3_600);
 const SOON: Duration = Duration::from_secs(30);
-/// A thread that has not reported by then was not woken. If it has reported, the test shows nothing.
+/// Time without a report after which a thread counts as not woken. If the thread is only slow, the test proves nothing.
 const A_WHILE: Duration = Duration::from_millis(100);
 
 #[test]
@@ -376,7 +376,7 @@ fn an_old_log_file_is_rolled_whatever_its_size() {
     assert_eq!(log.file_number(), first + 1, "the new one is young");
 }
 
-/// A server whose log has spare files, and the number of log files that it needs.
+/// Returns a server whose log has spare files, and the number of log files that it needs.
 fn with_files_ready(options: Options) -> (Bench, usize) {
     let bench = Bench::with_log(options, wal::Options { file_bytes_max: 20_000, ..wal::Options::default() });
     let value = "v".repeat(1_000);
@@ -494,7 +494,7 @@ fn compactions_get_full_priority_when_flushes_wait_or_they_run_long() {
     assert!(!background.crew.hurries(), "it has ended");
 }
 
-/// A master that notes what it is asked.
+/// A master that records the requests it gets.
 #[derive(Default)]
 struct AskedMaster(env::sync::Mutex<Vec<(RegionInfo, Bytes)>>);
 

@@ -18,7 +18,7 @@ use crate::{AdminService, ClientService, Foundation, Options, RegionServer};
 use pb::mutation_proto::column_value::QualifierValue;
 use pb::mutation_proto::{ColumnValue, MutationType};
 
-/// A server and its caller.
+/// A server, and a client that calls it.
 pub(crate) struct Bench {
     pub(crate) server: Arc<RegionServer>,
     pub(super) world: World,
@@ -34,17 +34,17 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// Table `t` with families `f` and `g`, one region for all rows, and default options.
+    /// Creates table `t` with families `f` and `g`, one region for all rows, and default options.
     pub(crate) fn new() -> Bench {
         Bench::with(Options::default(), &[("", "")])
     }
 
-    /// Table `t` with these regions.
+    /// Creates table `t` with these regions.
     pub(super) fn with(options: Options, regions: &[(&'static str, &'static str)]) -> Bench {
         Bench::of(options, RegionOptions::default(), 1 << 20, regions)
     }
 
-    /// The same with region options, and a cache of `cache_bytes` bytes.
+    /// As [`with`](Bench::with), with region options, and a cache of `cache_bytes` bytes.
     pub(super) fn of(
         options: Options,
         region_options: RegionOptions,
@@ -54,7 +54,7 @@ impl Bench {
         Bench::with_cache(options, region_options, cache::Cache::with_bytes(cache_bytes), regions)
     }
 
-    /// The same over an existing cache.
+    /// As [`of`](Bench::of), over an existing cache.
     pub(super) fn with_cache(
         options: Options,
         region_options: RegionOptions,
@@ -64,13 +64,13 @@ impl Bench {
         Bench::over(storage::Memory::new(), options, region_options, cache, wal::Options::default(), regions)
     }
 
-    /// Table `t` with one region, over a log with these options.
+    /// Creates table `t` with one region, over a log with these options.
     pub(super) fn with_log(options: Options, log: wal::Options) -> Bench {
         let cache = cache::Cache::with_bytes(1 << 20);
         Bench::over(storage::Memory::new(), options, RegionOptions::default(), cache, log, &[("", "")])
     }
 
-    /// Table `t` with one region and an empty cache, over storage with awaited reads.
+    /// Creates table `t` with one region and an empty cache, over storage with awaited reads.
     pub(super) fn with_delayed_reads(delay: storage::memory::ReadDelay, at_once_max: usize) -> Bench {
         let (place, cache) = (storage::Memory::new(), cache::Cache::with_bytes(0));
         place.delay_reads(delay, at_once_max);
@@ -114,7 +114,7 @@ impl Bench {
         Bench::before(server, place, world)
     }
 
-    /// A caller of `server`, whose files are in `place`.
+    /// Creates a client of `server`, whose files are in `place`.
     pub(super) fn before(server: Arc<RegionServer>, place: storage::Memory, world: World) -> Bench {
         Bench {
             place,
@@ -244,7 +244,7 @@ impl Bench {
         Ok((pb::MutateResponse::decode(reply.message).expect("the method's message"), reply.cells))
     }
 
-    /// The cells of a row as `family:qualifier=value`.
+    /// Returns the cells of a row as `family:qualifier=value`.
     pub(super) fn row(&self, row: &'static str) -> Vec<String> {
         let request = pb::GetRequest { region: self.region_of(row.as_bytes()), get: get(row) };
         let reply = self.client("Get", &request, Bytes::new()).expect("a get");
@@ -252,7 +252,7 @@ impl Bench {
         self.shown(&result.expect("a result"), reply.cells)
     }
 
-    /// The cells of a result, from the message or the block.
+    /// Returns the cells of a result, from the message or the block.
     pub(super) fn shown(&self, result: &pb::Result, cells: Bytes) -> Vec<String> {
         let shown = shown(cells);
         if self.codec != Codec::None && self.version.is_some() {
@@ -263,7 +263,7 @@ impl Bench {
         result.cell.iter().map(shown_message).collect()
     }
 
-    /// The specifier of the region that has the row.
+    /// Returns the specifier of the region that contains the row.
     pub(super) fn region_of(&self, row: &[u8]) -> pb::RegionSpecifier {
         let regions = self.server.regions().all();
         let region =
@@ -319,14 +319,14 @@ pub(super) fn mutation(
     }
 }
 
-/// An increment by `amount`.
+/// Returns an increment by `amount`.
 pub(super) fn increment(row: &'static str, column: &'static str, amount: i64) -> pb::MutationProto {
     let mut mutation = mutation(MutationType::Increment, row, column, "");
     mutation.column_value[0].qualifier_value[0].value = Some(Bytes::copy_from_slice(&amount.to_be_bytes()));
     mutation
 }
 
-/// A condition that the column has this value, or none if the value is empty.
+/// Returns a condition that the column has this value, or none if the value is empty.
 pub(super) fn equals(row: &'static str, column: &'static str, value: &'static str) -> pb::Condition {
     let (family, qualifier) = column.split_once(':').expect("family:qualifier");
     let comparator =
@@ -344,7 +344,7 @@ pub(super) fn equals(row: &'static str, column: &'static str, value: &'static st
     }
 }
 
-/// A cell block of puts to `row column value`.
+/// Returns a cell block of puts to `row column value`.
 pub(super) fn cells(puts: &[(&str, &str, &str)]) -> Bytes {
     let mut out = Vec::new();
     for (row, column, value) in puts {
@@ -364,13 +364,13 @@ pub(super) fn cells(puts: &[(&str, &str, &str)]) -> Bytes {
     out.into()
 }
 
-/// The cells of a block as `row family:qualifier=value`; without the row if all cells have the same.
+/// Returns the cells of a block as `row family:qualifier=value`; without the row if all cells have the same row.
 pub(super) fn shown(block: Bytes) -> Vec<String> {
     let block = CellBlock::parse(block).expect("a whole block");
     block.cells().map(|cell| shown_parts(cell.family(), cell.qualifier(), cell.value())).collect()
 }
 
-/// The rows of a block, one for each cell.
+/// Returns the rows of a block, one for each cell.
 pub(super) fn rows(block: Bytes) -> Vec<String> {
     let block = CellBlock::parse(block).expect("a whole block");
     block.cells().map(|cell| cell.row().escape_ascii().to_string()).collect()
@@ -385,7 +385,7 @@ fn shown_parts(family: &[u8], qualifier: &[u8], value: &[u8]) -> String {
     format!("{}:{}={}", family.escape_ascii(), qualifier.escape_ascii(), value.escape_ascii())
 }
 
-/// The last part of an exception's class.
+/// Returns the last part of an exception's class.
 pub(super) fn class(exception: &Exception) -> &str {
     exception.class.rsplit('.').next().unwrap_or_default()
 }

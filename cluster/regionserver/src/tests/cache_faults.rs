@@ -1,4 +1,5 @@
-//! Clients read while the bucket cache's device fails in every way: no wrong byte is returned and no request fails.
+//! Tests reads by clients while the bucket cache's device fails in every way: no wrong byte is returned and no request
+//! fails.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -18,10 +19,10 @@ use crate::Options;
 
 const ROWS: u64 = 3_000;
 const CLIENTS: usize = 4;
-/// Requests of each client in a round.
+/// Number of requests of each client in a round.
 const REQUESTS: u64 = 120;
 const TOLERATED: Duration = Duration::from_secs(60);
-/// Size of the device: about half of all rows fit, so that blocks are always being read, written and evicted.
+/// Size of the device in bytes: about half of all rows fit, so that blocks are always being read, written and evicted.
 const DEVICE: u64 = 1 << 20;
 
 fn row(number: u64) -> Bytes {
@@ -32,7 +33,7 @@ fn value(number: u64) -> Vec<u8> {
     (0..600).map(|at| (number.wrapping_mul(31).wrapping_add(at * 7) >> (at % 5)) as u8).collect()
 }
 
-/// A server whose blocks go through a device, with rows in a file.
+/// A server whose blocks are cached on a device, with rows in a file.
 struct Scene {
     bench: Bench,
     clock: World,
@@ -149,7 +150,7 @@ impl Scene {
         Scene::check(reply.cells, from..from + count);
     }
 
-    /// Clients read random rows and check the results; `meanwhile` runs at every 16th request.
+    /// Lets clients read random rows and checks the results; `meanwhile` runs at every 16th request.
     fn load(&self, meanwhile: impl Fn(u64) + Sync) {
         let clients = AtomicUsize::new(0);
         env::together("client", CLIENTS, || {

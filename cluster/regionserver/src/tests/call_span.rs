@@ -1,4 +1,4 @@
-//! Spans of traced calls.
+//! Tests of spans of traced calls.
 
 use std::sync::Arc;
 use std::time::Duration;

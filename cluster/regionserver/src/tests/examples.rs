@@ -10,7 +10,7 @@ use rpc::Exception;
 use super::bench::{Bench, class, mutation, specifier, table};
 use pb::mutation_proto::MutationType;
 
-/// The region of table `t1`, which names the three endpoints.
+/// Returns the region of table `t1`, which names the three endpoints.
 fn region(bench: &Bench) -> RegionInfo {
     let mut named = TableDescriptor::new("t1".parse().expect("a name"));
     for family in table().families() {
@@ -54,7 +54,7 @@ fn call(
     Ok(value.value.expect("bytes"))
 }
 
-/// Numbers of rows and cells.
+/// Returns the numbers of rows and cells that RowCountService counts.
 fn counts(bench: &Bench, region: &RegionInfo) -> (i64, i64) {
     let count = |method| {
         let answer = call(bench, region, "hbase.pb.RowCountService", method, Vec::new()).expect("an answer");
@@ -63,7 +63,7 @@ fn counts(bench: &Bench, region: &RegionInfo) -> (i64, i64) {
     (count("getRowCount"), count("getKeyValueCount"))
 }
 
-/// A request in HBase's bytes: the scan, the type of deletion, a timestamp, and the rows of a batch.
+/// Returns a request in HBase's bytes: the scan, the type of deletion, a timestamp, and the number of rows in a batch.
 fn delete(
     bench: &Bench,
     region: &RegionInfo,
@@ -94,7 +94,7 @@ fn delete(
     Ok((response.rows, response.versions))
 }
 
-/// Five rows; each has `f:a` in two versions, and `g:b`.
+/// Writes five rows; each has `f:a` in two versions, and `g:b`.
 fn filled(bench: &Bench) -> RegionInfo {
     let region = region(bench);
     for row in ["1", "2", "3", "4", "5"] {

@@ -23,7 +23,7 @@ fn put(key: &'static str, value: &'static str) -> CatalogEdit {
     CatalogEdit::Put(row(key, value))
 }
 
-/// The servers of a bench, and the name of its only server.
+/// Returns the servers of a bench, and the name of its only server.
 fn servers(bench: &Bench) -> (LocalServers, ServerName) {
     let servers = LocalServers::new(bench.server.clone()).expect("a thread can be started");
     (servers, bench.server.name().clone())

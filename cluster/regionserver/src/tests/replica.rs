@@ -1,4 +1,4 @@
-//! A read replica beside its primary, over one place in memory, and what happens when that place fails or forgets.
+//! Tests of a read replica beside its primary, over one storage in memory, and of failures of that storage.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,10 +15,10 @@ use crate::{Foundation, Options, Primary, RegionServer, Replica, ReplicaOptions}
 
 use pb::mutation_proto::MutationType;
 
-/// Time within which a replica must have done what it does every few ms.
+/// Time within which a replica must have done what it usually does within a few ms.
 const SOON: Duration = Duration::from_secs(20);
 
-/// The primary's place as the replica reaches it, which may not answer for a while.
+/// The primary's storage as the replica reaches it; it may not answer for a while.
 struct Reach {
     place: Memory,
     is_cut: Arc<AtomicBool>,
@@ -96,13 +96,13 @@ impl Pair {
         self.primary.server.regions().all()[0].clone()
     }
 
-    /// What a get on the replica answers, once the replica has everything.
+    /// Returns the answer to a get on the replica, once the replica has all writes.
     fn seen(&self, row: &'static str) -> Vec<String> {
         assert!(self.replica.server.replica().expect("it is one").wait_current(SOON), "it becomes current");
         self.replica.row(row)
     }
 
-    /// The exception that a get on the replica ends with at last.
+    /// Returns the exception with which a get on the replica finally fails.
     fn refused(&self, row: &'static str) -> rpc::Exception {
         // Moments of one world: each has its own beginning.
         let world = World::real();

@@ -245,8 +245,8 @@ fn are_the_same_out_of_a_file(bench: &Bench) {
     }
 }
 
-/// A row was cut at a marker that masks its rest, so only the next row shows that it is complete. It counts then, and
-/// the rows copied from a file are limited to the remaining number.
+/// A row was cut at a marker that masks its rest, so only the next row shows that it is complete. From then on it
+/// counts, and the rows copied from a file are limited to the remaining number.
 #[test]
 fn a_row_found_complete_counts_before_rows_are_copied() {
     let bench = Bench::new();
@@ -314,7 +314,7 @@ fn rows_are_cut_only_for_clients_of_partial_results() {
     assert_eq!((rows(cells).len(), whole.partial_flag_per_result), (2, vec![false]));
 }
 
-/// The result of Apache HBase 2.6.4 for a scan from `n` in a region with the rows `n`, `p` and `z`.
+/// Expects the result of Apache HBase 2.6.4 for a scan from `n` in a region with the rows `n`, `p` and `z`.
 #[test]
 fn a_scan_beyond_the_region_returns_the_regions_rows() {
     let bench = Bench::with(Options::default(), &[("", "n"), ("n", "")]);
@@ -360,7 +360,7 @@ fn a_scan_beyond_the_region_returns_the_regions_rows() {
     assert_eq!(class(&refused), "WrongRegionException");
 }
 
-/// The largest `maxResultSize` with which Apache HBase 2.6.4 returns this many cells from memory.
+/// Expects the largest `maxResultSize` with which Apache HBase 2.6.4 returns this number of cells from memory.
 #[test]
 fn as_many_cells_fit_into_a_result_size_as_with_hbase() {
     let bench = Bench::new();
@@ -394,7 +394,7 @@ fn as_many_cells_fit_into_a_result_size_as_with_hbase() {
     }
 }
 
-/// See `client_service::scan::edge`.
+/// Tests the heartbeat that `client_service::scan::edge` describes.
 #[test]
 fn a_small_scan_at_a_region_edge_gets_a_heartbeat_first() {
     let bench = Bench::with(Options::default(), &[("", "n"), ("n", "")]);
@@ -595,7 +595,7 @@ fn an_expired_client_deadline_closes_the_scanner() {
     }
 }
 
-/// A slow pattern is evaluated where nobody waits, and the clock is read after the first cell.
+/// A slow pattern is evaluated on a thread for which no other client waits, and the clock is read after the first cell.
 #[test]
 fn a_fruitless_scan_sends_heartbeats_within_a_row() {
     let options = Options { scan_time_min: Duration::ZERO, ..Options::default() };

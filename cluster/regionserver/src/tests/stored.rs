@@ -14,7 +14,7 @@ use crate::Options;
 
 use pb::mutation_proto::MutationType;
 
-/// A bench with an empty cache, whose earlier puts are in files.
+/// Returns a bench with an empty cache, whose earlier puts are in files.
 fn bench() -> Bench {
     let bench = Bench::of(Options::default(), RegionOptions::default(), 0, &[("", "")]);
     for row in ["a", "b", "c"] {
@@ -25,7 +25,7 @@ fn bench() -> Bench {
     bench
 }
 
-/// The same over storage whose reads wait until the test completes them.
+/// As [`bench`], over storage whose reads wait until the test completes them.
 fn delayed(rows: &[&'static str], value: &str) -> Bench {
     let bench = Bench::with_delayed_reads(ReadDelay::UntilCompleted, 8);
     rows.iter().for_each(|row| bench.put(row, "f:x", value));

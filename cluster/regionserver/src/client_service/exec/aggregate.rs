@@ -1,4 +1,4 @@
-//! AggregateService: sums, extremes and counts over the rows of a region, for tables that name the endpoint
+//! AggregateService: computes sums, extremes and counts over the rows of a region, for tables that name the endpoint
 //! `org.apache.hadoop.hbase.coprocessor.AggregateImplementation`.
 //!
 //! A client asks every region and combines the answers. The interpreter that it names says which numbers the values are.
@@ -13,7 +13,7 @@
 //! | GetStd | sum of the rows' sums, sum of their squares | number of rows, 8 B |
 //! | GetMedian | sum, sum of the weights | |
 //!
-//! Without a number there is no part.
+//! If the scan finds no number, the answer has no part.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ impl Interpreter {
         }
     }
 
-    /// The number in a value, if it is one; an error where HBase fails, too.
+    /// Returns the number in a value, if it is one; fails where HBase fails, too.
     fn number(self, value: &[u8]) -> Result<Option<Number>, &'static str> {
         let word = value.try_into().ok();
         Ok(match self {
@@ -64,7 +64,7 @@ impl Interpreter {
         })
     }
 
-    /// The weight of a median without weights: Java's `MIN_VALUE`.
+    /// Returns the weight of a median without weights: Java's `MIN_VALUE`.
     fn min_value(self) -> Number {
         match self {
             Interpreter::Long => Number::Long(i64::MIN),
@@ -83,7 +83,7 @@ enum Number {
 }
 
 impl Number {
-    /// The sum; `None` when it is too large for this server.
+    /// Returns the sum; `None` when it is too large for this server.
     fn plus(self, other: Number) -> Option<Number> {
         Some(match (self, other) {
             (Number::Long(one), Number::Long(two)) => Number::Long(one.wrapping_add(two)),
@@ -93,7 +93,7 @@ impl Number {
         })
     }
 
-    /// The square; `None` when it is too large for this server.
+    /// Returns the square; `None` when it is too large for this server.
     fn square(self) -> Option<Number> {
         Some(match self {
             Number::Long(number) => Number::Long(number.wrapping_mul(number)),
@@ -122,13 +122,13 @@ impl Number {
     }
 }
 
-/// A sum of numbers so far.
+/// The sum of the numbers read so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Sum {
     /// There was no number.
     Nothing,
     Number(Number),
-    /// It is too large for this server.
+    /// The sum is too large for this server.
     TooLarge,
 }
 
@@ -159,7 +159,7 @@ struct Totals {
     squares: Sum,
     /// The sum of the row that is being read.
     row_sum: Sum,
-    /// The first row with a value that fails, and why.
+    /// The first row with a value that makes the call fail, and the reason.
     failed: Option<(Vec<u8>, &'static str)>,
     row_has_cells: bool,
     rows: u64,

@@ -29,7 +29,7 @@ use crate::request::{self, RequestCells};
 /// The Java class that a table names to have this endpoint.
 pub(super) const CLASS: &str = "org.apache.hadoop.hbase.coprocessor.example.BulkDeleteEndpoint";
 
-/// Rows of a batch at most, whatever the client asks for: their deletes are in memory together.
+/// Maximum number of rows in a batch, whatever the client asks for: their deletes are in memory together.
 const ROWS_MAX: usize = 10_000;
 
 /// The fields of HBase's `BulkDeleteRequest`.
@@ -37,7 +37,7 @@ const ROWS_MAX: usize = 10_000;
 pub(super) struct BulkDelete {
     #[prost(message, required, tag = "1")]
     pub(super) scan: pb::Scan,
-    /// ROW 0, FAMILY 1, COLUMN 2, VERSION 3.
+    /// The type of deletion: ROW 0, FAMILY 1, COLUMN 2, VERSION 3.
     #[prost(int32, required, tag = "2")]
     pub(super) kind: i32,
     #[prost(uint64, optional, tag = "3")]

@@ -6,7 +6,7 @@
 /// The scale of all numbers that are computed with.
 const SCALE: i32 = 2;
 
-/// The largest power of ten that is a number here.
+/// The exponent of the largest power of ten that fits a number here.
 const POWER_MAX: u32 = 38;
 
 /// A decimal number: `unscaled` × 10^-`scale`.
@@ -51,23 +51,23 @@ impl Decimal {
         unscaled.map(|unscaled| Decimal { unscaled, scale: SCALE }).ok_or(TOO_LARGE)
     }
 
-    /// The sum; `None` when it is too large.
+    /// Returns the sum; `None` when it is too large.
     pub(super) fn plus(self, other: Decimal) -> Option<Decimal> {
         Some(Decimal { unscaled: self.unscaled.checked_add(other.unscaled)?, ..self })
     }
 
-    /// The square, rounded; `None` when it is too large.
+    /// Returns the square, rounded; `None` when it is too large.
     pub(super) fn square(self) -> Option<Decimal> {
         let square = self.unscaled.checked_mul(self.unscaled)?;
         Some(Decimal { unscaled: rounded(square, 10i128.pow(SCALE.unsigned_abs())), ..self })
     }
 
-    /// Whether it is greater than another one of the same scale.
+    /// Whether the number is greater than another one of the same scale.
     pub(super) fn is_greater(self, other: Decimal) -> bool {
         self.unscaled > other.unscaled
     }
 
-    /// The bytes that Java's `Bytes.toBytes(BigDecimal)` writes.
+    /// Returns the bytes that Java's `Bytes.toBytes(BigDecimal)` writes.
     pub(super) fn encode(self) -> Vec<u8> {
         let word = self.unscaled.to_be_bytes();
         let sign = if self.unscaled < 0 { 0xff } else { 0 };
@@ -77,7 +77,7 @@ impl Decimal {
     }
 }
 
-/// The quotient, rounded to the nearest number and half to the even one. The divisor is a power of ten.
+/// Returns the quotient, rounded to the nearest number and half to the even one. The divisor is a power of ten.
 fn rounded(number: i128, divisor: i128) -> i128 {
     let (quotient, rest) = (number / divisor, (number % divisor).unsigned_abs());
     // Twice the rest may be more than the type holds.

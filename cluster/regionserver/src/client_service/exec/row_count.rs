@@ -1,4 +1,4 @@
-//! RowCountService: rows and cells of a region, for tables that name the endpoint
+//! RowCountService: counts the rows and cells of a region, for tables that name the endpoint
 //! `org.apache.hadoop.hbase.coprocessor.example.RowCountEndpoint` of HBase's examples.
 //!
 //! The request is empty, and the answer is one number, in the bytes of HBase's `LongMsg`.

@@ -11,7 +11,7 @@ use rpc::Exception;
 /// The result of one action.
 #[derive(Debug)]
 pub(super) enum Entry {
-    /// This many cells of the cell block.
+    /// The action returned this number of cells of the cell block.
     Cells {
         index: u32,
         count: u32,
@@ -31,7 +31,7 @@ pub(super) enum RegionResult {
 }
 
 impl Entry {
-    /// The result of a get, an increment or an append.
+    /// Returns the entry for the result of a get, an increment or an append.
     pub(super) fn of(index: u32, result: pb::Result) -> Entry {
         if result == pb::Result::default() {
             return Entry::Nothing { index };
@@ -54,7 +54,7 @@ impl Entry {
         }
     }
 
-    /// The result of a coprocessor service.
+    /// Returns the entry for the result of a coprocessor service.
     pub(super) fn of_service(index: u32, value: pb::NameBytesPair) -> Entry {
         let service_result = Some(pb::CoprocessorServiceResult { value: Some(value) });
         Entry::whole(pb::ResultOrException { index: Some(index), service_result, ..Default::default() })
@@ -69,7 +69,7 @@ impl Entry {
         Entry::Whole(Box::new(entry))
     }
 
-    /// Replaces the result by an exception.
+    /// Replaces the result of the action by an exception.
     pub(super) fn fail(&mut self, exception: &Exception) {
         let index = match self {
             Entry::Cells { index, .. } | Entry::Nothing { index } => *index,
@@ -78,7 +78,7 @@ impl Entry {
         *self = Entry::failed(index, exception);
     }
 
-    /// Appends it as field 1 of its RegionActionResult.
+    /// Appends the entry to `out` as field 1 of its RegionActionResult.
     fn encode(&self, out: &mut Vec<u8>) {
         let (index, result) = match self {
             Entry::Whole(entry) => return prost::encoding::message::encode(1, &**entry, out),
@@ -102,7 +102,7 @@ impl Entry {
 }
 
 impl RegionResult {
-    /// A RegionAction that failed as a whole.
+    /// Returns the result of a RegionAction that failed as a whole.
     pub(super) fn failed(exception: &Exception) -> RegionResult {
         RegionResult::Whole(failed(exception))
     }
@@ -122,12 +122,12 @@ impl RegionResult {
     }
 }
 
-/// A RegionAction that failed as a whole.
+/// Returns the message of a RegionAction that failed as a whole.
 pub(super) fn failed(exception: &Exception) -> pb::RegionActionResult {
     pb::RegionActionResult { exception: Some(pair(exception)), ..Default::default() }
 }
 
-/// An exception in a reply.
+/// Returns an exception in the form in which a reply has it.
 fn pair(exception: &Exception) -> pb::NameBytesPair {
     pb::NameBytesPair { name: exception.class.to_string(), value: Some(exception.text().into()) }
 }
