@@ -1,4 +1,4 @@
-//! Document: JSON as columns that are named by paths, beside a large body. See `recipes/document.md`.
+//! The recipe for documents: JSON as columns that are named by paths, beside a large body. See `recipes/document.md`.
 
 use client::{CheckAndMutate, Comparison, Delete, Filter, Get, Put, Row, Scan, Table};
 use serde_json::{Map, Value, json};
@@ -7,11 +7,11 @@ use crate::session::{Done, Session, check, family, say, text};
 
 const DOCUMENTS: u64 = 60;
 const BODY_BYTES: usize = 300_000;
-/// Counts the changes of a document. No path has this name: all others begin with `/`.
+/// The column that counts the changes of a document. No path has this name: all others begin with `/`.
 const REVISION: &str = "revision";
 
-/// Adds a column for every value of a document. The name is its path as a JSON pointer (RFC 6901); the value begins with
-/// its type. Objects and arrays have columns, too, so that an empty array is not nothing. The document itself, whose
+/// Adds a column for every value of a document. The name is its path as a JSON pointer (RFC 6901); the value begins
+/// with its type. Objects and arrays have columns, too, so that an empty array is not lost. The document itself, whose
 /// path is empty, is always an object and has none.
 fn flatten(path: &str, value: &Value, put: Put) -> Put {
     let own =

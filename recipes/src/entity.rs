@@ -1,4 +1,4 @@
-//! Entity: one row for each thing that has an id. See `recipes/entity.md`.
+//! The recipe for entities: one row for each thing that has an id. See `recipes/entity.md`.
 
 use client::{CheckAndMutate, Comparison, Filter, Get, Put, Row, Scan, Table};
 
@@ -12,14 +12,15 @@ struct Store {
     emails: Table,
 }
 
-/// The key of a user. Ids come from a counter, so the newest users, who are the busiest, share their first digits;
-/// reversed, neighbours are far apart and every region gets its part.
+/// Returns the key of a user: the id with its digits reversed. Ids come from a counter, so the newest users, who are
+/// the busiest, share their first digits. Reversed, neighbouring ids are far apart, and every region gets its part.
 fn key(id: u64) -> String {
     format!("{id:08}").chars().rev().collect()
 }
 
 impl Store {
-    /// Registers a user; false if another one owns the address. Repeating a call that broke off completes it.
+    /// Registers a user; returns false if another one owns the address. Repeating a call that was interrupted completes
+    /// it.
     async fn register(&self, id: u64, name: &str, email: &str, city: &str) -> Done<bool> {
         // The address first: whoever holds it may write the user. A claim of a user that is not there yet is its own.
         let owner = id.to_string();
@@ -56,7 +57,7 @@ impl Store {
         }
     }
 
-    /// Moves a user unless somebody changed the row after `revision` was read.
+    /// Moves a user to a city, unless somebody changed the row after `revision` was read.
     async fn move_to(&self, id: u64, city: &str, revision: u64) -> Done<bool> {
         let change = CheckAndMutate::column(key(id), "i", "revision").equals(revision.to_string()).then(
             Put::row(key(id)).set("i", "city", city.to_owned()).set(

@@ -1,4 +1,5 @@
-//! Graph: adjacency lists in the rows of vertices, and an edge table with an index. See `recipes/graph.md`.
+//! The recipe for graphs: adjacency lists in the rows of vertices, and an edge table with an index. See
+//! `recipes/graph.md`.
 //!
 //! The example is JanusGraph's Graph of the Gods.
 
@@ -23,7 +24,7 @@ const VERTICES: [(&str, &str, Option<u32>); 12] = [
     ("tartarus", "location", None),
 ];
 
-/// From, label, to, and the property by which edges of one label are sorted: when a battle was.
+/// The edges: from, label, to, and the number by which edges of one label are sorted, such as the time of a battle.
 const EDGES: [(&str, &str, &str, u32); 17] = [
     ("jupiter", "father", "saturn", 0),
     ("jupiter", "lives", "sky", 0),
@@ -45,12 +46,14 @@ const EDGES: [(&str, &str, &str, u32); 17] = [
 ];
 
 struct Graph {
-    /// Row: vertex. `p` has its properties, `o` an edge in each column, `label|sort|vertex`; `i` the same for edges that
-    /// arrive. All edges of a vertex are one read, which suits vertices of at most some ten thousand edges.
+    /// The table of vertices, one row for each. Family `p` has the vertex's properties, `o` an outgoing edge in each
+    /// column (`label|sort|vertex`), and `i` an incoming edge in each column. All edges of a vertex are one read, which
+    /// suits vertices of at most some ten thousand edges.
     vertices: Table,
-    /// Row: `from|label|sort|to`, with the edge's properties. Any number of edges; two scans replace one get.
+    /// The table of edges, one row for each: `from|label|sort|to`, with the edge's properties. The number of edges is
+    /// unlimited, but two scans are needed instead of one get.
     edges: Table,
-    /// Row: `to|label|sort|from`. The index for the other direction: nothing but keys.
+    /// The index of edges for the other direction: rows `to|label|sort|from`, which have only keys.
     arriving: Table,
 }
 
@@ -58,14 +61,14 @@ fn edge_key(here: &str, label: &str, sort: u32, there: &str) -> String {
     format!("{here}|{label}|{sort:08}|{there}")
 }
 
-/// The vertex at the far end, which both kinds of keys have last.
+/// Returns the vertex at the far end of an edge, which is last in both kinds of keys.
 fn far_end(key: &[u8]) -> String {
     text(key).rsplit('|').next().unwrap_or_default().to_owned()
 }
 
 impl Graph {
-    /// Adds an edge everywhere. There is no transaction over rows, and none is needed: every write may be repeated, the
-    /// edge comes before its index, and who repairs scans `edges` and writes what the index lacks.
+    /// Adds an edge everywhere. There is no transaction over rows, and none is needed: every write may be repeated, and
+    /// the edge is written before its index. A repair scans `edges` and writes what the index lacks.
     async fn add(&self, (from, label, to, sort): (&str, &str, &str, u32)) -> Done {
         let there = edge_key("", label, sort, to)[1..].to_owned();
         let back = edge_key("", label, sort, from)[1..].to_owned();
@@ -80,14 +83,14 @@ impl Graph {
         Ok(self.arriving.put(Put::row(edge_key(to, label, sort, from)).set("e", "", "")).await?)
     }
 
-    /// Neighbours by the adjacency list: one row, one label.
+    /// Returns the neighbours of a vertex by one label from its adjacency list, which is one row.
     async fn adjacent(&self, vertex: &str, family: &'static str, label: &str) -> Done<Vec<String>> {
         let filter = client::Filter::column_prefix(format!("{label}|"));
         let row = self.vertices.get(Get::row(vertex.to_owned()).family(family).filter(filter)).await?;
         Ok(row.cells().iter().map(|cell| far_end(cell.qualifier())).collect())
     }
 
-    /// Neighbours by an edge table: the keys from `low` to `high` of one label.
+    /// Returns the neighbours of a vertex by one label from an edge table: the keys from `low` to `high`.
     async fn scanned(
         &self,
         table: &Table,
@@ -100,7 +103,8 @@ impl Graph {
         Ok(table.scan(scan).collect().await?.iter().map(|row| far_end(row.key())).collect())
     }
 
-    /// All vertices that edges of any label lead to within `steps`, level by level: one batch of gets for each level.
+    /// Returns all vertices to which edges of any label lead within `steps`, level by level, with one batch of gets for
+    /// each level.
     async fn within(&self, vertex: &str, steps: u32) -> Done<BTreeSet<String>> {
         let (mut known, mut level) = (BTreeSet::from([vertex.to_owned()]), vec![vertex.to_owned()]);
         for _ in 0..steps {

@@ -8,7 +8,7 @@ use futures::future::try_join_all;
 
 use crate::session::{Done, Session, family, note};
 
-/// Tables and the key of their write `number` of thread `lane` in second `second`.
+/// A table, and the function that returns the key of its write `number` by a thread in second `second`.
 type Keyed = (&'static str, fn(u64, u64) -> Bytes);
 
 const TABLES: [Keyed; 4] = [
@@ -26,7 +26,7 @@ const TABLES: [Keyed; 4] = [
     }),
 ];
 
-/// Calls to each table in one second.
+/// Number of calls to each table in one second.
 const RATE: u64 = 400;
 
 pub(crate) async fn run(session: &Session, seconds: u64) -> Done {

@@ -1,4 +1,5 @@
-//! Messaging: an inbox for each user, and a feed of those whom a user follows. See `recipes/messaging.md`.
+//! The recipe for messaging: an inbox for each user, and a feed with the posts of those whom a user follows. See
+//! `recipes/messaging.md`.
 
 use client::{CheckAndMutate, Comparison, Delete, Filter, Get, Put, Row, Scan, Table};
 
@@ -9,8 +10,9 @@ const MESSAGES: u64 = 40;
 /// When the first message was sent, in ms from 1970.
 const START_MS: u64 = 1_764_000_000_000;
 
-/// `user|time|id`, the time counted down, so that a user's newest message comes first and a scan stops after a page. The
-/// user comes first: an inbox is read as one piece and written in as many places as there are users.
+/// Returns the key of a message, `user|time|id`. The time counts down, so that a user's newest message comes first and
+/// a scan stops after a page. The user comes first: an inbox is read as one piece and written in as
+/// many places as there are users.
 fn key(user: &str, time_ms: u64, id: &str) -> String {
     format!("{user}|{:016x}|{id}", u64::MAX - time_ms)
 }
@@ -21,7 +23,8 @@ fn user(number: u32) -> String {
 
 struct Mail {
     inbox: Table,
-    /// `i` lists whom a user follows, `by` who follows a user: both in the user's row.
+    /// The table of people. In a user's row, family `i` lists whom the user follows, and `by` lists who follows the
+    /// user.
     people: Table,
     feed: Table,
 }
@@ -37,7 +40,7 @@ impl Mail {
         Ok(self.inbox.put(message).await?)
     }
 
-    /// A page of an inbox, newest first, after the last message of the page before.
+    /// Returns a page of an inbox, newest first, after the last message of the previous page.
     async fn page(&self, user: &str, last: Option<&[u8]>, rows: u64) -> Done<Vec<Row>> {
         let all = Scan::new().prefix(format!("{user}|"));
         let scan = match last {
@@ -47,7 +50,8 @@ impl Mail {
         Ok(self.inbox.scan(scan.limit(rows)).collect().await?)
     }
 
-    /// Marks a message as read; false if it was already, or is not there any more. The filter makes that one step.
+    /// Marks a message as read; returns false if it was read before, or does not exist any more. The filter makes that
+    /// one step.
     async fn read(&self, message: &[u8]) -> Done<bool> {
         let unread = Filter::qualifier(Comparison::Equal, "from");
         if self.inbox.get(Get::row(message.to_vec()).filter(unread)).await?.is_empty() {
@@ -72,8 +76,9 @@ impl Mail {
         Ok(self.people.put_all(both).await?)
     }
 
-    /// Writes a post to the feeds of all who follow its author: many small writes once, so that each of many readings
-    /// is one short scan. For authors whom millions follow one reads their posts when the feed is read instead.
+    /// Writes a post to the feeds of all who follow its author: this makes many small writes once, so that each of many
+    /// reads is one short scan. For an author with millions of followers, read the author's posts when a feed is read
+    /// instead.
     async fn post(&self, author: &str, time_ms: u64, words: &str) -> Done<usize> {
         let row = self.people.get(Get::row(author.to_owned()).family("by")).await?;
         let followers: Vec<String> = row.cells().iter().map(|cell| text(cell.qualifier())).collect();

@@ -1,4 +1,4 @@
-//! Metrics: counters at three resolutions, each kept for its own time. See `recipes/metrics.md`.
+//! The recipe for metrics: counters at three resolutions, each kept for its own time. See `recipes/metrics.md`.
 
 use std::time::Duration;
 
@@ -7,22 +7,22 @@ use futures::future::try_join_all;
 
 use crate::session::{Done, Session, check, family, note, say, text};
 
-/// The first second that is counted, a midnight.
+/// The first second that is counted, in seconds since 1970: a midnight.
 const START: u64 = 20_000 * 86_400;
 const DAY: u64 = 86_400;
-/// Rows over which one busy counter is spread.
+/// Number of rows over which one busy counter is spread.
 const SHARDS: u64 = 8;
 
-/// Family, seconds of one bucket, and how long buckets are kept, in seconds.
+/// The resolutions: family, seconds of one bucket, and how long buckets are kept, in seconds.
 const RESOLUTIONS: [(&str, u64, u64); 3] =
     [("m", 60, 2 * DAY), ("h", 3_600, 60 * DAY), ("d", DAY, 10 * 365 * DAY)];
 
-/// One row has a day of one metric: `metric|day`.
+/// Returns the key of a row, which has a day of one metric: `metric|day`.
 fn key(metric: &str, second: u64) -> String {
     format!("{metric}|{:06}", second / DAY)
 }
 
-/// The number of the bucket within its day, as the name of its column.
+/// Returns the name of a bucket's column: the number of the bucket within its day.
 fn bucket(second: u64, width: u64) -> Vec<u8> {
     ((second % DAY / width) as u16).to_be_bytes().to_vec()
 }
@@ -43,13 +43,14 @@ impl Metrics {
         Ok(())
     }
 
-    /// The buckets of one day: number within the day, and count.
+    /// Returns the buckets of one day: number within the day, and count.
     async fn day(&self, metric: &str, day: u64, family: &'static str) -> Done<Vec<(u16, i64)>> {
         let row = self.counters.get(Get::row(key(metric, day * DAY)).family(family)).await?;
         Ok(buckets(&row))
     }
 
-    /// A counter that the whole world adds to. One row would take every write; the shard is drawn by the caller.
+    /// Adds to a counter that very many clients increment. One row would take every write; the shard is drawn by the
+    /// caller.
     async fn count_busy(&self, name: &str, shard: u64, amount: i64) -> Done {
         let row = format!("{}|{name}", shard % SHARDS);
         self.busy.increment(Increment::row(row).add("n", "", amount).return_results(false)).await?;

@@ -1,4 +1,4 @@
-//! Queue: many consumers, each message for one worker of each consumer. See `recipes/queue.md`.
+//! The recipe for queues: many consumers, of each of which one worker gets each message. See `recipes/queue.md`.
 
 use client::{CheckAndMutate, Delete, Get, Increment, Put, Row, Scan, Table};
 use futures::future::try_join_all;
@@ -6,20 +6,22 @@ use futures::future::try_join_all;
 use crate::session::{Done, Session, check, family, note, say, text};
 
 const MESSAGES: u64 = 6_000;
-/// Messages in a row. A row is what a worker claims and what trimming deletes by one marker.
+/// Number of messages in a row. A worker claims whole rows, and trimming deletes each by one marker.
 const BLOCK: u64 = 100;
 const CONSUMERS: [&str; 2] = ["billing", "search"];
 const WORKERS: usize = 3;
 const COUNTERS: &str = "counters";
 const CLOSED: &str = "closed";
-/// Stands for the worker of a block that is done. An empty value would count as no value when it is checked.
+/// The value that stands for the worker of a block that is done. A check would take an empty value for no value.
 const DONE: &str = "-";
 
 struct Queue {
-    /// Row: number of the block; columns: one message each, named by its number, and `closed` once it is being read.
+    /// The table of messages. Each row is a block, named by its number. Its columns are messages, each named by its
+    /// number, and `closed` once the block is being read.
     blocks: Table,
-    /// The row `counters` has the next number in `n:tail` and each consumer's next block in `n:CONSUMER`. Row
-    /// `CONSUMER|block`: the worker that has claimed it, or `-` when it is done.
+    /// The table of the queue's state. The row `counters` has the next number in `n:tail` and each consumer's next
+    /// block in `n:CONSUMER`. A row `CONSUMER|block` names the worker that has claimed the block, or has `-` when it is
+    /// done.
     state: Table,
 }
 
@@ -32,8 +34,8 @@ fn claim_key(consumer: &str, block: u64) -> String {
 }
 
 impl Queue {
-    /// Adds messages. A counter numbers them. A producer that was so slow that its block is being read already finds
-    /// the block closed, and takes new numbers: nothing is added behind a reader's back.
+    /// Adds messages. A counter numbers them. A producer so slow that its block is already being read finds the block
+    /// closed, and takes new numbers. So no message is added to a block after it was read.
     async fn add(&self, messages: &[String]) -> Done {
         let mut left = messages;
         while !left.is_empty() {
@@ -95,13 +97,14 @@ impl Queue {
         Ok(messages.map(|cell| text(cell.value())).collect())
     }
 
-    /// Ends a claim. Its row stays until the block is trimmed, or a worker that read old counters could claim it again.
-    /// A worker that dies before this leaves its claim, which another one finds and takes over.
+    /// Ends a claim. The row of the claim stays until the block is trimmed; otherwise a worker that has read old
+    /// counters could claim the block again. A worker that dies before this leaves its claim, which another one finds
+    /// and takes over.
     async fn done(&self, consumer: &str, block: u64) -> Done {
         Ok(self.state.put(Put::row(claim_key(consumer, block)).set("n", "worker", DONE)).await?)
     }
 
-    /// Claims that were not ended, oldest first.
+    /// Returns the claims that were not ended, oldest first.
     async fn open_claims(&self, consumer: &str) -> Done<Vec<(u64, String)>> {
         let rows = self.state.scan(Scan::new().prefix(format!("{consumer}|"))).collect().await?;
         let claim = |row: &Row| {
@@ -112,7 +115,7 @@ impl Queue {
     }
 
     /// Deletes the blocks that every consumer is done with: those before the oldest open claim and the counter of the
-    /// slowest. Scans of the queue begin there, so that nobody reads over what was deleted. Returns the first block
+    /// slowest. Scans of the queue begin there, so that no scan has to skip what was deleted. Returns the first block
     /// left.
     async fn trim(&self) -> Done<u64> {
         let mut first = u64::MAX;

@@ -1,4 +1,4 @@
-//! What all recipes share: a cluster, fresh tables, printed lines, and checks.
+//! The part that all recipes share: a cluster, fresh tables, printed lines, and checks.
 
 use std::error::Error;
 use std::io::Write;
@@ -27,7 +27,7 @@ pub(crate) fn say(line: &str) {
     let _closed = writeln!(std::io::stdout(), "{line}");
 }
 
-/// Prints a line that differs from run to run, such as a figure.
+/// Prints a line that differs from run to run, such as a measured figure.
 pub(crate) fn note(line: &str) {
     say(&format!("# {line}"));
 }

@@ -1,4 +1,4 @@
-//! Time series: readings of many sensors, asked by sensor and time. See `recipes/timeseries.md`.
+//! The recipe for time series: readings of many sensors, queried by sensor and time. See `recipes/timeseries.md`.
 
 use bytes::Bytes;
 use client::{Get, Put, Row, Scan, Table};
@@ -6,13 +6,14 @@ use client::{Get, Put, Row, Scan, Table};
 use crate::session::{Done, Session, check, family, say};
 
 const SENSORS: u32 = 20;
-/// The hour of the first reading, counted from 1970.
+/// The hour of the first reading, in hours since 1970.
 const FIRST_HOUR: u32 = 498_000;
 const HOURS: u32 = 4;
 const STEP_SECONDS: u16 = 10;
 
-/// One row holds an hour of one sensor: sensor, then hour, both as four bytes with the greatest first. All sensors write
-/// at the same time to different places. A key that began with the hour would send every write to the same region.
+/// Returns the key of a row, which holds an hour of one sensor: the sensor, then the hour, each in four bytes,
+/// big-endian. All sensors write at the same time to different places. A key that began with the hour would send every
+/// write to the same region.
 fn key(sensor: u32, hour: u32) -> Bytes {
     [sensor.to_be_bytes(), hour.to_be_bytes()].concat().into()
 }
@@ -21,10 +22,11 @@ fn hour(row: &Row) -> u32 {
     row.key().get(4..8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_be_bytes)
 }
 
-/// A reading: seconds from 1970 and the value.
+/// A reading: the time in seconds since 1970, and the value.
 type Reading = (u64, f64);
 
-/// The column's name is the second within the hour, in two bytes, so that columns lie in the order of time.
+/// Returns the readings in a row. The name of a column is the second within the hour, in two bytes, so that columns
+/// are in the order of time.
 fn readings(row: &Row) -> Vec<Reading> {
     let start = u64::from(hour(row)) * 3600;
     let reading = |cell: &client::OwnedCell| {
@@ -35,7 +37,7 @@ fn readings(row: &Row) -> Vec<Reading> {
     row.cells().iter().filter_map(reading).collect()
 }
 
-/// What sensor `sensor` measures: made up, without chance.
+/// Returns the made-up value that sensor `sensor` measures at a time; it involves no random number.
 fn measured(sensor: u32, hour: u32, second: u16) -> f64 {
     f64::from(sensor) + f64::from((hour * 3600 + u32::from(second)) % 7200) / 7200.0
 }
@@ -43,14 +45,15 @@ fn measured(sensor: u32, hour: u32, second: u16) -> f64 {
 struct Store(Table);
 
 impl Store {
-    /// Writes an hour of one sensor. A collector would send what it has every few seconds; the row is the same.
+    /// Returns a put with an hour of one sensor. A collector would write its readings every few seconds, into the same
+    /// row.
     fn hour_of(sensor: u32, hour: u32) -> Put {
         (0..3600u16).step_by(usize::from(STEP_SECONDS)).fold(Put::row(key(sensor, hour)), |put, second| {
             put.set("r", second.to_be_bytes().to_vec(), measured(sensor, hour, second).to_be_bytes().to_vec())
         })
     }
 
-    /// Readings of a sensor from `from` until before `to`, in seconds.
+    /// Returns the readings of a sensor from `from` until before `to`, in seconds since 1970.
     async fn range(&self, sensor: u32, from: u64, to: u64) -> Done<Vec<Reading>> {
         let hours = |second: u64| u32::try_from(second / 3600).unwrap_or(u32::MAX);
         let scan = Scan::new().from(key(sensor, hours(from))).through(key(sensor, hours(to)));
@@ -62,7 +65,7 @@ impl Store {
         Ok(all)
     }
 
-    /// The newest reading of a sensor: a scan backwards from the end of its keys, of one row.
+    /// Returns the newest reading of a sensor, by a reversed scan of one row from the end of the sensor's keys.
     async fn latest(&self, sensor: u32) -> Done<Option<Reading>> {
         let scan = Scan::new().reversed().from(key(sensor, u32::MAX)).to(key(sensor, 0)).limit(1);
         Ok(self.0.scan(scan).collect().await?.first().and_then(|row| readings(row).pop()))

@@ -1,4 +1,4 @@
-//! The administrator: flushes, compacts, splits and merges while everything else happens.
+//! The administrator of the fire test: flushes, compacts, splits and merges while everything else happens.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use proto::TableName;
 
 use crate::clients::{Shared, TABLE};
 
-/// The administrator merges from this number of regions on, and splits below it.
+/// Number of regions from which on the administrator merges; below it, it splits.
 const REGIONS_MAX: usize = 10;
 const REGIONS_MIN: usize = 3;
 
@@ -27,7 +27,7 @@ pub(crate) async fn work(shared: Arc<Shared>, cluster: Cluster, random: World) {
     }
 }
 
-/// One operation: its kind, and whether there was something to do.
+/// Makes one random operation. Returns its kind, and whether there was something to do.
 async fn one(cluster: &Cluster, table: &TableName, random: &World) -> (&'static str, Result<bool, Error>) {
     let admin = cluster.admin();
     match random.random() % 10 {

@@ -1,6 +1,6 @@
 //! The clients: writers, readers, scanners and an administrator, who work side by side through every fault.
 //!
-//! Each key has one writer, so its versions have an order. A writer that gets an error goes on with the next version:
+//! Each key has one writer, so its versions have an order. A writer that gets an error continues with the next version:
 //! the failed write may have happened. The client repeats operations for longer than any fault lasts. So an operation
 //! may fail only while [`FailureRule`] allows it.
 
@@ -17,18 +17,18 @@ use crate::content::{FAMILIES, key_of, row_of};
 use crate::expected::Expected;
 use crate::tally::Tally;
 
-/// The table that is written.
+/// The name of the table that is written.
 pub(crate) const TABLE: &str = "fire";
-/// Tasks that write.
+/// Number of tasks that write.
 pub(crate) const WRITERS: usize = 6;
-/// Tasks that read.
+/// Number of tasks that read.
 pub(crate) const READERS: usize = 3;
-/// Counters to which all writers add.
+/// Number of counters to which all writers add.
 pub(crate) const COUNTERS: usize = 8;
 /// The column of a counter.
 const SUM: (&str, &str) = ("f", "sum");
 
-/// Whether operations must succeed: always, except while a disk is full or broken.
+/// Whether operations must succeed. They must, except while a disk is full or broken.
 #[derive(Default)]
 pub(crate) struct FailureRule(Mutex<FailureState>);
 
@@ -57,12 +57,12 @@ pub(crate) struct Shared {
     pub(crate) expected: Expected,
     pub(crate) tally: Tally,
     pub(crate) failures: FailureRule,
-    /// Whether writers may begin something.
+    /// Whether writers may begin new operations.
     pub(crate) gate: watch::Sender<bool>,
 }
 
 impl Shared {
-    /// Notes the failure of an operation that began in the state `before`; complains if it had to succeed.
+    /// Records the failure of an operation that began in the state `before`; complains if the operation had to succeed.
     fn failed(&self, before: FailureState, what: &str, error: &client::Error) {
         self.tally.count("failed");
         if !before.may_fail && self.failures.now() == before {
@@ -81,7 +81,7 @@ pub(crate) fn connect(servers: &str) -> Cluster {
     Cluster::connect(World::real(), options)
 }
 
-/// The row of a counter: after all keys' rows of its region.
+/// Returns the row of a counter, which sorts after all keys' rows of its region.
 fn row_of_counter(counter: usize) -> Bytes {
     format!("{:x}~counter", counter * 2 % 16).into()
 }
@@ -105,7 +105,7 @@ pub(crate) async fn create_table(cluster: &Cluster) -> Result<(), client::Error>
     admin.create_table(&table, &[&b"4"[..], b"8", b"c"].map(Bytes::from_static)).await
 }
 
-/// A random number below `limit`.
+/// Returns a random number below `limit`.
 fn below(random: &World, limit: u64) -> u64 {
     random.random() % limit
 }
@@ -132,7 +132,7 @@ pub(crate) async fn write(shared: Arc<Shared>, table: Table, number: usize, rand
     }
 }
 
-/// Sends the next version of each of these keys in one batch, or alone if it is one.
+/// Writes the next version of each of these keys: in one batch, or alone if there is only one.
 async fn write_keys(shared: &Shared, table: &Table, keys: &[usize]) {
     let before = shared.failures.now();
     let operations: Vec<_> = keys.iter().map(|key| shared.expected.begin_write(*key)).collect();
@@ -226,7 +226,7 @@ async fn read_range(shared: &Shared, table: &Table, random: &World) -> Result<()
     Ok(())
 }
 
-/// Scans rows between `from` and `to`, judges each of them and those that are missing. Returns the number of rows.
+/// Scans rows between `from` and `to`, and judges each of them and those that are missing. Returns the number of rows.
 async fn scan_all(
     shared: &Shared,
     table: &Table,
@@ -279,7 +279,7 @@ async fn scan_all(
     Ok(rows)
 }
 
-/// Judges every key by one scan and every counter, and some keys by gets. Returns the number of rows.
+/// Judges every key by one scan, every counter, and some keys by gets. Returns the number of rows.
 pub(crate) async fn verify(shared: &Shared, cluster: &Cluster) -> Result<u64, client::Error> {
     let table = cluster.table(TABLE)?;
     let rows = scan_all(shared, &table, Scan::new(), b"", b"", false).await?;

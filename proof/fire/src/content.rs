@@ -24,20 +24,20 @@ pub(crate) struct Content {
     pub(crate) seed: u64,
 }
 
-/// SplitMix64's output function.
+/// Mixes the bits of a number: SplitMix64's output function.
 fn mix(mut word: u64) -> u64 {
     word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ (word >> 31)
 }
 
-/// The row of a key. Its first digits are spread evenly, so that all regions are written.
+/// Returns the row of a key. Its first digits are spread evenly, so that all regions are written.
 pub(crate) fn row_of(key: usize) -> Bytes {
     let digits = mix(key as u64 + 1) & 0xffff;
     format!("{digits:04x}-{key:06}").into()
 }
 
-/// The key of a row; `None` for a row that [`row_of`] never returns.
+/// Returns the key of a row; `None` for a row that [`row_of`] never returns.
 pub(crate) fn key_of(row: &[u8]) -> Option<usize> {
     let key = std::str::from_utf8(row).ok()?.split_once('-')?.1.parse().ok()?;
     (row_of(key) == row).then_some(key)
@@ -59,7 +59,7 @@ impl Content {
         }
     }
 
-    /// The value of a put in a family: key and version, then random bytes. Mostly 1 kB, sometimes 100 kB.
+    /// Returns the value of a put in a family: key and version, then random bytes. Mostly 1 kB, sometimes 100 kB.
     pub(crate) fn value(&self, key: usize, version: u64, family: usize) -> Bytes {
         let mut word = mix(self.word(key, version, 1 + family as u64));
         let length = match word % 200 {
@@ -90,7 +90,8 @@ impl Content {
         }
     }
 
-    /// The version that a row shows; `None` if the row is not there. An error says what is wrong with the row itself.
+    /// Returns the version that a row shows; `None` if the row does not exist. An error says what is wrong with the row
+    /// itself.
     pub(crate) fn version_of(&self, key: usize, row: &Row) -> Result<Option<u64>, String> {
         let Some(first) = row.cells().first() else { return Ok(None) };
         let version = first.timestamp() as u64;

@@ -9,7 +9,7 @@
 //! Counters have the same two bounds, as sums.
 //!
 //! A state is written to the file before its write is sent. So the clients can be killed, too, and the next ones go on
-//! with the same file. It survives no loss of power of the machine that runs the test.
+//! with the same file. The file does not survive a loss of power of the machine that runs the test.
 //!
 //! ```text
 //! magic "BFIRE\0\0\1" | seed | number of keys | number of counters      8 bytes each, little endian
@@ -28,26 +28,26 @@ use crate::content::{Content, Kind};
 const MAGIC: [u8; 8] = *b"BFIRE\0\0\x01";
 const HEADER_BYTES: u64 = 32;
 const STATE_BYTES: u64 = 16;
-/// Number of the last events that explain a complaint.
+/// Maximum number of recent events that are kept to explain a complaint.
 const EVENTS_MAX: usize = 200_000;
 
 /// Bounds of a key's version, or of a counter's value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
-    /// The minimum that a read must show which begins now.
+    /// The minimum that a read that begins now must show.
     pub(crate) acknowledged: u64,
-    /// The maximum that a read may show which ends now.
+    /// The maximum that a read that ends now may show.
     pub(crate) sent: u64,
 }
 
-/// A key or a counter.
+/// A key or a counter, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Item {
     Key(usize),
     Counter(usize),
 }
 
-/// An operation under way. Its answer counts only if the era has not ended before.
+/// An operation under way. Its answer counts only if the era has not ended before it came.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StartedOperation {
     era: u64,
@@ -65,10 +65,10 @@ struct Inner {
     file: std::fs::File,
     keys: Vec<State>,
     counters: Vec<State>,
-    /// Of each counter: what was acknowledged, without what was only read. A read may show an addition before its
-    /// answer, which must not count twice.
+    /// The acknowledged sum of each counter, without what was only read. A read may show an addition before its answer,
+    /// which must not count twice.
     added: Vec<u64>,
-    /// Incremented when the disk is about to break, and when it is whole again.
+    /// The number of the era, incremented when the disk is about to break, and when it is whole again.
     era: u64,
     /// Whether answers are ignored, because the disk is about to break.
     breaking: bool,
@@ -183,7 +183,7 @@ impl Expected {
         Ok(Expected { content: Content { seed }, began: world.moment(), world, inner: Mutex::new(inner) })
     }
 
-    /// Number of keys.
+    /// Returns the number of keys.
     pub(crate) fn keys(&self) -> usize {
         self.inner.lock().keys.len()
     }
@@ -208,12 +208,12 @@ impl Expected {
         (StartedOperation { era: inner.era }, sent)
     }
 
-    /// Notes that a version was acknowledged.
+    /// Records that a version was acknowledged.
     pub(crate) fn acknowledge(&self, operation: StartedOperation, key: usize, version: u64) {
         self.raise(operation, Item::Key(key), version, "acknowledged");
     }
 
-    /// Notes that an addition was acknowledged.
+    /// Records that an addition was acknowledged.
     pub(crate) fn acknowledge_addition(&self, operation: StartedOperation, counter: usize, amount: u64) {
         let mut inner = self.inner.lock();
         if inner.breaking || inner.era != operation.era {
@@ -239,7 +239,7 @@ impl Expected {
         }
     }
 
-    /// Notes that a write was answered by an error: it may have happened.
+    /// Records that a write was answered by an error: it may have happened.
     pub(crate) fn failed(&self, key: usize, version: u64) {
         self.note(&mut self.inner.lock(), Item::Key(key), "failed", version);
     }
@@ -288,7 +288,7 @@ impl Expected {
         }
     }
 
-    /// Notes that the disk is about to break (`true`) or whole again: answers to operations that began before are
+    /// Records that the disk is about to break (`true`) or whole again. Answers to operations that began before are
     /// ignored.
     ///
     /// Linux reports success for a sync that began before a loss of power and wrote nothing.

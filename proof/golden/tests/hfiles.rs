@@ -1,4 +1,5 @@
-//! HFiles that Apache HBase wrote are read completely, by scans in both directions and by seeks in any order.
+//! Tests that HFiles that Apache HBase wrote are read completely, by scans in both directions and by seeks in any
+//! order.
 #![expect(clippy::disallowed_methods, reason = "the files of this folder are what the tests are about")]
 
 use std::collections::BTreeMap;
@@ -10,7 +11,7 @@ use cell::{Cell, KeyBuf, SequenceId};
 use hfile::{BloomType, ReadOptions, Reader};
 use storage::{FileName, Files, Memory};
 
-/// One line `cell …` of a text.
+/// A line `cell …` of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Line {
     row: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Root folders that Apache HBase wrote are adopted, and the engine finds every row in them.
+//! Tests that root folders that Apache HBase wrote are adopted, and that the engine finds every row in them.
 #![expect(clippy::disallowed_methods, reason = "the files of this folder are what the tests are about")]
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ fn world() -> World {
     World::simulated(1, WallTime(1_795_700_000_000))
 }
 
-/// The root in an archive of `roots/`.
+/// Returns the root in an archive of `roots/`.
 fn root(name: &str) -> Memory {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("roots").join(name);
     let bytes = std::fs::read(path).expect("the archive is there");
@@ -57,7 +57,7 @@ fn adopt(files: &Memory) -> Result<(), door::Error> {
     door::adopt(&inventory, &shared, &shared, &world())
 }
 
-/// Every file with its content.
+/// Returns every file with its content.
 fn content(files: &Memory) -> BTreeMap<String, Vec<u8>> {
     let all = files.list(&FileName::root()).expect("listed").into_iter();
     all.map(|entry| (entry.name.to_string(), files.read(&entry.name, 1 << 30).expect("there"))).collect()
@@ -263,7 +263,7 @@ fn what_cannot_be_adopted_is_refused_with_its_name_and_the_remedy() {
     assert!(told.contains("region off,") && told.contains("HBCK2"), "{told}");
 }
 
-/// The rows and cells of the user tables in the root of the killed HBase.
+/// Returns the rows and cells of the user tables in the root of the killed HBase.
 fn expected_of_killed() -> BTreeMap<String, (usize, usize)> {
     let mut all = expected();
     for (name, counts) in [
@@ -278,7 +278,7 @@ fn expected_of_killed() -> BTreeMap<String, (usize, usize)> {
     all
 }
 
-/// The output of a scan by HBase's shell before HBase was killed.
+/// Number of cells that a scan by HBase's shell found before HBase was killed.
 const CELLS_OF_CF: usize = 46;
 
 #[test]

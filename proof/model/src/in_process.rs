@@ -21,7 +21,7 @@ use storage::{FileName, Files};
 use crate::concurrent::{Target, Unanswered, Values};
 use crate::linear::{Answer, Operation, State};
 
-/// Families that [`Target::write`] sets; `f` is for [`Target::act`].
+/// The families that [`Target::write`] sets; [`Target::act`] uses `f`.
 const WIDE: [&str; 3] = ["a", "b", "c"];
 const COLUMNS: usize = 10;
 
@@ -41,7 +41,7 @@ pub struct InProcess {
     options: RegionOptions,
     place: Mutex<storage::Memory>,
     life: Mutex<Arc<Life>>,
-    /// Incremented before a crash: answers of an earlier process are ignored.
+    /// The number of the process, incremented before a crash: answers of an earlier process are ignored.
     number: AtomicU64,
     turns: AtomicU64,
 }

@@ -10,7 +10,7 @@
 
 use std::collections::HashSet;
 
-/// What a row holds: at most one value.
+/// The content of a row: at most one value.
 pub type State = Option<Vec<u8>>;
 
 /// An operation on a row.
@@ -20,20 +20,20 @@ pub enum Operation {
     Put(Vec<u8>),
     /// Removes the value.
     Delete,
-    /// Reads it.
+    /// Reads the value.
     Get,
     /// Adds to a number of eight bytes.
     Increment(i64),
     /// Appends to the value.
     Append(Vec<u8>),
-    /// Sets the value if it equals the first.
+    /// Sets the value to the second if it equals the first.
     CheckAndPut(State, Vec<u8>),
 }
 
 /// The answer to an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It succeeded.
+    /// The operation succeeded.
     Done,
     /// The value that was read or written.
     Value(State),
@@ -41,12 +41,12 @@ pub enum Answer {
     Passed(bool),
 }
 
-/// An operation of a history. Times are those of one counter.
+/// An operation of a history. Its times are numbers of one counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// When it was called.
     pub called: u64,
-    /// When it returned, and its answer; `None` if it never returned.
+    /// When the operation returned, and its answer; `None` if it never returned.
     pub returned: Option<(u64, Answer)>,
     /// The operation.
     pub operation: Operation,
@@ -58,17 +58,17 @@ pub struct Entry {
     "no order explains the history: {explained} of {total} operations can be explained, but not {stuck:?}, around\n{around}"
 )]
 pub struct Refused {
-    /// The most operations that could be explained.
+    /// Maximum number of operations that one order explains.
     pub explained: usize,
-    /// The number of operations.
+    /// Number of operations in the history.
     pub total: usize,
-    /// The operation whose return could not be explained then.
+    /// The operation whose return that order could not explain.
     pub stuck: Box<Entry>,
     /// The operations that ran concurrently with it.
     pub around: String,
 }
 
-/// The state after an operation, if the answer fits; `None` as answer fits any.
+/// Returns the state after an operation, if the answer fits; without an answer, every state fits.
 fn step(state: &State, operation: &Operation, answer: Option<&Answer>) -> Option<State> {
     let next = match operation {
         Operation::Put(value) => Some(value.clone()),
@@ -107,7 +107,7 @@ impl Members {
     }
 }
 
-/// The remaining calls and returns, each with its neighbours; 0 is before the first.
+/// The remaining calls and returns, each with its neighbours; 0 stands for the position before the first.
 struct Left {
     next: Vec<usize>,
     before: Vec<usize>,
@@ -303,8 +303,8 @@ mod tests {
         check(&back).expect_err("it happened, and was undone");
     }
 
-    /// Histories made from operations that take effect at chosen moments are explained; with one changed answer they
-    /// are not, unless the change has the same meaning.
+    /// Histories of operations that take effect at chosen moments are explained. With one changed answer they are not,
+    /// unless the change has the same meaning.
     #[test]
     fn histories_that_were_are_explained_and_changed_ones_refused() {
         let mut refusals = 0;

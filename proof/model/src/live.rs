@@ -33,13 +33,13 @@ pub struct Live {
     child: Child,
     runtime: Runtime,
     patient: Cluster,
-    /// Never retries: an operation of a history happens once or not at all.
+    /// The table for histories. Its client never retries, so an operation happens once or not at all.
     narrow: Table,
     wide: Table,
     turns: AtomicU64,
 }
 
-/// The clients of a [`Live`] server, usable while it is killed.
+/// The clients of a [`Live`] server, which can be used while the server is killed.
 pub struct Clients<'a> {
     runtime: &'a Runtime,
     patient: &'a Cluster,
@@ -128,12 +128,12 @@ impl Live {
         self.make("model_wide", &WIDE, level)
     }
 
-    /// The names of the levels.
+    /// Returns the names of the levels of in-memory compaction.
     pub fn levels() -> [&'static str; 4] {
         LEVELS
     }
 
-    /// Returns the clients, and what kills the server and gives it background work beside them.
+    /// Returns the clients, a handle that kills the server, and one that gives it background work.
     pub fn parts(&mut self) -> (Clients<'_>, Killer<'_>, Disturber<'_>) {
         let Live { binary, folder, port, child, runtime, patient, narrow, wide, turns } = self;
         (
@@ -144,7 +144,7 @@ impl Live {
     }
 }
 
-/// Kills a server and starts it again.
+/// Kills the server and starts it again.
 pub struct Killer<'a> {
     binary: &'a Path,
     folder: &'a Path,
@@ -162,7 +162,7 @@ impl Killer<'_> {
     }
 }
 
-/// Asks a server for background work.
+/// Asks the server for background work.
 pub struct Disturber<'a> {
     runtime: &'a Runtime,
     patient: &'a Cluster,

@@ -1,4 +1,4 @@
-//! Long runs of the crate's tests; the crate's documentation describes them.
+//! Long runs of the tests of this crate, which the crate's documentation describes.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use model::stream::{self, Source};
 use model::subject::Compared;
 use model::{shrink, subject};
 
-/// Proofs of the data model that take longer than a test.
+/// The command line: proofs of the data model that take longer than a test.
 #[derive(Parser)]
 struct Arguments {
     #[command(subcommand)]
@@ -26,10 +26,10 @@ enum What {
         /// Total number of operations.
         #[arg(long, default_value_t = 10_000_000)]
         operations: u64,
-        /// Seed of the first stream; each further stream has the next one.
+        /// Seed of the first stream; each further stream uses the next number.
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// Operations of one stream.
+        /// Number of operations in a stream.
         #[arg(long, default_value_t = 400)]
         length: usize,
         /// Number of threads that run streams.

@@ -1,11 +1,11 @@
-//! Random numbers from a seed.
+//! Random numbers that follow from a seed.
 
-/// SplitMix64.
+/// A random number generator: SplitMix64.
 #[derive(Clone, Debug)]
 pub struct Random(pub u64);
 
 impl Random {
-    /// 64 bits.
+    /// Returns 64 random bits.
     pub fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut word = self.0;
@@ -14,17 +14,17 @@ impl Random {
         word ^ (word >> 31)
     }
 
-    /// A random number below `bound`.
+    /// Returns a random number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.word() % bound
     }
 
-    /// True once in `of` times.
+    /// Returns true once in `of` times.
     pub fn once_in(&mut self, of: u64) -> bool {
         self.below(of) == 0
     }
 
-    /// A random element.
+    /// Returns a random element.
     pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len() as u64) as usize]
     }

@@ -21,39 +21,40 @@ use cell::CellType;
 
 use crate::stream::{Compare, Family, Keep, Query, Sieve, Single, Value, Walk};
 
-/// The place of a cell.
+/// Where a cell is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In memory.
+    /// In the memstore.
     Memory,
     /// In a file of this name.
     File(Rc<str>),
-    /// In the log alone: memory has dropped it as redundant.
+    /// Only in the log: memory has dropped the cell as redundant.
     Log,
-    /// A marker that memory has dropped and that still masks. It is remembered in memory, or in the file of this name.
+    /// Nowhere as a cell: memory has dropped this marker, which still masks. It is recorded in memory, or in the file
+    /// of this name.
     Swept(Option<Rc<str>>),
 }
 
 /// A written cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
-    /// Its qualifier.
+    /// The qualifier of the cell.
     pub qualifier: &'static str,
-    /// Its timestamp.
+    /// The timestamp of the cell.
     pub timestamp: i64,
-    /// Its type.
+    /// The type of the cell.
     pub kind: CellType,
-    /// Its number in the order of writes.
+    /// The number of the write in the order of all writes.
     pub sequence: u64,
-    /// Its value.
+    /// The value of the cell.
     pub value: Rc<[u8]>,
-    /// Its tags.
+    /// The tags of the cell.
     pub tags: Rc<[u8]>,
-    /// Its own time to live in ms, from its tags.
+    /// The cell's own time to live in ms, from its tags.
     pub ttl: Option<i64>,
-    /// Whether the log has it.
+    /// Whether the log has the cell.
     pub logged: bool,
-    /// Its place.
+    /// Where the cell is stored.
     pub place: Place,
 }
 
@@ -63,13 +64,13 @@ impl Stored {
         (self.qualifier, Reverse(self.timestamp), Reverse(self.kind.code()), Reverse(self.sequence))
     }
 
-    /// Whether its own time to live is over.
+    /// Whether the cell's own time to live is over.
     pub fn is_over(&self, now: i64) -> bool {
         self.ttl.is_some_and(|ttl| self.timestamp.saturating_add(ttl) < now)
     }
 }
 
-/// Whether the time to live of a family is over for a timestamp.
+/// Whether the family's time to live is over for this timestamp.
 pub fn is_expired(family: &Family, timestamp: i64, now: i64) -> bool {
     family.ttl.is_some_and(|ttl| timestamp < now - i64::from(ttl) * 1_000)
 }
@@ -77,28 +78,28 @@ pub fn is_expired(family: &Family, timestamp: i64, now: i64) -> bool {
 /// A cell that a reader gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
-    /// Row.
+    /// The row of the cell.
     pub row: Vec<u8>,
-    /// Family.
+    /// The family of the cell.
     pub family: Vec<u8>,
-    /// Qualifier.
+    /// The qualifier of the cell.
     pub qualifier: Vec<u8>,
-    /// Timestamp.
+    /// The timestamp of the cell.
     pub timestamp: i64,
-    /// Type's code.
+    /// The code of the cell's type.
     pub kind: u8,
-    /// Value.
+    /// The value of the cell.
     pub value: Vec<u8>,
-    /// Tags.
+    /// The tags of the cell.
     pub tags: Vec<u8>,
 }
 
 /// All cells of a region.
 #[derive(Clone, Debug)]
 pub struct Reference {
-    /// The schemas, in the order of their names.
+    /// The schemas of the families, in the order of their names.
     pub families: Vec<Family>,
-    /// In order, per row and family.
+    /// The cells by row and family, in order.
     cells: BTreeMap<(&'static str, usize), Vec<Stored>>,
 }
 
@@ -140,8 +141,8 @@ impl Reference {
         }
     }
 
-    /// Returns the cells of a row and family that are visible before any filter. `filtered` says whether a filter
-    /// follows.
+    /// Returns the cells of a row and family that are visible before any filter. `filtered` says whether a filter is
+    /// applied afterwards.
     fn offered<'c>(
         &'c self,
         row: &'static str,
@@ -388,7 +389,7 @@ struct Eras {
 #[derive(Default)]
 struct Era {
     masked_up_to: Option<i64>,
-    /// Markers of one timestamp, by it and by moment.
+    /// Markers that delete one timestamp each, by that timestamp and by the moment of their writing.
     exact: BTreeMap<i64, BTreeSet<u64>>,
     /// The writes that existed at the end of each earlier era.
     there: BTreeMap<u64, BTreeSet<u64>>,
@@ -444,7 +445,7 @@ impl Eras {
 pub(crate) struct Judged {
     seen: usize,
     columns: Vec<(String, String)>,
-    /// The result of [`Single`] for its column, if it was found.
+    /// The result of [`Single`] for its column, if the column was found.
     single: Option<bool>,
     stamps: Vec<i64>,
     refused: bool,
@@ -594,7 +595,7 @@ impl Sieve {
         }
     }
 
-    /// Whether values are replaced: by their length (`true`), by nothing (`false`), or not at all.
+    /// Returns how values are replaced: by their length (`true`), by nothing (`false`), or not at all (`None`).
     fn shows(&self) -> Option<bool> {
         match self {
             Sieve::KeyOnly(length) => Some(*length),

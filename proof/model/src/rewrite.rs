@@ -1,10 +1,10 @@
-//! The cells that a flush or a compaction keeps, by HBase's rules.
+//! Computes which cells a flush or a compaction keeps, by HBase's rules.
 //!
 //! 1. A column ends with the first cell beyond the family's versions or time to live or, where markers mask by
 //!    timestamp, with the first cell that a marker of the column or family masks. The rest is dropped, markers
 //!    included. Only the column with the empty name, where the family's markers are, is read to its end.
-//! 2. Masked puts are dropped, cells with an expired time to live of their own, and of equal timestamps all but the
-//!    last write.
+//! 2. The following are dropped, too: masked puts, cells whose own time to live has expired, and, of several puts with
+//!    one timestamp, all but the last write.
 //! 3. Markers stay unless all files take part. Then markers are dropped for which deleted cells are not kept, unless
 //!    they are younger than the time for which all are kept.
 //! 4. With `NEW_VERSION_BEHAVIOR` everything stays unless all files take part, because earlier versions decide which
@@ -22,9 +22,9 @@ pub enum Kind {
     Some,
     /// All files.
     All {
-        /// How long markers stay, in ms.
+        /// How long markers stay, in ms, although all files are rewritten.
         purge_deletes_after: i64,
-        /// The oldest put in the files.
+        /// The oldest timestamp of a put in the files.
         earliest_put: i64,
     },
 }
@@ -92,7 +92,7 @@ pub fn kept(cells: &[&Stored], family: &Family, kind: Kind, now: i64) -> Vec<boo
 enum Fate {
     Stay,
     Go,
-    /// Ends the column.
+    /// The column ends with this cell.
     End,
 }
 

@@ -9,11 +9,11 @@ use crate::random::Random;
 /// Which deleted cells a family keeps (`KEEP_DELETED_CELLS`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// None.
+    /// The family keeps no deleted cells.
     Nothing,
-    /// All within versions and time to live.
+    /// The family keeps all deleted cells within its versions and time to live.
     Deleted,
-    /// All within the time to live.
+    /// The family keeps all deleted cells within its time to live.
     UntilTtl,
 }
 
@@ -33,11 +33,11 @@ pub enum Memory {
 /// A family's schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Family {
-    /// Its name.
+    /// The family's name.
     pub name: &'static str,
-    /// VERSIONS.
+    /// VERSIONS: maximum number of versions.
     pub versions: u32,
-    /// MIN_VERSIONS.
+    /// MIN_VERSIONS: number of versions that are kept although their TTL has expired.
     pub min_versions: u32,
     /// TTL in seconds.
     pub ttl: Option<i32>,
@@ -45,13 +45,13 @@ pub struct Family {
     pub keep: Keep,
     /// NEW_VERSION_BEHAVIOR.
     pub new_versions: bool,
-    /// DATA_BLOCK_ENCODING.
+    /// DATA_BLOCK_ENCODING, by its name.
     pub encoding: &'static str,
-    /// BLOOMFILTER.
+    /// BLOOMFILTER, by its name.
     pub bloom: &'static str,
-    /// COMPRESSION.
+    /// COMPRESSION, by its name.
     pub compression: &'static str,
-    /// BLOCKSIZE.
+    /// BLOCKSIZE in bytes.
     pub block_bytes: u32,
 }
 
@@ -108,27 +108,27 @@ impl Setup {
 pub enum What {
     /// A value, or the delta of an increment or append.
     Value,
-    /// A marker: one version.
+    /// A marker that deletes one version.
     Version,
-    /// A marker: the column.
+    /// A marker that deletes a column.
     Column,
-    /// A marker: the family.
+    /// A marker that deletes a family.
     Family,
-    /// A marker: one version of each column.
+    /// A marker that deletes one version of each column.
     FamilyVersion,
 }
 
-/// A value.
+/// The value of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Eight bytes.
+    /// A number of eight bytes.
     Long(i64),
     /// A text.
     Text(&'static str),
 }
 
 impl Value {
-    /// Returns its bytes.
+    /// Returns the bytes of the value.
     pub fn bytes(self) -> Vec<u8> {
         match self {
             Value::Long(number) => number.to_be_bytes().to_vec(),
@@ -140,17 +140,17 @@ impl Value {
 /// A cell of a mutation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Its family.
+    /// The family of the cell.
     pub family: &'static str,
-    /// Its qualifier; empty for markers of families.
+    /// The qualifier of the cell; empty for markers of families.
     pub qualifier: &'static str,
-    /// `None` is the server's time, and for [`What::Version`] the newest version.
+    /// The timestamp of the cell. `None` is the server's time, or for [`What::Version`] the newest version.
     pub at: Option<i64>,
-    /// Its type.
+    /// The type of the cell.
     pub what: What,
-    /// Its value; unused for markers.
+    /// The value of the cell; unused for markers.
     pub value: Value,
-    /// Its time to live, in ms.
+    /// The time to live of the cell, in ms.
     pub ttl: Option<i64>,
 }
 
@@ -170,32 +170,32 @@ pub enum Act {
 /// A mutation of one row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Its kind.
+    /// The kind of the mutation.
     pub act: Act,
-    /// The row.
+    /// The row that the mutation changes.
     pub row: &'static str,
-    /// The cells.
+    /// The cells of the mutation.
     pub parts: Vec<Part>,
     /// The time range that an increment or append reads.
     pub range: Option<(i64, i64)>,
-    /// Whether it skips the log.
+    /// Whether the mutation skips the log.
     pub skip_log: bool,
 }
 
 /// A comparison of two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compare {
-    /// <
+    /// The left value is less (`<`).
     Less,
-    /// <=
+    /// The left value is less or equal (`<=`).
     LessOrEqual,
-    /// ==
+    /// The values are equal (`==`).
     Equal,
-    /// !=
+    /// The values are not equal (`!=`).
     NotEqual,
-    /// >=
+    /// The left value is greater or equal (`>=`).
     GreaterOrEqual,
-    /// >
+    /// The left value is greater (`>`).
     Greater,
 }
 
@@ -238,7 +238,7 @@ pub enum Sieve {
     ColumnPrefixes(Vec<&'static str>),
     /// ColumnRangeFilter: (min, inclusive, max, inclusive).
     ColumnRange(Option<&'static str>, bool, Option<&'static str>, bool),
-    /// TimestampsFilter, and whether it hints.
+    /// TimestampsFilter, and whether it gives seek hints.
     Timestamps(Vec<i64>, bool),
     /// ColumnValueFilter.
     ColumnValue(&'static str, &'static str, Compare, Value),
@@ -284,11 +284,11 @@ pub struct Single {
 /// A requested family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FamilyRequest {
-    /// Its name.
+    /// The family's name.
     pub family: &'static str,
-    /// Its columns, in order; `None` for all.
+    /// The requested columns, in order; `None` for all.
     pub qualifiers: Option<Vec<&'static str>>,
-    /// A time range of its own.
+    /// A time range for this family, instead of the query's.
     pub range: Option<(i64, i64)>,
 }
 
@@ -297,17 +297,17 @@ pub struct FamilyRequest {
 pub struct Query {
     /// The families in order of their names; empty for all.
     pub families: Vec<FamilyRequest>,
-    /// Versions.
+    /// Maximum number of versions of a column.
     pub versions: u32,
     /// The time range: from (inclusive) and until (exclusive).
     pub range: Option<(i64, i64)>,
     /// The filter.
     pub sieve: Option<Sieve>,
-    /// Maximum number of cells of a row and family.
+    /// Maximum number of cells of one row and family.
     pub store_limit: Option<u32>,
-    /// Number of cells of a row and family that are skipped.
+    /// Number of cells of each row and family that are skipped.
     pub store_offset: u32,
-    /// Whether it is a raw read, with markers.
+    /// Whether it is a raw read, which returns markers, too.
     pub raw: bool,
     /// Whether families that the filter does not need are loaded on demand.
     pub on_demand: bool,
@@ -336,13 +336,13 @@ pub struct Walk {
     pub start: (&'static str, bool),
     /// The stop row, and whether it is included; empty for none.
     pub stop: (&'static str, bool),
-    /// Whether it is reversed.
+    /// Whether rows are read in descending order.
     pub reversed: bool,
-    /// The query.
+    /// What the scan reads of each row.
     pub query: Query,
-    /// The batch: maximum number of cells of a result.
+    /// The batch: maximum number of cells in a result.
     pub batch: Option<u32>,
-    /// Size after which a row is cut, in bytes.
+    /// Size of the returned cells in bytes after which a row is cut.
     pub bytes: Option<u64>,
 }
 
@@ -356,20 +356,20 @@ impl Walk {
 /// The condition of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Test {
-    /// *value op cell* of one column; `None` stands for no value.
+    /// Whether *value op cell* holds for one column; `None` stands for no value.
     Value(&'static str, &'static str, Compare, Option<Value>),
-    /// A filter keeps a cell.
+    /// Whether a filter keeps a cell.
     Sieve(Sieve),
 }
 
 /// A check of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// The row.
+    /// The row that is tested.
     pub row: &'static str,
     /// The condition.
     pub test: Test,
-    /// The time range that it reads.
+    /// The time range that the test reads.
     pub range: Option<(i64, i64)>,
 }
 
@@ -386,21 +386,21 @@ pub enum Operation {
     Get(&'static str, Query),
     /// A scan.
     Scan(Walk),
-    /// A scan of which only some steps run; it stays open in a slot.
+    /// A scan of which only some steps run; the scan stays open in a slot.
     Hold(usize, Walk, usize),
-    /// Steps of a scan that stayed open.
+    /// Further steps of a scan that stayed open.
     Resume(usize, usize),
     /// A flush of one family or of all.
     Flush(Option<&'static str>),
     /// A flush because memory is full: it may retain rewritten rows in memory.
     Relieve,
-    /// An in-memory compaction, under a pressure in hundredths.
+    /// An in-memory compaction, at a memory pressure in hundredths.
     Shrink(u32),
     /// A minor compaction.
     Minor,
     /// A major compaction.
     Major,
-    /// Time passes: so many ms.
+    /// This many ms pass.
     Pass(u64),
     /// The level of in-memory compaction changes.
     Tune(Memory),
@@ -417,7 +417,7 @@ pub enum Operation {
 /// The time at which a stream begins, in ms since 1970.
 pub const BEGIN: i64 = 1_000_000;
 
-/// More versions than any column has.
+/// A number of versions that no column reaches.
 const MANY: u32 = 1_000;
 
 const ROWS: [&str; 7] = ["a", "aa", "ab", "b", "ba", "c", "\u{7f}z"];
@@ -430,7 +430,7 @@ const QUEUE_ROWS: [&str; 40] = [
 const QUALIFIERS: [&str; 5] = ["", "n", "na", "o", "p"];
 const TEXTS: [&str; 4] = ["", "x", "y", "the value of a cell is longer than its key"];
 
-/// Draws a region.
+/// Draws a random setup of a region.
 pub fn setup(random: &mut Random) -> Setup {
     let count = 1 + random.below(3) as usize;
     let memory = [Memory::Plain, Memory::Basic, Memory::Eager, Memory::Adaptive];
@@ -466,14 +466,15 @@ fn family(random: &mut Random, name: &'static str) -> Family {
     }
 }
 
-/// Draws operations for a setup.
+/// Draws random operations for a setup.
 pub struct Source {
     random: Random,
     families: Vec<Family>,
     now: i64,
     counter: i64,
-    /// Whether columns may have an empty qualifier. Markers of the family sort among the cells of such a column. A
-    /// filter that seeks to a later column skips them and then returns cells that they mask, in HBase, too.
+    /// Whether columns may have an empty qualifier. Markers of the family sort among the cells of a column with an
+    /// empty qualifier. A filter that seeks to a later column skips these markers, and then returns cells that they
+    /// mask, as in HBase.
     nameless: bool,
     /// Whether the server sets nearly all timestamps.
     timeless: bool,
@@ -483,7 +484,7 @@ pub struct Source {
     hot: bool,
     /// The latest deletes: row, family, qualifier and timestamp.
     done: Vec<(&'static str, &'static str, &'static str, i64)>,
-    /// Whether there are deletes. TimestampsFilter with hints seeks past markers, in HBase, too.
+    /// Whether there are deletes. TimestampsFilter with hints seeks past markers, as in HBase.
     deletes: bool,
 }
 
@@ -528,7 +529,7 @@ impl Source {
         self.random.pick(&QUALIFIERS[usize::from(!self.nameless)..])
     }
 
-    /// A timestamp near the present, so that some are equal.
+    /// Returns a timestamp near the present, so that some are equal.
     fn time(&mut self) -> i64 {
         match self.random.below(8) {
             0 => self.now - 1_000 - self.random.below(20) as i64,
@@ -898,13 +899,13 @@ impl Source {
 }
 
 impl Sieve {
-    /// Whether it returns seek hints.
+    /// Whether the filter returns seek hints.
     fn names_columns(&self) -> bool {
         use Sieve::{ColumnPrefix, ColumnPrefixes, ColumnRange, Timestamps};
         matches!(self, ColumnPrefix(_) | ColumnPrefixes(_) | ColumnRange(..) | Timestamps(..))
     }
 
-    /// Whether it judges whole rows, so that partial rows cannot be returned.
+    /// Whether the filter judges whole rows, so that partial rows cannot be returned.
     pub fn judges_rows(&self) -> bool {
         match self {
             Sieve::Page(_) | Sieve::Single(_) | Sieve::Dependent(..) | Sieve::Skip(_) => true,

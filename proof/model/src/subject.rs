@@ -31,34 +31,34 @@ use crate::stream::{
     Test, Value, Walk, What,
 };
 
-/// A difference between region and reference.
+/// A difference between the region and the reference.
 #[derive(Debug, thiserror::Error)]
 #[error("act {at}, {act:?}: {what}")]
 pub struct Difference {
-    /// Index of the operation that showed it, from 0.
+    /// Index of the operation that showed the difference, from 0.
     pub at: usize,
-    /// The operation; `None` for the final comparison.
+    /// The operation that showed the difference; `None` for the final comparison.
     pub act: Option<Operation>,
-    /// The difference.
+    /// What differs.
     pub what: String,
 }
 
-/// Counts of compared items.
+/// Numbers of compared things.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Compared {
-    /// Operations.
+    /// Number of operations.
     pub acts: u64,
-    /// Cells returned to readers.
+    /// Number of cells returned to readers.
     pub cells: u64,
-    /// Flushes and compactions whose output was compared.
+    /// Number of flushes and compactions whose output was compared.
     pub rewrites: u64,
-    /// Crashes.
+    /// Number of crashes.
     pub deaths: u64,
-    /// Markers that memory dropped.
+    /// Number of markers that memory dropped.
     pub swept: u64,
-    /// Markers that came back for a put.
+    /// Number of dropped markers that came back for a put.
     pub returned: u64,
-    /// Cells that a flush retained in memory.
+    /// Number of cells that a flush retained in memory.
     pub stayed: u64,
 }
 
@@ -97,7 +97,7 @@ struct Held {
     scanner: RegionScanner<'static>,
     walk: Walk,
     left: std::vec::IntoIter<Vec<Given>>,
-    /// Number of cells of the current row that were returned.
+    /// The cells of the current row that were returned so far.
     part: Vec<Given>,
     done: bool,
 }
@@ -195,7 +195,7 @@ fn memstore_pool() -> Arc<region::Pool> {
 /// Maximum number of rows of a step of a scan.
 const ROWS_AT_ONCE: usize = 3;
 
-/// Cells, and their number when a row ended.
+/// A sink that records cells, and their number at the end of each row.
 #[derive(Default)]
 struct Sink(Vec<Given>, Vec<usize>);
 
@@ -404,7 +404,7 @@ fn mutation_of(change: &Change) -> Mutation {
     }
 }
 
-/// A cell of a write, before it has a sequence id.
+/// A cell of a write that has no sequence id yet.
 #[derive(Clone, Debug)]
 struct New {
     row: &'static str,
@@ -415,7 +415,7 @@ struct New {
     value: Vec<u8>,
     tags: Vec<u8>,
     ttl: Option<i64>,
-    /// Whether the column was empty before: the answer then lacks the time to live.
+    /// Whether the column was empty before. The answer then lacks the time to live.
     is_first: bool,
 }
 
@@ -576,7 +576,7 @@ impl<'a> Subject<'a> {
         Some(cells)
     }
 
-    /// Inserts cells under the next sequence id; of equal keys the last one.
+    /// Inserts cells under the next sequence id; of cells with equal keys only the last one.
     fn insert(&mut self, cells: Vec<New>, logged: &[bool]) -> Outcome {
         if cells.is_empty() {
             return Ok(());
@@ -605,7 +605,7 @@ impl<'a> Subject<'a> {
         (0..self.reference.families.len()).try_for_each(|family| self.take_returned(family))
     }
 
-    /// Adds the markers to the reference that memory had dropped and restored beside a put. Later reads show whether
+    /// Adds to the reference the markers that memory had dropped and restored beside a put. Later reads show whether
     /// they suffice.
     fn take_returned(&mut self, family: usize) -> Outcome {
         let remembered = |cell: &Stored| matches!(cell.place, Place::Swept(_));
@@ -1284,7 +1284,7 @@ impl<'a> Subject<'a> {
 }
 
 impl Held {
-    /// Runs one step; returns the number of cells.
+    /// Runs one step of the scan; returns the number of cells.
     fn step(&mut self) -> Outcome<u64> {
         let limits = Limits {
             rows: ROWS_AT_ONCE,

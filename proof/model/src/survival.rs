@@ -26,7 +26,7 @@ pub type Visible = BTreeMap<Column, Vec<(i64, Vec<u8>)>>;
 pub struct Edit {
     /// The column. The qualifier of a family's marker is empty.
     pub column: Column,
-    /// Milliseconds since 1970.
+    /// The timestamp in ms since 1970.
     pub timestamp: i64,
     /// The kind of cell.
     pub what: What,
@@ -37,9 +37,9 @@ pub struct Edit {
 pub enum What {
     /// A value.
     Put(Vec<u8>),
-    /// The column is masked up to the timestamp.
+    /// A marker that masks the column up to the timestamp.
     DeleteColumn,
-    /// All columns of row and family are masked up to the timestamp.
+    /// A marker that masks all columns of row and family up to the timestamp.
     DeleteFamily,
 }
 
@@ -62,7 +62,7 @@ impl Model {
         self.writes.push(write);
     }
 
-    /// Notes that the last write was refused and did not happen.
+    /// Records that the last write was refused and did not happen.
     ///
     /// # Panics
     /// When it was acknowledged.
@@ -71,7 +71,7 @@ impl Model {
         self.writes.pop();
     }
 
-    /// Notes that the last write, and so every earlier one, was acknowledged.
+    /// Records that the last write, and so every earlier one, was acknowledged.
     pub fn acknowledge(&mut self) {
         self.acknowledged = self.writes.len();
     }
@@ -157,15 +157,15 @@ impl Model {
 /// The error when no prefix of the writes explains the found state.
 #[derive(Debug)]
 pub struct Mismatch {
-    /// Writes that were acknowledged.
+    /// Number of writes that were acknowledged.
     pub acknowledged: usize,
-    /// Writes that were begun.
+    /// Number of writes that were begun.
     pub begun: usize,
     /// The first column that differs from what the acknowledged writes show.
     pub column: Column,
-    /// Its versions by the model.
+    /// The versions of the column by the model.
     pub expected: Option<Vec<(i64, Vec<u8>)>>,
-    /// Its versions as found.
+    /// The versions of the column as found.
     pub found: Option<Vec<(i64, Vec<u8>)>>,
 }
 

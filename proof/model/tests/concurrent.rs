@@ -1,5 +1,5 @@
-//! Concurrent clients, also across crashes: no row is torn, and some order of operations explains the history of each
-//! row.
+//! Tests with concurrent clients, also across crashes: no row is torn, and some order of operations explains the
+//! history of each row.
 
 use model::concurrent::{Load, Target, Unanswered, Values, acid, record};
 use model::in_process::{InProcess, LEVELS};

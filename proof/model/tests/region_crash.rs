@@ -26,7 +26,7 @@ const VERSIONS: usize = 2;
 const LEVELS: [Level; 4] = [Level::None, Level::Basic, Level::Eager, Level::Adaptive];
 const FAMILIES: [&[u8]; 2] = [b"f", b"g"];
 
-/// The crash with which a life ends.
+/// The crash with which a process ends.
 #[derive(Clone, Copy, Debug)]
 enum Death {
     /// The process is killed: all written bytes survive.
@@ -35,7 +35,7 @@ enum Death {
     Power,
 }
 
-/// The storage and environment of all lives.
+/// The storage and environment of all processes of a run.
 struct Subject {
     info: RegionInfo,
     table: Arc<TableDescriptor>,
@@ -56,7 +56,7 @@ impl Subject {
     }
 }
 
-/// Random numbers from a seed: SplitMix64.
+/// Random numbers that follow from a seed: SplitMix64.
 struct Random(u64);
 
 impl Random {
@@ -69,7 +69,7 @@ impl Random {
     }
 }
 
-/// Why a life ended early. A failure of the storage is injected; any other error is a defect.
+/// Why a process ended early. A failure of the storage is injected; any other error is a defect.
 #[derive(Debug)]
 enum End {
     Log(wal::Error),
@@ -228,7 +228,7 @@ struct Life<'a> {
     place: &'a Memory,
     world: &'a World,
     death: Death,
-    /// Whether the failure of a call ends the life.
+    /// Whether the failure of the call ends the process.
     last: bool,
 }
 
@@ -344,8 +344,8 @@ impl Life<'_> {
     }
 }
 
-/// Runs one life for each number in `deaths`, which ends at that storage call, and a last one without a crash. Returns
-/// the number of calls of each life.
+/// Runs one process for each number in `deaths`, which ends at that storage call, and a last one without a crash.
+/// Returns the number of calls of each process.
 fn lives(seed: u64, death: Death, fault: Fault, deaths: &[u64]) -> Vec<u64> {
     let subject = Subject::new();
     let world = World::simulated(seed, WallTime(1_000_000));
@@ -370,7 +370,7 @@ fn lives(seed: u64, death: Death, fault: Fault, deaths: &[u64]) -> Vec<u64> {
     acts
 }
 
-/// Number of seeds; `MODEL_SEEDS` overrides it.
+/// Returns the number of seeds; `MODEL_SEEDS` overrides it.
 fn seeds() -> u64 {
     std::env::var("MODEL_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(2)
 }

@@ -1,4 +1,4 @@
-//! Streams of operations on a region and on the reference: random ones, and those that once showed a difference.
+//! Tests streams of operations on a region and on the reference: random ones, and those that once showed a difference.
 
 use model::random::Random;
 use model::shrink;
@@ -19,7 +19,7 @@ fn check(setup: &Setup, stream: &[Operation]) {
     }
 }
 
-/// Number of random streams; `MODEL_STREAMS` overrides it.
+/// Returns the number of random streams; `MODEL_STREAMS` overrides it.
 fn streams() -> u64 {
     std::env::var("MODEL_STREAMS").ok().and_then(|count| count.parse().ok()).unwrap_or(60)
 }

@@ -39,7 +39,7 @@ fn key(number: u64) -> [u8; 26] {
     key
 }
 
-/// Random numbers from a seed.
+/// Random numbers that follow from a seed.
 struct Random(u64);
 
 impl Random {

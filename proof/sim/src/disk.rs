@@ -21,7 +21,7 @@ use storage::{
 
 use crate::scheduler::scheduler;
 
-/// The present behaviour of a disk.
+/// How a disk behaves now.
 #[derive(Clone, Copy, Debug)]
 pub struct Conduct {
     /// Duration of a sync, in µs: the minimum, and the maximum random addition.
@@ -41,14 +41,14 @@ pub struct Conduct {
 }
 
 impl Conduct {
-    /// Whether a process may end because of this.
+    /// Whether a process may end because of this behaviour.
     pub fn is_faulty(&self) -> bool {
         self.failing_of_10_000 + self.flipped_of_10_000 + self.short_of_10_000 + self.misdirected_of_10_000
             > 0
     }
 }
 
-/// The acknowledged bytes that a disk has destroyed.
+/// What is known of the acknowledged bytes that a disk has destroyed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Medium {
     /// Number of misdirected writes.
@@ -71,7 +71,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// Returns its capabilities.
+    /// Returns the capabilities of the file system.
     pub fn capabilities(self) -> Capabilities {
         match self {
             Profile::Local => Capabilities::ALL,
@@ -93,7 +93,7 @@ const RECOVERY_US: (u64, u64) = (200_000, 8_000_000);
 const SYNCS_TO_PROOF: u32 = 4;
 
 impl Medium {
-    /// Notes that the process using the disk has ended.
+    /// Records that the process that uses the disk has ended.
     pub fn end_life(&mut self) {
         self.is_log_unproved |= self.log_syncs_to_proof > 0;
     }
@@ -135,7 +135,7 @@ pub(crate) const LOG_FOLDER: &str = "WALs";
 const SECTOR: u64 = 512;
 
 impl Disk {
-    /// Creates a disk with this content.
+    /// Creates a disk with `memory` as its content.
     pub fn new(
         place: Memory,
         conduct: Arc<Mutex<Conduct>>,
@@ -146,7 +146,7 @@ impl Disk {
         Disk { place, conduct, medium, misread: Arc::default(), profile, leases }
     }
 
-    /// Returns the content.
+    /// Returns the content of the disk.
     pub fn memory(&self) -> &Memory {
         &self.place
     }
@@ -263,12 +263,12 @@ impl Disk {
     }
 }
 
-/// Whether it is a file of the log.
+/// Whether the file belongs to the log.
 fn is_of_log(name: &FileName) -> bool {
     name.below(&FileName::new(LOG_FOLDER)).is_some()
 }
 
-/// Changes the content atomically: no other thread runs meanwhile, and no crash interrupts it.
+/// Changes the content atomically: no other thread runs meanwhile, and no crash interrupts the change.
 fn calm<T>(act: impl FnOnce() -> T) -> T {
     scheduler().without_interruption(act)
 }
@@ -450,7 +450,7 @@ struct Reader {
     inner: Arc<dyn FileReader>,
     disk: Disk,
     name: FileName,
-    /// The visible part of the file.
+    /// Size of the visible part of the file, in bytes.
     size: u64,
 }
 

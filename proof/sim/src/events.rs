@@ -10,7 +10,7 @@ use crate::scheduler::try_scheduler;
 /// Writes events into the transcript of the simulation that runs in the thread. Spans are left out.
 pub(crate) struct Events;
 
-/// The message, then each field as `name=value`.
+/// The words of an event: the message, then each field as `name=value`.
 #[derive(Default)]
 struct Words {
     message: String,

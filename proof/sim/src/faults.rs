@@ -23,7 +23,7 @@ pub enum Kind {
     Power,
     /// An orderly stop and a start.
     Stop,
-    /// SIGSTOP and SIGCONT.
+    /// A suspended process: SIGSTOP, and SIGCONT later.
     Pause,
     /// Slow and lossy links.
     Slow,
@@ -129,7 +129,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Draws the kinds of faults of a run.
+    /// Draws the kinds of faults for a run.
     pub fn draw(
         scheduler: &Rc<Scheduler>,
         server: &Rc<Server>,
@@ -385,7 +385,7 @@ impl Faults {
         }
     }
 
-    /// Moves the server's wall clock by so many ms.
+    /// Moves the server's wall clock by `by_ms` ms.
     fn set_clock(&mut self, by_ms: i64) {
         self.ahead_ms += by_ms;
         self.scheduler

@@ -26,7 +26,7 @@ const GATHERED_MAX: usize = 64 << 10;
 /// First pause before a segment is sent again, in ns.
 const SEND_AGAIN: u64 = 200_000_000;
 
-/// The quality of the link from one machine to another.
+/// The present quality of the link from one machine to another.
 #[derive(Clone, Copy, Debug)]
 pub struct Link {
     /// Latency in ns: the minimum, and the maximum random addition.
@@ -45,7 +45,7 @@ impl Default for Link {
     }
 }
 
-/// All links, listeners and connections.
+/// The links, listeners and connections of all machines.
 pub(crate) struct Network {
     random: Random,
     links: BTreeMap<(MachineId, MachineId), Link>,
@@ -79,7 +79,7 @@ struct Pipe {
     window: usize,
     reader: Option<Waker>,
     writer: Option<Waker>,
-    /// Arrival time of the last segment.
+    /// Arrival time of the last segment, in ns.
     last_arrival: u64,
     /// Whether the end of the stream has arrived.
     ended: bool,
@@ -94,10 +94,10 @@ struct Pipe {
 /// A segment or event under way.
 pub(crate) struct Packet {
     connection: u64,
-    /// The receiving end.
+    /// The end that receives the packet.
     to: usize,
     load: Load,
-    /// Time at which it was first sent.
+    /// Time at which the packet was first sent, in ns.
     sent: u64,
     again_after: u64,
 }
@@ -115,7 +115,7 @@ struct Dialling {
     connection: Option<Arc<Connection>>,
     outcome: Option<Result<(), io::ErrorKind>>,
     waker: Option<Waker>,
-    /// The channel for the answer.
+    /// Whether the event is an answer to the connection's opening.
     is_answer: bool,
 }
 

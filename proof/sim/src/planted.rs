@@ -7,7 +7,7 @@
 pub struct PlantedBug {
     /// The argument of `env::planted`.
     pub number: u32,
-    /// The mistake.
+    /// What the mistake is.
     pub what: &'static str,
     /// Command line options that a hunt adds to every seed: a fault or workload without which the mistake never or
     /// rarely shows.

@@ -1,4 +1,4 @@
-//! Random numbers from a seed: SplitMix64.
+//! Random numbers that follow from a seed: SplitMix64.
 
 /// The state of the generator.
 #[derive(Clone, Debug)]

@@ -40,15 +40,15 @@ impl fmt::Display for Options {
     }
 }
 
-/// The result of a run.
+/// The result of a run of the simulation.
 pub struct Report {
     /// The failures; empty for a good run.
     pub failures: Vec<String>,
-    /// The events.
+    /// The events of the run.
     pub transcript: Transcript,
-    /// Simulated time.
+    /// How much simulated time has passed.
     pub simulated: Duration,
-    /// Steps of the scheduler.
+    /// Number of steps of the scheduler.
     pub steps: u64,
 }
 
@@ -234,7 +234,7 @@ fn judge(workload: &Arc<dyn Workload>, scene: &Scene, complaints: &Arc<Mutex<Vec
     })
 }
 
-/// The result of a wait.
+/// How a wait ended.
 enum End {
     /// The awaited work is done.
     Done,

@@ -52,13 +52,13 @@ impl MachineId {
 /// The state of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// It runs.
+    /// The machine runs.
     Up,
-    /// Its process is suspended.
+    /// The process of the machine is suspended.
     Paused,
-    /// Its process has ended; its system refuses connections.
+    /// The process of the machine has ended; its system refuses connections.
     Killed,
-    /// It answers nothing.
+    /// The machine answers nothing.
     Dark,
 }
 
@@ -66,7 +66,7 @@ struct Machine {
     name: &'static str,
     world: World,
     health: Health,
-    /// Runnable threads while it is paused.
+    /// The threads that could run but for the pause.
     held: Vec<u64>,
 }
 
@@ -75,11 +75,11 @@ struct Fiber {
     machine: MachineId,
     coroutine: Option<Coroutine<(), (), (), DefaultStack>>,
     yielder: Rc<Cell<*const Yielder<(), ()>>>,
-    /// Whether it was unparked since it last waited.
+    /// Whether the thread was unparked since it last waited.
     permit: bool,
     parked: bool,
     queued: bool,
-    /// Number of the current wait: timers of earlier waits are ignored.
+    /// Number of the thread's current wait: timers of earlier waits are ignored.
     wait: u64,
 }
 
@@ -120,7 +120,7 @@ struct State {
     machines: Vec<Machine>,
     fibers: BTreeMap<u64, Fiber>,
     next_fiber: u64,
-    /// Sorted by number, because tokio's `watch` wakes in an order that is not deterministic.
+    /// The runnable threads, sorted by number, because tokio's `watch` wakes in an order that is not deterministic.
     runnable: BTreeSet<u64>,
     events: BinaryHeap<Reverse<Queued>>,
     sequence: u64,
@@ -138,7 +138,7 @@ pub struct Scheduler {
     start: env::Moment,
     state: RefCell<State>,
     current: Cell<Option<u64>>,
-    /// Whether locks are not interrupted now.
+    /// Whether threads that take a lock are not interrupted now.
     is_calm: Cell<bool>,
     pub(crate) network: RefCell<Network>,
     transcript: RefCell<Transcript>,
@@ -156,7 +156,7 @@ pub fn scheduler() -> Rc<Scheduler> {
     CURRENT.with_borrow(Clone::clone).expect("a simulation runs")
 }
 
-/// Like [`scheduler`]; `None` outside a simulation.
+/// Like [`scheduler`]; returns `None` outside a simulation.
 pub(crate) fn try_scheduler() -> Option<Rc<Scheduler>> {
     CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()
 }
@@ -463,7 +463,7 @@ impl Scheduler {
         }
     }
 
-    /// Runs until `over` returns true or `limit` has passed. Returns whether `over` did.
+    /// Runs until `over` returns true or `limit` has passed. Returns whether `over` returned true.
     pub fn run_until(&self, limit: Duration, over: impl Fn() -> bool) -> bool {
         let end = self.now() + limit.as_nanos() as u64;
         loop {

@@ -30,7 +30,7 @@ pub struct Settings {
     pub(crate) log: wal::Options,
     pub(crate) server: regionserver::Options,
     pub(crate) parents_period: Duration,
-    /// The kind of its file system.
+    /// The kind of the server's file system.
     pub(crate) profile: Profile,
     /// Whether all files except the log are in an object store.
     pub(crate) uses_store: bool,
@@ -165,7 +165,7 @@ impl Settings {
 /// without a cache would not end in time.
 const STORE_CACHE_BYTES_MIN: u64 = 16 << 20;
 
-/// Ports of the one server.
+/// The port of the region server.
 pub const RPC_PORT: u16 = 16_020;
 /// The port of the master.
 pub const MASTER_PORT: u16 = 16_000;
@@ -180,7 +180,7 @@ pub struct Server {
     place: Arc<Mutex<Memory>>,
     /// The store with all files except the log; `None` if they are on the disk.
     store: Option<Store>,
-    /// The present behaviour of its disk.
+    /// The present behaviour of the server's disk.
     pub conduct: Arc<Mutex<Conduct>>,
     medium: Arc<Mutex<Medium>>,
     leases: Leases,
@@ -191,15 +191,15 @@ pub struct Server {
 /// The state of one process, from its start to its end.
 #[derive(Default)]
 pub struct Life {
-    /// Whether it serves clients.
+    /// Whether the process serves clients.
     pub ready: AtomicBool,
-    /// Whether it has ever served clients.
+    /// Whether the process has ever served clients.
     pub was_ready: AtomicBool,
-    /// Whether it was asked to stop.
+    /// Notified when the process is asked to stop.
     stopping: tokio::sync::Notify,
-    /// Whether it has ended by itself: an orderly stop, or a failed start.
+    /// Whether the process has ended by itself, by an orderly stop or a failed start.
     pub ended: AtomicBool,
-    /// The error of its start or end.
+    /// The error with which the process failed to start, or ended.
     pub failure: Mutex<Option<String>>,
 }
 
@@ -221,7 +221,7 @@ impl Server {
         })
     }
 
-    /// Returns its machine.
+    /// Returns the machine of the server.
     pub fn machine(&self) -> MachineId {
         self.machine
     }
@@ -236,7 +236,7 @@ impl Server {
         Arc::clone(&self.lives)
     }
 
-    /// Returns the content of its disk.
+    /// Returns the content of the server's disk.
     pub fn place(&self) -> Memory {
         self.place.lock().clone()
     }
@@ -257,12 +257,12 @@ impl Server {
         self.store.as_ref().map_or_else(|| self.disk().place(), Files::place)
     }
 
-    /// Returns the acknowledged bytes that its disk has destroyed.
+    /// Returns what is known of the acknowledged bytes that the server's disk has destroyed.
     pub fn medium(&self) -> Medium {
         *self.medium.lock()
     }
 
-    /// Returns its object store; `None` if its files are on the disk.
+    /// Returns the server's object store; `None` if its files are on the disk.
     pub fn store(&self) -> Option<&Store> {
         self.store.as_ref()
     }
@@ -324,7 +324,7 @@ impl Server {
     }
 }
 
-/// Time for which the write of a log part in the store is repeated before the log fails.
+/// Time for which the write of a part of the log in the store is repeated before the log fails.
 const PART_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A mirror of table states that does nothing: no client here reads them from the registry.

@@ -78,9 +78,9 @@ pub struct Store {
 
 /// The effect of a failing call.
 enum Failure {
-    /// It happens, and this error is the answer.
+    /// The call happens, and this error is the answer.
     After(Error),
-    /// It happens later.
+    /// The call happens later, and this error is the answer now.
     Later(Error),
 }
 
@@ -97,7 +97,7 @@ impl Store {
         Store { awaited: self.awaited_max.map(|most| Arc::new(Semaphore::new(most))), ..self.clone() }
     }
 
-    /// Returns the content.
+    /// Returns the content of the store.
     pub fn content(&self) -> Memory {
         self.content.clone()
     }
@@ -182,7 +182,7 @@ impl Files for Store {
         self.content.capabilities()
     }
 
-    /// Nothing is sent before the file is finished.
+    /// Begins a file. Nothing is sent before the file is finished.
     fn create(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
         let inner = scheduler().without_interruption(|| self.content.create(name))?;
         Ok(Box::new(Writer { inner, store: self.clone(), name: name.clone() }))

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-/// The events of a run; see the module documentation.
+/// The events of a run, one per line, and their hash.
 #[derive(Debug, Default)]
 pub struct Transcript {
     hash: u64,
-    /// Whether lines are kept.
+    /// Whether the transcript keeps its lines.
     keeps: bool,
-    /// Whether lines are printed at once.
+    /// Whether the transcript prints its lines at once.
     shows: bool,
     shows_steps: bool,
     lines: Vec<String>,

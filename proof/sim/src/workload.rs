@@ -31,10 +31,10 @@ use crate::random::Random;
 use crate::scheduler::{MachineId, scheduler};
 use crate::server::{MASTER_PORT, Server};
 
-/// A client's work, or a part of the judge's.
+/// The work of a client, or a part of a judge's work.
 pub type Job<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A judge's work.
+/// The work of a judge.
 pub type Verdict = Job<Result<(), Complaint>>;
 
 /// A finding of a judge.
@@ -161,11 +161,11 @@ impl Scene {
 
 /// A kind of load with its judge.
 pub trait Workload: Send + Sync {
-    /// Returns its name.
+    /// Returns the name of the workload.
     fn name(&self) -> &'static str;
-    /// Returns the tables that it needs, with their split keys.
+    /// Returns the tables that the workload needs, with their split keys.
     fn tables(&self) -> Vec<(TableDescriptor, Vec<Bytes>)>;
-    /// Returns its clients.
+    /// Returns the work of each client.
     fn clients(self: Arc<Self>, scene: &Scene) -> Vec<Job<()>>;
     /// Judges the stored rows after all clients have ended.
     fn judge(self: Arc<Self>, scene: Scene) -> Verdict;

@@ -10,7 +10,7 @@ use wal::{Log, Options};
 
 use crate::seal;
 
-/// Maximum number of cells read of a file: a changed index may have a cycle.
+/// Maximum number of cells that are read of a file: a changed index may have a cycle.
 const CELLS_MAX: usize = 20_000;
 
 fn file_of(name: &FileName, bytes: &[u8]) -> Memory {
@@ -57,21 +57,21 @@ pub(crate) fn hfile(bytes: &[u8]) {
     }
 }
 
-/// Reads an HFile after correcting its checksums, so that the checks after them are reached.
+/// Reads an HFile after correcting its checksums, so that the reader's other checks are reached.
 pub(crate) fn hfile_block(bytes: &[u8]) {
     let mut bytes = bytes.to_vec();
     seal::hfile(&mut bytes);
     hfile(&bytes);
 }
 
-/// Reads a good file whose last bytes are replaced by these.
+/// Reads a valid file whose last bytes are replaced by `bytes`.
 pub(crate) fn hfile_trailer(bytes: &[u8]) {
     let good = include_bytes!("../../golden/hfiles/gz-rowindex.hfile");
     let kept = good.len().saturating_sub(bytes.len());
     hfile(&[&good[..kept], bytes].concat());
 }
 
-/// Reads a log file of a process that ended in any way.
+/// Reads a log file, as a process that ended at any moment may have left it.
 pub(crate) fn wal_file(bytes: &[u8]) {
     let folder = FileName::new("WALs");
     let files = file_of(&folder.join("00000000000000000001.wal"), bytes);
@@ -94,7 +94,7 @@ pub(crate) fn wal_file(bytes: &[u8]) {
     log.close().expect("the place is good");
 }
 
-/// Reads records, or other bytes in a batch with a right checksum.
+/// Reads records, or other bytes, in a batch with a correct checksum.
 pub(crate) fn wal_records(bytes: &[u8]) {
     if !bytes.is_empty() {
         wal_file(&seal::wal(bytes));

@@ -30,7 +30,7 @@ const INPUT_MAX: Duration = Duration::from_secs(5);
 const RESIDENT_MAX: u64 = 1 << 20;
 /// Size in bytes above which an input is written to a file instead of printed.
 const PRINTED_MAX: usize = 2_000;
-/// Boundary values.
+/// Boundary values that mutations insert.
 const NUMBERS: [u64; 9] =
     [0, 1, 0x7f, 0x80, 0xffff, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 0xffff_ffff_ffff_ffff];
 
@@ -144,7 +144,7 @@ fn told(name: &str, input: &[u8], what: &str) -> String {
     format!("{name} {what}; {shown}\nagain: cargo run -p targets -- again {name} {again}")
 }
 
-/// Returns a good input with some mutations.
+/// Returns a valid input with some mutations.
 fn bend(seeds: &[Vec<u8>], random: &World) -> Vec<u8> {
     let below = |limit: usize| (random.random() % limit.max(1) as u64) as usize;
     let mut input = seeds[below(seeds.len())].clone();

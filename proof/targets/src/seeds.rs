@@ -202,14 +202,14 @@ fn filters() -> Vec<Vec<u8>> {
 const DOCUMENTS: &str = "io.hdocdb.store.HDocumentFilter";
 const SPARK: &str = "org.apache.hadoop.hbase.spark.SparkSQLPushDownFilter";
 
-/// The bytes that HDocDB's class writes for conditions on paths.
+/// The bytes that HDocDB's class writes for some conditions on paths.
 const HDOCDB: &str = "\
         aced00057793000000000100000002010003635b5d0000000d0000000005000000000200000003010001620000000101\
         1100000001100000000100016210000000010001620c000000040000000001000b74776f20776f7264732e6200000003\
         010c0000000400000000010005642e612e6300000003011100000001100000000100016210000000010001620c000000\
         040000000000000000";
 
-/// The bytes that the class of the Spark connector writes.
+/// The bytes that the class of the Spark connector writes for a filter.
 const PUSH_DOWN: &str = "\
         0a0b432069734e6f744e756c6c1a0c0a0012036b65791a034b45591a090a01661201611a01411a090a01661201621a01\
         421a090a01671201611a014322366f72672e6170616368652e6861646f6f702e68626173652e737061726b2e64617461\
@@ -273,7 +273,7 @@ fn hbase_log(is_compressed: bool) -> Vec<u8> {
     file
 }
 
-/// Returns a log of three batches and an end record, of two regions.
+/// Returns a log of two regions, with three batches and an end record.
 fn log() -> Vec<u8> {
     let (files, folder) = (Memory::new(), FileName::new("WALs"));
     let (log, _) = Log::open(env::World::real(), Arc::new(files.clone()), folder.clone(), Options::default())

@@ -1,4 +1,4 @@
-//! The valid inputs are accepted, and inputs that once broke a reader no longer do.
+//! Tests that the valid inputs are accepted, and that inputs that once broke a reader no longer do.
 #![expect(clippy::disallowed_methods, reason = "the files of this folder are what the tests are about")]
 
 use std::path::PathBuf;

@@ -4,7 +4,7 @@ use super::*;
 
 const CONTENT: Content = Content { seed: 11 };
 
-/// The first version after `from` that is of this kind.
+/// Returns the first version after `from` that is of this kind.
 fn next(kind: Kind, from: u64) -> u64 {
     (from + 1..).find(|version| CONTENT.kind(0, *version) == kind).expect("there is one")
 }

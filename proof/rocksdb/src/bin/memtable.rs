@@ -1,5 +1,5 @@
-//! RocksDB's memtable on the stream of `cargo bench -p memstore --bench compared`: a million cells of 100 bytes, their
-//! rows in no order, by one thread and by two, then every third looked for.
+//! Measures RocksDB's memtable on the stream of `cargo bench -p memstore --bench compared`: a million cells of 100
+//! bytes, whose rows come in random order, are written by one thread and by two; then every third is read.
 //!
 //! ```text
 //! cargo run --release --manifest-path proof/rocksdb/Cargo.toml --bin memtable -- FOLDER [CELLS]
@@ -15,7 +15,7 @@ use std::time::Instant;
 use rocksdb::{DB, Options, WriteOptions};
 
 const ROUNDS: usize = 3;
-/// Key and value together have the size of a cell of the other benchmark.
+/// The value of each row. Key and value together have the size of a cell in the other benchmark.
 const VALUE: [u8; 46] = [7; 46];
 
 /// Returns the nanoseconds for each of `count` operations since `began`.
@@ -23,7 +23,7 @@ fn nanoseconds(began: Instant, count: usize) -> f64 {
     began.elapsed().as_nanos() as f64 / count as f64
 }
 
-/// A database whose memtable is empty.
+/// Opens a database whose memtable is empty.
 fn empty(folder: &str) -> Result<DB, rocksdb::Error> {
     let mut options = Options::default();
     options.create_if_missing(true);

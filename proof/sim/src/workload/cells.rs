@@ -28,16 +28,16 @@ use crate::random::Random;
 const TABLE: &str = "cells";
 const FAMILIES: [&str; 2] = ["f", "g"];
 const QUALIFIERS: [&str; 4] = ["a", "b", "bb", "c"];
-/// Columns that are only incremented, and only appended to.
+/// The column that is only incremented. The next constant is the column that is only appended to.
 const COUNTER: &str = "i";
 const TEXT: &str = "t";
-/// More versions than any column has.
+/// A number of versions that no column reaches.
 const MANY: u32 = 1_000;
 /// Number of rows that a client writes to at a time.
 const ROWS: usize = 3;
-/// Number of mutations of a row.
+/// Maximum number of mutations of a row.
 const MUTATIONS_MAX: u64 = 60;
-/// The model needs row names with a static lifetime, so each row leaks its name.
+/// The prefix of the rows' names. The model needs row names with a static lifetime, so each row leaks its name.
 const ROW: &str = "row";
 
 /// A cell that a client wrote.
@@ -54,9 +54,9 @@ struct Written {
 #[derive(Clone)]
 struct RowHistory {
     name: String,
-    /// All cells, in the order of writing.
+    /// All cells of the row, in the order of writing.
     cells: Vec<Written>,
-    /// The cells of a mutation that may have happened.
+    /// The cells of a mutation that may have happened; `None` if there is no such mutation.
     doubtful: Option<Vec<Written>>,
     mutations: u64,
 }
@@ -318,7 +318,7 @@ impl Cells {
         Ok(())
     }
 
-    /// Increments or appends. The server chooses the timestamp and returns it.
+    /// Increments a column or appends to it. The server chooses the timestamp and returns it.
     async fn add(
         &self,
         row: &mut RowHistory,

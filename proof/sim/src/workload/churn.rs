@@ -15,11 +15,11 @@ use crate::random::Random;
 /// The expected state of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ExpectedState {
-    /// It does not exist.
+    /// The table does not exist.
     Absent,
-    /// It exists with at least these rows, and none with a number below the first.
+    /// The table exists with at least these rows, and with none whose number is less than `from`.
     Present { rows: Vec<u64>, from: u64 },
-    /// Unknown, because a change has failed.
+    /// The state is unknown, because a change has failed.
     Unknown,
 }
 

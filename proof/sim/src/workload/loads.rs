@@ -28,9 +28,9 @@ const INTERPRETER: &str = "org.apache.hadoop.hbase.client.coprocessor.LongColumn
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ExpectedState {
     Loaded,
-    /// Refused: its rows belong to several regions.
+    /// The load was refused: its rows belong to several regions.
     Refused,
-    /// Unknown: no answer came.
+    /// The state is unknown, because no answer came.
     Unknown,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Loads {
     splits: Vec<Bytes>,
     clients: u64,
     rows_max: u64,
-    /// By number.
+    /// The loads, by number.
     loads: Mutex<BTreeMap<u64, Load>>,
 }
 

@@ -23,7 +23,7 @@ const CLONE: &str = "cloned";
 /// Maximum number of snapshots at a time.
 const SNAPSHOTS_MAX: usize = 4;
 
-/// Maximum number of failures before a clone of a snapshot must succeed.
+/// Maximum number of failed clones of a snapshot before one must succeed.
 const CLONES_MAX: u32 = 3;
 
 /// The rows of a table, by number.
@@ -63,7 +63,7 @@ impl Content {
 enum ExpectedState {
     Absent,
     Present(Content),
-    /// Unknown, because a change has failed.
+    /// The state is unknown, because a change has failed.
     Unknown,
 }
 
