@@ -1,10 +1,10 @@
 //! Compares in-memory compaction with the same server without it, and with Apache HBase without it.
 //!
 //! Each stream of writes is sent to each server in turn, with the same seed, into a table with the same memstore size;
-//! every server hands its log to the operating system. Updated rows are loaded and flushed first. When no more flushes
-//! or compactions run, the servers report what was written: Bellows by its metrics, HBase by its JMX page. Cells still
-//! in memory are in no file, on either server. Bytes are those of files per byte of keys and values that the generator
-//! wrote, without the log.
+//! every server writes its log to the operating system without a sync. Updated rows are loaded and flushed first. When
+//! no more flushes or compactions run, the servers report what was written: Bellows by its metrics, HBase by its JMX
+//! page. Cells still in memory are in no file, on either server. Bytes are those of files per byte of keys and values
+//! that the generator wrote, without the log.
 //!
 //! By default a region of Bellows may hold two flush sizes while the server has room (`bellows.memstore.stretch`).
 //! *Same memory* is without that.
@@ -25,11 +25,11 @@ pub(crate) const USAGE: &str = "\
        cargo xtask accordion [--short] [--memory MIB] [--writes MEMSTORES] [--only STREAM,…] [--without-hbase]
              [--bellows BINARY]   (compaction in memory beside none, and beside Apache HBase; JDK 17 and Maven)";
 
-/// Size of the updated rows, in memstores.
+/// Size of the updated rows, as a multiple of the memstore size.
 const DATA: u64 = 20;
 /// Approximate size of a cell without its value, in bytes: its key in KeyValue layout, with a row of 26 bytes.
 const KEY: u64 = 60;
-/// A server that has written no more bytes for this time is done. HBase's page is refreshed every ten seconds.
+/// Time without written bytes after which a server counts as done. HBase's page is refreshed every ten seconds.
 const QUIET: Duration = Duration::from_millis(1_500);
 const QUIET_OF_HBASE: Duration = Duration::from_secs(12);
 const QUIET_MAX: Duration = Duration::from_secs(60);
@@ -39,13 +39,14 @@ struct Stream {
     name: &'static str,
     words: &'static [&'static str],
     value: u64,
-    /// Whether its rows are loaded first.
+    /// Whether the rows of the stream are loaded first.
     updates: bool,
-    /// Operations per write.
+    /// Number of operations per write.
     operations: u64,
     /// The kind of operation whose latency is reported.
     read: Option<&'static str>,
-    /// Targets for ADAPTIVE: bytes relative to NONE and to HBase; speed likewise; p99 of reads likewise.
+    /// Targets for ADAPTIVE: bytes relative to NONE and to HBase. The next fields are the targets for speed and for p99
+    /// of reads.
     bytes: (Option<f64>, Option<f64>),
     speed: (Option<f64>, Option<f64>),
     latency: (Option<f64>, Option<f64>),
@@ -156,7 +157,7 @@ impl Plan {
     }
 }
 
-/// A server, and where it reports what it has written.
+/// A server, and where it reports the bytes that it has written.
 struct Subject {
     name: &'static str,
     at: String,
@@ -187,7 +188,7 @@ impl Figures {
     }
 }
 
-/// `cargo xtask accordion` with these options.
+/// Runs `cargo xtask accordion` with these options.
 pub(crate) fn run(options: &[&str]) -> Outcome {
     let plan = Plan::of(options)?;
     let bellows = release(plan.bellows.as_deref())?;
@@ -260,7 +261,8 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     Ok(())
 }
 
-/// The ratios of a stream, with their targets. `of` are NONE, ADAPTIVE, ADAPTIVE with room, and HBase if it was run.
+/// Returns the ratios of a stream, with their targets. `of` are the figures of NONE, ADAPTIVE, ADAPTIVE with room, and
+/// HBase if it was run.
 fn compared(stream: &Stream, of: &[Figures]) -> Vec<String> {
     let [none, adaptive, room, rest @ ..] = of else { return Vec::new() };
     let mut lines = Vec::new();
@@ -377,7 +379,7 @@ fn drive(
 }
 
 impl Subject {
-    /// Bytes that flushes and compactions have written, once they stop growing.
+    /// Returns the bytes that flushes and compactions have written, once they stop growing.
     fn settled(&self) -> Result<(f64, f64), String> {
         let began = Instant::now();
         let (mut bytes, mut since) = (self.bytes()?, Instant::now());

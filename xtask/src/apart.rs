@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 
 use crate::Outcome;
 
-/// Nice value that precedes all ordinary threads.
+/// The nice level that precedes all ordinary threads.
 const FIRST: &str = "-20";
 
 /// Two sets of processors, as `taskset` takes them.
@@ -23,7 +23,7 @@ pub(crate) struct Apart {
 }
 
 impl Apart {
-    /// Halves the processors that this process may use; the larger half is the generator's.
+    /// Halves the processors that this process may use; the generator gets the larger half.
     pub(crate) fn new() -> Result<Apart, String> {
         let file = Path::new("/proc/self/status");
         let status = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
@@ -59,7 +59,7 @@ impl Apart {
         Ok(Apart { server: words(server), generator: words(generator) })
     }
 
-    /// The command that precedes a server's own.
+    /// Returns the command that precedes a server's own.
     pub(crate) fn before_server(&self) -> [&str; 6] {
         ["taskset", "-c", &self.server, "chrt", "-f", "1"]
     }
@@ -104,7 +104,7 @@ impl Apart {
         if nice_of(&text) == Some(0) { quiet("renice", ["-n", FIRST, "-p", thread]) } else { Ok(()) }
     }
 
-    /// The command, run on the generator's processors.
+    /// Returns the command that runs the generator on its processors.
     pub(crate) fn generator(&self, command: &Command) -> Command {
         let mut apart = Command::new("taskset");
         apart.args(["-c", &self.generator]).arg(command.get_program()).args(command.get_args());
@@ -112,7 +112,7 @@ impl Apart {
     }
 }
 
-/// A thread's nice value: the 19th field of its `stat`. The second field, its name in parentheses, may contain
+/// Returns a thread's nice level: the 19th field of its `stat`. The second field, its name in parentheses, may contain
 /// anything.
 fn nice_of(stat: &str) -> Option<i32> {
     let (_, rest) = stat.rsplit_once(')')?;

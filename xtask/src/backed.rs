@@ -17,17 +17,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Most free memory, relative to [what the system itself keeps free](kept_mib). Memory that is free for long is taken
-/// back: with 500 MiB free of 24 GiB, where the system keeps 211, a put cost 6.5 to 8.3 µs; with 160 or 250 MiB, 4.4 to
-/// 4.9. At 160 MiB the system frees memory as fast as it is filled.
+/// Maximum free memory while something is measured, relative to [what the system itself keeps free](kept_mib). Memory
+/// that is free for long is taken back: with 500 MiB free of 24 GiB, where the system keeps 211, a put cost 6.5 to 8.3
+/// µs; with 160 or 250 MiB, 4.4 to 4.9. At 160 MiB the system frees memory as fast as it is filled.
 const FREE: f64 = 1.2;
-/// The file is larger than memory, so that its pages are never cached already.
+/// Size of the file as a multiple of the memory, so that its pages are never already cached.
 const TIMES_MEMORY: u64 = 2;
-/// Pages read between two checks of the free memory: 16 MiB.
+/// Number of pages read between two checks of the free memory: 16 MiB.
 const PAGES: usize = 4_096;
 /// Pause between two checks while little is free.
 const REST: Duration = Duration::from_millis(200);
-/// Longest time of the first filling, per GiB: a page comes from the host in 1 to 30 µs.
+/// Maximum time of the first filling, per GiB: a page comes from the host in 1 to 30 µs.
 const PATIENCE: Duration = Duration::from_secs(12);
 
 /// Size of a page in bytes on machines with a balloon.
@@ -35,7 +35,7 @@ const PAGE: u64 = 4_096;
 
 /// Keeps the machine's memory in use until it is dropped.
 pub(crate) struct Backed {
-    /// Its cached pages stay while it is open.
+    /// The file whose cached pages stay while it is open.
     _file: Arc<File>,
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -89,7 +89,7 @@ impl Drop for Backed {
     }
 }
 
-/// A file that disappears with this process, however it ends.
+/// Opens a file that disappears with this process, however the process ends.
 fn unnamed() -> Result<File, String> {
     let path = PathBuf::from("target").join(format!("backed-{}", std::process::id()));
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
@@ -138,8 +138,8 @@ fn step_back() {
     drop(command.status());
 }
 
-/// MiB that the system itself keeps free: for each zone its `high` mark, and the memory that it reserves for requests
-/// that need this zone.
+/// Returns how many MiB the system itself keeps free: for each zone its `high` mark, and the memory that it reserves
+/// for requests that need this zone.
 fn kept_mib() -> Result<u64, String> {
     let text = fs::read_to_string("/proc/zoneinfo").map_err(|error| format!("/proc/zoneinfo: {error}"))?;
     let numbers = |line: &str| -> Vec<u64> {
@@ -161,12 +161,12 @@ fn kept_mib() -> Result<u64, String> {
     if kept > 0 { Ok(kept) } else { Err("/proc/zoneinfo tells no marks".to_owned()) }
 }
 
-/// MiB of memory that nothing uses, not even file pages.
+/// Returns how many MiB of memory nothing uses, not even file pages.
 fn free_mib() -> Result<u64, String> {
     memory_mib("MemFree:")
 }
 
-/// MiB that `/proc/meminfo` reports in this line.
+/// Returns the MiB that `/proc/meminfo` reports in this line.
 pub(crate) fn memory_mib(line: &str) -> Result<u64, String> {
     let text = fs::read_to_string("/proc/meminfo").map_err(|error| format!("/proc/meminfo: {error}"))?;
     let rest = text.lines().find_map(|found| found.strip_prefix(line));

@@ -1,6 +1,6 @@
-//! The web pages in a real browser: `proof/browser` drives Chromium through Playwright.
+//! Tests the web pages in a real browser: `proof/browser` drives Chromium through Playwright.
 //!
-//! Not a part of `cargo xtask test`: it needs a browser and some minutes. Pictures of every page are in
+//! This is no part of `cargo xtask test`, because it needs a browser and some minutes. Pictures of every page are in
 //! `target/browser`.
 
 use std::path::Path;
@@ -23,7 +23,8 @@ pub(crate) fn suite(names: &[&str]) -> Outcome {
     succeed("the browser suite", suite)
 }
 
-/// The Python that has Playwright, installed again when the requirements are newer. The browser is the system's own.
+/// Returns the Python that has Playwright, which is installed again when the requirements are newer. The browser is the
+/// system's own.
 fn python() -> Result<String, String> {
     let python = format!("{VENV}/bin/python");
     let mark = format!("{VENV}/installed");

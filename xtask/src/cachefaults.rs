@@ -24,7 +24,7 @@ use crate::startup::figure;
 const CACHE_MIB: u64 = 16;
 const ROWS: &str = "40000";
 
-/// Runs all of it on each engine.
+/// Runs the whole test on each engine.
 pub(crate) fn run() -> Outcome {
     build()?;
     let folder = std::path::absolute(fresh_folder("cachefaults")?).map_err(|error| error.to_string())?;
@@ -54,7 +54,7 @@ impl Victim {
         format!("{}: {error}", self.path.display())
     }
 
-    /// Flips a bit every `step` bytes.
+    /// Flips a bit in the file every `step` bytes.
     fn flip(&mut self, step: u64) -> Outcome {
         let mut at = self.random.below(step);
         while at < self.size {
@@ -153,7 +153,7 @@ fn load(server: &Server, seconds: &str) -> Result<Child, String> {
         .map_err(|error| format!("the generator cannot be started: {error}"))
 }
 
-/// Waits for the clients and checks that they succeeded.
+/// Waits for the clients, and checks that they succeeded.
 fn ended(clients: Child) -> Outcome {
     let began = Instant::now();
     let output = clients.wait_with_output().map_err(|error| error.to_string())?;

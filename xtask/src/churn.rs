@@ -17,9 +17,9 @@ use crate::web::page;
 pub(crate) const USAGE: &str = "\
        cargo xtask churn [--minutes N] [--rate OPERATIONS] [--bellows BINARY]   (an hour unless said otherwise)";
 
-/// Number of samples.
+/// Number of samples of the server's figures.
 const SAMPLES: usize = 60;
-/// Greatest allowed ratio of each figure at the end to that at the beginning.
+/// Maximum ratio of each figure at the end to that at the beginning.
 const GROWTH_MAX: f64 = 1.25;
 /// Flush size of a table's memstore in bytes. A region may hold twice as much while there is room
 /// (`bellows.memstore.stretch`), and a quarter more while memory is compacted.
@@ -31,16 +31,16 @@ const HELD_MAX: f64 = 3.0 * 2.5 * FLUSH_SIZE as f64;
 struct Sample {
     /// Resident memory in bytes.
     resident: f64,
-    /// Chunks of memstores in use, and waiting for reuse.
+    /// Number of chunks of memstores in use. The next field is the number that waits for reuse.
     used: f64,
     waiting: f64,
-    /// Bytes in memstores.
+    /// Number of bytes in memstores.
     bytes: f64,
-    /// Flushes so far.
+    /// Number of flushes so far.
     flushes: f64,
 }
 
-/// A load, ended with the test.
+/// A load, which ends with the test.
 struct Load(Child, &'static str);
 
 impl Drop for Load {
@@ -50,7 +50,7 @@ impl Drop for Load {
     }
 }
 
-/// `cargo xtask churn` with these options.
+/// Runs `cargo xtask churn` with these options.
 pub(crate) fn run(options: &[&str]) -> Outcome {
     let (mut minutes, mut rate, mut binary) = (60.0, 1_000, None);
     let mut words = options.iter();
@@ -170,7 +170,7 @@ impl Sample {
     }
 }
 
-/// Compares the end with the beginning.
+/// Compares the figures at the end with those at the beginning.
 fn compared(samples: &[Sample]) -> Outcome {
     let fifth = samples.len() / 5;
     let (early, late) = (&samples[fifth..2 * fifth], &samples[samples.len() - fifth..]);

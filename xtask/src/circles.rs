@@ -12,7 +12,8 @@ mod tests {
     /// The modules of one crate, each with the modules that it imports from.
     type Imports = BTreeMap<String, BTreeSet<String>>;
 
-    /// The known circles: the crate, and the modules. Remove a circle from the code and from this list; add none.
+    /// The known circles: the crate, and the modules. If you remove a circle from the code, remove it from this list;
+    /// never add one.
     const KNOWN: &[(&str, &str)] = &[
         ("base/env", "executor simulation sync"),
         ("base/env", "threads weight"),
@@ -38,14 +39,14 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the workspace").to_owned()
     }
 
-    /// The code of a file, without comments and without the tests at its end.
+    /// Returns the code of a file, without comments and without the tests at its end.
     fn code(path: &Path) -> String {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
         text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
     }
 
-    /// The paths of a `use` tree: `a::{b, c::d}` are `a::b` and `a::c::d`.
+    /// Returns the paths of a `use` tree: `a::{b, c::d}` stands for `a::b` and `a::c::d`.
     fn expanded(tree: &str) -> Vec<String> {
         let tree = tree.trim();
         let Some((before, rest)) = tree.split_once('{') else { return vec![tree.to_owned()] };
@@ -68,7 +69,7 @@ mod tests {
         paths
     }
 
-    /// The paths of `code` that begin with `prefix`, without it.
+    /// Returns the paths of `code` that begin with `prefix`, without the prefix.
     fn paths_after(code: &str, prefix: &str) -> Vec<String> {
         let mut paths = Vec::new();
         for (at, _) in code.match_indices(prefix) {
@@ -100,7 +101,7 @@ mod tests {
         }
     }
 
-    /// The first name of a path, and the name that `use` gives to its last part.
+    /// Returns the first name of a path, and the name that `use` gives to its last part.
     fn ends(path: &str) -> (&str, &str) {
         let first = path.split("::").next().unwrap_or_default();
         let last = path.rsplit("::").next().unwrap_or_default();
@@ -150,7 +151,7 @@ mod tests {
         imports
     }
 
-    /// All modules that `from` imports from, directly or through others.
+    /// Returns all modules from which `from` imports, directly or through others.
     fn reachable(imports: &Imports, from: &str) -> BTreeSet<String> {
         let (mut found, mut next) = (BTreeSet::new(), vec![from.to_owned()]);
         while let Some(module) = next.pop() {
@@ -163,7 +164,7 @@ mod tests {
         found
     }
 
-    /// Groups of modules that all reach each other, one line for each group.
+    /// Returns the groups of modules that all reach each other, one line for each group.
     fn circles(imports: &Imports) -> BTreeSet<String> {
         let reach: BTreeMap<&str, BTreeSet<String>> =
             imports.keys().map(|module| (&**module, reachable(imports, module))).collect();

@@ -38,10 +38,11 @@ use subject::Kind;
 
 pub(crate) use subject::{Running, Sizes, memory_mib};
 
-/// Java is warm when an operation costs more than this fraction of its previous cost.
+/// The fraction of its previous cost above which an operation's cost shows that Java is warm.
 pub(crate) const WARM: f64 = 0.85;
 
-/// Shortest time: a memstore is flushed every other second, and files are compacted less often.
+/// Minimum duration in seconds of a workload with separate processors: a memstore is flushed every other second, and
+/// files are compacted less often.
 const APART_SECONDS: f64 = 15.0;
 
 /// The options of the command.
@@ -65,7 +66,7 @@ pub(crate) const USAGE: &str = "\
              [--threads N] [--cache MIB] [--heap MIB] [--with bellows,tuned,shipped] [--only WORKLOAD,…]
              [--bellows BINARY] [--out FOLDER]   (Bellows beside Apache HBase; JDK 17 and Maven)";
 
-/// `cargo xtask compare` with these options.
+/// Runs `cargo xtask compare` with these options.
 pub(crate) fn run(options: &[&str]) -> Outcome {
     let plan = Plan::of(options)?;
     let began = Instant::now();
@@ -186,7 +187,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Duration of one unmeasured pass of each workload, and the most passes.
+    /// Returns the duration of one unmeasured pass of each workload, and the maximum number of passes.
     fn warm_passes(&self) -> (f64, u32) {
         if self.short { (2.5, 4) } else { (8.0, 8) }
     }
@@ -207,11 +208,11 @@ impl Plan {
     }
 }
 
-/// Where results go, and the programs that make them.
+/// Where results are written, and the programs that make them.
 struct Results {
     file: PathBuf,
     bellows: PathBuf,
-    /// The generator's processors, if they are separate.
+    /// The processors of the generator, if they are separate.
     apart: Option<Apart>,
 }
 
@@ -345,12 +346,12 @@ impl Results {
     }
 }
 
-/// The server's CPU time per operation in a line of results, in µs.
+/// Returns the server's CPU time per operation in a line of results, in µs.
 fn cpu_us(line: &[u8]) -> Result<f64, String> {
     figure_of(line, "cpu_us_per_operation")
 }
 
-/// A figure in a line of the generator's results.
+/// Returns a figure in a line of the generator's results.
 pub(crate) fn figure_of(line: &[u8], name: &str) -> Result<f64, String> {
     let name = format!("\"{name}\":");
     let line = String::from_utf8_lossy(line);
@@ -364,7 +365,7 @@ fn write_back() -> Outcome {
     if status.success() { Ok(()) } else { Err(format!("sync: {status}")) }
 }
 
-/// One line about this machine.
+/// Returns a line that describes this machine.
 fn machine() -> Result<String, String> {
     let text = |file: &str| fs::read_to_string(file).map_err(|error| format!("{file}: {error}"));
     let cpus = text("/proc/cpuinfo")?;

@@ -23,7 +23,7 @@ Times are in ms unless a unit follows (`ns us ms s m h d`). Sizes are in bytes u
 1024). Keys that begin with `bellows.` are not HBase's.
 ";
 
-/// `cargo xtask configuration`.
+/// Runs `cargo xtask configuration`.
 pub(crate) fn write() -> Outcome {
     std::fs::write(PAGE, page()).map_err(|error| format!("{PAGE}: {error}"))?;
     say!("{PAGE} is written");
@@ -49,7 +49,7 @@ fn section(part: &Part) -> String {
     text
 }
 
-/// The lines of a doc comment in one line, escaped for a table.
+/// Returns the lines of a doc comment as one line, escaped for a table.
 fn one_line(meaning: &str) -> String {
     meaning.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
@@ -73,7 +73,7 @@ mod tests {
         assert!(found == page(), "{PAGE} is not what the declarations say; run cargo xtask configuration");
     }
 
-    /// All sources below a folder, without those of tests.
+    /// Adds all sources below a folder to `found`, without those of tests.
     fn sources(folder: &Path, found: &mut Vec<String>) {
         for entry in std::fs::read_dir(folder).expect("a folder") {
             let path = entry.expect("an entry").path();
@@ -87,7 +87,7 @@ mod tests {
         }
     }
 
-    /// `(module, constant)` of each declaration in `base/conf/src/keys/`.
+    /// Returns the module and the constant of each declaration in `base/conf/src/keys/`.
     fn declarations() -> Vec<(String, String)> {
         let mut found = Vec::new();
         for entry in std::fs::read_dir(root().join("base/conf/src/keys")).expect("the declarations") {
@@ -102,7 +102,7 @@ mod tests {
         found
     }
 
-    /// The names by which a source refers to the keys of `module`: the module's name, and each `use … as`.
+    /// Returns the names by which a source refers to the keys of `module`: the module's name, and each `use … as`.
     fn names_of(module: &str, source: &str) -> Vec<String> {
         let renaming = format!("{module} as ");
         let renamed = source.match_indices(&renaming).map(|(at, found)| {

@@ -4,8 +4,8 @@
 //! kind of change, a reader, and an administrator who flushes, compacts, alters, creates and drops. At a random moment
 //! the server is killed, sometimes during an orderly stop, and sometimes again during recovery.
 //!
-//! The seed decides when and what. Which write is running at that moment depends on the machine. A failure reports the
-//! seed and keeps the data folder and the server's log.
+//! The seed decides what happens and when. Which write is running when the server is killed depends on the machine. A
+//! failure reports the seed and keeps the data folder and the server's log.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -15,15 +15,15 @@ use crate::server::{Server, build, fresh_folder, log_of, no_panic};
 use crate::workload::Workload;
 use crate::{Outcome, run as run_command};
 
-/// Small memstores and logs, so that flushes, compactions and new logs happen within a round.
+/// Options for small memstores and logs, so that flushes, compactions and new logs happen within a round.
 pub(crate) const OPTIONS: &[&str] =
     &["-D", "hbase.hregion.memstore.flush.size=1048576", "-D", "bellows.wal.roll.size=4194304"];
 
 /// Where the server of a run has its files, and the options that say so.
 struct Place {
-    /// What `--data-dir` gets.
+    /// The value of `--data-dir`.
     data: PathBuf,
-    /// The server's messages.
+    /// The file with the server's messages.
     log: PathBuf,
     options: Vec<String>,
 }
@@ -35,14 +35,14 @@ pub(crate) fn run(rounds: u32, seed: Option<u64>) -> Outcome {
     run_in(rounds, seed, &folder, &place)
 }
 
-/// Where the log of a server is whose files are in a store.
+/// Where the log is of a server whose other files are in a store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LogPlace {
     Store,
     Disk,
 }
 
-/// The same with all files in the bucket `bellows` of the store at `endpoint`, or all but the log.
+/// As [`run`], with all files in the bucket `bellows` of the store at `endpoint`, or all but the log.
 pub(crate) fn run_on_store(rounds: u32, endpoint: &str, log: LogPlace) -> Outcome {
     let folder = fresh_folder("crash-store")?;
     let wal_dir = match log {
@@ -54,14 +54,14 @@ pub(crate) fn run_on_store(rounds: u32, endpoint: &str, log: LogPlace) -> Outcom
     run_in(rounds, None, &folder, &Place { data, log: log_of(&folder), options })
 }
 
-/// The same with all files below `data`, of a server with these options.
+/// As [`run`], with all files below `data`, for a server with these options.
 pub(crate) fn run_at(rounds: u32, data: PathBuf, options: &[&str]) -> Outcome {
     let folder = fresh_folder("crash-at")?;
     let options = options.iter().map(|&option| option.to_owned()).collect();
     run_in(rounds, None, &folder, &Place { data, log: log_of(&folder), options })
 }
 
-/// The options of a server whose files are in the store at `endpoint`.
+/// Returns the options of a server whose files are in the store at `endpoint`.
 pub(crate) fn store_options(endpoint: &str, wal_dir: &str) -> Vec<String> {
     let set = |key: &str, value: &str| ["-D".to_owned(), format!("{key}={value}")];
     let options = [
@@ -117,7 +117,7 @@ struct Tally {
     starts: Vec<Duration>,
 }
 
-/// The least, median and greatest time from the start of the process until clients are served.
+/// Returns the least, median and greatest time from the start of the process until clients are served.
 pub(crate) fn spread(mut starts: Vec<Duration>) -> String {
     starts.sort();
     let at = |index: usize| starts.get(index).map_or(0, Duration::as_millis);
@@ -131,7 +131,7 @@ pub(crate) fn spread(mut starts: Vec<Duration>) -> String {
     )
 }
 
-/// One round: start, compare, load, kill. The last round only compares.
+/// Plays one round: starts the server, compares, loads and kills. The last round only compares.
 fn play(
     place: &Place,
     last: bool,

@@ -1,8 +1,8 @@
 //! Compares the data model with Apache HBase: the same operations on both servers must give the same results.
 //!
-//! `cargo xtask diff` runs random streams (`proof/java/compat`) for a time. Streams that differ are shortened and kept
-//! below `target/xtask/diff`. Once mended they become cases: `--record` adds HBase's results, and the part `diff` of
-//! `cargo xtask test` runs all of `proof/java/compat/cases` without an HBase.
+//! `cargo xtask diff` runs random streams (`proof/java/compat`) for a time. Streams whose results differ are shortened
+//! and kept below `target/xtask/diff`. When the difference is fixed, they become cases: `--record` adds HBase's
+//! results, and the part `diff` of `cargo xtask test` runs all of `proof/java/compat/cases` without an HBase.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -22,8 +22,8 @@ const COMPACTIONS: [(&str, &str); 4] = [
     ("hbase.hstore.blockingStoreFiles", "100"),
 ];
 
-/// Memory is sealed every few hundred cells, so that reads meet many segments. Memory drops no cells, because HBase's
-/// does not.
+/// Settings with which memory is sealed every few hundred cells, so that reads meet many segments. Memory drops no
+/// cells, because HBase's does not.
 const MEMORY: [(&str, &str); 2] = [
     ("hbase.hregion.compacting.memstore.type", "BASIC"),
     ("hbase.memstore.inmemoryflush.threshold.factor", "0.0001"),
@@ -47,14 +47,14 @@ fn tester(words: &[&str]) -> Outcome {
     java::succeed("the differential tester", command)
 }
 
-/// Runs the recorded cases against its own server.
+/// Runs the recorded cases against a server that it starts.
 pub(crate) fn replay() -> Outcome {
     let server = start_bellows()?;
     tester(&["replay", &format!("rpc:{}", server.rpc), CASES])?;
     server.stop()
 }
 
-/// The two servers; those not given are started here.
+/// The two servers. Those that the options do not name are started here.
 struct Sides {
     hbase: Option<HBase>,
     bellows: Option<Server>,
@@ -84,7 +84,7 @@ impl Sides {
     }
 }
 
-/// `cargo xtask diff`, as its usage says.
+/// Runs `cargo xtask diff`, as its usage says.
 pub(crate) fn run(options: &[&str]) -> Outcome {
     let mut minutes = 10.0;
     let mut seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_secs());

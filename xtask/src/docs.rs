@@ -1,4 +1,4 @@
-//! The documentation as a site: `docs/book.toml` and `docs/SUMMARY.md`, by mdBook.
+//! Builds the documentation as a site with mdBook, from `docs/book.toml` and `docs/SUMMARY.md`.
 //!
 //! The pages are in the root, in `docs/` and in `recipes/`, and link to each other. They are copied to the same
 //! relative places below `target/book/source`, so that the links stay valid. The site is in `target/book/site`.
@@ -52,12 +52,12 @@ pub(crate) fn build() -> Outcome {
     Ok(())
 }
 
-/// The summary, with addresses relative to the root.
+/// Returns the summary, with addresses relative to the root.
 fn from_root(summary: &str) -> String {
     summary.replace("](../", "](\u{0}").replace("](", "](docs/").replace("](docs/\u{0}", "](")
 }
 
-/// Every page of the site.
+/// Returns every page of the site.
 fn pages(root: &Path) -> Result<Vec<PathBuf>, String> {
     let mut pages: Vec<PathBuf> =
         ["README.md", "ARCHITECTURE.md", "COMPAT.md", "CHANGELOG.md", "CONTRIBUTING.md"]
@@ -71,7 +71,7 @@ fn pages(root: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(pages)
 }
 
-/// Files that pages show or link to, besides pages.
+/// Returns the files that pages show or link to, besides pages.
 fn attachments() -> Result<Vec<PathBuf>, String> {
     let mut all = Vec::new();
     for folder in ["docs/pictures", "recipes/pictures", "recipes/src"] {
@@ -94,7 +94,7 @@ fn files(folder: &Path, extensions: &[&str]) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-/// Links to files that do not exist, and pages that the summary lacks.
+/// Returns the links to files that do not exist, and the pages that the summary lacks.
 fn broken_links(root: &Path) -> Result<Vec<String>, String> {
     let mut wrong = Vec::new();
     let read = |page: &Path| {
@@ -120,7 +120,7 @@ fn broken_links(root: &Path) -> Result<Vec<String>, String> {
     Ok(wrong)
 }
 
-/// The files to which a page links, without anchors.
+/// Returns the files to which a page links, without anchors.
 fn links(page: &str) -> Vec<String> {
     let mut in_code = false;
     let mut found = Vec::new();
@@ -139,7 +139,7 @@ fn links(page: &str) -> Vec<String> {
     found
 }
 
-/// A path without `..`.
+/// Returns a path without `..`.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {

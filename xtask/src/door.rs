@@ -16,13 +16,13 @@ use crate::server::{Server, binary, build, fresh_folder};
 pub(crate) const USAGE: &str = "\
        cargo xtask door [--rows N]   (20,000 rows unless said otherwise; JDK and Maven)";
 
-/// Logs with dictionaries, and with compressed values, in one run.
+/// Settings of HBase for logs with dictionaries and with compressed values.
 const COMPRESSED: [(&str, &str); 2] = [
     ("hbase.regionserver.wal.enablecompression", "true"),
     ("hbase.regionserver.wal.value.compression", "true"),
 ];
 
-/// `cargo xtask door` with these options.
+/// Runs `cargo xtask door` with these options.
 pub(crate) fn run(options: &[&str]) -> Outcome {
     let rows = match options {
         [] => 20_000,

@@ -38,12 +38,12 @@ pub(crate) const USAGE: &str = "\
 
 /// The server accepts writes again within this time after its disk is good again.
 const ROOM_MAX: Duration = Duration::from_secs(30);
-/// Number of acknowledged writes that prove it.
+/// Number of acknowledged writes that prove that the server accepts writes again.
 const WRITTEN_AGAIN: u64 = 50;
 /// A server that ends because of disk errors has ended within this time after them.
 const END_MAX: Duration = Duration::from_secs(1);
 
-/// The options.
+/// The options of the command.
 struct Options {
     minutes: f64,
     seed: u64,
@@ -101,7 +101,7 @@ impl Options {
         Ok(options)
     }
 
-    /// The command that runs the same plan.
+    /// Returns the command that runs the same plan.
     fn command(&self) -> String {
         let Rates { kills, power_losses, pauses, stops, full_disks, disk_errors } = self.rates;
         let binary = self.binary.as_ref().map(|binary| format!(" --bellows {}", binary.display()));
@@ -116,7 +116,7 @@ impl Options {
     }
 }
 
-/// `cargo xtask fire` with these options.
+/// Runs `cargo xtask fire` with these options.
 pub(crate) fn run(words: &[&str]) -> Outcome {
     let options = Options::parse(words)?;
     if options.only_plan {
@@ -177,7 +177,7 @@ pub(crate) fn run_inside(words: &[&str]) -> Outcome {
     std::fs::remove_dir_all(&folder).map_err(failed)
 }
 
-/// The clients. An answer that is a complaint becomes an error.
+/// The client process of the test. An answer that is a complaint becomes an error.
 struct Clients(Talk);
 
 impl Clients {
@@ -198,12 +198,12 @@ struct Run {
     binary: PathBuf,
     log: PathBuf,
     ports: [u16; 4],
-    /// The arguments of the server.
+    /// The further arguments of the server.
     more: Vec<String>,
     server: Option<Server>,
     clients: Clients,
     began: Instant,
-    /// Times from the start of the process to the first answered get.
+    /// Times from the start of the process to the first answered get, for each recovery.
     recoveries: Vec<Duration>,
     faults: BTreeMap<&'static str, u64>,
     /// Number of the server's system calls that failed by [`Fault::DiskErrors`].
@@ -375,7 +375,7 @@ impl Run {
         Ok(())
     }
 
-    /// Number of acknowledged writes.
+    /// Returns the number of acknowledged writes.
     fn written(&mut self) -> Result<u64, String> {
         let counts = self.clients.ask("counts")?;
         let written = counts.split(',').find_map(|part| part.strip_prefix("written="));
@@ -526,7 +526,7 @@ impl Filler {
     }
 }
 
-/// The number of recoveries, and their times.
+/// Returns the number of recoveries, and their times.
 fn distribution(times: &mut [Duration]) -> String {
     times.sort();
     let at = |part: f64| {
@@ -542,8 +542,8 @@ fn distribution(times: &mut [Duration]) -> String {
     )
 }
 
-/// Four ports that are free now, below those that the system assigns to outgoing connections, because a restarted
-/// server must get its ports again.
+/// Returns four ports that are free now. They are below those that the system assigns to outgoing connections, because
+/// a restarted server must get its ports again.
 fn free_ports(seed: u64) -> Result<[u16; 4], String> {
     let mut random = Random::new(seed_from_the_clock() ^ seed);
     let mut ports = [0; 4];

@@ -53,7 +53,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// `cargo xtask flame` with these options.
+/// Runs `cargo xtask flame` with these options.
 pub(crate) fn run(options: &[&str]) -> Outcome {
     let plan = Plan::of(options)?;
     std::fs::create_dir_all(&plan.out).map_err(|error| format!("{}: {error}", plan.out.display()))?;
@@ -144,7 +144,7 @@ fn script(samples: &Path) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The number of samples of each stack: the thread, then functions from the outermost on.
+/// Returns the number of samples of each stack: the thread, then functions from the outermost on.
 fn folded(script: &str) -> BTreeMap<Vec<String>, u64> {
     let mut stacks = BTreeMap::new();
     // A thread's name, then a line for each function from the innermost on, then an empty line.
@@ -163,12 +163,12 @@ fn folded(script: &str) -> BTreeMap<Vec<String>, u64> {
     stacks
 }
 
-/// The thread's name without its number.
+/// Returns the thread's name without its number.
 fn kind_of_thread(name: &str) -> &str {
     name.trim_end_matches(|last: char| last.is_ascii_digit()).trim_end_matches('-')
 }
 
-/// A function's name without generic parameters and the runtime's frames.
+/// Returns a function's name without generic parameters and the runtime's frames.
 fn short(name: &str) -> String {
     const AROUND: [&str; 6] =
         ["core::ops::function", "std::sys", "tokio::runtime", "start_thread", "[unknown]", "clone3"];

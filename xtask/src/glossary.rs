@@ -10,7 +10,7 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the workspace").to_owned()
     }
 
-    /// The source text of a crate; `None` if there is no such crate.
+    /// Returns the source text of a crate; `None` if there is no such crate.
     fn sources(name: &str) -> Option<String> {
         let folder = LAYERS.iter().map(|layer| root().join(layer).join(name).join("src"));
         let mut folders = vec![folder.into_iter().find(|folder| folder.is_dir())?];

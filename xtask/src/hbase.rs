@@ -11,23 +11,23 @@ use crate::java;
 use crate::run;
 use crate::server::fresh_folder;
 
-/// Longest time to start.
+/// Maximum time until HBase has started.
 const START_MAX: Duration = Duration::from_secs(180);
 
 /// The log line after which HBase serves.
 const READY: &str = "Master has completed initialization";
 
-/// A running HBase, ended on drop.
+/// A running HBase, which ends when this is dropped.
 pub(crate) struct HBase {
     child: Child,
     folder: PathBuf,
-    /// The region server, `host:port`.
+    /// The address of the region server, `host:port`.
     pub(crate) rpc: String,
-    /// ZooKeeper, `host:port`.
+    /// The address of ZooKeeper, `host:port`.
     pub(crate) quorum: String,
 }
 
-/// A port of the loopback interface that nobody listens to.
+/// Returns a port of the loopback interface at which nobody listens.
 pub(crate) fn free_port() -> Result<u16, String> {
     free_ports::<1>().map(|[port]| port)
 }
@@ -45,15 +45,15 @@ fn free_ports<const N: usize>() -> Result<[u16; N], String> {
 }
 
 impl HBase {
-    /// Starts it with more properties, and waits until it serves.
+    /// Starts HBase with additional properties, and waits until it serves.
     pub(crate) fn start(properties: &[(&str, &str)]) -> Result<HBase, String> {
         let folder = fresh_folder("hbase")?;
         let folder = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
         HBase::start_in(folder, properties)
     }
 
-    /// The same in a folder that exists, by its whole path: its data are in `root` there, what it keeps in ZooKeeper in
-    /// `zookeeper`.
+    /// As [`start`](HBase::start), in an existing folder, given by its whole path. HBase's data are in `root` there,
+    /// and ZooKeeper's in `zookeeper`.
     pub(crate) fn start_in(folder: PathBuf, properties: &[(&str, &str)]) -> Result<HBase, String> {
         let class_path = java::class_path("tools")?;
         let [zookeeper, master, server] = free_ports()?;
@@ -135,24 +135,24 @@ impl HBase {
         Ok(hbase)
     }
 
-    /// The process id.
+    /// Returns the process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Stops it in order with SIGTERM.
+    /// Stops HBase in order with SIGTERM.
     pub(crate) fn stop(mut self) -> Result<(), String> {
         run("kill", &["-TERM", &self.child.id().to_string()])?;
         // Its exit status reports the signal.
         self.child.wait().map(drop).map_err(|error| error.to_string())
     }
 
-    /// Kills it with SIGKILL.
+    /// Kills HBase with SIGKILL.
     pub(crate) fn kill(mut self) -> Result<(), String> {
         self.child.kill().and_then(|()| self.child.wait()).map(drop).map_err(|error| error.to_string())
     }
 
-    /// Ends it and deletes its files.
+    /// Ends HBase and deletes its files.
     pub(crate) fn remove(mut self) -> Result<(), String> {
         self.child.kill().and_then(|()| self.child.wait()).map_err(|error| error.to_string())?;
         std::fs::remove_dir_all(&self.folder).map_err(|error| format!("{}: {error}", self.folder.display()))

@@ -1,5 +1,5 @@
-//! The tests of files in HDFS, and a server whose files are there, against a real HDFS: one NameNode and two DataNodes, whose jars
-//! come from Maven Central.
+//! Runs the tests of files in HDFS, and a server whose files are there, against a real HDFS: one NameNode and two
+//! DataNodes, whose jars come from Maven Central.
 
 use std::fs::File;
 use std::net::TcpListener;
@@ -11,13 +11,13 @@ use crate::java::{self, succeed};
 use crate::server::fresh_folder;
 use crate::{NOT_RUN, Outcome, crash, s3, web};
 
-/// DataNodes, each of which has every block.
+/// Number of DataNodes, each of which has every block.
 const DATANODES: usize = 2;
-/// Longest time until the NameNode knows its DataNodes.
+/// Maximum time until the NameNode knows its DataNodes.
 const START_MAX: Duration = Duration::from_secs(120);
-/// Rounds of load and `kill -9` on a server whose files are in HDFS.
+/// Number of rounds of load and `kill -9` on a server whose files are in HDFS.
 const ROUNDS: u32 = 3;
-/// Servers that hang and are replaced.
+/// Number of servers that hang and are replaced.
 const TAKEOVERS: u32 = 3;
 
 /// A running HDFS; ended when this is dropped.
@@ -27,7 +27,7 @@ struct Hdfs {
 }
 
 impl Hdfs {
-    /// Starts an empty one on free ports.
+    /// Starts an empty HDFS on free ports.
     fn start() -> Result<Hdfs, String> {
         for program in ["java", "mvn"] {
             if Command::new(program).arg("-version").output().is_err() {
@@ -92,7 +92,7 @@ fn java(class_path: &str, class: &str) -> Command {
     command
 }
 
-/// Ports that are free now; all are held until all are known, so that they differ.
+/// Returns ports that are free now; all are held until all are known, so that they differ.
 fn free_ports(count: usize) -> Result<Vec<u16>, String> {
     let failed = |error: std::io::Error| format!("no port is free: {error}");
     let held: Result<Vec<TcpListener>, String> =
@@ -141,7 +141,7 @@ fn configure(folder: &Path, name: &str, namenode: (u16, u16), node: &[u16]) -> R
     Ok(conf)
 }
 
-/// The tests of `base/hdfs`, then servers whose files are in HDFS.
+/// Runs the tests of `base/hdfs`, then servers whose files are in HDFS.
 pub(crate) fn suite() -> Outcome {
     let hdfs = Hdfs::start()?;
     let mut tests = Command::new("cargo");

@@ -20,7 +20,7 @@ use crate::server::{Server, build, fresh_folder, log_of, no_panic};
 use crate::talk::Talk;
 use crate::{Outcome, programs};
 
-/// Short timeouts: the longest handshake of each port in ms.
+/// Options for short timeouts: the maximum duration of a handshake on each port, in ms.
 const OPTIONS: &[&str] = &[
     "-D",
     "bellows.ipc.server.handshake.timeout=1000",
@@ -33,7 +33,7 @@ const OPTIONS: &[&str] = &[
     "-D",
     "bellows.ipc.server.write.timeout.short=1000",
 ];
-/// Sources of the services' methods, so that new methods are attacked too.
+/// The source files with the services' methods, so that new methods are attacked too.
 const SERVICES: [(&str, &str); 9] = [
     ("ClientService", "cluster/regionserver/src/client_service.rs"),
     ("AdminService", "cluster/regionserver/src/admin_service.rs"),
@@ -47,9 +47,9 @@ const SERVICES: [(&str, &str); 9] = [
 ];
 /// Methods that end the server.
 const LAST: [&str; 3] = ["StopServer", "StopMaster", "Shutdown"];
-/// Most bytes that the server may log.
+/// Maximum number of bytes that the server may log.
 const LOG_BYTES_MAX: u64 = 16 << 20;
-/// Longest wait of a healthy client.
+/// Maximum wait of a healthy client.
 const PULSE_MAX: Duration = Duration::from_secs(10);
 
 /// An attack, and the memory that it may cost: a third more than was measured, because resident memory depends on
@@ -60,7 +60,7 @@ struct Attack {
     act: fn(&Scene<'_>) -> Outcome,
 }
 
-/// What an attack works with.
+/// The server that is attacked, and the client that checks it.
 struct Scene<'a> {
     /// The attacked port.
     address: &'a str,
@@ -205,7 +205,7 @@ fn at_rest(process: u32) -> Outcome {
     Ok(())
 }
 
-/// A line of `/proc/PID/status`, in KB.
+/// Returns a figure in `/proc/PID/status`, in KB.
 fn memory(process: u32, what: &str) -> Result<u64, String> {
     let file = format!("/proc/{process}/status");
     let text = std::fs::read_to_string(&file).map_err(|error| format!("{file}: {error}"))?;
@@ -219,7 +219,7 @@ fn files_open(process: u32) -> Result<usize, String> {
     Ok(std::fs::read_dir(&folder).map_err(|error| format!("{folder}: {error}"))?.count())
 }
 
-/// Every method that a service handles by name.
+/// Returns every method that a service handles by name.
 fn methods() -> Result<Vec<(&'static str, String)>, String> {
     let mut all = Vec::new();
     for (service, file) in SERVICES {

@@ -13,7 +13,7 @@ use crate::{Outcome, run as run_command};
 /// The file systems, and the command that creates each in an image.
 pub(crate) const KINDS: [(&str, &[&str]); 2] =
     [("ext4", &["mkfs.ext4", "-q", "-F"]), ("xfs", &["mkfs.xfs", "-q", "-f"])];
-/// Size of an image in bytes; sparse. XFS needs at least 300 MB.
+/// Size of an image in bytes; the file is sparse. XFS needs at least 300 MB.
 const IMAGE_BYTES: u64 = 1 << 30;
 
 /// A running `xfs_io`, which reads commands from its input.
@@ -66,7 +66,7 @@ impl Image {
     }
 }
 
-/// A mounted file system, unmounted on drop.
+/// A mounted file system, which is unmounted when this is dropped.
 pub(crate) struct Mount {
     pub(crate) at: PathBuf,
     mounted: bool,

@@ -1,7 +1,7 @@
-//! JanusGraph 1.1 with its HBase backend: the Graph of the Gods, a vertex of 2,000 edges, changes and a reindex.
+//! Runs JanusGraph 1.1 with its HBase backend: the Graph of the Gods, a vertex of 2,000 edges, changes and a reindex.
 //!
-//! `proof/janusgraph/expected.txt` is what the program printed on Apache HBase 2.6.4. Not a part of `cargo xtask test`:
-//! it needs a hundred jars and a minute, most of which JanusGraph waits for its own locks.
+//! `proof/janusgraph/expected.txt` is what the program printed on Apache HBase 2.6.4. This is no part of `cargo xtask
+//! test`, because it needs a hundred jars and a minute, most of which JanusGraph waits for its own locks.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::java::succeed;
 use crate::server::Server;
 use crate::{Outcome, run};
 
-/// The usage.
+/// The usage of the command.
 pub(crate) const USAGE: &str = "       cargo xtask janusgraph [HOST:PORT]   (the Graph of the Gods; against a running cluster's ZooKeeper, or a server of its own)";
 
 const FOLDER: &str = "proof/janusgraph";

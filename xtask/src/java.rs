@@ -1,4 +1,4 @@
-//! The stock Java client against Bellows, and helpers for all parts that run Java.
+//! Runs the stock Java client against Bellows; also has helpers for all parts that run Java.
 //!
 //! Maven computes the class paths of `proof/java/*` (a file for each in `target/java/`). It runs again only if a
 //! `pom.xml` is newer or a jar is missing. One `javac` compiles the sources of each module. The suite runs in one
@@ -30,12 +30,12 @@ const WAYS: &str = "rpc,rpc-protobuf,rpc-tags,rpc-gzip,zk,zk-protobuf,zk-tags,zk
 /// The logging configuration of the programs: warnings only.
 pub(crate) const CONF: &str = "proof/hbase/conf";
 
-/// The time of a file's last change; `None` if it does not exist.
+/// Returns the time of a file's last change; `None` if it does not exist.
 fn changed(path: &Path) -> Option<SystemTime> {
     path.metadata().and_then(|about| about.modified()).ok()
 }
 
-/// The jars of a module, as `java -cp` takes them.
+/// Returns the jars of a module, as `java -cp` takes them.
 pub(crate) fn class_path(module: &str) -> Result<String, String> {
     let file = |module: &str| PathBuf::from(format!("target/java/{module}.class-path"));
     let poms = MODULES.map(|module| PathBuf::from(format!("proof/java/{module}/pom.xml")));
@@ -86,7 +86,7 @@ pub(crate) fn compile(module: &str) -> Result<String, String> {
     Ok(format!("{CONF}:{classes}:{jars}"))
 }
 
-/// A Java program of this project, with the flags of HBase's start scripts.
+/// Returns the command that runs a Java program of this project, with the flags of HBase's start scripts.
 pub(crate) fn java(class_path: &str, properties: &[(&str, &str)], words: &[&str]) -> Command {
     let mut command = Command::new("java");
     // Short programs end before the second compiler has paid off.
@@ -125,8 +125,8 @@ pub(crate) fn suite() -> Outcome {
 }
 
 /// Scans with the asynchronous client across many region boundaries while all cores are busy, and fails if a scan is
-/// lost: `[COUNT] [--unaided] [--client3]`. With `--unaided` the server does not prevent it, and the client loses
-/// some. With `--client3` the client is HBase 3's.
+/// lost: `[COUNT] [--unaided] [--client3]`. With `--unaided` the server does not prevent the loss, and the client loses
+/// some scans. With `--client3` the client is HBase 3's.
 pub(crate) fn boundaries(options: &[&str]) -> Outcome {
     let (mut boundaries, mut settings, mut module) = ("10000", vec![], "client");
     for option in options {

@@ -5,7 +5,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::path::{Path, PathBuf};
 
-    /// The layers, the lowest first. Those in one line do not know each other.
+    /// The layers, the lowest first. Layers in one line do not know each other.
     const LAYERS: [&[&str]; 4] = [&["base"], &["engine", "wire"], &["cluster"], &["front"]];
 
     /// Crates of one layer that know a contract and not each other.
@@ -19,7 +19,7 @@ mod tests {
         LAYERS.iter().position(|layer| layer.contains(&folder))
     }
 
-    /// The folder of each crate of the layers, by the crate's name.
+    /// Returns the folder of each crate of the layers, by the crate's name.
     fn crates() -> BTreeMap<String, String> {
         let mut crates = BTreeMap::new();
         for folder in LAYERS.iter().flat_map(|layer| layer.iter()) {
@@ -34,7 +34,7 @@ mod tests {
         crates
     }
 
-    /// The names in a manifest's `[dependencies]`, without those for tests.
+    /// Returns the names in a manifest's `[dependencies]`, without dependencies that only tests have.
     fn dependencies(manifest: &str) -> Vec<&str> {
         let mut inside = false;
         let mut names = Vec::new();
@@ -48,7 +48,7 @@ mod tests {
         names
     }
 
-    /// The error of a crate of `folder` that depends on `other` of `beneath`; `None` if it may.
+    /// Returns the error of a crate of `folder` that depends on `other` of `beneath`; `None` if it may.
     fn complaint(name: &str, folder: &str, other: &str, beneath: &str) -> Option<String> {
         let (from, to) = (height(folder)?, height(beneath)?);
         let wrong = to > from || (to == from && folder != beneath) || APART.contains(&(name, other));

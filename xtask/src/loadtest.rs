@@ -30,7 +30,7 @@ const ROUNDS: &[(&str, &[&str], &[&str])] = &[
 
 const TOOL: &str = "org.apache.hadoop.hbase.util.LoadTestTool";
 
-/// Options: `--keys`, in each round, and `--threads` of each of writers, updaters and readers.
+/// Runs the test. Options: `--keys`, in each round, and `--threads` of each of writers, updaters and readers.
 pub(crate) fn run(options: &[&str]) -> Outcome {
     let [keys, threads] = numbers(options, [("--keys", 1000), ("--threads", 4)])?;
     build()?;

@@ -70,13 +70,13 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-/// The error is one line.
+/// The result of a part or command; the error is one line.
 type Outcome = Result<(), String>;
 
 /// Prefix of an [`Outcome`]'s error when this machine cannot run the part: reported, but not a failure.
 const NOT_RUN: &str = "not run: ";
 
-/// A part's name, its claim, and the function that checks it.
+/// A part: its name, its claim, and the function that checks the claim.
 type Part = (&'static str, &'static str, fn() -> Outcome);
 
 /// Every part of `cargo xtask test`, in order.
@@ -338,7 +338,7 @@ fn clippy() -> Outcome {
     run("cargo", &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])
 }
 
-/// Time within which the workspace's own tests end once they are built; they take a fourth of it.
+/// Maximum time of the workspace's own tests once they are built; normally they take a fourth of it.
 const UNIT_TIME_MAX: Duration = Duration::from_secs(20 * 60);
 
 fn unit() -> Outcome {

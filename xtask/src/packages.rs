@@ -15,7 +15,7 @@ const APT: &str = "/var/lib/apt/lists";
 /// Number of packages in a generated list.
 const MADE_UP: usize = 400;
 
-/// Lists may be named, or `--made-up`; apt's own are the default.
+/// Runs the part. Lists may be named, or `--made-up`; apt's own are the default.
 pub(crate) fn run(lists: &[&str]) -> Outcome {
     build()?;
     build_example()?;
@@ -81,8 +81,8 @@ pub(crate) fn packages(server: &Server, words: &[&str]) -> Result<String, String
     }
 }
 
-/// A generated list in Debian's form: a third of the packages in several versions, multi-line values, and optional
-/// fields.
+/// Returns a generated list in Debian's form: a third of the packages in several versions, multi-line values, and
+/// optional fields.
 pub(crate) fn made_up() -> String {
     let sections = ["admin", "libs", "python", "games"];
     let mut list = String::new();

@@ -1,8 +1,8 @@
 //! Runs HBase's PerformanceEvaluation: it must end without a warning and leave the expected rows.
 //!
-//! The commands alternate between the two registries. The first fills a server of its own, each thread its share of the
-//! rows. Increment, append and checkAndPut each add a column; there all threads work on the rows of the first, so that
-//! they conflict. Finally the stock client counts rows, cells and counters.
+//! The commands alternate between the two registries. The first command fills a new server; each thread writes its
+//! share of the rows. Increment, append and checkAndPut each add a column; with these commands all threads work on the
+//! rows of the first thread, so that they conflict. Finally the stock client counts rows, cells and counters.
 
 use crate::Outcome;
 use crate::server::{Server, build, fresh_folder, log_of, no_panic};
@@ -21,7 +21,7 @@ const COMMANDS: &[&[&str]] = &[
     &["checkAndPut"],
 ];
 
-/// Options: `--rows`, for each thread, and `--threads`.
+/// Runs the part. Options: `--rows`, for each thread, and `--threads`.
 pub(crate) fn run(options: &[&str]) -> Outcome {
     let [rows, threads] = numbers(options, [("--rows", 1000), ("--threads", 2)])?;
     build()?;
@@ -64,7 +64,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())
 }
 
-/// The rows per second that a run reports.
+/// Returns the rows per second that a run reports.
 fn rate(output: &str) -> &str {
     output.split("[ Avg TPS/QPS]").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap_or("?")
 }

@@ -2,11 +2,11 @@
 //!
 //! The data folder is on an ext4, then on an XFS file system in an image that is mounted through a loop device. While
 //! the server runs the crash test's load, the file system is shut down without writing anything more, including its
-//! journal (`FS_IOC_SHUTDOWN` with `NOLOGFLUSH`). What had not reached the image is lost, as in a power failure:
-//! unsynced pages, names in unsynced folders, sizes. Then the server is killed, the image is mounted again (which
-//! replays its journal), and everything acknowledged must be there. In every other round the server is killed first,
-//! then started and read on the same mount: what was read then must survive the following cut, although no client had
-//! it acknowledged.
+//! journal (`FS_IOC_SHUTDOWN` with `NOLOGFLUSH`). Everything that had not reached the image is lost, as in a power
+//! failure: unsynced pages, names in unsynced folders, sizes. Then the server is killed, the image is mounted again
+//! (which replays its journal), and everything acknowledged must be there. In every other round the server is killed
+//! first, then started and read on the same mount: what was read then must survive the following cut, although no
+//! client had it acknowledged.
 //!
 //! Responses after the begin of the cut do not count: Linux reports success for a sync that began before the cut and
 //! ended after it, although nothing was written.
@@ -46,7 +46,7 @@ pub(crate) fn run(rounds: u32, seed: Option<u64>) -> Outcome {
     if status.success() { Ok(()) } else { Err(format!("seed {seed}: see above ({status})")) }
 }
 
-/// A command in new process and mount namespaces, which end with their first process.
+/// Returns a command in new process and mount namespaces, which end with their first process.
 pub(crate) fn apart() -> Command {
     let mut command = Command::new("unshare");
     // Tools that look at threads of another process need the `/proc` of their own namespace.
@@ -54,7 +54,7 @@ pub(crate) fn apart() -> Command {
     command
 }
 
-/// Why the test cannot run here; `None` if it can.
+/// Returns why the test cannot run on this machine; `None` if it can.
 pub(crate) fn obstacle() -> Option<String> {
     let tools = [
         ("unshare", "--version", "util-linux"),

@@ -13,7 +13,7 @@ use crate::{Outcome, run};
 /// Whether every program was built by [`build_all`].
 static ALL_BUILT: AtomicBool = AtomicBool::new(false);
 
-/// The folder for build results of cargo.
+/// Returns the folder for build results of cargo.
 pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from)
 }
@@ -27,8 +27,8 @@ fn build_all() -> Outcome {
     Ok(())
 }
 
-/// The part of `cargo xtask test`. The server must build with its own features alone, because it is shipped with
-/// them.
+/// Checks, as a part of `cargo xtask test`, that the server builds with its own features alone, because it is shipped
+/// with them.
 pub(crate) fn check() -> Outcome {
     build_all()?;
     run("cargo", &["check", "--quiet", "--package", "bellows"])

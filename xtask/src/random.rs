@@ -1,4 +1,4 @@
-//! Random numbers from a seed: SplitMix64, equal on every machine.
+//! Random numbers that follow from a seed: SplitMix64, equal on every machine.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -18,13 +18,13 @@ impl Random {
         word ^ (word >> 31)
     }
 
-    /// A random number below `limit`.
+    /// Returns a random number below `limit`.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.word() % limit
     }
 }
 
-/// A seed that differs from run to run; the caller prints it.
+/// Returns a seed that differs from run to run; the caller prints it.
 pub(crate) fn seed_from_the_clock() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64 % 1_000_000_007)
 }

@@ -41,10 +41,10 @@ const ENGINES: [&str; 4] = ["memory", "offheap", "file", "mmap"];
 const PARTS: [&str; 6] = ["get", "tail", "multi-get", "filter", "scans", "restart"];
 /// Numbers of callers of a multi-get, as published.
 const CALLERS: [&str; 6] = ["5", "10", "20", "25", "50", "75"];
-/// MiB of the memory tier while another tier is tested.
+/// Size in MiB of the memory tier while another tier is tested.
 const MEMORY_MIB: u64 = 8;
 const TABLE: &str = "TestTable";
-/// Approximate bytes of a row in the tier, with its key and its part of the block's overhead and slot.
+/// Approximate size in bytes of a row in the tier, with its key and its part of the block's overhead and slot.
 const ROW_BYTES: u64 = 100;
 /// Minimum throughput with the most callers, relative to the best throughput.
 const CALLERS_SHARE: f64 = 0.95;
@@ -52,13 +52,13 @@ const CALLERS_SHARE: f64 = 0.95;
 const FILE_OVER_MMAP: f64 = 1.25;
 /// Minimum ratio of HBase's CPU time for a get to Bellows', with `mmap`.
 const HBASE_GET: f64 = 7.0;
-/// The same for rows of multi-gets and of filtered scans, with `offheap`.
+/// Minimum ratio of HBase's CPU time for a row of multi-gets and of filtered scans to Bellows', with `offheap`.
 const HBASE_ROW: f64 = 6.0;
 /// Minimum fraction of lookups of data blocks that hit, because all data should be in the tier.
 const IN_TIER: f64 = 0.999;
 /// Minimum fraction of gets that are answered in the task that read them.
 const INLINE: f64 = 0.999;
-/// MiB of HBase's heap.
+/// Size of HBase's heap in MiB.
 const HEAP_MIB: u64 = 2_048;
 /// Duration of one unmeasured pass of Java in seconds, and maximum number of passes.
 const WARM_JAVA_PASSES: (&str, u32) = ("8", 6);
@@ -129,7 +129,7 @@ impl Plan {
     }
 }
 
-/// `cargo xtask readpath` with these options.
+/// Runs `cargo xtask readpath` with these options.
 pub(crate) fn run(options: &[&str]) -> Outcome {
     let plan = Plan::of(options)?;
     let bellows = release(plan.bellows.as_deref())?;
@@ -154,7 +154,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     if fell_short.is_empty() { Ok(()) } else { Err(fell_short.join("; ")) }
 }
 
-/// The settings of an engine with this many MiB.
+/// Returns the settings of an engine with this many MiB.
 fn settings(engine: &str, cache_mib: u64, folder: &Path) -> Result<Vec<String>, String> {
     // The fractions are of half of the machine's memory.
     let share = |mib: u64| Ok::<f64, String>(2.0 * mib as f64 / memory_mib()? as f64);
@@ -200,7 +200,7 @@ fn drive_at(bellows: &Path, address: &str, id: u32, words: &[&str]) -> Result<St
     said(generator.args(["--json", "--pid", &id.to_string()]))
 }
 
-/// The generator's output, if it reports no error.
+/// Returns the generator's output, if it reports no error.
 fn said(generator: &mut Command) -> Result<String, String> {
     let output = generator.output().map_err(|error| format!("the generator cannot be started: {error}"))?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -237,7 +237,7 @@ fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// Median, minimum and maximum.
+/// Returns the median, minimum and maximum, as text.
 fn spread(values: &[f64]) -> String {
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
     let most = values.iter().copied().fold(0.0, f64::max);
@@ -263,7 +263,7 @@ type Load = (String, Vec<&'static str>);
 
 const GET: &str = "get";
 
-/// The workloads, in order; without the tail, which has a server of its own.
+/// Returns the workloads, in order, without the tail, which has a server of its own.
 fn loads(plan: &Plan) -> Vec<Load> {
     let mut loads: Vec<Load> = Vec::new();
     if plan.has("get") {
@@ -287,7 +287,7 @@ struct Ground<'a> {
     plan: &'a Plan,
     bellows: &'a Path,
     folder: &'a Path,
-    /// The table's shape, as arguments for the generator.
+    /// The shape of the table, as arguments for the generator.
     table: Vec<String>,
 }
 
@@ -336,7 +336,7 @@ impl<'a> Ground<'a> {
         Ok(ground)
     }
 
-    /// The table's shape, followed by these arguments.
+    /// Returns the table's shape, followed by these arguments.
     fn with<'w>(&'w self, words: &[&'w str]) -> Vec<&'w str> {
         self.table.iter().map(String::as_str).chain(words.iter().copied()).collect()
     }
@@ -423,12 +423,12 @@ fn not_in_tier(engine: &str, server: &Server, before: &kept::Lookups) -> Result<
 /// Arguments that fill a tier: all rows, several times.
 const FILL: &[&str] = &["scan", "--threads", "1", "--seconds", "3", "--warm-up", "0"];
 
-/// The name of HBase's engine among the figures.
+/// Returns the name of HBase's engine among the figures.
 fn of_hbase(engine: &str) -> String {
     format!("HBase {engine}")
 }
 
-/// Measures the same on Apache HBase, for each engine that it has.
+/// Measures the same workloads on Apache HBase, for each engine that it has.
 fn hbase(
     plan: &Plan,
     bellows: &Path,
@@ -481,7 +481,7 @@ fn hbase(
     Ok(())
 }
 
-/// Number of served calls, and of those that were answered in the task that read them.
+/// Returns the number of served calls, and of those that were answered in the task that read them.
 fn calls(server: &Server) -> Result<(f64, f64), String> {
     Ok((figure(server, "hbase_ipc_call_count")?, figure(server, "hbase_ipc_inline_call_count")?))
 }
@@ -509,7 +509,7 @@ fn is_within(figure: f64, most: f64) -> bool {
     figure <= most
 }
 
-/// The list of what was missed.
+/// Returns the list of missed bars.
 fn judge(plan: &Plan, figures: &Sheet) -> Vec<String> {
     let mut fell_short = Vec::new();
     let cpu = |name: &str, engine: &str| {

@@ -11,14 +11,14 @@ use crate::{Outcome, programs};
 pub(crate) const USAGE: &str = "       cargo xtask recipes --against HOST:PORT | --record   (against a master or region server, Bellows or HBase;
                   --record starts Apache HBase and keeps what the recipes print there)";
 
-/// All recipes against a server of its own.
+/// Runs all recipes against a server of its own.
 pub(crate) fn suite() -> Outcome {
     let server = Server::start("recipes", &[])?;
     against(&server.rpc)?;
     server.stop()
 }
 
-/// The options of `cargo xtask recipes`.
+/// Runs `cargo xtask recipes` with these options.
 pub(crate) fn run_with(options: &[&str]) -> Outcome {
     match options {
         ["--against", address] => against(address),
@@ -63,7 +63,7 @@ fn record() -> Outcome {
     hbase.remove()
 }
 
-/// The output of each recipe, without lines that may differ.
+/// Returns the output of each recipe, without lines that may differ.
 fn printed(address: &str) -> Result<BTreeMap<String, String>, String> {
     let mut command = Command::new(programs::build("recipes")?);
     let output = command

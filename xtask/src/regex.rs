@@ -18,7 +18,7 @@ const TABLES: &str = "base/javaregex/src/tables.rs";
 /// Number of patterns for each seed, and of texts for each pattern.
 const PATTERNS: u32 = 20_000;
 const TEXTS: u32 = 8;
-/// The recorded numbers are smaller.
+/// Number of patterns for each seed when the recorded answers are made anew. The next constant is the number of texts.
 const PATTERNS_RECORDED: u32 = 2_400;
 
 fn compile() -> Outcome {
@@ -52,7 +52,7 @@ fn answers(seed: u64, patterns: u32, output: &str) -> Outcome {
     java(&["Answers", &seed, &patterns, &texts], Path::new(output))
 }
 
-/// `cargo xtask regex`, as its usage says.
+/// Runs `cargo xtask regex`, as its usage says.
 pub(crate) fn run_all(options: &[&str]) -> Outcome {
     let (mut seed, mut pairs) = (1u64, 1_000_000u64);
     let mut left = options;

@@ -8,7 +8,7 @@ use crate::{Outcome, server};
 /// Maximum size of the shipped binary in bytes.
 const SIZE_MAX: u64 = 36_000_000;
 
-/// `cargo xtask release`.
+/// Runs `cargo xtask release`.
 pub(crate) fn run() -> Outcome {
     let binary = server::release(None)?;
     let size = std::fs::metadata(&binary).map_err(|error| format!("{}: {error}", binary.display()))?.len();

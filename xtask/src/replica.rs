@@ -1,4 +1,4 @@
-//! A read replica beside a server whose files are in an S3 store, and its promotion.
+//! Tests a read replica beside a server whose files are in an S3 store, and its promotion.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use crate::server::{Server, binary, fresh_folder, no_panic};
 use crate::talk::Talk;
 use crate::{Outcome, crash, programs, web};
 
-/// Rounds of load, each of this many seconds: before and after the primary is replaced.
+/// Duration in seconds of each round of load: one before and one after the primary is replaced.
 const SECONDS: u64 = 15;
 /// Maximum time for which a server that was replaced may still run.
 const END_MAX: Duration = Duration::from_secs(20);

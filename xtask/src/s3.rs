@@ -1,5 +1,5 @@
-//! The object store's own tests, and a server whose files are in it, against a real S3 server: versitygw, built once from its Go
-//! module.
+//! Runs the tests of object stores, and a server whose files are in one, against a real S3 server: versitygw, built
+//! once from its Go module.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use crate::server::{Server, binary, fresh_folder, no_panic};
 use crate::workload::Workload;
 use crate::{NOT_RUN, Outcome, web};
 
-/// The server, with its version.
+/// The Go module of the S3 server, with its version.
 const VERSITYGW: &str = "github.com/versity/versitygw/cmd/versitygw@v1.8.0";
 /// The folder of the program and its buckets.
 const FOLDER: &str = "target/s3";
-/// Rounds of load and `kill -9` on a server whose files are in the store.
+/// Number of rounds of load and `kill -9` on a server whose files are in the store.
 const ROUNDS: u32 = 4;
-/// Servers that hang and are replaced.
+/// Number of servers that hang and are replaced.
 const TAKEOVERS: u32 = 6;
 /// Maximum time for which a server that was replaced may still run.
 const END_MAX: Duration = Duration::from_secs(20);
@@ -87,7 +87,7 @@ fn install(folder: &Path) -> Result<PathBuf, String> {
     Ok(program)
 }
 
-/// The tests of `base/objectstore`, then a server whose files are in the store.
+/// Runs the tests of `base/objectstore`, then a server whose files are in the store.
 pub(crate) fn suite() -> Outcome {
     let store = Store::start()?;
     let mut tests = Command::new("cargo");
@@ -111,8 +111,8 @@ pub(crate) fn replica() -> Outcome {
     crate::replica::follows(&store.endpoint)
 }
 
-/// A small flush sends its file and the store's list; the log, which is in the store, too, sends its markers. The
-/// flush reads, lists and deletes nothing.
+/// Checks the requests of a small flush: it writes its file and the store's list, and, because the log is in the store
+/// too, markers. The flush reads, lists and deletes nothing.
 fn requests_of_a_flush(endpoint: &str) -> Outcome {
     let folder = fresh_folder("requests")?;
     let data = PathBuf::from(format!("s3://bellows/requests-{}", std::process::id()));
@@ -150,8 +150,8 @@ fn requests_of_a_flush(endpoint: &str) -> Outcome {
     std::fs::remove_dir_all(folder).map_err(|error| error.to_string())
 }
 
-/// The number of requests of a server when it has stopped sending. Records that nobody waits for are sent after a
-/// second.
+/// Returns the number of requests of a server when it has stopped sending. Records that nobody waits for are sent after
+/// a second.
 fn settled_requests(server: &Server) -> Result<[u64; 5], String> {
     let mut last = requests(server)?;
     loop {
@@ -164,7 +164,7 @@ fn settled_requests(server: &Server) -> Result<[u64; 5], String> {
     }
 }
 
-/// PUT, GET, LIST, DELETE and multipart requests of a server so far.
+/// Returns the numbers of PUT, GET, LIST, DELETE and multipart requests of a server so far.
 fn requests(server: &Server) -> Result<[u64; 5], String> {
     let page = web::page(&server.web, "/metrics")?;
     let of_kind = |kind: &str| {

@@ -38,7 +38,7 @@ mod tests {
         }
     }
 
-    /// The code before the file's own tests, without comments.
+    /// Returns the code before the file's own tests, without comments.
     fn code(text: &str) -> impl Iterator<Item = &str> {
         let own = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
         own.lines().filter(|line| !line.trim_start().starts_with("//"))

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::programs::{self, target};
 use crate::run;
 
-/// A running `bellows`, ended when this is dropped.
+/// A running `bellows`, which ends when this is dropped.
 pub(crate) struct Server {
     child: Child,
     /// The address for clients, `host:port`.
@@ -20,21 +20,21 @@ pub(crate) struct Server {
     pub(crate) master: String,
     /// The address for browsers and monitoring, `host:port`.
     pub(crate) web: String,
-    /// The lines that it prints for users to paste.
+    /// The lines that the server prints for users to paste.
     pub(crate) greeting: String,
-    /// Time from the start of the process to the first line.
+    /// Time from the start of the process to the first line of output.
     pub(crate) ready: Duration,
 }
 
-/// The default limit of open files on most machines, whatever it is here.
+/// A command that starts the server with the default limit of open files of most machines, whatever the limit is here.
 const FEW_FILES: &str = r#"ulimit -Sn 1024; exec "$0" "$@""#;
 
-/// The path of the built server.
+/// Returns the path of the built server.
 pub(crate) fn binary() -> PathBuf {
     target().join("debug/bellows")
 }
 
-/// The server to measure: the given one, or a release build that is made now.
+/// Returns the server to measure: the given one, or a release build that is made now.
 pub(crate) fn release(given: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(binary) = given {
         return Ok(binary.to_owned());
@@ -43,7 +43,7 @@ pub(crate) fn release(given: Option<&Path>) -> Result<PathBuf, String> {
     Ok(target().join("release/bellows"))
 }
 
-/// The log file of the server whose files are in `folder`.
+/// Returns the log file of the server whose files are in `folder`.
 pub(crate) fn log_of(folder: &Path) -> PathBuf {
     let mut name = folder.as_os_str().to_owned();
     name.push(".log");
@@ -63,7 +63,7 @@ pub(crate) fn no_panic(log: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The program and its arguments.
+/// How a server is started: the program and its arguments.
 pub(crate) struct Start<'a> {
     /// A program that replaces itself by the server, with its arguments; empty to start the server directly.
     pub(crate) before: &'a [&'a str],
@@ -72,7 +72,7 @@ pub(crate) struct Start<'a> {
     pub(crate) folder: &'a Path,
     /// The file to which the server's messages are appended.
     pub(crate) log: &'a Path,
-    /// Ports of region server, master, registry and web pages; 0 for a free one.
+    /// Ports of region server, master, ZooKeeper server and web pages; 0 for a free one.
     pub(crate) ports: [u16; 4],
     pub(crate) more: &'a [&'a str],
 }
@@ -99,7 +99,7 @@ fn spawn(start: &Start<'_>, output: Stdio) -> Result<Child, String> {
         .map_err(|error| format!("cannot start {}: {error}", binary.display()))
 }
 
-/// An empty folder below `target/`.
+/// Creates an empty folder below `target/`.
 pub(crate) fn fresh_folder(name: &str) -> Result<PathBuf, String> {
     let folder = PathBuf::from(format!("target/xtask/{name}-{}", std::process::id()));
     let failed = |error| format!("{}: {error}", folder.display());
@@ -128,12 +128,12 @@ impl Server {
         Server::start_with_log(folder, &log_of(folder), more)
     }
 
-    /// The same with another log file.
+    /// As [`start_in`](Server::start_in), with another log file.
     pub(crate) fn start_with_log(folder: &Path, log: &Path, more: &[&str]) -> Result<Server, String> {
         Server::start_binary(&binary(), folder, log, more)
     }
 
-    /// The same with a server that was built differently.
+    /// As [`start_in`](Server::start_in), with a server that was built differently.
     pub(crate) fn start_binary(
         binary: &Path,
         folder: &Path,
@@ -143,7 +143,8 @@ impl Server {
         Server::start_behind(&[], binary, folder, log, more)
     }
 
-    /// The same through a program that replaces itself by the server, with the arguments `before` it.
+    /// As [`start_in`](Server::start_in), through a program that replaces itself by the server, with the arguments
+    /// `before` it.
     pub(crate) fn start_behind(
         before: &[&str],
         binary: &Path,
@@ -154,7 +155,7 @@ impl Server {
         Server::start_as(&Start { before, binary, folder, log, ports: [0; 4], more })
     }
 
-    /// The same with all settings.
+    /// Starts a server with all settings given.
     pub(crate) fn start_as(start: &Start<'_>) -> Result<Server, String> {
         let began = Instant::now();
         let log = start.log;
@@ -206,19 +207,19 @@ impl Server {
         Server::start_as_and_kill(&start, time)
     }
 
-    /// The same with all settings.
+    /// Starts a server with all settings given, and kills it after `time`, ready or not.
     pub(crate) fn start_as_and_kill(start: &Start<'_>, time: Duration) -> Result<(), String> {
         let mut child = spawn(start, Stdio::null())?;
         std::thread::sleep(time);
         child.kill().and_then(|()| child.wait()).map(drop).map_err(|error| error.to_string())
     }
 
-    /// The process id.
+    /// Returns the process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Kills it with SIGKILL.
+    /// Kills the server with SIGKILL.
     pub(crate) fn kill(mut self) -> Result<(), String> {
         self.child.kill().and_then(|()| self.child.wait()).map(drop).map_err(|error| error.to_string())
     }
@@ -233,7 +234,7 @@ impl Server {
         run("kill", &["-STOP", &self.child.id().to_string()])
     }
 
-    /// Continues a paused process, which must end by itself within `time`, with status 1.
+    /// Continues a paused server, which must end by itself within `time`, with status 1.
     pub(crate) fn resume_and_end(mut self, time: Duration) -> Result<(), String> {
         run("kill", &["-CONT", &self.child.id().to_string()])?;
         let began = Instant::now();
@@ -247,7 +248,7 @@ impl Server {
         Err(format!("the server still ran {time:?} after it was resumed"))
     }
 
-    /// Waits for its end, which a client has asked for.
+    /// Waits for the end of the server, which a client has requested.
     pub(crate) fn ended(mut self) -> Result<(), String> {
         let status = self.child.wait().map_err(|error| error.to_string())?;
         if status.success() { Ok(()) } else { Err(format!("the server ended with {status}, not in order")) }

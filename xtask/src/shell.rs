@@ -1,9 +1,9 @@
-//! HBase's own shell, line by line: what each of its commands prints on Bellows and on Apache HBase.
+//! Compares what each command of HBase's own shell prints on Bellows and on Apache HBase.
 //!
-//! `proof/hbase/shell` has three files. `commands.rb` has the commands, which the shell reads as if somebody typed them.
-//! `hbase.txt` is what Apache HBase 2.6.4 printed (`--record` makes it anew). `differences.txt` has the commands whose
-//! output differs on Bellows: the reason, the command, and what Bellows prints. Everything else must be equal, and a
-//! command that is listed must differ.
+//! `proof/hbase/shell` has three files. `commands.rb` has the commands, which the shell reads as if somebody typed
+//! them. `hbase.txt` is what Apache HBase 2.6.4 printed (`--record` makes it anew). `differences.txt` has the commands
+//! whose output differs on Bellows: the reason, the command, and what Bellows prints. All other commands must print the
+//! same on both, and a listed command must differ.
 //!
 //! The shell is that of HBase 2.4.17, the newest that Maven Central has, on the client of 2.6.4. So commands that are younger
 //! than 2.4 are not here, and neither is `whoami`, which asks no server.
@@ -29,12 +29,12 @@ const DIFFERENCES: &str = "proof/hbase/shell/differences.txt";
 /// The module of `proof/java` with the shell and JRuby.
 const MODULE: &str = "shell";
 
-/// All commands against a server of its own.
+/// Runs all commands against a server of its own.
 pub(crate) fn suite() -> Outcome {
     run(&[])
 }
 
-/// The options of `cargo xtask shell`.
+/// Runs `cargo xtask shell` with these options.
 pub(crate) fn run(options: &[&str]) -> Outcome {
     let (target, print) = match options {
         [rest @ .., "--print"] => (rest, true),
@@ -67,7 +67,7 @@ fn write(printed: &Transcript) -> Outcome {
     std::fs::write(RECORDED, printed.to_string()).map_err(|error| format!("{RECORDED}: {error}"))
 }
 
-/// The output of a shell that a run before has kept.
+/// Returns the output of a shell that an earlier run has kept.
 fn kept(output: &str) -> Result<Transcript, String> {
     let text = std::fs::read(output).map_err(|error| format!("{output}: {error}"))?;
     Transcript::of_output(&read(COMMANDS)?, &String::from_utf8_lossy(&text))
@@ -78,7 +78,7 @@ fn read(path: &str) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))
 }
 
-/// Fails unless this is what Apache HBase printed, but for the listed differences.
+/// Fails unless this is what Apache HBase printed, except for the listed differences.
 fn compare(printed: &Transcript, print: bool) -> Outcome {
     let recorded = Transcript::parse(&read(RECORDED)?);
     let listed = Transcript::parse(&read(DIFFERENCES)?);
@@ -117,7 +117,7 @@ fn compare(printed: &Transcript, print: bool) -> Outcome {
     Err(format!("{} commands of the shell are wrong:\n\n{}", wrong.len(), wrong.join("\n\n")))
 }
 
-/// Both outputs, without the lines that they share at their beginning and end.
+/// Returns both outputs, without the lines that they share at their beginning and end.
 fn shown(recorded: &Block, printed: &Block) -> String {
     let (one, other) = (&recorded.lines[..], &printed.lines[..]);
     let start = one.iter().zip(other).take_while(|(one, other)| one == other).count();
@@ -128,7 +128,7 @@ fn shown(recorded: &Block, printed: &Block) -> String {
     lines.chain(other.iter().map(|line| format!("  Bellows  {line}"))).collect::<Vec<String>>().join("\n")
 }
 
-/// What the shell prints for each command against the cluster behind this ZooKeeper address.
+/// Returns what the shell prints for each command against the cluster behind this ZooKeeper address.
 fn printed(quorum: &str) -> Result<Transcript, String> {
     let jars = format!("{}:{}", java::class_path(MODULE)?, java::class_path("tools")?);
     let folder = fresh_folder("shell-client")?;
@@ -168,7 +168,7 @@ fn printed(quorum: &str) -> Result<Transcript, String> {
     kept(&output.display().to_string())
 }
 
-/// Runs the shell to its end. Its status says whether the last command was well.
+/// Waits until the shell has ended. Its status says whether the last command succeeded.
 fn wait_for(mut shell: Command) -> Outcome {
     shell.status().map(drop).map_err(|error| format!("cannot start java: {error}"))
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask sim`: runs of the simulation in `proof/sim`.
+//! Runs the simulation in `proof/sim`: `cargo xtask sim`.
 //!
 //! A killed simulated machine leaks its memory. So each process runs some seeds, and then another one the next seeds.
 //! As many processes run at a time as the machine has processors.
@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use crate::{Outcome, programs};
 
-/// The usage.
+/// The usage of the command.
 pub(crate) const USAGE: &str = "       cargo xtask sim [--seeds FROM..TO] | --seed N [--transcript [--steps]] [--planted N] [--fault KIND]… [--workload NAME]
                   | planted [--hunts N] [--seeds N] [--only N,N,…]   (each mistake that the code has for this is found, from several first seeds)";
 
@@ -25,12 +25,12 @@ const HUNT_SEEDS: u64 = 200;
 /// Number of hunts for each planted bug, each with other seeds.
 const HUNTS: u64 = 5;
 
-/// The part of `cargo xtask test`.
+/// Runs the part of `cargo xtask test`.
 pub(crate) fn suite() -> Outcome {
     run(&[])
 }
 
-/// Runs the command with these arguments.
+/// Runs `cargo xtask sim` with these arguments.
 pub(crate) fn run(words: &[&str]) -> Outcome {
     programs::build("sim")?;
     match words {
@@ -93,12 +93,12 @@ fn side_by_side(count: u64, act: impl Fn(u64) -> Outcome + Sync) -> Outcome {
     failure.into_inner().expect("no panic").map_or(Ok(()), Err)
 }
 
-/// The reports of all processes so far.
+/// The sums over the reports of all processes so far.
 #[derive(Default)]
 struct Sums {
     hours: f64,
     core_seconds: f64,
-    /// Number of occurrences, and number of seeds with one.
+    /// For each counted event the number of occurrences, and the number of seeds with one.
     counts: BTreeMap<String, (u64, u64)>,
 }
 
@@ -184,8 +184,8 @@ fn planted(hunts: u64, seeds_max: u64, only: &[&str]) -> Outcome {
     if missed.is_empty() { Ok(()) } else { Err(format!("not found: {}", missed.join(", "))) }
 }
 
-/// The number of seeds from `first` on until a planted bug is found, with the arguments `with`. A seed that also
-/// fails without the bug finds nothing.
+/// Returns the number of seeds from `first` on until a planted bug is found, with the arguments `with`. A seed that
+/// also fails without the bug does not count.
 fn hunted(bug: &str, with: &str, first: u64, seeds_max: u64) -> Result<Option<u64>, String> {
     let with: Vec<&str> = with.split_whitespace().collect();
     for at in 0..seeds_max {

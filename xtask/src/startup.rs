@@ -22,7 +22,7 @@ const READY_MAX: Duration = Duration::from_secs(1);
 const REFUSED_MAX_S: &str = "20";
 const ANY_PORTS: [&str; 8] = ["--rpc-port", "0", "--master-port", "0", "--zk-port", "0", "--web-port", "0"];
 
-/// All checks that need no special rights.
+/// Runs all checks that need no special rights.
 pub(crate) fn run() -> Outcome {
     build()?;
     build_example()?;
@@ -68,7 +68,7 @@ pub(crate) fn run() -> Outcome {
     std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())
 }
 
-/// The data folder and a list to load.
+/// Creates the data folder and a list to load; returns both.
 fn prepare(folder: &Path) -> Result<(PathBuf, String), String> {
     let list = folder.join("made-up_Packages");
     std::fs::write(&list, made_up()).map_err(|error| format!("{}: {error}", list.display()))?;
@@ -84,7 +84,7 @@ fn start_quickly(data: &Path, when: &str) -> Result<Server, String> {
     Ok(server)
 }
 
-/// Starts that are refused because a server has the ports or the folder.
+/// Checks starts that are refused because a server has the ports or the folder.
 fn while_it_runs(server: &Server, folder: &Path, data: &Path) -> Outcome {
     let other = folder.join("other");
     let taken = server.web.rsplit_once(':').map_or("", |(_, port)| port).to_owned();
@@ -132,7 +132,7 @@ fn while_it_runs(server: &Server, folder: &Path, data: &Path) -> Outcome {
     Ok(())
 }
 
-/// Starts that are refused because of the content or the place of the folder.
+/// Checks starts that are refused because of the content or the place of the folder.
 fn refused_folders(folder: &Path, data: &Path) -> Outcome {
     let file = folder.join("file");
     let made = |path: &Path, content: &str| {
@@ -158,7 +158,7 @@ fn refused_folders(folder: &Path, data: &Path) -> Outcome {
     made(&version, &ours)
 }
 
-/// Starts that must fail with one line that has these words, and must not change the folder.
+/// Checks starts that must fail with one line that has these words, and must not change the folder.
 fn refused_in(data: &Path, arguments: &[&str], words: &[&str]) -> Outcome {
     let before = content(data)?;
     let output = Command::new("timeout")
@@ -188,7 +188,7 @@ fn refused_in(data: &Path, arguments: &[&str], words: &[&str]) -> Outcome {
     Ok(())
 }
 
-/// The content of every file, except LOCK, which names the last process.
+/// Returns the content of every file, except LOCK, which names the last process.
 fn content(folder: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>, String> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -207,7 +207,7 @@ fn content(folder: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>, String> {
     Ok(found)
 }
 
-/// Status and body of a web server's answer.
+/// Returns status and body of a web server's answer.
 pub(crate) fn ask(address: &str, path: &str) -> Result<(u16, String), String> {
     let failed = |error| format!("http://{address}{path}: {error}");
     let mut stream = TcpStream::connect(address).map_err(failed)?;
@@ -219,7 +219,7 @@ pub(crate) fn ask(address: &str, path: &str) -> Result<(u16, String), String> {
     Ok((status.ok_or_else(|| format!("http://{address}{path} answers {head:?}"))?, body.to_owned()))
 }
 
-/// The value of a metric in `/metrics`.
+/// Returns the value of a metric in `/metrics`.
 pub(crate) fn figure(server: &Server, name: &str) -> Result<f64, String> {
     let (status, body) = ask(&server.web, "/metrics")?;
     let value = body.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
@@ -322,7 +322,7 @@ pub(crate) fn disks_probe(folder: &Path) -> Outcome {
     mount("size=1m", folder)
 }
 
-/// The part itself. The caller has created the namespace.
+/// Runs the checks of disks. The caller has created the namespace.
 pub(crate) fn disks_inside(folder: &Path) -> Outcome {
     let disk = folder.join("disk");
     std::fs::create_dir_all(&disk).map_err(|error| format!("{}: {error}", disk.display()))?;

@@ -1,4 +1,4 @@
-//! HBase's own tools and YCSB, run with the stock Java client against a server of their own.
+//! Runs HBase's own tools and YCSB with the stock Java client, each against a new server.
 //!
 //! A tool has succeeded if it ended with status 0, and neither it nor its client logged a warning, an error or an
 //! exception. Its output is kept beside the server's folder until the part has passed.
@@ -19,16 +19,16 @@ pub(crate) enum Registry {
 }
 
 impl Registry {
-    /// The two registries in turn, for consecutive steps.
+    /// Returns the two registries in turn, for consecutive steps.
     pub(crate) fn of_step(step: usize) -> Registry {
         [Registry::ZooKeeper, Registry::Rpc][step % 2]
     }
 }
 
-/// Java programs of one class path, against one server.
+/// Runs Java programs of one class path against one server.
 pub(crate) struct Tools {
     class_path: String,
-    /// The folder of configuration and outputs.
+    /// The folder for configuration and outputs.
     folder: PathBuf,
     rpc: String,
     registry: String,
@@ -41,7 +41,8 @@ pub(crate) struct Ended {
 }
 
 impl Tools {
-    /// The programs of `proof/java/MODULE` and of its jars, for `server`; everything goes to `folder`.
+    /// Creates a runner for the programs of `proof/java/MODULE` and of its jars, against `server`. Configuration and
+    /// outputs go to `folder`.
     pub(crate) fn new(module: &str, server: &Server, folder: &Path) -> Result<Tools, String> {
         Ok(Tools {
             class_path: java::compile(module)?,
@@ -79,12 +80,12 @@ impl Tools {
         Ok(Ended { output, seconds })
     }
 
-    /// Number of rows and cells of a table, by a scan of the stock client (`Rows` of the module `tools`).
+    /// Returns the number of rows and cells of a table, by a scan of the stock client (`Rows` of the module `tools`).
     pub(crate) fn count(&self, table: &str) -> Result<(u64, u64), String> {
         self.rows(&[table], " cells ")
     }
 
-    /// Number of rows with the column, and the sum of its counters.
+    /// Returns the number of rows with the column, and the sum of its counters.
     pub(crate) fn sum(&self, table: &str, family: &str, qualifier: &str) -> Result<(u64, u64), String> {
         self.rows(&[table, family, qualifier], " sum ")
     }
@@ -98,7 +99,7 @@ impl Tools {
         }
     }
 
-    /// A folder with the client's hbase-site.xml.
+    /// Returns a folder with the client's hbase-site.xml.
     fn conf(&self, registry: Registry) -> Result<PathBuf, String> {
         let (name, properties) = match registry {
             Registry::Rpc => {

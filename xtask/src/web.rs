@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// The answer to a GET.
+/// Returns the answer to a GET.
 pub(crate) fn page(at: &str, path: &str) -> Result<String, String> {
     ask(at, path, &format!("GET {path} HTTP/1.0\r\nHost: {at}\r\nConnection: close\r\n\r\n"))
 }

@@ -39,7 +39,7 @@ impl Workload {
         }
     }
 
-    /// Announces that the server is dead. Returns the number of operations acknowledged since the beginning.
+    /// Announces that the server was killed. Returns the number of operations acknowledged since the beginning.
     pub(crate) fn dead(&mut self) -> Result<u64, String> {
         let answer = self.0.ask("dead")?;
         let number = answer.strip_prefix("dead ").and_then(|number| number.parse().ok());
@@ -55,7 +55,7 @@ impl Workload {
         }
     }
 
-    /// What was acknowledged, by kind.
+    /// Returns the number of acknowledged operations, by kind.
     pub(crate) fn summary(&mut self) -> Result<String, String> {
         self.0.ask("summary")
     }

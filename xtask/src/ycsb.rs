@@ -1,4 +1,5 @@
-//! YCSB loads its records and runs its core workloads A to F. No operation may fail, and the counts must be right.
+//! Runs YCSB: it loads its records and runs its core workloads A to F. No operation may fail, and the counts must be
+//! right.
 //!
 //! The binding is our own (`proof/java/ycsb/src/HBaseBinding.java`) on the stock client. Records carry YCSB's checkable content
 //! (`dataintegrity`), so every read is also compared. At the end the stock client counts all rows and fields.
@@ -28,7 +29,7 @@ const FIELDS: u64 = 10;
 /// Number of successful operations of one kind.
 type Counts = BTreeMap<String, u64>;
 
-/// Options: `--records`, `--operations` of each workload, `--threads`.
+/// Runs the part. Options: `--records`, `--operations` of each workload, `--threads`.
 pub(crate) fn run(options: &[&str]) -> Outcome {
     let [records, operations, threads] =
         numbers(options, [("--records", 100_000), ("--operations", 10_000), ("--threads", 16)])?;
@@ -88,7 +89,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())
 }
 
-/// YCSB's counts, `[KIND], Operations, N`; a return code other than OK is an error.
+/// Returns YCSB's counts, `[KIND], Operations, N`; fails on a return code other than OK.
 fn counts(output: &str) -> Result<Counts, String> {
     let mut counts = Counts::new();
     for line in output.lines() {
@@ -110,14 +111,14 @@ fn counts(output: &str) -> Result<Counts, String> {
     Ok(counts)
 }
 
-/// Operations as YCSB counts them: a read-modify-write also counts as a read and an update.
+/// Returns the number of operations as YCSB counts them: a read-modify-write also counts as a read and an update.
 fn done(counts: &Counts) -> u64 {
     let of = |kind| counts.get(kind).copied().unwrap_or(0);
     let pairs = of("READ-MODIFY-WRITE");
     of("READ") + of("UPDATE") + of("INSERT") + of("SCAN") - pairs
 }
 
-/// Operations per second, as YCSB reports them.
+/// Returns the operations per second that YCSB reports.
 fn overall(output: &str) -> &str {
     output
         .lines()

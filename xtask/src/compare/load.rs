@@ -1,21 +1,21 @@
 //! The workloads of a comparison, as arguments of `bellows bench`.
 
-/// One workload.
+/// A workload of the comparison.
 pub(crate) struct Load {
     pub(crate) name: &'static str,
     pub(crate) words: &'static [&'static str],
-    /// Whether it is in the short form.
+    /// Whether the workload is in the short form.
     short: bool,
 }
 
 impl Load {
-    /// Whether its latencies are judged, at a rate that every server can sustain. Such a workload runs last, with
-    /// separate processors for server and generator.
+    /// Whether the latencies of the workload are judged, at a rate that every server can sustain. Such a workload runs
+    /// last, with separate processors for server and generator.
     pub(crate) fn is_apart(&self) -> bool {
         self.words.contains(&"--rate")
     }
 
-    /// The table that it uses.
+    /// Returns the table that the workload uses.
     pub(crate) fn table(&self) -> &'static str {
         let named = self.words.iter().skip_while(|word| **word != "--ycsb-table").nth(1);
         match self.words.first() {
@@ -25,8 +25,8 @@ impl Load {
     }
 }
 
-/// A table for half reads and half writes at a fixed rate. Its memstore is small, so it is flushed and compacted
-/// continuously. HBase can sustain the rate on one processor.
+/// The arguments for a table with half reads and half writes at a fixed rate. Its memstore is small, so it is flushed
+/// and compacted continuously. HBase can sustain the rate on one processor.
 const MIXED: &[&str] = &[
     "ycsb-a",
     "--ycsb-table",
@@ -80,7 +80,7 @@ const ALL: &[Load] = &[
     Load { name: "mixed", words: MIXED, short: true },
 ];
 
-/// The workloads of the short form, or all of them.
+/// Returns the workloads of the short form, or all of them.
 pub(crate) fn loads(short: bool) -> Vec<Load> {
     let wanted = ALL.iter().filter(|load| load.short || !short);
     wanted.map(|load| Load { ..*load }).collect()

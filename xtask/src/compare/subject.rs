@@ -9,22 +9,22 @@ use std::time::{Duration, Instant};
 use super::Results;
 use crate::{Outcome, run as run_command};
 
-/// A server and its settings.
+/// The servers that are compared, with their settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Bellows,
-    /// Tuned: off-heap block cache, in-memory compaction, and the collector with the shortest pauses.
+    /// HBase tuned: off-heap block cache, in-memory compaction, and the collector with the shortest pauses.
     Tuned,
-    /// As shipped, except for sizes.
+    /// HBase as shipped, except for sizes.
     Shipped,
 }
 
 /// Sizes that all servers share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
-    /// The block cache.
+    /// Size of the block cache in MiB.
     pub(crate) cache_mib: u64,
-    /// Java's heap. Two fifths of it, HBase's default, are for the memstores of every server.
+    /// Size of Java's heap in MiB. Two fifths of it, HBase's default, are for the memstores of every server.
     pub(crate) heap_mib: u64,
 }
 
@@ -53,7 +53,7 @@ const OPENED: [&str; 13] = [
 impl Kind {
     pub(crate) const ALL: [Kind; 3] = [Kind::Bellows, Kind::Tuned, Kind::Shipped];
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Bellows => "bellows",
@@ -62,7 +62,7 @@ impl Kind {
         }
     }
 
-    /// The name in results.
+    /// Returns the name in results.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Kind::Bellows => "Bellows",
@@ -75,7 +75,7 @@ impl Kind {
         self != Kind::Bellows
     }
 
-    /// The settings of this kind, besides folders and ports.
+    /// Returns the settings of this kind, besides folders and ports.
     fn settings(self, sizes: &Sizes) -> Result<Vec<(&'static str, String)>, String> {
         let Sizes { cache_mib, heap_mib } = *sizes;
         let part = |mib: f64, of: u64| format!("{:.4}", mib / of as f64);
@@ -102,7 +102,7 @@ impl Kind {
     }
 }
 
-/// The machine's memory in MiB.
+/// Returns the machine's memory in MiB.
 pub(crate) fn memory_mib() -> Result<u64, String> {
     crate::backed::memory_mib("MemTotal:")
 }
@@ -159,8 +159,8 @@ impl Running {
         Ok(running)
     }
 
-    /// Starts Apache HBase as shipped in `folder`, with these settings added. The program `bellows` asks whether it
-    /// is up.
+    /// Starts Apache HBase as shipped in `folder`, with these settings added. The program `bellows` checks whether
+    /// HBase is up.
     pub(crate) fn start_hbase(
         folder: &Path,
         bellows: &Path,

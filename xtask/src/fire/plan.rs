@@ -7,14 +7,14 @@ use crate::random::Random;
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fault {
-    /// SIGKILL, and again in this many of the following starts.
+    /// The server is killed with SIGKILL, and killed again in the given number of the following starts.
     Kill { again: u64 },
     /// The file system stops without a warning, then the server is killed. With `shortly_after_kill` this happens
     /// soon after the server was killed and has recovered.
     PowerLoss { shortly_after_kill: bool },
-    /// SIGSTOP, and SIGCONT after this many milliseconds.
+    /// The server is suspended with SIGSTOP, and continued with SIGCONT after this many milliseconds.
     Pause { ms: u64 },
-    /// SIGTERM, and a start.
+    /// The server is stopped with SIGTERM, and started again.
     Stop,
     /// Another program fills the file system, and frees it after this many milliseconds.
     Full { ms: u64 },
@@ -55,20 +55,20 @@ pub(crate) struct Rates {
 }
 
 impl Default for Rates {
-    /// More than RocksDB's crash test.
+    /// Returns more faults than RocksDB's crash test has.
     fn default() -> Rates {
         Rates { kills: 140, power_losses: 60, pauses: 40, stops: 20, full_disks: 20, disk_errors: 20 }
     }
 }
 
-/// A fault and its time since the begin of the run.
+/// A fault and its time since the beginning of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) at: Duration,
     pub(crate) fault: Fault,
 }
 
-/// The faults of this many minutes, sorted by time. Each kind occurs in proportion, even in a short run.
+/// Returns the faults of this many minutes, sorted by time. Each kind occurs in proportion, even in a short run.
 pub(crate) fn plan(seed: u64, minutes: f64, rates: &Rates) -> Vec<Step> {
     let mut random = Random::new(seed);
     let mut faults = Vec::new();

@@ -8,9 +8,9 @@ use std::fmt::Write;
 const WIDTH: f64 = 1_400.0;
 const BOX: f64 = 17.0;
 const TOP: f64 = 34.0;
-/// Width of a character.
+/// Width of a character, in units of the drawing.
 const LETTER: f64 = 6.4;
-/// Boxes narrower than this are not drawn.
+/// Minimum width of a box that is drawn, in units of the drawing.
 const NARROWEST: f64 = 0.6;
 
 /// A tree of functions by their callers.
@@ -56,7 +56,7 @@ pub(super) fn draw(title: &str, stacks: &BTreeMap<Vec<String>, u64>) -> String {
     svg + "</svg>\n"
 }
 
-/// The boxes over `tower`, which begins at `left` and ends at `foot`.
+/// Draws the boxes over `tower`, which begins at `left` and ends at `foot`.
 fn boxes(svg: &mut String, tower: &Tower<'_>, all: u64, mut left: f64, foot: f64) {
     for (name, above) in &tower.above {
         let width = above.width(all);
@@ -89,7 +89,7 @@ fn boxes(svg: &mut String, tower: &Tower<'_>, all: u64, mut left: f64, foot: f64
     }
 }
 
-/// The end of a name, which is more specific than its beginning, in at most this many characters.
+/// Returns the end of a name, which is more specific than its beginning, in at most this many characters.
 fn fitting(name: &str, letters: usize) -> String {
     let count = name.chars().count();
     if count <= letters {
@@ -102,7 +102,8 @@ fn fitting(name: &str, letters: usize) -> String {
     }
 }
 
-/// Colours: this project's functions by crate; those of the kernel and other libraries are grey.
+/// Returns the colour of a function: this project's functions by crate; those of the kernel and other libraries are
+/// grey.
 fn colour(name: &str) -> &'static str {
     match name.split("::").next().unwrap_or_default() {
         "memstore" => "#e8a33d",

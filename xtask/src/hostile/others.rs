@@ -1,4 +1,4 @@
-//! Attacks on the ports of the ZooKeeper answerer and of the web pages, and attacks that are the same on every port.
+//! Attacks on the ports of the ZooKeeper server and of the web pages, and attacks that are the same on every port.
 
 use std::time::{Duration, Instant};
 

@@ -9,7 +9,7 @@ use crate::Outcome;
 use crate::random::Random;
 
 const CLIENT: &str = "ClientService";
-/// More than a server accepts in one frame.
+/// A frame length in bytes that exceeds what a server accepts.
 const HUGE: usize = 300 << 20;
 /// Frame lengths that are always invalid.
 const ABSURD: [u32; 5] = [u32::MAX, 0x8000_0000, i32::MAX as u32, 0x4000_0000, (256 << 20) + 1];
@@ -53,7 +53,7 @@ fn expect(what: &str, answer: &Answer, call: i32, class: &str) -> Outcome {
     }
 }
 
-/// The connection is refused with this class, and closed.
+/// Expects that the connection is refused with an exception of this class, and closed.
 fn expect_end(what: &str, peer: &mut Peer, call: i32, class: &str) -> Outcome {
     expect(what, &peer.answer()?, call, class)?;
     match peer.answer()? {
@@ -71,7 +71,7 @@ fn expect_alive(what: &str, peer: &mut Peer) -> Outcome {
     }
 }
 
-/// Random bytes; some begin like a valid request.
+/// Returns random bytes; some begin like a valid request.
 fn noise(random: &mut Random, length: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..length).map(|_| random.word() as u8).collect();
     match random.below(4) {
@@ -454,7 +454,7 @@ fn patterns(scene: &Scene<'_>) -> Outcome {
     expect_alive("patterns", &mut peer)
 }
 
-/// A gzip stream whose bytes are stored.
+/// Returns a gzip stream whose bytes are stored without compression.
 fn gzip(raw: &[u8]) -> Vec<u8> {
     let mut out = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff, 1];
     out.extend_from_slice(&(raw.len() as u16).to_le_bytes());
@@ -472,7 +472,8 @@ fn gzip(raw: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A gzip stream of zeros that unpacks to at least `length` bytes: one literal, then copies of 258 bytes in 13 bits.
+/// Returns a gzip stream of zeros that unpacks to at least `length` bytes: one literal, then copies of 258 bytes in 13
+/// bits.
 fn gzip_bomb(length: usize) -> Vec<u8> {
     let (mut out, mut bits, mut count) = (vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff], 0u64, 0);
     let mut put = |out: &mut Vec<u8>, value: u64, width: u32| {
@@ -494,7 +495,7 @@ fn gzip_bomb(length: usize) -> Vec<u8> {
     out
 }
 
-/// One Hadoop block that claims `length` bytes, of one LZ4 chunk of zeros.
+/// Returns one Hadoop block that claims `length` bytes and has one LZ4 chunk of zeros.
 fn lz4_bomb(length: usize) -> Vec<u8> {
     let mut chunk = vec![0x1f, 0, 1, 0];
     chunk.resize(4 + (length - 20) / 255, 0xff);
@@ -502,7 +503,7 @@ fn lz4_bomb(length: usize) -> Vec<u8> {
     [&(length as u32).to_be_bytes()[..], &framed(&chunk)].concat()
 }
 
-/// The same in Snappy: a literal, then copies of 64 bytes in three.
+/// Returns the same block in Snappy: a literal, then copies of 64 bytes in three.
 fn snappy_bomb(length: usize) -> Vec<u8> {
     let mut chunk = Vec::new();
     varint(&mut chunk, length as u64);
@@ -592,7 +593,8 @@ fn unread(scene: &Scene<'_>) -> Outcome {
     scene.alive("20 connections that read no answer")
 }
 
-/// Asks 48 times for 48 MB, without a limit of rows or bytes. A third of the answers alone would be 768 MB.
+/// Opens scans 48 times for 48 MB each, without a limit of rows or bytes, and reads no answer. A third of the answers
+/// alone would be 768 MB.
 fn unread_scans(scene: &Scene<'_>) -> Outcome {
     let answer = scene.pulse.borrow_mut().ask("fill 48")?;
     let region = answer.strip_prefix("region ").ok_or(&answer)?;

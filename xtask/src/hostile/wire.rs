@@ -1,4 +1,4 @@
-//! Raw protobuf and frames, which can be wrong in any way, and the server's replies.
+//! Builds raw protobuf and frames, which can be wrong in any way, and reads the server's replies.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -21,7 +21,7 @@ pub(super) fn varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// A protobuf message.
+/// An encoded protobuf message.
 #[derive(Default)]
 pub(super) struct Message(pub(super) Vec<u8>);
 
@@ -39,7 +39,7 @@ impl Message {
         self
     }
 
-    /// With a length prefix, as messages have in a frame.
+    /// Returns the message with a length prefix, as messages have in a frame.
     pub(super) fn delimited(self) -> Vec<u8> {
         let mut out = Vec::new();
         varint(&mut out, self.0.len() as u64);
@@ -48,14 +48,14 @@ impl Message {
     }
 }
 
-/// A length of four bytes, and `body`.
+/// Returns a length of four bytes, and `body`.
 pub(super) fn framed(body: &[u8]) -> Vec<u8> {
     let mut out = (body.len() as u32).to_be_bytes().to_vec();
     out.extend_from_slice(body);
     out
 }
 
-/// A connection header, framed.
+/// Returns a connection header in a frame.
 pub(super) fn header(service: &str, codec: &str, compressor: &str) -> Vec<u8> {
     let user = Message::default().bytes(1, b"hostile");
     let version = Message::default()
@@ -77,7 +77,7 @@ pub(super) fn header(service: &str, codec: &str, compressor: &str) -> Vec<u8> {
     framed(&message.bytes(5, &version.0).0)
 }
 
-/// A request header.
+/// Returns a request header.
 pub(super) fn request_header(call_id: u64, method: &str, cells: Option<u64>) -> Message {
     let message = Message::default().number(1, call_id).bytes(3, method.as_bytes()).number(4, 1);
     match cells {
@@ -86,7 +86,7 @@ pub(super) fn request_header(call_id: u64, method: &str, cells: Option<u64>) -> 
     }
 }
 
-/// A whole request, framed.
+/// Returns a whole request in a frame.
 pub(super) fn request(call_id: u64, method: &str, param: &[u8], cells: &[u8]) -> Vec<u8> {
     let length = (!cells.is_empty()).then_some(cells.len() as u64);
     let mut body = request_header(call_id, method, length).delimited();
@@ -96,7 +96,7 @@ pub(super) fn request(call_id: u64, method: &str, param: &[u8], cells: &[u8]) ->
     framed(&body)
 }
 
-/// A `GetRequest` on hbase:meta, with a filter if one is given.
+/// Returns a `GetRequest` on hbase:meta, with a filter if one is given.
 pub(super) fn get(filter: Option<&[u8]>) -> Vec<u8> {
     let region = Message::default().number(1, 1).bytes(2, b"hbase:meta,,1");
     let mut get = Message::default().bytes(1, b"row");
@@ -106,20 +106,20 @@ pub(super) fn get(filter: Option<&[u8]>) -> Vec<u8> {
     Message::default().bytes(1, &region.0).bytes(2, &get.0).0
 }
 
-/// A `Filter` or `Comparator`: a class of HBase's and its bytes.
+/// Returns a `Filter` or `Comparator`: a class of HBase's and its bytes.
 pub(super) fn named(package: &str, class: &str, bytes: &[u8]) -> Vec<u8> {
     let name = format!("org.apache.hadoop.hbase.{package}.{class}");
     Message::default().bytes(1, name.as_bytes()).bytes(2, bytes).0
 }
 
-/// A reply.
+/// A reply of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
     /// The server closed the connection.
     Closed,
     /// The call with this id succeeded.
     Good(i32),
-    /// The call with this id failed with this class and message; -1 is the connection itself.
+    /// The call with this id failed with this class and message; id -1 stands for the connection itself.
     Bad(i32, String, String),
 }
 
@@ -135,7 +135,7 @@ impl Peer {
         Ok(Peer(stream))
     }
 
-    /// A connection whose header the server has accepted.
+    /// Opens a connection whose header the server has accepted.
     pub(super) fn open(address: &str, service: &str, compressor: &str) -> Result<Peer, String> {
         let mut peer = Peer::connect(address)?;
         peer.tell(PREAMBLE);
@@ -154,7 +154,7 @@ impl Peer {
         let _gone = self.0.shutdown(Shutdown::Write);
     }
 
-    /// All bytes until the server closes the connection; an error if it does not.
+    /// Reads all bytes until the server closes the connection; fails if it does not close it.
     pub(super) fn rest(&mut self) -> Result<Vec<u8>, String> {
         let mut all = Vec::new();
         match self.0.read_to_end(&mut all) {
@@ -181,7 +181,7 @@ impl Peer {
         }
     }
 
-    /// The next frame of HBase's RPC.
+    /// Reads the next frame of HBase's RPC.
     pub(super) fn answer(&mut self) -> Result<Answer, String> {
         let mut length = [0; 4];
         if !self.fill(&mut length)? {
@@ -232,7 +232,7 @@ fn take<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(taken)
 }
 
-/// The fields of a message that has only numbers and byte strings: number, value, bytes.
+/// Returns the fields of a message that has only numbers and byte strings: number, value, bytes.
 fn fields(mut rest: &[u8]) -> impl Iterator<Item = (u64, u64, &[u8])> {
     std::iter::from_fn(move || {
         let key = take_varint(&mut rest)?;

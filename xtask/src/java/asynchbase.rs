@@ -1,4 +1,4 @@
-//! asynchbase against Bellows: a Java client with its own ZooKeeper client, region lookup and messages.
+//! Runs asynchbase against Bellows: a Java client with its own ZooKeeper client, region lookup and messages.
 //!
 //! It cannot create tables, so the stock client creates the table of its suite.
 
@@ -23,14 +23,14 @@ fn run_suite(bootstrap: &str, quorum: &str, words: &[&str]) -> Outcome {
     succeed("the asynchbase suite", java(&suite, &cluster, &words))
 }
 
-/// The whole suite against a server of its own.
+/// Runs the whole suite against a server of its own.
 pub(crate) fn suite() -> Outcome {
     let server = Server::start("asynchbase", &[])?;
     run_suite(&server.rpc, &server.registry, &[])?;
     server.stop()
 }
 
-/// The suite against a running cluster: `BOOTSTRAP QUORUM [TEXT]`, addresses as `host:port`.
+/// Runs the suite against a running cluster: `BOOTSTRAP QUORUM [TEXT]`, addresses as `host:port`.
 pub(crate) fn against(bootstrap: &str, quorum: &str, words: &[&str]) -> Outcome {
     run_suite(bootstrap, quorum, words)
 }

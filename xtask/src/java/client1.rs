@@ -1,17 +1,17 @@
-//! The last HBase client of the 1.x line (1.7.2) against Bellows: tables, rows, and changes of schemas.
+//! Runs the last HBase client of the 1.x line (1.7.2) against Bellows: tables, rows, and changes of schemas.
 
 use super::{compile, java, succeed};
 use crate::Outcome;
 use crate::server::Server;
 
-/// The whole suite against a server of its own.
+/// Runs the whole suite against a server of its own.
 pub(crate) fn suite() -> Outcome {
     let server = Server::start("client1", &[])?;
     against(&server.registry, &[])?;
     server.stop()
 }
 
-/// The suite against a running cluster: `QUORUM [TEXT]`, the address as `host:port`.
+/// Runs the suite against a running cluster: `QUORUM [TEXT]`, the address as `host:port`.
 pub(crate) fn against(quorum: &str, words: &[&str]) -> Outcome {
     let suite = compile("client1")?;
     // HBase 1 logs through log4j 1. Some tests expect refusals, which reach the test as exceptions.

@@ -1,4 +1,4 @@
-//! The client of HBase 3 against Bellows, with the tests of HBase 2's.
+//! Runs the client of HBase 3 against Bellows, with the tests of HBase 2's client.
 //!
 //! Its blocking calls use asynchronous ones, scans included. So a server that answers at once meets it in other
 //! states than HBase 2's client.
@@ -7,7 +7,7 @@ use super::run_suite;
 use crate::Outcome;
 use crate::server::Server;
 
-/// The folder of its class path in `proof/java`.
+/// The folder in `proof/java` with the class path of this client.
 pub(super) const MODULE: &str = "client3";
 
 /// The ways in which the suite connects. This client cannot send a batch without cell blocks.

@@ -1,4 +1,4 @@
-//! HBase's own gateways, which use the server under test as ordinary clients.
+//! Starts HBase's own gateways, which use the server under test as ordinary clients.
 
 use std::net::{TcpListener, TcpStream};
 use std::process::Child;
@@ -32,8 +32,8 @@ impl Kind {
         }
     }
 
-    /// Both listen on all addresses by default: an argument changes that for the Thrift server, a key for the REST
-    /// server.
+    /// Returns the arguments of the gateway. Both gateways listen on all addresses by default: an argument changes that
+    /// for the Thrift server, a key for the REST server.
     fn words(self) -> &'static [&'static str] {
         match self {
             Kind::Rest => &[],
@@ -42,7 +42,7 @@ impl Kind {
     }
 }
 
-/// A gateway, ended when this is dropped.
+/// A running gateway, which ends when this is dropped.
 pub(super) struct Gateway {
     child: Child,
     pub(super) port: u16,
@@ -85,7 +85,7 @@ impl Drop for Gateway {
     }
 }
 
-/// A folder with the gateway's configuration, because it accepts none on its command line.
+/// Returns a folder with the gateway's configuration, because it accepts none on its command line.
 fn conf(kind: Kind, quorum: &str) -> Result<String, String> {
     let (host, port) = quorum.rsplit_once(':').ok_or_else(|| format!("{quorum} is not host:port"))?;
     // The part's name is taken: the server uses that folder.

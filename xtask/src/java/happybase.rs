@@ -1,4 +1,4 @@
-//! happybase through HBase's own Thrift server, which uses Bellows as an ordinary client.
+//! Runs happybase through HBase's own Thrift server, which uses Bellows as an ordinary client.
 //!
 //! The Python packages are in `target/python/venv`, with the versions of `proof/python/requirements.txt`. They are
 //! installed again if that file is newer.
@@ -14,7 +14,7 @@ use crate::{Outcome, run};
 const VENV: &str = "target/python/venv";
 const REQUIREMENTS: &str = "proof/python/requirements.txt";
 
-/// The Python that has the packages.
+/// Returns the Python that has the packages.
 fn python() -> Result<String, String> {
     let python = format!("{VENV}/bin/python");
     // Written last, so that an unfinished installation begins again.
@@ -37,14 +37,14 @@ fn run_suite(quorum: &str, words: &[&str]) -> Outcome {
     succeed("the happybase suite", suite)
 }
 
-/// The whole suite against a server of its own.
+/// Runs the whole suite against a server of its own.
 pub(crate) fn suite() -> Outcome {
     let server = Server::start("happybase", &[])?;
     run_suite(&server.registry, &[])?;
     server.stop()
 }
 
-/// The suite against a running cluster: `QUORUM [WORDS]`, the words being unittest's.
+/// Runs the suite against a running cluster: `QUORUM [WORDS]`; the words are unittest's.
 pub(crate) fn against(quorum: &str, words: &[&str]) -> Outcome {
     run_suite(quorum, words)
 }

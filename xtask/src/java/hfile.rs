@@ -1,4 +1,4 @@
-//! Files that Bellows flushed and compacted, read by HBase's own tool and classes.
+//! Reads files that Bellows flushed and compacted with HBase's own tool and classes.
 
 use super::{compile, java, succeed};
 use crate::Outcome;

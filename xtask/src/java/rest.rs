@@ -1,4 +1,4 @@
-//! Python over HTTP through HBase's own REST server, which uses Bellows as an ordinary client.
+//! Runs Python over HTTP through HBase's own REST server, which uses Bellows as an ordinary client.
 
 use std::process::Command;
 
@@ -14,14 +14,14 @@ fn run_suite(quorum: &str, words: &[&str]) -> Outcome {
     succeed("the REST suite", suite)
 }
 
-/// The whole suite against a server of its own.
+/// Runs the whole suite against a server of its own.
 pub(crate) fn suite() -> Outcome {
     let server = Server::start("rest", &[])?;
     run_suite(&server.registry, &[])?;
     server.stop()
 }
 
-/// The suite against a running cluster: `QUORUM [WORDS]`, the words being unittest's.
+/// Runs the suite against a running cluster: `QUORUM [WORDS]`; the words are unittest's.
 pub(crate) fn against(quorum: &str, words: &[&str]) -> Outcome {
     run_suite(quorum, words)
 }

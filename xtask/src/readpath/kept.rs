@@ -1,4 +1,4 @@
-//! Hit rates of the cache under skewed gets, of a table that is a quarter larger than the cache.
+//! Measures hit rates of the cache under skewed gets, of a table that is a quarter larger than the cache.
 //!
 //! * `scans`: engine by engine, the hit rate of gets alone, and during scans of another table that is four times as
 //!   large as the cache.
@@ -25,13 +25,13 @@ const SCANS_COST: f64 = 0.01;
 const RATE_MIN: f64 = 0.75;
 /// Minimum number of blocks that a scan must load to count as one.
 const SCANNED_MIN: f64 = 1_000.0;
-/// The scanned table, and its size as a multiple of the cache's.
+/// The name of the scanned table. The next constant is its size as a multiple of the cache's.
 const SCANNED: &str = "Scanned";
 const SCANNED_TIMES: u64 = 4;
-/// Bytes of a row of either table.
+/// Size of a row of either table, in bytes.
 const ROW_BYTES: u64 = 1_100;
 
-/// Number of lookups of a table's data blocks.
+/// Number of lookups of a table's data blocks, and of those that hit.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Lookups {
     hits: f64,
@@ -89,8 +89,8 @@ impl<'a> Gets<'a> {
         Ok((gets, rate))
     }
 
-    /// The hit rate in this many seconds. The rows are others each time, with the same distribution, because repeated
-    /// rows would be cached.
+    /// Returns the hit rate in this many seconds. The rows are others each time, with the same distribution, because
+    /// repeated rows would be cached.
     fn run(&mut self, server: &Server, seconds: &str) -> Result<f64, String> {
         self.seed += 1;
         let (rows, seed) = (&self.rows[..], self.seed.to_string());
@@ -102,7 +102,7 @@ impl<'a> Gets<'a> {
     }
 }
 
-/// The hit rate of gets alone and during scans of another table.
+/// Measures the hit rate of gets alone and during scans of another table.
 pub(super) fn scans(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<String>, String> {
     let mut fell_short = Vec::new();
     for engine in &plan.engines {
@@ -153,7 +153,7 @@ pub(super) fn scans(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<St
     Ok(fell_short)
 }
 
-/// The hit rate before and after SIGKILL.
+/// Measures the hit rate before and after SIGKILL.
 pub(super) fn restart(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<String>, String> {
     let folder = folder.join("restart");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;

@@ -17,10 +17,10 @@ const RATE: f64 = 0.7;
 const BAR: f64 = 4.0;
 /// Number of callers at an offered rate: more than operations under way, so that none waits for a caller.
 const CALLERS: &str = "200";
-/// Arguments for callers in the closed loop.
+/// Arguments of the generator for callers in the closed loop.
 pub(super) const CLOSED: &[&str] =
     &["random-read", "--threads", "50", "--connections", "5", "--warm-up", "1", "--seconds", "2"];
-/// Arguments for an offered rate.
+/// Arguments of the generator for an offered rate.
 pub(super) const LOAD: &[&str] =
     &["random-read", "--threads", CALLERS, "--connections", "5", "--warm-up", "1", "--calm"];
 /// A rate is sustained if this fraction of the offered operations was answered in the measured time, and if no queue
@@ -48,13 +48,13 @@ const CALM_MIN: f64 = 0.25;
 /// Offers gets at a rate for this many seconds. Returns the generator's output.
 pub(super) type Offer<'a> = dyn Fn(f64, &str) -> Result<String, String> + 'a;
 
-/// The measurement at 70 % of the greatest rate.
+/// A measurement at 70 % of the greatest rate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Try {
     /// p99 divided by the median, of gets without a stall nearby. Operations that never began count as infinitely
     /// late if there are more than a few.
     tail: f64,
-    /// The fraction of these gets.
+    /// The fraction of gets that had no stall nearby.
     calm: f64,
 }
 
@@ -88,7 +88,7 @@ pub(super) fn tries(engine: &str, closed: f64, seconds: &str, offer: &Offer<'_>)
     Ok(tries)
 }
 
-/// The bar that was missed, or why there is no result.
+/// Returns the bar that was missed, or why there is no result.
 pub(super) fn judged(engine: &str, tries: &[Try]) -> Option<String> {
     let calm: Vec<f64> = tries.iter().filter(|one| one.calm >= CALM_MIN).map(|one| one.tail).collect();
     say!("{engine}: {} of {} tries had {CALM_MIN} of the gets due in calm", calm.len(), tries.len());
@@ -105,7 +105,7 @@ pub(super) fn judged(engine: &str, tries: &[Try]) -> Option<String> {
         .then(|| format!("p99 is {tail:.2} of p50 with {engine} at {RATE} of the peak, not {BAR}"))
 }
 
-/// The greatest rate that is sustained.
+/// Returns the greatest rate that is sustained.
 fn peak(closed: f64, offer: &Offer<'_>) -> Result<f64, String> {
     let seen = |rate: f64| -> Result<(f64, f64), String> {
         let said = offer(rate, &PEAK_SECONDS.to_string())?;

@@ -1,5 +1,5 @@
-//! What a shell printed, command by command, without what differs from run to run: times, ports, server names, ids, and the
-//! frames of Java's stack traces.
+//! The output of a shell, command by command, without the parts that differ from run to run: times, ports, server
+//! names, ids, and the frames of Java's stack traces.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Block {
     pub(crate) command: String,
-    /// Which one it is of equal commands, from 1.
+    /// The number of this command among equal commands, from 1.
     pub(crate) turn: usize,
     pub(crate) lines: Vec<String>,
-    /// In the list of differences: why the lines are as they are.
+    /// In the list of differences, the reason why the lines differ.
     pub(crate) reason: String,
 }
 
@@ -28,7 +28,7 @@ impl fmt::Display for Block {
     }
 }
 
-/// All commands in their order.
+/// The output of all commands, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Transcript {
     pub(crate) blocks: Vec<Block>,
@@ -41,7 +41,7 @@ impl fmt::Display for Transcript {
 }
 
 impl Transcript {
-    /// The output of a shell that read this script.
+    /// Parses the output of a shell that read this script.
     pub(crate) fn of_output(script: &str, output: &str) -> Result<Transcript, String> {
         let mut parts = output.split('\n').skip_while(|line| prompted(line).is_none()).peekable();
         let mut transcript = Transcript::default();
@@ -105,13 +105,13 @@ impl Transcript {
         transcript
     }
 
-    /// The block of the same command.
+    /// Returns the block of the same command.
     pub(crate) fn find(&self, like: &Block) -> Option<&Block> {
         self.blocks.iter().find(|block| block.command == like.command && block.turn == like.turn)
     }
 }
 
-/// The command in a line that begins with the shell's prompt.
+/// Returns the command in a line that begins with the shell's prompt.
 fn prompted(line: &str) -> Option<&str> {
     let (number, rest) = line.strip_prefix("hbase:")?.split_once(':')?;
     number.parse::<u32>().ok()?;
@@ -120,7 +120,7 @@ fn prompted(line: &str) -> Option<&str> {
     Some(command)
 }
 
-/// Frames of Java's stack traces, times, empty lines, and a hint that the client gives after each error.
+/// Whether a line is a frame of a Java stack trace, a time, empty, or the hint that the client gives after each error.
 fn is_noise(line: &str) -> bool {
     let frames = ["\tat ", "\t... ", "Caused by: ", "Took "];
     line.trim().is_empty()
@@ -128,7 +128,7 @@ fn is_noise(line: &str) -> bool {
         || line.starts_with("For usage try 'help ")
 }
 
-/// Replaces what differs from run to run, and, with `numbers`, all other numbers.
+/// Replaces the parts that differ from run to run, and, with `numbers`, all other numbers.
 fn normalized(line: &str, numbers: bool) -> String {
     let mut out = String::new();
     // The build of HBase that was recorded.
@@ -149,7 +149,7 @@ fn normalized(line: &str, numbers: bool) -> String {
     out.trim_end().to_owned()
 }
 
-/// What stands for the beginning of this text, and how long that is.
+/// Returns the replacement for the beginning of this text, and the length of that beginning.
 fn replaced(text: &str, numbers: bool) -> Option<(&'static str, usize)> {
     let run = |text: &str, is: fn(u8) -> bool| text.bytes().take_while(|byte| is(*byte)).count();
     let digits = |text: &str| run(text, |byte| byte.is_ascii_digit());
@@ -189,8 +189,8 @@ fn replaced(text: &str, numbers: bool) -> Option<(&'static str, usize)> {
     None
 }
 
-/// The length of a time of this century at the beginning of the text, as `2026-11-26T01:20:00.579` or with a blank, and
-/// perhaps a zone.
+/// Returns the length of a time of this century at the beginning of the text, as `2026-11-26T01:20:00.579` or with a
+/// blank, and perhaps a zone.
 fn time(text: &str) -> Option<usize> {
     const SHAPE: &str = "20dd-dd-ddTdd:dd:dd";
     let fits = |shape: char, found: char| match shape {
