@@ -95,9 +95,12 @@ kinds! {
     };
     /// The class of a store engine, with or without HBase's package.
     StoreEngineName: String, "", |text: &str| {
-        const KNOWN: [&str; 2] = ["DefaultStoreEngine", "DateTieredStoreEngine"];
+        const KNOWN: [&str; 3] = ["DefaultStoreEngine", "DateTieredStoreEngine", "StripeStoreEngine"];
         let name = text.strip_prefix("org.apache.hadoop.hbase.regionserver.").unwrap_or(text);
-        KNOWN.contains(&name).then(|| name.to_owned()).ok_or("DefaultStoreEngine or DateTieredStoreEngine")
+        KNOWN
+            .contains(&name)
+            .then(|| name.to_owned())
+            .ok_or("DefaultStoreEngine, DateTieredStoreEngine or StripeStoreEngine")
     };
     /// The class of a throughput controller for compactions, with or without HBase's package.
     ThroughputControllerName: String, "", |text: &str| {

@@ -8,7 +8,7 @@ use conf::{Conf, Key, Kind, keys};
 use memstore::Pool;
 use proto::TableDescriptor;
 use proto::descriptor::Attributes;
-use region::{CompactionPolicy, DateTieredOptions, Level, OpenFiles, RegionOptions};
+use region::{CompactionPolicy, DateTieredOptions, Level, OpenFiles, RegionOptions, StripeOptions};
 
 use crate::call_sample::CallKind;
 use crate::split_policy::SplitOptions;
@@ -207,7 +207,8 @@ impl Options {
     /// memstores.
     pub fn of_regions(conf: &Conf) -> conf::Result<RegionOptions> {
         use keys::{region, regionserver, store};
-        let count = |key| conf.value(key).map(|count: u64| usize::try_from(count).unwrap_or(usize::MAX));
+        let many = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+        let count = |key| conf.value(key).map(many);
         let slop = i64::try_from(conf.value(&region::TIMESTAMP_SLOP)?.as_millis()).unwrap_or(i64::MAX);
         let cell = conf.value(&regionserver::MAX_CELL_SIZE)?;
         let purge = conf.value(&store::PURGE_DELETES_AFTER)?.as_millis();
@@ -260,6 +261,16 @@ impl Options {
                 window_policy: CompactionPolicy::of_class(&conf.value(&store::TIERED_WINDOW_POLICY)?)
                     .unwrap_or_default(),
             },
+            stripe: StripeOptions {
+                initial_count: count(&store::STRIPE_INITIAL_COUNT)?,
+                split_size: conf.value_if_set(&store::STRIPE_SPLIT_SIZE)?,
+                split_parts: conf.value(&store::STRIPE_SPLIT_PARTS)? as f32,
+                flush_to_level0: conf.value(&store::STRIPE_FLUSH_TO_LEVEL0)?,
+                level0_files_min: count(&store::STRIPE_LEVEL0_MIN)?,
+                files_min: conf.value_if_set(&store::STRIPE_MIN)?.map(many),
+                files_max: conf.value_if_set(&store::STRIPE_MAX)?.map(many),
+                split_imbalance_max: conf.value(&store::STRIPE_SPLIT_IMBALANCE)? as f32,
+            },
             delete_expired_files: conf.value(&store::DELETE_EXPIRED_FILES)?,
             blocking_files: count(&store::BLOCKING_STORE_FILES)?,
             purge_deletes_after: i64::try_from(purge).unwrap_or(i64::MAX),
@@ -283,13 +294,18 @@ impl Options {
         let override_with = |options: &RegionOptions, said: Vec<(String, String)>| -> RegionOptions {
             let mut options = options.clone();
             // Each key is read alone, so that an invalid one does not hide the others. The newer of two names comes
-            // last.
+            // last. An engine comes after the policy, over which it wins, and the default engine before it.
             let mut said = said;
-            let comes_last = |key: &str| {
-                key != keys::store::COMPACTION_THRESHOLD.name()
-                    && key != keys::store::COMPACTION_POLICY.name()
+            let place = |key: &str, value: &str| {
+                let is_engine = key == keys::store::ENGINE.name();
+                match CompactionPolicy::of_engine(value) {
+                    Some(None) if is_engine => 0,
+                    _ if key == keys::store::COMPACTION_THRESHOLD.name() => 1,
+                    _ if key == keys::store::COMPACTION_POLICY.name() => 1,
+                    _ => 2,
+                }
             };
-            said.sort_by_key(|(key, _)| comes_last(key));
+            said.sort_by_key(|(key, value)| place(key, value));
             for (key, value) in said {
                 let outcome = Conf::new()
                     .with_definition(&format!("{key}={value}"))
@@ -389,14 +405,21 @@ fn override_by(options: &mut RegionOptions, conf: &Conf) -> conf::Result<()> {
     set(conf, &store::COMPACTION_MIN_SIZE, &mut options.compaction_size_min, Some)?;
     set(conf, &store::COMPACTION_MAX_SIZE, &mut options.compaction_size_max, |size| size)?;
     if let Some(engine) = conf.value_if_set(&store::ENGINE)? {
-        // The engine that is HBase's default leaves the choice to the other key.
-        if let Some(Some(policy)) = CompactionPolicy::of_engine(&engine) {
-            options.compaction_policy = policy;
+        match CompactionPolicy::of_engine(&engine) {
+            Some(Some(policy)) => options.compaction_policy = policy,
+            // The engine that is HBase's default leaves the choice to the other key.
+            Some(None) if options.compaction_policy == CompactionPolicy::Stripe => {
+                options.compaction_policy = CompactionPolicy::default();
+            }
+            _ => {}
         }
     }
-    set(conf, &store::COMPACTION_POLICY, &mut options.compaction_policy, |name| {
-        CompactionPolicy::of_class(&name).unwrap_or_default()
-    })?;
+    // No class stands for stripes: they come with their engine, which does not read this key.
+    if options.compaction_policy != CompactionPolicy::Stripe {
+        set(conf, &store::COMPACTION_POLICY, &mut options.compaction_policy, |name| {
+            CompactionPolicy::of_class(&name).unwrap_or_default()
+        })?;
+    }
     set(conf, &store::COMPACTION_RATIO_OFF_PEAK, &mut options.compaction_ratio_off_peak, |ratio| ratio)?;
     set(conf, &store::COMPACTION_MAX_SIZE_OFF_PEAK, &mut options.compaction_size_max_off_peak, Some)?;
     set(conf, &regionserver::COMPACTION_THROTTLE, &mut options.compaction_throttle, Some)?;
@@ -413,6 +436,15 @@ fn override_by(options: &mut RegionOptions, conf: &Conf) -> conf::Result<()> {
     set(conf, &store::TIERED_WINDOW_POLICY, &mut tiered.window_policy, |name| {
         CompactionPolicy::of_class(&name).unwrap_or_default()
     })?;
+    let stripe = &mut options.stripe;
+    set(conf, &store::STRIPE_INITIAL_COUNT, &mut stripe.initial_count, count)?;
+    set(conf, &store::STRIPE_SPLIT_SIZE, &mut stripe.split_size, Some)?;
+    set(conf, &store::STRIPE_SPLIT_PARTS, &mut stripe.split_parts, |parts| parts as f32)?;
+    set(conf, &store::STRIPE_FLUSH_TO_LEVEL0, &mut stripe.flush_to_level0, |is_asked| is_asked)?;
+    set(conf, &store::STRIPE_LEVEL0_MIN, &mut stripe.level0_files_min, count)?;
+    set(conf, &store::STRIPE_MIN, &mut stripe.files_min, |files| Some(count(files)))?;
+    set(conf, &store::STRIPE_MAX, &mut stripe.files_max, |files| Some(count(files)))?;
+    set(conf, &store::STRIPE_SPLIT_IMBALANCE, &mut stripe.split_imbalance_max, |ratio| ratio as f32)?;
     set(conf, &store::BLOCKING_STORE_FILES, &mut options.blocking_files, count)?;
     set(conf, &store::PURGE_DELETES_AFTER, &mut options.purge_deletes_after, ms)?;
     set(conf, &store::MAJOR_COMPACTION_PERIOD, &mut options.major_period, |time| time)?;
@@ -513,6 +545,36 @@ mod tests {
             region::CompactionPolicy::Fifo,
             "an unknown engine does not count"
         );
+        let stripes = family("g")
+            .with("hbase.hstore.engine.class", class("StripeStoreEngine"))
+            .with("hbase.store.stripe.initialStripeCount", "5")
+            .with("hbase.store.stripe.sizeToSplit", "1m")
+            .with("hbase.store.stripe.splitPartCount", "3")
+            .with("hbase.store.stripe.compaction.flushToL0", "true")
+            .with("hbase.store.stripe.compaction.minFilesL0", "2")
+            .with("hbase.store.stripe.compaction.minFiles", "7")
+            .with("hbase.store.stripe.compaction.maxFiles", "8")
+            .with("hbase.store.stripe.region.split.max.imbalance", "4");
+        table.set_family(stripes);
+        let of_g = &Options::of_table(&site, &table).families[&b"g"[..]];
+        assert_eq!(of_g.compaction_policy, region::CompactionPolicy::Stripe, "not the table's class");
+        let expected = StripeOptions {
+            initial_count: 5,
+            split_size: Some(1 << 20),
+            split_parts: 3.0,
+            flush_to_level0: true,
+            level0_files_min: 2,
+            files_min: Some(7),
+            files_max: Some(8),
+            split_imbalance_max: 4.0,
+        };
+        assert_eq!(of_g.stripe, expected);
+        let in_stripes =
+            RegionOptions { compaction_policy: region::CompactionPolicy::Stripe, ..RegionOptions::default() };
+        let policy = |table: &TableDescriptor| Options::of_table(&in_stripes, table).compaction_policy;
+        assert_eq!(policy(&table), region::CompactionPolicy::Stripe, "its engine is the site's");
+        set("hbase.hstore.engine.class", &class("DefaultStoreEngine"), table.attributes_mut());
+        assert_eq!(policy(&table), region::CompactionPolicy::Fifo);
         let site = Conf::new().with(&keys::store::COMPACTION_THRESHOLD, "6");
         assert_eq!(Options::of_regions(&site).expect("good values").compaction_files_min, 6);
     }

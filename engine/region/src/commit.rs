@@ -25,7 +25,7 @@ use crate::{Error, Result};
 pub(crate) struct Commit<'a> {
     /// The files of the current view to remove.
     pub(crate) remove: &'a [Arc<StoreFile>],
-    /// The new files. They take the place of the removed ones, or come last.
+    /// The new files. They take the place of the newest removed one, or come last.
     pub(crate) add: Vec<Arc<StoreFile>>,
     /// Whether the new files are older than all others, if none is removed.
     pub(crate) are_oldest: bool,
@@ -56,7 +56,8 @@ impl Region {
         }
         let is_removed = |file: &Arc<StoreFile>| remove.iter().any(|removed| Arc::ptr_eq(removed, file));
         let old = store.view.load().files.clone();
-        let place = old.iter().position(is_removed);
+        // The newest of the removed files has the sequence id of the new ones.
+        let place = old.iter().rposition(is_removed).map(|last| last + 1 - remove.len());
         let mut files: Vec<Arc<StoreFile>> = old.iter().filter(|file| !is_removed(file)).cloned().collect();
         if old.len() - files.len() != remove.len() {
             refused();

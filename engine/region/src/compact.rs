@@ -1,7 +1,7 @@
-//! Compaction: writes several files of a store as one, or as one for each window of time.
+//! Compaction: writes several files of a store as one, or as one for each window of time or range of rows.
 //!
 //! 1. Files whose cells have all expired leave the store's list.
-//! 2. The store's [policy](crate::compaction_policy) selects a run of files.
+//! 2. The store's [policy](crate::compaction_policy) selects files.
 //! 3. The files are merged into new ones, without cells that no reader can see.
 //! 4. The store's list is replaced ([`Region::commit`]); readers that began earlier keep the old files.
 //!
@@ -18,6 +18,7 @@ use hfile::{ReadOptions, ReadType, StoreFileInfo};
 
 use crate::commit::Commit;
 use crate::compaction_matcher::{CompactionMatcher, CompactionScope};
+use crate::compaction_policy::stripe::{files_left, pressure, select_of_stripes};
 use crate::compaction_policy::{
     FileFacts, Selection, SelectionRequest, expired_files, select, throttle_point,
 };
@@ -29,6 +30,7 @@ use crate::options::Access;
 use crate::region::Region;
 use crate::store::Store;
 use crate::store_file::StoreFile;
+use crate::stripes::StripeRange;
 use crate::view::View;
 use crate::{Error, FlushReason, Result};
 
@@ -109,7 +111,11 @@ impl Region {
     /// a compaction needs, 1 at `hbase.hstore.blockingStoreFiles`, and more above.
     pub fn compaction_pressure(&self) -> f64 {
         let pressure = |store: &Store| {
-            let (tuning, files) = (store.tuning.load(), store.view.load().files.len());
+            let (tuning, files) = (store.tuning.load(), store.view.load().files.clone());
+            if let Some(stripes) = store.stripes(&files) {
+                return pressure(&stripes, files.len(), &tuning);
+            }
+            let files = files.len();
             let above = files.saturating_sub(tuning.compaction_files_min);
             let room = tuning.blocking_files.saturating_sub(tuning.compaction_files_min).max(1);
             above as f64 / room as f64
@@ -131,19 +137,24 @@ impl Region {
         let stays = |file: &&Arc<StoreFile>| !expired.iter().any(|other| Arc::ptr_eq(file, other));
         let files: Vec<Arc<StoreFile>> = all.iter().filter(stays).cloned().collect();
         let selection = self.select(store, &files, request);
+        let major = request.major && !store.has_stripes();
         let is_pointless = selection.is_empty() && expired.is_empty();
         // Retained rows are flushed first, and then there is a file.
-        if is_pointless && !(request.major && store.accordion.has_retained()) {
+        if is_pointless && !(major && store.accordion.has_retained()) {
             return None;
         }
-        let bytes = files[selection.files.clone()].iter().map(|file| file.size()).sum();
+        let bytes = selection.files.iter().map(|index| files[*index].size()).sum();
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        let files_left = match store.stripes(&all) {
+            Some(stripes) => files_left(&stripes, all.len(), tuning.blocking_files),
+            None => count(tuning.blocking_files).saturating_sub(count(all.len())),
+        };
         Some(CompactionPlan {
             files: selection.files.len(),
             bytes,
-            major: selection.major || request.major,
+            major: selection.major || major,
             is_large: bytes > throttle_point(&tuning, self.flush_size),
-            files_left: count(tuning.blocking_files).saturating_sub(count(all.len())),
+            files_left,
         })
     }
 
@@ -182,7 +193,10 @@ impl Region {
         request: &StoreCompaction,
         monitor: &dyn CompactionMonitor,
     ) -> Result<usize> {
-        let is_major = || request.major || self.select(store, &store.view.load().files, request).major;
+        let is_major = || {
+            !store.has_stripes()
+                && (request.major || self.select(store, &store.view.load().files, request).major)
+        };
         // A major compaction without the retained rows would soon be due again.
         if store.accordion.has_retained() && is_major() {
             self.flush_stores(std::slice::from_ref(&store.family), FlushReason::Requested)?;
@@ -199,10 +213,13 @@ impl Region {
             major: request.major,
             off_peak: request.off_peak,
             flush_size: self.flush_size,
-            ttl: store.scan_info().ttl,
+            ttl: store.scan_info().ttl.filter(|_| store.scan_info().min_versions == 0),
             jitter: store.chance_of_files(),
         };
-        select(&facts, &store.tuning.load(), &request)
+        match store.stripes(files) {
+            Some(stripes) => select_of_stripes(&facts, &stripes, &store.tuning.load(), &request),
+            None => select(&facts, &store.tuning.load(), &request),
+        }
     }
 
     /// Removes every row from memory and files. Each store that had files keeps one without cells, which records up to
@@ -230,16 +247,25 @@ impl Region {
         // Only these files: a flush may add another at any moment.
         let selection = match purpose {
             Rewrite::Compaction(request) => self.select(store, &files, request),
-            Rewrite::Truncation => Selection { files: 0..files.len(), ..Selection::default() },
+            Rewrite::Truncation => Selection { files: (0..files.len()).collect(), ..Selection::default() },
         };
         if selection.is_empty() {
             return Ok(expired);
         }
         // Retained rows are still in the log: replay would uncover cells whose markers were dropped.
-        let all =
-            (selection.files.len() == files.len() && !store.accordion.has_retained()) || env::planted(7);
+        let may_purge = !store.accordion.has_retained();
+        let takes_all = selection.files.len() == files.len();
+        let of_stripes = matches!(purpose, Rewrite::Compaction(_)) && store.has_stripes();
+        let all = (!of_stripes && takes_all && may_purge) || env::planted(7);
         let is_user = matches!(purpose, Rewrite::Compaction(request) if request.is_user);
-        let chosen: Vec<Arc<StoreFile>> = files[selection.files.clone()].to_vec();
+        let chosen: Vec<Arc<StoreFile>> =
+            selection.files.iter().map(|index| Arc::clone(&files[*index])).collect();
+        // What a file says of its stripe is not trusted when it comes to markers, but the keys that it has are.
+        let has_all_of = |rows: &&StripeRange| {
+            let is_left = |file: &Arc<StoreFile>| !chosen.iter().any(|other| Arc::ptr_eq(file, other));
+            !files.iter().any(|file| is_left(file) && file.may_have_rows_of(rows))
+        };
+        let purged_rows = selection.purges.as_ref().filter(|_| may_purge).filter(has_all_of);
         let cells: u64 = chosen.iter().map(|file| file.entries()).sum();
         let bytes = chosen.iter().map(|file| file.size()).sum();
         self.counters.compacting_cells.fetch_add(cells, Ordering::Relaxed);
@@ -252,29 +278,32 @@ impl Region {
         if chosen.iter().any(|file| file.reader.cached().stays_warm()) {
             heap.watch_cache();
         }
-        let kind = if all {
-            CompactionScope::All {
-                purge_deletes_after: store.tuning.load().purge_deletes_after,
-                earliest_put: chosen
-                    .iter()
-                    .map(|file| file.reader.earliest_put())
-                    .min()
-                    .unwrap_or(Timestamp::LATEST),
-            }
-        } else {
-            CompactionScope::Some
+        let scope_of_all = CompactionScope::All {
+            purge_deletes_after: store.tuning.load().purge_deletes_after,
+            earliest_put: chosen
+                .iter()
+                .map(|file| file.reader.earliest_put())
+                .min()
+                .unwrap_or(Timestamp::LATEST),
         };
-        let rewrite = CompactionMatcher::new(store.scan_info(), kind, self.world.now().0);
+        let (scan_info, now) = (store.scan_info(), self.world.now().0);
+        let rewrite = match purged_rows {
+            _ if all => CompactionMatcher::new(scan_info, scope_of_all, now),
+            Some(rows) => CompactionMatcher::within(scan_info, rows.clone(), scope_of_all, now),
+            None => CompactionMatcher::new(scan_info, CompactionScope::Some, now),
+        };
         let options = store.options();
         let codec = if all { options.compression_major } else { options.compression_minor };
         let newest = chosen.iter().map(|file| file.max_sequence()).max().unwrap_or_default();
         let dropped_markers = DroppedMarkers::merged(chosen.iter().map(|file| &file.dropped_markers));
         // Dropped markers follow the rule for markers in files: a major compaction keeps none that have expired.
-        let dropped_markers = match kind {
-            CompactionScope::Some => dropped_markers,
-            CompactionScope::All { purge_deletes_after: ..=0, .. } => DroppedMarkers::default(),
-            CompactionScope::All { purge_deletes_after, .. } => dropped_markers
-                .since(self.world.now().0.saturating_sub(purge_deletes_after).saturating_sub(1)),
+        let purges_all = all || (takes_all && purged_rows == Some(&StripeRange::ALL));
+        let dropped_markers = match store.tuning.load().purge_deletes_after {
+            _ if !purges_all => dropped_markers,
+            ..=0 => DroppedMarkers::default(),
+            purge_deletes_after => {
+                dropped_markers.since(now.saturating_sub(purge_deletes_after).saturating_sub(1))
+            }
         };
         let info = StoreFileInfo { max_sequence: newest, major: all, more: dropped_markers.fact() };
         let has_references = chosen.iter().any(|file| file.has_mob_references);
@@ -285,7 +314,13 @@ impl Region {
             rewrites: all && selection.major && (is_user || !options.is_mob),
             newest: newest_cell.unwrap_or(Timestamp::OLDEST),
         });
-        let plan = NewFilePlan { codec: codec.as_str(), info, boundaries: &selection.boundaries, mob };
+        let plan = NewFilePlan {
+            codec: codec.as_str(),
+            info,
+            layout: &selection.output,
+            kept_stripes: selection.purges.as_ref(),
+            mob,
+        };
         let overtaken = || Error::NotServing(self.info.name().escape_ascii().to_string());
         let mut compacted = 0;
         let made = self.write_files(store, heap, rewrite, &plan, &mut |cells, bytes| {
@@ -384,7 +419,8 @@ impl Store {
             return Vec::new();
         }
         let facts: Vec<FileFacts> = files.iter().map(|file| file.facts()).collect();
-        let expired = expired_files(&facts, &self.tuning.load(), &scan_info, now);
+        let stripes = self.stripes(files);
+        let expired = expired_files(&facts, stripes.as_ref(), &self.tuning.load(), &scan_info, now);
         expired.into_iter().map(|index| Arc::clone(&files[index])).collect()
     }
 

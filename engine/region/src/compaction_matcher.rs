@@ -4,17 +4,24 @@
 //! markers stay unless all files take part (a major compaction): only then nothing older is left for them to mask. With
 //! NEW_VERSION_BEHAVIOR all cells stay until a major compaction, because a masked version may have displaced an older
 //! one in another file. HBase does the same (`IncludeAllCompactionQueryMatcher`).
+//!
+//! Of a store with stripes all files may take part for some rows and not for others
+//! (`DropDeletesCompactionScanQueryMatcher`).
 
 use cell::{Cell, CellType, Timestamp};
 use proto::descriptor::KeepDeletedCells;
 
 use crate::matcher::{Deletes, MaskedBy, ScanInfo, is_cell_expired};
+use crate::stripes::StripeRange;
 
 /// Judges the cells of one family on their way into a new file.
 #[derive(Debug)]
 pub(crate) struct CompactionMatcher {
     scan_info: ScanInfo,
+    /// The scope in the current row.
     kind: CompactionScope,
+    /// The only rows in which all files take part, and the scope there.
+    within: Option<(StripeRange, CompactionScope)>,
     now: i64,
     row: Vec<u8>,
     any: bool,
@@ -45,6 +52,7 @@ impl CompactionMatcher {
         CompactionMatcher {
             scan_info,
             kind,
+            within: None,
             now,
             row: Vec::new(),
             any: false,
@@ -53,6 +61,19 @@ impl CompactionMatcher {
             versions: 0,
             last: None,
             column_is_done: false,
+        }
+    }
+
+    /// Returns a matcher for which `kind` is the scope in these rows, while in others only some files take part.
+    pub(crate) fn within(
+        scan_info: ScanInfo,
+        rows: StripeRange,
+        kind: CompactionScope,
+        now: i64,
+    ) -> CompactionMatcher {
+        CompactionMatcher {
+            within: Some((rows, kind)),
+            ..CompactionMatcher::new(scan_info, CompactionScope::Some, now)
         }
     }
 
@@ -68,16 +89,22 @@ impl CompactionMatcher {
 
     /// Whether the cell is written to the new file. Cells come in order.
     pub(crate) fn keeps(&mut self, cell: Cell<'_>) -> bool {
-        if self.scan_info.new_versions && self.kind == CompactionScope::Some {
+        if self.scan_info.new_versions && self.kind == CompactionScope::Some && self.within.is_none() {
             return true;
         }
         let key = cell.key();
         let new_row = !self.any || self.row != key.row();
+        if let Some((rows, kind)) = self.within.as_ref().filter(|_| new_row) {
+            self.kind = if rows.has_row(key.row()) { *kind } else { CompactionScope::Some };
+        }
         if new_row {
             self.any = true;
             self.row.clear();
             self.row.extend_from_slice(key.row());
             self.deletes.clear();
+        }
+        if self.scan_info.new_versions && self.kind == CompactionScope::Some {
+            return true;
         }
         if new_row || self.column != key.qualifier() {
             self.column.clear();

@@ -2,7 +2,8 @@
 //!
 //! The functions are pure: they take facts about files and numbers, and return a [`Selection`]. The facts are ordered
 //! from the oldest file to the newest, and a selection is a run of neighbours. Then the new file can take the place of
-//! the old ones, and no version overtakes another.
+//! the old ones, and no version overtakes another. Only a store with [stripes](stripe) has a rule of its own: there each file
+//! that is left out has other rows than the selected ones, or is older or newer cell by cell.
 //!
 //! 1. Files above the maximum size that are older than all others are left alone, unless a major compaction is asked
 //!    for or they are references.
@@ -18,6 +19,7 @@ mod expired;
 mod exploring;
 mod major;
 mod ratio;
+pub(crate) mod stripe;
 mod windows;
 
 use std::ops::Range;
@@ -26,6 +28,9 @@ use std::time::Duration;
 use hfile::TimeSpan;
 
 use crate::RegionOptions;
+use crate::stripes::StripeRange;
+
+pub use stripe::StripeOptions;
 
 pub(crate) use expired::expired_files;
 
@@ -42,6 +47,8 @@ pub enum CompactionPolicy {
     Fifo,
     /// Takes the files of one window of time; see `date_tiered`.
     DateTiered,
+    /// Files of one range of rows; see `stripe`.
+    Stripe,
 }
 
 impl CompactionPolicy {
@@ -62,6 +69,7 @@ impl CompactionPolicy {
         match class(name) {
             "DefaultStoreEngine" => Some(None),
             "DateTieredStoreEngine" => Some(Some(CompactionPolicy::DateTiered)),
+            "StripeStoreEngine" => Some(Some(CompactionPolicy::Stripe)),
             _ => None,
         }
     }
@@ -111,6 +119,8 @@ impl Default for DateTieredOptions {
 pub(crate) struct FileFacts {
     /// Size of the file in bytes.
     pub(crate) size: u64,
+    /// Cells.
+    pub(crate) entries: u64,
     /// When the file was written, in ms since 1970; `None` if unknown.
     pub(crate) written_at: Option<i64>,
     /// The oldest and the newest timestamp in the file; `None` if unknown.
@@ -146,21 +156,45 @@ pub(crate) struct SelectionRequest {
     pub(crate) off_peak: bool,
     /// Maximum size of a flushed file, in bytes.
     pub(crate) flush_size: u64,
-    /// Age in ms at which cells of the family expire; `None` for never.
+    /// Age in ms at which cells of the family expire, whichever they are; `None` for never.
     pub(crate) ttl: Option<i64>,
     /// A number from 0 to 1 that varies the period of major compactions from store to store.
     pub(crate) jitter: f64,
 }
 
+/// How a flush or compaction spreads cells over new files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum OutputLayout {
+    /// One file.
+    #[default]
+    One,
+    /// A file for each window of time: the timestamps at which they begin, in ms and ascending. Older cells are in the
+    /// first file.
+    Windows(Vec<i64>),
+    /// A file for each of these stripes, which cover all rows in their order.
+    Stripes(Vec<StripeRange>),
+    /// New stripes in the place of one.
+    Split {
+        /// The rows that they divide.
+        range: StripeRange,
+        /// The largest number of stripes.
+        count_max: usize,
+        /// Number of cells read after which the next stripe begins, with the next row.
+        cells: u64,
+    },
+}
+
 /// The files that a compaction reads, and how it writes its result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Selection {
-    /// The selected files, as a range of indices.
-    pub(crate) files: Range<usize>,
+    /// The indices of the selected files, ascending.
+    pub(crate) files: Vec<usize>,
     /// Whether the compaction is a major one.
     pub(crate) major: bool,
-    /// The timestamps at which the files that it writes begin, in ms and ascending; empty for one file.
-    pub(crate) boundaries: Vec<i64>,
+    /// How the new files are written.
+    pub(crate) output: OutputLayout,
+    /// The rows of which all files take part, in a store with stripes; `None` for none.
+    pub(crate) purges: Option<StripeRange>,
 }
 
 impl Selection {
@@ -204,8 +238,8 @@ impl Measure {
     }
 }
 
-/// Returns the run of `files`, oldest first, that the next compaction of a store takes; empty if there is nothing to
-/// do.
+/// Returns the run of `files`, oldest first, that the next compaction of a store without stripes takes; empty if there
+/// is nothing to do.
 pub(crate) fn select(files: &[FileFacts], options: &RegionOptions, request: &SelectionRequest) -> Selection {
     let has_references = files.iter().any(|file| file.is_reference);
     let policy = match options.compaction_policy {
@@ -221,7 +255,7 @@ pub(crate) fn select(files: &[FileFacts], options: &RegionOptions, request: &Sel
         || ((is_forced || major::is_due(candidates, policy, options, request))
             && candidates.len() < measure.files_max);
     let takes_all = tries_major || candidates.iter().any(|file| file.is_reference);
-    let (mut run, boundaries) = match (policy, takes_all) {
+    let (mut run, windows) = match (policy, takes_all) {
         (CompactionPolicy::DateTiered, true) => (
             0..candidates.len(),
             date_tiered::boundaries_of_major(candidates, &options.date_tiered, request.now),
@@ -242,7 +276,8 @@ pub(crate) fn select(files: &[FileFacts], options: &RegionOptions, request: &Sel
         return Selection::default();
     }
     let major = tries_major && run.len() == files.len();
-    Selection { files: run.start + first..run.end + first, major, boundaries }
+    let output = if windows.is_empty() { OutputLayout::One } else { OutputLayout::Windows(windows) };
+    Selection { files: (run.start + first..run.end + first).collect(), major, output, purges: None }
 }
 
 /// Returns the run that the exploring or the ratio-based policy takes.

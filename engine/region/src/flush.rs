@@ -4,8 +4,9 @@
 //!    them. This only swaps pointers; new writes go to the new segment.
 //! 2. The flush makes the writes in the snapshots durable in the log and completes them. So no file holds a cell that a
 //!    reader may not see, or that the log does not have.
-//! 3. Each store's snapshot streams into a file at its final name. A flush that only frees memory may retain rewritten
-//!    rows, which it copies into a segment of their own (see [`retained`](crate::retained_rows)).
+//! 3. Each store's snapshot streams into a file at its final name, or into one for each stripe of the store. A flush
+//!    that only frees memory may retain rewritten rows, which it copies into a segment of their own (see
+//!    [`retained`](crate::retained_rows)).
 //! 4. The store's file list is replaced; from then on the file exists. The view drops the snapshot and gets the
 //!    retained segment.
 //! 5. The log learns up to which sequence id it may drop records.
@@ -26,11 +27,14 @@ use wal::Kind;
 use crate::accordion::MemoryAct;
 use crate::commit::Commit;
 use crate::compaction_matcher::{CompactionMatcher, CompactionScope};
+use crate::compaction_policy::OutputLayout;
+use crate::compaction_policy::stripe::layout_of_flush;
 use crate::dropped_markers::DroppedMarkers;
 use crate::heap::{Heap, Source};
 use crate::markers::change;
 use crate::mob::output::MobPlan;
 use crate::mvcc::Awaits;
+use crate::new_file::NewFilePlan;
 use crate::region::{Region, WriteState};
 use crate::retained_rows::Allowance;
 use crate::store::Store;
@@ -55,7 +59,8 @@ pub struct Flushed {
 
 /// The result of flushing one store.
 struct StoreFlushed {
-    file: Option<Arc<StoreFile>>,
+    /// More than one if the store has stripes.
+    files: Vec<Arc<StoreFile>>,
     /// The sequence id up to which all writes of the store are in files.
     through: SequenceId,
     /// Number of bytes retained in memory.
@@ -131,7 +136,7 @@ impl Region {
                     to_flush().map(|store| change(store, &[], &[])).collect(),
                 );
             })?;
-            if let Some(file) = done.file {
+            for file in done.files {
                 flushed.files += 1;
                 flushed.bytes += file.size();
                 flushed.cells += file.reader.entries();
@@ -166,7 +171,9 @@ impl Region {
             && part > 0.0
             && store.accordion.is_adaptive()
             && store.scan_info().max_versions == 1
-            && !store.scan_info().new_versions;
+            && !store.scan_info().new_versions
+            // While rows are retained no stripe drops its markers.
+            && !store.has_stripes();
         if !may_stay {
             return None;
         }
@@ -193,7 +200,7 @@ impl Region {
             (view.snapshot.clone(), view.dropped_of_snapshot.clone())
         };
         if snapshot.is_empty() {
-            return Ok(StoreFlushed { file: None, through: sequence, retained_bytes: 0 });
+            return Ok(StoreFlushed { files: Vec::new(), through: sequence, retained_bytes: 0 });
         }
         let (began, now) = (self.world.moment(), self.world.now());
         let (scan_info, options) = (store.scan_info(), store.options());
@@ -217,7 +224,7 @@ impl Region {
         let info = StoreFileInfo { max_sequence: through, major: false, more: dropped_markers.fact() };
         let mut retained = None;
         let made = match &split {
-            Some(split) => self.write_file_by(store, codec, info, |writer| {
+            Some(split) => vec![self.write_file_by(store, codec, info, |writer| {
                 let (mut fate, mut written) = (split.fates(), Ok(()));
                 retained = Segment::compacted(&snapshot, &self.options.memory, Cleaning::ALL, |cell| {
                     let (goes, stays) = fate(cell);
@@ -227,25 +234,34 @@ impl Region {
                     stays
                 });
                 Ok(written?)
-            })?,
+            })?],
             None => {
+                let cells = snapshot.iter().map(|segment| segment.cells()).sum();
+                let layout = match store.stripes(&store.view.load().files) {
+                    Some(stripes) => layout_of_flush(&stripes, &store.tuning.load().stripe, cells),
+                    None => OutputLayout::One,
+                };
+                let plan = NewFilePlan { codec, info, layout: &layout, kept_stripes: None, mob };
                 let memory =
                     |segment: &Arc<Segment>| Source::Memory(memstore::Cursor::new(Arc::clone(segment)));
                 let heap =
                     Heap::new(store.comparator, SequenceId::MAX, snapshot.iter().map(memory).collect());
-                self.write_file(store, heap, rewrite(), codec, info, mob)?
+                self.write_flush(store, heap, rewrite(), &plan)?
             }
         };
-        let file = made.file;
-        let cached = file.reader.cached();
-        // A read error is ignored here; the next reader of the block reports it.
-        let _read = file.reader.warm(cached.kept_of_flush(), true);
-        // The previous file is being read, so this one soon will be too: load its blocks into the cache, unless the
+        let files: Vec<Arc<StoreFile>> = made.iter().map(|made| Arc::clone(&made.file)).collect();
+        for file in &files {
+            // A read error is ignored here; the next reader of the block reports it.
+            let _read = file.reader.warm(file.reader.cached().kept_of_flush(), true);
+        }
+        // The previous file is being read, so these soon will be too: load their blocks into the cache, unless the
         // region closes.
         let closes = self.write.lock().closing;
         if !closes && store.view.load().files.last().is_some_and(|file| file.reader.cached().is_being_read())
         {
-            let _read = file.reader.warm(Kinds::ALL, false);
+            for file in &files {
+                let _read = file.reader.warm(Kinds::ALL, false);
+            }
         }
         let retained = retained.map(|retained| Arc::new(retained.segment));
         let retained_bytes = split.as_ref().map_or(0, |split| split.bytes);
@@ -254,7 +270,7 @@ impl Region {
         }
         let commit = Commit {
             remove: &[],
-            add: vec![Arc::clone(&file)],
+            add: files.clone(),
             are_oldest: false,
             view: &|view| View {
                 // The retained segment is older than segments sealed since.
@@ -268,12 +284,12 @@ impl Region {
             marker: Some((Kind::FlushCommit, through)),
         };
         self.commit(store, commit)?;
-        drop((made.pin, made.mob_pin));
+        drop(made);
         let kept = retained.zip(split).map(|(retained, split)| {
             self.event(MemoryAct::Kept, &snapshot, &retained, Some(split.expected), began, true)
         });
         store.accordion.flush_done(sequence, retained_bytes, kept);
-        Ok(StoreFlushed { file: Some(file), through, retained_bytes })
+        Ok(StoreFlushed { files, through, retained_bytes })
     }
 
     /// Flushes, and then refuses all requests. Closing twice succeeds.

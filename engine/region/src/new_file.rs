@@ -2,15 +2,18 @@
 //!
 //! A file is written at its final place under a random name, and pinned, so that the janitor leaves it alone until the
 //! store's list names it. Even a file without cells is written: it records up to which sequence id the store is in
-//! files. Without it, a crash would replay the log's records of deleted cells, and sequence ids would begin again.
+//! files. Without it, a crash would replay the log's records of deleted cells, and sequence ids would begin again. A
+//! stripe without cells gets a file if it would have none otherwise, because a stripe is known by its files.
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use cell::{Cell, KeyBuf};
 use hfile::{StoreFileInfo, Writer};
 use storage::FileName;
 
 use crate::compaction_matcher::CompactionMatcher;
+use crate::compaction_policy::OutputLayout;
 use crate::heap::Heap;
 use crate::mob::output::{MobOutput, MobPlan};
 use crate::mob_format::names::{MOB_FILE_REFS, MobFileRefs};
@@ -18,6 +21,7 @@ use crate::open_files::PinnedFile;
 use crate::region::Region;
 use crate::store::Store;
 use crate::store_file::{FileOpener, Listed, StoreFile};
+use crate::stripes::StripeRange;
 use crate::{Error, Result};
 
 /// Number of cells after which progress is reported.
@@ -31,9 +35,9 @@ pub(crate) struct NewFile {
     /// Blocks with cells that were read from cached blocks. They are cached again: see [`hfile::Written::warm`].
     pub(crate) warm: Vec<(u64, u32)>,
     /// Keeps the janitor from deleting the file until the list names it.
-    pub(crate) pin: PinnedFile,
+    pub(crate) _pin: PinnedFile,
     /// Keeps the janitor from deleting the MOB file to which the file refers, until the list names the file.
-    pub(crate) mob_pin: Option<Arc<PinnedFile>>,
+    pub(crate) _mob_pin: Option<Arc<PinnedFile>>,
 }
 
 /// A file that is being written.
@@ -51,33 +55,85 @@ pub(crate) struct NewFilePlan<'a> {
     pub(crate) codec: &'a str,
     /// The properties that are written into each file.
     pub(crate) info: StoreFileInfo,
-    /// The timestamps in ms at which the files begin, ascending; empty for one file. Cells older than the first
-    /// boundary are in the first file.
-    pub(crate) boundaries: &'a [i64],
+    /// How the cells are spread over files.
+    pub(crate) layout: &'a OutputLayout,
+    /// The rows whose stripes get a file even without cells, because all of their files are replaced.
+    pub(crate) kept_stripes: Option<&'a StripeRange>,
     /// Where large values are written; `None` if the store has no MOB files.
     pub(crate) mob: Option<MobPlan>,
 }
 
-/// The files that one compaction writes, chosen by the timestamps of the cells. Each is begun with its first cell.
+/// The files that one flush or compaction writes. Each is begun with its first cell.
 struct OutputFiles<'a> {
     region: &'a Region,
     store: &'a Store,
     plan: &'a NewFilePlan<'a>,
     files: Vec<Option<UnfinishedFile>>,
     mob: Option<MobOutput<'a>>,
+    stripe: OutputStripe,
+}
+
+/// The stripe that is being written.
+#[derive(Default)]
+struct OutputStripe {
+    index: usize,
+    /// Where each stripe begins, if a stripe is split.
+    starts: Vec<Bytes>,
+    /// Number of cells read since the stripe began, if a stripe is split.
+    cells: u64,
+    /// The row with which the stripe got large enough. The next row begins the next stripe.
+    last_row: Option<Bytes>,
 }
 
 impl OutputFiles<'_> {
-    /// Appends a cell to the file of its timestamp, and marks it there as warm if `is_warm`. Returns the number of
-    /// bytes written.
-    fn append(&mut self, cell: Cell<'_>, is_warm: bool) -> Result<u64> {
-        let index = match self.plan.boundaries {
-            [] => 0,
-            boundaries => {
+    /// Returns the index of the file for a cell. Cells come in order.
+    fn index_of(&mut self, cell: Cell<'_>) -> usize {
+        let stripe = &mut self.stripe;
+        match self.plan.layout {
+            OutputLayout::One => {}
+            OutputLayout::Windows(boundaries) => {
                 let timestamp = cell.key().timestamp().0;
-                boundaries.partition_point(|begin| *begin <= timestamp).saturating_sub(1)
+                return boundaries.partition_point(|begin| *begin <= timestamp).saturating_sub(1);
             }
-        };
+            OutputLayout::Stripes(ranges) => {
+                while stripe.index + 1 < ranges.len() && !ranges[stripe.index].ends_after(cell.row()) {
+                    stripe.index += 1;
+                }
+            }
+            OutputLayout::Split { range, count_max, cells } => {
+                if stripe.starts.is_empty() {
+                    stripe.starts.push(range.start.clone());
+                }
+                if stripe.last_row.as_ref().is_some_and(|row| *row != cell.row()) {
+                    stripe.starts.push(Bytes::copy_from_slice(cell.row()));
+                    (stripe.index, stripe.cells, stripe.last_row) = (stripe.index + 1, 1, None);
+                    self.files.push(None);
+                }
+                if stripe.last_row.is_none() && stripe.index + 1 < *count_max && stripe.cells >= *cells {
+                    stripe.last_row = Some(Bytes::copy_from_slice(cell.row()));
+                }
+            }
+        }
+        stripe.index
+    }
+
+    /// Returns the stripe of the file with this index; `None` for a file that belongs to none.
+    fn stripe_of(&self, index: usize) -> Option<StripeRange> {
+        match self.plan.layout {
+            OutputLayout::One | OutputLayout::Windows(_) => None,
+            OutputLayout::Stripes(ranges) => Some(ranges[index].clone()),
+            OutputLayout::Split { range, .. } => {
+                let start_of = |index: usize| self.stripe.starts.get(index).cloned();
+                let start = start_of(index).unwrap_or_else(|| range.start.clone());
+                let end = start_of(index + 1).unwrap_or_else(|| range.end.clone());
+                Some(StripeRange { start, end })
+            }
+        }
+    }
+
+    /// Appends a cell to its file, and marks it there as warm if `is_warm`. Returns the number of bytes written.
+    fn append(&mut self, cell: Cell<'_>, is_warm: bool) -> Result<u64> {
+        let index = self.index_of(cell);
         self.begin(index)?;
         let file = self.files[index].as_mut().expect("it was just begun");
         let (cell, mob_bytes) = match &mut self.mob {
@@ -99,9 +155,13 @@ impl OutputFiles<'_> {
         Ok(())
     }
 
-    /// Ends all files and opens them, in the order of their timestamps. At least one is written. The MOB file is
-    /// durable before them.
+    /// Ends all files and opens them, in their order. At least one is written. The MOB file is durable before them.
     fn finish(mut self) -> Result<Vec<NewFile>> {
+        if let (OutputLayout::Stripes(ranges), Some(kept)) = (self.plan.layout, self.plan.kept_stripes) {
+            for index in (0..ranges.len()).filter(|index| kept.contains(&ranges[*index])) {
+                self.begin(index)?;
+            }
+        }
         if self.files.iter().all(Option::is_none) {
             let newest = self.files.len() - 1;
             self.begin(newest)?;
@@ -114,17 +174,20 @@ impl OutputFiles<'_> {
             }
         };
         let mut done: Vec<NewFile> = Vec::new();
-        let mut unfinished = std::mem::take(&mut self.files).into_iter().flatten();
-        while let Some(file) = unfinished.next() {
+        let stripes: Vec<_> = (0..self.files.len()).map(|index| self.stripe_of(index)).collect();
+        let files = std::mem::take(&mut self.files).into_iter().zip(stripes);
+        let mut unfinished = files.filter_map(|(file, stripe)| Some((file?, stripe)));
+        while let Some((file, stripe)) = unfinished.next() {
             let mut info = self.plan.info.clone();
+            info.more.extend(stripe.iter().flat_map(StripeRange::facts));
             if self.plan.mob.is_some() {
                 // Also if it has none: HBase deletes no MOB file while a store file does not say what it needs.
                 info.more.push((MOB_FILE_REFS, file.mob_refs.to_value()));
             }
             match self.region.finish_file(self.store, file, info) {
-                Ok(file) => done.push(NewFile { mob_pin: mob_pin.clone(), ..file }),
+                Ok(file) => done.push(NewFile { _mob_pin: mob_pin.clone(), ..file }),
                 Err(error) => {
-                    unfinished.for_each(|file| file.writer.abandon());
+                    unfinished.for_each(|(file, _)| file.writer.abandon());
                     done.iter().for_each(|made| self.store.give_up(&made.file));
                     return Err(error);
                 }
@@ -140,24 +203,20 @@ impl OutputFiles<'_> {
 }
 
 impl Region {
-    /// Streams `heap` through `rewrite` into one new file, for a flush, and opens it. A region that is being closed
-    /// does not wait for the write budget of flushes.
-    pub(crate) fn write_file(
+    /// Streams `heap` through `rewrite` into new files, for a flush, and opens them. A region that is being
+    /// closed does not wait for the write budget of flushes.
+    pub(crate) fn write_flush(
         &self,
         store: &Store,
         heap: Heap,
         rewrite: CompactionMatcher,
-        codec: &str,
-        info: StoreFileInfo,
-        mob: Option<MobPlan>,
-    ) -> Result<NewFile> {
-        let plan = NewFilePlan { codec, info, boundaries: &[], mob };
-        let mut made = self.write_files(store, heap, rewrite, &plan, &mut |_, bytes| {
+        plan: &NewFilePlan<'_>,
+    ) -> Result<Vec<NewFile>> {
+        self.write_files(store, heap, rewrite, plan, &mut |_, bytes| {
             let closes = || self.write.try_lock().is_some_and(|state| state.closing);
             self.options.flush_budget.spend(bytes, &self.world, closes);
             Ok(())
-        })?;
-        Ok(made.pop().expect("at least one file is written"))
+        })
     }
 
     /// Streams `heap` through `rewrite` into new files, and opens them. `progress` gets the cells read and the bytes
@@ -170,14 +229,20 @@ impl Region {
         plan: &NewFilePlan<'_>,
         progress: &mut dyn FnMut(u64, u64) -> Result<()>,
     ) -> Result<Vec<NewFile>> {
-        let count = plan.boundaries.len().max(1);
+        let count = match plan.layout {
+            OutputLayout::One | OutputLayout::Split { .. } => 1,
+            OutputLayout::Windows(boundaries) => boundaries.len().max(1),
+            OutputLayout::Stripes(ranges) => ranges.len(),
+        };
         let files = (0..count).map(|_| None).collect();
         let mob = plan.mob.map(|mob| MobOutput::new(self, store, mob, plan.codec, plan.info.clone()));
-        let mut outputs = OutputFiles { region: self, store, plan, files, mob };
+        let mut outputs =
+            OutputFiles { region: self, store, plan, files, mob, stripe: OutputStripe::default() };
         let mut stream = || -> Result<()> {
             heap.seek(KeyBuf::first_on_row(b"").position())?;
             let (mut read, mut bytes) = (0u64, 0u64);
             while let Some(cell) = heap.peek() {
+                outputs.stripe.cells += 1;
                 if rewrite.keeps(cell) {
                     heap.fetch_ahead();
                     bytes += outputs.append(cell, heap.was_in_cache())?;
@@ -247,6 +312,6 @@ impl Region {
         };
         let listed = Listed { name, size: written.size, reference: None };
         let file = Arc::new(StoreFile::open(&opener, &store.folder, listed)?);
-        Ok(NewFile { file, warm: written.warm, pin, mob_pin: None })
+        Ok(NewFile { file, warm: written.warm, _pin: pin, _mob_pin: None })
     }
 }

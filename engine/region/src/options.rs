@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use memstore::{Level, Pool};
 
-use crate::{CompactionPolicy, DateTieredOptions, Ledger, OpenFiles, WriteBudget};
+use crate::{CompactionPolicy, DateTieredOptions, Ledger, OpenFiles, StripeOptions, WriteBudget};
 
 /// What an opened region may do to its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +98,8 @@ pub struct RegionOptions {
     pub compaction_throttle: Option<u64>,
     /// The settings of the date-tiered policy.
     pub date_tiered: DateTieredOptions,
+    /// The numbers of the stripe policy.
+    pub stripe: StripeOptions,
     /// Whether a file is deleted as a whole when all its cells have expired (`hbase.store.delete.expired.storefile`).
     pub delete_expired_files: bool,
     /// Number of files of a store above which the region's flushes wait (`hbase.hstore.blockingStoreFiles`).
@@ -151,6 +153,7 @@ impl Default for RegionOptions {
             compaction_size_max_off_peak: None,
             compaction_throttle: None,
             date_tiered: DateTieredOptions::default(),
+            stripe: StripeOptions::default(),
             delete_expired_files: true,
             blocking_files: 16,
             purge_deletes_after: 0,

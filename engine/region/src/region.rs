@@ -14,12 +14,14 @@ use proto::{RegionInfo, TableDescriptor};
 use storage::{FileName, Files};
 
 use crate::accordion::{InMemory, MemoryLoad};
+use crate::compaction_policy::stripe::{StripeSplit, split_between};
 use crate::ledger::Account;
 use crate::locks::RowLocks;
 use crate::mvcc::Mvcc;
 use crate::options::Access;
 use crate::recent_loads::RecentLoads;
 use crate::store::Store;
+use crate::stripes::{Stripe, Stripes};
 use crate::{Error, RegionOptions, Result};
 
 /// Maximum number of families of a region whose rows are prefetched.
@@ -313,9 +315,9 @@ impl Region {
     /// take effect when the region is opened again.
     pub fn tune(&self, options: &RegionOptions) {
         for store in &self.stores {
-            let tuning = options.families.get(&store.family).unwrap_or(options);
-            store.accordion.tune(tuning);
-            store.tuning.store(Arc::new(tuning.clone()));
+            let tuning = Store::tuning_of(options, &store.family, store.comparator);
+            store.accordion.tune(&tuning);
+            store.tuning.store(Arc::new(tuning));
         }
     }
 
@@ -383,15 +385,28 @@ impl Region {
         Ok(self.stores.iter().filter(asked).flat_map(names).collect())
     }
 
-    /// Returns the best row for a split: the middle of the largest file of the largest store. `None` if there are no
-    /// files, the file has only one row, or some files are halves and must be compacted first. May read from disk.
+    /// Returns the best row for a split: the middle of the largest file of the largest store, or the border of two of
+    /// its stripes. `None` if there are no files, the file has only one row, or some files are halves and must be
+    /// compacted first. May read from disk.
     pub fn best_split_row(&self) -> Result<Option<Bytes>> {
         let size = |store: &&Store| store.view.load().files.iter().map(|file| file.size()).sum::<u64>();
         let Some(largest) = self.stores.iter().max_by_key(size) else { return Ok(None) };
-        let file = largest.view.load().files.iter().max_by_key(|file| file.size()).cloned();
-        let Some(file) = file.filter(|_| !self.info.is_meta() && !self.has_references()) else {
+        if self.info.is_meta() || self.has_references() {
             return Ok(None);
-        };
+        }
+        let mut files = largest.view.load().files.clone();
+        if let Some(Stripes { stripes, .. }) = largest.stripes(&files) {
+            let size = |stripe: &Stripe| stripe.files.iter().map(|index| files[*index].size()).sum();
+            let sizes: Vec<u64> = stripes.iter().map(size).collect();
+            match split_between(&sizes, &largest.tuning.load().stripe) {
+                StripeSplit::AnyFile => {}
+                StripeSplit::After(stripe) => return Ok(Some(stripes[stripe].range.end.clone())),
+                StripeSplit::Within(stripe) => {
+                    files = stripes[stripe].files.iter().map(|index| Arc::clone(&files[*index])).collect();
+                }
+            }
+        }
+        let Some(file) = files.iter().max_by_key(|file| file.size()) else { return Ok(None) };
         let middle = file.reader.middle_row()?.map(Bytes::from);
         // Splitting at the region's start would leave one side empty.
         Ok(middle.filter(|row| row != self.info.start_key()))

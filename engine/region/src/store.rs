@@ -21,9 +21,10 @@ use crate::dropped_markers::DroppedMarkers;
 use crate::heap::{Heap, Source, Sources};
 use crate::matcher::ScanInfo;
 use crate::store_file::StoreFile;
+use crate::stripes::Stripes;
 use crate::tracker::Tracker;
 use crate::view::{Sealed, View};
-use crate::{Error, RegionOptions, Result, Scan, TimeRange};
+use crate::{CompactionPolicy, Error, RegionOptions, Result, Scan, TimeRange};
 
 /// Maximum number of files of a store whose rows are prefetched.
 const PREFETCH_FILES_MAX: usize = 2;
@@ -82,7 +83,7 @@ impl Store {
             scan_info: ScanInfo::of(&options),
             options: Arc::new(options),
         };
-        let tuning = region.families.get(family.name()).unwrap_or(region).clone();
+        let tuning = Store::tuning_of(region, family.name(), comparator);
         Ok(Store {
             family: family.name().clone(),
             comparator,
@@ -94,6 +95,26 @@ impl Store {
             compacting: Mutex::default(),
             tuning: ArcSwap::from_pointee(tuning),
         })
+    }
+
+    /// Returns the options of a family of a region with these options.
+    pub(crate) fn tuning_of(region: &RegionOptions, family: &Bytes, comparator: Comparator) -> RegionOptions {
+        let mut tuning = region.families.get(family).unwrap_or(region).clone();
+        // The rows of hbase:meta have an order of their own, and stripes have that of bytes.
+        if comparator != Comparator::Table && tuning.compaction_policy == CompactionPolicy::Stripe {
+            tuning.compaction_policy = CompactionPolicy::Exploring;
+        }
+        tuning
+    }
+
+    /// Whether the store keeps its files in stripes. As in HBase, a family with IS_MOB has an engine of its own.
+    pub(crate) fn has_stripes(&self) -> bool {
+        self.tuning.load().compaction_policy == CompactionPolicy::Stripe && !self.view.load().options.is_mob
+    }
+
+    /// Returns the stripes of `files`, all files of the store; `None` if it keeps no stripes.
+    pub(crate) fn stripes(&self, files: &[Arc<StoreFile>]) -> Option<Stripes> {
+        self.has_stripes().then(|| Stripes::of(files.iter().map(|file| file.stripe.as_ref())))
     }
 
     /// Returns what the family keeps now. A reader takes it from its own view.

@@ -24,6 +24,7 @@ use crate::compaction_policy::FileFacts;
 use crate::dropped_markers::{self, DroppedMarkers};
 use crate::mob_format::names::MOB_FILE_REFS;
 use crate::open_files::OpenFiles;
+use crate::stripes::{self, StripeRange};
 use crate::{Error, Result};
 
 /// A file of a store.
@@ -38,6 +39,8 @@ pub(crate) struct StoreFile {
     /// files.
     loaded_as: Option<SequenceId>,
     half: Option<Arc<Reference>>,
+    /// The stripe that the file names as its own.
+    pub(crate) stripe: Option<StripeRange>,
     /// Whether the file may have references to MOB files.
     pub(crate) has_mob_references: bool,
 }
@@ -106,11 +109,24 @@ impl StoreFile {
             reader = reader.with_common_sequence(sequence);
         }
         let dropped_markers = DroppedMarkers::of_fact(reader.info().get(dropped_markers::FACT.as_bytes()));
+        let of_stripe = |key: &str| reader.info().get(key.as_bytes()).cloned();
+        let stripe = of_stripe(stripes::START_KEY)
+            .zip(of_stripe(stripes::END_KEY))
+            .map(|(start, end)| StripeRange { start, end });
         let has_mob_references =
             reader.info().get(MOB_FILE_REFS.as_bytes()).is_some_and(|refs| refs.len() > 1);
         let reader = Arc::new(reader);
         opener.open_files.opened(&reader);
-        Ok(StoreFile { listed, name, reader, dropped_markers, loaded_as: loaded, half, has_mob_references })
+        Ok(StoreFile {
+            listed,
+            name,
+            reader,
+            dropped_markers,
+            loaded_as: loaded,
+            half,
+            stripe,
+            has_mob_references,
+        })
     }
 
     /// Opens the first of these files that exists.
@@ -177,6 +193,7 @@ impl StoreFile {
     pub(crate) fn facts(&self) -> FileFacts {
         FileFacts {
             size: self.size(),
+            entries: self.entries(),
             written_at: self.reader.created(),
             span: self.reader.span(),
             is_reference: self.is_half(),
@@ -191,6 +208,14 @@ impl StoreFile {
         (start.is_empty() || self.reader.last_key().is_none_or(|last| !is_behind(start, last.row())))
             && (stop.is_empty() || self.reader.first_key().is_none_or(|first| !is_behind(first.row(), stop)))
             && self.half.as_ref().is_none_or(|half| half.may_have(start, stop, comparator))
+    }
+
+    /// Whether the file may have rows of a stripe.
+    pub(crate) fn may_have_rows_of(&self, range: &StripeRange) -> bool {
+        match (self.reader.first_key(), self.reader.last_key()) {
+            (Some(first), Some(last)) => range.overlaps(first.row(), last.row()),
+            _ => false,
+        }
     }
 
     /// Tells the cache that the store no longer uses the file. The blocks of a link or half stay, since others may use

@@ -38,6 +38,7 @@ mod retained_rows;
 mod seeks;
 mod skipped_rows;
 mod snapshots;
+mod stripes;
 mod truncation;
 mod visibility;
 mod warm_cache;

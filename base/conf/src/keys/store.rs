@@ -18,7 +18,8 @@ keys! {
     /// `hbase.hstore.compaction.max.size` in quiet hours. If unset, the same as at other times.
     COMPACTION_MAX_SIZE_OFF_PEAK: Size = "hbase.hstore.compaction.max.size.offpeak", "9223372036854775807";
     /// How the files of a compaction are chosen: DefaultStoreEngine uses the policy in
-    /// `hbase.hstore.defaultengine.compactionpolicy.class`, DateTieredStoreEngine compacts files of one window of time.
+    /// `hbase.hstore.defaultengine.compactionpolicy.class`, DateTieredStoreEngine compacts files of one window of time,
+    /// StripeStoreEngine files of one range of rows (a stripe).
     ENGINE: StoreEngineName = "hbase.hstore.engine.class", "org.apache.hadoop.hbase.regionserver.DefaultStoreEngine";
     /// How DefaultStoreEngine chooses: ExploringCompactionPolicy, RatioBasedCompactionPolicy, FIFOCompactionPolicy
     /// (deletes files whose cells have all expired) or DateTieredCompactionPolicy.
@@ -40,6 +41,24 @@ keys! {
     /// Date-tiered: the policy within a window, ExploringCompactionPolicy or RatioBasedCompactionPolicy.
     TIERED_WINDOW_POLICY: CompactionPolicyName = "hbase.hstore.compaction.date.tiered.window.policy.class",
         "org.apache.hadoop.hbase.regionserver.compactions.ExploringCompactionPolicy";
+    /// Stripes: number of stripes that a store gets at first.
+    STRIPE_INITIAL_COUNT: Count = "hbase.store.stripe.initialStripeCount", "1";
+    /// Stripes: size from which a stripe is split. If unset, the flush size of the table, times the files of a compaction of
+    /// level 0, times 4, times the parts.
+    STRIPE_SPLIT_SIZE: Size = "hbase.store.stripe.sizeToSplit", "4294967296";
+    /// Stripes: number of stripes that a stripe of that size becomes. Larger ones become more.
+    STRIPE_SPLIT_PARTS: Ratio = "hbase.store.stripe.splitPartCount", "2.0";
+    /// Stripes: whether flushes write one file to level 0, instead of one to each stripe.
+    STRIPE_FLUSH_TO_LEVEL0: Flag = "hbase.store.stripe.compaction.flushToL0", "false";
+    /// Stripes: number of files at which level 0 is compacted into the stripes.
+    STRIPE_LEVEL0_MIN: Count = "hbase.store.stripe.compaction.minFilesL0", "4";
+    /// Stripes: number of files at which a stripe is compacted, at least 2. If unset, that of other stores, but at least 4,
+    /// or 3 if flushes write to level 0.
+    STRIPE_MIN: Count = "hbase.store.stripe.compaction.minFiles", "4";
+    /// Stripes: most files of one compaction of a stripe. If unset, that of other stores.
+    STRIPE_MAX: Count = "hbase.store.stripe.compaction.maxFiles", "10";
+    /// Stripes: a region is split between two stripes if neither side is this many times as large as the other.
+    STRIPE_SPLIT_IMBALANCE: Ratio = "hbase.store.stripe.region.split.max.imbalance", "1.5";
     /// Whether a file is deleted unread when all its cells have expired.
     DELETE_EXPIRED_FILES: Flag = "hbase.store.delete.expired.storefile", "true";
     /// First quiet hour of the day, 0 to 23 in UTC; -1 for none.

@@ -1,16 +1,19 @@
 //! Finds files that are deleted as a whole because every cell in them has expired
 //! (`hbase.store.delete.expired.storefile`).
 //!
-//! The newest file of a store always stays: it says up to which sequence id the store's writes are in files.
+//! The newest file of a store always stays: it says up to which sequence id the store's writes are in files. Of a store
+//! with stripes, the newest file of each stripe and of level 0 stays, because a stripe is known by its files.
 
 use super::{CompactionPolicy, FileFacts};
 use crate::RegionOptions;
 use crate::matcher::ScanInfo;
+use crate::stripes::Stripes;
 
 /// Returns the indices of the files whose newest timestamp has expired at `now`, in ms; none if the family keeps a
 /// minimum of versions, or has NEW_VERSION_BEHAVIOR.
 pub(crate) fn expired_files(
     files: &[FileFacts],
+    stripes: Option<&Stripes>,
     options: &RegionOptions,
     scan_info: &ScanInfo,
     now: i64,
@@ -22,6 +25,12 @@ pub(crate) fn expired_files(
         return Vec::new();
     };
     let is_expired = |file: &FileFacts| file.newest().is_some_and(|newest| newest < now.saturating_sub(ttl));
-    let older = files.len().saturating_sub(1);
-    (0..older).filter(|index| is_expired(&files[*index])).collect()
+    let mut older: Vec<usize> = match stripes {
+        None => (0..files.len().saturating_sub(1)).collect(),
+        Some(stripes) => {
+            stripes.groups().flat_map(|group| &group[..group.len().saturating_sub(1)]).copied().collect()
+        }
+    };
+    older.retain(|index| is_expired(&files[*index]));
+    older
 }

@@ -44,6 +44,8 @@ impl<'a> Judge<'a> {
             && scan_info.keep_deleted == KeepDeletedCells::False
             && !scan_info.new_versions
             && store.tuning.load().purge_deletes_after <= 0
+            // A list of dropped markers does not say in which stripe their rows are, so no compaction could end it.
+            && !store.has_stripes()
             && view.snapshot.is_empty()
             // Incomplete writes hide nothing yet, and no dropped marker may uncover them.
             && view.sealed.through <= horizon
