@@ -84,8 +84,10 @@ pub struct Setup {
     pub seal_bytes: u64,
     /// How long major compactions keep markers, in ms.
     pub purge_deletes_after: i64,
-    /// The seed of the environment, and of the losses of power.
+    /// The seed of the environment, of the losses of power and of numbers that change no answer.
     pub seed: u64,
+    /// Whether files are kept in stripes.
+    pub stripes: bool,
 }
 
 impl Setup {
@@ -99,6 +101,7 @@ impl Setup {
             seal_bytes: 600,
             purge_deletes_after: 0,
             seed: 1,
+            stripes: false,
         }
     }
 }
@@ -441,13 +444,11 @@ pub fn setup(random: &mut Random) -> Setup {
         if is_hot { Family { versions: 1, new_versions: false, ..family } } else { family }
     };
     let families = ["f", "g", "h"][..count].iter().map(family).collect();
-    Setup {
-        families,
-        memory: if is_hot { Memory::Adaptive } else { random.pick(&memory) },
-        seal_bytes: 300 + random.below(1_500),
-        purge_deletes_after: if random.once_in(4) { 20 + random.below(100) as i64 } else { 0 },
-        seed: random.word(),
-    }
+    let memory = if is_hot { Memory::Adaptive } else { random.pick(&memory) };
+    let seal_bytes = 300 + random.below(1_500);
+    let purge_deletes_after = if random.once_in(4) { 20 + random.below(100) as i64 } else { 0 };
+    let seed = random.word();
+    Setup { families, memory, seal_bytes, purge_deletes_after, seed, stripes: seed.is_multiple_of(3) }
 }
 
 fn family(random: &mut Random, name: &'static str) -> Family {

@@ -5,7 +5,7 @@
 //!    the cells that those rules drop, and no others. The reference then drops what the region has dropped.
 //! 3. After a crash the region must have everything that the log or a file had.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,8 +19,9 @@ use filter::{ColumnRange, Comparable, CompareOperator, Filter, RowRange};
 use proto::region_info::RegionId;
 use proto::{FamilyDescriptor, RegionInfo, TableDescriptor, TableName};
 use region::{
-    CellPlace, CellSink, CompactionRequest, Durability, FamilyQuery, FlushReason, Level, Limits, Mutation,
-    MutationKind, Opening, Pending, ReadMode, Region, RegionOptions, RegionScanner, Scan, TimeRange,
+    CellPlace, CellSink, CompactionPolicy, CompactionRequest, Durability, FamilyQuery, FlushReason, Level,
+    Limits, Mutation, MutationKind, Opening, Pending, ReadMode, Region, RegionOptions, RegionScanner, Scan,
+    StripeOptions, TimeRange,
 };
 use storage::{FileName, Files};
 
@@ -92,6 +93,9 @@ type Outcome<T = ()> = Result<T, String>;
 /// The cells of each file, or of memory (`None`), with their sequence ids.
 type Lying = BTreeMap<Option<String>, Vec<(u64, Given)>>;
 
+/// New files and their cells.
+type Made = Vec<(String, Vec<(u64, Given)>)>;
+
 /// An open scan, and the rows that it must still return.
 struct Held {
     scanner: RegionScanner<'static>,
@@ -140,6 +144,15 @@ fn options_of(setup: &Setup, pool: &RegionOptions) -> RegionOptions {
         flush_keeps_gain_min: 0.0,
         // The reference does not know which expired files a policy drops unread; the policy's own tests cover that.
         delete_expired_files: false,
+        compaction_policy: if setup.stripes { CompactionPolicy::Stripe } else { CompactionPolicy::Exploring },
+        stripe: StripeOptions {
+            initial_count: 1 + (setup.seed % 4) as usize,
+            split_size: Some([1, 2_000, 3_000, 1 << 20][(setup.seed / 4 % 4) as usize]),
+            flush_to_level0: (setup.seed / 16).is_multiple_of(3),
+            level0_files_min: 1 + (setup.seed / 64 % 3) as usize,
+            files_min: Some(2),
+            ..StripeOptions::default()
+        },
         ..pool.clone()
     }
 }
@@ -960,47 +973,46 @@ impl<'a> Subject<'a> {
         Ok(())
     }
 
-    /// Checks a flush: the new file has what the rules keep.
+    /// Checks a flush: the new file, or those of several stripes together, has what the rules keep.
     fn flushed(&mut self, family: usize, before: &[String]) -> Outcome {
         let after = self.files(family)?;
-        let mut new: Vec<&String> = after.iter().filter(|file| !before.contains(file)).collect();
+        let new: Vec<&String> = after.iter().filter(|file| !before.contains(file)).collect();
         let in_memory = |place: &Place| *place == Place::Memory;
         let had = !self.expected_at(family, in_memory).is_empty();
-        let file = match (new.pop(), had) {
-            (None, false) => return Ok(()),
+        let file = match &new[..] {
+            [] if !had => return Ok(()),
             // A memstore that dropped all its cells writes a file without cells, which has its sequence id.
-            (Some(file), _) if new.is_empty() => file.clone(),
-            (file, _) => return Err(format!("a flush of {had} cells made {file:?} and {new:?}")),
+            [file] => (*file).clone(),
+            [file, ..] if self.setup.stripes => (*file).clone(),
+            _ => return Err(format!("a flush of {had} cells made {new:?}")),
         };
         self.compared.rewrites += 1;
         let expected = self.kept_at(family, in_memory, Kind::Some);
         let mut lying = self.lying(family)?;
-        let found = lying.remove(&Some(file.clone())).unwrap_or_default();
+        let made = made_of(&mut lying, &new);
+        let found = together(&made);
         same_lying(&format!("file of flushed family {family}"), &expected, &found)?;
         same_lying("memory after a flush", &[], &lying.remove(&None).unwrap_or_default())?;
         self.has_young[family] = false;
-        self.now_in(family, &file, &found, |place| matches!(place, Place::Memory | Place::Log));
+        self.now_in(family, &made, |place| matches!(place, Place::Memory | Place::Log));
         self.remembered_in(family, &file, |of| of.is_none());
         Ok(())
     }
 
-    /// Moves the cells at some places into a file, if it has them, and removes the others.
-    fn now_in(
-        &mut self,
-        family: usize,
-        file: &str,
-        cells: &[(u64, Given)],
-        was_there: impl Fn(&Place) -> bool,
-    ) {
-        let name: Rc<str> = Rc::from(file);
+    /// Moves the cells at some places into the files that have them, and removes the others.
+    fn now_in(&mut self, family: usize, files: &Made, was_there: impl Fn(&Place) -> bool) {
+        let files: Vec<(Rc<str>, &[(u64, Given)])> =
+            files.iter().map(|(name, cells)| (Rc::from(&name[..]), &cells[..])).collect();
         let family_name = self.reference.families[family].name;
         let through = self.through(family);
         self.reference.retain(family, |row, cell| {
             if !was_there(&cell.place) {
                 return true;
             }
-            if cell.place != Place::Log && cells.contains(&given_of(row, family_name, cell)) {
-                cell.place = Place::File(Rc::clone(&name));
+            let of = given_of(row, family_name, cell);
+            let file = files.iter().find(|(_, cells)| cells.contains(&of));
+            if let Some((name, _)) = file.filter(|_| cell.place != Place::Log) {
+                cell.place = Place::File(Rc::clone(name));
                 return true;
             }
             cell.place = Place::Log;
@@ -1064,6 +1076,7 @@ impl<'a> Subject<'a> {
                 && schema.keep == Keep::Nothing
                 && !schema.new_versions
                 && self.setup.purge_deletes_after == 0
+                && !self.setup.stripes
                 && self.options.in_memory_compaction != Level::Basic;
             for cell in &needed {
                 let is_marker = CellType::from_code(cell.1.kind).is_some_and(CellType::is_delete);
@@ -1116,6 +1129,10 @@ impl<'a> Subject<'a> {
             if gone.is_empty() && new.is_empty() && (!major || before.is_empty()) {
                 continue;
             }
+            if self.setup.stripes {
+                self.compacted_stripes(family, &gone, &new)?;
+                continue;
+            }
             let [file] = &new[..] else { return Err(format!("a compaction of {gone:?} made {new:?}")) };
             self.compared.rewrites += 1;
             let unseen = "flushed before it".to_owned();
@@ -1124,7 +1141,8 @@ impl<'a> Subject<'a> {
                 // The file of that flush is deleted again.
                 let kept = self.kept_at(family, |place| *place == Place::Memory, Kind::Some);
                 self.has_young[family] = false;
-                self.now_in(family, &unseen, &kept, |place| matches!(place, Place::Memory | Place::Log));
+                let made = vec![(unseen.clone(), kept)];
+                self.now_in(family, &made, |place| matches!(place, Place::Memory | Place::Log));
                 self.remembered_in(family, &unseen, |of| of.is_none());
                 gone.push(&unseen);
             }
@@ -1141,9 +1159,10 @@ impl<'a> Subject<'a> {
                 Kind::Some
             };
             let expected = self.kept_at(family, takes_part, kind);
-            let found = self.lying(family)?.remove(&Some((*file).clone())).unwrap_or_default();
+            let made = made_of(&mut self.lying(family)?, &[file]);
+            let found = together(&made);
             same_lying(&format!("file of compacted family {family}, {kind:?}"), &expected, &found)?;
-            self.now_in(family, file, &found, takes_part);
+            self.now_in(family, &made, takes_part);
             let was_there = |of: Option<&str>| of.is_some_and(|of| gone.iter().any(|name| **name == *of));
             if let Kind::All { purge_deletes_after: purge, .. } = kind {
                 let now = self.now();
@@ -1154,6 +1173,41 @@ impl<'a> Subject<'a> {
             }
             self.remembered_in(family, file, was_there);
         }
+        Ok(())
+    }
+
+    /// Checks a compaction of some stripes. A row has lost its markers, or has kept them all. It may lose them only if no
+    /// other file has cells of it.
+    fn compacted_stripes(&mut self, family: usize, gone: &[&String], new: &[&String]) -> Outcome {
+        self.compared.rewrites += 1;
+        let takes_part =
+            |place: &Place| matches!(place, Place::File(of) if gone.iter().any(|name| name[..] == of[..]));
+        let is_left = |place: &Place| matches!(place, Place::File(_)) && !takes_part(place);
+        let puts = self.expected_at(family, takes_part);
+        let puts = puts.iter().filter(|(_, cell)| cell.kind == CellType::Put.code());
+        let all = Kind::All {
+            purge_deletes_after: self.setup.purge_deletes_after,
+            earliest_put: puts.map(|(_, cell)| cell.timestamp).min().unwrap_or(i64::MAX),
+        };
+        let (of_some, of_all) =
+            (self.kept_at(family, takes_part, Kind::Some), self.kept_at(family, takes_part, all));
+        let left = self.expected_at(family, is_left);
+        let made = made_of(&mut self.lying(family)?, new);
+        let found = together(&made);
+        let of_row = |cells: &[(u64, Given)], row: &[u8]| -> Vec<(u64, Given)> {
+            cells.iter().filter(|(_, cell)| cell.row == row).cloned().collect()
+        };
+        let rows: BTreeSet<&[u8]> = of_some.iter().chain(&found).map(|(_, cell)| &cell.row[..]).collect();
+        for row in rows {
+            let found = of_row(&found, row);
+            let may_purge = !left.iter().any(|(_, cell)| cell.row == row);
+            if may_purge && same_lying("", &of_row(&of_all, row), &found).is_ok() {
+                continue;
+            }
+            let what = format!("row in compacted stripes of family {family}, may purge: {may_purge}");
+            same_lying(&what, &of_row(&of_some, row), &found)?;
+        }
+        self.now_in(family, &made, takes_part);
         Ok(())
     }
 
@@ -1345,6 +1399,20 @@ type Order<'a> = (&'a [u8], &'a [u8], std::cmp::Reverse<i64>, std::cmp::Reverse<
 fn order_of((sequence, cell): &(u64, Given)) -> Order<'_> {
     use std::cmp::Reverse;
     (&cell.row, &cell.qualifier, Reverse(cell.timestamp), Reverse(cell.kind), Reverse(*sequence))
+}
+
+/// The cells of these new files.
+fn made_of(lying: &mut Lying, new: &[&String]) -> Made {
+    new.iter()
+        .map(|file| ((*file).clone(), lying.remove(&Some((*file).clone())).unwrap_or_default()))
+        .collect()
+}
+
+/// The cells of all of these files, in order.
+fn together(made: &Made) -> Vec<(u64, Given)> {
+    let mut cells: Vec<(u64, Given)> = made.iter().flat_map(|(_, cells)| cells).cloned().collect();
+    cells.sort_by(|left, right| order_of(left).cmp(&order_of(right)));
+    cells
 }
 
 fn given_of(row: &str, family: &str, cell: &Stored) -> (u64, Given) {
