@@ -388,6 +388,37 @@ public class AdminTest extends Words {
   }
 
   @Test
+  public void aStoreOfStripesIsFlushedAndCompactedByRanges() throws Exception {
+    TableName name = Server.freshName("stripes");
+    admin.createTable(
+        TableDescriptorBuilder.newBuilder(name)
+            .setColumnFamily(
+                ColumnFamilyDescriptorBuilder.newBuilder(F)
+                    .setConfiguration("hbase.hstore.engine.class", "org.apache.hadoop.hbase.regionserver.StripeStoreEngine")
+                    .setConfiguration("hbase.store.stripe.initialStripeCount", "3")
+                    .setConfiguration("hbase.store.stripe.compaction.minFiles", "2").build())
+            .build());
+    Table table = Server.connection().getTable(name);
+    for (int n = 0; n < 60; n++) {
+      table.put(new Put(b(String.format("r%02d", n))).addColumn(F, Q, 1, b("v")));
+    }
+    admin.flush(name);
+    eventually("each stripe has a file", () -> files(name) == 3);
+    table.delete(new Delete(b("r07")).addFamily(F));
+    List<String> before = Server.cells(table, new Scan().readAllVersions());
+    assertEquals(59, before.size());
+    admin.flush(name);
+    admin.majorCompact(name);
+    // A stripe has all files with its rows, so the marker and the cell that it hid are dropped.
+    eventually(
+        "the stripe is compacted",
+        () -> Server.cells(table, new Scan().setRaw(true).readAllVersions().withStartRow(b("r07")).withStopRow(b("r07"), true)).isEmpty());
+    eventually("each stripe has a file again", () -> files(name) == 3);
+    assertEquals(before, Server.cells(table, new Scan().readAllVersions()));
+    Server.drop(table);
+  }
+
+  @Test
   public void regionsHavePlaces() throws Exception {
     Table table = Server.freshTable("places", b("h"), b("p"));
     try (RegionLocator locator = Server.connection().getRegionLocator(table.getName())) {

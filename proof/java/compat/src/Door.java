@@ -26,7 +26,7 @@ import org.apache.hadoop.hbase.util.Bytes;
 /**
  * Rows that are written through one server, changed through another, and checked cell by cell through any:
  * {@code Door write|change|check|check-changed HOST:PORT ROWS}. A table of 20 regions has a family for each encoding; two of them
- * have MOB files.
+ * have MOB files, and one has stripes.
  */
 final class Door {
   private static final TableName TABLE = TableName.valueOf("door");
@@ -46,6 +46,9 @@ final class Door {
   /** Families whose values above the threshold are in MOB files. */
   private static final boolean[] MOB = {false, true, false, false, true};
   private static final int MOB_THRESHOLD = 40;
+  /** The family whose files are in stripes, and their number at first. */
+  private static final int STRIPED = 2;
+  private static final int STRIPES = 3;
   private static final byte[] QUALIFIER = Bytes.toBytes("q");
 
   private final Connection connection;
@@ -109,14 +112,19 @@ final class Door {
   private void write() throws IOException {
     TableDescriptorBuilder table = TableDescriptorBuilder.newBuilder(TABLE);
     for (int family = 0; family < ENCODINGS.length; family++) {
-      table.setColumnFamily(
+      ColumnFamilyDescriptorBuilder of =
           ColumnFamilyDescriptorBuilder.newBuilder(family(family))
               .setDataBlockEncoding(ENCODINGS[family])
               .setCompressionType(CODECS[family])
               .setBloomFilterType(BLOOMS[family])
               .setMobEnabled(MOB[family])
-              .setMobThreshold(MOB_THRESHOLD)
-              .build());
+              .setMobThreshold(MOB_THRESHOLD);
+      if (family == STRIPED) {
+        of.setConfiguration("hbase.hstore.engine.class", "org.apache.hadoop.hbase.regionserver.StripeStoreEngine")
+            .setConfiguration("hbase.store.stripe.initialStripeCount", String.valueOf(STRIPES))
+            .setConfiguration("hbase.store.stripe.compaction.minFiles", "2");
+      }
+      table.setColumnFamily(of.build());
     }
     byte[][] splits = new byte[REGIONS - 1][];
     for (int region = 1; region < REGIONS; region++) {

@@ -1,11 +1,13 @@
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.Comparator;
 import java.util.List;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.hbase.HBaseConfiguration;
 import org.apache.hadoop.hbase.TableName;
 import org.apache.hadoop.hbase.client.Admin;
@@ -20,19 +22,28 @@ import org.apache.hadoop.hbase.client.Table;
 import org.apache.hadoop.hbase.client.TableDescriptorBuilder;
 import org.apache.hadoop.hbase.io.compress.Compression;
 import org.apache.hadoop.hbase.io.encoding.DataBlockEncoding;
+import org.apache.hadoop.hbase.io.hfile.CacheConfig;
+import org.apache.hadoop.hbase.io.hfile.HFile;
+import org.apache.hadoop.hbase.io.hfile.HFileInfo;
 import org.apache.hadoop.hbase.regionserver.BloomType;
+import org.apache.hadoop.hbase.regionserver.StoreEngine;
+import org.apache.hadoop.hbase.regionserver.StripeStoreConfig;
+import org.apache.hadoop.hbase.regionserver.StripeStoreEngine;
+import org.apache.hadoop.hbase.regionserver.StripeStoreFileManager;
 import org.apache.hadoop.hbase.util.BloomFilterUtil;
 import org.apache.hadoop.hbase.util.Bytes;
 
 /**
- *  Reads files that a server flushed and compacted with HBase's own tool and classes: `HFiles BOOTSTRAP DATA-FOLDER`.
+ * Reads files that a server flushed and compacted with HBase's own tool and classes: `HFiles BOOTSTRAP DATA-FOLDER`.
  *
  * One table has a family for each compression, encoding and bloom. Two flushes and a major compaction of it make three
- * files in each; what they must hold is known cell by cell.
+ * files in each; what they must hold is known cell by cell. One more family has stripes, which each file must name.
  */
 public final class HFiles {
   private static final TableName TABLE = TableName.valueOf("hfiles");
   private static final int ROWS = 450;
+  private static final byte[] STRIPES = Bytes.toBytes("stripes");
+  private static final String[] STRIPE_ROWS = {"a", "m", "t"};
   private static final long PATIENCE_NANOS = 60_000_000_000L;
 
   private final Connection connection;
@@ -85,6 +96,10 @@ public final class HFiles {
     families.add(
         ColumnFamilyDescriptorBuilder.newBuilder(Bytes.toBytes("deep")).setBlocksize(1024).setMaxVersions(2).build());
     families.add(ColumnFamilyDescriptorBuilder.newBuilder(Bytes.toBytes("gone")).build());
+    families.add(
+        ColumnFamilyDescriptorBuilder.newBuilder(STRIPES)
+            .setConfiguration(StoreEngine.STORE_ENGINE_CLASS_KEY, StripeStoreEngine.class.getName())
+            .setConfiguration(StripeStoreConfig.INITIAL_STRIPE_COUNT_KEY, String.valueOf(STRIPE_ROWS.length)).build());
     return families;
   }
 
@@ -179,8 +194,8 @@ public final class HFiles {
   }
 
   private static List<String> names() {
-    return families().stream().map(ColumnFamilyDescriptor::getNameAsString).filter(name -> !name.equals("gone"))
-        .collect(Collectors.toList());
+    return families().stream().map(ColumnFamilyDescriptor::getNameAsString)
+        .filter(name -> !name.equals("gone") && !name.equals("stripes")).collect(Collectors.toList());
   }
 
   private void write(Round round) throws Exception {
@@ -206,7 +221,11 @@ public final class HFiles {
     write(HFiles::first);
     try (Table table = connection.getTable(TABLE)) {
       table.put(new Put(Bytes.toBytes("row")).addColumn(gone, gone, 5, gone));
+      for (String row : STRIPE_ROWS) {
+        table.put(new Put(Bytes.toBytes(row)).addColumn(STRIPES, STRIPES, 5, STRIPES));
+      }
       admin.flush(TABLE);
+      verifyStripes();
       // The content of one file need not be searched in two.
       for (String family : names()) {
         List<Path> files = files(family);
@@ -247,6 +266,24 @@ public final class HFiles {
     empty.fact("entryCount", 0);
     empty.check(empty.cells.isEmpty(), "cells that are gone");
     System.out.println("HBase's reader finds every cell in " + (3 * names().size()) + " files, and none in the empty one");
+  }
+
+  /** Each row is a stripe of its own, and HBase's reader finds the stripes in what the files say. */
+  private void verifyStripes() throws Exception {
+    List<String> said = new ArrayList<>();
+    FileSystem files = FileSystem.getLocal(local);
+    for (Path path : files("stripes")) {
+      org.apache.hadoop.fs.Path file = new org.apache.hadoop.fs.Path(path.toUri());
+      try (HFile.Reader reader = HFile.createReader(files, file, CacheConfig.DISABLED, true, local)) {
+        same(1L, reader.getEntries(), path + " has cells");
+        HFileInfo info = reader.getHFileInfo();
+        said.add(
+            Bytes.toString(info.get(StripeStoreFileManager.STRIPE_START_KEY)) + ".."
+                + Bytes.toString(info.get(StripeStoreFileManager.STRIPE_END_KEY)));
+      }
+    }
+    Collections.sort(said);
+    same(List.of("..m", "m..t", "t.."), said, "stripes");
   }
 
   private static void same(Object expected, Object found, String what) {
