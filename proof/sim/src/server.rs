@@ -12,7 +12,7 @@ use master::{Master, MasterService};
 use parking_lot::Mutex;
 use prost::Message;
 use proto::{ServerName, pb};
-use region::RegionOptions;
+use region::{CompactionPolicy, RegionOptions, StripeOptions};
 use regionserver::{ClusterView, Foundation, LocalServers, MetaLocation, RegionServer};
 use storage::{FileName, Files, Memory, Segmented};
 
@@ -57,7 +57,7 @@ impl std::fmt::Debug for Settings {
         write!(
             f,
             "disk {profile:?}, store {uses_store}, awaited {awaited_max:?}, log there {log_in_store}, rpc threads {rpc_threads}, cache {cache_bytes}, flush {} × {}, memory {:?}, keeps {}, stretch {}, markers {}, \
-             files {}..{}, log file {} × {}, reuse {}, idle {:?}, flushers {}, compactors {}, split {} {:?}, parents {:?}",
+             files {}..{}, {:?} {:?}, log file {} × {}, reuse {}, idle {:?}, flushers {}, compactors {}, split {} {:?}, parents {:?}",
             region.flush_size,
             region.block_multiplier,
             region.in_memory_compaction,
@@ -66,6 +66,8 @@ impl std::fmt::Debug for Settings {
             region.drop_markers,
             region.compaction_files_min,
             region.compaction_files_max,
+            region.compaction_policy,
+            region.stripe,
             log.file_bytes_max,
             log.files_max,
             log.reuse,
@@ -133,6 +135,21 @@ impl Settings {
                 ..regionserver::Options::default().split
             },
             ..regionserver::Options::default()
+        };
+        let region = match random.one_in(4) {
+            false => region,
+            true => RegionOptions {
+                compaction_policy: CompactionPolicy::Stripe,
+                stripe: StripeOptions {
+                    initial_count: 1 + random.below(4) as usize,
+                    split_size: Some(random.spread(1 << 10, 256 << 10)),
+                    flush_to_level0: random.one_in(3),
+                    level0_files_min: 1 + random.below(4) as usize,
+                    files_min: Some(2 + random.below(3) as usize),
+                    ..StripeOptions::default()
+                },
+                ..region
+            },
         };
         let uses_store = random.one_in(3);
         let cache_bytes =
