@@ -133,6 +133,16 @@ fn level_0_becomes_stripes_and_a_large_stripe_is_split() {
 }
 
 #[test]
+fn a_row_is_in_one_stripe_however_many_cells_it_has() {
+    let bench = bench(family(), StripeOptions { initial_count: 6, ..StripeOptions::default() });
+    for (row, column) in ["a", "b"].iter().flat_map(|row| ["f:p", "f:q", "f:r"].map(|column| (row, column))) {
+        bench.put(row, column, 1, "v");
+    }
+    assert_eq!(flush(&bench.region), 2);
+    assert_eq!(shown(&bench.region), "level 0:0 ..b:1 b..:1");
+}
+
+#[test]
 fn markers_go_only_where_all_files_take_part() {
     let numbers = StripeOptions { initial_count: 2, files_min: Some(2), ..StripeOptions::default() };
     let raw = |bench: &Bench| bench.scan(Scan { raw: true, max_versions: 10, ..Scan::default() });
