@@ -1001,8 +1001,8 @@ impl<'a> Subject<'a> {
 
     /// Moves the cells at some places into the files that have them, and removes the others.
     fn now_in(&mut self, family: usize, files: &Made, was_there: impl Fn(&Place) -> bool) {
-        let files: Vec<(Rc<str>, &[(u64, Given)])> =
-            files.iter().map(|(name, cells)| (Rc::from(&name[..]), &cells[..])).collect();
+        let files: Vec<_> =
+            files.iter().map(|(name, cells)| (Rc::<str>::from(&name[..]), &cells[..])).collect();
         let family_name = self.reference.families[family].name;
         let through = self.through(family);
         self.reference.retain(family, |row, cell| {
