@@ -430,6 +430,7 @@ impl RegionServer {
             ledger: Arc::clone(&first.ledger),
             flush_budget: Arc::clone(&first.flush_budget),
             open_files: Arc::clone(&first.open_files),
+            first_abort: Arc::clone(&first.first_abort),
             ..of_regions
         };
         for region in self.regions.all() {
@@ -466,6 +467,12 @@ impl RegionServer {
             }
             asked.await;
         }
+    }
+
+    /// Waits until a region was aborted. Returns its name and the cause, in one sentence. The server must end then: the
+    /// next start opens the region.
+    pub fn region_aborted(&self) -> impl Future<Output = String> + Send + use<> {
+        self.foundation.region_options.first_abort.happened()
     }
 
     /// Refuses calls while the server stops.

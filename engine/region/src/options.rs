@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use memstore::{Level, Pool};
 
-use crate::{CompactionPolicy, DateTieredOptions, Ledger, OpenFiles, StripeOptions, WriteBudget};
+use crate::{CompactionPolicy, DateTieredOptions, FirstAbort, Ledger, OpenFiles, StripeOptions, WriteBudget};
 
 /// What an opened region may do to its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub struct RegionOptions {
     pub flush_budget: Arc<WriteBudget>,
     /// The store files in use, shared by all regions of a server.
     pub open_files: Arc<OpenFiles>,
+    /// Where regions report that they were aborted, shared by all regions of a server.
+    pub first_abort: Arc<FirstAbort>,
     /// In-memory compaction of stores whose family does not set it (`hbase.hregion.compacting.memstore.type`).
     pub in_memory_compaction: Level,
     /// In-memory compaction of stores of system tables (`hbase.systemtables.compacting.memstore.type`).
@@ -128,6 +130,7 @@ impl Default for RegionOptions {
             ledger: Arc::default(),
             flush_budget: Arc::default(),
             open_files: Arc::default(),
+            first_abort: Arc::default(),
             in_memory_compaction: Level::Adaptive,
             in_memory_compaction_of_system: Level::None,
             in_memory_flush_factor: 0.0,

@@ -272,6 +272,10 @@ impl Region {
     pub(crate) fn abort(&self, cause: String) -> Error {
         let cause = self.lifecycle.aborted.get_or_init(|| cause).clone();
         self.mvcc.wake_all();
+        // A log that has failed ends the server by itself.
+        if self.log.failure().is_none() {
+            self.options.first_abort.record(&self.info.name().escape_ascii().to_string(), &cause);
+        }
         Error::Aborted(cause)
     }
 

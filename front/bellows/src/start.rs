@@ -299,7 +299,8 @@ pub(crate) fn run(
 }
 
 /// Waits until a signal comes or a client asks the server to stop. Fails when the log fails: nothing can be
-/// acknowledged from then on, and no flush can end, so the process must end without them. The next start recovers.
+/// acknowledged from then on, and no flush can end, so the process must end without them. Also fails when a region was
+/// aborted. The next start recovers.
 fn wait_for_the_end(
     runtime: &Runtime,
     server: &Arc<RegionServer>,
@@ -316,6 +317,10 @@ fn wait_for_the_end(
     let (by_log, failed) = (sender.clone(), log.failed());
     runtime.spawn(async move {
         let _ended = by_log.send(Err(failed.await.to_string()));
+    });
+    let (by_region, aborted) = (sender.clone(), server.region_aborted());
+    runtime.spawn(async move {
+        let _ended = by_region.send(Err(aborted.await));
     });
     runtime.spawn(async move {
         let _ended = sender.send(Ok(told_to_stop.await));

@@ -391,6 +391,7 @@ fn serve(
             ledger: Arc::default(),
             flush_budget: Arc::default(),
             open_files: Arc::default(),
+            first_abort: Arc::default(),
             ..settings.region.clone()
         },
         recovered: (!recovered.is_empty()).then(|| Arc::new(recovered)),
@@ -446,13 +447,14 @@ fn serve(
             // Otherwise tokio draws the order, which would not follow from the seed.
             biased;
             () = life.stopping.notified() => None,
-            failure = log.failed() => Some(failure),
+            failure = log.failed() => Some((failure.to_string(), "server: ended because its log failed")),
+            cause = server.region_aborted() => Some((cause, "server: ended because a region was aborted")),
         }
     });
     life.ready.store(false, Ordering::Release);
-    if let Some(failure) = failed {
-        env::sometimes("server: ended because its log failed");
-        return Err(failure.to_string());
+    if let Some((cause, state)) = failed {
+        env::sometimes(state);
+        return Err(cause);
     }
     server.stop();
     rpc.stop();

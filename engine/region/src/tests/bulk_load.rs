@@ -1,5 +1,8 @@
 //! Tests of bulk loads: all files become files of the stores, or none does.
 
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
 use cell::SequenceId;
 use hfile::{StoreFileInfo, Writer, WriterOptions};
 use storage::memory::Fault;
@@ -269,6 +272,10 @@ fn nothing_overtakes_a_load_that_is_in_some_families_only() {
         }
         half += 1;
         assert!(matches!(answer, Err(Error::Aborted(_))), "act {act}: {answer:?}");
+        // The server learns it, and ends.
+        let told = pin!(bench.region.options.first_abort.happened());
+        let told = told.poll(&mut Context::from_waker(Waker::noop()));
+        assert!(matches!(&told, Poll::Ready(why) if why.contains("restart the server")), "{told:?}");
         let lists =
             || bench.region.stores.iter().map(|store| store.view.load().files.len()).collect::<Vec<_>>();
         let before = lists();
