@@ -18,6 +18,9 @@ use cell::{Comparator, Key};
 use crate::format::write_vlong;
 use crate::heads;
 
+/// Length of what follows the entries of a root with levels below, in bytes.
+pub(crate) const MIDDLE_LENGTH: usize = 16;
+
 /// Size of the entries at which an index block is full, in bytes (`hfile.index.block.max.size`).
 pub(crate) const BLOCK_SIZE_MAX: usize = 128 << 10;
 

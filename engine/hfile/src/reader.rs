@@ -20,7 +20,7 @@ use crate::compress::Compression;
 use crate::cursor::{Cursor, ReadOptions};
 use crate::facts::Sizes;
 use crate::format::{BlockType, Encoding, TRAILER_LENGTH};
-use crate::index::{Entries, Ordered};
+use crate::index::{Entries, MIDDLE_LENGTH, Ordered};
 use crate::info::{FileInfo, TimeSpan, name};
 use crate::worth::Worth;
 use crate::{Error, Result};
@@ -109,11 +109,8 @@ impl Reader {
             what: format!("compression codec {code}"),
         })?;
         let class = trailer.comparator_class_name.clone().unwrap_or_default();
-        let comparator = if class.contains("MetaCellComparator") || class.contains("MetaComparator") {
-            Comparator::Meta
-        } else {
-            Comparator::Table
-        };
+        let comparator = comparator_of(&class)
+            .ok_or_else(|| Error::Unsupported { file: name.clone(), what: format!("comparator {class}") })?;
         let load_at = trailer.load_on_open_data_offset.unwrap_or(0);
         if load_at >= trailer_at || trailer_at - load_at > LOAD_ON_OPEN_MAX {
             return Err(corrupt(
@@ -171,9 +168,13 @@ impl Reader {
                 BlockType::RootIndex => {
                     if roots == 0 {
                         let count = trailer.data_index_count.unwrap_or(0);
-                        let (root, _) = Entries::parse_root(&bytes, count).ok_or_else(|| {
+                        let (root, rest) = Entries::parse_root(&bytes, count).ok_or_else(|| {
                             self.corrupt(at, "root index", format!("{count} entries"), "fewer")
                         })?;
+                        let is_whole = rest.is_empty() || self.levels > 1 && rest.len() == MIDDLE_LENGTH;
+                        if !is_whole {
+                            return Err(self.corrupt(at, "root index", format!("{count} entries"), "more"));
+                        }
                         self.root = root;
                         self.sizes.root_index = bytes.len() as u64;
                     }
@@ -200,6 +201,10 @@ impl Reader {
         if self.info.is_empty() {
             return Err(self.corrupt(from, "file info", "a block of it", "none"));
         }
+        if roots == 0 {
+            return Err(self.corrupt(from, "root index", "a block of it", "none"));
+        }
+        self.check_trailer(end)?;
         for index in 0..self.root.len() {
             let key = self.root.at(index).key;
             Key::parse(key).map_err(|error| self.corrupt(from, "root index key", "a key", error))?;
@@ -216,10 +221,8 @@ impl Reader {
             .info
             .get(name::TAGS_COMPRESSED.as_bytes())
             .is_some_and(|flag| flag.first().is_some_and(|byte| *byte != 0));
-        self.tags_by_number = compressed;
-        if compressed && self.encoding == Encoding::RowIndexV1 {
-            return Err(Error::Unsupported { file: self.name.clone(), what: "compressed tags".to_owned() });
-        }
+        // HBase's encoder for a row index writes tags as they are, whatever the file info says.
+        self.tags_by_number = compressed && self.encoding != Encoding::RowIndexV1;
         self.may_have_tags = self.has_tags && self.number(name::TAGS_LENGTH_MAX) != Some(0);
         self.has_mvcc = self.number(name::KEY_VALUE_VERSION) == Some(1);
         self.newest_write = match self.has_mvcc {
@@ -245,6 +248,29 @@ impl Reader {
         }
         let filters = self.bloom.iter().map(|(_, filter)| filter).chain(&self.delete_bloom);
         self.sizes.bloom = filters.map(|filter| filter.bytes).sum();
+        Ok(())
+    }
+
+    /// Compares what the trailer says with the root index. The trailer has no checksum, so a flipped bit there would
+    /// otherwise hide blocks. The last block of a file with several levels is compared when a cursor comes to it.
+    fn check_trailer(&self, at: u64) -> Result<()> {
+        let Some(last) = self.root.len().checked_sub(1) else {
+            return match self.entries {
+                0 => Ok(()),
+                cells => Err(self.corrupt(at, "number of cells", "0, as the index is empty", cells)),
+            };
+        };
+        let (first, last) = match self.levels {
+            0 | 1 => (self.root.at(0).offset, self.root.at(last).offset),
+            // Data blocks come first in a file, and before the index blocks that name them.
+            _ => (0, self.last_data.min(self.root.at(last).offset)),
+        };
+        if self.first_data != first {
+            return Err(self.corrupt(at, "first data block", first, self.first_data));
+        }
+        if self.last_data != last {
+            return Err(self.corrupt(at, "last data block", last, self.last_data));
+        }
         Ok(())
     }
 
@@ -405,5 +431,21 @@ impl std::fmt::Debug for Reader {
             .field("name", &self.name)
             .field("entries", &self.entries)
             .finish_non_exhaustive()
+    }
+}
+
+/// The order of a file's cells by the Java class that its trailer names, which was another one in older versions of
+/// HBase.
+fn comparator_of(class: &str) -> Option<Comparator> {
+    match class.rsplit(['.', '$']).next().unwrap_or_default() {
+        ""
+        | "CellComparatorImpl"
+        | "InnerStoreCellComparator"
+        | "KVComparator"
+        | "KeyComparator"
+        | "RawBytesComparator"
+        | "ByteArrayRawComparator" => Some(Comparator::Table),
+        "MetaCellComparator" | "MetaComparator" | "MetaKeyComparator" => Some(Comparator::Meta),
+        _ => None,
     }
 }

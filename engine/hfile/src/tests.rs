@@ -305,6 +305,43 @@ fn every_flipped_byte_and_every_cut_is_an_error_or_the_same_cells() {
     }
 }
 
+/// The trailer has no checksum, so what it says is compared with the rest of the file.
+#[test]
+fn every_flipped_bit_of_the_trailer_is_an_error_or_the_same_cells() {
+    // One block, one level of the index, and two.
+    for (rows, block_size, levels) in [(1, 300, 1), (12, 300, 1), (1_200, 1, 2)] {
+        for compression in [Compression::None, Compression::Snappy].into_iter().take(3 - levels) {
+            let cells = sample(rows, 5);
+            let (files, name) = (Memory::new(), FileName::new("f"));
+            let options = WriterOptions { compression, block_size, ..Default::default() };
+            write(&files, &name, &cells, options);
+            assert_eq!(open(&files, &name).expect("whole").levels() as usize, levels);
+            let whole = files.read(&name, 1 << 20).expect("there");
+            let (good, trailer) = (expected(&cells), whole.len() - 4096);
+            let used =
+                trailer + whole[trailer..whole.len() - 4].iter().rposition(|byte| *byte != 0).expect("used");
+            for bit in 0..8 * (used + 1 - trailer) {
+                let at = trailer + bit / 8;
+                files.damage(&name, |bytes| {
+                    bytes.clone_from(&whole);
+                    bytes[at] ^= 1 << (bit % 8);
+                });
+                let read = open(&files, &name).and_then(|reader| {
+                    let mut cursor = reader.cursor(ReadOptions::default());
+                    assert!(cursor.seek_row_before(None)?, "bit {bit} of {rows} rows hides the last row");
+                    let last = cursor.peek().expect("a cell").row().to_vec();
+                    Ok((read_all(&reader)?, last))
+                });
+                if let Ok((read, last)) = read {
+                    assert_eq!(read.len(), good.len(), "bit {bit} of {rows} rows hides cells");
+                    assert_eq!(read, good, "bit {bit} of {rows} rows");
+                    assert_eq!(last, format!("row-{:06}", rows - 1).into_bytes(), "bit {bit} of {rows} rows");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn damage_names_file_and_offset() {
     let (files, name) = (Memory::new(), FileName::new("data/f"));

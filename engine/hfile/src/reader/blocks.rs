@@ -338,8 +338,11 @@ impl Reader {
         options: ReadOptions,
         ahead: &mut Option<Box<ReadAhead>>,
     ) -> Result<Option<(u64, Arc<Block>)>> {
-        if at >= self.last_data {
+        if at == self.last_data {
             return Ok(None);
+        }
+        if at > self.last_data {
+            return Err(self.corrupt(at, "last data block", self.last_data, "one after it"));
         }
         let mut next = at + u64::from(disk_length);
         while next <= self.last_data {
