@@ -314,7 +314,10 @@ impl Region {
         match &flushed {
             Ok(_) => {
                 self.lifecycle.closed.store(true, Ordering::Release);
-                self.mark(Kind::RegionClose, self.write.lock().last_sequence, self.all_files());
+                // In one expression the write lock would be held while `all_files` waits for a store's list, whose holder
+                // may wait for the write lock.
+                let last_sequence = self.write.lock().last_sequence;
+                self.mark(Kind::RegionClose, last_sequence, self.all_files());
                 let files = |store: &Store| store.view.load().files.clone();
                 self.stores.iter().flat_map(files).for_each(|file| file.reader.cached().close());
             }
