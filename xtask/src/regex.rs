@@ -15,10 +15,11 @@ const CLASSES: &str = "target/java/regex";
 const ANSWERS: &str = "target/xtask/regex.answers";
 const RECORDED: &str = "base/javaregex/tests/java.answers";
 const TABLES: &str = "base/javaregex/src/tables.rs";
-/// Number of patterns for each seed, and of texts for each pattern.
+/// Number of patterns for each seed.
 const PATTERNS: u32 = 20_000;
+/// Number of texts that each pattern is matched with.
 const TEXTS: u32 = 8;
-/// Number of patterns for each seed when the recorded answers are made anew. The next constant is the number of texts.
+/// Number of patterns for each seed when the recorded answers are made anew.
 const PATTERNS_RECORDED: u32 = 2_400;
 
 fn compile() -> Outcome {

@@ -224,12 +224,12 @@ impl Server {
         self.child.kill().and_then(|()| self.child.wait()).map(drop).map_err(|error| error.to_string())
     }
 
-    /// The status with which it has ended by itself; `None` while it runs.
+    /// The exit status if the server has ended by itself; `None` while it runs.
     pub(crate) fn end(&mut self) -> Result<Option<ExitStatus>, String> {
         self.child.try_wait().map_err(|error| error.to_string())
     }
 
-    /// Pauses it with SIGSTOP.
+    /// Suspends the server with SIGSTOP.
     pub(crate) fn pause(&self) -> Result<(), String> {
         run("kill", &["-STOP", &self.child.id().to_string()])
     }
@@ -254,7 +254,7 @@ impl Server {
         if status.success() { Ok(()) } else { Err(format!("the server ended with {status}, not in order")) }
     }
 
-    /// Stops it in order with SIGTERM, which must succeed.
+    /// Stops the server in order with SIGTERM, and fails if the server ends with an error.
     pub(crate) fn stop(mut self) -> Result<(), String> {
         run("kill", &["-TERM", &self.child.id().to_string()])?;
         let status = self.child.wait().map_err(|error| error.to_string())?;

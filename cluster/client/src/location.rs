@@ -13,7 +13,7 @@ use env::HashMap;
 use env::sync::Mutex;
 use proto::{RegionInfo, ServerName, TableName};
 
-/// A region and its server.
+/// A region and the server that serves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
     /// The region.

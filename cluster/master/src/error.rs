@@ -12,7 +12,7 @@ pub enum Error {
     /// A file of the root directory is damaged.
     #[error("{name} cannot be read: {cause}")]
     Damaged {
-        /// The name of the file.
+        /// The name of the damaged file.
         name: FileName,
         /// What is wrong with the file.
         cause: Box<proto::Error>,
