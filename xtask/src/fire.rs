@@ -42,6 +42,8 @@ const ROOM_MAX: Duration = Duration::from_secs(30);
 const WRITTEN_AGAIN: u64 = 50;
 /// A server that ends because of disk errors has ended within this time after them.
 const END_MAX: Duration = Duration::from_secs(1);
+/// A tracer has let go of the server's threads within this time.
+const LET_GO_MAX: Duration = Duration::from_secs(1);
 
 /// The options of the command.
 struct Options {
@@ -470,9 +472,6 @@ impl FailingCalls {
         Ok(failed)
     }
 }
-
-/// Time in which a tracer lets go of the server's threads.
-const LET_GO_MAX: Duration = Duration::from_secs(1);
 
 /// Asks until there is an answer, for at most this time.
 fn wait_for<T>(

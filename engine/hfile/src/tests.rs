@@ -305,6 +305,24 @@ fn every_flipped_byte_and_every_cut_is_an_error_or_the_same_cells() {
     }
 }
 
+/// HBase writes such files: its encoder for a row index does not compress tags, and the file info says that it does.
+#[test]
+fn tags_of_a_row_index_are_not_compressed_whatever_the_file_info_says() {
+    let cells = sample(40, 5);
+    let (files, name) = (Memory::new(), FileName::new("f"));
+    let options = WriterOptions { encoding: Encoding::RowIndexV1, ..Default::default() };
+    let mut writer = Writer::create(files.create(&name).expect("new"), name.clone(), options);
+    for (bytes, sequence) in &cells {
+        writer.append(Cell::parse(bytes, *sequence).expect("whole")).expect("in order");
+    }
+    let says = vec![(crate::info::name::TAGS_COMPRESSED, vec![1].into())];
+    let info = StoreFileInfo { max_sequence: SequenceId(77), major: true, more: says };
+    writer.finish(info).expect("written");
+    let reader = open(&files, &name).expect("readable");
+    assert_eq!(reader.info()[&b"hfile.TAGS_COMPRESSED"[..]][..], [1]);
+    assert_eq!(read_all(&reader).expect("sound"), expected(&cells));
+}
+
 /// The trailer has no checksum, so what it says is compared with the rest of the file.
 #[test]
 fn every_flipped_bit_of_the_trailer_is_an_error_or_the_same_cells() {

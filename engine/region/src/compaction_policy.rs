@@ -2,8 +2,8 @@
 //!
 //! The functions are pure: they take facts about files and numbers, and return a [`Selection`]. The facts are ordered
 //! from the oldest file to the newest, and a selection is a run of neighbours. Then the new file can take the place of
-//! the old ones, and no version overtakes another. Only a store with [stripes](stripe) has a rule of its own: there each file
-//! that is left out has other rows than the selected ones, or is older or newer cell by cell.
+//! the old ones, and no version overtakes another. A store with [stripes](stripe) may leave out files between the selected
+//! ones: they have other rows, or the sequence ids of the cells say which is newer.
 //!
 //! 1. Files above the maximum size that are older than all others are left alone, unless a major compaction is asked
 //!    for or they are references.
@@ -47,7 +47,7 @@ pub enum CompactionPolicy {
     Fifo,
     /// Takes the files of one window of time; see `date_tiered`.
     DateTiered,
-    /// Files of one range of rows; see `stripe`.
+    /// Takes the files of one range of rows; see `stripe`.
     Stripe,
 }
 
@@ -119,7 +119,7 @@ impl Default for DateTieredOptions {
 pub(crate) struct FileFacts {
     /// Size of the file in bytes.
     pub(crate) size: u64,
-    /// Cells.
+    /// Number of cells in the file.
     pub(crate) entries: u64,
     /// When the file was written, in ms since 1970; `None` if unknown.
     pub(crate) written_at: Option<i64>,
