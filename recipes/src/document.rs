@@ -100,7 +100,7 @@ async fn remove(table: &Table, number: u64, path: &str) -> Done<usize> {
 
 pub(crate) async fn run(session: &Session) -> Done {
     // Bodies are in a family, and so in files, of their own: queries of paths never read them. IS_MOB keeps large values
-    // out of HBase's compactions.
+    // out of compactions.
     let bodies = family("b")?.with("IS_MOB", "true").with("MOB_THRESHOLD", 100_000);
     let paths = family("p")?.with("DATA_BLOCK_ENCODING", "FAST_DIFF");
     let table = session.fresh_table("recipe_documents", [paths, bodies], &[]).await?;
