@@ -41,14 +41,15 @@ struct Stream {
     value: u64,
     /// Whether the rows of the stream are loaded first.
     updates: bool,
-    /// Number of operations per write.
+    /// Number of operations for each cell that is written, since some of them only read or delete.
     operations: u64,
     /// The kind of operation whose latency is reported.
     read: Option<&'static str>,
-    /// Targets for ADAPTIVE: bytes relative to NONE and to HBase. The next fields are the targets for speed and for p99
-    /// of reads.
+    /// Targets of ADAPTIVE for written bytes, relative to NONE and to HBase.
     bytes: (Option<f64>, Option<f64>),
+    /// The same for speed.
     speed: (Option<f64>, Option<f64>),
+    /// The same for the p99 latency of reads.
     latency: (Option<f64>, Option<f64>),
 }
 

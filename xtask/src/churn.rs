@@ -31,8 +31,9 @@ const HELD_MAX: f64 = 3.0 * 2.5 * FLUSH_SIZE as f64;
 struct Sample {
     /// Resident memory in bytes.
     resident: f64,
-    /// Number of chunks of memstores in use. The next field is the number that waits for reuse.
+    /// Number of chunks that memstores use.
     used: f64,
+    /// Number of chunks that wait for reuse.
     waiting: f64,
     /// Number of bytes in memstores.
     bytes: f64,

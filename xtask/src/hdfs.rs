@@ -20,7 +20,7 @@ const ROUNDS: u32 = 3;
 /// Number of servers that hang and are replaced.
 const TAKEOVERS: u32 = 3;
 
-/// A running HDFS; ended when this is dropped.
+/// A running HDFS, which ends when the value is dropped.
 struct Hdfs {
     processes: Vec<Child>,
     url: String,

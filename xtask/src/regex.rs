@@ -1,8 +1,8 @@
 //! Compares our regular expressions with Java's, for any number of random patterns and texts.
 //!
-//! `proof/java/regex/src/Answers.java` draws them and records the results of `java.util.regex`; the test `java` of
+//! `proof/java/regex/src/Answers.java` generates them and records the results of `java.util.regex`; the test `java` of
 //! the crate `javaregex` compares ours. That test always replays `base/javaregex/tests/java.answers`. This command
-//! draws new ones, from consecutive seeds.
+//! generates new ones, from consecutive seeds.
 
 use std::fs::File;
 use std::path::Path;

@@ -25,7 +25,7 @@ const TAKEOVERS: u32 = 6;
 const END_MAX: Duration = Duration::from_secs(20);
 const START_MAX: Duration = Duration::from_secs(20);
 
-/// A running store; ended when this is dropped.
+/// A running object store, which ends when the value is dropped.
 struct Store {
     server: Child,
     endpoint: String,

@@ -49,8 +49,8 @@ mod simulated {
         static WAITERS: RefCell<HashMap<usize, Vec<ThreadId>>> = RefCell::default();
     }
 
-    /// A simulated thread that waits for a lock or condition. The wait ends when the thread is woken or this is
-    /// dropped.
+    /// A simulated thread that waits for a lock or condition. The wait ends when the thread is woken or this
+    /// value is dropped.
     struct Waiting {
         address: usize,
         thread: ThreadId,

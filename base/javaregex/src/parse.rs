@@ -200,7 +200,7 @@ impl Parser {
         point < 128 && unicode::is_ascii_space(point as u8)
     }
 
-    /// In mode `(?x)`: moves the cursor to the next code point that is no blank or comment, and returns it.
+    /// In mode `(?x)`: moves the cursor to the next code point that is not a blank or in a comment, and returns it.
     fn peek_past_blanks(&mut self) -> u32 {
         let mut point = self.at(self.cursor);
         while Parser::is_blank(point) || is(point, '#') {

@@ -17,9 +17,9 @@ pub(super) const ENDLESS: i32 = i32::MAX;
 pub(super) enum Fold {
     /// Only identical characters.
     None,
-    /// Also characters that differ in the case of an ASCII letter.
+    /// Also an ASCII letter and the same letter in the other case.
     Ascii,
-    /// Also characters with the same simple case folding.
+    /// Also two characters with the same simple case folding.
     Unicode,
 }
 

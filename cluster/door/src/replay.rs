@@ -124,7 +124,7 @@ fn copy(files: &[LogFile], only: Option<&[u8]>, log: &Log) -> Result<()> {
     Ok(())
 }
 
-/// Copies the writes of the regions whose next file is this one.
+/// Copies the writes of those regions for which `file` is the next file in their order.
 fn copy_due(
     index: usize,
     file: &LogFile,

@@ -56,9 +56,9 @@ pub struct MirrorOutcome {
 }
 
 impl Master {
-    /// Submits the procedure behind `refresh_meta` or `refresh_hfiles`, which may be repeated. When it has ended, this server has everything that the
-    /// primary had acknowledged before the call: both commands bring tables and rows up to date, because the one log has both.
-    /// A server that is no replica is always up to date.
+    /// Submits the procedure behind `refresh_meta` or `refresh_hfiles`, which may be repeated. When it has ended, this
+    /// server has everything that the primary had acknowledged before the call: both commands bring tables and rows up
+    /// to date, because the one log has both. A server that is not a replica is always up to date.
     pub(crate) fn refresh(self: &Arc<Self>, kind: ProcedureKind) -> Result<ProcedureId, Exception> {
         let master = Arc::clone(self);
         let submission = Submission { kind, locks: LockSet::none(), nonce: None };
@@ -102,8 +102,8 @@ impl std::fmt::Debug for Mirror {
 }
 
 impl Mirror {
-    /// Creates a mirror of the primary whose descriptors are in `files`. From now on `master` refuses every change, and asks
-    /// `primary` when a client wants to see the latest.
+    /// Creates a mirror of the primary whose descriptors are in `files`. From now on `master` refuses every change, and
+    /// asks `primary` when a client wants to see the latest.
     pub fn new(master: Arc<Master>, files: Arc<dyn Files>, primary: Arc<dyn FollowedPrimary>) -> Mirror {
         if master.followed_primary.set(primary).is_err() {
             tracing::warn!("the master mirrors a primary already; another one is not asked");

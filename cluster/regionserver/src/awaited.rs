@@ -12,8 +12,9 @@ use rpc::Share;
 /// Maximum number of bytes of blocks that one read holds. A read that needs more continues where it may block.
 const ARRIVED_BYTES_MAX: usize = 64 << 20;
 
-/// Maximum number of blocks that a scan holds from row to row; the next constant limits their bytes.
+/// Maximum number of blocks that a scan holds from row to row.
 const KEPT_BLOCKS_MAX: usize = 32;
+/// Maximum size of the blocks that a scan holds from row to row, in bytes.
 const KEPT_BYTES_MAX: usize = 4 << 20;
 
 /// The blocks that a read has awaited.

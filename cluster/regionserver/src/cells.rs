@@ -26,7 +26,7 @@ thread_local! {
     static KEPT: Slot<BytesMut> = Slot::new(BytesMut::new());
 }
 
-/// A buffer for one reply; its rest returns to the thread.
+/// A buffer for one reply; its unused part returns to the thread.
 #[derive(Debug)]
 struct Room(BytesMut);
 
@@ -73,8 +73,9 @@ pub(crate) struct CellsOut {
     /// Size of the largest refused cell, in bytes.
     refused: u64,
     /// The number of cells of each row that has [ended](CellSink::row_ends) since the [last step
-    /// began](CellsOut::begin_step), The next field is the total number of cells when the last of these rows ended.
+    /// began](CellsOut::begin_step).
     ended: Vec<u32>,
+    /// The total number of cells when the last row of `ended` ended.
     counted: usize,
 }
 

@@ -1,10 +1,11 @@
 //! The scanners that clients have open, and their leases.
 //!
-//! 1. A call takes the engine's scanner out of its entry. Meanwhile its lease cannot expire, and a second call is refused.
+//! 1. A call takes the engine's scanner out of its entry. Meanwhile its lease cannot expire, and a second call is
+//!    refused.
 //! 2. The client numbers its calls. A call whose number is not the next one was lost or repeated, and is refused.
 //! 3. At its end the call puts the scanner back with a new lease, or closes it.
-//! 4. The server remembers an exhausted scanner for the time of a lease. A client that closes it again, or asks for more,
-//!    gets an empty answer and not UnknownScannerException.
+//! 4. The server remembers an exhausted scanner for the time of a lease. A client that closes it again, or asks for
+//!    more, gets an empty answer and not UnknownScannerException.
 //! 5. For a scanner whose region was closed here, the server remembers the region's name for the time of a lease. The
 //!    client is told once that the region has changed, as by HBase, and looks for it elsewhere.
 //!
@@ -73,7 +74,7 @@ pub(crate) struct Scanners {
 
 /// The result of [`Scanners::take`].
 pub(crate) enum TakenScanner {
-    /// The scanner. The call puts it back at its end.
+    /// The scanner and its state. The caller returns the state when its call ends.
     Scanner(Arc<OpenScanner>, Box<ScannerState>),
     /// The scanner has ended: there is nothing more.
     Ended,

@@ -3,13 +3,14 @@
 //! | policy | a store is too large above |
 //! |---|---|
 //! | Stepping (default) | twice the flush size if it is the table's only region here, else `MAX_FILESIZE` |
-//! | IncreasingToUpperBound | twice the flush size times the cube of the number of the table's regions here, at most `MAX_FILESIZE` |
+//! | IncreasingToUpperBound | twice the flush size times the cube of the number of the table's regions here, at most
+//! `MAX_FILESIZE` |
 //! | ConstantSize | `MAX_FILESIZE` |
 //! | KeyPrefix, DelimitedKeyPrefix | as IncreasingToUpperBound; rows with a common prefix stay together |
 //! | Disabled | never |
 //!
-//! The decision is a pure function of sizes. A server looks at a region after each flush and compaction, and asks the master
-//! for the split. Source: HBase 2.6 `RegionSplitPolicy` and its subclasses.
+//! The decision is a pure function of sizes. A server looks at a region after each flush and compaction, and asks the
+//! master for the split. Source: HBase 2.6 `RegionSplitPolicy` and its subclasses.
 
 use bytes::Bytes;
 use proto::{RegionInfo, TableDescriptor};
@@ -116,8 +117,8 @@ impl SplitPolicy {
         }
     }
 
-    /// Whether a region with stores of these sizes in bytes is too large, on a server with this number of regions of its
-    /// table.
+    /// Whether a region with stores of these sizes in bytes is too large, on a server with this number of regions of
+    /// its table.
     pub(crate) fn is_too_large(&self, stores: impl Iterator<Item = u64>, regions: u64) -> bool {
         let most = match self.growth {
             Growth::Disabled => return false,
@@ -136,7 +137,7 @@ impl SplitPolicy {
     }
 
     /// Returns the row to split at, in place of the middle `row`: the row's prefix, if rows with a common prefix stay
-    /// together. `None` if that is no row inside the region.
+    /// together. `None` if that row is not inside the region.
     pub(crate) fn split_row(&self, row: &Bytes, region: &RegionInfo) -> Option<Bytes> {
         let end = match &self.prefix {
             Prefix::None => row.len(),

@@ -137,8 +137,9 @@ pub(crate) struct BlockLocation {
     pub(crate) offset: u64,
     pub(crate) at: u64,
     pub(crate) length: u32,
-    /// Length of the record's head, in bytes, and its checksum.
+    /// Length of the record's head, in bytes.
     pub(crate) head: u32,
+    /// Checksum of the record's head.
     pub(crate) sum: u32,
     pub(crate) in_memory: bool,
 }

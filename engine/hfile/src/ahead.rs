@@ -42,8 +42,9 @@ pub(crate) struct ReadAhead {
     /// Offset of `bytes` in the file.
     from: u64,
     window: usize,
-    /// Offset of the block after the last missed one, and the number of consecutive misses before it.
+    /// Offset of the block after the last missed one.
     expected: u64,
+    /// Number of consecutive misses before `expected`.
     misses: u32,
 }
 

@@ -58,8 +58,9 @@ pub struct Cursor {
     options: ReadOptions,
     open: Open,
     index: usize,
-    /// Range in the block of the cell at `index`, and the cell's sequence id; kept because they are needed often.
+    /// Range in the block of the cell at `index`; kept because it is needed often.
     cell: Range<usize>,
+    /// Sequence id of the cell at `index`; kept for the same reason.
     sequence: SequenceId,
     held: Option<Box<HeldBlocks>>,
     ahead: Option<Box<ReadAhead>>,
@@ -71,8 +72,9 @@ pub struct Cursor {
     ran_out: bool,
     /// Statistics of the cells examined in skipped rows.
     examined: rows::ExaminedCells,
-    /// Whether the cursor checks if the blocks that it opens were in the cache, and whether the open block was.
+    /// Whether the cursor checks if the blocks that it opens were in the cache.
     watches_cache: bool,
+    /// Whether the open block was in the cache.
     was_in_cache: bool,
 }
 

@@ -112,8 +112,9 @@ pub struct Writer {
     biggest: (usize, KeyBuf),
     span: Option<TimeSpan>,
     earliest_put: Timestamp,
-    /// Number of marked cells in the open block, and whether any block had enough of them.
+    /// Number of marked cells in the open block.
     warm_cells: usize,
+    /// Whether any block had enough marked cells.
     any_is_warm: bool,
     warm: Vec<(u64, u32)>,
 }

@@ -6,9 +6,9 @@
 //! 1. A writer that is alone finds the first slot free every time, whichever thread it runs on. As long as no two
 //!    writers have met there, the owner of that slot is the only writer, locks nothing in the index, and fills one
 //!    chunk after the other.
-//! 2. A writer that finds the first slot taken waits this once, and then marks the segment as shared. From then on each
-//!    writer locks the leaf that it changes, and a writer that finds a slot taken moves to the next one and returns to
-//!    that. Two writers then share no cache line except those of nodes and of [`crate::tree`]'s shape.
+//! 2. A writer that finds the first slot taken waits for it once, and then marks the segment as shared. From then on
+//!    each writer locks the leaf that it changes, and a writer that finds a slot taken moves to the next one and
+//!    returns to that. Two writers then share no cache line except those of nodes and of [`crate::tree`]'s shape.
 //! 3. A writer that changes the whole segment (seals it, or rebuilds the index) takes all slots, in order. No writer
 //!    waits for a slot while it holds another one, except in that order.
 //!
@@ -55,7 +55,7 @@ pub(crate) struct Active {
     records: Records,
     source: Source,
     indexes: [OnceLock<Tree>; 1 + LEARN_AT.len()],
-    /// The number of the current index. Only the owner of all slots changes it and the next field.
+    /// The number of the current index. Only the owner of all slots changes it, as it does `looked`.
     current: AtomicU32,
     /// How often the common row prefix was computed.
     looked: AtomicU32,

@@ -242,7 +242,8 @@ pub(crate) struct Leaf {
 }
 
 impl Leaf {
-    /// Returns the next leaf. Must be loaded after the order: the next leaf begins at or before the end of that order.
+    /// Returns the next leaf. Callers must load it after this leaf's order: then the next leaf begins at or before the
+    /// end of the entries in that order.
     #[inline]
     pub(crate) fn next(&self) -> u32 {
         self.next.load(Ordering::Acquire)

@@ -98,8 +98,9 @@ impl<'a> Feed<'a> {
 /// Computes the heads after a shorter prefix from those after a longer one that begins with it.
 #[derive(Clone, Copy, Debug)]
 struct Shorter {
-    /// The bytes before the head, and the number of bits by which the head moves.
+    /// The bytes before the head.
     lead: u64,
+    /// Number of bits by which the head moves.
     bits: u32,
     /// A mask for the bits of the head that remain.
     left: u64,

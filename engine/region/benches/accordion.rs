@@ -66,8 +66,9 @@ struct Plan {
     writes: u64,
     /// Size of the server's memory, as a multiple of the flush size.
     room: f64,
-    /// The maximum fraction of memory that a flush may retain, and the minimum expected gain.
+    /// The maximum fraction of memory that a flush may retain.
     keeps: f64,
+    /// The minimum expected gain.
     gain: f64,
 }
 
@@ -214,8 +215,9 @@ struct Bench<'a> {
     flushes: u64,
     compactions: u64,
     peak: u64,
-    /// Bytes of the index and of the cells, first in the active segment; the next field is for flat segments.
+    /// Bytes of the index and of the cells in the active segment.
     active: (u64, u64),
+    /// Bytes of the index and of the cells in flat segments.
     flat: (u64, u64),
     reads: Vec<u64>,
 }

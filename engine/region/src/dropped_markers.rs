@@ -10,9 +10,9 @@
 //! other
 //! ```
 //!
-//! 1. A memory compaction drops a marker and adds it to the list of the store's [`View`](crate::view::View), if the marker masks nothing
-//!    elsewhere: no flush is running, each file's filter excludes the row, all sealed writes are complete, and no newer
-//!    put can have a timestamp as old ([`LateRows`]).
+//! 1. A memory compaction drops a marker and adds it to the list of the store's [`View`](crate::view::View), if the
+//!    marker masks nothing elsewhere: no flush is running, each file's filter excludes the row, all sealed writes are
+//!    complete, and no newer put can have a timestamp as old ([`LateRows`]).
 //! 2. A flush writes the list into its file, as a file-info entry ([`FACT`]) that HBase ignores. A compaction of some
 //!    files merges their lists. A major compaction, which drops markers, drops the list.
 //! 3. A put whose timestamp is older than the present is looked up in the lists. If a recorded marker masks it, the
@@ -29,8 +29,9 @@ use md5::{Digest, Md5};
 
 /// Name of the file-info entry that lists markers dropped before the file was written.
 pub(crate) const FACT: &str = "BELLOWS_SWEPT_MARKERS";
-/// Size of an entry in bytes. The next constant is the part of it that identifies what is masked.
+/// Size of an entry in bytes.
 const ENTRY: usize = 24;
+/// Number of leading bytes of an entry that identify what is masked.
 const WHAT: usize = 16;
 /// Number of late rows after which no marker is dropped until the next flush.
 const LATE_ROWS_MAX: usize = 4_096;

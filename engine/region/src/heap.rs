@@ -33,8 +33,9 @@ thread_local! {
     /// Keys for the next heap that defers a source; most heaps defer none.
     static KEYS: Slot<Vec<KeyBuf>> = const { Slot::new(Vec::new()) };
 }
-/// Maximum number of source lists that a thread keeps. The next constant bounds the sources or keys in a kept list.
+/// Maximum number of source lists that a thread keeps.
 const SOURCE_LISTS_MAX: usize = 8;
+/// Maximum number of sources or keys in a kept list.
 const KEPT_MAX: usize = 64;
 
 /// A source and its part in the merge.

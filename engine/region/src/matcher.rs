@@ -62,7 +62,7 @@ pub(crate) struct Deletes {
     family_versions: Vec<Timestamp>,
     column: Option<Timestamp>,
     versions: Vec<Timestamp>,
-    /// Used instead of the fields above when the later write wins.
+    /// Used instead of the fields above with `NEW_VERSION_BEHAVIOR`, where a marker masks only cells written before it.
     by_write: Option<Box<NewVersions>>,
 }
 
@@ -192,8 +192,9 @@ pub(crate) struct Matcher {
     next_wanted: usize,
     column: SmallVec<[u8; 32]>,
     in_column: bool,
-    /// Number of versions of the column that count. The next field is the number of versions that the reader got.
+    /// Number of versions of the column that count.
     versions: u32,
+    /// Number of versions of the column that the reader got.
     included: u32,
     last: Option<(Timestamp, CellType)>,
 }

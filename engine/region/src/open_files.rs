@@ -55,14 +55,14 @@ impl Default for KeptReaders {
     }
 }
 
-/// A file that is in use until this is dropped.
+/// A file that is in use until this value is dropped.
 #[derive(Debug)]
 pub struct PinnedFile {
     all: Arc<OpenFiles>,
     name: FileName,
 }
 
-/// A file that cannot be pinned until this is dropped.
+/// A file that cannot be pinned until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct CondemnedFile<'a> {
     all: &'a OpenFiles,

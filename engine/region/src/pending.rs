@@ -27,7 +27,7 @@ pub struct Pending {
     sequence: Option<SequenceId>,
     awaits: Awaits,
     durable: Option<wal::Durable>,
-    /// Whether an [`Orphan`] must take over if this is dropped.
+    /// Whether an [`Orphan`] must take over if this value is dropped.
     is_own: bool,
 }
 

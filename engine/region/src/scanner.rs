@@ -64,8 +64,9 @@ struct StoreScanner {
     on_demand: bool,
     /// Whether the filter ended this store, for the scan or for the rest of a row.
     closed: bool,
-    /// The key to which the filter's hint has sent this store, from a finished row. The store has no cells of interest
-    /// before that key; in a reversed scan, from the key's row on. Boxed because hints are rare and a key is large.
+    /// The key to which the filter's seek hint, given in a finished row, has sent this store. The filter wants none of
+    /// the store's cells before that key; in a reversed scan, none from the key's row on. Boxed because hints are rare
+    /// and a key is large.
     sent: Option<Box<KeyBuf>>,
     /// Changes to `closed` and `sent` made by the current row. They take effect when the row ends: if the row is begun
     /// again, the filter makes them again.
@@ -156,8 +157,9 @@ pub struct RegionScanner<'q> {
     /// The next or current row; empty before the first row.
     row: SmallVec<[u8; 64]>,
     has_row: bool,
-    /// Number of cells of the row that earlier steps have returned. The next field is the number of judged cells.
+    /// Number of cells of the row that earlier steps have returned.
     given: usize,
+    /// Number of cells of the row that earlier steps have judged.
     judged: u64,
     /// Where the row continues; `None` unless the previous step stopped inside it.
     resume_at: Option<RowPosition>,

@@ -24,8 +24,9 @@ pub(crate) struct View {
     pub(crate) horizon: SequenceId,
     /// How far the sealed segments reach.
     pub(crate) sealed: Sealed,
-    /// The markers that were dropped from the pipeline. The next field is for the snapshot.
+    /// The markers that were dropped from the pipeline.
     pub(crate) dropped_markers: DroppedMarkers,
+    /// The markers that were dropped from the snapshot.
     pub(crate) dropped_of_snapshot: DroppedMarkers,
     /// What the family keeps. A reader continues with the rules with which it began.
     pub(crate) scan_info: ScanInfo,

@@ -121,9 +121,9 @@ pub(crate) struct Shared {
     back: Mutex<Back>,
     /// Notified when a writer waits for the disk, or the log ends.
     pub(crate) disk_wanted: Condvar,
-    /// The position in the stream of records up to which it is written. The next field is the position up to which it
-    /// is synced.
+    /// The position in the stream of records up to which it is written.
     written: AtomicU64,
+    /// The position in the stream of records up to which it is synced.
     durable: AtomicU64,
     /// The position in the files up to which the log is durable, for [`LogTail`].
     durable_at: Mutex<LogPosition>,

@@ -33,8 +33,9 @@ pub(crate) struct BucketSettings {
     pub(crate) bytes: u64,
     pub(crate) combined: bool,
     pub(crate) options: BucketOptions,
-    /// The file of the index if it is kept. The next field is how often it is written.
+    /// The file of the index if it is kept.
     persistent: Option<PathBuf>,
+    /// How often the index is written.
     interval: Duration,
 }
 

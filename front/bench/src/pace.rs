@@ -50,8 +50,9 @@ pub(crate) struct Schedule {
     pub(crate) to: Moment,
     /// Number of operations a second, of all threads together.
     pub(crate) rate: f64,
-    /// The index of the thread, and the number of threads; they take turns.
+    /// The index of the thread among those that take turns.
     pub(crate) thread: usize,
+    /// The number of threads that take turns.
     pub(crate) threads: usize,
 }
 

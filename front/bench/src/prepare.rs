@@ -15,8 +15,9 @@ const REQUEST: usize = 512 << 10;
 /// Number of requests at a time while a table is filled.
 const LOADERS: usize = 2;
 
-/// Pause between two checks whether a table is compacted. The next constant is the number of checks: a minute in total.
+/// Pause between two checks whether a table is compacted.
 const LOOK: Duration = Duration::from_millis(250);
+/// Maximum number of these checks: a minute in total.
 const LOOKS: u32 = 240;
 
 /// The result of preparing a table.

@@ -167,8 +167,9 @@ struct HeatMap {
     /// Total number of samples that `hot` counts.
     hot_total: f64,
     hot_since: u64,
-    /// The largest written key, and the number of recent writes with a larger one.
+    /// The largest written key.
     largest: Box<[u8]>,
+    /// Number of recent writes with a larger key.
     written: f64,
     appended: f64,
 }

@@ -1,6 +1,6 @@
 //! The notation of HBase's shell for bytes, and for strings in quotes.
 
-/// Formats bytes as HBase's shell does: `\xHH` for every byte that is no printable letter.
+/// Formats bytes as HBase's shell does: `\xHH` for every byte that is not a printable character.
 pub(crate) fn escape(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for byte in bytes {

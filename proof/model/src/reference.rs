@@ -5,12 +5,12 @@
 //! to the next, as a matcher does. The rules are those of HBase's documentation and matchers:
 //!
 //! 1. A marker masks, in its row and family, the puts at its timestamp (`Version`, `FamilyVersion`) or up to it
-//!    (`Column`, `Family`), whenever these were written. With a time range only markers count that are not before it;
-//!    where deleted cells are kept, only markers within the range.
-//! 2. With `NEW_VERSION_BEHAVIOR` a marker masks cells written before it. A version that newer ones had displaced when a
-//!    marker was written stays displaced; see [`Eras`] for HBase's order.
-//! 3. Of the remaining cells the newest versions count, each timestamp once. `MIN_VERSIONS` keeps cells whose time to live
-//!    is over.
+//!    (`Column`, `Family`), whenever these were written. With a time range, markers older than the range do not
+//!    count; where deleted cells are kept, only markers within the range count.
+//! 2. With `NEW_VERSION_BEHAVIOR` a marker masks cells written before it. A version that newer ones had displaced when
+//!    a marker was written stays displaced; see [`Eras`] for HBase's order.
+//! 3. Of the remaining cells the newest versions count, each timestamp once. `MIN_VERSIONS` keeps cells whose time to
+//!    live is over.
 //! 4. A filter sees the cells within the family's versions; the scan's versions are counted among those that it keeps.
 //! 5. Limit and offset of a family count the cells that remain then; batches and sizes cut the row.
 
@@ -378,8 +378,8 @@ pub(crate) fn masked(column: &[&Stored], markers: &[&Stored], family: &Family, n
     masked
 }
 
-/// HBase's tracker of a column with `NEW_VERSION_BEHAVIOR`: one era for each marker over many timestamps, which ends
-/// it; the last era has no end. It gets the cells in order.
+/// HBase's tracker of a column with `NEW_VERSION_BEHAVIOR`. Each marker that masks many timestamps ends an era; the
+/// last era has no end. The tracker gets the cells in order.
 struct Eras {
     versions: usize,
     by_end: BTreeMap<u64, Era>,

@@ -1,8 +1,8 @@
 //! Streams of operations on one region, as plain data: operations of clients and operators, and faults.
 //!
-//! A stream is drawn from a seed or written by hand; its `Debug` form, with `[` as `vec![`, is the code that makes it.
-//! Rows, columns and timestamps come from small sets, so that operations often concern the same cells. The meaning of
-//! an operation does not depend on earlier ones, so any of them can be removed.
+//! A stream is generated from a seed or written by hand; its `Debug` form, with `[` as `vec![`, is the code that makes
+//! it. Rows, columns and timestamps come from small sets, so that operations often concern the same cells. The meaning
+//! of an operation does not depend on earlier ones, so any of them can be removed.
 
 use crate::random::Random;
 

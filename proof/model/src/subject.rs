@@ -1,8 +1,8 @@
 //! Applies a stream of operations to a region and to the reference, and compares them after each operation.
 //!
 //! 1. A read must return the same cells from both, and a write must have the same result.
-//! 2. A new file must have exactly the cells that the rules of flushes and compactions keep of its sources. Memory may drop
-//!    the cells that those rules drop, and no others. The reference then drops what the region has dropped.
+//! 2. A new file must have exactly the cells that the rules of flushes and compactions keep of its sources. Memory may
+//!    drop the cells that those rules drop, and no others. The reference then drops what the region has dropped.
 //! 3. After a crash the region must have everything that the log or a file had.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -1176,8 +1176,8 @@ impl<'a> Subject<'a> {
         Ok(())
     }
 
-    /// Checks a compaction of some stripes. A row has lost its markers, or has kept them all. It may lose them only if no
-    /// other file has cells of it.
+    /// Checks a compaction of some stripes. A row has lost its markers, or has kept them all. It may lose them only if
+    /// no other file has cells of it.
     fn compacted_stripes(&mut self, family: usize, gone: &[&String], new: &[&String]) -> Outcome {
         self.compared.rewrites += 1;
         let takes_part =
@@ -1401,14 +1401,14 @@ fn order_of((sequence, cell): &(u64, Given)) -> Order<'_> {
     (&cell.row, &cell.qualifier, Reverse(cell.timestamp), Reverse(cell.kind), Reverse(*sequence))
 }
 
-/// The cells of these new files.
+/// Takes the cells of the new files out of `lying`, and returns them.
 fn made_of(lying: &mut Lying, new: &[&String]) -> Made {
     new.iter()
         .map(|file| ((*file).clone(), lying.remove(&Some((*file).clone())).unwrap_or_default()))
         .collect()
 }
 
-/// The cells of all of these files, in order.
+/// Returns the cells of all files, in order.
 fn together(made: &Made) -> Vec<(u64, Given)> {
     let mut cells: Vec<(u64, Given)> = made.iter().flat_map(|(_, cells)| cells).cloned().collect();
     cells.sort_by(|left, right| order_of(left).cmp(&order_of(right)));

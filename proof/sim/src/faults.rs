@@ -1,7 +1,7 @@
 //! The schedule of faults of a run.
 //!
-//! A run draws its kinds of faults, which may be none. The time between two faults and the duration of each are random.
-//! All faults end when the clients finish.
+//! The seed chooses the kinds of faults of a run, which may be none. The time between two faults and the duration of
+//! each are random. All faults end when the clients finish.
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -50,7 +50,7 @@ pub enum Kind {
     FailingStore,
 }
 
-/// Kinds that runs draw often.
+/// Kinds that are chosen often.
 const OFTEN: [Kind; 13] = [
     Kind::Kill,
     Kind::Power,
@@ -168,7 +168,7 @@ impl Faults {
         faults
     }
 
-    /// Adds a kind that was not drawn.
+    /// Adds a kind of fault, if the seed has not chosen it.
     pub fn add(&mut self, kind: Kind) {
         if !self.kinds.contains(&kind) {
             self.kinds.push(kind);

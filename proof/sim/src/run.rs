@@ -23,9 +23,9 @@ const LIVENESS: Duration = Duration::from_secs(3_600);
 pub struct Options {
     /// The [planted bug](crate::planted); 0 for none.
     pub planted: u32,
-    /// Kinds of faults in addition to those that the seed draws.
+    /// Kinds of faults in addition to those that the seed chooses.
     pub faults: Vec<Kind>,
-    /// A workload in addition to those that the seed draws.
+    /// A workload in addition to those that the seed chooses.
     pub workload: Option<String>,
 }
 

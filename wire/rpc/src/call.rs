@@ -183,8 +183,7 @@ impl Reply {
         Reply { message: message.encode_to_vec().into(), cells: cells.into(), share: None }
     }
 
-    /// Returns the reply with its bytes counted in the budget by `share`, since it may wait for its connection's
-    /// thread.
+    /// Counts the reply's bytes in the budget by `share`, because the reply may wait for its connection's thread.
     pub fn counted_by(mut self, mut share: Share) -> Reply {
         share.set((self.message.len() + self.cells.len()) as u64);
         self.share = Some(share);

@@ -127,7 +127,7 @@ impl Ports {
     }
 }
 
-/// A running server; killed when this is dropped.
+/// A running server, which is killed when the value is dropped.
 pub(crate) struct Running {
     pub(crate) kind: Kind,
     child: Child,

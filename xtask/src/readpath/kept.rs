@@ -25,8 +25,9 @@ const SCANS_COST: f64 = 0.01;
 const RATE_MIN: f64 = 0.75;
 /// Minimum number of blocks that a scan must load to count as one.
 const SCANNED_MIN: f64 = 1_000.0;
-/// The name of the scanned table. The next constant is its size as a multiple of the cache's.
+/// The name of the scanned table.
 const SCANNED: &str = "Scanned";
+/// Size of the scanned table, as a multiple of the cache's.
 const SCANNED_TIMES: u64 = 4;
 /// Size of a row of either table, in bytes.
 const ROW_BYTES: u64 = 1_100;

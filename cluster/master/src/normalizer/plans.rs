@@ -102,7 +102,7 @@ pub(crate) struct TableRules {
 }
 
 impl TableRules {
-    /// Returns the rules for a table; `None` if it is not normalized. A value that is no number counts as absent.
+    /// Returns the rules for a table; `None` if it is not normalized. A value that is not a number counts as absent.
     pub(crate) fn of(table: &TableDescriptor, settings: &NormalizerSettings) -> Option<TableRules> {
         let text = |key: &str| table.attributes().text(key);
         let flag = |key: &str, default: bool| {

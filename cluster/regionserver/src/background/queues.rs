@@ -28,11 +28,12 @@ impl Flush {
     }
 }
 
-/// Number of failures in a row. The next field is when the next attempt is due.
+/// When failed work is tried again.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Retry {
+    /// Number of consecutive failures.
     pub(super) failures: u32,
-    /// `None` means at once.
+    /// When the next attempt is due; `None` means at once.
     pub(super) due: Option<Moment>,
 }
 
@@ -89,8 +90,8 @@ impl Queues {
 impl Background {
     /// Queues a flush, unless the region's flush waits or runs.
     ///
-    /// While a flush runs, its edits still count as memory and hold back the log; a second flush would write a small file
-    /// of the few edits since. The thread that flushes checks at its end whether another flush is due.
+    /// While a flush runs, its edits still count as memory and hold back the log; a second flush would write a small
+    /// file of the few edits since. The thread that flushes checks at its end whether another flush is due.
     pub(crate) fn request_flush(&self, region: &Arc<Region>) {
         let mut queues = self.queues.lock();
         if queues.flushing.iter().any(|flushing| Arc::ptr_eq(flushing, region)) {

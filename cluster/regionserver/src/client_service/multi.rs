@@ -8,7 +8,8 @@
 //! 1. RegionActions run one after the other. Puts and deletes of a RegionAction that is not atomic are collected and
 //!    applied together, before the next increment or append and at its end.
 //! 2. The call begins on the serving thread. The rest of it moves to the blocking thread pool at the first action that
-//!    must wait: for the disk, for a row's lock, or for writes of this call that it must see and that are not durable yet.
+//!    must wait: for the disk, for a row's lock, or for writes of this call that it must see and that are not durable
+//!    yet.
 //! 3. At the end the call waits for all of its writes together. A write that did not become durable is an exception.
 //!
 //! The cells of mutations are in the request's cell block in the order of the actions, and are consumed also when the
@@ -91,8 +92,9 @@ enum Run {
 struct PendingWrite {
     region: Arc<Region>,
     pending: Pending,
-    /// The index of the RegionAction. The next field has the entries that wait; empty for all entries.
+    /// The index of the RegionAction.
     region_action: usize,
+    /// The entries that wait; empty for all entries.
     entries: Vec<usize>,
     /// Whether cells of the write are in the reply's block and cannot be removed.
     gave_cells: bool,
@@ -152,8 +154,9 @@ struct Current {
     region: Arc<Region>,
     next: usize,
     entries: Vec<Entry>,
-    /// Puts and deletes that were not yet applied. The next field has the entry of each.
+    /// Puts and deletes that were not yet applied.
     gathered: Vec<Mutation>,
+    /// The entry of each mutation in `gathered`.
     entries_of_gathered: Vec<usize>,
     /// Why none of the collected mutations is applied: HBase decodes all of them before it applies the first.
     spoiled: Option<Exception>,

@@ -62,8 +62,9 @@ const COMPARED_MAX: usize = 64;
 #[derive(Clone, Copy, Debug, Default)]
 struct DeviceBuckets {
     buckets: u64,
-    /// Number of used slots of the device, and their bytes.
+    /// Number of used slots of the device.
     used: u64,
+    /// Size of the used slots of the device, in bytes.
     bytes: u64,
     is_closed: bool,
 }

@@ -56,19 +56,22 @@ struct State {
 
 struct Shared {
     disks: Vec<Disk>,
-    /// Whether all devices were memory-mapped at the start, and whether the loss of a map was reported.
+    /// Whether all devices were memory-mapped at the start.
     mapped: bool,
+    /// Whether the loss of a map was reported.
     unmapped: AtomicBool,
     /// Size of a bucket, in bytes. Buckets are distributed round robin, so that all devices work.
     bucket_size: u64,
     queue_max: usize,
-    /// Number of bytes of kept heads, and the limit for it. They change with the index, under its lock; whether there
-    /// is room is read without it.
+    /// Number of bytes of kept heads. It changes with the index, under its lock, but is read without the lock to see
+    /// whether there is room.
     head_bytes: AtomicU64,
+    /// Maximum of `head_bytes`.
     head_bytes_max: u64,
     errors_tolerated: Duration,
-    /// The fraction of the slots' bytes that is filled, and the fraction of that for in-memory families.
+    /// The fraction of the slots' bytes that is filled.
     fill: f64,
+    /// The fraction of the filled bytes that is for in-memory families.
     in_memory_share: f64,
     world: World,
     state: Mutex<State>,

@@ -283,7 +283,7 @@ impl Random {
     }
 }
 
-/// Zipfian items below a bound, as YCSB draws them.
+/// Zipfian items below a bound, as YCSB generates them.
 struct Zipf(Vec<f64>);
 
 impl Zipf {

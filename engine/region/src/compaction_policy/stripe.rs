@@ -124,7 +124,8 @@ impl StripeOptions {
     }
 }
 
-/// Returns a number that is meant to be above 1: its inverse counts as the same, and none or less as the default.
+/// Returns a configured ratio as a number of at least 1: a ratio below 1 is inverted, and one that is 0 or negative is
+/// replaced by `default`.
 fn above_one(number: f32, default: f32) -> f32 {
     match number {
         number if number < NEARLY_ZERO => default,
@@ -221,8 +222,8 @@ impl Facts<'_> {
         files
     }
 
-    /// Returns the best compaction of one stripe, and of level 0 with it if `with_level0`. Without level 0, markers go if
-    /// it has no files.
+    /// Returns the best compaction of one stripe, and of level 0 with it if `with_level0`. Without level 0, markers go
+    /// if it has no files.
     fn one_stripe(&self, with_level0: bool) -> Option<Selection> {
         let has_level0 = !self.stripes.level0.is_empty();
         let mut best: Option<(&Stripe, Vec<usize>, u64)> = None;
@@ -331,7 +332,8 @@ pub(crate) fn layout_of_flush(stripes: &Stripes, options: &StripeOptions, cells:
     OutputLayout::Split { range: StripeRange::ALL, count_max, cells: (cells / count_max as u64).max(1) }
 }
 
-/// Returns the number of files that a store with these stripes may still get before its flushes wait; negative if it has too many.
+/// Returns the number of files that a store with these stripes may still get before its flushes wait; negative if it
+/// has too many.
 pub(crate) fn files_left(stripes: &Stripes, files: usize, blocking_files: usize) -> i64 {
     let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
     let left = count(blocking_files).saturating_sub(count(files));

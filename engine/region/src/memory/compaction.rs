@@ -17,8 +17,9 @@ use crate::store::Store;
 use crate::store_file::StoreFile;
 use crate::view::View;
 
-/// Number of rows that an estimate samples. The next constant is the maximum number of cells that it reads of each.
+/// Number of rows that an estimate samples.
 const SAMPLE_ROWS: u64 = 64;
+/// Maximum number of cells that an estimate reads of each sampled row.
 const SAMPLE_CELLS: u64 = 1_000;
 /// The dropped markers that a store's files list may take one part in this many of the store's part of the flush size.
 const LISTED_MARKERS_DIVISOR: u64 = 2;
@@ -32,8 +33,9 @@ struct Judge<'a> {
     pending_drops: Option<PendingDrops>,
     /// Files in which older cells of a row could be.
     files: &'a [Arc<StoreFile>],
-    /// The row of the last marker, and whether the row is only in the pipeline.
+    /// The row of the last marker.
     row: Vec<u8>,
+    /// Whether that row is only in the pipeline.
     is_nowhere_else: bool,
 }
 

@@ -1,12 +1,12 @@
 //! Locks the back, and wakes waiters after it is released.
 //!
-//! A waiter for [`Level::Os`](crate::Level::Os) tries to lock the back, to write for all waiters. If another thread has it,
-//! the waiter relies on that thread, whatever it does there. So every thread that releases the back wakes waiters afterwards.
-//! None is missed: a waiter is in the front's list before it tries the back, and the other thread looks at the list after the
-//! back is free. A waiter that is not in the list by then comes later and finds the back free.
+//! A waiter for [`Level::Os`](crate::Level::Os) tries to lock the back, to write for all waiters. If another thread has
+//! it, the waiter relies on that thread, whatever it does there. So every thread that releases the back wakes waiters
+//! afterwards. None is missed: a waiter is in the front's list before it tries the back, and the other thread looks at
+//! the list after the back is free. A waiter that is not in the list by then comes later and finds the back free.
 //!
-//! A woken waiter may run at once on the thread that released the back. That thread may hold the rolling lock, so the waiter
-//! must neither roll nor close the log.
+//! A woken waiter may run at once on the thread that released the back. That thread may hold the rolling lock, so the
+//! waiter must neither roll nor close the log.
 
 use std::ops::{Deref, DerefMut};
 
@@ -15,7 +15,7 @@ use env::sync::MutexGuard;
 use super::Shared;
 use super::back::Back;
 
-/// The locked back. The front must not be locked when this is dropped.
+/// The locked back. The front must not be locked when this value is dropped.
 pub(crate) struct BackGuard<'s> {
     // Fields are dropped in this order: the back is free before anybody is woken.
     back: MutexGuard<'s, Back>,

@@ -9,8 +9,9 @@ use crate::node::Console;
 use crate::query::{Query, encode};
 use crate::shell;
 
-/// Number of columns of the server's drawing; the next constant is the number of rows. Script draws every bucket.
+/// Number of columns of the map that the server draws. The page's script draws every bucket.
 const COLUMNS: usize = 120;
+/// Number of rows of the map that the server draws.
 const ROWS: usize = 64;
 /// Number of hot rows in the list.
 const HOT_ROWS: usize = 50;

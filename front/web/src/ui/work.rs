@@ -14,8 +14,9 @@ use crate::query::{Query, encode};
 #[derive(Clone, Debug)]
 struct Running<'a> {
     region: &'a RegionFacts,
-    /// Number of cells that were compacted; the next field is the number of cells in total.
+    /// Number of cells that were compacted.
     done: u64,
+    /// Number of cells in total.
     of: u64,
     /// Estimated time until the end at the recent speed, in seconds.
     left: Option<f64>,

@@ -28,8 +28,9 @@ use crate::random::Random;
 const TABLE: &str = "cells";
 const FAMILIES: [&str; 2] = ["f", "g"];
 const QUALIFIERS: [&str; 4] = ["a", "b", "bb", "c"];
-/// The column that is only incremented. The next constant is the column that is only appended to.
+/// The column that is only incremented.
 const COUNTER: &str = "i";
+/// The column that is only appended to.
 const TEXT: &str = "t";
 /// A number of versions that no column reaches.
 const MANY: u32 = 1_000;

@@ -10,8 +10,9 @@ use crate::bucket::record::KeptHead;
 pub(super) struct Slot {
     pub(super) at: u64,
     pub(super) length: u32,
-    /// Length of the record's head in bytes, and its checksum.
+    /// Length of the record's head, in bytes.
     pub(super) head: u32,
+    /// Checksum of the record's head.
     pub(super) sum: u32,
     /// Whether the slot is known only from an index that an earlier process saved, and no read has confirmed it yet.
     /// That process may have overwritten the slot after it saved the index, so a wrong record is no fault of the
