@@ -1,5 +1,5 @@
-//! Writes `docs/operations/configuration.md` from the declarations in `conf`, and checks in its tests that the page is current
-//! and that every declared key is read.
+//! Writes `docs/operations/configuration.md` from the declarations in `conf`, and checks in its tests that the page is
+//! current and that every declared key is read.
 
 use std::fmt::Write;
 

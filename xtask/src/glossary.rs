@@ -67,7 +67,8 @@ mod tests {
         assert_eq!(missing, [""; 0], "moved or gone: update \"Where it is decided\" in ARCHITECTURE.md");
     }
 
-    /// Returns the files of a page with the items that it names of them: "`file` (`item`, `item`)" or "`item` in `file`".
+    /// Returns the files of a page with the items that it names of them: "`file` (`item`, `item`)" or "`item` in
+    /// `file`".
     fn items_of_files(page: &str) -> Vec<(&str, &str)> {
         let pieces: Vec<&str> = page.split('`').collect();
         let (mut items, mut file) = (Vec::new(), None);

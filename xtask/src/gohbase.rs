@@ -1,4 +1,5 @@
-//! Sends gohbase's requests byte by byte and checks what gohbase requires of replies, with a Python script without packages.
+//! Sends gohbase's requests byte by byte and checks what gohbase requires of replies, with a Python script without
+//! packages.
 
 use std::process::Command;
 

@@ -17,7 +17,7 @@ const START_MAX: Duration = Duration::from_secs(180);
 /// The log line after which HBase serves.
 const READY: &str = "Master has completed initialization";
 
-/// A running HBase, which ends when this is dropped.
+/// A running HBase, which ends when the value is dropped.
 pub(crate) struct HBase {
     child: Child,
     folder: PathBuf,

@@ -66,7 +66,7 @@ impl Image {
     }
 }
 
-/// A mounted file system, which is unmounted when this is dropped.
+/// A mounted file system, which is unmounted when the value is dropped.
 pub(crate) struct Mount {
     pub(crate) at: PathBuf,
     mounted: bool,

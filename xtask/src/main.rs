@@ -346,8 +346,8 @@ fn unit() -> Outcome {
     run_within(UNIT_TIME_MAX, "cargo", &["test", "--quiet", "--workspace", "--no-fail-fast"])
 }
 
-/// Runs a command to its end, or for at most `time`: then the command and the processes it started are killed, so that one test
-/// that never ends is a named failure and the other parts still run.
+/// Runs a command to its end, or for at most `time`: then the command and the processes it started are killed, so that
+/// one test that never ends is a named failure and the other parts still run.
 fn run_within(time: Duration, program: &str, arguments: &[&str]) -> Outcome {
     let mut child = Command::new(program)
         .args(arguments)

@@ -1,4 +1,5 @@
-//! Measures reads with each engine of the bucket cache, as HBase's published figures were measured: `cargo xtask readpath`.
+//! Measures reads with each engine of the bucket cache, as HBase's published figures were measured: `cargo xtask
+//! readpath`.
 //!
 //! One table (keys of 22 bytes, values of 32, blocks of 16 KB) is loaded once. Then the server is started on it with
 //! its blocks in memory, off the heap, in a file and in a mapped file, in turn and round by round. The tier under

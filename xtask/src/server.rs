@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::programs::{self, target};
 use crate::run;
 
-/// A running `bellows`, which ends when this is dropped.
+/// A running `bellows`, which ends when the value is dropped.
 pub(crate) struct Server {
     child: Child,
     /// The address for clients, `host:port`.

@@ -5,8 +5,8 @@
 //! whose output differs on Bellows: the reason, the command, and what Bellows prints. All other commands must print the
 //! same on both, and a listed command must differ.
 //!
-//! The shell is that of HBase 2.4.17, the newest that Maven Central has, on the client of 2.6.4. So commands that are younger
-//! than 2.4 are not here, and neither is `whoami`, which asks no server.
+//! The shell is that of HBase 2.4.17, the newest that Maven Central has, on the client of 2.6.4. So commands that are
+//! younger than 2.4 are not here, and neither is `whoami`, which asks no server.
 
 mod transcript;
 

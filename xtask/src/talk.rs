@@ -11,7 +11,7 @@ use crate::programs::target;
 /// Maximum time of an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(120);
 
-/// A running program that answers lines; it ends when this is dropped.
+/// A running program that answers lines; it ends when the value is dropped.
 pub(crate) struct Talk {
     child: Child,
     input: ChildStdin,

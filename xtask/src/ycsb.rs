@@ -1,8 +1,8 @@
 //! Runs YCSB: it loads its records and runs its core workloads A to F. No operation may fail, and the counts must be
 //! right.
 //!
-//! The binding is our own (`proof/java/ycsb/src/HBaseBinding.java`) on the stock client. Records carry YCSB's checkable content
-//! (`dataintegrity`), so every read is also compared. At the end the stock client counts all rows and fields.
+//! The binding is our own (`proof/java/ycsb/src/HBaseBinding.java`) on the stock client. Records carry YCSB's checkable
+//! content (`dataintegrity`), so every read is also compared. At the end the stock client counts all rows and fields.
 
 use std::collections::BTreeMap;
 

@@ -12,8 +12,8 @@
 //! what was expected. [`Conf::table`] lists every key with its value and origin. Undeclared names are kept, because
 //! `${…}` may refer to them, and are listed by [`Conf::unknown`].
 //!
-//! This crate knows neither files nor the process environment, nor which values fit together. `front` reads the files and
-//! passes their text; each crate checks the options that it derives from values.
+//! This crate knows neither files nor the process environment, nor which values fit together. `front` reads the files
+//! and passes their text; each crate checks the options that it derives from values.
 
 mod error;
 mod expand;
@@ -74,8 +74,8 @@ impl Conf {
         Conf::default()
     }
 
-    /// Adds the properties of a file in the form of `hbase-site.xml`. Errors and the table refer to it by `name`. A later
-    /// file overrides an earlier one, except for properties that the earlier one marked `<final>`.
+    /// Adds the properties of a file in the form of `hbase-site.xml`. Errors and the table refer to it by `name`. A
+    /// later file overrides an earlier one, except for properties that the earlier one marked `<final>`.
     pub fn with_file(mut self, name: &str, xml: &str) -> Result<Conf> {
         let properties = site::read(name, xml)?;
         let fixed_before = self.fixed.clone();

@@ -6,8 +6,8 @@
 //! </configuration>
 //! ```
 //!
-//! A property may also have attributes, `<property name="…" value="…"/>`. `<include>` is an error that names it, because
-//! ignoring it would lose settings silently.
+//! A property may also have attributes, `<property name="…" value="…"/>`. `<include>` is an error that names it,
+//! because ignoring it would lose settings silently.
 
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};

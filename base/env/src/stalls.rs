@@ -32,7 +32,7 @@ pub struct Stall {
     pub to: Moment,
 }
 
-/// Watches all processors of the machine until [`finish`](Stalls::finish) is called or this is dropped.
+/// Watches all processors of the machine until [`finish`](Stalls::finish) is called or this value is dropped.
 #[derive(Debug)]
 pub struct Stalls {
     is_over: Arc<AtomicBool>,

@@ -10,8 +10,9 @@
 //! This crate cannot read the last block of a file that is being written: synced bytes can be read only after the file
 //! was sealed or finished. HDFS cannot cut a file, nor read one that was deleted.
 //!
-//! **Limits.** A sync waits [`Options::sync_max`] at most: the library waits forever for some DataNodes that have failed. Each other
-//! call waits [`Options::call_max`]. A writer whose call has failed, or was given up, writes no more.
+//! **Limits.** A sync waits [`Options::sync_max`] at most: the library waits forever for some DataNodes that have
+//! failed. Each other call waits [`Options::call_max`]. A writer whose call has failed, or was given up, writes no
+//! more.
 //!
 //! The HDFS library opens its own sockets and reads its own clock, not through `env`. So the simulation has a model of
 //! HDFS instead (`proof/sim`), with the capabilities that are declared here.

@@ -14,10 +14,11 @@
 //! 2. It checks whether a higher number exists by now. If so, it gives up.
 //! 3. It deletes the folders and files of all lower numbers.
 //!
-//! The highest number is never deleted, so no number is given twice. Of two that take the place at once, the lower one gives up
-//! in step 2, or its folder is deleted in step 3. An owner that was paused, and continues after another has taken the place,
-//! finds its folder missing: neither a swap nor a deletion of it takes effect, whatever it believes. A writer looks after each sync
-//! whether the folder is there, before it reports success. So what it has reported was durable before the place was taken.
+//! The highest number is never deleted, so no number is given twice. Of two that take the place at once, the lower one
+//! gives up in step 2, or its folder is deleted in step 3. An owner that was paused, and continues after another has
+//! taken the place, finds its folder missing: neither a swap nor a deletion of it takes effect, whatever it believes. A
+//! writer looks after each sync whether the folder is there, before it reports success. So what it has reported was
+//! durable before the place was taken.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -1,16 +1,16 @@
 //! Runs a [program](crate::program) over a text, with backtracking.
 //!
-//! Alternatives that are still to be tried are on a stack of its own, not on the thread's. Steps and stack are limited, so a
-//! pattern that backtracks too often ends in an error after bounded time.
+//! Alternatives that are still to be tried are on a stack of its own, not on the thread's. Steps and stack are limited,
+//! so a pattern that backtracks too often ends in an error after bounded time.
 //!
 //! 1. The program runs as it is, for [`STEPS_PLAIN`] steps and some for each character.
-//! 2. If that was not enough, and the pattern has no back reference, it starts again with a memo: which operation failed at
-//!    which position, with the registers that matter there. Nothing is tried twice, so a search that would take exponentially
-//!    many steps takes few.
+//! 2. If that was not enough, and the pattern has no back reference, it starts again with a memo: which operation
+//!    failed at which position, with the registers that matter there. Nothing is tried twice, so a search that would
+//!    take exponentially many steps takes few.
 //! 3. After [`STEPS_MAX`] steps it gives up with an error.
 //!
-//! For look-arounds, atomic groups and repetitions of whole groups the machine calls itself. The depth is that of nested groups,
-//! which the parser limits.
+//! For look-arounds, atomic groups and repetitions of whole groups the machine calls itself. The depth is that of
+//! nested groups, which the parser limits.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,6 +1,7 @@
 //! Counts allocations, for tests of code that must not allocate.
 //!
-//! A test program makes [`Counting`] its allocator and passes work to [`allocations_of`]. Each thread has its own count.
+//! A test program makes [`Counting`] its allocator and passes work to [`allocations_of`]. Each thread has its own
+//! count.
 //!
 //! ```
 //! #[global_allocator]

@@ -1,12 +1,12 @@
 //! A harness for micro benchmarks: `cargo bench -p memstore`, and so on.
 //!
-//! A benchmark is a program that calls [`Sheet::time`] once for each operation, with the cost that was planned for it. The
-//! harness measures the CPU time of the calling thread, not elapsed time, so that it works on machines that others use. It
-//! runs the operation in many short chunks and prints the minimum and the median, because a chunk whose data
+//! A benchmark is a program that calls [`Sheet::time`] once for each operation, with the cost that was planned for it.
+//! The harness measures the CPU time of the calling thread, not elapsed time, so that it works on machines that others
+//! use. It runs the operation in many short chunks and prints the minimum and the median, because a chunk whose data
 //! another process evicted from the caches costs more.
 //!
-//! Existing libraries measure elapsed time and judge its spread, which on a shared machine is the spread of the neighbours;
-//! and they bring more crates than the structures under test.
+//! Existing libraries measure elapsed time and judge its spread, which on a shared machine is the spread of the
+//! neighbours; and they bring more crates than the structures under test.
 //!
 //! `cargo bench -p memstore -- insert` runs benchmarks with `insert` in their name. `cargo test --benches` runs every
 //! benchmark once with little data, to show that it works.
@@ -58,8 +58,8 @@ impl Sheet {
         self.test
     }
 
-    /// Measures `work`, which does `times` operations in each call, and prints the cost of one beside the `planned` cost, in
-    /// nanoseconds. `prepare` makes the data of a call and is not measured. Returns the cost, or `None` if the
+    /// Measures `work`, which does `times` operations in each call, and prints the cost of one beside the `planned`
+    /// cost, in nanoseconds. `prepare` makes the data of a call and is not measured. Returns the cost, or `None` if the
     /// command line did not select this benchmark.
     pub fn time<T>(
         &self,

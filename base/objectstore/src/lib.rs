@@ -5,10 +5,10 @@
 //!
 //! - A file of at most [`PART_BYTES`] is one conditional PUT. A longer one is a multipart upload, whose parts are sent
 //!   while the file is written ([`upload`]).
-//! - Opening a file is one GET of its last [`TAIL_BYTES`], which also gives the size. Reads that lie there ask the store
-//!   nothing more. A file that was just written here is opened without a request.
-//! - A swap is a PUT with If-Match or If-None-Match; the version is the entity tag. A lost reply is resolved by sending the
-//!   same bytes again and, when the store refuses them, by reading the object ([`swap`]).
+//! - Opening a file is one GET of its last [`TAIL_BYTES`], which also gives the size. Reads that lie there ask the
+//!   store nothing more. A file that was just written here is opened without a request.
+//! - A swap is a PUT with If-Match or If-None-Match; the version is the entity tag. A lost reply is resolved by sending
+//!   the same bytes again and, when the store refuses them, by reading the object ([`swap`]).
 //! - Reads can be awaited; at most [`Options::reads_max`] run at once.
 //!
 //! Requests run on a runtime of the bucket's own, so that blocking calls can be made from any thread.

@@ -12,9 +12,9 @@ use std::fmt;
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Capability {
-    /// [`FileWriter::sync`](crate::FileWriter::sync) makes the bytes written so far durable before the file is finished. Others
-    /// find them when the file was [sealed](crate::Files::seal) or finished; before that they may find less, as in HDFS. The
-    /// file has its name from its creation on.
+    /// [`FileWriter::sync`](crate::FileWriter::sync) makes the bytes written so far durable before the file is
+    /// finished. Others find them when the file was [sealed](crate::Files::seal) or finished; before that they may find
+    /// less, as in HDFS. The file has its name from its creation on.
     ///
     /// Without it a file appears, whole, when it is finished; an unfinished one can neither be listed nor opened.
     SyncPrefix,

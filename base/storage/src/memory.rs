@@ -7,10 +7,10 @@
 //! 1. a name that was never synced is absent or present;
 //! 2. a deleted name is present again, unless its folder was synced since;
 //! 3. bytes past the durable length are cut anywhere, read as zeros from anywhere on (the length reached the disk, the
-//!    blocks did not), or have a hole of zeros (blocks are written in any order). In reused space the bytes of the old file
-//!    are there instead of zeros, and nothing is cut;
-//! 4. an object whose swap was reported as *may have happened*, and was not settled or synced since, has its old content or
-//!    the new. (Where files appear only when they are durable, such a swap has happened.)
+//!    blocks did not), or have a hole of zeros (blocks are written in any order). In reused space the bytes of the old
+//!    file are there instead of zeros, and nothing is cut;
+//! 4. an object whose swap was reported as *may have happened*, and was not settled or synced since, has its old
+//!    content or the new. (Where files appear only when they are durable, such a swap has happened.)
 //!
 //! Calls that change something are counted, so that a test can fail each one in turn.
 //!

@@ -227,8 +227,8 @@ impl Admin {
         }
     }
 
-    /// Waits until a read replica has the tables that its primary had at the time of the call, with all of their acknowledged
-    /// writes.
+    /// Waits until a read replica has the tables that its primary had at the time of the call, with all of their
+    /// acknowledged writes.
     pub async fn refresh_meta(&self) -> Result<()> {
         let request = pb::RefreshMetaRequest {};
         let answer: pb::RefreshMetaResponse = self.cluster.on_master("RefreshMeta", &request).await?;
@@ -337,8 +337,8 @@ impl Admin {
         Ok(answer.cluster_status)
     }
 
-    /// Makes every live region server read its configuration again. Keys that act on a running server have their new values
-    /// when this returns.
+    /// Makes every live region server read its configuration again. Keys that act on a running server have their new
+    /// values when this returns.
     pub async fn update_configuration(&self) -> Result<()> {
         let status = self.cluster_status().await?;
         for live in status.live_servers {

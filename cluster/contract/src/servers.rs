@@ -93,7 +93,8 @@ pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
     /// Returns the servers that can be given regions.
     fn live(&self) -> Vec<ServerName>;
 
-    /// Opens a region and replays what the server's log has of it. It is ready for reads and writes when the future ends.
+    /// Opens a region and replays what the server's log has of it. It is ready for reads and writes when the future
+    /// ends.
     fn open(&self, server: &ServerName, order: OpenOrder) -> ServerFuture<OpenSequence>;
 
     /// Lets a region that is open under the order's term take over a new schema. Returns `false` if the region must be
@@ -108,8 +109,8 @@ pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
     /// crash may leave some families without rows and others with theirs.
     fn truncate(&self, server: &ServerName, order: OpenOrder) -> ServerFuture<()>;
 
-    /// Writes the files of a region that takes over rows of closed ones, as references to theirs. No data is copied. Can be
-    /// repeated until the new region was opened.
+    /// Writes the files of a region that takes over rows of closed ones, as references to theirs. No data is copied.
+    /// Can be repeated until the new region was opened.
     fn inherit(&self, server: &ServerName, order: InheritOrder) -> ServerFuture<()>;
 
     /// Lists the files of a region at one moment. The caller has recorded that a snapshot is being taken, so they stay.
@@ -128,8 +129,9 @@ pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
     /// flushed.
     fn shape(&self, server: &ServerName, region: &EncodedName, find_row: bool) -> ServerFuture<RegionShape>;
 
-    /// Removes the folder of a table, region or family that is gone from the catalog and whose regions are closed. Files
-    /// that a link, a snapshot or a reader still needs move to the archive; all others are deleted. Can be repeated.
+    /// Removes the folder of a table, region or family that is gone from the catalog and whose regions are closed.
+    /// Files that a link, a snapshot or a reader still needs move to the archive; all others are deleted. Can be
+    /// repeated.
     fn drop_folder(&self, server: &ServerName, folder: FileName) -> ServerFuture<()>;
 
     /// Returns the regions that the server has open, with their terms.
@@ -162,7 +164,8 @@ pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
     /// Returns the newest timestamp of any cell or delete marker in an open region; zero when the region is empty.
     fn newest(&self, server: &ServerName, region: &EncodedName) -> ServerFuture<Stamp>;
 
-    /// Applies edits to an open region, all of them or none, also through a crash. They are durable when the future ends.
+    /// Applies edits to an open region, all of them or none, also through a crash. They are durable when the future
+    /// ends.
     fn write(
         &self,
         server: &ServerName,

@@ -5,8 +5,8 @@
 //! MasterData/data/master/store/<region>/proc    row: number of the procedure, 8 bytes · proc:d: Procedure
 //! ```
 //!
-//! A procedure that ended keeps its row for a while; an empty value says that the row is to be deleted. Source: HBase 2.6
-//! `RegionProcedureStore`.
+//! A procedure that ended keeps its row for a while; an empty value says that the row is to be deleted. Source: HBase
+//! 2.6 `RegionProcedureStore`.
 
 use std::sync::Arc;
 

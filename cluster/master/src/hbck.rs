@@ -2,7 +2,8 @@
 //!
 //! A check compares hbase:meta, the master's view of it, the open regions and their folders; the chore runs one in each
 //! `hbase.master.hbck.chore.interval`. A repair is an ordinary procedure where it
-//! can be one. What only makes sense with several servers, or with procedures that can get stuck, is refused with the reason.
+//! can be one. What only makes sense with several servers, or with procedures that can get stuck, is refused with the
+//! reason.
 
 mod check;
 mod folders;
@@ -156,8 +157,8 @@ fn bypass(master: &Master, request: &pb::BypassProcedureRequest) -> Result<Reply
     Ok(Reply::of(&pb::BypassProcedureResponse { bypassed }))
 }
 
-/// Answers a request for crash procedures without beginning any. A live server is refused. A dead one, such as an earlier
-/// run of this server, needs no recovery: the start has replayed the log.
+/// Answers a request for crash procedures without beginning any. A live server is refused. A dead one, such as an
+/// earlier run of this server, needs no recovery: the start has replayed the log.
 fn schedule_crashes(
     master: &Master,
     request: &pb::ScheduleServerCrashProcedureRequest,

@@ -27,7 +27,8 @@ const CHORE_PERIOD: Duration = Duration::from_secs(10);
 impl Master {
     /// Starts the thread that collects parents (`hbase.catalogjanitor.interval`), deletes expired snapshots
     /// (`hbase.master.cleaner.snapshot.interval`), normalizes tables (`hbase.normalizer.period`), checks the
-    /// catalog (`hbase.master.hbck.chore.interval`), opens regions that could not be opened, and carries on what an earlier failure has left. It ends when the process ends or the master is dropped.
+    /// catalog (`hbase.master.hbck.chore.interval`), opens regions that could not be opened, and carries on what an
+    /// earlier failure has left. It ends when the process ends or the master is dropped.
     pub fn start_chores(self: &Arc<Self>) -> std::io::Result<()> {
         let master: Weak<Master> = Arc::downgrade(self);
         let (mut collected, mut reopening) = (self.world.moment(), Reopening::default());

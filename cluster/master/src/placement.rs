@@ -87,8 +87,8 @@ impl Master {
         })
     }
 
-    /// Refuses, as HBase does, to assign a region that is open, or to unassign one that is closed. A region whose row says open
-    /// while no server has it open may be assigned: this is the remedy.
+    /// Refuses, as HBase does, to assign a region that is open, or to unassign one that is closed. A region whose row
+    /// says open while no server has it open may be assigned: this is the remedy.
     pub(crate) fn check_transition(
         &self,
         region: &pb::RegionSpecifier,

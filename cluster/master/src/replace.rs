@@ -355,8 +355,8 @@ impl Master {
         self.in_parallel(rows, |row| self.open_on(&row.region, &table, last.as_ref()))
     }
 
-    /// Whether a later replacement has taken the rows of a region, or decides whether the region is opened. A child that was
-    /// opened can have been split or merged since its own replacement began to wait.
+    /// Whether a later replacement has taken the rows of a region, or decides whether the region is opened. A child
+    /// that was opened can have been split or merged since its own replacement began to wait.
     fn is_replaced(&self, region: &RegionInfo) -> bool {
         if env::planted(31) {
             return false;

@@ -1,6 +1,7 @@
 //! The switches by which operators turn the master's chores on and off.
 //!
-//! One server has no use for a balancer, but tools read and set its switch and expect the previous value. The switches are stored in one small object, so they survive a restart.
+//! One server has no use for a balancer, but tools read and set its switch and expect the previous value. The switches
+//! are stored in one small object, so they survive a restart.
 
 use std::sync::Arc;
 

@@ -9,15 +9,16 @@
 //! [`crate::memory`]). Above the upper limit (`hbase.regionserver.global.memstore.size`) it refuses writes as too busy,
 //! and clients retry. HBase blocks the handler threads of such writes; here a call has no thread that could be blocked.
 //!
-//! **Too many files.** While a store has more files than `hbase.hstore.blockingStoreFiles`, a region that flushes because
-//! it is full waits for a compaction, at most `hbase.hstore.blockingWaitTime`. Flushes that free the server's memory, and
-//! those of hbase:meta, do not wait.
+//! **Too many files.** While a store has more files than `hbase.hstore.blockingStoreFiles`, a region that flushes
+//! because it is full waits for a compaction, at most `hbase.hstore.blockingWaitTime`. Flushes that free the server's
+//! memory, and those of hbase:meta, do not wait.
 //!
 //! **Priority.** Flushes and compactions use the CPU time that serving leaves, until they become urgent: see
 //! [`crate::urgency`].
 //!
-//! A failed flush or compaction is logged with region, cause and remedy, counted, and queued again. Each failure in a row
-//! doubles the wait, up to a limit. A failure loses nothing: the edits stay in memory and in the log, and the files stay.
+//! A failed flush or compaction is logged with region, cause and remedy, counted, and queued again. Each failure in a
+//! row doubles the wait, up to a limit. A failure loses nothing: the edits stay in memory and in the log, and the files
+//! stay.
 
 mod chore;
 mod compaction_queue;

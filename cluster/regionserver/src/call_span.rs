@@ -1,7 +1,7 @@
 //! Spans of calls whose client records a trace.
 //!
-//! The client sends `traceparent` with the call. A [`SpanObserver`], if the server has one, receives a span of each such
-//! call when the call is answered. Other calls cost nothing here.
+//! The client sends `traceparent` with the call. A [`SpanObserver`], if the server has one, receives a span of each
+//! such call when the call is answered. Other calls cost nothing here.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -6,13 +6,13 @@
 //!    is answered: clients that go away while they wait are those that repeat.
 //! 3. A repeated operation waits until the first write is durable. It is answered with the row right after that write
 //!    (read at its sequence id), as HBase does.
-//! 4. The log has the nonces of its writes. Opening a region hands over those that replay has read, so that a repetition
-//!    after a crash is recognised. As in HBase, records older than one and a half grace periods are ignored.
+//! 4. The log has the nonces of its writes. Opening a region hands over those that replay has read, so that a
+//!    repetition after a crash is recognised. As in HBase, records older than one and a half grace periods are ignored.
 //!
 //! An operation that is repeated while the first one runs waits for its end. Nonce zero turns all of this off.
 //!
-//! At 100,000 operations a second a grace period has millions of nonces. To grow one table of them, or to search it for old
-//! ones, would stop a thread for tens of milliseconds. So the nonces are in many small tables with a lock each.
+//! At 100,000 operations a second a grace period has millions of nonces. To grow one table of them, or to search it for
+//! old ones, would stop a thread for tens of milliseconds. So the nonces are in many small tables with a lock each.
 //!
 //! Each operation hashes its nonce about three times. Clients choose the nonces, so that the hash must be keyed. Two
 //! multiplications by a secret seed cost less than the standard library's SipHash.

@@ -12,8 +12,8 @@
 //!    round readers see all of them.
 //! 4. **Opening again.** An outdated follower is replaced by a new one. This happens when a new owner has found
 //!    other files, or when a file was compacted away and deleted before it was opened. The primary keeps such files for
-//!    `hbase.master.hfilecleaner.ttl`, so that needs a replica that was suspended. The old region is served until then. If
-//!    a log file was deleted before it was read, all regions are opened again.
+//!    `hbase.master.hfilecleaner.ttl`, so that needs a replica that was suspended. The old region is served until then.
+//!    If a log file was deleted before it was read, all regions are opened again.
 //!
 //! **Lag.** A round that reaches the end of the log shows everything that was acknowledged before it began. The lag is
 //! the time since the beginning of the last such round that left no region outdated. It depends on no other machine's

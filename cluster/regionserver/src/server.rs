@@ -317,8 +317,8 @@ impl RegionServer {
         Region::snapshot_of_closed(files, world, &layout::region_folder(region), region, table)
     }
 
-    /// Writes the folder of the new region `region` with links to files of a snapshot. May be repeated until it has been
-    /// opened. Blocks on storage.
+    /// Writes the folder of the new region `region` with links to files of a snapshot. May be repeated until it has
+    /// been opened. Blocks on storage.
     pub fn write_clone(
         &self,
         region: &RegionInfo,
@@ -507,8 +507,8 @@ impl RegionServer {
         }
     }
 
-    /// Flushes a region that a large request has written to, if its memory is half of the flush size. The permit is held
-    /// until the flush ends, so that the next large request finds the memory free.
+    /// Flushes a region that a large request has written to, if its memory is half of the flush size. The permit is
+    /// held until the flush ends, so that the next large request finds the memory free.
     pub(crate) fn flush_large(&self, region: &Arc<Region>, permit: &LargePermit) {
         if region.memory_exceeds_half() {
             self.background.request_flush_for(region, permit.clone());

@@ -1,8 +1,8 @@
 //! Requests from the master the split of regions that have grown too large.
 //!
-//! The server looks at a region after each of its flushes and compactions. The policy decides by the sizes of its stores
-//! ([`crate::split_policy`]). A region is not split while it refers to files of its parent, or while it has so many files
-//! that it needs a compaction first.
+//! The server looks at a region after each of its flushes and compactions. The policy decides by the sizes of its
+//! stores ([`crate::split_policy`]). A region is not split while it refers to files of its parent, or while it has so
+//! many files that it needs a compaction first.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -29,7 +29,8 @@ use crate::RegionServer;
 
 const MS_PER_HOUR: i64 = 3_600_000;
 
-/// The hours of a day in which a server has little to do, in UTC (`hbase.offpeak.start.hour`, `hbase.offpeak.end.hour`).
+/// The hours of a day in which a server has little to do, in UTC (`hbase.offpeak.start.hour`,
+/// `hbase.offpeak.end.hour`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OffPeakHours {
     /// No hours are off-peak.

@@ -1,4 +1,4 @@
-//! Measures what each filter costs for a cell: `cargo bench -p filter`. `cargo bench -p filter`.
+//! Measures what each filter costs for a cell: `cargo bench -p filter`.
 //!
 //! The planned costs: a call and a match on the kind of filter 2 ns, finding the wanted part of the cell 3 ns (its
 //! lengths are in the processor's cache), and comparing some bytes 5 ns. A list adds a call for each of its filters,

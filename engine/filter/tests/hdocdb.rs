@@ -1,7 +1,7 @@
 //! Tests that HDocDB's filter decides as HDocDB's own classes do.
 //!
-//! `golden/hdocdb.txt` has random conditions and documents with the answers of `io.hdocdb.store.HDocumentFilter`, version
-//! 2.0.1, one case in a line:
+//! `golden/hdocdb.txt` has random conditions and documents with the answers of `io.hdocdb.store.HDocumentFilter`,
+//! version 2.0.1, one case in a line:
 //!
 //! ```text
 //! kept|error  filter  row  {qualifier:timestamp:value}…        all bytes in hexadecimal, - for none

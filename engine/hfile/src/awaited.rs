@@ -1,15 +1,15 @@
 //! Blocks that a caller awaits instead of blocking a thread.
 //!
-//! A read in memory that misses a block of a file on slow storage fails with [`Error::Missing`](crate::Error::Missing). The
-//! error carries the file and the range, and is a future:
+//! A read in memory that misses a block of a file on slow storage fails with [`Error::Missing`](crate::Error::Missing).
+//! The error carries the file and the range, and is a future:
 //!
 //! 1. The caller awaits the [`MissingBlock`]. All callers that miss the same range at the same time share one read.
-//! 2. It keeps the [`ArrivedBlock`] and repeats its own read. The reader finds the bytes there, whether or not the cache
-//!    has kept the block. So each repetition gets at least one block further.
+//! 2. It keeps the [`ArrivedBlock`] and repeats its own read. The reader finds the bytes there, whether or not the
+//!    cache has kept the block. So each repetition gets at least one block further.
 //! 3. When the last caller drops its [`ArrivedBlock`], the bytes are freed.
 //!
-//! A file on the local disk has no awaited reads: there the error is [`Error::NotCached`](crate::Error::NotCached), and the
-//! caller repeats the read on a blocking thread pool.
+//! A file on the local disk has no awaited reads: there the error is [`Error::NotCached`](crate::Error::NotCached), and
+//! the caller repeats the read on a blocking thread pool.
 
 use std::collections::BTreeMap;
 use std::fmt;

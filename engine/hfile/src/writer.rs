@@ -565,7 +565,7 @@ fn pbuf(message: &impl Message, bare: bool) -> Vec<u8> {
     bytes.to_vec()
 }
 
-/// The class that HBase's readers instantiate to compare keys, by the old name that HBase writes.
+/// Returns the class that HBase's readers instantiate to compare keys, by the old name that HBase writes.
 fn comparator_class(comparator: Comparator) -> &'static str {
     match comparator {
         Comparator::Table => "org.apache.hadoop.hbase.KeyValue$KVComparator",

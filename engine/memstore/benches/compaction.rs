@@ -1,5 +1,4 @@
-//! Measures what it costs to compact segments in memory: `cargo bench -p memstore --bench compaction`. `cargo bench -p
-//! memstore --bench compaction`.
+//! Measures what it costs to compact segments in memory: `cargo bench -p memstore --bench compaction`.
 //!
 //! The planned costs: one of four entries has a head that no other entry has, and is moved from one index to another
 //! (10 ns). The other three share their heads: their keys are loaded from memory, two or three cache lines each (20

@@ -1,4 +1,4 @@
-//! Measures what a segment costs: `cargo bench -p memstore`. `cargo bench -p memstore`.
+//! Measures what a segment costs: `cargo bench -p memstore`.
 //!
 //! The planned costs: an insert is a descent of four levels of a tree, a binary search of some 32 heads in each (60 ns
 //! when its lines are in the cache, 120 when they are not), and the copy of a hundred bytes into a chunk (20 ns). Rows

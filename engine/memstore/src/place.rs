@@ -6,7 +6,8 @@
 //!            [ 0 | 2²⁴-1 ] [ sequence id 64 bits ] [ length 64 bits ]  cell  padding to 4
 //! ```
 //!
-//! A [`Place`] names a record in 32 bits: the number of its chunk in the segment, and a quarter of the offset in the chunk.
+//! A [`Place`] names a record in 32 bits: the number of its chunk in the segment, and a quarter of the offset in the
+//! chunk.
 
 use cell::{Cell, SequenceId};
 

@@ -133,7 +133,8 @@ pub(crate) struct WriterPath {
     finger: Finger,
 }
 
-/// Where the last entry was added. Cells of one row, and sorted rows, go to the same leaf. Other writers may have changed it since.
+/// Where the last entry was added. Cells of one row, and sorted rows, go to the same leaf. Other writers may have
+/// changed it since.
 #[derive(Clone, Copy)]
 struct Finger {
     leaf: u32,

@@ -1,4 +1,5 @@
-//! What a store records of its own memory: its compaction level, the bound of its active segment, and what it did lately.
+//! What a store records of its own memory: its compaction level, the bound of its active segment, and what it did
+//! lately.
 
 mod figures;
 

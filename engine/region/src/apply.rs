@@ -365,8 +365,8 @@ impl Region {
     }
 
     /// Writes edits under one sequence id, as HBase does for writes that are made together; NEW_VERSION_BEHAVIOR
-    /// depends on it. Each edit is a log record of its own, so a crash keeps or loses it whole. The caller holds the row
-    /// locks, and no two edits have the same row. `now` is the time at which the rows were locked.
+    /// depends on it. Each edit is a log record of its own, so a crash keeps or loses it whole. The caller holds the
+    /// row locks, and no two edits have the same row. `now` is the time at which the rows were locked.
     pub(crate) fn write(self: &Arc<Self>, edits: &Edits, now: WallTime) -> Result<Pending> {
         let strength = |edit: &Edit| self.strength(edit.durability);
         // All edits wait for the strictest durability among them.

@@ -3,16 +3,17 @@
 //! 1. Each file is checked: its family exists, its rows lie in the region. Nothing has changed yet.
 //! 2. The bytes come into the store's folder. A file of the same storage is linked, any other is copied. The janitor
 //!    keeps it, and no list names it.
-//! 3. A flush takes every write so far, and the load reserves the next sequence id under the same lock. Replay skips what
-//!    is older than a store's newest file, so no older write may be in memory alone.
-//! 4. The file gets its final name, which states the sequence id: `<digest>_SeqId_<id>_`, as in HBase. All its cells have
-//!    this sequence id for readers.
-//! 5. If there are several stores, the load is noted in the region's [intent](intent). From here on it is rolled forward.
+//! 3. A flush takes every write so far, and the load reserves the next sequence id under the same lock. Replay skips
+//!    what is older than a store's newest file, so no older write may be in memory alone.
+//! 4. The file gets its final name, which states the sequence id: `<digest>_SeqId_<id>_`, as in HBase. All its cells
+//!    have this sequence id for readers.
+//! 5. If there are several stores, the load is noted in the region's [intent](intent). From here on it is rolled
+//!    forward.
 //! 6. Each store's list is replaced. The sequence id is completed only then, so a reader sees the files of all families
 //!    or of none. Writes that came later are acknowledged after it.
 //!
-//! A crash before step 5, or with one store before step 6, leaves files that no list names, and the janitor deletes them. A
-//! later crash is rolled forward when the region is opened.
+//! A crash before step 5, or with one store before step 6, leaves files that no list names, and the janitor deletes
+//! them. A later crash is rolled forward when the region is opened.
 //!
 //! **Repeated calls.** The digest in the name is that of the load's token and of the file's path, so a call that is
 //! repeated because its response was lost finds its files and does nothing. Files that were compacted since are
@@ -105,11 +106,11 @@ struct Arrived<'a> {
 }
 
 impl Region {
-    /// Loads files into the region: all of them or none, also across a crash. Blocks on storage, for as long as it takes to
-    /// copy the files that are not in the region's own storage.
+    /// Loads files into the region: all of them or none, also across a crash. Blocks on storage, for as long as it
+    /// takes to copy the files that are not in the region's own storage.
     ///
-    /// The caller's files stay. After [`BulkLoadOutcome::Loaded`] or [`BulkLoadOutcome::LoadedBefore`] the caller may delete
-    /// them.
+    /// The caller's files stay. After [`BulkLoadOutcome::Loaded`] or [`BulkLoadOutcome::LoadedBefore`] the caller may
+    /// delete them.
     pub fn bulk_load(&self, load: &BulkLoad) -> Result<BulkLoadOutcome> {
         let mut recent = self.bulk_loads.lock();
         // After the wait: the load before may have aborted the region.

@@ -33,8 +33,8 @@ pub(crate) struct Commit<'a> {
     pub(crate) view: &'a dyn Fn(&View) -> View,
     /// Whether the commit is also made while the region closes.
     pub(crate) while_closing: bool,
-    /// Kind and sequence id of the marker that this commit appends to the log, from which followers learn of the new list. `None`
-    /// if the caller appends the marker.
+    /// Kind and sequence id of the marker that this commit appends to the log, from which followers learn of the new
+    /// list. `None` if the caller appends the marker.
     pub(crate) marker: Option<(Kind, SequenceId)>,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! The functions are pure: they take facts about files and numbers, and return a [`Selection`]. The facts are ordered
 //! from the oldest file to the newest, and a selection is a run of neighbours. Then the new file can take the place of
-//! the old ones, and no version overtakes another. A store with [stripes](stripe) may leave out files between the selected
-//! ones: they have other rows, or the sequence ids of the cells say which is newer.
+//! the old ones, and no version overtakes another. A store with [stripes](stripe) may leave out files between the
+//! selected ones: they have other rows, or the sequence ids of the cells say which is newer.
 //!
 //! 1. Files above the maximum size that are older than all others are left alone, unless a major compaction is asked
 //!    for or they are references.

@@ -4,9 +4,9 @@
 //! 1. A write that fills the active segment up to its bound, a part of the flush size, seals it. A new segment takes
 //!    its place and the old one enters the pipeline. This is a swap of pointers under the region's write lock.
 //! 2. A background thread flattens the sealed segment: the cells stay in place, the index shrinks to a third.
-//! 3. A [`memstore::Policy`] decides about all flat segments together: leave them, merge their indexes, or drop redundant cells.
-//!    When dropping, cells are copied out of chunks that are mostly dead ([`memstore::Cleaning`]). The result replaces
-//!    the segments unless a flush has taken them meanwhile.
+//! 3. A [`memstore::Policy`] decides about all flat segments together: leave them, merge their indexes, or drop
+//!    redundant cells. When dropping, cells are copied out of chunks that are mostly dead ([`memstore::Cleaning`]). The
+//!    result replaces the segments unless a flush has taken them meanwhile.
 //! 4. A flush takes the active segment and the pipeline. It may leave rows that were rewritten since the last flush in
 //!    memory: see [`retained`](crate::retained_rows).
 //!

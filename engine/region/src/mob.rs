@@ -5,9 +5,10 @@
 //! the same key · value · the cell's own tags         mobdir/data/<ns>/<table>/<MOB region>/<family>/<name>
 //! ```
 //!
-//! 1. A flush writes the values of a family with IS_MOB that are longer than MOB_THRESHOLD to a [MOB file](output), and a
-//!    reference to each into the store file. The MOB file is durable before the store file is.
-//! 2. Each store file of such a family has the property [`MOB_FILE_REFS`](crate::mob_format::names), which names the MOB files it needs.
+//! 1. A flush writes the values of a family with IS_MOB that are longer than MOB_THRESHOLD to a [MOB file](output), and
+//!    a reference to each into the store file. The MOB file is durable before the store file is.
+//! 2. Each store file of such a family has the property [`MOB_FILE_REFS`](crate::mob_format::names), which names the
+//!    MOB files it needs.
 //! 3. A reader replaces a reference by the [value](values), after the filter has judged the cell, as in HBase.
 //! 4. A compaction copies references. Only a major compaction that a client asked for writes the values again.
 //! 5. The janitor deletes a MOB file when no store file that exists names it. So snapshots, clones, halves and readers

@@ -35,7 +35,8 @@ impl Region {
         Region::open_as(opening, Access::Reader, None)
     }
 
-    /// Like [`open_for_reading`](Region::open_for_reading), with the log's records before `until`, which must all be there.
+    /// Like [`open_for_reading`](Region::open_for_reading), with the log's records before `until`, which must all be
+    /// there.
     pub(crate) fn open_to_follow(opening: Opening, until: LogPosition) -> Result<Arc<Region>> {
         Region::open_as(opening, Access::Reader, Some(until))
     }

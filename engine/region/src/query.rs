@@ -111,8 +111,8 @@ pub struct Scan {
     pub raw: bool,
     /// Which writes the scan sees.
     pub isolation: Isolation,
-    /// The read point of an earlier scanner, to continue that scan. If versions that it needs were dropped, a scan reads
-    /// at the present read point instead; a get returns the versions that are left.
+    /// The read point of an earlier scanner, to continue that scan. If versions that it needs were dropped, a scan
+    /// reads at the present read point instead; a get returns the versions that are left.
     pub read_point: Option<SequenceId>,
     /// Whether blocks that the scan reads are kept in the cache.
     pub cache_blocks: bool,

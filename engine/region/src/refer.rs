@@ -144,7 +144,8 @@ fn no_place_of_link(folder: &FileName, found: String) -> Error {
     }
 }
 
-/// Writes a link to the file `listed` of the store `here`, whose parsed name is `name`, in the folder of the store `heir`.
+/// Writes a link to the file `listed` of the store `here`, whose parsed name is `name`, in the folder of the store
+/// `heir`.
 pub(crate) fn write_link(
     files: &dyn Files,
     here: &StorePlace,

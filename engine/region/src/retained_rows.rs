@@ -226,8 +226,8 @@ impl RetainedRows {
         self.retained_bytes > 0
     }
 
-    /// Records that the store was flushed up to `sequence`, except `retained_bytes` bytes; memory has dropped `dropped` cells
-    /// by now.
+    /// Records that the store was flushed up to `sequence`, except `retained_bytes` bytes; memory has dropped `dropped`
+    /// cells by now.
     pub(crate) fn flushed(&mut self, sequence: SequenceId, retained_bytes: u64, dropped: u64) {
         (self.sequence, self.retained_bytes, self.dropped) = (sequence, retained_bytes, dropped);
     }

@@ -60,7 +60,8 @@ impl Region {
         self.locks.write_times().map_or(now, stamp)
     }
 
-    /// Notes the deletes among `mutations`, once all of them have their stamps. The caller holds the locks of their rows.
+    /// Notes the deletes among `mutations`, once all of them have their stamps. The caller holds the locks of their
+    /// rows.
     pub(crate) fn note_deletes<'m>(&self, mutations: impl Iterator<Item = &'m Mutation>, now: WallTime) {
         let Some(times) = self.locks.write_times() else { return };
         for delete in mutations.filter(|mutation| mutation.kind == MutationKind::Delete) {

@@ -4,11 +4,11 @@
 //! hide writes that are acknowledged after them. HBase has the same rules (HBASE-25975), but is slower: a server that
 //! answers in microseconds hits the first in half of all quick put-delete-put sequences.
 //!
-//! - *A delete*, when a put of the same millisecond follows. The put waits for the next one. A put before the delete needs no
-//!   wait, since it is to be hidden. All mutations of one RowMutations keep one timestamp.
-//! - *A write stamped ahead of the clock.* An increment or append takes the timestamp of the cell that it replaces plus 1, and
-//!   a put after a check that of the tested cell. What is written to the row next takes that timestamp, too, and what follows
-//!   a delete there the timestamp after it.
+//! - *A delete*, when a put of the same millisecond follows. The put waits for the next one. A put before the delete
+//!   needs no wait, since it is to be hidden. All mutations of one RowMutations keep one timestamp.
+//! - *A write stamped ahead of the clock.* An increment or append takes the timestamp of the cell that it replaces plus
+//!   1, and a put after a check that of the tested cell. What is written to the row next takes that timestamp, too, and
+//!   what follows a delete there the timestamp after it.
 //!
 //! Both apply with [`RegionOptions::put_waits_for_delete`](crate::RegionOptions::put_waits_for_delete).
 
@@ -40,8 +40,8 @@ impl WriteTimes {
         WriteTimes { deletes: RowTimes::new(), ahead: RowTimes::new() }
     }
 
-    /// Whether a delete would hide a put at `now`. The caller holds the row's lock. `hash` is called only if some row was
-    /// deleted from just now.
+    /// Whether a delete would hide a put at `now`. The caller holds the row's lock. `hash` is called only if some row
+    /// was deleted from just now.
     pub(crate) fn hides(&self, hash: impl FnOnce() -> u64, now: WallTime) -> bool {
         self.deletes.newest_of(hash, now, WAIT_MAX_MS).is_some()
     }
@@ -60,8 +60,8 @@ impl WriteTimes {
         }
     }
 
-    /// Notes that a cell was stamped with `timestamp` at `now`. The caller holds the row's lock. `hash` is called only if
-    /// the timestamp is ahead of the clock.
+    /// Notes that a cell was stamped with `timestamp` at `now`. The caller holds the row's lock. `hash` is called only
+    /// if the timestamp is ahead of the clock.
     pub(crate) fn note_stamp(&self, hash: impl FnOnce() -> u64, timestamp: Timestamp, now: WallTime) {
         if (1..=AHEAD_MAX_MS).contains(&timestamp.0.saturating_sub(now.0)) {
             self.ahead.note(hash(), WallTime(timestamp.0), now);
@@ -85,8 +85,8 @@ impl RowTimes {
         (&self.slots[(hash % SLOTS) as usize], (hash >> (u64::BITS - TAG_BITS)) | 1)
     }
 
-    /// Notes a time of a row. The caller holds the row's lock. Where two rows share a slot at about the same time, both get
-    /// the later one.
+    /// Notes a time of a row. The caller holds the row's lock. Where two rows share a slot at about the same time, both
+    /// get the later one.
     fn note(&self, hash: u64, time: WallTime, now: WallTime) {
         let (slot, tag) = self.slot(hash);
         let (time, noted) = (time.0.max(0) as u64, slot.load(Relaxed));

@@ -51,8 +51,8 @@ impl Durable {
         front.failure.as_ref().or(full).cloned().map(Err)
     }
 
-    /// Writes the buffer for all waiters, unless another thread is writing. This reaches [`Level::Os`] only, and does nothing
-    /// while the disk is full.
+    /// Writes the buffer for all waiters, unless another thread is writing. This reaches [`Level::Os`] only, and does
+    /// nothing while the disk is full.
     fn lead(&self, when_full: WhenFull) {
         if self.level == Level::Os
             && !self.shared.is_full()

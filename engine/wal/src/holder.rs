@@ -1,9 +1,10 @@
 //! Holders of log files: a file is deleted or reused only when no holder needs it.
 //!
-//! Regions are one holder. What they need follows from what they have flushed, and is computed at every start. Replication and
-//! backups, when they come, read the log after it was written. Each will be a named holder with a small object beside the log's
-//! files, `holders/NAME`. The object has the number of the lowest file that the holder needs, so a holder outlives the process. A new
-//! holder needs all existing files. Read replicas hold nothing: they open their regions again when a file is gone.
+//! Regions are one holder. What they need follows from what they have flushed, and is computed at every start.
+//! Replication and backups, when they come, read the log after it was written. Each will be a named holder with a small
+//! object beside the log's files, `holders/NAME`. The object has the number of the lowest file that the holder needs,
+//! so a holder outlives the process. A new holder needs all existing files. Read replicas hold nothing: they open their
+//! regions again when a file is gone.
 //!
 //! A holder's object that cannot be read holds every file, since a damaged object must not release any.
 

@@ -1,21 +1,21 @@
 //! The owner of a log: who may write it, and how another process takes the log over.
 //!
-//! The object `OWNER` beside the log's files names the owner. A process that takes the log over, to write it or only to read
-//! it, does three things:
+//! The object `OWNER` beside the log's files names the owner. A process that takes the log over, to write it or only to
+//! read it, does three things:
 //!
 //! 1. It replaces the object.
 //! 2. It [seals](storage::Files::seal) every file. From then on the previous owner's writes to open files fail.
 //! 3. It reads the files.
 //!
-//! The previous owner may still create a file, but it writes nothing to it: after creating a file, and before its first batch,
-//! an owner reads the object again. If the object names another owner, it ends. If not, the file was created before the
-//! new owner listed the files, and is sealed with the others.
+//! The previous owner may still create a file, but it writes nothing to it: after creating a file, and before its first
+//! batch, an owner reads the object again. If the object names another owner, it ends. If not, the file was created
+//! before the new owner listed the files, and is sealed with the others.
 //!
 //! Where a listing may be stale, the object also says which files may exist: the owner records the number of a file
 //! there before it creates the file.
 //!
-//! So the new owner reads everything that was acknowledged, and the previous owner acknowledges nothing more. It learns of
-//! the change with its next write, sync or roll.
+//! So the new owner reads everything that was acknowledged, and the previous owner acknowledges nothing more. It learns
+//! of the change with its next write, sync or roll.
 
 use std::sync::Arc;
 

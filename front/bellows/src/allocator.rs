@@ -2,8 +2,8 @@
 //!
 //! mimalloc keeps freed memory, such as blocks of the cache, for a second. Then the next thread that allocates returns
 //! all of it to the system: 7 µs for each 64 KB, 2 ms after a compaction of some megabytes. A serving thread would
-//! answer no request meanwhile, so a background thread does it earlier. It also does so after each large request, before
-//! the next one may begin.
+//! answer no request meanwhile, so a background thread does it earlier. It also does so after each large request,
+//! before the next one may begin.
 
 use std::sync::Arc;
 use std::time::Duration;

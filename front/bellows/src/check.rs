@@ -1,7 +1,7 @@
 //! Refuses values that are of their key's kind but cannot work.
 //!
-//! [`conf`] checks each value alone, and each crate checks its own options. The remaining checks are here. They run before
-//! the server opens a port or writes a file, and name the key, the value and what is expected.
+//! [`conf`] checks each value alone, and each crate checks its own options. The remaining checks are here. They run
+//! before the server opens a port or writes a file, and name the key, the value and what is expected.
 
 use std::net::IpAddr;
 

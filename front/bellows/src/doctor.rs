@@ -1,8 +1,8 @@
 //! `bellows doctor`: looks at the machine with the settings of a server, before it starts or while it runs.
 //!
-//! Every check reads facts and then judges them with a function of numbers alone. A check that finds something says what
-//! was found and what to do. Nothing is changed: the check of the disk writes one file of its own and deletes it, that of an
-//! object store does what the start of a server does.
+//! Every check reads facts and then judges them with a function of numbers alone. A check that finds something says
+//! what was found and what to do. Nothing is changed: the check of the disk writes one file of its own and deletes it,
+//! that of an object store does what the start of a server does.
 
 mod machine;
 mod network;

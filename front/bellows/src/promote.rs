@@ -1,9 +1,10 @@
 //! `bellows promote`: a running read replica becomes the primary of its bucket.
 //!
 //! 1. The command asks the replica, which stops in order. A replica writes nothing, so no data is lost.
-//! 2. Its process starts again with the same options and ports, and no longer as a replica. That is a new program in the same
-//!    process, so its supervisor sees no end of it, and all memory of the replica is released.
-//! 3. A start takes log and file lists over. From then on the old primary acknowledges nothing, whether it hangs, is cut off, or runs.
+//! 2. Its process starts again with the same options and ports, and no longer as a replica. That is a new program in
+//!    the same process, so its supervisor sees no end of it, and all memory of the replica is released.
+//! 3. A start takes log and file lists over. From then on the old primary acknowledges nothing, whether it hangs, is
+//!    cut off, or runs.
 //! 4. The command waits until the server says that it is the primary.
 
 use std::os::unix::process::CommandExt;

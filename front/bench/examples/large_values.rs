@@ -4,9 +4,9 @@
 //! cargo run -p bench --example large_values -- HOST:PORT PID [CLIENTS] [MEGABYTES] [ROUNDS]
 //! ```
 //!
-//! HOST:PORT is the server's, PID its process. Each client has a connection and a row of its own; in each round it puts a
-//! value and reads it back. The default is 16 clients, 100 MB and 2 rounds. The last line is the largest resident memory
-//! above that before the first put, in MB.
+//! HOST:PORT is the server's, PID its process. Each client has a connection and a row of its own; in each round it puts
+//! a value and reads it back. The default is 16 clients, 100 MB and 2 rounds. The last line is the largest resident
+//! memory above that before the first put, in MB.
 
 #![expect(clippy::print_stdout, reason = "a program prints what it found")]
 

@@ -25,8 +25,8 @@ const ROOM_MAX: usize = 100_000_000;
 /// An operation: when it was due, and its latency in ns.
 pub(crate) type Timed = (Moment, u64);
 
-/// Returns an empty list with memory reserved for `operations` operations, at most [`ROOM_MAX`]. The memory was written once: on a
-/// virtual machine the first use of a memory page may stall for up to 5 ms.
+/// Returns an empty list with memory reserved for `operations` operations, at most [`ROOM_MAX`]. The memory was written
+/// once: on a virtual machine the first use of a memory page may stall for up to 5 ms.
 pub(crate) fn room(operations: usize) -> Vec<Timed> {
     let mut room = vec![(Moment::default(), 1); operations.min(ROOM_MAX)];
     room.clear();

@@ -1,7 +1,7 @@
 //! What the object store costs: how much the requests of each account have cost in each of the last hours.
 //!
-//! The store's meter counts since the start ([`objectstore`](../../objectstore)'s `bellows_store_cost`). The console looks at that with
-//! every measurement and notes what each full hour of the clock has added.
+//! The store's meter counts since the start ([`objectstore`](../../objectstore)'s `bellows_store_cost`). The console
+//! looks at that with every measurement and notes what each full hour of the clock has added.
 
 use std::collections::{BTreeMap, VecDeque};
 

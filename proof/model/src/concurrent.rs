@@ -1,9 +1,10 @@
 //! Concurrent clients on anything that serves rows.
 //!
-//! - [`record`]: clients read and change a few rows, and each call and return is recorded for [`linear::check`]. Each row
-//!   has its value in two columns that are always changed together. A torn row therefore shows a value that nobody wrote.
-//! - [`acid`]: HBase's AcidGuarantees. Writers set all columns of all families of a row to one value, and no get or scan may
-//!   see two values in a row.
+//! - [`record`]: clients read and change a few rows, and each call and return is recorded for [`linear::check`]. Each
+//!   row has its value in two columns that are always changed together. A torn row therefore shows a value that nobody
+//!   wrote.
+//! - [`acid`]: HBase's AcidGuarantees. Writers set all columns of all families of a row to one value, and no get or
+//!   scan may see two values in a row.
 //!
 //! There are three kinds of rows, by the first letter of their names: `r` is put and deleted, `c` incremented, `t`
 //! appended to. They are not mixed. An increment or append is never older than the cell that it replaces, so several
@@ -20,9 +21,9 @@ use crate::random::Random;
 /// The possible effect of a call without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unanswered {
-    /// It did not happen.
+    /// The call had no effect and will have none.
     DidNotHappen,
-    /// It may have happened, or happen yet.
+    /// The call may have taken effect, or may still do so.
     MayHaveHappened,
 }
 

@@ -1,8 +1,8 @@
-//! RocksDB doing the gets and puts of `bellows bench`, in process.
+//! Measures RocksDB, called in process, with the gets and puts of `bellows bench`.
 //!
-//! The same keys (26 digits), sizes and block cache, no compression, a Bloom filter. So this is the cost of finding,
-//! copying and logging a row without requests and answers. It prints the JSON lines of `bellows bench --limits --json`,
-//! which `bellows bench --beside` reads beside the server's results:
+//! Keys (26 digits), sizes and block cache are the same; there is no compression, and a Bloom filter. So this is the
+//! cost of finding, copying and logging a row without requests and answers. The program prints the JSON lines of
+//! `bellows bench --limits --json`, which `bellows bench --beside` reads beside the server's results:
 //!
 //! ```text
 //! cargo run --release --manifest-path proof/rocksdb/Cargo.toml -- FOLDER [ROWS [VALUE-SIZE]] >> results.jsonl

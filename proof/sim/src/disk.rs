@@ -3,11 +3,12 @@
 //! `Memory` itself loses unsynced bytes in a crash. Here calls take the time of a disk, fail while faults are on, and
 //! may fail after they happened. There are two classes of other faults:
 //!
-//! - *Transient read faults*, which the server must survive: a read has a wrong bit or ends early, and the same read a moment
-//!   later is right. No acknowledged write may be lost by them.
-//! - *Misdirected writes*, which the server must detect: the bytes of a write land at another offset or in another file. So the
-//!   disk destroys acknowledged bytes in two places. They may become unreadable, but must not be taken for data, and must not be
-//!   missing without an error. [`Medium`] records the undetectable case: the newest bytes of the log, while none follow them.
+//! - *Transient read faults*, which the server must survive: a read has a wrong bit or ends early, and the same read a
+//!   moment later is right. No acknowledged write may be lost by them.
+//! - *Misdirected writes*, which the server must detect: the bytes of a write land at another offset or in another
+//!   file. So the disk destroys acknowledged bytes in two places. They may become unreadable, but must not be taken for
+//!   data, and must not be missing without an error. [`Medium`] records the undetectable case: the newest bytes of the
+//!   log, while none follow them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,18 +1,19 @@
 //! The memory budget of large requests and large answers: they wait for each other.
 //!
 //! A value of 100 MB is in memory several times while it is written or read: in the request, in the log's buffer and in
-//! the memstore, or in a block and in the answer. A few clients that do this together would take gigabytes. So a request
-//! longer than [`LargeBudget::is_large`] allows waits until the budget has room, before more of it is read than the
-//! connection has in its buffer. A service waits in the same way before it reads a large value from storage.
+//! the memstore, or in a block and in the answer. A few clients that do this together would take gigabytes. So a
+//! request longer than [`LargeBudget::is_large`] allows waits until the budget has room, before more of it is read than
+//! the connection has in its buffer. A service waits in the same way before it reads a large value from storage.
 //!
 //! 1. [`LargeBudget::acquire`] queues; permits are granted in the order of asking. One that is larger than the whole
 //!    budget is granted when nothing else is.
-//! 2. The [`LargePermit`] moves with the request, and with what the service makes of it. Its last clone returns the bytes.
-//! 3. Whoever has a permit never waits for another one ([`LargeBudget::take`] counts without waiting), and the connection
-//!    limits the time in which the rest of a request must arrive. So nobody waits forever.
+//! 2. The [`LargePermit`] moves with the request, and with what the service makes of it. Its last clone returns the
+//!    bytes.
+//! 3. Whoever has a permit never waits for another one ([`LargeBudget::take`] counts without waiting), and the
+//!    connection limits the time in which the rest of a request must arrive. So nobody waits forever.
 //!
-//! 4. An allocator may keep what was freed. So the bytes of a permit return when the process has given the memory back to
-//!    the system, if a [`Reclaim`] was set.
+//! 4. An allocator may keep what was freed. So the bytes of a permit return when the process has given the memory back
+//!    to the system, if a [`Reclaim`] was set.
 //!
 //! An answer whose size becomes known only when it is in memory is counted then ([`LargeBudget::take`]).
 //!

@@ -52,8 +52,8 @@ pub struct Options {
     /// Maximum size of a request or answer that needs no permit of the budget for large ones, in bytes. Default 16 MB.
     /// Key: `bellows.ipc.server.large.size.min`.
     pub large_size_min: usize,
-    /// Limit for the sum of the large requests and answers that the server works on at the same time, in bytes; a single
-    /// one may be larger. Each takes about three times its size of memory. Default 112 MB. Key:
+    /// Limit for the sum of the large requests and answers that the server works on at the same time, in bytes; a
+    /// single one may be larger. Each takes about three times its size of memory. Default 112 MB. Key:
     /// `bellows.ipc.server.large.size.max`.
     pub large_size_max: usize,
     /// How long a client may take to send the rest of a large request once there is room for it. Default 60 s. Key:

@@ -20,9 +20,9 @@ pub trait Service: Send + Sync + 'static {
     ///
     /// The path through the layers: the connection sees that its buffer holds several requests ([`UpcomingRequests`]);
     /// `regionserver` reads the region and the row of each Get, and of each write that reads, without decoding the
-    /// request; `Region`, `Store`, the memstore's `Segment` and `hfile::Reader` each have a `prefetch_rows`, which makes
-    /// each step of the lookup for all rows and asks memory for what the next step reads. A Multi does the same for its
-    /// own actions. `docs/rfcs/0007-prefetch.md` says why it pays.
+    /// request; `Region`, `Store`, the memstore's `Segment` and `hfile::Reader` each have a `prefetch_rows`, which
+    /// makes each step of the lookup for all rows and asks memory for what the next step reads. A Multi does the same
+    /// for its own actions. `docs/rfcs/0007-prefetch.md` says why it pays.
     fn prefetch(&self, _upcoming: UpcomingRequests<'_>) -> bool {
         false
     }

@@ -42,7 +42,7 @@ impl Kind {
     }
 }
 
-/// A running gateway, which ends when this is dropped.
+/// A running gateway, which ends when the value is dropped.
 pub(super) struct Gateway {
     child: Child,
     pub(super) port: u16,

@@ -32,8 +32,8 @@ keys! {
     PREFETCH_ON_OPEN: Flag = "hbase.rs.prefetchblocksonopen", "false";
     /// Number of files that are read into the cache at the same time after they were opened.
     PREFETCH_THREADS: Count = "hbase.hfile.thread.prefetch", "4";
-    /// Second tier of the cache: empty for none, `offheap` (memory), `file:PATH`, `files:PATH,PATH…`, or `mmap:PATH` (a mapped
-    /// file; `pmem:PATH` is the same).
+    /// Second tier of the cache: empty for none, `offheap` (memory), `file:PATH`, `files:PATH,PATH…`, or `mmap:PATH` (a
+    /// mapped file; `pmem:PATH` is the same).
     BUCKET_ENGINE: Text = "hbase.bucketcache.ioengine", "";
     /// Size of the second tier in megabytes. A value below 1 is a fraction of half of the machine's memory.
     BUCKET_SIZE: Ratio = "hbase.bucketcache.size", "0";

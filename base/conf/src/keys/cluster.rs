@@ -1,8 +1,8 @@
 //! The cluster, and how clients find it.
 
 keys! {
-    /// Place of all tables and the cluster id: a path, a `file:` URL, `s3://BUCKET/FOLDER` (also `s3a:`) in an S3-compatible
-    /// store, or `hdfs://HOST:PORT/FOLDER`. `--data-dir` overrides it.
+    /// Place of all tables and the cluster id: a path, a `file:` URL, `s3://BUCKET/FOLDER` (also `s3a:`) in an
+    /// S3-compatible store, or `hdfs://HOST:PORT/FOLDER`. `--data-dir` overrides it.
     ROOT_DIR: Text = "hbase.rootdir", "bellows-data";
     /// Place of the write-ahead log: a path, a `file:` URL, `s3://BUCKET/FOLDER` in the same store as the root, or
     /// `hdfs://HOST:PORT/FOLDER`. Empty: below the root.

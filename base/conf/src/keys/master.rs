@@ -30,8 +30,8 @@ keys! {
     PROCEDURE_RESULT_TTL: Millis = "hbase.procedure.cleaner.evict.ttl", "900000";
     /// How long the result of a procedure is kept after a client has read it.
     PROCEDURE_READ_RESULT_TTL: Millis = "hbase.procedure.cleaner.acked.evict.ttl", "300000";
-    /// How long a file of the write-ahead log is kept after nobody needs it any more. HBase's default is 600000 ms; here
-    /// it is 0, because the log reuses the space of such files.
+    /// How long a file of the write-ahead log is kept after nobody needs it any more. HBase's default is 600000 ms;
+    /// here it is 0, because the log reuses the space of such files.
     LOG_CLEANER_TTL: Millis = "hbase.master.logcleaner.ttl", "0";
     /// How long a store file is kept after nobody needs it any more, where other processes can read it, as in an object
     /// store. It must be longer than the delay of read replicas behind their primary. A folder has one process, which

@@ -6,8 +6,8 @@ keys! {
     PERIOD: Millis = "hbase.normalizer.period", "300000";
     /// Whether the master normalizes tables that do not set NORMALIZATION_ENABLED.
     ENABLED_BY_DEFAULT: Flag = "hbase.table.normalization.enabled", "false";
-    /// Whether the normalizer splits regions that are larger than twice the average of their table, or than twice its target
-    /// size. A table's attribute of this name overrides it.
+    /// Whether the normalizer splits regions that are larger than twice the average of their table, or than twice its
+    /// target size. A table's attribute of this name overrides it.
     SPLIT_ENABLED: Flag = "hbase.normalizer.split.enabled", "true";
     /// Whether the normalizer merges neighbouring regions that together are not larger than the average of their table,
     /// or than its target size. A table's attribute of this name overrides it.

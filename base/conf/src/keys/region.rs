@@ -22,13 +22,14 @@ keys! {
     TIMESTAMP_SLOP: Millis = "hbase.hregion.keyvalue.timestamp.slop.millisecs", "9223372036854775807";
     /// Maximum size of a row that a read returns whole.
     MAX_ROW_SIZE: Size = "hbase.table.max.rowsize", "1073741824";
-    /// Whether a write is on the disk when it is acknowledged (true), or handed to the operating system (false, HBase's default).
+    /// Whether a write is on the disk when it is acknowledged (true), or handed to the operating system (false, HBase's
+    /// default).
     WAL_HSYNC: Flag = "hbase.wal.hsync", "true";
     /// Size of a log file at which the log begins its next file. HBase derives it from the block size of the file
     /// system.
     WAL_ROLL_SIZE: Size = "bellows.wal.roll.size", "67108864";
-    /// Number of log files with unflushed edits at which the oldest regions are flushed. If unset, at least as many as hold
-    /// twice the memory of all memstores, as in HBase.
+    /// Number of log files with unflushed edits at which the oldest regions are flushed. If unset, at least as many as
+    /// hold twice the memory of all memstores, as in HBase.
     MAX_LOGS: Count = "hbase.regionserver.maxlogs", "32";
     /// How long a write that no client waits for (ASYNC_WAL) may stay out of the log.
     LOG_IDLE_WRITE: Millis = "hbase.regionserver.optionallogflushinterval", "1000";
@@ -45,7 +46,8 @@ keys! {
     IN_MEMORY_COMPACTION: MemoryCompaction = "hbase.hregion.compacting.memstore.type", "ADAPTIVE";
     /// In-memory compaction of system tables, whatever their families set.
     SYSTEM_IN_MEMORY_COMPACTION: MemoryCompaction = "hbase.systemtables.compacting.memstore.type", "NONE";
-    /// Fraction of the flush size, shared by a region's families, at which a segment is sealed in memory. 0 means a quarter.
+    /// Fraction of the flush size, shared by a region's families, at which a segment is sealed in memory. 0 means a
+    /// quarter.
     IN_MEMORY_FLUSH_FACTOR: Ratio = "hbase.memstore.inmemoryflush.threshold.factor", "0.0";
     /// Number of sealed segments above which their indexes are merged.
     PIPELINE_SEGMENTS: Count = "hbase.hregion.compacting.pipeline.segments.limit", "2";

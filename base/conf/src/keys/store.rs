@@ -43,8 +43,8 @@ keys! {
         "org.apache.hadoop.hbase.regionserver.compactions.ExploringCompactionPolicy";
     /// Stripes: number of stripes that a store gets at first.
     STRIPE_INITIAL_COUNT: Count = "hbase.store.stripe.initialStripeCount", "1";
-    /// Stripes: size from which a stripe is split. If unset, the flush size of the table, times the files of a compaction of
-    /// level 0, times 4, times the parts.
+    /// Stripes: size from which a stripe is split. If unset, the flush size of the table, times the files of a
+    /// compaction of level 0, times 4, times the parts.
     STRIPE_SPLIT_SIZE: Size = "hbase.store.stripe.sizeToSplit", "4294967296";
     /// Stripes: number of stripes that a stripe of that size becomes. Larger ones become more.
     STRIPE_SPLIT_PARTS: Ratio = "hbase.store.stripe.splitPartCount", "2.0";
@@ -52,8 +52,8 @@ keys! {
     STRIPE_FLUSH_TO_LEVEL0: Flag = "hbase.store.stripe.compaction.flushToL0", "false";
     /// Stripes: number of files at which level 0 is compacted into the stripes.
     STRIPE_LEVEL0_MIN: Count = "hbase.store.stripe.compaction.minFilesL0", "4";
-    /// Stripes: number of files at which a stripe is compacted, at least 2. If unset, that of other stores, but at least 4,
-    /// or 3 if flushes write to level 0.
+    /// Stripes: number of files at which a stripe is compacted, at least 2. If unset, that of other stores, but at
+    /// least 4, or 3 if flushes write to level 0.
     STRIPE_MIN: Count = "hbase.store.stripe.compaction.minFiles", "4";
     /// Stripes: most files of one compaction of a stripe. If unset, that of other stores.
     STRIPE_MAX: Count = "hbase.store.stripe.compaction.maxFiles", "10";

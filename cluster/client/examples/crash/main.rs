@@ -128,8 +128,8 @@ async fn guard(ledger: Arc<Ledger>, who: String, work: impl Future<Output = Resu
     }
 }
 
-/// Whether the server's fate explains this error: no answer came until all attempts were used up, its disk has failed, or it has
-/// just noticed that another server has its files.
+/// Whether the server's fate explains this error: no answer came until all attempts were used up, its disk has failed,
+/// or it has just noticed that another server has its files.
 fn is_fate(fate: Fate, error: &client::Error) -> bool {
     match error {
         _ if fate == Fate::Lives => false,

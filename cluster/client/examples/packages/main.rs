@@ -14,8 +14,8 @@
 //! lists as arguments: files in the format of a Packages file, plain or compressed by LZ4 (as apt keeps them in
 //! containers).
 //!
-//! Versions of a package are numbered from 1 in Debian's order of versions; that number is the timestamp of the cells, so
-//! the newest version is what a plain Get answers.
+//! Versions of a package are numbered from 1 in Debian's order of versions; that number is the timestamp of the cells,
+//! so the newest version is what a plain Get answers.
 
 mod source;
 mod verify;

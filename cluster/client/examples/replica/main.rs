@@ -174,8 +174,8 @@ async fn read(
     Ok(())
 }
 
-/// Asks the replica for everything that the primary has acknowledged: by HBase 3's call, or by the endpoint that clients of HBase 2
-/// use.
+/// Asks the replica for everything that the primary has acknowledged: by HBase 3's call, or by the endpoint that
+/// clients of HBase 2 use.
 async fn refresh(cluster: &Cluster, table: &client::Table, row: &str, random: &World) -> Result<(), Failure> {
     match random.random().is_multiple_of(2) {
         true => cluster.admin().refresh_hfiles().await?,

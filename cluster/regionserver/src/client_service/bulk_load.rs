@@ -1,7 +1,7 @@
 //! Bulk load: PrepareBulkLoad, BulkLoadHFile, CleanupBulkLoad.
 //!
-//! 1. A loading tool asks for a token, the name of a staging folder. Nothing is written there, since files go straight into
-//!    the stores' folders; the token identifies the load in repeated calls.
+//! 1. A loading tool asks for a token, the name of a staging folder. Nothing is written there, since files go straight
+//!    into the stores' folders; the token identifies the load in repeated calls.
 //! 2. The tool names files for a region. The answer `false` says that some do not fit, because the region was split
 //!    meanwhile: the tool splits these files and tries again.
 //! 3. The tool gives the token back.

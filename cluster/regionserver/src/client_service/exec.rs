@@ -1,9 +1,9 @@
 //! ExecService: coprocessor endpoints that HBase loads into every region.
 //!
-//! MultiRowMutationService is in every region, as in HBase; AggregateService, and RowCountService, BulkDeleteService and
-//! RefreshHFilesService of HBase's examples in those whose table names their class. RefreshHFilesService is in every region of a read
-//! replica, too: HBase 2 has no other call for that. Code of users cannot be loaded. The service may be named with or without
-//! its package.
+//! MultiRowMutationService is in every region, as in HBase; AggregateService, and RowCountService, BulkDeleteService
+//! and RefreshHFilesService of HBase's examples in those whose table names their class. RefreshHFilesService is in
+//! every region of a read replica, too: HBase 2 has no other call for that. Code of users cannot be loaded. The service
+//! may be named with or without its package.
 
 mod aggregate;
 mod bulk_delete;

@@ -170,9 +170,9 @@ fn open(
 enum Read {
     /// The reply is complete.
     Done,
-    /// It must continue where it may block.
+    /// The read must continue on a thread that may block.
     Paused,
-    /// It can continue in memory when this block has arrived.
+    /// The read can continue in memory when this block has arrived.
     Missing(MissingBlock),
 }
 

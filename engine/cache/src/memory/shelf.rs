@@ -24,7 +24,7 @@ use super::sketch::{FREQUENCY_MAX, Sketch};
 use super::{Mix, hash_of};
 use crate::{BlockKey, FileId};
 
-/// The window has one part in this many of the capacity.
+/// The window's size is the capacity divided by this number.
 const WINDOW_PART: usize = 100;
 /// Maximum marks of an entry: how often the hand skips it.
 const MARKS_MAX: u8 = 3;

@@ -1,10 +1,10 @@
 //! HBase's date-tiered policy (`DateTieredCompactionPolicy`): files of one window of time become one.
 //!
-//! For time series: recent windows are short and old ones long, so that a scan of a range of time opens few files, and a
-//! cell is rewritten once for each tier.
+//! For time series: recent windows are short and old ones long, so that a scan of a range of time opens few files, and
+//! a cell is rewritten once for each tier.
 //!
-//! 1. Walk the files from the newest back. A file counts with the newest timestamp of it and of all older files, so that
-//!    files of one window are neighbours.
+//! 1. Walk the files from the newest back. A file counts with the newest timestamp of it and of all older files, so
+//!    that files of one window are neighbours.
 //! 2. The first window with enough files is compacted. Within it the exploring policy chooses.
 //! 3. If it takes all files of the window, it may write two files: cells that are older than the window, and the rest.
 //!    A major compaction writes one file for each window.

@@ -44,8 +44,8 @@ impl MobValues {
 
     /// Returns the cell whose value a reference stands for; any other cell is returned unchanged.
     ///
-    /// Fails with [`Error::MobValue`] in memory-only mode and for a longer value than is allowed, and with [`Error::NoMobValue`] if the value is not there.
-    /// A reference that names no file has an empty value, as in HBase.
+    /// Fails with [`Error::MobValue`] in memory-only mode and for a longer value than is allowed, and with
+    /// [`Error::NoMobValue`] if the value is not there. A reference that names no file has an empty value, as in HBase.
     pub(crate) fn value_of<'a>(
         &'a mut self,
         region: &Region,

@@ -120,7 +120,8 @@ impl<'a> RowPart<'a> {
             && filter.as_ref().is_none_or(|filter| matches!(filter.transform(), Transform::Keep))
     }
 
-    /// Returns a cell of the row, unless an earlier step did. Breaks when this cell, of `heap_size` bytes, fills the step.
+    /// Returns a cell of the row, unless an earlier step did. Breaks when this cell, of `heap_size` bytes, fills the
+    /// step.
     #[inline]
     fn add(&mut self, cell: Cell<'_>, heap_size: usize, filter: &Option<Filter>) -> Result<ControlFlow<()>> {
         self.seen += 1;

@@ -59,8 +59,8 @@ fn waiting_for_a_read_does_not_reveal_undurable_writes() {
     assert_durable(&bench);
 }
 
-/// A client that lost its scanner resumes at the read point of the first one. Meanwhile the row was overwritten and one of
-/// its families compacted, so the old row is no longer whole.
+/// A client that lost its scanner resumes at the read point of the first one. Meanwhile the row was overwritten and one
+/// of its families compacted, so the old row is no longer whole.
 #[test]
 fn a_scan_that_resumes_sees_whole_rows() {
     let row = |value: &'static [u8], timestamp| {

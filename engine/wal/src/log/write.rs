@@ -20,8 +20,8 @@ impl Shared {
         }
     }
 
-    /// Writes everything that was appended as one batch, after the batch that found the disk full, if there is one. Waiters are
-    /// woken when the back is released.
+    /// Writes everything that was appended as one batch, after the batch that found the disk full, if there is one.
+    /// Waiters are woken when the back is released.
     pub(crate) fn drain(&self, back: &mut Back) -> Result<()> {
         if let Some(failure) = &self.front.lock().failure {
             return Err(failure.clone());
@@ -182,8 +182,8 @@ impl Shared {
         self.full.load(Ordering::Relaxed)
     }
 
-    /// Wakes the waiters whose ticket was reached, in one pass. While there is something to write and room for it, it also wakes
-    /// one waiter for [`Level::Os`], to be the next leader.
+    /// Wakes the waiters whose ticket was reached, in one pass. While there is something to write and room for it, it
+    /// also wakes one waiter for [`Level::Os`], to be the next leader.
     pub(crate) fn wake_reached(&self) {
         let (written, durable) = (self.reached(Level::Os), self.reached(Level::Disk));
         let woken: Vec<Waiter> = {

@@ -1,9 +1,9 @@
 //! AggregateService: computes sums, extremes and counts over the rows of a region, for tables that name the endpoint
 //! `org.apache.hadoop.hbase.coprocessor.AggregateImplementation`.
 //!
-//! A client asks every region and combines the answers. The interpreter that it names says which numbers the values are.
-//! As in HBase an interpreter looks at no column: every cell that the scan returns counts, and a value of another length
-//! is no number.
+//! A client asks every region and combines the answers. The interpreter that it names says which numbers the values
+//! are. As in HBase an interpreter looks at no column: every cell that the scan returns counts, and a value of another
+//! length is no number.
 //!
 //! | method | first part | second part |
 //! |---|---|---|

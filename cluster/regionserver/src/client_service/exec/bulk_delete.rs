@@ -8,8 +8,8 @@
 //! | COLUMN | all versions of the columns found |
 //! | VERSION | the versions found; with a timestamp, that version of the columns found |
 //!
-//! Rows are deleted in batches, each as one write of the region; a row changes as a whole. One scanner reads all batches, so
-//! filters count over all of them, and what is written meanwhile is not found.
+//! Rows are deleted in batches, each as one write of the region; a row changes as a whole. One scanner reads all
+//! batches, so filters count over all of them, and what is written meanwhile is not found.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Java's BigDecimal as BigDecimalColumnInterpreter computes with it: rounded to two places, half to even.
 //!
-//! A value is a scale of 4 bytes and then the unscaled number, big-endian in two's complement, as `Bytes.toBytes` writes it.
-//! Here a number has at most 16 bytes, which is some 36 digits before the point. Java's are unlimited.
+//! A value is a scale of 4 bytes and then the unscaled number, big-endian in two's complement, as `Bytes.toBytes`
+//! writes it. Here a number has at most 16 bytes, which is some 36 digits before the point. Java's are unlimited.
 
 /// The scale of all numbers that are computed with.
 const SCALE: i32 = 2;

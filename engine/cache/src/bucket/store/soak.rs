@@ -1,4 +1,5 @@
-//! A long random test: blocks are added and removed on devices that fail, recover, fill up and are given up, across restarts.
+//! A long random test: blocks are added and removed on devices that fail, recover, fill up and are given up, across
+//! restarts.
 //!
 //! No read returns a wrong byte. Whenever nothing is in progress, index, buckets and counters agree.
 
