@@ -52,7 +52,7 @@ struct Options {
     kind: &'static str,
     rates: Rates,
     only_plan: bool,
-    /// The program of a server that was built before; without it, the server is built now.
+    /// The path of an existing server binary; if `None`, the server is built now.
     binary: Option<PathBuf>,
     /// Keys of the server, each in the form `-D KEY=VALUE`.
     keys: Vec<String>,

@@ -122,15 +122,14 @@ impl Exposition {
         self.by_name.get(name).map_or(&[], |place| &self.families[*place].samples)
     }
 
-    /// Returns the sum of the samples with one name whose label has this value; without a label, of all samples with
-    /// the name.
+    /// Returns the sum of the samples with this name. A `label` (name and value) selects the samples that have it.
     pub fn sum(&self, name: &str, label: Option<(&str, &str)>) -> f64 {
         let wanted = |sample: &&Sample| label.is_none_or(|(name, value)| sample.label(name) == Some(value));
         // The sum of no floats is -0.0, which would be shown with its sign.
         self.samples(name).iter().filter(wanted).map(|sample| sample.value.as_f64()).sum::<f64>() + 0.0
     }
 
-    /// Returns the values of the histogram with one name whose label has this value.
+    /// Returns the values of the histogram with this name. A `label` (name and value) selects the one that has it.
     pub fn spread(&self, name: &str, label: Option<(&str, &str)>) -> Option<&Spread> {
         self.samples(name).iter().find_map(|sample| match &sample.value {
             MetricValue::Times(spread)

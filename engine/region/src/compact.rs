@@ -61,7 +61,7 @@ pub struct StoreCompaction {
 pub struct CompactionPlan {
     /// Number of files that the compaction takes.
     pub files: usize,
-    /// Number of bytes of these files.
+    /// Size of the files that the compaction takes, in bytes.
     pub bytes: u64,
     /// Whether the compaction is a major one.
     pub major: bool,

@@ -175,7 +175,7 @@ pub(crate) enum OutputLayout {
     Stripes(Vec<StripeRange>),
     /// New stripes in the place of one.
     Split {
-        /// The rows that they divide.
+        /// The rows that the new stripes divide.
         range: StripeRange,
         /// The largest number of stripes.
         count_max: usize,

@@ -6,8 +6,8 @@
 //! marker. So a dropped marker is recorded, in 24 bytes, for as long as it would have been kept:
 //!
 //! ```text
-//! kind 1B · the first 15 bytes of MD5(row length 4B · row · qualifier) · timestamp 8B        sorted, one after the
-//! other
+//! entry  kind 1B · the first 15 bytes of MD5(row length 4B · row · qualifier) · timestamp 8B
+//! list   the entries, sorted
 //! ```
 //!
 //! 1. A memory compaction drops a marker and adds it to the list of the store's [`View`](crate::view::View), if the

@@ -504,8 +504,9 @@ impl Heap {
         self.run(end, |cursor, end| cursor.copy_rows(end, limits, wanted, sink) as u64)
     }
 
-    /// Applies `done` to the current file, if the read point covers all of it, for rows before `end` and before every
-    /// other source. `done` leaves the file on the first cell of the next row and returns the number of rows.
+    /// Applies `done` to those rows of the current file that are before `end` and before the rows of every other
+    /// source. Does nothing unless the read point covers the whole file. `done` leaves the file on the first cell of
+    /// the next row and returns the number of rows.
     fn run(
         &mut self,
         end: Option<&[u8]>,

@@ -36,9 +36,9 @@ pub(crate) fn room(operations: usize) -> Vec<Timed> {
 /// The operations that had no stall nearby.
 #[derive(Clone, Debug)]
 pub struct Calm {
-    /// The latencies of these operations in ns.
+    /// The latencies of the operations that had no stall nearby, in ns.
     pub latencies: Histogram<u64>,
-    /// The fraction of all operations that these are.
+    /// The fraction of all operations that had no stall nearby.
     pub part: f64,
     /// The largest fraction of time that a processor stood still.
     pub stood_still: f64,

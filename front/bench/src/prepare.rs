@@ -17,7 +17,7 @@ const LOADERS: usize = 2;
 
 /// Pause between two checks whether a table is compacted.
 const LOOK: Duration = Duration::from_millis(250);
-/// Maximum number of these checks: a minute in total.
+/// Maximum number of checks whether a table is compacted: a minute in total.
 const LOOKS: u32 = 240;
 
 /// The result of preparing a table.

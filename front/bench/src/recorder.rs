@@ -33,7 +33,7 @@ pub(crate) struct Done {
 pub struct Recorded {
     /// Number of operations that succeeded.
     pub operations: u64,
-    /// Number of rows of these operations.
+    /// Number of rows of the operations that succeeded.
     pub rows: u64,
     /// Number of rows that differ from what was written.
     pub wrong: u64,
@@ -106,9 +106,9 @@ impl Recorded {
 /// Which operations belong to the measured time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counts {
-    /// Operations that ended in it, for the closed loop.
+    /// Operations that ended in the measured time, for the closed loop.
     Ended,
-    /// Operations that were due in it, however long they took, for the open loop.
+    /// Operations that were due in the measured time, however long they took, for the open loop.
     Due,
 }
 

@@ -23,7 +23,7 @@ const DIGITS_MAX: usize = 26;
 const DIGITS_MIN: usize = 20;
 /// Number of offsets in the pool at which values begin, for each digit.
 const PLACES: u64 = 1024;
-/// Number of bytes between two of these offsets.
+/// Number of bytes between two offsets in the pool at which values begin.
 const STRIDE: usize = 64;
 
 /// The layout of a table.

@@ -31,7 +31,7 @@ pub(crate) struct Worker {
     workload: Workload,
     /// The rows that the caller goes through in order: from the first (inclusive) to the second (exclusive).
     part: (u64, u64),
-    /// The next of these rows.
+    /// The next row of `part`.
     next: u64,
     scanner: Option<Scanner>,
     /// The caller's index among the callers.

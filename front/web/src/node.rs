@@ -62,7 +62,7 @@ pub struct About {
     pub version: &'static str,
     /// The place of the server's files.
     pub root: String,
-    /// The address of these pages.
+    /// The address at which the web pages are served.
     pub web: SocketAddr,
     /// When the process started.
     pub started: WallTime,

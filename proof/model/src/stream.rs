@@ -467,7 +467,7 @@ fn family(random: &mut Random, name: &'static str) -> Family {
     }
 }
 
-/// Draws random operations for a setup.
+/// Generates random operations for a setup.
 pub struct Source {
     random: Random,
     families: Vec<Family>,

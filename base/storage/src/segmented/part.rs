@@ -1,11 +1,12 @@
 //! The bytes of a part of a growing file.
 //!
 //! ```text
-//! magic 8B "BLWPART1" · kind 4B · number 4B · nonce of the writer 8B · offset in the file 8B · length of the payload
-//! 8B · crc32c 4B of the 40 bytes before and the payload · 4B zero · payload
+//! magic 8B "BLWPART1" · kind 4B · number 4B · nonce of the writer 8B · offset in the file 8B
+//! · length of the payload 8B · crc32c 4B of the 40 bytes before and the payload · 4B zero · payload
 //! ```
 //!
-//! All numbers are big-endian. No two writers write the same bytes: a writer draws a nonce when it creates its file.
+//! All numbers are big-endian. No two writers write the same bytes: a writer chooses a random nonce when it creates its
+//! file.
 
 use crate::{Error, FileName, Kind, Outcome, Result};
 

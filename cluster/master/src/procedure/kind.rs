@@ -60,8 +60,8 @@ pub enum ProcedureKind {
 }
 
 impl ProcedureKind {
-    /// Returns the name of the Java class that does the same in HBase, without its package. For work that is no
-    /// procedure in HBase, a name of the same form.
+    /// Returns the name of the Java class that does the same in HBase, without its package. Work that is
+    /// not a procedure in HBase gets a name of the same form.
     const fn class(self) -> &'static str {
         match self {
             ProcedureKind::Create => "CreateTableProcedure",

@@ -6,7 +6,8 @@
 //! | procedure | namespace | table | regions |
 //! |---|---|---|---|
 //! | creates, deletes, enables, disables, truncates, alters, clones or restores a table | shared | exclusive | |
-//! | splits, merges, moves, assigns, unassigns or truncates regions | shared | shared | exclusive, those that it makes, too |
+//! | splits, merges, moves, assigns, unassigns or truncates regions | shared | shared | exclusive, those that it makes,
+//! too |
 //! | takes a snapshot of a table | shared | shared | shared, all |
 //! | flushes a table | shared | shared | |
 //! | changes a namespace | exclusive | hbase:namespace shared | |
@@ -106,9 +107,9 @@ impl LockSet {
 /// The holders of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holders {
-    /// These procedures share it.
+    /// These procedures share the lock.
     Shared(BTreeSet<ProcedureId>),
-    /// This procedure holds it exclusively.
+    /// This procedure holds the lock exclusively.
     Exclusive(ProcedureId),
 }
 

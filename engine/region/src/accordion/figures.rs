@@ -75,7 +75,7 @@ pub struct MemoryCounts {
     pub bytes_copied: u64,
     /// Number of flushes that retained rows in memory.
     pub kept: u64,
-    /// Number of bytes that these flushes retained.
+    /// Number of bytes that flushes retained in memory.
     pub bytes_kept: u64,
     /// Number of retained bytes that were replaced before the next flush, and so never written to a file.
     pub bytes_spared: u64,

@@ -20,7 +20,7 @@ impl Decimal {
     /// Java's `BigDecimal.valueOf(Double.MIN_VALUE)`.
     pub(super) const TINY: Decimal = Decimal { unscaled: 49, scale: 325 };
 
-    /// Reads a value and rounds it; the error says why it is no number here.
+    /// Reads a value and rounds it; the error says why the value is not a number.
     pub(super) fn read(value: &[u8]) -> Result<Decimal, &'static str> {
         const TOO_LARGE: &str = "the number has more than 16 bytes at two places after the point";
         let (scale, bytes) = value
