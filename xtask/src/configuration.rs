@@ -12,7 +12,7 @@ const PAGE: &str = "docs/operations/configuration.md";
 
 const HEAD: &str = "# Configuration reference
 
-For operators: every key that acts, with its default and what it does. `cargo xtask configuration` writes this page from
+For operators: every key that has an effect, with its default and what it does. `cargo xtask configuration` writes this page from
 `base/conf/src/keys/`; do not edit it here.
 
 Keys come from `--site FILE` in the form of `hbase-site.xml` and from `-D KEY=VALUE`, which wins. A table's or family's

@@ -45,7 +45,7 @@ keys! {
     BUCKET_COMBINED: Flag = "hbase.bucketcache.combinedcache.enabled", "true";
     /// Number of threads that write to the second tier's device.
     BUCKET_WRITERS: Count = "hbase.bucketcache.writer.threads", "3";
-    /// Fraction of the second tier in which blocks of IN_MEMORY families are not evicted for other blocks.
+    /// Number of blocks that may wait for each writer thread of the second tier. Further blocks are not cached.
     BUCKET_QUEUE: Count = "hbase.bucketcache.writer.queuelength", "64";
     /// Fraction of the second tier that is filled before blocks are evicted.
     BUCKET_FILL: Ratio = "hbase.bucketcache.acceptfactor", "0.95";
