@@ -14,7 +14,7 @@ use telemetry::Exposition;
 
 /// Maximum number of accounts. Requests of further ones are counted under [`OTHERS`].
 const ACCOUNTS_MAX: usize = 1_000;
-/// The account that counts the requests of all accounts above [`ACCOUNTS_MAX`].
+/// The account that counts the requests of all accounts above `ACCOUNTS_MAX`.
 pub const OTHERS: &str = "(others)";
 /// Bytes in what providers call a gigabyte.
 const GIGABYTE: f64 = (1_u64 << 30) as f64;
