@@ -17,6 +17,7 @@ mod alarm;
 mod clock_state;
 #[cfg(debug_assertions)]
 mod executor;
+mod first_failure;
 mod hashing;
 mod limits;
 mod machine;
@@ -34,6 +35,7 @@ mod weight;
 
 pub use alarm::Alarm;
 pub use clock_state::{ClockState, clock_state};
+pub use first_failure::FirstFailure;
 pub use hashing::{HashMap, HashSet, HashState, hash_seed};
 pub use limits::{Limits, limits, raise_open_files};
 pub use machine::{ThreadState, host_name, threads};

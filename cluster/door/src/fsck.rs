@@ -49,7 +49,7 @@ pub fn fsck(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) -> Resu
     check_version(&**files)?;
     let mut checkup = FsckReport::default();
     let changing: BTreeSet<TableName> =
-        Intents::open(Arc::clone(files))?.all().iter().map(|intent| intent.table().clone()).collect();
+        Intents::left_in(&**files)?.iter().map(|intent| intent.table().clone()).collect();
     let meta = read_meta(files, world)?;
     checkup.tables += 1;
     checkup.regions += 1;

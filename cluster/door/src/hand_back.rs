@@ -62,7 +62,7 @@ fn delete_folder(files: &dyn Files, name: &str) -> Result<()> {
 /// Refuses a root with changes that only this project can finish. Returns the objects in which regions have recorded
 /// bulk loads that ended.
 fn check_finished(files: &Arc<dyn Files>) -> Result<Vec<FileName>> {
-    if let Some(intent) = Intents::open(Arc::clone(files))?.all().first() {
+    if let Some(intent) = Intents::left_in(&**files)?.first() {
         let what = format!("a change of table {}", intent.table());
         return Err(Error::Unfinished { what });
     }

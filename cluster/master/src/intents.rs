@@ -5,7 +5,9 @@
 //! attempt has left. Therefore an intent is removed *before* the table can be used, never after.
 //!
 //! Each write of the object has another number, so that a swap that a store carries out late does not find the content
-//! that it expects.
+//! that it expects. Each master begins at a random number above the last one, so the numbers also tell it whether it
+//! wrote what it finds. If another process wrote the object, that process has taken over the files, and this master
+//! reports that the server must end.
 //!
 //! ```text
 //! first, since it differs each time:  NameBytesPair{"written", number 8B}
@@ -20,6 +22,7 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use env::sync::Mutex;
+use env::{FirstFailure, World};
 use prost::Message;
 use proto::{RegionInfo, TableDescriptor, TableName, pb};
 use storage::{Files, Kind, Outcome, Version, swap_confirmed};
@@ -282,6 +285,12 @@ const SIZE_MAX: usize = 64 << 20;
 pub struct Intents {
     files: Arc<dyn Files>,
     state: Mutex<State>,
+    /// The number of the write that this master found when it opened the object.
+    found: u64,
+    /// The number before this master's first write.
+    first: u64,
+    /// Where it is reported that another process wrote the object.
+    replaced: Arc<FirstFailure>,
 }
 
 #[derive(Default)]
@@ -316,10 +325,19 @@ impl State {
 }
 
 impl Intents {
-    /// Reads the intents that an earlier run of the master has left.
-    pub fn open(files: Arc<dyn Files>) -> Result<Intents, Error> {
-        let state = Mutex::new(State::read(&*files)?);
-        Ok(Intents { files, state })
+    /// Reads the intents that an earlier run of the master has left. If another process writes intents later, that is
+    /// recorded in `replaced`.
+    pub fn open(files: Arc<dyn Files>, world: &World, replaced: Arc<FirstFailure>) -> Result<Intents, Error> {
+        let mut state = State::read(&*files)?;
+        let found = state.written;
+        let first = found + (world.random() >> 32);
+        state.written = first;
+        Ok(Intents { files, found, first, state: Mutex::new(state), replaced })
+    }
+
+    /// Reads the intents under a root directory whose master does not run.
+    pub fn left_in(files: &dyn Files) -> Result<Vec<Intent>, Error> {
+        Ok(State::read(files)?.by_key.into_values().collect())
     }
 
     /// Returns all intents.
@@ -340,7 +358,7 @@ impl Intents {
             if intent.regions().is_none() {
                 by_key.retain(|key, _| key.table != *intent.table());
             }
-            by_key.insert(intent.key(), intent);
+            by_key.insert(intent.key(), intent.clone());
         })
     }
 
@@ -351,28 +369,60 @@ impl Intents {
         })
     }
 
-    fn change(&self, act: impl FnOnce(&mut BTreeMap<IntentKey, Intent>)) -> storage::Result<()> {
+    fn change(&self, act: impl Fn(&mut BTreeMap<IntentKey, Intent>)) -> storage::Result<()> {
         let mut state = self.state.lock();
-        if state.is_in_doubt {
-            *state = State::read(&*self.files).map_err(|error| match error {
-                Error::Storage(error) => error,
-                error => {
-                    storage::Error::new(Kind::Failed, Outcome::DidNotHappen, &layout::unfinished(), "read")
-                        .because(error.to_string())
+        loop {
+            if state.is_in_doubt {
+                self.read_again(&mut state)?;
+            }
+            let mut by_key = state.by_key.clone();
+            act(&mut by_key);
+            // Also after an attempt that failed, which may still be carried out.
+            state.written += 1;
+            let written = state.written;
+            let mut content = Vec::new();
+            encode_number(&mut content, written);
+            by_key.values().for_each(|intent| intent.encode(&mut content));
+            match swap_confirmed(&*self.files, &layout::unfinished(), state.version.as_ref(), &content) {
+                Ok(version) => {
+                    *state = State { by_key, version: Some(version), is_in_doubt: false, written };
+                    return Ok(());
                 }
-            })?;
+                // An earlier attempt was carried out after the object had been read again, or another process wrote it.
+                Err(error) if error.kind() == Kind::Conflict => {
+                    state.is_in_doubt = true;
+                    self.read_again(&mut state)?;
+                    if self.replaced.has_happened() {
+                        return Err(error);
+                    }
+                }
+                Err(error) => {
+                    state.is_in_doubt = error.outcome() == Outcome::MayHaveHappened;
+                    return Err(error);
+                }
+            }
         }
-        let mut by_key = state.by_key.clone();
-        act(&mut by_key);
-        // Also after an attempt that failed, which may still be carried out.
-        state.written += 1;
-        let written = state.written;
-        let mut content = Vec::new();
-        encode_number(&mut content, written);
-        by_key.values().for_each(|intent| intent.encode(&mut content));
-        let version = swap_confirmed(&*self.files, &layout::unfinished(), state.version.as_ref(), &content)
-            .inspect_err(|error| state.is_in_doubt = error.outcome() == Outcome::MayHaveHappened)?;
-        *state = State { by_key, version: Some(version), is_in_doubt: false, written };
+    }
+
+    /// Reads the object after a failed write, and finds out whether this master still is the only writer.
+    fn read_again(&self, state: &mut State) -> storage::Result<()> {
+        let found = State::read(&*self.files).map_err(|error| match error {
+            Error::Storage(error) => error,
+            error => storage::Error::new(Kind::Failed, Outcome::DidNotHappen, &layout::unfinished(), "read")
+                .because(error.to_string()),
+        })?;
+        let is_own = (self.first..=state.written).contains(&found.written);
+        if !is_own && found.written != self.found {
+            let name = layout::unfinished();
+            self.replaced.record(|| {
+                format!(
+                    "another process writes {name}: it has taken over the files of this server, which must end. Start \
+                     only one server in a root directory"
+                )
+            });
+        }
+        let written = state.written.max(found.written);
+        *state = State { written, ..found };
         Ok(())
     }
 }
@@ -386,6 +436,7 @@ impl std::fmt::Debug for Intents {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use env::WallTime;
     use proto::{FamilyDescriptor, RegionId};
     use storage::Memory;
     use storage::memory::Fault;
@@ -395,11 +446,52 @@ mod tests {
         memory.set_fault(Some(Fault { act, kind: Kind::Failed, outcome, last }));
     }
 
+    fn open(memory: &Memory, seed: u64) -> Intents {
+        let world = World::simulated(seed, WallTime(1));
+        Intents::open(Arc::new(memory.clone()), &world, Arc::default()).unwrap()
+    }
+
+    /// A process that was stopped and goes on finds out that another one has its files, whoever of both writes first.
+    #[test]
+    fn a_master_that_was_replaced_says_so() {
+        let memory = Memory::new();
+        let delete = |name: &str| Intent::Delete { table: name.parse().unwrap() };
+        for old_writes_before in [false, true] {
+            let old = open(&memory, 1);
+            if old_writes_before {
+                old.begin(delete("a")).unwrap();
+            }
+            let new = open(&memory, 2);
+            new.begin(delete("b")).unwrap();
+            let error = old.begin(delete("c")).unwrap_err();
+            assert_eq!(error.kind(), Kind::Conflict);
+            assert!(old.replaced.has_happened(), "{old_writes_before}");
+            new.end(&delete("b").key()).expect("the other one goes on");
+            assert!(!new.replaced.has_happened(), "{old_writes_before}");
+        }
+    }
+
+    /// A store may carry out a write after the object was read again.
+    #[test]
+    fn a_late_write_of_its_own_does_not_end_a_master() {
+        let memory = Memory::new();
+        let delete = |name: &str| Intent::Delete { table: name.parse().unwrap() };
+        let intents = open(&memory, 1);
+        intents.begin(delete("a")).unwrap();
+        let before = intents.state.lock().version.clone();
+        // What was written late is known as this master's, although its version is not.
+        intents.begin(delete("b")).unwrap();
+        intents.state.lock().version = before;
+        intents.begin(delete("c")).expect("the object is read and written once more");
+        assert!(!intents.replaced.has_happened());
+        assert_eq!(open(&memory, 2).all(), [delete("a"), delete("b"), delete("c")]);
+    }
+
     #[test]
     fn a_write_that_happened_and_reported_failure_is_found_out() {
         let memory = Memory::new();
         let delete = |name: &str| Intent::Delete { table: name.parse().unwrap() };
-        let open = |memory: &Memory| Intents::open(Arc::new(memory.clone())).unwrap();
+        let open = |memory: &Memory| open(memory, 1);
         let intents = open(&memory);
         intents.begin(delete("a")).unwrap();
         fail(&memory, false);
@@ -419,7 +511,7 @@ mod tests {
     fn a_change_in_doubt_is_read_before_the_next() {
         let memory = Memory::new();
         let delete = |name: &str| Intent::Delete { table: name.parse().unwrap() };
-        let intents = Intents::open(Arc::new(memory.clone())).unwrap();
+        let intents = open(&memory, 1);
         intents.begin(delete("a")).unwrap();
         // As after a failure whose outcome nobody could read.
         let written = intents.state.lock().version.replace(Version::new(*b"other"));
@@ -436,7 +528,7 @@ mod tests {
         let content = || memory.read(&layout::unfinished(), SIZE_MAX).unwrap();
         let mut seen = Vec::new();
         for _ in 0..3 {
-            let intents = Intents::open(Arc::new(memory.clone())).unwrap();
+            let intents = open(&memory, 1);
             intents.begin(delete()).unwrap();
             seen.push(content());
             intents.end(&delete().key()).unwrap();
@@ -453,7 +545,7 @@ mod tests {
         let delete = Intent::Delete { table: "a".parse().unwrap() };
         delete.encode(&mut content);
         memory.swap(&layout::unfinished(), None, &content).unwrap();
-        assert_eq!(Intents::open(Arc::new(memory)).unwrap().all(), [delete]);
+        assert_eq!(open(&memory, 1).all(), [delete]);
     }
 
     #[test]

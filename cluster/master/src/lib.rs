@@ -59,8 +59,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-use env::World;
 use env::sync::{Condvar, Mutex, RwLock};
+use env::{FirstFailure, World};
 use proto::catalog::{RegionRow, TableState};
 use proto::{ServerName, TableName};
 use rpc::{Exception, class};
@@ -99,6 +99,8 @@ pub struct Master {
     catalog: Catalog,
     intents: Intents,
     procedures: Arc<Procedures>,
+    /// Whether another process has taken over the files.
+    replaced: Arc<FirstFailure>,
     switches: Switches,
     view: RwLock<CatalogView>,
     mirror: Arc<dyn TableStateMirror>,
@@ -132,6 +134,12 @@ impl Master {
     /// Returns the cluster's id.
     pub fn cluster_id(&self) -> &str {
         &self.cluster_id
+    }
+
+    /// Waits until another process has taken over the files, and returns a sentence that says so. The server must end
+    /// then. Procedures that have not ended before are not answered: only the other process knows what becomes of them.
+    pub fn replaced(&self) -> impl Future<Output = String> + Send + use<> {
+        self.replaced.happened()
     }
 
     /// Returns the master's name: its host, its port, and its start time.

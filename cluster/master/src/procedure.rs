@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use env::sync::{Condvar, Mutex};
-use env::{HashMap, Moment, Priority, WallTime, World};
+use env::{FirstFailure, HashMap, Moment, Priority, WallTime, World};
 use proto::TableName;
 use rpc::Exception;
 
@@ -181,6 +181,9 @@ struct Inner {
 pub struct Procedures {
     world: World,
     options: Options,
+    /// Whether another process has taken over the files. What procedures end with from then on is told to nobody: only the
+    /// other process knows.
+    replaced: Arc<FirstFailure>,
     inner: Mutex<Inner>,
     changed: Condvar,
 }
@@ -200,11 +203,12 @@ pub fn acting_for<T>(user: Option<Arc<str>>, act: impl FnOnce() -> T) -> T {
 impl Procedures {
     /// Creates the procedures of a master. Ids start at the wall clock's milliseconds, so that no id of an earlier
     /// master is used again.
-    pub fn new(world: World, options: Options) -> Arc<Procedures> {
+    pub fn new(world: World, options: Options, replaced: Arc<FirstFailure>) -> Arc<Procedures> {
         let last = u64::try_from(world.now().0).unwrap_or(0);
         Arc::new(Procedures {
             world,
             options,
+            replaced,
             inner: Mutex::new(Inner { last, ..Inner::default() }),
             changed: Condvar::new(),
         })
@@ -393,6 +397,10 @@ impl Procedures {
     }
 
     fn record(&self, inner: &mut Inner, id: ProcedureId, result: Result<Bytes, Exception>) {
+        if self.replaced.has_happened() {
+            self.changed.notify_all();
+            return;
+        }
         let entry = inner.known.get_mut(&id).expect("kept until it has ended");
         let (Outcome::Running { submitted } | Outcome::Finished { submitted, .. }) = entry.outcome;
         entry.updated = self.world.now();

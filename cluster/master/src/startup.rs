@@ -20,8 +20,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use contract::RegionServers;
-use env::World;
 use env::sync::{Condvar, Mutex, RwLock};
+use env::{FirstFailure, World};
 use proto::catalog::{self, RegionRow, RegionState, TableState};
 use proto::table_name::{DEFAULT_NAMESPACE, SYSTEM_NAMESPACE};
 use proto::{RegionInfo, ServerName, TableDescriptor, TableName, pb};
@@ -49,12 +49,14 @@ impl Master {
     ) -> Result<Arc<Master>, Error> {
         options.check()?;
         let clock = Arc::new(StampClock::new(world.clone()));
+        let replaced = Arc::<FirstFailure>::default();
         let regions = Arc::new(Assignments::new(servers, Arc::clone(&clock)));
         let master = Arc::new(Master {
             cluster_id: root::found(&*files, &world)?,
             catalog: Catalog::new(Arc::clone(&regions), Arc::clone(&clock)),
-            intents: Intents::open(Arc::clone(&files))?,
-            procedures: Procedures::new(world.clone(), options.procedures.clone()),
+            intents: Intents::open(Arc::clone(&files), &world, Arc::clone(&replaced))?,
+            procedures: Procedures::new(world.clone(), options.procedures.clone(), Arc::clone(&replaced)),
+            replaced,
             switches: Switches::open(Arc::clone(&files), layout::switches())?,
             view: RwLock::new(CatalogView::default()),
             mirror,

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use env::FirstFailure;
 use memstore::{Level, Pool};
 
-use crate::{CompactionPolicy, DateTieredOptions, FirstAbort, Ledger, OpenFiles, StripeOptions, WriteBudget};
+use crate::{CompactionPolicy, DateTieredOptions, Ledger, OpenFiles, StripeOptions, WriteBudget};
 
 /// What an opened region may do to its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +35,10 @@ pub struct RegionOptions {
     pub flush_budget: Arc<WriteBudget>,
     /// The store files in use, shared by all regions of a server.
     pub open_files: Arc<OpenFiles>,
-    /// Where regions report that they were aborted, shared by all regions of a server.
-    pub first_abort: Arc<FirstAbort>,
+    /// Where regions report that they were aborted, shared by all regions of a server. A region aborts when it cannot
+    /// know whether a change happened. Only a start of the server opens it again with the log's records, so the server
+    /// ends for its supervisor, as HBase's does.
+    pub first_abort: Arc<FirstFailure>,
     /// In-memory compaction of stores whose family does not set it (`hbase.hregion.compacting.memstore.type`).
     pub in_memory_compaction: Level,
     /// In-memory compaction of stores of system tables (`hbase.systemtables.compacting.memstore.type`).

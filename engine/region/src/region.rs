@@ -274,7 +274,8 @@ impl Region {
         self.mvcc.wake_all();
         // A log that has failed ends the server by itself.
         if self.log.failure().is_none() {
-            self.options.first_abort.record(&self.info.name().escape_ascii().to_string(), &cause);
+            let region = self.info.name().escape_ascii();
+            self.options.first_abort.record(|| format!("region {region} was aborted: {cause}"));
         }
         Error::Aborted(cause)
     }

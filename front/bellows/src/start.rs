@@ -269,7 +269,7 @@ pub(crate) fn run(
         ready_after_ms: world.moment().since(began).as_millis(),
     });
     let zookeeper_address = registry.address();
-    wait_for_the_end(&runtime, &server, &log, told_to_stop)
+    wait_for_the_end(&runtime, &server, &master, &log, told_to_stop)
         .map_err(|error| Failure::of_words(&log_root, error))?;
 
     console.keep_history();
@@ -300,10 +300,11 @@ pub(crate) fn run(
 
 /// Waits until a signal comes or a client asks the server to stop. Fails when the log fails: nothing can be
 /// acknowledged from then on, and no flush can end, so the process must end without them. Also fails when a region was
-/// aborted. The next start recovers.
+/// aborted, or when another process has taken over the files. The next start recovers.
 fn wait_for_the_end(
     runtime: &Runtime,
     server: &Arc<RegionServer>,
+    master: &Master,
     log: &wal::Log,
     told_to_stop: impl Future<Output = &'static str> + Send + 'static,
 ) -> Result<(), String> {
@@ -317,6 +318,10 @@ fn wait_for_the_end(
     let (by_log, failed) = (sender.clone(), log.failed());
     runtime.spawn(async move {
         let _ended = by_log.send(Err(failed.await.to_string()));
+    });
+    let (by_master, replaced) = (sender.clone(), master.replaced());
+    runtime.spawn(async move {
+        let _ended = by_master.send(Err(replaced.await));
     });
     let (by_region, aborted) = (sender.clone(), server.region_aborted());
     runtime.spawn(async move {

@@ -142,7 +142,8 @@ impl Settings {
                 compaction_policy: CompactionPolicy::Stripe,
                 stripe: StripeOptions {
                     initial_count: 1 + random.below(4) as usize,
-                    split_size: Some(random.spread(1 << 10, 256 << 10)),
+                    // Smaller stripes would be hundreds of files, and the run would last minutes.
+                    split_size: Some(random.spread(16 << 10, 1 << 20)),
                     flush_to_level0: random.one_in(3),
                     level0_files_min: 1 + random.below(4) as usize,
                     files_min: Some(2 + random.below(3) as usize),
@@ -449,6 +450,7 @@ fn serve(
             () = life.stopping.notified() => None,
             failure = log.failed() => Some((failure.to_string(), "server: ended because its log failed")),
             cause = server.region_aborted() => Some((cause, "server: ended because a region was aborted")),
+            cause = master.replaced() => Some((cause, "server: ended because another process took over")),
         }
     });
     life.ready.store(false, Ordering::Release);

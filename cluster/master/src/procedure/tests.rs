@@ -4,7 +4,7 @@ use std::sync::mpsc;
 
 fn procedures(options: Options) -> (World, Arc<Procedures>) {
     let world = World::simulated(1, WallTime(1_000));
-    (world.clone(), Procedures::new(world, options))
+    (world.clone(), Procedures::new(world, options, Arc::default()))
 }
 
 /// Submits work on a whole table.
@@ -182,4 +182,19 @@ fn a_procedure_changes_its_locks_without_waiting_for_itself() {
     assert!(procedures.wait(changer).expect("known").is_ok());
     assert!(procedures.wait(reader.expect("accepted")).expect("known").is_ok());
     assert_eq!(procedures.locks(), []);
+}
+
+#[test]
+fn a_failure_of_a_master_that_was_replaced_is_not_told() {
+    let world = World::simulated(1, WallTime(1_000));
+    let replaced = Arc::<FirstFailure>::default();
+    let procedures = Procedures::new(world, Options::default(), Arc::clone(&replaced));
+    let told = Arc::clone(&replaced);
+    let id = submit(&procedures, "t", None, move |_| {
+        told.record(|| "another process".to_owned());
+        Err(Exception::io("its content was changed by somebody else"))
+    })
+    .expect("accepted");
+    procedures.wait_idle();
+    assert!(matches!(procedures.outcome(id), Some(Outcome::Running { .. })));
 }

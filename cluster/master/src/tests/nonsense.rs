@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use contract::{CatalogEdit, CatalogRow, Stamp};
+use env::{WallTime, World};
 use proto::catalog::{self, Column, TableState};
 use proto::region_info::regions_between;
 use proto::{RegionId, RegionInfo, TableDescriptor, pb};
@@ -104,7 +105,8 @@ fn a_change_that_cannot_be_finished_keeps_only_its_table_from_serving() {
     life.create("t", &["f"], &[]).unwrap();
     let table = Arc::new(TableDescriptor::try_from(schema("u", &["f"])).unwrap());
     let regions = regions_between(table.name(), &[], RegionId(7)).unwrap();
-    let intents = Intents::open(Arc::new(life.files.clone())).unwrap();
+    let world = World::simulated(1, WallTime(1));
+    let intents = Intents::open(Arc::new(life.files.clone()), &world, Arc::default()).unwrap();
     intents.begin(Intent::Create { table, regions }).unwrap();
     let mut out_of_reach = 0;
     for act in 1..20 {

@@ -1,17 +1,14 @@
-//! Tells the server that a region was aborted, so that it can end.
-//!
-//! A region aborts when it cannot know whether a change happened; its next opening finds out. Only a start of the
-//! server opens it again with the log's records, so a server with an aborted region ends for its supervisor, as HBase's
-//! does.
+//! Tells a process that it must end, and why.
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use env::sync::Mutex;
+use crate::sync::Mutex;
 
-/// The first abort of a region, shared by all regions of a server.
+/// The first failure after which the process must end for its supervisor, which starts it again. Shared by all who may
+/// find such a failure and by those who wait for one.
 #[derive(Debug, Default)]
-pub struct FirstAbort {
+pub struct FirstFailure {
     state: Mutex<State>,
 }
 
@@ -21,17 +18,22 @@ struct State {
     watchers: Vec<Waker>,
 }
 
-impl FirstAbort {
-    /// Records an abort, unless there was one before.
-    pub(crate) fn record(&self, region: &str, cause: &str) {
+impl FirstFailure {
+    /// Records a failure and its cause, one sentence for people. A later failure changes nothing.
+    pub fn record(&self, cause: impl FnOnce() -> String) {
         let mut state = self.state.lock();
         if state.cause.is_none() {
-            state.cause = Some(format!("region {region} was aborted: {cause}"));
+            state.cause = Some(cause());
             state.watchers.drain(..).for_each(Waker::wake);
         }
     }
 
-    /// Waits for an abort. Returns the region's name and the cause, in one sentence.
+    /// Whether a failure was recorded.
+    pub fn has_happened(&self) -> bool {
+        self.state.lock().cause.is_some()
+    }
+
+    /// Waits for a failure. Returns its cause.
     pub fn happened(self: &Arc<Self>) -> impl Future<Output = String> + Send + use<> {
         let this = Arc::clone(self);
         std::future::poll_fn(move |context| {
