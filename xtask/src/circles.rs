@@ -19,7 +19,7 @@ mod tests {
         ("base/env", "threads weight"),
         ("cluster/client", "admin batch cluster scan table"),
         ("cluster/client", "connections lookup options"),
-        ("cluster/master", "clones intents replace tables"),
+        ("cluster/master", "clones intents replace"),
         (
             "cluster/regionserver",
             "background memory options replica server slow_calls split_requests tasks throughput watch",

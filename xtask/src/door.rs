@@ -1,9 +1,12 @@
 //! `cargo xtask door`: a table goes from Apache HBase to Bellows and back.
 //!
-//! HBase writes rows into 20 regions with a family for each encoding, and takes a snapshot after the first half. It
-//! is stopped in order, or killed while its logs have the second half. Bellows adopts the root, checks every cell,
-//! rewrites, deletes, splits, clones the snapshot, and is stopped. The root is handed back, and HBase, without its
-//! ZooKeeper's data, checks every cell again.
+//! HBase writes rows into 20 regions with a family for each encoding, and takes a snapshot after the first half. It is
+//! stopped in order, or killed while its logs have the second half. Bellows adopts the root, checks every cell,
+//! rewrites, deletes, changes store file trackers, splits, clones the snapshot, and is stopped. The root is handed
+//! back, and HBase, without its ZooKeeper's data, checks every cell again.
+//!
+//! HBase's site names no store file tracker when it is stopped, and FILE when it is killed; `--tracker` names one for
+//! both.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +17,10 @@ use crate::java;
 use crate::server::{Server, binary, build, fresh_folder};
 
 pub(crate) const USAGE: &str = "\
-       cargo xtask door [--rows N]   (20,000 rows unless said otherwise; JDK and Maven)";
+       cargo xtask door [--rows N] [--tracker NAME]   (20,000 rows unless said otherwise; JDK and Maven)";
+
+/// Key of the store file tracker of new tables.
+const TRACKER: &str = "hbase.store.file-tracker.impl";
 
 /// Settings of HBase for logs with dictionaries and with compressed values.
 const COMPRESSED: [(&str, &str); 2] = [
@@ -24,11 +30,16 @@ const COMPRESSED: [(&str, &str); 2] = [
 
 /// Runs `cargo xtask door` with these options.
 pub(crate) fn run(options: &[&str]) -> Outcome {
-    let rows = match options {
-        [] => 20_000,
-        ["--rows", rows] => rows.parse::<u32>().map_err(|_| format!("--rows {rows}: no number"))?,
-        _ => return Err(format!("usage:\n{USAGE}")),
-    };
+    let (mut rows, mut tracker) = (20_000, None);
+    for option in options.chunks(2) {
+        match *option {
+            ["--rows", count] => {
+                rows = count.parse::<u32>().map_err(|_| format!("--rows {count}: no number"))?
+            }
+            ["--tracker", name] => tracker = Some(name),
+            _ => return Err(format!("usage:\n{USAGE}")),
+        }
+    }
     build()?;
     let class_path = java::compile("compat")?;
     let door = |act: &str, at: &str| {
@@ -41,7 +52,9 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
         let folder = fresh_folder("door")?;
         let folder = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
         let root = folder.join("root");
-        let hbase = HBase::start_in(folder.clone(), if was_killed { &COMPRESSED } else { &[] })?;
+        let mut site = if was_killed { COMPRESSED.to_vec() } else { Vec::new() };
+        site.extend(tracker.or(was_killed.then_some("FILE")).map(|name| (TRACKER, name)));
+        let hbase = HBase::start_in(folder.clone(), &site)?;
         door("write", &hbase.rpc)?;
         if was_killed {
             hbase.kill()?

@@ -5,8 +5,10 @@
 //! whose output differs on Bellows: the reason, the command, and what Bellows prints. All other commands must print the
 //! same on both, and a listed command must differ.
 //!
-//! The shell is that of HBase 2.4.17, the newest that Maven Central has, on the client of 2.6.4. So commands that are
-//! younger than 2.4 are not here, and neither is `whoami`, which asks no server.
+//! The shell is that of HBase 2.4.17, the newest that Maven Central has, on the client of 2.6.4. Of the younger
+//! commands those in `commands` are here, written for this shell; `whoami`, which asks no server, is not.
+//!
+//! The server has HBase's value of `hbase.store.file-tracker.impl`, which each table's description shows.
 
 mod transcript;
 
@@ -23,6 +25,8 @@ pub(crate) const USAGE: &str = "       cargo xtask shell [--against QUORUM | --k
                   of a shell that ran before)";
 
 const COMMANDS: &str = "proof/hbase/shell/commands.rb";
+/// Commands that the shell does not have, one a file.
+const YOUNGER: &str = "proof/hbase/shell/commands";
 const RECORDED: &str = "proof/hbase/shell/hbase.txt";
 const DIFFERENCES: &str = "proof/hbase/shell/differences.txt";
 
@@ -42,7 +46,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     };
     match target {
         [] => {
-            let server = Server::start("shell", &[])?;
+            let server = Server::start("shell", &["-D", "hbase.store.file-tracker.impl=DEFAULT"])?;
             let printed = printed(&server.registry)?;
             // The last command stops it.
             server.ended()?;
@@ -155,6 +159,12 @@ fn printed(quorum: &str) -> Result<Transcript, String> {
         "module Shell\n  module Commands\n    class Trace < Command\n    end\n  end\nend\n",
     )
     .map_err(|error| failed(&trace, error))?;
+    let younger = std::fs::read_dir(YOUNGER).map_err(|error| failed(Path::new(YOUNGER), error))?;
+    for entry in younger {
+        let path = entry.map_err(|error| failed(Path::new(YOUNGER), error))?.path();
+        let to = folder.join("shell/commands").join(path.file_name().unwrap_or_default());
+        std::fs::copy(&path, &to).map_err(|error| failed(&path, error))?;
+    }
     let (output, errors) = (folder.join("output"), folder.join("errors"));
     let file = |path: &Path| std::fs::File::create(path).map_err(|error| failed(path, error));
     let input = std::fs::File::open(COMMANDS).map_err(|error| format!("{COMMANDS}: {error}"))?;

@@ -8,6 +8,7 @@
 pub mod attributes;
 pub mod options;
 pub mod sanity;
+pub mod tracker;
 
 use bytes::Bytes;
 
@@ -169,6 +170,11 @@ impl FamilyDescriptor {
     pub fn configure(&mut self, key: &str, value: &str) {
         self.configuration.retain(|(known, _)| known != key);
         self.configuration.push((key.to_owned(), value.to_owned()));
+    }
+
+    /// Removes an override of the site configuration.
+    pub fn unconfigure(&mut self, key: &str) {
+        self.configuration.retain(|(known, _)| known != key);
     }
 
     /// Parses the attributes to options, with HBase's defaults.

@@ -156,6 +156,40 @@ impl Admin {
         self.finished(answer.proc_id).await
     }
 
+    /// Changes the store file tracker of a table, or of one of its families, to FILE or DEFAULT.
+    pub async fn change_tracker(
+        &self,
+        table: &TableName,
+        family: Option<&[u8]>,
+        tracker: &str,
+    ) -> Result<()> {
+        let (nonce_group, nonce) = self.nonce();
+        let (table_name, dst_sft) = (table.into(), tracker.to_owned());
+        let procedure = match family {
+            None => {
+                let request =
+                    pb::ModifyTableStoreFileTrackerRequest { table_name, dst_sft, nonce_group, nonce };
+                let answer: pb::ModifyTableStoreFileTrackerResponse =
+                    self.cluster.on_master("ModifyTableStoreFileTracker", &request).await?;
+                answer.proc_id
+            }
+            Some(family) => {
+                let family = Bytes::copy_from_slice(family);
+                let request = pb::ModifyColumnStoreFileTrackerRequest {
+                    table_name,
+                    family,
+                    dst_sft,
+                    nonce_group,
+                    nonce,
+                };
+                let answer: pb::ModifyColumnStoreFileTrackerResponse =
+                    self.cluster.on_master("ModifyColumnStoreFileTracker", &request).await?;
+                answer.proc_id
+            }
+        };
+        self.finished(procedure).await
+    }
+
     /// Deletes a family with its data.
     pub async fn delete_family(&self, table: &TableName, family: impl Into<Bytes>) -> Result<()> {
         let (nonce_group, nonce) = self.nonce();

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use env::World;
-use proto::TableDescriptor;
+use proto::descriptor::tracker::{TRACKER, TrackerKind};
 use region::FoundBy;
 use storage::Files;
 
-use crate::found::{TRACKER, found_by};
+use crate::found::Keeper;
 use crate::inventory::Inventory;
 use crate::replay::write_log;
 use crate::{Error, Result};
 
-/// Writes the file lists of all stores and the descriptors that name the FILE tracker, and copies to `log` the writes
-/// that are only in HBase's logs. After a failure or a crash it may be repeated, following another
+/// Writes the file lists of all stores, names the tracker DEFAULT in descriptors that name none, and copies to `log`
+/// the writes that are only in HBase's logs. After a failure or a crash it may be repeated, following another
 /// [`look`](crate::look). Afterwards the caller writes the version file of this project, and [archives HBase's
 /// logs](crate::archive_logs).
 ///
@@ -28,7 +28,7 @@ pub fn adopt(
         let families = table.descriptor.families();
         for region in &table.regions {
             for (store, family) in region.stores.iter().zip(families) {
-                if found_by(&table.descriptor, family) == Some(FoundBy::List) {
+                if Keeper::HBase.found_by(&table.descriptor, family) == Some(FoundBy::List) {
                     continue;
                 }
                 store
@@ -36,27 +36,11 @@ pub fn adopt(
                     .map_err(Error::of_region(&region.folder))?;
             }
         }
-        let described = with_file_tracker(&table.descriptor);
-        if described != table.descriptor {
+        if table.descriptor.attributes().text(TRACKER).is_none_or(str::is_empty) {
+            let mut described = table.descriptor.clone();
+            described.attributes_mut().set(TRACKER.into(), TrackerKind::Default.as_str().into());
             master::descriptors::write(&**files, &described)?;
         }
     }
     write_log(&inventory.logs, log, world)
-}
-
-/// Returns the descriptor with the FILE tracker for the table and all its families.
-fn with_file_tracker(table: &TableDescriptor) -> TableDescriptor {
-    let mut described = table.clone();
-    described.attributes_mut().set(TRACKER.into(), "FILE".into());
-    for family in table.families() {
-        let mut family = family.clone();
-        if family.attributes().text(TRACKER).is_some() {
-            family.attributes_mut().set(TRACKER.into(), "FILE".into());
-        }
-        if family.configured(TRACKER).is_some() {
-            family.configure(TRACKER, "FILE");
-        }
-        described.set_family(family);
-    }
-    described
 }

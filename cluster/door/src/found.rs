@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use proto::catalog::TableState;
+use proto::descriptor::tracker::{TrackerChoice, TrackerKind};
 use proto::{EncodedName, FamilyDescriptor, RegionInfo, TableDescriptor, TableName};
 use region::{FoundBy, FoundStore};
 use storage::{FileName, Files};
 
 use crate::{Error, Result};
 
-/// The attribute that names the tracker of a table or family.
-pub(crate) const TRACKER: &str = "hbase.store.file-tracker.impl";
 /// Maximum size of a `.regioninfo` that is read, in bytes.
 const REGION_INFO_MAX: usize = 128 << 10;
 
@@ -46,15 +45,32 @@ pub enum Shutdown {
     MaybeKilled,
 }
 
-/// Returns the tracker of a family; `None` for one that is neither DEFAULT nor FILE.
-pub(crate) fn found_by(table: &TableDescriptor, family: &FamilyDescriptor) -> Option<FoundBy> {
-    let own = family.configured(TRACKER).or_else(|| family.attributes().text(TRACKER));
-    match own.or_else(|| table.attributes().text(TRACKER)) {
-        None => Some(FoundBy::Folder),
-        Some(name) if name.eq_ignore_ascii_case("DEFAULT") => Some(FoundBy::Folder),
-        Some(name) if name.eq_ignore_ascii_case("FILE") => Some(FoundBy::List),
-        Some(_) => None,
+/// The program that keeps a root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keeper {
+    /// Apache HBase: the tracker that a family names says where the set of its files is recorded.
+    HBase,
+    /// This project: every store has a list, whatever its family names.
+    Bellows,
+}
+
+impl Keeper {
+    /// Returns where the files of a family's stores are recorded; `None` if the family names a tracker that HBase 2.6
+    /// does not have.
+    pub(crate) fn found_by(self, table: &TableDescriptor, family: &FamilyDescriptor) -> Option<FoundBy> {
+        if self == Keeper::Bellows {
+            return Some(FoundBy::List);
+        }
+        match choice(table, family).reads_by()? {
+            TrackerKind::File => Some(FoundBy::List),
+            _ => Some(FoundBy::Folder),
+        }
     }
+}
+
+/// Returns the trackers that HBase uses for a family. A table that names none is from a release that had only DEFAULT.
+pub(crate) fn choice<'a>(table: &'a TableDescriptor, family: &'a FamilyDescriptor) -> TrackerChoice<'a> {
+    TrackerChoice::of_family(table, family, TrackerKind::Default.as_str())
 }
 
 /// Reads the `.regioninfo` of a region's folder.

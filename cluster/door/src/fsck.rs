@@ -19,7 +19,7 @@ use storage::{FileName, Files};
 use wal::LogReader;
 
 use crate::catalog::Catalog;
-use crate::found::{OnDisk, read_region_info};
+use crate::found::{Keeper, OnDisk, read_region_info};
 use crate::inventory::{check_version, read_meta};
 use crate::peek::read_rows;
 use crate::replay::LOGS;
@@ -50,7 +50,7 @@ pub fn fsck(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) -> Resu
     let mut checkup = FsckReport::default();
     let changing: BTreeSet<TableName> =
         Intents::left_in(&**files)?.iter().map(|intent| intent.table().clone()).collect();
-    let meta = read_meta(files, world)?;
+    let meta = read_meta(files, world, Keeper::Bellows)?;
     checkup.tables += 1;
     checkup.regions += 1;
     checkup.add(&meta.regions[0].stores);

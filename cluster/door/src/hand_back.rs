@@ -5,9 +5,11 @@
 //! everything again, as after a restart. Both are in the master's own region, which this module writes.
 //!
 //! 1. Check that everything is in store files and nothing is unfinished; otherwise change nothing.
-//! 2. Write `MasterData` again.
-//! 3. Delete this project's log and its own small objects.
-//! 4. The caller deletes the version file of this project. From then on the root is HBase's.
+//! 2. In stores of families that do not name the tracker FILE, move files that the list does not name to the archive:
+//!    HBase counts all files in the folder there.
+//! 3. Write `MasterData` again.
+//! 4. Delete this project's log and its own small objects.
+//! 5. The caller deletes the version file of this project. From then on the root is HBase's.
 //!
 //! After a crash before the last step the root is still this project's, and the whole may be repeated.
 
@@ -20,12 +22,13 @@ use cell::{Cell, CellBlock, CellParts, CellType, SequenceId, Timestamp, block};
 use env::World;
 use master::intents::Intents;
 use proto::catalog::{Column, RegionRow};
+use proto::descriptor::tracker::{TRACKER, TrackerKind};
 use proto::{FamilyDescriptor, RegionId, RegionInfo, ServerName, TableDescriptor, TableName};
 use region::{Durability, Mutation, MutationKind, Opening, ReadMode, Region, RegionOptions};
 use storage::{FileName, Files, Memory};
 use wal::LogReader;
 
-use crate::found::{OnDisk, TRACKER};
+use crate::found::{OnDisk, choice};
 use crate::inventory::{Inventory, inventory};
 use crate::peek::open_region;
 use crate::replay::{LOGS, archive_logs, delete_own_logs};
@@ -40,6 +43,7 @@ pub fn hand_back(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) ->
     let inventory = inventory(files, world)?;
     let notes = check_finished(files)?;
     check_flushed(&inventory, files, log, world)?;
+    make_folders_exact(&inventory, files)?;
     let servers = servers(&inventory, world);
     write_master_data(files, &servers, world)?;
     delete_own_logs(&**log)?;
@@ -50,6 +54,23 @@ pub fn hand_back(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) ->
     }
     files.delete(&FileName::new("bellows.wal"))?;
     Ok(log.delete(&FileName::new("bellows.wal.of"))?)
+}
+
+/// Moves files that a store's list does not name to the archive, in stores whose files HBase finds without a list, or
+/// may find so after a migration.
+fn make_folders_exact(inventory: &Inventory, files: &Arc<dyn Files>) -> Result<()> {
+    for table in &inventory.tables {
+        for region in &table.regions {
+            for (store, family) in region.stores.iter().zip(table.descriptor.families()) {
+                if TrackerKind::parse(choice(&table.descriptor, family).tracker) != Some(TrackerKind::File) {
+                    store
+                        .make_folder_exact(files, &region.folder, family)
+                        .map_err(Error::of_region(&region.folder))?;
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 fn delete_folder(files: &dyn Files, name: &str) -> Result<()> {
@@ -115,7 +136,7 @@ fn master_table() -> TableDescriptor {
     let family = |name: &'static str| FamilyDescriptor::new(name).expect("a lawful name").with("VERSIONS", 1);
     let mut table = TableDescriptor::new(TableName::new("master", "store").expect("a lawful name"));
     table.attributes_mut().set("IS_META".into(), "false".into());
-    table.attributes_mut().set(TRACKER.into(), "DEFAULT".into());
+    table.attributes_mut().set(TRACKER.into(), TrackerKind::Default.as_str().into());
     table.set_family(
         family("info")
             .with("VERSIONS", 3)

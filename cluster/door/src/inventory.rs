@@ -12,7 +12,7 @@ use region::{FoundBy, FoundStore};
 use storage::{FileName, Files, Kind};
 
 use crate::catalog::Catalog;
-use crate::found::{FoundRegion, FoundTable, OnDisk, Shutdown, found_by, read_region_info};
+use crate::found::{FoundRegion, FoundTable, Keeper, OnDisk, Shutdown, read_region_info};
 use crate::losses::{self, Report};
 use crate::peek::read_rows;
 use crate::procedures;
@@ -61,23 +61,23 @@ pub fn look(
     }
     losses::of_logs(&logs, ended, &mut report);
     let mut inventory = Inventory { tables: Vec::new(), rows: Vec::new(), logs, report };
-    inventory.read_tables(files, world)?;
+    inventory.read_tables(files, world, Keeper::HBase)?;
     losses::of_root(&**files, &inventory.tables, &mut inventory.report)?;
     Ok(inventory)
 }
 
-/// Reads a root without logs of HBase.
+/// Reads a root of this project.
 pub(crate) fn inventory(files: &Arc<dyn Files>, world: &World) -> Result<Inventory> {
     let mut inventory =
         Inventory { tables: Vec::new(), rows: Vec::new(), logs: Vec::new(), report: Report::default() };
-    inventory.read_tables(files, world)?;
+    inventory.read_tables(files, world, Keeper::Bellows)?;
     Ok(inventory)
 }
 
 impl Inventory {
-    fn read_tables(&mut self, files: &Arc<dyn Files>, world: &World) -> Result<()> {
+    fn read_tables(&mut self, files: &Arc<dyn Files>, world: &World, keeper: Keeper) -> Result<()> {
         let disk = OnDisk::list(&**files)?;
-        let meta = read_meta(files, world)?;
+        let meta = read_meta(files, world, keeper)?;
         let recovered = recovered(&self.logs, META_ENCODED_NAME.as_bytes(), world)?;
         let rows = read_rows(files, world, &meta.regions[0], &meta.descriptor, recovered)?;
         let mut content = Catalog::of_rows(&rows)?;
@@ -108,7 +108,7 @@ impl Inventory {
             let state = state.unwrap_or(TableState::Enabled);
             let mut table = FoundTable { descriptor, state, regions: Vec::new() };
             let folders = disk.regions.get(&name).cloned().unwrap_or_default();
-            table.add_all(files, world, &rows, folders, &mut self.report)?;
+            table.add_all(files, world, keeper, &rows, folders, &mut self.report)?;
             self.rows.extend(rows);
             self.tables.push(table);
         }
@@ -122,13 +122,14 @@ impl FoundTable {
         &mut self,
         files: &Arc<dyn Files>,
         world: &World,
+        keeper: Keeper,
         rows: &[RegionRow],
         mut folders: BTreeSet<EncodedName>,
         report: &mut Report,
     ) -> Result<()> {
         for info in rows.iter().map(|row| &row.region) {
             if folders.remove(info.encoded_name()) {
-                self.add(files, world, info.clone(), report)?;
+                self.add(files, world, keeper, info.clone(), report)?;
             } else {
                 report.blocks(format!(
                     "region {info} is in hbase:meta and has no folder {}: repair the table with HBCK2 first",
@@ -140,7 +141,7 @@ impl FoundTable {
         for folder in folders {
             let folder = layout::region(self.descriptor.name(), &folder);
             match read_region_info(&**files, &folder) {
-                Ok(info) => self.add(files, world, info, report)?,
+                Ok(info) => self.add(files, world, keeper, info, report)?,
                 Err(error) => report.notes(format!("{folder} is left as it is: {error}")),
             }
         }
@@ -152,13 +153,14 @@ impl FoundTable {
         &mut self,
         files: &Arc<dyn Files>,
         world: &World,
+        keeper: Keeper,
         info: RegionInfo,
         report: &mut Report,
     ) -> Result<()> {
         let folder = layout::region_folder(&info);
         let mut stores = Vec::new();
         for family in self.descriptor.families() {
-            let by = found_by(&self.descriptor, family).unwrap_or(FoundBy::Folder);
+            let by = keeper.found_by(&self.descriptor, family).unwrap_or(FoundBy::Folder);
             let found = match FoundStore::find(files, &folder, &info, family, by, world) {
                 Ok(found) => found,
                 Err(cause) => {
@@ -193,7 +195,7 @@ pub(crate) fn check_version(files: &dyn Files) -> Result<()> {
 }
 
 /// Finds the files of hbase:meta.
-pub(crate) fn read_meta(files: &Arc<dyn Files>, world: &World) -> Result<FoundTable> {
+pub(crate) fn read_meta(files: &Arc<dyn Files>, world: &World, keeper: Keeper) -> Result<FoundTable> {
     let name = TableName::meta();
     let descriptor = master::descriptors::read(&**files, &name)?.ok_or_else(|| Error::Missing {
         file: layout::descriptors(&name),
@@ -203,7 +205,7 @@ pub(crate) fn read_meta(files: &Arc<dyn Files>, world: &World) -> Result<FoundTa
     let folder = layout::region_folder(&info);
     let mut stores = Vec::new();
     for family in descriptor.families() {
-        let by = found_by(&descriptor, family).unwrap_or(FoundBy::Folder);
+        let by = keeper.found_by(&descriptor, family).unwrap_or(FoundBy::Folder);
         let found = FoundStore::find(files, &folder, &info, family, by, world);
         stores.push(found.map_err(Error::of_region("hbase:meta"))?);
     }

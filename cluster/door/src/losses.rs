@@ -4,10 +4,11 @@ use std::fmt;
 
 use proto::TableDescriptor;
 use proto::descriptor::sanity;
+use proto::descriptor::tracker::TRACKER;
 use storage::{FileName, Files, Kind};
 
 use crate::Result;
-use crate::found::{FoundTable, Shutdown, TRACKER, found_by};
+use crate::found::{FoundTable, Keeper, Shutdown, choice};
 use crate::replay::LogFile;
 
 /// The findings about an adoption, in sentences that name the thing and what to do.
@@ -92,10 +93,11 @@ pub(crate) fn of_table(table: &TableDescriptor, report: &mut Report) {
     let name = table.name();
     for family in table.families() {
         let shown = family.name().escape_ascii();
-        if found_by(table, family).is_none() {
+        if Keeper::HBase.found_by(table, family).is_none() {
             report.blocks(format!(
-                "family {shown} of table {name} is moved from one store file tracker to another: let the change end, so that \
-                 {TRACKER} is DEFAULT or FILE"
+                "family {shown} of table {name} names the store file tracker {}, which HBase 2.6 does not have: set {TRACKER} to \
+                 DEFAULT or FILE",
+                choice(table, family).tracker
             ));
         }
         if family.attributes().text("REPLICATION_SCOPE").is_some_and(|scope| scope != "0") {

@@ -17,7 +17,7 @@ use proto::pb;
 use region::{FoundBy, FoundStore};
 use storage::{FileName, Files};
 
-use crate::found::{FoundRegion, found_by, read_region_info};
+use crate::found::{FoundRegion, Keeper, read_region_info};
 use crate::peek::read_rows;
 use crate::replay::{LogFile, logs_of_servers, recovered};
 use crate::{Error, Result};
@@ -36,7 +36,7 @@ pub(crate) fn rows(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) 
     let info = read_region_info(&**files, &folder)?;
     let families = table.families().iter();
     let stores = families.map(|family| {
-        let by = found_by(&table, family).unwrap_or(FoundBy::Folder);
+        let by = Keeper::HBase.found_by(&table, family).unwrap_or(FoundBy::Folder);
         FoundStore::find(files, &folder, &info, family, by, world).map_err(Error::of_region(&folder))
     });
     let found = FoundRegion { stores: stores.collect::<Result<_>>()?, info, folder };

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use proto::{FamilyDescriptor, RegionInfo, TableDescriptor, TableName, pb};
 use rpc::{Exception, class};
 
-use crate::error::{of_proto, of_storage};
+use crate::error::{is_unchecked, of_proto, of_storage};
 use crate::intents::Intent;
 use crate::procedure::{NonceKey, Parameters, ProcedureId, ProcedureKind};
 use crate::{Master, descriptors, table_not_found};
@@ -126,8 +126,11 @@ impl Master {
         if let Some(id) = self.procedures.repeated(nonce) {
             return Ok(id);
         }
-        let (old, new) = self.changed(&name, &change)?;
-        let parameters = Parameters::alter(&old, &new);
+        let parameters = match self.changed(&name, &change) {
+            Ok((old, new)) => Some(Parameters::alter(&old, &new)),
+            Err(refusal) if is_unchecked(&refusal) => None,
+            Err(refusal) => return Err(refusal),
+        };
         let id = self.submit(ProcedureKind::Alter, &name.clone(), nonce, move |master| {
             let (old, new) = master.changed(&name, &change)?;
             let gone = |family: &&FamilyDescriptor| new.family(family.name()).is_none();
@@ -148,7 +151,9 @@ impl Master {
                 master.finish(&intent)
             }
         })?;
-        self.procedures.describe(id, parameters);
+        if let Some(parameters) = parameters {
+            self.procedures.describe(id, parameters);
+        }
         Ok(id)
     }
 
@@ -162,6 +167,7 @@ impl Master {
             .ok_or_else(|| table_not_found(name))?;
         let mut new = change(&old)?;
         self.check_schema(&mut new)?;
+        self.check_trackers_of_change(&old, &new)?;
         Ok((old, Arc::new(new)))
     }
 
@@ -177,7 +183,7 @@ impl Master {
 
     /// Brings every open region of the table to the new schema: a region that cannot take it over is closed and opened.
     /// Deletes each region's files of the families in `gone` while that region is closed.
-    fn reopen(&self, table: &Arc<TableDescriptor>, gone: &[Bytes]) -> Result<(), Exception> {
+    pub(crate) fn reopen(&self, table: &Arc<TableDescriptor>, gone: &[Bytes]) -> Result<(), Exception> {
         let name = table.name();
         if name.is_meta() {
             return self.reopen_meta(table);

@@ -27,13 +27,12 @@ use proto::{EncodedName, RegionInfo, TableDescriptor, TableName, pb};
 use rpc::{Exception, class};
 use storage::Kind;
 
-use crate::error::{of_proto, of_storage};
+use crate::error::{is_unchecked, of_proto, of_storage};
 use crate::intents::{Intent, IntentKey};
 use crate::procedure::{NonceKey, ProcedureId, ProcedureKind};
 use crate::snapshots::{check_name, does_not_exist};
-use crate::tables::{TRACKER, check_tracker};
 use crate::view::TableEntry;
-use crate::{Master, descriptors};
+use crate::{Master, descriptors, trackers};
 
 /// Maximum size of a manifest that is read, in bytes.
 const MANIFEST_BYTES_MAX: usize = 512 << 20;
@@ -84,9 +83,6 @@ impl Master {
         check_name(&snapshot)?;
         let table: TableName = request.snapshot.table().parse().map_err(of_proto)?;
         self.check_usable(&snapshot)?;
-        if let Some(tracker) = request.custom_sft.as_deref().filter(|tracker| !tracker.is_empty()) {
-            check_tracker(&table, None, tracker)?;
-        }
         if let Some(cause) = self.unreachable_tables.read().get(&table) {
             return Err(Exception::do_not_retry(format!(
                 "a table of this name exists and cannot be served, so none is created in its place: {cause}"
@@ -108,15 +104,21 @@ impl Master {
         if kind == CopyKind::Clone {
             self.check_namespace_is_there(&table)?;
         }
+        let tracker =
+            request.custom_sft.clone().filter(|tracker| !tracker.is_empty() && kind == CopyKind::Clone);
         // Refused at once, not in the procedure, where clients are told less.
-        self.plan(&snapshot, &table, kind)?;
+        if let Err(refusal) = self.plan(&snapshot, &table, kind, tracker.as_deref())
+            && !is_unchecked(&refusal)
+        {
+            return Err(refusal);
+        }
         let name = table.clone();
         let procedure = match kind {
             CopyKind::Clone => ProcedureKind::Clone,
             CopyKind::Restoration => ProcedureKind::Restore,
         };
         self.submit(procedure, &name, nonce, move |master| {
-            let copy = master.plan(&snapshot, &table, kind)?;
+            let copy = master.plan(&snapshot, &table, kind, tracker.as_deref())?;
             let told = |cause: Exception| match cause.class.starts_with("org.apache.hadoop.hbase.") {
                 true => cause,
                 false => Exception::new(
@@ -168,8 +170,15 @@ impl Master {
         Ok(())
     }
 
-    /// Determines the schema and the regions of a table made from a snapshot.
-    fn plan(&self, snapshot: &str, name: &TableName, kind: CopyKind) -> Result<SnapshotCopy, Exception> {
+    /// Determines the schema and the regions of a table made from a snapshot. `tracker` is the one that the client
+    /// chose for a clone.
+    fn plan(
+        &self,
+        snapshot: &str,
+        name: &TableName,
+        kind: CopyKind,
+        tracker: Option<&str>,
+    ) -> Result<SnapshotCopy, Exception> {
         let manifest = self.snapshot_manifest(snapshot)?;
         let source = TableDescriptor::try_from(manifest.table_schema.clone()).map_err(of_proto)?;
         if kind == CopyKind::Restoration && source.name() != name {
@@ -184,9 +193,24 @@ impl Master {
         let mut schema = manifest.table_schema.clone();
         schema.table_name = Some(name.into());
         let mut table = TableDescriptor::try_from(schema).map_err(of_proto)?;
-        // The snapshot of an HBase cluster may say DEFAULT.
-        table.attributes_mut().set(TRACKER.into(), "FILE".into());
-        self.check_schema(&mut table)?;
+        if let Some(tracker) = tracker {
+            trackers::choose_for_clone(&mut table, tracker);
+        }
+        match kind {
+            CopyKind::Clone => {
+                self.check_schema(&mut table)?;
+                self.check_trackers_of_new(&table)?;
+            }
+            CopyKind::Restoration => {
+                let present =
+                    self.read_view(|view| view.tables.get(name).map(|table| Arc::clone(&table.descriptor)));
+                if let Some(present) = &present {
+                    trackers::inherit(&mut table, present);
+                    self.check_trackers_of_restoration(present, &table)?;
+                }
+                self.check_schema(&mut table)?;
+            }
+        }
         let id = self.new_region_id();
         let regions = sources(snapshot, &manifest)?.into_values().map(|(region, _)| {
             RegionInfo::new(name.clone(), region.start_key().clone(), region.end_key().clone(), id)
@@ -303,7 +327,8 @@ fn sources<'a>(
     for source in &manifest.region_manifests {
         let region = RegionInfo::try_from(&source.region_info)
             .map_err(|error| corrupted(snapshot, &error.to_string()))?;
-        // HBase counts the table's MOB files to a region that nobody opens. A clone finds them by the name of their table.
+        // HBase counts the table's MOB files to a region that nobody opens. A clone finds them by the name of their
+        // table.
         let is_of_mob_files = *region.encoded_name() == layout::mob_region(region.table());
         if !region.is_split() && region.replica().0 == 0 && !is_of_mob_files {
             found.insert(region.start_key().clone(), (region, source));

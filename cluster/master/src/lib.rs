@@ -50,6 +50,7 @@ mod startup;
 mod status;
 pub mod switches;
 mod tables;
+mod trackers;
 pub mod view;
 
 #[cfg(test)]

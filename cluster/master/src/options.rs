@@ -5,6 +5,7 @@ use std::time::Duration;
 use conf::Conf;
 use conf::keys::master as key;
 use proto::descriptor::sanity;
+use proto::descriptor::tracker::TrackerKind;
 
 use crate::normalizer::plans::{NormalizerSettings, days};
 use crate::{Error, procedure};
@@ -17,6 +18,8 @@ pub struct Options {
     pub open_threads: usize,
     /// Limits of a schema. `hbase.table.sanity.checks` switches most of them off.
     pub sanity: sanity::Limits,
+    /// `hbase.store.file-tracker.impl`: the store file tracker of tables that name none. Default FILE.
+    pub tracker: TrackerKind,
     /// Limits of procedures. `hbase.procedure.cleaner.evict.ttl`: how long an outcome is kept.
     pub procedures: procedure::Options,
     /// `hbase.catalogjanitor.interval`: time between two collections of unneeded parents of splits and merges; zero for
@@ -48,6 +51,7 @@ impl Default for Options {
         Self {
             open_threads: 3,
             sanity: sanity::Limits::default(),
+            tracker: TrackerKind::File,
             procedures: procedure::Options::default(),
             parents_period: Duration::from_secs(300),
             check_period: Duration::from_secs(300),
@@ -77,6 +81,8 @@ impl Options {
                 blocking_files: conf.value(&conf::keys::store::BLOCKING_STORE_FILES)?,
                 ..defaults.sanity
             },
+            tracker: TrackerKind::parse(&conf.value(&conf::keys::store::FILE_TRACKER)?)
+                .unwrap_or(defaults.tracker),
             procedures: procedure::Options { outcome_kept, read_outcome_kept, ..defaults.procedures },
             parents_period: conf.value(&key::CATALOG_JANITOR_INTERVAL)?,
             check_period: conf.value(&key::HBCK_CHORE_INTERVAL)?,

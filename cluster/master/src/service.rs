@@ -21,6 +21,7 @@ use prost::Message;
 use rpc::{Answer, Call, Exception, Reply, Service};
 
 use crate::Master;
+use crate::error::is_unchecked;
 use crate::procedure::{ProcedureId, acting_for};
 
 /// Answers a call of one method.
@@ -101,8 +102,8 @@ fn with<M: Message + Default + 'static>(
 }
 
 /// Decodes the parameter, submits a procedure, and answers when the procedure has ended, with its exception if it
-/// failed. HBase does this for changes after which clients continue without polling. Shortly before the client's time
-/// limit the procedure's id is the answer; the procedure continues, and the client may poll it.
+/// failed with a checked one. HBase does this for changes after which clients continue without polling. Shortly before
+/// the client's time limit the procedure's id is the answer; the procedure continues, and the client may poll it.
 fn with_end<M: Message + Default + 'static>(
     master: &Arc<Master>,
     call: Call,
@@ -123,8 +124,8 @@ fn with_end<M: Message + Default + 'static>(
             None => end.await,
         };
         match ended {
-            Some(Err(exception)) => Err(exception),
-            Some(Ok(_)) | None => Ok(reply(id)),
+            Some(Err(exception)) if !is_unchecked(&exception) => Err(exception),
+            Some(_) | None => Ok(reply(id)),
         }
     })
 }

@@ -25,16 +25,13 @@ use proto::{RegionId, RegionInfo, ServerName, TableDescriptor, TableName, pb};
 use rpc::{Exception, class};
 
 use crate::clones::{CopyKind, RestoreOutcome, SnapshotCopy};
-use crate::error::{of_proto, of_storage};
+use crate::error::{is_unchecked, of_proto, of_storage};
 use crate::intents::{Intent, IntentKey};
 use crate::procedure::locks::{LockSet, Resource};
 use crate::procedure::{Context, NonceKey, Parameters, ProcedureId, ProcedureKind, Submission};
 use crate::replace::{Phase, Replacement, Step};
 use crate::view::TableEntry;
 use crate::{Master, descriptors, table_not_found};
-
-/// The attribute that names the store file tracker of a table.
-pub(crate) const TRACKER: &str = "hbase.store.file-tracker.impl";
 
 impl Master {
     /// Checks a new table, and submits its creation.
@@ -61,9 +58,15 @@ impl Master {
         if self.read_view(|view| view.tables.contains_key(&name)) {
             return Err(Exception::new(class::TABLE_EXISTS, name.to_string()));
         }
+        let refusal = self.check_trackers_of_new(&table).err();
+        if let Some(refusal) = refusal.as_ref().filter(|refusal| !is_unchecked(refusal)) {
+            return Err(refusal.clone());
+        }
         let parameters = Parameters::create(&table, &regions);
-        let id =
-            self.submit(ProcedureKind::Create, &name, nonce, move |master| master.create(&table, &regions))?;
+        let id = self.submit(ProcedureKind::Create, &name, nonce, move |master| match refusal {
+            Some(refusal) => Err(refusal),
+            None => master.create(&table, &regions),
+        })?;
         self.procedures.describe(id, parameters);
         Ok(id)
     }
@@ -172,21 +175,6 @@ impl Master {
         })?;
         self.procedures.describe(id, parameters);
         Ok(id)
-    }
-
-    /// Submits the change of a table's store file tracker. FILE is the only one; setting it again succeeds.
-    pub(crate) fn change_tracker(
-        self: &Arc<Self>,
-        table: &pb::TableName,
-        tracker: &str,
-        nonce: Option<NonceKey>,
-    ) -> Result<ProcedureId, Exception> {
-        let name = TableName::try_from(table).map_err(of_proto)?;
-        if !self.read_view(|view| view.tables.contains_key(&name)) {
-            return Err(table_not_found(&name));
-        }
-        check_tracker(&name, None, tracker)?;
-        self.submit(ProcedureKind::ModifyTracker, &name, nonce, |_| Ok(()))
     }
 
     /// Returns the state of a table.
@@ -548,16 +536,7 @@ impl Master {
 
     /// Refuses a schema that cannot be served, and adds the attributes that HBase adds to every new schema.
     pub(crate) fn check_schema(&self, table: &mut TableDescriptor) -> Result<(), Exception> {
-        match table.attributes().text(TRACKER) {
-            None => table.attributes_mut().set(TRACKER.into(), "FILE".into()),
-            Some(tracker) => check_tracker(table.name(), None, tracker)?,
-        }
-        for family in table.families() {
-            let attribute = family.attributes().text(TRACKER);
-            if let Some(tracker) = family.configured(TRACKER).or(attribute) {
-                check_tracker(table.name(), Some(family.name()), tracker)?;
-            }
-        }
+        self.name_tracker(table);
         sanity::check(table, &self.options.sanity).map_err(of_proto)
     }
 
@@ -619,19 +598,4 @@ impl Master {
         env::together("regions", threads, work);
         failure.into_inner().map_or(Ok(()), Err)
     }
-}
-
-/// Refuses every store file tracker but FILE, for a table or for one of its families.
-pub(crate) fn check_tracker(
-    table: &TableName,
-    family: Option<&Bytes>,
-    tracker: &str,
-) -> Result<(), Exception> {
-    if tracker.eq_ignore_ascii_case("FILE") {
-        return Ok(());
-    }
-    let family = family.map_or_else(String::new, |name| format!("family {} of ", name.escape_ascii()));
-    Err(Exception::do_not_retry(format!(
-        "store file tracker {tracker} of {family}table {table} is not served: leave {TRACKER} out, or say FILE"
-    )))
 }

@@ -11,3 +11,4 @@ mod servers;
 mod service;
 mod snapshots;
 mod tables;
+mod trackers;

@@ -21,8 +21,9 @@ use crate::region::Region;
 use crate::view::View;
 use crate::{RegionOptions, Result};
 
-/// Prefixes of the keys in CONFIGURATION that [`Region::tune`] applies.
-const TUNED: [&str; 8] = [
+/// Prefixes of the keys in CONFIGURATION that [`Region::tune`] applies. The keys of the store file tracker need nothing
+/// applied: every store has a list, whatever tracker is named.
+const TUNED: [&str; 9] = [
     "hbase.hstore.compaction",
     "hbase.hstore.defaultengine.compactionpolicy",
     "hbase.hstore.engine.class",
@@ -31,6 +32,7 @@ const TUNED: [&str; 8] = [
     "hbase.hregion.majorcompaction",
     "hbase.regionserver.thread.compaction.throttle",
     "hbase.store.delete.expired.storefile",
+    "hbase.store.file-tracker.",
 ];
 
 impl Region {
@@ -160,6 +162,7 @@ mod tests {
             ("BLOCKSIZE", "1024"),
             ("REPLICATION_SCOPE", "1"),
             ("hbase.hstore.compaction.min", "7"),
+            ("hbase.store.file-tracker.impl", "DEFAULT"),
             ("note", "of a user"),
         ] {
             assert!(!needs_reopening(&table(family()), &table(family().with(key, value))), "{key}");
@@ -182,7 +185,7 @@ mod tests {
             ("BLOCKCACHE", "false"),
             ("IN_MEMORY_COMPACTION", "EAGER"),
             ("NEW_VERSION_BEHAVIOR", "true"),
-            ("hbase.store.file-tracker.impl", "FILE"),
+            ("hbase.store.unknown", "FILE"),
             ("hbase.hregion.compacting.memstore.type", "EAGER"),
             ("VERSIONS", "many"),
         ] {

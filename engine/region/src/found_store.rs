@@ -7,6 +7,9 @@
 //! `StoreEngine.openStoreFiles`.
 //!
 //! HBase's FILE tracker keeps the same list as this project.
+//!
+//! For the way back there is [`FoundStore::make_folder_exact`]: a store's folder may have files that its list no longer
+//! names, or never named.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,6 +19,7 @@ use env::World;
 use proto::{FamilyDescriptor, RegionInfo, pb, pbuf};
 use storage::{FileName, Files};
 
+use crate::janitor::archive;
 use crate::open_files::OpenFiles;
 use crate::options::Access;
 use crate::region::Region;
@@ -113,6 +117,42 @@ impl FoundStore {
             tracker.replace(&self.listed)?;
         }
         tracker.remove_stale().map(drop)
+    }
+}
+
+impl FoundStore {
+    /// Moves files that the store's list does not name to the archive, so that HBase's DEFAULT tracker finds exactly
+    /// the files of the list. In the archive HBase finds those that links and snapshots need. Returns the number of
+    /// moved files. The moves are durable when this returns, and it may be repeated.
+    ///
+    /// Fails if that tracker would not find a file of the list.
+    pub fn make_folder_exact(
+        &self,
+        files: &Arc<dyn Files>,
+        region: &FileName,
+        family: &FamilyDescriptor,
+    ) -> Result<usize> {
+        let folder = Region::store_folder(region, family.name());
+        let named = named_by_folder(&**files, &folder, &mut Vec::new())?;
+        let listed: BTreeSet<&str> = self.listed.iter().map(|listed| &*listed.name).collect();
+        let found: BTreeSet<&str> = named.iter().map(|named| &*named.name).collect();
+        if let Some(unseen) = listed.difference(&found).next() {
+            return Err(Error::Corrupt {
+                file: folder.join(unseen).to_string(),
+                what: "file of a store with the tracker DEFAULT",
+                expected: "a file that HBase finds by listing the folder".to_owned(),
+                found: "another name, or an empty file".to_owned(),
+            });
+        }
+        let others: Vec<FileName> = found.difference(&listed).map(|name| folder.join(name)).collect();
+        for name in &others {
+            archive::copy_to_archive(&**files, name)?;
+            files.delete(name)?;
+        }
+        if !others.is_empty() {
+            archive::make_deletions_durable(&**files, &folder)?;
+        }
+        Ok(others.len())
     }
 }
 

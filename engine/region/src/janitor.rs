@@ -17,7 +17,7 @@
 //! A file that no list names is never listed again, so a delayed step does no harm. The files of a dropped table are
 //! deleted in the same way; those with a holder are first moved to the archive, where HBase looks for them, too.
 
-mod archive;
+pub(crate) mod archive;
 mod grace;
 mod holders;
 mod mob;

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 
 use conf::key::Text;
 use conf::{Conf, Key, keys};
+use proto::descriptor::tracker::TrackerKind;
 
 use crate::failure::Failure;
 
@@ -28,8 +29,8 @@ pub(crate) fn check(conf: &Conf) -> Result<(), Failure> {
     }
     let key = &keys::store::FILE_TRACKER;
     let tracker = conf.value(key)?;
-    if tracker != "FILE" {
-        let expected = "FILE: each store keeps a list of its files; other trackers are not served";
+    if !matches!(TrackerKind::parse(&tracker), Some(TrackerKind::Default | TrackerKind::File)) {
+        let expected = "DEFAULT or FILE: the store file tracker that new tables name";
         return refused(key.name(), format!("{tracker:?}"), expected);
     }
     let key = &keys::cluster::ZOOKEEPER_PARENT;
@@ -116,13 +117,15 @@ mod tests {
     }
 
     #[test]
-    fn a_file_tracker_that_is_not_served_is_refused() {
+    fn a_file_tracker_that_no_new_table_can_name_is_refused() {
         let key = "hbase.store.file-tracker.impl";
-        for bad in ["DEFAULT", "file", ""] {
+        for bad in ["MIGRATION", "org.example.Tracker", ""] {
             let line = line(&[(key, bad)]);
-            assert!(line.starts_with(&format!("{key} is {bad:?}, expected FILE")), "{line}");
+            assert!(line.starts_with(&format!("{key} is {bad:?}, expected DEFAULT or FILE")), "{line}");
         }
-        check(&with(&[(key, "FILE")])).expect("served");
+        for good in ["FILE", "file", "DEFAULT", &TrackerKind::Default.class_name()] {
+            check(&with(&[(key, good)])).expect(good);
+        }
     }
 
     #[test]

@@ -86,7 +86,8 @@ fn rows(files: &Memory) -> BTreeMap<String, (usize, usize)> {
     for table in look_at(files, Shutdown::MaybeKilled).expect("readable").tables {
         let name = table.descriptor.name().clone();
         let descriptor = master::descriptors::read(&*shared, &name).expect("readable").expect("there");
-        assert_eq!(descriptor.attributes().text("hbase.store.file-tracker.impl"), Some("FILE"), "{name}");
+        let tracker = if name.qualifier() == "ft" { "FILE" } else { "DEFAULT" };
+        assert_eq!(descriptor.attributes().text("hbase.store.file-tracker.impl"), Some(tracker), "{name}");
         let (mut rows, mut cells) = (0, 0);
         let parents = |info: &proto::RegionInfo| info.is_split();
         for region in table.regions.into_iter().filter(|region| !parents(&region.info)) {
@@ -375,6 +376,143 @@ fn a_root_that_is_handed_back_has_what_hbases_master_looks_for() {
     let mut found = rows(&files);
     found.retain(|name, _| !name.starts_with("hbase:"));
     assert_eq!(found, expected());
+}
+
+/// Writes files that no list names into a store of each table: the beginning of a store file, as after a flush that was
+/// cut off, a whole store file, as after a flush whose list was not written, and a file whose name HBase ignores.
+/// Returns the stores.
+fn add_unlisted(files: &Memory) -> Vec<FileName> {
+    let mut stores: BTreeMap<String, FileName> = BTreeMap::new();
+    let all = files.list(&FileName::new("data")).expect("listed");
+    for name in all.iter().map(|entry| &entry.name).filter(|name| !name.as_str().contains("/.")) {
+        let parts: Vec<&str> = name.as_str().split('/').collect();
+        if let ["data", _, table, _, _, file] = parts[..]
+            && file.bytes().all(|byte| byte.is_ascii_hexdigit())
+        {
+            stores.entry(table.to_owned()).or_insert_with(|| name.clone());
+        }
+    }
+    assert!(
+        stores.contains_key("enc") && stores.contains_key("ft") && stores.contains_key("meta"),
+        "{stores:?}"
+    );
+    for file in stores.values() {
+        let store = file.parent().expect("a store");
+        let content = files.read(file, 1 << 30).expect("there");
+        write(files, store.join("00000000000000000000000000000001").as_str(), &content[..content.len() / 2]);
+        write(files, store.join("00000000000000000000000000000002").as_str(), &content);
+        write(files, store.join("note.txt").as_str(), b"of a user");
+    }
+    stores.into_values().map(|file| file.parent().expect("a store")).collect()
+}
+
+/// Returns the number and size of the store files that HBase finds in a root that was handed back, by the trackers that
+/// its tables name.
+fn found_by_hbase(files: &Memory) -> (usize, u64) {
+    let report = look(files).expect("readable").report;
+    assert_eq!(report.blockers, Vec::<String>::new());
+    (report.files, report.bytes)
+}
+
+#[test]
+fn a_root_that_is_handed_back_has_no_file_in_a_folder_that_hbase_would_count_and_no_list_names() {
+    let files = root("stopped.tar.gz");
+    let before = found_by_hbase(&files);
+    adopt(&files).expect("adopted");
+    let stores = add_unlisted(&files);
+    assert!(
+        look(&files).is_err() || found_by_hbase_fails(&files),
+        "HBase would read a file that was cut off"
+    );
+    let shared: Arc<dyn Files> = Arc::new(files.clone());
+    door::hand_back(&shared, &shared, &world()).expect("handed back");
+    assert_eq!(found_by_hbase(&files), before);
+    let names = content(&files);
+    for store in stores {
+        let has = |name: &str| names.contains_key(store.join(name).as_str());
+        let is_by_list = store.as_str().contains("/ft/");
+        for number in [1, 2] {
+            let name = format!("{number:032}");
+            let archived = format!("archive/{}/{name}", store.as_str());
+            assert_eq!((has(&name), names.contains_key(&archived)), (is_by_list, !is_by_list), "{store}");
+        }
+        assert!(has("note.txt"), "{store}");
+    }
+    adopt(&files).expect("adopted again");
+    let mut found = rows(&files);
+    found.retain(|name, _| !name.starts_with("hbase:"));
+    assert_eq!(found, expected());
+}
+
+/// Whether HBase could not open every store.
+fn found_by_hbase_fails(files: &Memory) -> bool {
+    look(files).is_ok_and(|found| !found.report.blockers.is_empty())
+}
+
+#[test]
+fn handing_back_that_ends_at_any_act_is_repeated() {
+    let prepared = || {
+        let files = root("stopped.tar.gz");
+        adopt(&files).expect("adopted");
+        add_unlisted(&files);
+        files
+    };
+    let before = found_by_hbase(&root("stopped.tar.gz"));
+    let whole = prepared();
+    let begin = whole.acts();
+    let hand_back = |files: &Memory| {
+        let shared: Arc<dyn Files> = Arc::new(files.clone());
+        door::hand_back(&shared, &shared, &world())
+    };
+    hand_back(&whole).expect("handed back");
+    let acts = whole.acts() - begin;
+    assert!(acts > 50, "{acts} acts");
+    for act in (1..=acts).step_by(7) {
+        let files = prepared();
+        let at = files.acts() + act;
+        let outcome = Outcome::MayHaveHappened;
+        files.set_fault(Some(Fault { act: at, kind: Kind::Failed, outcome, last: true }));
+        hand_back(&files).expect_err("the disk is gone");
+        let files = files.crash(act);
+        // Until the version file is deleted the lists count.
+        assert_eq!(fsck(&files), Vec::<String>::new(), "act {act}");
+        hand_back(&files).expect("repeated");
+        assert_eq!(found_by_hbase(&files), before, "act {act}");
+    }
+}
+
+#[test]
+fn a_table_that_migrates_is_adopted_by_the_tracker_that_counts() {
+    let files = root("stopped.tar.gz");
+    let name: TableName = "enc".parse().expect("a name");
+    let mut table = master::descriptors::read(&files, &name).expect("readable").expect("there");
+    for (key, value) in [
+        ("hbase.store.file-tracker.impl", "MIGRATION"),
+        ("hbase.store.file-tracker.migration.src.impl", "DEFAULT"),
+        ("hbase.store.file-tracker.migration.dst.impl", "FILE"),
+    ] {
+        table.attributes_mut().set(key.into(), value.into());
+    }
+    master::descriptors::write(&files, &table).expect("written");
+    let before = found_by_hbase(&files);
+    adopt(&files).expect("adopted");
+    let adopted = master::descriptors::read(&files, &name).expect("readable").expect("there");
+    assert_eq!(adopted, table, "it keeps what it names");
+    add_unlisted(&files);
+    let shared: Arc<dyn Files> = Arc::new(files.clone());
+    door::hand_back(&shared, &shared, &world()).expect("handed back");
+    assert_eq!(found_by_hbase(&files), before);
+
+    table.attributes_mut().set("hbase.store.file-tracker.impl".into(), "org.example.Tracker".into());
+    master::descriptors::write(&files, &table).expect("written");
+    let why = look(&files).expect("readable").report.blockers;
+    assert!(why[0].contains("enc") && why[0].contains("org.example.Tracker"), "{why:?}");
+    // HBase before 2.5 names none.
+    table.attributes_mut().remove(b"hbase.store.file-tracker.impl");
+    master::descriptors::write(&files, &table).expect("written");
+    adopt(&files).expect("adopted again");
+    let adopted = master::descriptors::read(&files, &name).expect("readable").expect("there");
+    assert_eq!(adopted.attributes().text("hbase.store.file-tracker.impl"), Some("DEFAULT"));
 }
 
 #[test]

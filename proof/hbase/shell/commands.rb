@@ -7,6 +7,8 @@ encoded = lambda { |table, place| regions.call(table)[place].getEncodedName }; n
 server = java.getRegionServers.first.to_s; nil
 wait = lambda { |&done| 300.times { break if done.call; sleep 0.1 } }; nil
 class Shell::Commands::Command; def gets; "y\n"; end; end; nil
+Shell.load_command('change_sft', 'ddl'); Shell.load_command('change_sft_all', 'ddl'); @shell.export_commands(self); nil
+tracker, source, target = 'hbase.store.file-tracker.impl', 'hbase.store.file-tracker.migration.src.impl', 'hbase.store.file-tracker.migration.dst.impl'; nil
 
 # general
 version
@@ -531,6 +533,89 @@ remove_peer_tableCFs '1', {'t1' => []}
 list_replicated_tables
 enable_table_replication 'nowhere'
 disable_table_replication 'nowhere'
+
+# store file trackers
+create 'sft1', 'f', 'g'
+create 'sft2', {NAME => 'f', CONFIGURATION => {tracker => 'FILE'}}, {NAME => 'g'}
+create 'sft3', 'f', CONFIGURATION => {tracker => 'file'}
+create 'sft4', 'f', CONFIGURATION => {tracker => 'org.apache.hadoop.hbase.regionserver.storefiletracker.FileBasedStoreFileTracker'}
+create 'sft9', 'f', CONFIGURATION => {tracker => 'MIGRATION', source => 'FILE', target => 'DEFAULT'}
+create 'sft9', {NAME => 'f', CONFIGURATION => {tracker => 'MIGRATION'}}
+create 'sft9', 'f', CONFIGURATION => {tracker => 'no.such.Tracker'}
+create 'sft9', {NAME => 'f', CONFIGURATION => {tracker => 'no.such.Tracker'}}
+create 'sft9', 'f', CONFIGURATION => {tracker => 'TABLE'}
+describe 'sft1'
+describe 'sft2'
+describe 'sft3'
+describe 'sft4'
+put 'sft1', 'r', 'f:q', 'v'
+flush 'sft1'
+change_sft 'sft1', 'DEFAULT'
+change_sft 'sft1', 'FILE'
+describe 'sft1'
+get 'sft1', 'r'
+change_sft 'sft1', 'file'
+change_sft 'sft1', 'MIGRATION'
+change_sft 'sft1', 'no.such.Tracker'
+change_sft 'sft1', 'TABLE'
+change_sft 'sft1', ''
+change_sft 'sft1', 'f', 'FILE'
+change_sft 'sft1', 'x', 'FILE'
+change_sft 'sft1', 'f', 'MIGRATION'
+change_sft 'sft1', 'f', 'no.such.Tracker'
+change_sft 'nowhere', 'FILE'
+change_sft 'nowhere', 'f', 'FILE'
+change_sft 'sft1'
+change_sft 'sft2', 'g', 'FILE'
+change_sft 'sft2', 'g', 'org.apache.hadoop.hbase.regionserver.storefiletracker.FileBasedStoreFileTracker'
+describe 'sft2'
+change_sft 'sft3', 'DEFAULT'
+change_sft 'sft3', 'f', 'DEFAULT'
+describe 'sft3'
+alter 'sft2', CONFIGURATION => {tracker => 'FILE'}
+alter 'sft2', {NAME => 'f', CONFIGURATION => {tracker => 'DEFAULT'}}
+alter 'sft2', {NAME => 'f', CONFIGURATION => {tracker => 'no.such.Tracker'}}
+alter 'sft2', {NAME => 'f', CONFIGURATION => {tracker => 'MIGRATION', source => 'DEFAULT', target => 'FILE'}}
+alter 'sft2', {NAME => 'f', CONFIGURATION => {tracker => 'MIGRATION', source => 'FILE', target => 'FILE'}}
+alter 'sft2', {NAME => 'f', CONFIGURATION => {tracker => 'MIGRATION', source => 'FILE'}}
+alter 'sft2', {NAME => 'f', CONFIGURATION => {tracker => 'MIGRATION', target => 'FILE'}}
+alter 'sft2', {NAME => 'f', CONFIGURATION => {tracker => 'MIGRATION', source => 'FILE', target => 'no.such.Tracker'}}
+alter 'sft2', {NAME => 'h', CONFIGURATION => {tracker => 'MIGRATION', source => 'FILE', target => 'DEFAULT'}}
+alter 'sft2', {NAME => 'f', CONFIGURATION => {tracker => 'MIGRATION', source => 'FILE', target => 'DEFAULT'}}
+describe 'sft2'
+put 'sft2', 'r', 'f:q', 'v'
+flush 'sft2'
+get 'sft2', 'r'
+alter 'sft2', {NAME => 'f', CONFIGURATION => {tracker => 'MIGRATION', source => 'DEFAULT', target => 'FILE'}}
+alter 'sft2', {NAME => 'f', CONFIGURATION => {tracker => 'MIGRATION', source => 'FILE', target => 'FILE'}}
+alter 'sft2', {NAME => 'f', CONFIGURATION => {tracker => 'FILE'}}
+disable 'sft2'
+alter 'sft2', {NAME => 'f', CONFIGURATION => {tracker => 'DEFAULT'}}
+change_sft 'sft2', 'f', 'DEFAULT'
+change_sft 'sft2', 'FILE'
+enable 'sft2'
+change_sft 'sft2', 'f', 'DEFAULT'
+describe 'sft2'
+get 'sft2', 'r'
+snapshot 'sft2', 'sft'
+change_sft 'sft2', 'f', 'FILE'
+disable 'sft2'
+restore_snapshot 'sft'
+enable 'sft2'
+clone_snapshot 'sft', 'sft5'
+describe 'sft5'
+java.cloneSnapshot('sft', org.apache.hadoop.hbase.TableName.valueOf('sft6'), false, 'FILE')
+describe 'sft6'
+get 'sft6', 'r'
+change_sft_all 'sft[45]', 'FILE'
+change_sft_all 'sft[45]', 'MIGRATION'
+change_sft_all 'nowhere.*', 'FILE'
+change_sft_all 'sft4'
+describe 'sft5'
+change_sft 'hbase:meta', 'DEFAULT'
+delete_snapshot 'sft'
+disable_all 'sft.*'
+drop_all 'sft.*'
 
 # the rest of ddl, and the end of the servers
 disable_all 'c.*'

@@ -24,6 +24,7 @@ use bytes::Bytes;
 use client::{Cluster, Options, Registry, Table};
 use env::World;
 use parking_lot::Mutex;
+use proto::descriptor::tracker::TRACKER;
 use proto::{FamilyDescriptor, TableDescriptor};
 use storage::{Files, Memory};
 
@@ -200,6 +201,10 @@ pub fn draw(random: &mut Random, wanted: Option<&str>) -> Vec<Arc<dyn Workload>>
 /// Returns a table with random options for its families.
 pub(crate) fn table(name: &str, families: &[&str], random: &mut Random) -> TableDescriptor {
     let mut table = TableDescriptor::new(name.parse().expect("a name"));
+    if random.one_in(2) {
+        let tracker = random.choose(&["DEFAULT", "FILE"]);
+        table.attributes_mut().set(TRACKER.into(), tracker.into());
+    }
     for family in families {
         let mut descriptor = FamilyDescriptor::new(family.to_string())
             .expect("a name")
@@ -214,6 +219,9 @@ pub(crate) fn table(name: &str, families: &[&str], random: &mut Random) -> Table
         if random.one_in(2) {
             let level = random.choose(&["NONE", "BASIC", "EAGER", "ADAPTIVE"]);
             descriptor = descriptor.with("IN_MEMORY_COMPACTION", level);
+        }
+        if random.one_in(4) {
+            descriptor.configure(TRACKER, random.choose(&["DEFAULT", "FILE"]));
         }
         if random.one_in(4) {
             descriptor = descriptor.with("IS_MOB", true).with("MOB_THRESHOLD", random.below(32));
@@ -232,7 +240,7 @@ pub(crate) fn splits(random: &mut Random) -> Vec<Bytes> {
     keys
 }
 
-/// Flushes and compacts a table at random times.
+/// Flushes and compacts a table, and changes its store file tracker, at random times.
 pub(crate) fn stir(scene: &Scene, table: Table) -> Job<()> {
     let scene = scene.clone();
     let admin = scene.client(Duration::ZERO).admin();
@@ -240,6 +248,13 @@ pub(crate) fn stir(scene: &Scene, table: Table) -> Job<()> {
         let mut random = scene.random();
         while !scene.is_over() {
             scene.pause(&mut random, 5_000).await;
+            if random.one_in(6) {
+                let tracker = random.choose(&["DEFAULT", "FILE"]);
+                if admin.change_tracker(table.name(), None, tracker).await.is_ok() {
+                    env::sometimes("client: a store file tracker was changed");
+                }
+                continue;
+            }
             let done = match random.below(3) {
                 0 | 1 => admin.flush(table.name()).await,
                 _ => {

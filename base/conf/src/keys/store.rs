@@ -97,6 +97,7 @@ keys! {
     PURGE_DELETES_AFTER: Millis = "hbase.hstore.time.to.purge.deletes", "0";
     /// Number of MOB files that stay open between reads.
     MOB_FILE_CACHE_SIZE: Count = "hbase.mob.file.cache.size", "1000";
-    /// How a store knows its files: FILE, a list in each store. DEFAULT, HBase's listing of the folder, is not served.
+    /// The store file tracker that new tables name: FILE or DEFAULT. It says how HBase finds a store's files after
+    /// `bellows hand-back`; every store has a file list here.
     FILE_TRACKER: Text = "hbase.store.file-tracker.impl", "FILE";
 }

@@ -15,8 +15,10 @@ pub enum ProcedureKind {
     Truncate,
     /// Changes the schema of a table.
     Alter,
-    /// Sets the store file tracker of a table or a family.
+    /// Sets the store file tracker of a table.
     ModifyTracker,
+    /// Sets the store file tracker of a family.
+    ModifyFamilyTracker,
     /// Flushes a table.
     Flush,
     /// Takes a snapshot of a table.
@@ -71,6 +73,7 @@ impl ProcedureKind {
             ProcedureKind::Truncate => "TruncateTableProcedure",
             ProcedureKind::Alter => "ModifyTableProcedure",
             ProcedureKind::ModifyTracker => "ModifyTableStoreFileTrackerProcedure",
+            ProcedureKind::ModifyFamilyTracker => "ModifyColumnFamilyStoreFileTrackerProcedure",
             ProcedureKind::Flush => "FlushTableProcedure",
             ProcedureKind::Snapshot => "SnapshotProcedure",
             ProcedureKind::Clone => "CloneSnapshotProcedure",
@@ -103,7 +106,7 @@ impl ProcedureKind {
             | ProcedureKind::Unassign
             | ProcedureKind::Reopen
             | ProcedureKind::CollectParents => "assignment",
-            ProcedureKind::ModifyTracker => {
+            ProcedureKind::ModifyTracker | ProcedureKind::ModifyFamilyTracker => {
                 return format!("org.apache.hadoop.hbase.regionserver.storefiletracker.{}", self.class());
             }
             _ => "procedure",
@@ -120,7 +123,7 @@ impl ProcedureKind {
             ProcedureKind::Disable => "disable",
             ProcedureKind::Truncate => "truncate",
             ProcedureKind::Alter => "alter",
-            ProcedureKind::ModifyTracker => "tracker",
+            ProcedureKind::ModifyTracker | ProcedureKind::ModifyFamilyTracker => "tracker",
             ProcedureKind::Flush => "flush",
             ProcedureKind::Snapshot => "snapshot",
             ProcedureKind::Clone => "clone",

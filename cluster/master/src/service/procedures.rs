@@ -8,6 +8,7 @@ use rpc::{Exception, Reply};
 
 use super::{Handler, answer, now, with, with_end};
 use crate::Master;
+use crate::error::is_unchecked;
 use crate::procedure::locks::{Holders, LockStatus, Resource};
 use crate::procedure::{Outcome, ProcedureId, ProcedureKind, Summary};
 
@@ -182,11 +183,16 @@ fn milliseconds(time: env::WallTime) -> u64 {
 }
 
 fn foreign(exception: Exception) -> pb::ForeignExceptionMessage {
+    // The client makes an IOException of an unchecked one, with this message alone.
+    let message = match is_unchecked(&exception) {
+        true => exception.text(),
+        false => exception.message,
+    };
     pb::ForeignExceptionMessage {
         source: Some("master".to_owned()),
         generic_exception: Some(pb::GenericExceptionMessage {
             class_name: Some(exception.class.into_owned()),
-            message: Some(exception.message),
+            message: Some(message),
             ..Default::default()
         }),
     }

@@ -157,14 +157,15 @@ pub(super) const HANDLERS: &[(&str, Handler)] = &[
     ("ModifyTableStoreFileTracker", |master, call| {
         with(master, call, |master, request: pb::ModifyTableStoreFileTrackerRequest| {
             let nonce = NonceKey::of(request.nonce_group, request.nonce);
-            let id = master.change_tracker(&request.table_name, &request.dst_sft, nonce)?;
+            let id = master.change_tracker(&request.table_name, None, &request.dst_sft, nonce)?;
             Ok(Reply::of(&pb::ModifyTableStoreFileTrackerResponse { proc_id: Some(id.0) }))
         })
     }),
     ("ModifyColumnStoreFileTracker", |master, call| {
         with(master, call, |master, request: pb::ModifyColumnStoreFileTrackerRequest| {
             let nonce = NonceKey::of(request.nonce_group, request.nonce);
-            let id = master.change_tracker(&request.table_name, &request.dst_sft, nonce)?;
+            let family = Some(&request.family);
+            let id = master.change_tracker(&request.table_name, family, &request.dst_sft, nonce)?;
             Ok(Reply::of(&pb::ModifyColumnStoreFileTrackerResponse { proc_id: Some(id.0) }))
         })
     }),

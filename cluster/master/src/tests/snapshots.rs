@@ -178,12 +178,6 @@ fn clones_and_restorations_are_refused_as_in_hbase() {
         assert_eq!((&*refused.class, &*refused.message), (class_of, words));
         assert!(refused.do_not_retry);
     }
-    let tracker = pb::RestoreSnapshotRequest {
-        snapshot: request("s", "c"),
-        custom_sft: Some("DEFAULT".into()),
-        ..Default::default()
-    };
-    assert!(life.master.restore_snapshot(&tracker).expect_err("refused").message.contains("DEFAULT"));
     assert!(!life.has("c"));
 }
 

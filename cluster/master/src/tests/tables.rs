@@ -35,40 +35,6 @@ fn an_empty_root_is_founded_and_found_again() {
 }
 
 #[test]
-fn a_store_file_tracker_other_than_file_is_refused() {
-    const KEY: &str = "hbase.store.file-tracker.impl";
-    let life = Life::first();
-    let with_table_tracker = |tracker: &'static str| pb::TableSchema {
-        attributes: vec![pb::BytesBytesPair { first: KEY.into(), second: tracker.into() }],
-        ..schema("t", &["f"])
-    };
-    let with_family_tracker = |tracker: &str| {
-        let mut schema = schema("t", &["f"]);
-        schema.column_families[0].configuration =
-            vec![pb::NameStringPair { name: KEY.into(), value: tracker.into() }];
-        schema
-    };
-    let create = |schema: &pb::TableSchema| life.done(life.master.create_table(schema, &[], None));
-    for (schema, named) in [
-        (with_table_tracker("DEFAULT"), "DEFAULT of table t "),
-        (with_table_tracker("MIGRATION"), "MIGRATION of table t "),
-        (with_family_tracker("DEFAULT"), "DEFAULT of family f of table t "),
-    ] {
-        let refusal = create(&schema).expect_err("not served");
-        assert_eq!(&*refusal.class, class::DO_NOT_RETRY_IO);
-        assert!(
-            refusal.message.contains(named) && refusal.message.contains("say FILE"),
-            "{}",
-            refusal.message
-        );
-    }
-    assert!(!life.has("t"));
-    create(&with_family_tracker("file")).expect("served");
-    let altered = life.done(life.master.modify_table(&pb_name("t"), &with_table_tracker("DEFAULT"), None));
-    assert_eq!(class_of(altered), class::DO_NOT_RETRY_IO);
-}
-
-#[test]
 fn a_table_lives_through_all_its_states_and_a_restart() {
     let life = Life::first();
     life.create("t", &["f"], &["m", "c"]).unwrap();
@@ -161,11 +127,8 @@ fn what_hbase_refuses_is_refused_with_its_class() {
     let twice = life.done(life.master.disable_table(&table, None)).unwrap_err();
     assert_eq!((&*twice.class, &*twice.message), (class::TABLE_NOT_ENABLED, "t"));
     assert_eq!(class_of(life.done(life.master.flush_table(&table, &[], None))), class::TABLE_NOT_ENABLED);
-    life.done(life.master.change_tracker(&table, "FILE", None)).unwrap();
-    assert_eq!(
-        class_of(life.done(life.master.change_tracker(&table, "DEFAULT", None))),
-        class::DO_NOT_RETRY_IO
-    );
+    let tracker = life.done(life.master.change_tracker(&table, None, "FILE", None)).unwrap_err();
+    assert_eq!((&*tracker.class, &*tracker.message), (class::TABLE_NOT_ENABLED, "t"));
     life.done(life.master.enable_table(&table, None)).unwrap();
     let told = |outcome: Result<(), Exception>| outcome.unwrap_err().message;
     // The words that HBase 2.6.4 has in the same places.

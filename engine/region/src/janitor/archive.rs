@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use storage::{Capability, FileName, Kind};
+use storage::{Capability, FileName, Files, Kind};
 
 use super::grace::Grace;
 use super::{Janitor, store_of};
@@ -35,7 +35,7 @@ impl Janitor {
         self.forget_grace(folder);
         if StorePlace::of_folder(folder).is_some() {
             let folders: BTreeSet<FileName> = names.iter().filter_map(FileName::parent).collect();
-            folders.iter().try_for_each(|folder| self.make_deletions_durable(folder))?;
+            folders.iter().try_for_each(|folder| make_deletions_durable(&*self.files, folder))?;
         }
         Ok(())
     }
@@ -52,7 +52,7 @@ impl Janitor {
                 self.delete(name)?;
                 continue;
             }
-            self.copy_to_archive(name)?;
+            copy_to_archive(&*self.files, name)?;
             if condemned.is_some() || self.files.capabilities().has(Capability::ReadAfterDelete) {
                 self.files.delete(name)?;
             } else {
@@ -60,13 +60,6 @@ impl Janitor {
             }
         }
         Ok(())
-    }
-
-    /// Makes the deletions in a folder durable.
-    fn make_deletions_durable(&self, folder: &FileName) -> Result<()> {
-        let marker = folder.join(".emptied");
-        storage::make_deletions_durable(&*self.files, &marker)?;
-        Ok(self.files.delete(&marker)?)
     }
 
     /// Deletes files of the archive that have no holder any more, and back references without a target. Returns the
@@ -112,20 +105,27 @@ impl Janitor {
         }
         Ok(())
     }
+}
 
-    /// Copies a file to its place in the archive. The copy does not count while the original exists, because a crash
-    /// may have cut the copy off.
-    fn copy_to_archive(&self, name: &FileName) -> Result<()> {
-        let Some(store) = store_of(name) else { return Ok(()) };
-        let to = store.archive().join(name.last());
-        let from = match self.files.open(name) {
-            Ok(from) => from,
-            // An earlier attempt has moved it.
-            Err(error) if error.kind() == Kind::NotFound => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
-        self.files.delete(&to)?;
-        storage::copy(&*from, &*self.files, &to)?;
-        Ok(())
-    }
+/// Copies a file of a store to its place in the archive; does nothing for other files. The copy does not count while
+/// the original exists, because a crash may have cut the copy off.
+pub(crate) fn copy_to_archive(files: &dyn Files, name: &FileName) -> Result<()> {
+    let Some(store) = store_of(name) else { return Ok(()) };
+    let to = store.archive().join(name.last());
+    let from = match files.open(name) {
+        Ok(from) => from,
+        // An earlier attempt has moved it.
+        Err(error) if error.kind() == Kind::NotFound => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    files.delete(&to)?;
+    storage::copy(&*from, files, &to)?;
+    Ok(())
+}
+
+/// Makes the deletions in a folder durable.
+pub(crate) fn make_deletions_durable(files: &dyn Files, folder: &FileName) -> Result<()> {
+    let marker = folder.join(".emptied");
+    storage::make_deletions_durable(files, &marker)?;
+    Ok(files.delete(&marker)?)
 }

@@ -17,6 +17,7 @@ public final class Suite {
     BoundaryTest.class,
     HbckTest.class,
     SnapshotTest.class,
+    TrackerTest.class,
     ErrorTest.class
   };
 

@@ -26,7 +26,7 @@ import org.apache.hadoop.hbase.util.Bytes;
 /**
  * Rows that are written through one server, changed through another, and checked cell by cell through any:
  * {@code Door write|change|check|check-changed HOST:PORT ROWS}. A table of 20 regions has a family for each encoding; two of them
- * have MOB files, and one has stripes.
+ * have MOB files, one has stripes, and two name a store file tracker. The change names other trackers for three.
  */
 final class Door {
   private static final TableName TABLE = TableName.valueOf("door");
@@ -49,6 +49,9 @@ final class Door {
   /** The family whose files are in stripes, and their number at first. */
   private static final int STRIPED = 2;
   private static final int STRIPES = 3;
+  /** The store file trackers that families name at first, and those that the change gives them; others have the site's. */
+  private static final String[] TRACKERS = {null, "FILE", null, null, "DEFAULT"};
+  private static final String[] CHANGED_TRACKERS = {"FILE", null, "DEFAULT", null, "FILE"};
   private static final byte[] QUALIFIER = Bytes.toBytes("q");
 
   private final Connection connection;
@@ -124,6 +127,9 @@ final class Door {
             .setConfiguration("hbase.store.stripe.initialStripeCount", String.valueOf(STRIPES))
             .setConfiguration("hbase.store.stripe.compaction.minFiles", "2");
       }
+      if (TRACKERS[family] != null) {
+        of.setConfiguration("hbase.store.file-tracker.impl", TRACKERS[family]);
+      }
       table.setColumnFamily(of.build());
     }
     byte[][] splits = new byte[REGIONS - 1][];
@@ -158,6 +164,11 @@ final class Door {
       mutator.mutate(changes);
     }
     admin.cloneSnapshot(SNAPSHOT, COPY);
+    for (int family = 0; family < ENCODINGS.length; family++) {
+      if (CHANGED_TRACKERS[family] != null) {
+        admin.modifyColumnFamilyStoreFileTracker(TABLE, family(family), CHANGED_TRACKERS[family]);
+      }
+    }
     RegionInfo first = admin.getRegions(TABLE).get(0);
     admin.splitRegionAsync(first.getRegionName(), row(rows / REGIONS / 2)).get();
     List<RegionInfo> regions = admin.getRegions(TABLE);

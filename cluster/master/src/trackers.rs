@@ -1,0 +1,294 @@
+//! The store file trackers that a table may name, and how they change.
+//!
+//! Every store has a file list, whatever tracker its table names, and only the list says which files count. The name
+//! says how HBase finds the files after a hand-back, for which `door::hand_back` prepares the folders. So a change of
+//! the tracker changes the descriptor, and nothing is migrated. The names that are accepted, the transitions between
+//! them, and the words of each refusal are HBase's.
+//!
+//! A name that HBase does not know is answered with HBase's unchecked exception. It fails the procedure, not the call.
+//!
+//! Source: HBase 2.6 `StoreFileTrackerValidationUtils`, `ModifyStoreFileTrackerProcedure`.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proto::catalog::TableState;
+use proto::descriptor::tracker::{MIGRATION_SOURCE, MIGRATION_TARGET, TRACKER, TrackerChoice, TrackerKind};
+use proto::{FamilyDescriptor, TableDescriptor, TableName, pb};
+use rpc::{Exception, class};
+
+use crate::error::{of_proto, of_storage};
+use crate::procedure::{NonceKey, ProcedureId, ProcedureKind};
+use crate::{Master, descriptors};
+
+/// The class of HBase's failures while it loads a class by name.
+const RUNTIME: &str = "java.lang.RuntimeException";
+
+impl Master {
+    /// Submits the change of the tracker of a table, or of one of its families. If it has this tracker already, nothing
+    /// changes, not even the spelling.
+    pub(crate) fn change_tracker(
+        self: &Arc<Self>,
+        table: &pb::TableName,
+        family: Option<&Bytes>,
+        tracker: &str,
+        nonce: Option<NonceKey>,
+    ) -> Result<ProcedureId, Exception> {
+        let name = TableName::try_from(table).map_err(of_proto)?;
+        if let Some(id) = self.procedures.repeated(nonce) {
+            return Ok(id);
+        }
+        let wanted = TrackerKind::parse(tracker)
+            .ok_or_else(|| Exception::io(format!("java.lang.ClassNotFoundException: {tracker}")))?;
+        if wanted == TrackerKind::Migration {
+            return Err(Exception::do_not_retry(format!("Do not need to transfer to {tracker}")));
+        }
+        self.check_enabled(&name)?;
+        let kind = match family {
+            None => ProcedureKind::ModifyTracker,
+            Some(_) => ProcedureKind::ModifyFamilyTracker,
+        };
+        let (family, tracker) = (family.cloned(), tracker.to_owned());
+        self.submit(kind, &name.clone(), nonce, move |master| {
+            let old = master.check_enabled(&name)?;
+            let new = match &family {
+                None => master.with_tracker(&old, wanted, &tracker),
+                Some(family) => master.with_family_tracker(&old, family, wanted, &tracker)?,
+            };
+            let Some(new) = new else { return Ok(()) };
+            let new = Arc::new(new);
+            descriptors::write(&*master.files, &new).map_err(of_storage)?;
+            master.reopen(&new, &[])
+        })
+    }
+
+    /// Returns the table with the tracker `wanted`, which the user wrote as `spelling`; `None` if it has that already.
+    fn with_tracker(
+        &self,
+        table: &TableDescriptor,
+        wanted: TrackerKind,
+        spelling: &str,
+    ) -> Option<TableDescriptor> {
+        let site = self.options.tracker.as_str();
+        if TrackerKind::parse(TrackerChoice::of_table(table, site).tracker) == Some(wanted) {
+            return None;
+        }
+        let mut table = table.clone();
+        table.attributes_mut().set(TRACKER.into(), spelling.to_owned().into());
+        for key in [MIGRATION_SOURCE, MIGRATION_TARGET] {
+            table.attributes_mut().remove(key.as_bytes());
+        }
+        Some(table)
+    }
+
+    /// As [`with_tracker`](Self::with_tracker), for one family.
+    fn with_family_tracker(
+        &self,
+        table: &TableDescriptor,
+        family: &Bytes,
+        wanted: TrackerKind,
+        spelling: &str,
+    ) -> Result<Option<TableDescriptor>, Exception> {
+        let Some(known) = table.family(family) else {
+            let words = format!("{} does not exist for table {}", family.escape_ascii(), table.name());
+            return Err(Exception::new(class::NO_SUCH_COLUMN_FAMILY, words));
+        };
+        let site = self.options.tracker.as_str();
+        if TrackerKind::parse(TrackerChoice::of_family(table, known, site).tracker) == Some(wanted) {
+            return Ok(None);
+        }
+        let mut family = known.clone();
+        family.configure(TRACKER, spelling);
+        for key in [TRACKER, MIGRATION_SOURCE, MIGRATION_TARGET] {
+            family.attributes_mut().remove(key.as_bytes());
+        }
+        family.unconfigure(MIGRATION_SOURCE);
+        family.unconfigure(MIGRATION_TARGET);
+        let mut table = table.clone();
+        table.set_family(family);
+        Ok(Some(table))
+    }
+
+    /// Names the site's tracker in a descriptor that names none, as HBase does when a table is created.
+    pub(crate) fn name_tracker(&self, table: &mut TableDescriptor) {
+        if table.attributes().text(TRACKER).is_none_or(str::is_empty) {
+            let name = self.options.tracker.as_str();
+            table.attributes_mut().set(TRACKER.into(), name.into());
+        }
+    }
+
+    /// Refuses trackers that a new table may not name.
+    pub(crate) fn check_trackers_of_new(&self, table: &TableDescriptor) -> Result<(), Exception> {
+        let site = self.options.tracker.as_str();
+        load(TrackerChoice::of_table(table, site).tracker)?;
+        table.families().iter().try_for_each(|family| check_new_family(table, family, site))
+    }
+
+    /// Refuses trackers that may not follow those of `old`.
+    pub(crate) fn check_trackers_of_change(
+        &self,
+        old: &TableDescriptor,
+        new: &TableDescriptor,
+    ) -> Result<(), Exception> {
+        let site = self.options.tracker.as_str();
+        let state = self.read_view(|view| view.tables.get(new.name()).map(|table| table.state));
+        let is_disabled = state == Some(TableState::Disabled);
+        new.families().iter().try_for_each(|family| match old.family(family.name()) {
+            None => check_new_family(new, family, site),
+            Some(before) => {
+                let before = TrackerChoice::of_family(old, before, site);
+                let after = TrackerChoice::of_family(new, family, site);
+                let shown = format!("family {} of table {}", family.name().escape_ascii(), new.name());
+                check_change(before, after, &shown, new.name(), is_disabled)
+            }
+        })
+    }
+
+    /// Refuses a restoration that would change trackers. `snapshot` is the schema of the snapshot.
+    pub(crate) fn check_trackers_of_restoration(
+        &self,
+        table: &TableDescriptor,
+        snapshot: &TableDescriptor,
+    ) -> Result<(), Exception> {
+        let site = self.options.tracker.as_str();
+        for family in table.families() {
+            let Some(restored) = snapshot.family(family.name()) else { continue };
+            let now = load(TrackerChoice::of_family(table, family, site).tracker)?;
+            let then = load(TrackerChoice::of_family(snapshot, restored, site).tracker)?;
+            if now != then {
+                return Err(Exception::new(
+                    class::RESTORE_SNAPSHOT,
+                    format!(
+                        "Restoring Snapshot is not possible because  the config for column family {} has incompatible \
+                         configuration. Current SFT: class {} SFT from snapshot: class {}",
+                        family.name().escape_ascii(),
+                        now.class_name(),
+                        then.class_name()
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Gives a clone the tracker that its client chose, for all families.
+pub(crate) fn choose_for_clone(table: &mut TableDescriptor, tracker: &str) {
+    table.attributes_mut().set(TRACKER.into(), tracker.to_owned().into());
+    for family in table.families().to_vec() {
+        let mut family = family;
+        family.attributes_mut().remove(TRACKER.as_bytes());
+        family.unconfigure(TRACKER);
+        table.set_family(family);
+    }
+}
+
+/// Gives a snapshot's schema that names no tracker that of the table. HBase before 2.5 named none, and the door names
+/// DEFAULT in the tables that it adopts.
+pub(crate) fn inherit(snapshot: &mut TableDescriptor, table: &TableDescriptor) {
+    if let (None, Some(tracker)) = (snapshot.attributes().text(TRACKER), table.attributes().text(TRACKER)) {
+        snapshot.attributes_mut().set(TRACKER.into(), tracker.to_owned().into());
+    }
+}
+
+fn check_new_family(table: &TableDescriptor, family: &FamilyDescriptor, site: &str) -> Result<(), Exception> {
+    match load(TrackerChoice::of_family(table, family, site).tracker)? {
+        TrackerKind::Migration => Err(Exception::do_not_retry(format!(
+            "Should not use MIGRATION as store file tracker for new family {} of table {}",
+            family.name().escape_ascii(),
+            table.name()
+        ))),
+        TrackerKind::Default | TrackerKind::File => Ok(()),
+    }
+}
+
+/// Refuses a change from one choice to another. `shown` is the family with its table.
+fn check_change(
+    before: TrackerChoice<'_>,
+    after: TrackerChoice<'_>,
+    shown: &str,
+    table: &TableName,
+    is_disabled: bool,
+) -> Result<(), Exception> {
+    let refused = |words: String| Err(Exception::do_not_retry(format!("{words} for {shown}")));
+    let (old, new) = (load(before.tracker)?, load(after.tracker)?);
+    let name = TrackerKind::as_str;
+    match (old, new) {
+        (TrackerKind::Migration, TrackerKind::Migration) => {
+            let (old, new) = (end(MIGRATION_SOURCE, before.source)?, end(MIGRATION_SOURCE, after.source)?);
+            if old != new {
+                return refused(format!(
+                    "The src tracker has been changed from {} to {}",
+                    name(old),
+                    name(new)
+                ));
+            }
+            let (old, new) = (end(MIGRATION_TARGET, before.target)?, end(MIGRATION_TARGET, after.target)?);
+            if old != new {
+                return refused(format!(
+                    "The dst tracker has been changed from {} to {}",
+                    name(old),
+                    name(new)
+                ));
+            }
+        }
+        (TrackerKind::Migration, _) => {
+            if is_disabled {
+                return Err(Exception::new(
+                    class::TABLE_NOT_ENABLED,
+                    format!(
+                        "Should not change store file tracker implementation from MIGRATION while table {table} is disabled"
+                    ),
+                ));
+            }
+            let target = end(MIGRATION_TARGET, before.target)?;
+            if new != target {
+                return refused(format!("Should migrate tracker to {} but got {}", name(target), name(new)));
+            }
+        }
+        (_, TrackerKind::Migration) => {
+            let source = end(MIGRATION_SOURCE, after.source)?;
+            if source != old {
+                return refused(format!(
+                    "Should use src tracker {} first but got {} when migrating from {}",
+                    name(old),
+                    name(source),
+                    name(old)
+                ));
+            }
+            if end(MIGRATION_TARGET, after.target)? == source {
+                return refused(format!("The src tracker and dst tracker are both {}", name(source)));
+            }
+        }
+        (old, new) if old != new => {
+            return refused(format!("Should change to MIGRATION first when migrating from {}", name(old)));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Returns the tracker of this name.
+fn load(name: &str) -> Result<TrackerKind, Exception> {
+    TrackerKind::parse(name).ok_or_else(|| {
+        let words =
+            format!("java.lang.RuntimeException: java.lang.ClassNotFoundException: Class {name} not found");
+        Exception::new(RUNTIME, words)
+    })
+}
+
+/// Returns one end of a migration. HBase accepts a migration as the end of another, and then opens no region of the
+/// table.
+fn end(key: &str, name: Option<&str>) -> Result<TrackerKind, Exception> {
+    let Some(name) = name else {
+        return Err(Exception::new("java.lang.NullPointerException", format!("config {key} is not set")));
+    };
+    match TrackerKind::parse(name) {
+        Some(TrackerKind::Migration) => Err(Exception::new(
+            class::ILLEGAL_ARGUMENT,
+            format!("Should not specify {key} as MIGRATION because it can not be nested"),
+        )),
+        Some(tracker) => Ok(tracker),
+        None => Err(Exception::new(RUNTIME, format!("java.lang.ClassNotFoundException: {name}"))),
+    }
+}
