@@ -273,6 +273,8 @@ impl Options {
                 split_imbalance_max: conf.value(&store::STRIPE_SPLIT_IMBALANCE)? as f32,
             },
             delete_expired_files: conf.value(&store::DELETE_EXPIRED_FILES)?,
+            mob_optimized: is_mob_optimized(&conf.value(&store::MOB_COMPACTION_TYPE)?),
+            mob_file_bytes_max: conf.value(&store::MOB_FILE_SIZE_MAX)?,
             blocking_files: count(&store::BLOCKING_STORE_FILES)?,
             purge_deletes_after: i64::try_from(purge).unwrap_or(i64::MAX),
             major_period: conf.value(&store::MAJOR_COMPACTION_PERIOD)?,
@@ -362,6 +364,11 @@ fn ms(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
+/// Whether a type of MOB compactions leaves large MOB files as they are. As in HBase, every other word is `full`.
+fn is_mob_optimized(kind: &str) -> bool {
+    kind == "optimized"
+}
+
 /// Returns the compaction policy of an engine or, if the engine names none, that of a policy's class.
 fn policy_of(engine: &str, policy: &str) -> CompactionPolicy {
     let of_engine = CompactionPolicy::of_engine(engine).flatten();
@@ -425,6 +432,8 @@ fn override_by(options: &mut RegionOptions, conf: &Conf) -> conf::Result<()> {
     set(conf, &store::COMPACTION_MAX_SIZE_OFF_PEAK, &mut options.compaction_size_max_off_peak, Some)?;
     set(conf, &regionserver::COMPACTION_THROTTLE, &mut options.compaction_throttle, Some)?;
     set(conf, &store::DELETE_EXPIRED_FILES, &mut options.delete_expired_files, |goes| goes)?;
+    set(conf, &store::MOB_COMPACTION_TYPE, &mut options.mob_optimized, |kind| is_mob_optimized(&kind))?;
+    set(conf, &store::MOB_FILE_SIZE_MAX, &mut options.mob_file_bytes_max, |size| size)?;
     let tiered = &mut options.date_tiered;
     set(conf, &store::TIERED_MAX_AGE, &mut tiered.age_max_ms, ms)?;
     set(conf, &store::TIERED_INCOMING_MIN, &mut tiered.incoming_files_min, count)?;
@@ -532,11 +541,15 @@ mod tests {
         );
         set("hbase.hstore.compaction.date.tiered.base.window.millis", "1h", table.attributes_mut());
         let engine = family("g").with("hbase.hstore.engine.class", class("DateTieredStoreEngine"));
+        let engine = engine.with("hbase.mob.compaction.type", "optimized");
+        let engine = engine.with("hbase.mob.compactions.max.file.size", "4096");
         table.set_family(engine.with("hbase.hstore.compaction.date.tiered.windows.per.tier", "7"));
         let options = Options::of_table(&site, &table);
         assert_eq!(options.compaction_policy, region::CompactionPolicy::Fifo);
         let of_g = options.families.get(&b"g"[..]).expect("it overrides");
         assert_eq!(of_g.compaction_policy, region::CompactionPolicy::DateTiered);
+        assert_eq!((of_g.mob_optimized, of_g.mob_file_bytes_max), (true, 4096));
+        assert_eq!((options.mob_optimized, options.mob_file_bytes_max), (false, 1 << 30));
         assert_eq!((of_g.date_tiered.base_window_ms, of_g.date_tiered.windows_per_tier), (3_600_000, 7));
         let none = family("g").with("hbase.hstore.engine.class", "com.example.Engine");
         table.set_family(none);

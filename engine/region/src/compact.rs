@@ -308,10 +308,12 @@ impl Region {
         let info = StoreFileInfo { max_sequence: newest, major: all, more: dropped_markers.fact() };
         let has_references = chosen.iter().any(|file| file.has_mob_references);
         let newest_cell = chosen.iter().filter_map(|file| file.reader.span()).map(|span| span.newest).max();
+        let tuning = store.tuning.load();
         let mob = (options.is_mob || has_references).then(|| MobPlan {
             threshold: options.is_mob.then_some(options.mob_threshold),
             // As in HBase. A family that keeps no values in MOB files any more gets them back on any occasion.
             rewrites: all && selection.major && (is_user || !options.is_mob),
+            file_bytes_max: tuning.mob_optimized.then_some(tuning.mob_file_bytes_max),
             newest: newest_cell.unwrap_or(Timestamp::OLDEST),
         });
         let plan = NewFilePlan {

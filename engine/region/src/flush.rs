@@ -208,6 +208,7 @@ impl Region {
         let mob = options.is_mob.then(|| MobPlan {
             threshold: Some(options.mob_threshold),
             rewrites: false,
+            file_bytes_max: None,
             newest: snapshot
                 .iter()
                 .filter_map(|segment| segment.timestamps())

@@ -15,7 +15,7 @@ use storage::FileName;
 use crate::compaction_matcher::CompactionMatcher;
 use crate::compaction_policy::OutputLayout;
 use crate::heap::Heap;
-use crate::mob::output::{MobOutput, MobPlan};
+use crate::mob::output::{FinishedMobFile, MobOutput, MobPlan};
 use crate::mob_format::names::{MOB_FILE_REFS, MobFileRefs};
 use crate::open_files::PinnedFile;
 use crate::region::Region;
@@ -36,8 +36,8 @@ pub(crate) struct NewFile {
     pub(crate) warm: Vec<(u64, u32)>,
     /// Keeps the janitor from deleting the file until the list names it.
     pub(crate) _pin: PinnedFile,
-    /// Keeps the janitor from deleting the MOB file to which the file refers, until the list names the file.
-    pub(crate) _mob_pin: Option<Arc<PinnedFile>>,
+    /// Keeps the janitor from deleting the MOB files to which the file refers, until the list names the file.
+    pub(crate) _mob_files: Arc<[FinishedMobFile]>,
 }
 
 /// A file that is being written.
@@ -155,7 +155,7 @@ impl OutputFiles<'_> {
         Ok(())
     }
 
-    /// Ends all files and opens them, in their order. At least one is written. The MOB file is durable before them.
+    /// Ends all files and opens them, in their order. At least one is written. The MOB files are durable before them.
     fn finish(mut self) -> Result<Vec<NewFile>> {
         if let (OutputLayout::Stripes(ranges), Some(kept)) = (self.plan.layout, self.plan.kept_stripes) {
             for index in (0..ranges.len()).filter(|index| kept.contains(&ranges[*index])) {
@@ -166,8 +166,8 @@ impl OutputFiles<'_> {
             let newest = self.files.len() - 1;
             self.begin(newest)?;
         }
-        let mob_pin = match self.mob.take().map(MobOutput::finish).transpose() {
-            Ok(pin) => pin.flatten().map(Arc::new),
+        let mob_files: Arc<[FinishedMobFile]> = match self.mob.take().map(MobOutput::finish).transpose() {
+            Ok(files) => files.unwrap_or_default().into(),
             Err(error) => {
                 self.abandon();
                 return Err(error);
@@ -185,7 +185,7 @@ impl OutputFiles<'_> {
                 info.more.push((MOB_FILE_REFS, file.mob_refs.to_value()));
             }
             match self.region.finish_file(self.store, file, info) {
-                Ok(file) => done.push(NewFile { _mob_pin: mob_pin.clone(), ..file }),
+                Ok(file) => done.push(NewFile { _mob_files: Arc::clone(&mob_files), ..file }),
                 Err(error) => {
                     unfinished.for_each(|(file, _)| file.writer.abandon());
                     done.iter().for_each(|made| self.store.give_up(&made.file));
@@ -312,6 +312,6 @@ impl Region {
         };
         let listed = Listed { name, size: written.size, reference: None };
         let file = Arc::new(StoreFile::open(&opener, &store.folder, listed)?);
-        Ok(NewFile { file, warm: written.warm, _pin: pin, _mob_pin: None })
+        Ok(NewFile { file, warm: written.warm, _pin: pin, _mob_files: Arc::default() })
     }
 }

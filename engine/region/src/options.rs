@@ -93,6 +93,11 @@ pub struct RegionOptions {
     /// How the files of a minor compaction are chosen (`hbase.hstore.defaultengine.compactionpolicy.class`,
     /// `hbase.hstore.engine.class`).
     pub compaction_policy: CompactionPolicy,
+    /// Whether compactions of MOB files leave large files as they are (`hbase.mob.compaction.type`).
+    pub mob_optimized: bool,
+    /// Maximum size of a MOB file in bytes, for compactions that leave large files as they are
+    /// (`hbase.mob.compactions.max.file.size`).
+    pub mob_file_bytes_max: u64,
     /// The compaction ratio in quiet hours (`hbase.hstore.compaction.ratio.offpeak`).
     pub compaction_ratio_off_peak: f64,
     /// The maximum size in bytes of a file in quiet hours (`hbase.hstore.compaction.max.size.offpeak`); `None` for the
@@ -161,6 +166,8 @@ impl Default for RegionOptions {
             date_tiered: DateTieredOptions::default(),
             stripe: StripeOptions::default(),
             delete_expired_files: true,
+            mob_optimized: false,
+            mob_file_bytes_max: 1 << 30,
             blocking_files: 16,
             purge_deletes_after: 0,
             major_period: Duration::from_secs(7 * 24 * 3600),

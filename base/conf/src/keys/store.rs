@@ -97,6 +97,11 @@ keys! {
     PURGE_DELETES_AFTER: Millis = "hbase.hstore.time.to.purge.deletes", "0";
     /// Number of MOB files that stay open between reads.
     MOB_FILE_CACHE_SIZE: Count = "hbase.mob.file.cache.size", "1000";
+    /// What a requested major compaction does with the values in MOB files: `full` writes all values of a region to one new
+    /// MOB file; `optimized` leaves values in MOB files of the maximum size, and writes the others to files up to that size.
+    MOB_COMPACTION_TYPE: Text = "hbase.mob.compaction.type", "full";
+    /// Maximum size of a MOB file that an optimized compaction writes, in bytes. It is exceeded by one value.
+    MOB_FILE_SIZE_MAX: Size = "hbase.mob.compactions.max.file.size", "1073741824";
     /// The store file tracker that new tables name: FILE or DEFAULT. It says how HBase finds a store's files after
     /// `bellows hand-back`; every store has a file list here.
     FILE_TRACKER: Text = "hbase.store.file-tracker.impl", "FILE";

@@ -21,11 +21,14 @@ pub(crate) struct MobPlan {
     pub(crate) threshold: Option<u64>,
     /// Whether values of references are read and written again.
     pub(crate) rewrites: bool,
+    /// From this size in bytes on, a MOB file that is being written is ended, and another one is begun for the next
+    /// value. Values in older MOB files of this size stay there. `None` for one new file of any size.
+    pub(crate) file_bytes_max: Option<u64>,
     /// The newest timestamp of the cells.
     pub(crate) newest: Timestamp,
 }
 
-/// The MOB file of one flush or compaction. It is begun with its first value.
+/// The MOB files of one flush or compaction. Each is begun with its first value.
 pub(crate) struct MobOutput<'a> {
     region: &'a Region,
     store: &'a Store,
@@ -34,6 +37,7 @@ pub(crate) struct MobOutput<'a> {
     info: StoreFileInfo,
     tags: Vec<u8>,
     file: Option<UnfinishedMobFile>,
+    finished: Vec<FinishedMobFile>,
     values: MobValues,
     buffer: Vec<u8>,
 }
@@ -43,6 +47,12 @@ struct UnfinishedMobFile {
     path: FileName,
     pin: PinnedFile,
     writer: Writer,
+}
+
+/// A MOB file that is durable. Its pin keeps the janitor from deleting it until a store's list names a file that refers to it.
+pub(crate) struct FinishedMobFile {
+    path: FileName,
+    _pin: PinnedFile,
 }
 
 /// Where a cell and its value are written.
@@ -71,6 +81,7 @@ impl<'a> MobOutput<'a> {
             info,
             tags: reference_tags(region.info.table().as_str()),
             file: None,
+            finished: Vec::new(),
             values: MobValues::new(MobRead::default(), ReadOptions::default()),
             buffer: Vec::new(),
         }
@@ -87,7 +98,13 @@ impl<'a> MobOutput<'a> {
         let placement = match (is_put, is_mob) {
             (true, true) if self.plan.rewrites => {
                 let value = self.values.value_of(self.region, self.store, cell)?;
-                if is_large(value) && fits(value, &self.tags) { Placement::Mob } else { Placement::Value }
+                let belongs_there = is_large(value) && fits(value, &self.tags);
+                let stays = self.plan.file_bytes_max.zip(self.values.size_of_file());
+                match stays.is_some_and(|(max, size)| size >= max) {
+                    _ if !belongs_there => Placement::Value,
+                    true => Placement::Same,
+                    false => Placement::Mob,
+                }
             }
             (true, false) if is_large(cell) && fits(cell, &self.tags) => Placement::Mob,
             _ => Placement::Same,
@@ -111,6 +128,10 @@ impl<'a> MobOutput<'a> {
                 write_reference(&mut self.buffer, value, &file.name, &self.tags);
                 refs.insert(self.region.info.table().as_str(), &file.name);
                 let bytes = value.bytes().len() as u64;
+                let size = file.writer.size();
+                if self.plan.file_bytes_max.is_some_and(|max| size > max) {
+                    self.end()?;
+                }
                 Ok((Cell::trusted(&self.buffer, cell.sequence()), bytes))
             }
         }
@@ -144,24 +165,43 @@ impl<'a> MobOutput<'a> {
         Ok(())
     }
 
-    /// Makes the MOB file durable. Returns its pin, which keeps the janitor from deleting it until a store's list names
-    /// a file that refers to it; `None` if no value was written.
-    pub(crate) fn finish(self) -> Result<Option<PinnedFile>> {
-        let Some(UnfinishedMobFile { path, pin, writer, name: _ }) = self.file else { return Ok(None) };
+    /// Ends the open MOB file, if there is one, and makes it durable.
+    fn end(&mut self) -> Result<()> {
+        let Some(UnfinishedMobFile { path, pin, writer, name: _ }) = self.file.take() else { return Ok(()) };
         let cells = writer.entries().to_be_bytes().to_vec();
-        let more = vec![(MOB_CELLS_COUNT, cells.into())];
-        if let Err(error) = writer.finish(StoreFileInfo { more, ..self.info }) {
-            // No store file names it: if it cannot be deleted now, the janitor deletes it.
-            let _left = self.region.files.delete(&path);
+        let mut info = self.info.clone();
+        info.more = vec![(MOB_CELLS_COUNT, cells.into())];
+        if let Err(error) = writer.finish(info) {
+            self.delete(&path);
             return Err(error.into());
         }
-        Ok(Some(pin))
+        self.finished.push(FinishedMobFile { path, _pin: pin });
+        Ok(())
     }
 
-    /// Gives the MOB file up and deletes it.
+    /// Makes all MOB files durable, and returns them.
+    pub(crate) fn finish(mut self) -> Result<Vec<FinishedMobFile>> {
+        match self.end() {
+            Ok(()) => Ok(self.finished),
+            Err(error) => {
+                self.abandon();
+                Err(error)
+            }
+        }
+    }
+
+    /// Deletes all MOB files.
     pub(crate) fn abandon(self) {
+        for file in &self.finished {
+            self.delete(&file.path);
+        }
         if let Some(file) = self.file {
             file.writer.abandon();
         }
+    }
+
+    /// Deletes a MOB file that no store file names. If that fails, the janitor deletes it.
+    fn delete(&self, path: &FileName) {
+        let _left = self.region.files.delete(path);
     }
 }

@@ -70,6 +70,11 @@ impl MobValues {
         }
     }
 
+    /// Returns the size in bytes of the MOB file with the last value; `None` before the first value.
+    pub(crate) fn size_of_file(&self) -> Option<u64> {
+        self.open.as_ref().map(|open| open.cursor.reader().size())
+    }
+
     fn without_value(&mut self, cell: Cell<'_>) -> Cell<'_> {
         write_without_value(&mut self.buffer, cell);
         Cell::trusted(&self.buffer, cell.sequence())

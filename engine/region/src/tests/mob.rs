@@ -153,6 +153,77 @@ fn compactions_keep_references_and_a_major_one_by_request_writes_the_values_anew
     assert_eq!((mob_files(&server), all(&region)), (vec![one], before));
 }
 
+/// As HBase's compactions of the type "optimized" do, a requested major one reads and writes large MOB files no more.
+#[test]
+fn an_optimized_compaction_leaves_large_mob_files_and_limits_the_size_of_new_ones() {
+    let mut server = Server::new();
+    server.options.mob_optimized = true;
+    server.options.mob_file_bytes_max = 16_000;
+    let region = open(&server, "ns:t");
+    put(&region, "a", 1, &value('l', 20_000));
+    flush(&region);
+    let large = mob_files(&server);
+    for (row, timestamp) in [("b", 2), ("c", 3), ("d", 4), ("e", 5)] {
+        put(&region, row, timestamp, &value('s', 9_000));
+        flush(&region);
+    }
+    let before = all(&region);
+    let small: Vec<String> = mob_files(&server).into_iter().filter(|file| !large.contains(file)).collect();
+    assert_eq!((large.len(), small.len()), (1, 4));
+    compact(&region, true);
+    assert_eq!(all(&region), before);
+    let named = refs(&region);
+    assert_eq!(named.len(), 1, "{named:?}");
+    assert!(named[0].contains(&large[0]), "the large file stays: {named:?}");
+    assert!(small.iter().all(|file| !named[0].contains(file)), "the small ones go: {named:?}");
+    let new = mob_files(&server).len() - 5;
+    assert_eq!(new, 2, "a new one is ended once it has 16,000 bytes, here two values");
+    region.clean(&server.janitor(), Search::Folders).expect("cleaned");
+    assert_eq!(server.janitor().clean_mob_files(&FileName::root()).expect("cleaned"), 4);
+    assert_eq!((mob_files(&server).len(), all(&region)), (3, before.clone()));
+    // Nothing is small any more, so nothing is written.
+    let files = mob_files(&server);
+    put(&region, "f", 6, "tiny");
+    flush(&region);
+    compact(&region, true);
+    assert_eq!(mob_files(&server), files);
+}
+
+#[test]
+fn an_optimized_compaction_that_fails_at_any_act_loses_no_value_and_leaves_only_garbage() {
+    for outcome in [storage::Outcome::DidNotHappen, storage::Outcome::MayHaveHappened] {
+        for act in 1.. {
+            let mut server = Server::new();
+            server.options.mob_optimized = true;
+            server.options.mob_file_bytes_max = 12_000;
+            let region = open(&server, "ns:t");
+            for (row, timestamp) in [("a", 1), ("b", 2), ("c", 3)] {
+                put(&region, row, timestamp, &value('s', 6_500));
+                flush(&region);
+            }
+            let before = all(&region);
+            let at = server.files.acts() + act;
+            let fault = storage::memory::Fault { act: at, kind: storage::Kind::Failed, outcome, last: true };
+            server.files.set_fault(Some(fault));
+            let ended = region.compact(&CompactionRequest { major: true, families: Vec::new() }).is_ok();
+            server.files.set_fault(None);
+            let next = Server::over(server.files.kill());
+            let region = open(&next, "ns:t");
+            assert_eq!(all(&region), before, "act {act}");
+            region.clean(&next.janitor(), Search::Folders).expect("cleaned");
+            next.janitor().clean_mob_files(&FileName::root()).expect("cleaned");
+            let named = refs(&region).join(",").replace("ns:t/", "");
+            let mut named: Vec<&str> = named.split(',').collect();
+            named.sort_unstable();
+            assert_eq!(mob_files(&next), named, "act {act}");
+            if ended {
+                assert!(act > 10, "the compaction has {act} acts");
+                break;
+            }
+        }
+    }
+}
+
 #[test]
 fn deleted_values_go_with_their_mob_file() {
     let server = Server::new();
