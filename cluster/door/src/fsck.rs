@@ -34,7 +34,7 @@ pub struct FsckReport {
     pub regions: usize,
     /// Number of store files that were opened.
     pub files: usize,
-    /// Size of these store files in bytes.
+    /// Size in bytes of the store files that were opened.
     pub bytes: u64,
     /// The inconsistencies, each with what to do.
     pub inconsistencies: Vec<String>,
@@ -136,7 +136,8 @@ impl FsckReport {
         Ok(())
     }
 
-    /// Checks that a region's folder is its own and that every file which its lists name can be opened.
+    /// Checks that the folder of `region` says it is this region's, and that every file in the region's file lists can be
+    /// opened.
     fn check_region(
         &mut self,
         files: &Arc<dyn Files>,

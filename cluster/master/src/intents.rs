@@ -9,12 +9,17 @@
 //! wrote what it finds. If another process wrote the object, that process has taken over the files, and this master
 //! reports that the server must end.
 //!
+//! The object is a sequence of delimited messages. The first is `NameBytesPair{"written", number of the write 8B}`. The
+//! intents follow:
+//!
 //! ```text
-//! first, since it differs each time:  NameBytesPair{"written", number 8B}
-//! per intent, delimited messages:  NameBytesPair{kind, family}  TableName | TableSchema  LongMsg count  RegionInfo…
-//! of a copy of a snapshot: NameBytesPair{"clone" | "restore", snapshot}, and then as of a creation;
-//! a region to truncate has no count; of a split or merge: NameBytesPair{"replace", step}  LongMsg count  RegionInfo… of
-//! the parents, and the same of the children
+//! creation               NameBytesPair{"create"}  TableSchema  LongMsg count  RegionInfo…
+//! copy of a snapshot     NameBytesPair{"clone" | "restore", snapshot}  TableSchema  LongMsg count  RegionInfo…
+//! deletion               NameBytesPair{"delete"}  TableName
+//! deletion of families   NameBytesPair{"delete-families"}  TableSchema  LongMsg count  NameBytesPair{"", family}…
+//! region to truncate     NameBytesPair{"truncate-region"}  TableSchema  RegionInfo
+//! split or merge         NameBytesPair{"replace", step}  LongMsg count  RegionInfo of each parent
+//!                                                        LongMsg count  RegionInfo of each child
 //! ```
 
 use std::collections::BTreeMap;

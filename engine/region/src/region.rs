@@ -164,9 +164,9 @@ pub struct Load {
     pub reads: u64,
     /// Number of rows written since the region was opened.
     pub writes: u64,
-    /// Number of cells that compactions since the opening have to read.
+    /// Number of cells in the files of all compactions that began since the region was opened.
     pub compacting_cells: u64,
-    /// Number of these cells that they have read so far.
+    /// Number of cells that compactions have read since the region was opened.
     pub compacted_cells: u64,
     /// When the oldest edit in memory was written.
     pub oldest_edit: Option<WallTime>,

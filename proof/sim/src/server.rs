@@ -445,7 +445,7 @@ fn serve(
 
     let failed = env::block_on(async {
         tokio::select! {
-            // Otherwise tokio draws the order, which would not follow from the seed.
+            // Without this, tokio polls the branches in a random order of its own, and the seed would not decide the run.
             biased;
             () = life.stopping.notified() => None,
             failure = log.failed() => Some((failure.to_string(), "server: ended because its log failed")),
