@@ -47,7 +47,7 @@ pub(crate) enum Item {
     Counter(usize),
 }
 
-/// An operation under way. Its answer counts only if the era has not ended before it came.
+/// An operation under way. Its answer is ignored if another era began before the answer arrived.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StartedOperation {
     era: u64,

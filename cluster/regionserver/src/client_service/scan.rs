@@ -208,7 +208,7 @@ struct Work {
     began: Moment,
     /// When the read began, or last continued in memory.
     resumed: Moment,
-    /// How long the call had waited before.
+    /// Time from the arrival of the call until `began`.
     waited: Duration,
 }
 
