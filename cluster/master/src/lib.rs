@@ -119,8 +119,9 @@ pub struct Master {
     snapshot_use: Mutex<()>,
     /// The tables and plans that wait for the normalizer.
     normalizer: Mutex<NormalizerQueue>,
-    /// Whether the process is ending; the condition wakes the chore.
+    /// Whether the process is ending. The chore's thread checks it, under this lock, before it waits.
     stopping: Mutex<bool>,
+    /// Wakes the chore's thread when the process ends or the normalizer's queue gets tables. Used with `stopping`.
     stopped: Condvar,
     /// Whether this is the master of a read replica, which refuses every change.
     is_mirror: AtomicBool,
