@@ -6,7 +6,9 @@ use storage::FileName;
 
 use super::values::MobValues;
 use crate::mob_format::names::{MOB_CELLS_COUNT, MobFileRefs, new_name};
-use crate::mob_format::reference::{MobReference, fits, is_reference, reference_tags, write_reference};
+use crate::mob_format::reference::{
+    MobReference, fits, is_reference, length_of_value, reference_tags, write_reference,
+};
 use crate::open_files::PinnedFile;
 use crate::query::MobRead;
 use crate::region::Region;
@@ -92,18 +94,16 @@ impl<'a> MobOutput<'a> {
     pub(crate) fn place<'c>(&'c mut self, cell: Cell<'c>, refs: &mut MobFileRefs) -> Result<(Cell<'c>, u64)> {
         let is_put = cell.cell_type() == Some(CellType::Put);
         let is_mob = is_reference(cell);
-        let is_large = |cell: Cell<'_>| {
-            self.plan.threshold.is_some_and(|threshold| cell.value().len() as u64 > threshold)
-        };
+        let threshold = self.plan.threshold;
+        let is_large =
+            |cell: Cell<'_>| threshold.is_some_and(|threshold| cell.value().len() as u64 > threshold);
         let placement = match (is_put, is_mob) {
             (true, true) if self.plan.rewrites => {
-                let value = self.values.value_of(self.region, self.store, cell)?;
-                let belongs_there = is_large(value) && fits(value, &self.tags);
-                let stays = self.plan.file_bytes_max.zip(self.values.size_of_file());
-                match stays.is_some_and(|(max, size)| size >= max) {
-                    _ if !belongs_there => Placement::Value,
-                    true => Placement::Same,
-                    false => Placement::Mob,
+                if self.stays_in_its_file(cell)? {
+                    Placement::Same
+                } else {
+                    let value = self.values.value_of(self.region, self.store, cell)?;
+                    if is_large(value) && fits(value, &self.tags) { Placement::Mob } else { Placement::Value }
                 }
             }
             (true, false) if is_large(cell) && fits(cell, &self.tags) => Placement::Mob,
@@ -135,6 +135,15 @@ impl<'a> MobOutput<'a> {
                 Ok((Cell::trusted(&self.buffer, cell.sequence()), bytes))
             }
         }
+    }
+
+    /// Whether the value of a reference stays where it is because its MOB file has the maximum size. The value is not read.
+    fn stays_in_its_file(&mut self, cell: Cell<'_>) -> Result<bool> {
+        let (Some(threshold), Some(max)) = (self.plan.threshold, self.plan.file_bytes_max) else {
+            return Ok(false);
+        };
+        Ok(length_of_value(cell) > threshold
+            && self.values.size_of_file(self.region, self.store, cell)? >= max)
     }
 
     /// Begins the MOB file, if it was not begun yet.

@@ -70,14 +70,34 @@ impl MobValues {
         }
     }
 
-    /// Returns the size in bytes of the MOB file with the last value; `None` before the first value.
-    pub(crate) fn size_of_file(&self) -> Option<u64> {
-        self.open.as_ref().map(|open| open.cursor.reader().size())
+    /// Returns the size in bytes of the MOB file that a reference names, without reading the value. 0 for a reference that
+    /// names no file.
+    pub(crate) fn size_of_file(&mut self, region: &Region, store: &Store, cell: Cell<'_>) -> Result<u64> {
+        let Some(reference) = MobReference::parse(cell) else { return Ok(0) };
+        Ok(self.cursor_of(region, store, cell, reference)?.reader().size())
     }
 
     fn without_value(&mut self, cell: Cell<'_>) -> Cell<'_> {
         write_without_value(&mut self.buffer, cell);
         Cell::trusted(&self.buffer, cell.sequence())
+    }
+
+    /// Returns the cursor of the reference's MOB file, which stays open for the next reference.
+    fn cursor_of(
+        &mut self,
+        region: &Region,
+        store: &Store,
+        cell: Cell<'_>,
+        reference: MobReference<'_>,
+    ) -> Result<&mut Cursor> {
+        let MobReference { table, file } = reference;
+        let is_open = self.open.as_ref().is_some_and(|open| open.file == file && open.table == table);
+        if !is_open {
+            let reader = open(region, store, cell, reference)?;
+            let cursor = reader.cursor(self.options);
+            self.open = Some(OpenMobFile { table: table.to_owned(), file: file.to_owned(), cursor });
+        }
+        Ok(&mut self.open.as_mut().expect("it is open").cursor)
     }
 
     /// Moves the cursor of the reference's MOB file to the cell with the value.
@@ -88,15 +108,9 @@ impl MobValues {
         cell: Cell<'_>,
         reference: MobReference<'_>,
     ) -> Result<()> {
-        let MobReference { table, file } = reference;
-        let is_open = self.open.as_ref().is_some_and(|open| open.file == file && open.table == table);
-        if !is_open {
-            let reader = open(region, store, cell, reference)?;
-            let cursor = reader.cursor(self.options);
-            self.open = Some(OpenMobFile { table: table.to_owned(), file: file.to_owned(), cursor });
-        }
-        let cursor = &mut self.open.as_mut().expect("it is open").cursor;
-        cursor.set_options(self.options);
+        let options = self.options;
+        let cursor = self.cursor_of(region, store, cell, reference)?;
+        cursor.set_options(options);
         let comparator = cursor.reader().comparator();
         let is_same = |found: Cell<'_>| comparator.compare(found.into(), cell.into()).is_eq();
         // Several writes of one key, the newest first; a compaction may have cleared the reference's sequence id.
