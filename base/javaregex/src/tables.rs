@@ -1,7 +1,7 @@
 //! The properties of characters in Java 17, written by `proof/java/regex/src/Tables.java` (`cargo xtask regex
 //! --tables`).
 
-/// The first code points of runs with one general category (the numbers of `java.lang.Character`).
+/// Runs of code points of one general category: its first code point, and the category's number in `Character`.
 #[rustfmt::skip]
 pub(super) const CATEGORY: &[(u32, u8)] = &[
     (0, 15), (32, 12), (33, 24), (36, 26), (37, 24), (40, 21), (41, 22), (42, 24), (43, 25), (44, 24), (45, 20),

@@ -97,7 +97,8 @@ pub struct Replica {
     /// Held for reading while a region is opened, and for writing during a round.
     standstill: RwLock<()>,
     tail: Mutex<LogTail>,
-    /// A reader of the log up to the tail's position or farther, for opening regions. The tail notes its records here.
+    /// The log reader from which regions are opened. It covers the log at least up to the tail's position, because every
+    /// batch of the tail is added to it.
     reader: Mutex<Arc<LogReader>>,
     regions: Mutex<HashMap<Box<[u8]>, Followed>>,
     /// Notified after each round, with `regions`.

@@ -55,8 +55,8 @@ pub struct BucketOptions {
     /// How long reads of a device may fail without a success before the device is no longer used, and how long its
     /// writes may fail before it receives no more blocks (`hbase.bucketcache.ioengine.errors.tolerated.duration`).
     pub errors_tolerated: Duration,
-    /// Maximum memory for cached record heads, in bytes. Heads are cached where reading one costs a system call. A
-    /// cached head saves one of two calls when only a few cells of a block are needed
+    /// Maximum memory for cached block headers (cell offsets and checksums) of `file:` and `files:` devices, in bytes.
+    /// With its header cached, a get that needs only a few cells of a block reads the device once instead of twice
     /// (`bellows.bucketcache.heads.size`).
     pub head_bytes_max: u64,
 }

@@ -55,8 +55,8 @@ pub(crate) fn numbered_files(
     Ok(numbered)
 }
 
-/// Whether the name, below the log's folder, belongs to an object that the log keeps beside its files, or to HBase,
-/// which keeps a folder `host,port,start code` for each of its servers in the same place.
+/// Whether `below`, a name relative to the log's folder, is not that of a log file. It may be an owner or holder object
+/// of the log, or a file in one of HBase's folders `host,port,start code`, which are in the same place.
 fn is_other_part(below: &str) -> bool {
     below == crate::owner::OWNER
         || below.starts_with(crate::holder::HOLDERS_WITH_SLASH)

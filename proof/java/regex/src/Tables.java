@@ -22,7 +22,7 @@ final class Tables {
     System.out.println("//! What Java " + Runtime.version().feature() + " knows of characters, written by");
     System.out.println("//! `proof/java/regex/src/Tables.java` (`cargo xtask regex --tables`).");
     System.out.println();
-    runs("CATEGORY", "The first code points of runs with one general category (the numbers of `java.lang.Character`).",
+    runs("CATEGORY", "Runs of code points of one general category: its first code point, and the category's number in `Character`.",
         Character::getType);
     set("ALPHABETIC", Character::isAlphabetic);
     set("IDEOGRAPHIC", Character::isIdeographic);
