@@ -544,6 +544,12 @@ impl Log {
         })
     }
 
+    /// Asks the storage whether another process has taken the log. If so, this log ends, and the error names the
+    /// process. `None` also when the storage does not answer.
+    pub fn taken_over(&self) -> Option<Error> {
+        self.shared.check_claim().err().filter(|error| matches!(error, Error::Fenced { .. }))
+    }
+
     /// Returns the owner's name, for people.
     pub fn owner(&self) -> &str {
         &self.shared.claim.owner.name

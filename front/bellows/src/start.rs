@@ -330,7 +330,9 @@ fn wait_for_the_end(
     runtime.spawn(async move {
         let _ended = sender.send(Ok(told_to_stop.await));
     });
-    let by = receiver.recv().map_err(|_| "the thread that waits for signals has ended".to_owned())??;
+    let end = receiver.recv().map_err(|_| "the thread that waits for signals has ended".to_owned())?;
+    // Whoever finds first that another process has the files, only the log knows which one it is.
+    let by = end.map_err(|cause| log.taken_over().map_or(cause, |error| error.to_string()))?;
     tracing::info!(by, "stopping");
     Ok(())
 }

@@ -170,3 +170,66 @@ fn the_process_is_killed_in_every_act_and_again_in_recovery() {
     every_death(Death::Kill, Level::Os);
     every_death(Death::Kill, Level::Disk);
 }
+
+/// The power is lost while a file that has its end is made durable: its last batches may be holes, its index whole.
+/// The next owner needs the file, writes its own, and ends. What it says of its own files must not make the third owner
+/// believe that index.
+#[test]
+fn a_torn_file_with_a_whole_index_stays_torn_for_every_later_owner() {
+    let open = |place: &Memory| {
+        Log::open(World::real(), Arc::new(place.clone()), FileName::new("WALs"), options())
+            .unwrap_or_else(|error| panic!("{error}"))
+    };
+    let append = |log: &Log, sequence: u64| {
+        let cells = vec![b'c'; 700];
+        let record = Record {
+            kind: Kind::Edit,
+            region: REGIONS[0].as_bytes(),
+            table: b"t",
+            sequence: SequenceId(sequence),
+            time: WallTime(1),
+            nonce: None,
+            cells: &cells,
+        };
+        let ticket = log.append(&record).expect("the log works");
+        log.sync_blocking(ticket, Level::Os)
+    };
+    let mut torn = 0;
+    for seed in 0..60 {
+        let place = Memory::new();
+        let options = Options { file_bytes_max: u64::MAX, ..options() };
+        let (log, _) = Log::open(World::real(), Arc::new(place.clone()), FileName::new("WALs"), options)
+            .unwrap_or_else(|error| panic!("{error}"));
+        (1..=4).for_each(|sequence| append(&log, sequence).expect("the log works"));
+        // The next file's creation, its header, the sync of its header, and the end of this one are four acts.
+        let act = place.acts() + 5;
+        let outcome = Outcome::DidNotHappen;
+        place.set_fault(Some(Fault { act, kind: StorageKind::Failed, outcome, last: true }));
+        log.roll().expect_err("the sync of the ended file fails");
+        let place = place.crash(seed);
+
+        let (log, recovered) = open(&place);
+        torn += usize::from(!recovered.torn_tails().is_empty());
+        let mut kept = 0;
+        recovered
+            .replay::<Error>(REGIONS[0].as_bytes(), |_| {
+                kept += 1;
+                Ok(())
+            })
+            .expect("a torn tail is no damage");
+        (1..=2).for_each(|later| append(&log, kept + later).expect("the log works"));
+        log.roll().expect("the storage works");
+        drop((log, recovered));
+
+        let (_log, recovered) = open(&place);
+        let mut found = Vec::new();
+        recovered
+            .replay::<Error>(REGIONS[0].as_bytes(), |record| {
+                found.push(record.sequence.0);
+                Ok(())
+            })
+            .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert_eq!(found, (1..=kept + 2).collect::<Vec<_>>(), "seed {seed}");
+    }
+    assert!(torn > 10, "{torn} of 60 losses of power tore the file");
+}

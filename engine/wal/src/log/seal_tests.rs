@@ -216,7 +216,8 @@ fn on_a_disk_nothing_is_acknowledged_after_the_seal_that_its_reader_does_not_fin
 
 #[test]
 fn a_sealed_log_is_readable_and_its_owner_fails_at_its_next_operation() {
-    let acts: [fn(&Log) -> Result<()>; 4] = [
+    let acts: [fn(&Log) -> Result<()>; 5] = [
+        |log| log.taken_over().map_or(Ok(()), Err),
         |log| log.append(&edit("a", 3, b"late")).and_then(|ticket| log.sync_blocking(ticket, Level::Os)),
         |log| log.append(&edit("a", 3, b"late")).and_then(|ticket| log.sync_blocking(ticket, Level::Disk)),
         |log| log.roll(),

@@ -98,8 +98,9 @@ pub(crate) fn read_folder(
     let number_max = numbered.last().map_or(0, |(number, _)| *number);
     // From the last to the first: a later file says of an earlier one whether it is durable to its end.
     let (mut looks, mut durable_to) = (Vec::with_capacity(numbered.len()), 0);
+    let mut whole_of_owner = WholeOfOwner::default();
     for (number, name) in numbered.into_iter().rev() {
-        let look = look_at(&**files, number, &name, durable_to >= number);
+        let look = look_at(&**files, number, &name, &whole_of_owner);
         // The owner before may have given the file up while it was read here. Then its bytes were overwritten or deleted, and
         // what was read is neither damage nor a torn tail, and what could not be read is no failure. A file that is not given
         // up by now was not overwritten before.
@@ -116,6 +117,7 @@ pub(crate) fn read_folder(
         };
         if let Look::Begun(begun) = &look {
             durable_to = durable_to.max(begun.contents.whole_to.unwrap_or(0));
+            whole_of_owner.note(begun.epoch, begun.contents.whole_to);
         }
         looks.push((number, look));
     }
@@ -131,6 +133,24 @@ pub(crate) fn read_folder(
     let end = before.map(|last| LogPosition { file: last.number(), offset: last.contents.whole });
     let reader = LogReader::new(Arc::clone(files), old_files, regions, torn_tails, end.unwrap_or_default());
     Ok(FolderContents { reader, live, unsynced, epoch_max, number_max })
+}
+
+/// The newest file of each owner that is durable to its end, by the owner's epoch and in the words of its later files.
+///
+/// What an owner says holds for its own files only. A file that an earlier owner left torn is durable, too, once a later
+/// owner has read and synced it, but it has a hole that the index at its end knows nothing of.
+#[derive(Default)]
+struct WholeOfOwner(HashMap<u64, u64>);
+
+impl WholeOfOwner {
+    fn note(&mut self, epoch: u64, whole_to: Option<u64>) {
+        let known = self.0.entry(epoch).or_default();
+        *known = (*known).max(whole_to.unwrap_or(0));
+    }
+
+    fn includes(&self, epoch: u64, number: u64) -> bool {
+        self.0.get(&epoch).is_some_and(|whole_to| *whole_to >= number)
+    }
 }
 
 /// The records of regions in the files read so far, in order.
@@ -216,7 +236,7 @@ fn no_end(file: &BegunFile, later: u64) -> Error {
     }
 }
 
-fn look_at(files: &dyn Files, number: u64, name: &FileName, is_durable: bool) -> Result<Look> {
+fn look_at(files: &dyn Files, number: u64, name: &FileName, whole: &WholeOfOwner) -> Result<Look> {
     let reader = match files.open(name) {
         Ok(reader) => reader,
         Err(error) if error.kind() == storage::Kind::NotFound => {
@@ -251,7 +271,7 @@ fn look_at(files: &dyn Files, number: u64, name: &FileName, is_durable: bool) ->
         return Err(corrupt(20, "file number", number.to_string(), header.number.to_string()));
     }
     let open = OpenFile { name, reader: &*reader, header, size };
-    let contents = match open.read_by_index(is_durable)? {
+    let contents = match open.read_by_index(whole.includes(header.epoch, number))? {
         Some(contents) => contents,
         None => open.scan()?,
     };

@@ -43,7 +43,7 @@ impl OpenFile<'_> {
     }
 
     /// Returns the content by the file's index, if the index can be trusted: the file was ended in order, and it is
-    /// durable to its end, either by its last batch or by a later file (`is_durable`).
+    /// durable to its end, either by its last batch or by a later file of its owner (`is_durable`).
     pub(super) fn read_by_index(&self, is_durable: bool) -> Result<Option<FileContents>> {
         let length = BARE_RECORD_LENGTH as u64;
         if !self.header.has_index() || self.size < HEADER_LENGTH as u64 + length {
