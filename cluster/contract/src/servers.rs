@@ -151,6 +151,10 @@ pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
     /// Flushes an open region: the families in `families`, or all when none is named.
     fn flush(&self, server: &ServerName, region: &EncodedName, families: Vec<Bytes>) -> ServerFuture<()>;
 
+    /// Requests a major compaction of an open region's families. The future ends when the compaction is in the server's
+    /// queue.
+    fn compact(&self, server: &ServerName, region: &EncodedName, families: Vec<Bytes>) -> ServerFuture<()>;
+
     /// Returns when the oldest of the region's files that major compactions have written was written, in ms since 1970;
     /// 0 if there is none.
     fn last_major_compaction(&self, server: &ServerName, region: &EncodedName) -> ServerFuture<i64>;

@@ -251,6 +251,11 @@ impl Assignments {
         self.ask(region, |server| self.servers.flush(server, region, families.to_vec()))
     }
 
+    /// Requests a major compaction of a region's families. See [`RegionServers::compact`].
+    pub(crate) fn compact(&self, region: &EncodedName, families: &[Bytes]) -> Result<(), Exception> {
+        self.ask(region, |server| self.servers.compact(server, region, families.to_vec()))
+    }
+
     /// Returns when the oldest file that a major compaction wrote was written. See
     /// [`RegionServers::last_major_compaction`].
     pub(crate) fn last_major_compaction(&self, region: &EncodedName) -> Result<i64, Exception> {

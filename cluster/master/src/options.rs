@@ -36,6 +36,9 @@ pub struct Options {
     /// `hbase.master.cleaner.snapshot.interval`: time between two deletions of expired snapshots; zero for never.
     /// Default 30 minutes.
     pub snapshot_cleaner_period: Duration,
+    /// `hbase.mob.compaction.chore.period`: time between two requests of major compactions of MOB families; zero for
+    /// never. Default a week.
+    pub mob_compaction_period: Duration,
     /// `hbase.meta.versions`: number of versions that a new hbase:meta keeps. Default 3.
     pub meta_versions: u32,
     /// `hbase.meta.blocksize`: block size of a new hbase:meta, in bytes. Default 8192.
@@ -59,6 +62,7 @@ impl Default for Options {
             snapshots_enabled: true,
             snapshot_ttl: 0,
             snapshot_cleaner_period: Duration::from_secs(1800),
+            mob_compaction_period: Duration::from_secs(7 * 24 * 3600),
             meta_versions: 3,
             meta_block_bytes: 8192,
             info_port: 16010,
@@ -90,6 +94,7 @@ impl Options {
             snapshots_enabled: conf.value(&key::SNAPSHOT_ENABLED)?,
             snapshot_ttl: conf.value(&key::SNAPSHOT_TTL)?,
             snapshot_cleaner_period: conf.value(&key::SNAPSHOT_CLEANER_INTERVAL)?,
+            mob_compaction_period: conf.value(&conf::keys::store::MOB_COMPACTION_CHORE_PERIOD)?,
             meta_versions: conf.value(&key::META_VERSIONS)?.try_into().unwrap_or(u32::MAX),
             meta_block_bytes: conf.value(&key::META_BLOCK_SIZE)?,
             info_port: conf.value(&key::INFO_PORT)?.try_into().unwrap_or(-1),
@@ -146,6 +151,7 @@ mod tests {
             (theirs.snapshots_enabled, theirs.snapshot_ttl)
         );
         assert_eq!(ours.snapshot_cleaner_period, theirs.snapshot_cleaner_period);
+        assert_eq!(ours.mob_compaction_period, theirs.mob_compaction_period);
         assert_eq!((ours.meta_block_bytes, ours.info_port), (theirs.meta_block_bytes, theirs.info_port));
         assert_eq!(ours.procedures.outcome_kept, theirs.procedures.outcome_kept);
         assert_eq!(ours.procedures.read_outcome_kept, theirs.procedures.read_outcome_kept);

@@ -7,95 +7,16 @@
 //! 2. gives up what the logs have of the parent;
 //! 3. removes its row, or the columns that name it.
 
-use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::sync::Arc;
 
-use env::Priority;
 use proto::catalog::RegionRow;
 use proto::{RegionInfo, TableName};
 use rpc::Exception;
 
 use crate::Master;
 use crate::procedure::ProcedureKind;
-use crate::reopen::Reopening;
-use crate::selection::Selection;
-use crate::switches::Switch;
-
-/// Time between two runs of the chore, which also looks for unfinished changes.
-const CHORE_PERIOD: Duration = Duration::from_secs(10);
 
 impl Master {
-    /// Starts the thread that collects parents (`hbase.catalogjanitor.interval`), deletes expired snapshots
-    /// (`hbase.master.cleaner.snapshot.interval`), normalizes tables (`hbase.normalizer.period`), checks the
-    /// catalog (`hbase.master.hbck.chore.interval`), opens regions that could not be opened, and carries on what an
-    /// earlier failure has left. It ends when the process ends or the master is dropped.
-    pub fn start_chores(self: &Arc<Self>) -> std::io::Result<()> {
-        let master: Weak<Master> = Arc::downgrade(self);
-        let (mut collected, mut reopening) = (self.world.moment(), Reopening::default());
-        let (mut cleaned, mut normalized, mut checked) = (collected, collected, collected);
-        let body = move || {
-            while let Some(master) = master.upgrade() {
-                {
-                    let mut stopping = master.stopping.lock();
-                    if !*stopping && !master.normalizer.lock().has_tables() {
-                        master.stopped.wait_for(&mut stopping, CHORE_PERIOD);
-                    }
-                    if *stopping {
-                        return;
-                    }
-                }
-                master.carry_on_what_waits();
-                master.reopen_failed(&mut reopening);
-                let now = master.world.moment();
-                let period = master.options.snapshot_cleaner_period;
-                if !period.is_zero() && now.since(cleaned) >= period {
-                    cleaned = now;
-                    if let Err(cause) = master.delete_expired_snapshots() {
-                        tracing::warn!(%cause, "expired snapshots were not deleted; it is tried again");
-                    }
-                }
-                let period = master.options.check_period;
-                if !period.is_zero() && now.since(checked) >= period {
-                    checked = now;
-                    if let Err(cause) = master.run_hbck() {
-                        tracing::warn!(%cause, "the catalog was not checked; it is tried again");
-                    }
-                }
-                let period = master.options.normalizer.period;
-                if !period.is_zero() && now.since(normalized) >= period {
-                    normalized = now;
-                    if let Err(cause) = master.normalize(&Selection::of_users(), false) {
-                        tracing::warn!(%cause, "no table is normalized; it is tried again");
-                    }
-                }
-                master.run_normalizer();
-                let period = master.options.parents_period;
-                let is_due = !period.is_zero() && now.since(collected) >= period;
-                if is_due && master.switches.is_on(Switch::CatalogJanitor) {
-                    collected = now;
-                    if let Err(cause) = master.collect_parents() {
-                        tracing::warn!(%cause, "parents of splits and merges were not collected; it is tried again");
-                    }
-                }
-            }
-        };
-        env::spawn_thread("master-chore", Priority::Background, body).map(drop)
-    }
-
-    /// Submits an empty change for each table that has an unfinished one. The unfinished change is completed before the
-    /// empty one.
-    fn carry_on_what_waits(self: &Arc<Self>) {
-        for intent in self.intents.all() {
-            let table = intent.table();
-            if self.procedures.is_busy(table) {
-                continue;
-            }
-            if let Err(cause) = self.submit(ProcedureKind::CarryOn, table, None, |_| Ok(())) {
-                tracing::warn!(%table, %cause, "an unfinished change is not carried on; it is tried again");
-            }
-        }
-    }
-
     /// Collects all parents whose files nobody needs, and returns their number.
     pub(crate) fn collect_parents(self: &Arc<Self>) -> Result<usize, Exception> {
         let has_parents = |row: &RegionRow| row.region.is_split() || !row.merged_from.is_empty();

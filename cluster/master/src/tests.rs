@@ -5,6 +5,7 @@ mod crash;
 mod fake;
 mod false_alarms;
 mod hbck;
+mod mob_compactions;
 mod nonsense;
 mod normalizer;
 mod servers;

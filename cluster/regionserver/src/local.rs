@@ -266,6 +266,14 @@ impl RegionServers for LocalServers {
         })
     }
 
+    fn compact(&self, server: &ServerName, region: &EncodedName, families: Vec<Bytes>) -> ServerFuture<()> {
+        let region = region.clone();
+        self.order(server, move |inner| {
+            inner.server.background.request_compaction(&inner.find(&region)?, true, families);
+            Ok(())
+        })
+    }
+
     fn last_major_compaction(&self, server: &ServerName, region: &EncodedName) -> ServerFuture<i64> {
         let region = region.clone();
         self.order(server, move |inner| {

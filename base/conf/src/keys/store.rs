@@ -102,6 +102,9 @@ keys! {
     MOB_COMPACTION_TYPE: Text = "hbase.mob.compaction.type", "full";
     /// Maximum size of a MOB file that an optimized compaction writes, in bytes. It is exceeded by one value.
     MOB_FILE_SIZE_MAX: Size = "hbase.mob.compactions.max.file.size", "1073741824";
+    /// How often the master requests a major compaction of each MOB family: it removes values that nobody
+    /// refers to from MOB files. 0: never. Periodic major compactions leave MOB files as they are.
+    MOB_COMPACTION_CHORE_PERIOD: Seconds = "hbase.mob.compaction.chore.period", "604800";
     /// The store file tracker that new tables name: FILE or DEFAULT. It says how HBase finds a store's files after
     /// `bellows hand-back`; every store has a file list here.
     FILE_TRACKER: Text = "hbase.store.file-tracker.impl", "FILE";

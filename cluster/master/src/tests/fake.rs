@@ -48,6 +48,8 @@ pub(super) struct FakeServers {
     resumed: Condvar,
     writes_left: Mutex<Option<u64>>,
     flushed: Mutex<Vec<EncodedName>>,
+    /// The regions and families whose major compaction was requested, in order.
+    pub(super) compacted: Mutex<Vec<(EncodedName, Vec<Bytes>)>>,
     discarded: Mutex<BTreeSet<EncodedName>>,
     /// The regions whose log records are kept; `None` while no call has named them: all records are kept.
     known: Mutex<Option<BTreeSet<EncodedName>>>,
@@ -83,6 +85,7 @@ impl FakeServers {
             resumed: Condvar::new(),
             writes_left: Mutex::default(),
             flushed: Mutex::default(),
+            compacted: Mutex::default(),
             discarded: Mutex::default(),
             known: Mutex::default(),
             stopped: Mutex::default(),
@@ -538,6 +541,12 @@ impl RegionServers for FakeServers {
     fn flush(&self, server: &ServerName, region: &EncodedName, _families: Vec<Bytes>) -> ServerFuture<()> {
         self.assert_owner(server, region);
         self.flushed.lock().push(region.clone());
+        answered(Ok(()))
+    }
+
+    fn compact(&self, server: &ServerName, region: &EncodedName, families: Vec<Bytes>) -> ServerFuture<()> {
+        self.assert_owner(server, region);
+        self.compacted.lock().push((region.clone(), families));
         answered(Ok(()))
     }
 

@@ -30,27 +30,59 @@ impl CellSink for Answer {
     }
 }
 
-/// Opens a region with one family, whose files and cached blocks are in memory.
+/// A server's part of a region: its log, its files and its cached blocks, all in memory.
+pub(crate) struct Place {
+    pub(crate) files: Arc<dyn Files>,
+    world: World,
+    log: Arc<wal::Log>,
+    recovered: Arc<wal::LogReader>,
+    cache: Arc<Cache>,
+}
+
+impl Place {
+    pub(crate) fn new(world: &World) -> Place {
+        let files: Arc<dyn Files> = Arc::new(Memory::new());
+        let log_files = Arc::clone(&files);
+        let (log, recovered) =
+            wal::Log::open(world.clone(), log_files, FileName::new("WALs"), wal::Options::default())
+                .expect("a log");
+        let (log, recovered) = (Arc::new(log), Arc::new(recovered));
+        Place { files, world: world.clone(), log, recovered, cache: Arc::new(Cache::with_bytes(1 << 30)) }
+    }
+
+    /// Opens a region, whose table has one family.
+    pub(crate) fn open(&self, info: RegionInfo, family: &'static str) -> Arc<Region> {
+        let mut table = TableDescriptor::new(info.table().clone());
+        table.set_family(FamilyDescriptor::new(family).expect("a name"));
+        Region::open(Opening {
+            folder: folder(&info),
+            info,
+            table: Arc::new(table),
+            files: Arc::clone(&self.files),
+            log: Arc::clone(&self.log),
+            cache: Arc::clone(&self.cache),
+            world: self.world.clone(),
+            options: RegionOptions::default(),
+            recovered: Some(Arc::clone(&self.recovered)),
+        })
+        .expect("opened")
+    }
+}
+
+/// Returns a region of table `t`. The number tells it from others with the same rows.
+pub(crate) fn info(start: &'static str, stop: &'static str, number: u64) -> RegionInfo {
+    let (start, stop) = (Bytes::from_static(start.as_bytes()), Bytes::from_static(stop.as_bytes()));
+    RegionInfo::new("t".parse().expect("a name"), start, stop, RegionId(number)).expect("a region")
+}
+
+/// Returns the region's folder.
+pub(crate) fn folder(info: &RegionInfo) -> FileName {
+    FileName::new("data/default/t").join(info.encoded_name().as_str())
+}
+
+/// Opens a region of all rows with one family, whose files and cached blocks are in memory.
 pub(crate) fn open(world: &World, family: &'static str) -> Arc<Region> {
-    let files: Arc<dyn Files> = Arc::new(Memory::new());
-    let (log, recovered) =
-        wal::Log::open(world.clone(), Arc::clone(&files), FileName::new("WALs"), wal::Options::default())
-            .expect("a log");
-    let mut table = TableDescriptor::new("t".parse().expect("a name"));
-    table.set_family(FamilyDescriptor::new(family).expect("a name"));
-    let info = RegionInfo::new("t".parse().expect("a name"), Bytes::new(), Bytes::new(), RegionId(1));
-    Region::open(Opening {
-        info: info.expect("a region"),
-        table: Arc::new(table),
-        files,
-        folder: FileName::new("data/default/t/r"),
-        log: Arc::new(log),
-        cache: Arc::new(Cache::with_bytes(1 << 30)),
-        world: world.clone(),
-        options: RegionOptions::default(),
-        recovered: Some(Arc::new(recovered)),
-    })
-    .expect("opened")
+    Place::new(world).open(info("", "", 1), family)
 }
 
 /// Returns a put of `cells`, all of one row, without a log record.
