@@ -63,7 +63,9 @@ fn pages(root: &Path) -> Result<Vec<PathBuf>, String> {
         ["README.md", "ARCHITECTURE.md", "COMPAT.md", "CHANGELOG.md", "CONTRIBUTING.md"]
             .map(PathBuf::from)
             .into();
-    for folder in ["docs", "docs/compat", "docs/formats", "docs/operations", "docs/rfcs", "docs/use", "recipes"] {
+    for folder in
+        ["docs", "docs/compat", "docs/formats", "docs/operations", "docs/rfcs", "docs/use", "recipes"]
+    {
         pages
             .extend(files(&root.join(folder), &["md"])?.into_iter().map(|name| Path::new(folder).join(name)));
     }
