@@ -97,7 +97,24 @@ pub fn fsck(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) -> Resu
     Ok(checkup)
 }
 
+/// What a region is for its table.
+#[derive(Clone, Copy, PartialEq)]
+enum Role {
+    /// It has rows of its own.
+    Serving,
+    /// It was split or merged. The master deletes its folder and then what hbase:meta says of it, so a crash may leave the
+    /// latter alone. A file that a child still needs is missed when the child is checked.
+    Parent,
+}
+
 impl FsckReport {
+    /// Notes a parent whose deletion a crash has interrupted.
+    fn half_deleted(&mut self, parent: &RegionInfo) {
+        self.notes.push(format!(
+            "the deletion of region {parent}, which was split or merged, is not finished; the server does it"
+        ));
+    }
+
     fn finds(&mut self, inconsistency: Inconsistency) {
         self.inconsistencies.push(inconsistency.to_string());
     }
@@ -129,9 +146,11 @@ impl FsckReport {
                     child: Box::new(row.region.clone()),
                 });
             }
-            for region in row.merged_from.iter().chain([&row.region]) {
-                self.check_region(files, world, table, region)?;
+            for parent in &row.merged_from {
+                self.check_region(files, world, table, parent, Role::Parent)?;
             }
+            let role = if row.region.is_split() { Role::Parent } else { Role::Serving };
+            self.check_region(files, world, table, &row.region, role)?;
         }
         Ok(())
     }
@@ -144,6 +163,7 @@ impl FsckReport {
         world: &World,
         table: &TableDescriptor,
         region: &RegionInfo,
+        role: Role,
     ) -> Result<()> {
         self.regions += 1;
         let folder = layout::region_folder(region);
@@ -153,6 +173,10 @@ impl FsckReport {
                 "{folder} says that it is region {found}, expected {region}; put its .regioninfo back from a backup"
             )),
             Err(Error::Storage(error)) if error.kind() == storage::Kind::NotFound => {
+                if role == Role::Parent {
+                    self.half_deleted(region);
+                    return Ok(());
+                }
                 self.finds(Inconsistency::NoFolder(Box::new(region.clone())));
                 return Ok(());
             }
@@ -161,6 +185,10 @@ impl FsckReport {
         for family in table.families() {
             match FoundStore::find(files, &folder, region, family, FoundBy::List, world) {
                 Ok(store) => self.add(&[store]),
+                Err(_) if role == Role::Parent => {
+                    self.half_deleted(region);
+                    return Ok(());
+                }
                 Err(cause) => {
                     let family = family.name().escape_ascii();
                     self.inconsistencies.push(format!(
@@ -171,5 +199,34 @@ impl FsckReport {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::catalog::RegionState;
+    use proto::{FamilyDescriptor, RegionId};
+    use storage::Memory;
+
+    use super::*;
+
+    fn region(number: u64) -> RegionInfo {
+        let table = "t".parse().expect("a name");
+        RegionInfo::new(table, Default::default(), Default::default(), RegionId(number)).expect("a region")
+    }
+
+    #[test]
+    fn a_parent_whose_folder_is_deleted_already_is_a_note_and_a_serving_region_without_one_is_not() {
+        let files: Arc<dyn Files> = Arc::new(Memory::new());
+        let mut table = TableDescriptor::new("t".parse().expect("a name"));
+        table.set_family(FamilyDescriptor::new("f").expect("a name"));
+        let mut row = RegionRow::new(region(3), RegionState::Open);
+        row.merged_from = vec![region(1), region(2)];
+        let mut report = FsckReport::default();
+        report.check_table(&files, &World::real(), &table, &[row]).expect("nothing fails");
+        let child = Inconsistency::NoFolder(Box::new(region(3)));
+        assert_eq!(report.inconsistencies, [child.to_string()]);
+        assert_eq!(report.notes.len(), 2, "{:?}", report.notes);
+        assert!(report.notes[0].contains("is not finished"), "{:?}", report.notes);
     }
 }
