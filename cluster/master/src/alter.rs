@@ -206,6 +206,8 @@ impl Master {
             let is_altered = was_open && gone.is_empty() && self.regions.alter(region, table)?;
             if !is_altered {
                 if was_open {
+                    // While it serves, so that there is little to flush when it does not.
+                    self.regions.flush(region.encoded_name(), &[])?;
                     self.regions.close(region.encoded_name())?;
                 }
                 let removed = self.remove_families(region, gone);

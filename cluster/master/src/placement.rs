@@ -304,7 +304,11 @@ impl Master {
         let rows = rows.into_iter().filter(|row| open.contains(row.region.encoded_name())).collect();
         self.in_parallel(rows, |row| {
             context.check_aborted()?;
-            self.regions.flush(row.region.encoded_name(), families)
+            match self.regions.flush(row.region.encoded_name(), families) {
+                // A split or a merge closes it, and a region that is closed flushes everything.
+                Err(cause) if cause.class == class::NOT_SERVING_REGION => Ok(()),
+                done => done,
+            }
         })?;
         context.pass_point_of_no_return()
     }

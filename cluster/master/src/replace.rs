@@ -221,8 +221,10 @@ impl Master {
         context: Option<&Context>,
     ) -> Result<(), Exception> {
         let (mut failures, mut failure) = (0, None);
+        let mut times: Vec<String> = Vec::new();
         loop {
             let step = replacement.step;
+            let began = self.world.moment();
             let repetition = if failures < self.options.procedures.retries_max {
                 Repetition::Possible
             } else {
@@ -254,6 +256,8 @@ impl Master {
                 let words = replacement.words();
                 tracing::warn!(?step, failures, %cause, "{words} met a failure");
             }
+            let name = Step::NAMES.iter().find(|(named, _)| *named == step).map_or("", |(_, name)| name);
+            times.push(format!("{name} {}", self.world.moment().since(began).as_millis()));
             match (step.after(event), acted) {
                 (Next::Step(next), acted) => {
                     failures = 0;
@@ -276,6 +280,8 @@ impl Master {
                     return Err(Exception { message, ..cause });
                 }
                 (Next::End, acted) => {
+                    let (words, table) = (replacement.words(), replacement.table());
+                    tracing::info!(%table, steps_ms = times.join(", "), "{words} has ended");
                     let ended = self.intents.end(&Intent::Replace(replacement).key()).map_err(of_storage);
                     return failure.or(acted.err()).map_or(ended, Err);
                 }
@@ -325,12 +331,13 @@ impl Master {
     fn create_children(&self, replacement: &Replacement) -> Result<(), Exception> {
         let table = self.descriptor(replacement.table())?;
         let last = self.server_of_parents(replacement);
-        for child in &replacement.children {
+        // Their rows are not served meanwhile.
+        self.in_parallel(replacement.child_rows(), |row| {
+            let child = &row.region;
             layout::keep_region_info(&*self.files, &layout::region_folder(child), child)
                 .map_err(of_storage)?;
-            self.regions.inherit(child, &replacement.parents, &table, last.as_ref())?;
-        }
-        Ok(())
+            self.regions.inherit(child, &replacement.parents, &table, last.as_ref())
+        })
     }
 
     fn record_replacement(&self, replacement: &Replacement) -> Result<(), Exception> {
@@ -339,7 +346,10 @@ impl Master {
         self.catalog.replace_regions(children.iter().chain(&parent), gone)?;
         self.update_view(|view| {
             if let Some(table) = view.tables.get_mut(replacement.table()) {
-                table.regions.retain(|row| !replacement.is_parent(&row.region));
+                // A region that is split keeps its row, which may name the parents from which it was merged.
+                if parent.is_none() {
+                    table.regions.retain(|row| !replacement.is_parent(&row.region));
+                }
                 children.into_iter().chain(parent).for_each(|row| table.update(row));
             }
         });

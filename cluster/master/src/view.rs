@@ -52,11 +52,10 @@ impl TableEntry {
                 }
                 *known = row;
             }
-            None => {
-                self.regions.push(row);
-                sort(&mut self.regions);
-            }
+            None => self.regions.push(row),
         }
+        // A region that is split comes after those that serve.
+        sort(&mut self.regions);
     }
 }
 

@@ -13,8 +13,10 @@
 //! After a crash each step can be repeated from the beginning.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
+use env::sync::Mutex;
 use proto::{EncodedName, RegionInfo};
 use storage::{FileName, Files, Kind};
 
@@ -25,6 +27,9 @@ use crate::store::Store;
 use crate::store_file::{Half, Reference, StoreFile, StoreFileName, StorePlace};
 use crate::tracker::{Listed, Tracker};
 use crate::{Error, HeirRefusal, Result};
+
+/// Maximum number of files that are written at the same time.
+const WRITERS_MAX: usize = 8;
 
 /// What a new region shares of another region's files.
 #[derive(Clone, Debug)]
@@ -44,15 +49,12 @@ impl Region {
         self.check_owner()?;
         for store in &self.stores {
             let heir = Region::store_folder(folder, &store.family);
-            let mut pins = Vec::new();
-            let mut list = Vec::new();
-            for file in &store.view.load().files {
-                pins.push(self.pin(file)?);
-                list.push(match inherits {
-                    InheritedFiles::Half(reference) => self.write_reference(file, &heir, reference)?,
-                    InheritedFiles::Links => self.write_link(store, file, &heir)?,
-                });
-            }
+            let files = store.view.load().files.clone();
+            let _pins: Vec<PinnedFile> = files.iter().map(|file| self.pin(file)).collect::<Result<_>>()?;
+            let list = write_all(&files, |file| match inherits {
+                InheritedFiles::Half(reference) => self.write_reference(file, &heir, reference),
+                InheritedFiles::Links => self.write_link(store, file, &heir),
+            })?;
             let (mut tracker, _) =
                 Tracker::open(self.files.clone(), &heir, self.world.clone(), Access::Owner)?;
             tracker.replace(&list)?;
@@ -72,7 +74,7 @@ impl Region {
         };
         for store in &first.stores {
             let heir = Region::store_folder(folder, &store.family);
-            let (mut pins, mut list) = (Vec::new(), Vec::new());
+            let (mut pins, mut shared) = (Vec::new(), Vec::new());
             for parent in if env::planted(24) { &parents[..1] } else { parents } {
                 if parent.memstore_bytes() > 0 {
                     let [parent, child] = [&parent.info, child].map(|info| Box::new(info.clone()));
@@ -86,9 +88,11 @@ impl Region {
                         continue;
                     }
                     pins.push(parent.pin(file)?);
-                    list.push(parent.write_reference(file, &heir, &share)?);
+                    shared.push((parent, Arc::clone(file), share.clone()));
                 }
             }
+            let list =
+                write_all(&shared, |(parent, file, share)| parent.write_reference(file, &heir, share))?;
             let (mut tracker, _) =
                 Tracker::open(first.files.clone(), &heir, first.world.clone(), Access::Owner)?;
             tracker.replace(&list)?;
@@ -127,6 +131,31 @@ impl Region {
 
     fn write_link(&self, store: &Store, file: &StoreFile, heir: &FileName) -> Result<Listed> {
         write_link(&*self.files, &place_of(&store.folder)?, &file.name, &file.listed, heir)
+    }
+}
+
+/// Calls `write` for each of `shared`, several at a time: each waits for the disk, and the rows of a split are not
+/// served meanwhile. Returns the results in order, or one of the errors.
+fn write_all<T: Sync>(shared: &[T], write: impl Fn(&T) -> Result<Listed> + Sync) -> Result<Vec<Listed>> {
+    let next = AtomicUsize::new(0);
+    let written: Mutex<Vec<Option<Listed>>> = Mutex::new(vec![None; shared.len()]);
+    let failure = Mutex::new(None);
+    let work = || {
+        while failure.lock().is_none() {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(one) = shared.get(number) else { break };
+            match write(one) {
+                Ok(listed) => written.lock()[number] = Some(listed),
+                Err(error) => {
+                    failure.lock().get_or_insert(error);
+                }
+            }
+        }
+    };
+    env::together("references", WRITERS_MAX.min(shared.len()), work);
+    match failure.into_inner() {
+        Some(error) => Err(error),
+        None => Ok(written.into_inner().into_iter().flatten().collect()),
     }
 }
 

@@ -330,6 +330,25 @@ fn a_collection_of_merged_parents() {
 }
 
 #[test]
+fn a_merged_region_that_is_split_leaves_nothing_of_its_parents() {
+    let life = Life::first();
+    table(&life).expect("created");
+    merge(&life).expect("merged");
+    let merged = region_at(&life, "");
+    life.servers.compact(&merged);
+    life.done(life.master.split_region(&(&merged).into(), Some("k".into()), None)).expect("split");
+    life.servers.compact(&region_at(&life, ""));
+    life.servers.compact(&region_at(&life, "k"));
+    assert_eq!(
+        life.master.collect_parents().expect("collected"),
+        3,
+        "both merged regions, and the one of both"
+    );
+    assert_eq!(folders(&life).len(), 2, "no folder is left of them");
+    assert_agree(&life, &["", "k"]);
+}
+
+#[test]
 fn splits_and_merges_are_refused_when_they_are_switched_off() {
     use crate::switches::Switch;
     let life = Life::first();

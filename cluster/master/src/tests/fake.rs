@@ -50,6 +50,8 @@ pub(super) struct FakeServers {
     flushed: Mutex<Vec<EncodedName>>,
     /// The regions and families whose major compaction was requested, in order.
     pub(super) compacted: Mutex<Vec<(EncodedName, Vec<Bytes>)>>,
+    /// The number of next flushes that find the region closed.
+    late_flushes: Mutex<usize>,
     discarded: Mutex<BTreeSet<EncodedName>>,
     /// The regions whose log records are kept; `None` while no call has named them: all records are kept.
     known: Mutex<Option<BTreeSet<EncodedName>>>,
@@ -86,6 +88,7 @@ impl FakeServers {
             writes_left: Mutex::default(),
             flushed: Mutex::default(),
             compacted: Mutex::default(),
+            late_flushes: Mutex::default(),
             discarded: Mutex::default(),
             known: Mutex::default(),
             stopped: Mutex::default(),
@@ -115,6 +118,11 @@ impl FakeServers {
     /// Makes the next closings fail when the region is already closed, as with a flush that finds the disk full.
     pub(super) fn fail_closes(&self, count: usize) {
         *self.failing_closes.lock() = count;
+    }
+
+    /// Makes the next flushes find their region closed, as by a split that was faster.
+    pub(super) fn close_before_flushes(&self, count: usize) {
+        *self.late_flushes.lock() = count;
     }
 
     /// From now on refused openings and failing closings panic (`panics`), or fail again.
@@ -539,6 +547,11 @@ impl RegionServers for FakeServers {
     }
 
     fn flush(&self, server: &ServerName, region: &EncodedName, _families: Vec<Bytes>) -> ServerFuture<()> {
+        let mut late = self.late_flushes.lock();
+        if *late > 0 {
+            *late -= 1;
+            return answered(Err(Exception::not_serving_region(format!("{region} is not online"))));
+        }
         self.assert_owner(server, region);
         self.flushed.lock().push(region.clone());
         answered(Ok(()))

@@ -268,6 +268,15 @@ fn regions_are_assigned_and_unassigned_by_either_name() {
 }
 
 #[test]
+fn a_flush_succeeds_although_a_split_closes_a_region_meanwhile() {
+    let life = Life::first();
+    life.create("t", &["f"], &["m"]).unwrap();
+    life.servers.close_before_flushes(1);
+    life.done(life.master.flush_table(&pb_name("t"), &[], None)).unwrap();
+    assert_eq!(life.servers.flushed(), 1, "the other region");
+}
+
+#[test]
 fn flushing_reaches_every_region_by_both_ways() {
     let life = Life::first();
     life.create("t", &["f"], &["m"]).unwrap();
