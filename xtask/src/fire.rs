@@ -2,15 +2,19 @@
 //!
 //! The server has its files on an ext4 or XFS file system in an image. The plan of the seed kills it, also during
 //! recovery, pauses it by SIGSTOP, stops it in order, cuts its power, fills its disk for a while, or lets its reads,
-//! writes or syncs fail for a while. `proof/fire` has the clients and the judge: writers, readers, scanners, and an
-//! administrator who flushes, compacts, splits and merges. They continue while the server is away.
+//! writes or syncs fail for a while. `proof/fire` has the clients and the judge: writers, readers, scanners, and
+//! administrators who flush, compact, split, merge and alter, and who take snapshots, clone and restore them. They
+//! continue while the server is away.
 //!
-//! After each recovery the writers pause until every key was read. A failure prints the command that runs its plan
-//! again, and keeps the image, the expected state and the server's log.
+//! After each recovery the writers pause until every key was read; then the server checks itself and must find nothing.
+//! After each kill `bellows fsck` checks the files as they are. A run with `--calm` has no faults: no operation may fail,
+//! and the end tells how long a key was unavailable. A failure prints the command that runs its plan again, and keeps the
+//! image, the expected state and the server's log.
 //!
 //! The seed decides the faults, the values and the order of each client's operations. The operations that are under
 //! way when a fault strikes depend on the machine.
 
+pub(crate) mod checks;
 pub(crate) mod plan;
 
 use std::collections::BTreeMap;
@@ -26,15 +30,16 @@ use crate::random::{Random, seed_from_the_clock};
 use crate::server::{Server, Start, binary, build, fresh_folder, log_of, no_panic};
 use crate::talk::Talk;
 use crate::{NOT_RUN, Outcome, programs, run as run_command};
+use checks::{Kills, MachineLoad};
 use plan::{DiskCall, Fault, Rates, Step};
 
 pub(crate) const USAGE: &str = "\
        cargo xtask fire [--minutes N] [--seed S] [--file-system ext4|xfs] [--kills-per-hour N]
-                  [--power-losses-per-hour N] [--pauses-per-hour N] [--stops-per-hour N]
-                  [--full-disks-per-hour N] [--disk-errors-per-hour N] [--bellows BINARY]
-                  [-D KEY=VALUE]… [--plan]
-                  (10 minutes unless said otherwise; --plan prints the faults only; needs root, loop devices and,
-                  for disk errors, strace)";
+                  [--kills-during-operations-per-hour N] [--power-losses-per-hour N] [--pauses-per-hour N]
+                  [--stops-per-hour N] [--full-disks-per-hour N] [--disk-errors-per-hour N] [--checks-per-hour N]
+                  [--calm] [--bellows BINARY] [-D KEY=VALUE]… [--plan]
+                  (10 minutes unless said otherwise; --calm has no faults, before options that add some; --plan prints
+                  the faults only; needs root, loop devices and, for disk errors, strace)";
 
 /// The server accepts writes again within this time after its disk is good again.
 const ROOM_MAX: Duration = Duration::from_secs(30);
@@ -42,6 +47,8 @@ const ROOM_MAX: Duration = Duration::from_secs(30);
 const WRITTEN_AGAIN: u64 = 50;
 /// A server that ends because of disk errors has ended within this time after them.
 const END_MAX: Duration = Duration::from_secs(1);
+/// Regions can be merged again soon after a split or a merge.
+const MORE_OPTIONS: &[&str] = &["-D", "hbase.catalogjanitor.interval=2000"];
 /// A tracer has let go of the server's threads within this time.
 const LET_GO_MAX: Duration = Duration::from_secs(1);
 
@@ -75,6 +82,10 @@ impl Options {
                 options.only_plan = true;
                 continue;
             }
+            if *name == "--calm" {
+                options.rates = Rates::calm();
+                continue;
+            }
             let value = words.next().ok_or_else(|| format!("{name} needs a value\nusage:\n{USAGE}"))?;
             let number = || value.parse::<u64>().map_err(|_| format!("{name} {value}: not a number"));
             match *name {
@@ -89,11 +100,13 @@ impl Options {
                     options.kind = kind.ok_or_else(|| format!("{name} {value}: expected ext4 or xfs"))?.0;
                 }
                 "--kills-per-hour" => options.rates.kills = number()?,
+                "--kills-during-operations-per-hour" => options.rates.kills_during_operations = number()?,
                 "--power-losses-per-hour" => options.rates.power_losses = number()?,
                 "--pauses-per-hour" => options.rates.pauses = number()?,
                 "--stops-per-hour" => options.rates.stops = number()?,
                 "--full-disks-per-hour" => options.rates.full_disks = number()?,
                 "--disk-errors-per-hour" => options.rates.disk_errors = number()?,
+                "--checks-per-hour" => options.rates.checks = number()?,
                 _ => return Err(format!("{name} is no option\nusage:\n{USAGE}")),
             }
         }
@@ -105,14 +118,24 @@ impl Options {
 
     /// Returns the command that runs the same plan.
     fn command(&self) -> String {
-        let Rates { kills, power_losses, pauses, stops, full_disks, disk_errors } = self.rates;
+        let Rates {
+            kills,
+            kills_during_operations,
+            power_losses,
+            pauses,
+            stops,
+            full_disks,
+            disk_errors,
+            checks,
+        } = self.rates;
         let binary = self.binary.as_ref().map(|binary| format!(" --bellows {}", binary.display()));
         let binary = binary.unwrap_or_default();
         let keys: String = self.keys.iter().map(|key| format!(" -D {key}")).collect();
         format!(
             "cargo xtask fire --minutes {} --seed {} --file-system {} --kills-per-hour {kills} \
-             --power-losses-per-hour {power_losses} --pauses-per-hour {pauses} --stops-per-hour {stops} \
-             --full-disks-per-hour {full_disks} --disk-errors-per-hour {disk_errors}{binary}{keys}",
+             --kills-during-operations-per-hour {kills_during_operations} --power-losses-per-hour {power_losses} \
+             --pauses-per-hour {pauses} --stops-per-hour {stops} --full-disks-per-hour {full_disks} \
+             --disk-errors-per-hour {disk_errors} --checks-per-hour {checks}{binary}{keys}",
             self.minutes, self.seed, self.kind
         )
     }
@@ -164,7 +187,10 @@ pub(crate) fn run_inside(words: &[&str]) -> Outcome {
     let image = Image::make(&folder, options.kind, make)?;
     say!("{}", options.command());
     let mut run = Run::begin(&options, image, server, &client)?;
-    let outcome = run.follow(plan::plan(options.seed, options.minutes, &options.rates));
+    let end = Duration::from_secs_f64(options.minutes * 60.0);
+    let outcome = run.follow(plan::plan(options.seed, options.minutes, &options.rates), end);
+    // The clients complain about a server that has ended by itself, and that is the cause.
+    let outcome = outcome.or_else(|why| run.check_alive().and(Err(why)));
     let counts = run.clients.ask("counts");
     run.report(counts.as_deref().unwrap_or("unknown"));
     outcome.map_err(|why| {
@@ -211,6 +237,10 @@ struct Run {
     /// Number of the server's system calls that failed by [`Fault::DiskErrors`].
     failed_calls: u64,
     verified: u64,
+    kills: Kills,
+    /// Number of checks that the server made of itself.
+    checks: u64,
+    load: MachineLoad,
 }
 
 impl Run {
@@ -229,7 +259,7 @@ impl Run {
             mount: Some(mount),
             binary,
             ports,
-            more: OPTIONS.iter().map(|word| (*word).to_owned()).chain(keys).collect(),
+            more: OPTIONS.iter().chain(MORE_OPTIONS).map(|word| (*word).to_owned()).chain(keys).collect(),
             server: None,
             clients,
             began: Instant::now(),
@@ -237,20 +267,27 @@ impl Run {
             faults: BTreeMap::new(),
             failed_calls: 0,
             verified: 0,
+            kills: Kills::default(),
+            checks: 0,
+            load: MachineLoad::begin(),
         };
         run.server = Some(run.start(Server::start_as)?);
         run.clients.ask("start")?;
         Ok(run)
     }
 
+    fn data(&self) -> PathBuf {
+        self.image.folder.join("mount/data")
+    }
+
     fn start<T>(&self, how: impl FnOnce(&Start<'_>) -> T) -> T {
-        let data = self.image.folder.join("mount/data");
+        let data = self.data();
         let (binary, log) = (&self.binary, &self.log);
         let more: Vec<&str> = self.more.iter().map(String::as_str).collect();
         how(&Start { before: &[], binary, folder: &data, log, ports: self.ports, more: &more })
     }
 
-    fn follow(&mut self, steps: Vec<Step>) -> Outcome {
+    fn follow(&mut self, steps: Vec<Step>, end: Duration) -> Outcome {
         self.began = Instant::now();
         let all = steps.len();
         for (number, Step { at, fault }) in steps.into_iter().enumerate() {
@@ -262,7 +299,12 @@ impl Run {
                 "{when:8.1} s  {fault:?}: {rows} rows are as they must be; the last recovery took {last} ms"
             );
         }
-        self.server.take().ok_or("the server is away")?.stop()?;
+        std::thread::sleep(end.saturating_sub(self.began.elapsed()));
+        self.verify()?;
+        self.clients.ask("end")?;
+        self.self_check()?;
+        self.server()?.stop()?;
+        checks::fsck(&self.binary, &self.data())?;
         no_panic(&self.log)
     }
 
@@ -276,11 +318,58 @@ impl Run {
 
     fn strike(&mut self, fault: Fault) -> Outcome {
         // Everything must be correct before a fault.
+        self.check_alive()?;
         self.clients.ask("counts")?;
         match fault {
+            Fault::Check => return self.verify(),
+            Fault::KillDuring { operation, part } => self.wait_for_operation(operation, part)?,
+            _ => {}
+        }
+        self.clients.ask("disturbed")?;
+        self.act(fault)?;
+        self.clients.ask("settled").map(drop)
+    }
+
+    /// Fails if the server has ended by itself.
+    fn check_alive(&mut self) -> Outcome {
+        let Some(server) = &mut self.server else { return Ok(()) };
+        match server.end()? {
+            None => Ok(()),
+            Some(status) => {
+                Err(format!("the server ended by itself with {status}, see {}", self.log.display()))
+            }
+        }
+    }
+
+    /// Waits until an operation of an administrator has begun, and then for a part of its usual time.
+    fn wait_for_operation(&mut self, operation: &'static str, part: f64) -> Outcome {
+        let answer = self.clients.ask(&format!("begin {operation}"))?;
+        // If none begins, the kill strikes something else, and is counted so.
+        let usual = answer.strip_prefix("begun ").and_then(|us| us.parse().ok()).unwrap_or(0);
+        std::thread::sleep(Duration::from_micros(usual).mul_f64(part));
+        Ok(())
+    }
+
+    /// Kills the server, and checks its files as they are.
+    fn kill(&mut self) -> Outcome {
+        self.count("kills");
+        self.check_alive()?;
+        self.server()?.kill()?;
+        let under_way = self.clients.ask("under-way")?;
+        let found = checks::fsck(&self.binary, &self.data())?;
+        self.kills.count(&under_way, &found);
+        Ok(())
+    }
+
+    fn act(&mut self, fault: Fault) -> Outcome {
+        match fault {
+            Fault::Check => Ok(()),
+            Fault::KillDuring { .. } => {
+                self.kill()?;
+                self.recover()
+            }
             Fault::Kill { again } => {
-                self.count("kills");
-                self.server()?.kill()?;
+                self.kill()?;
                 let usual = self.recoveries.last().copied().unwrap_or(Duration::from_millis(200));
                 for _ in 0..again {
                     self.count("kills in a recovery");
@@ -291,8 +380,7 @@ impl Run {
             }
             Fault::PowerLoss { shortly_after_kill } => {
                 if shortly_after_kill {
-                    self.count("kills");
-                    self.server()?.kill()?;
+                    self.kill()?;
                     self.recover()?;
                     std::thread::sleep(Duration::from_millis(self.random.below(4) * self.random.below(200)));
                 }
@@ -416,7 +504,15 @@ impl Run {
         let answer = self.clients.ask("verify")?;
         let rows = answer.strip_prefix("good ").and_then(|rows| rows.parse().ok());
         self.verified = rows.ok_or_else(|| format!("an answer that is none: {answer:?}"))?;
+        self.self_check()?;
         self.clients.ask("open").map(drop)
+    }
+
+    /// Makes the server check itself; it must find nothing.
+    fn self_check(&mut self) -> Outcome {
+        self.clients.ask("self-check")?;
+        self.checks += 1;
+        checks::of_itself(&self.server.as_ref().ok_or("the server is away")?.web)
     }
 
     fn report(&mut self, counts: &str) {
@@ -427,6 +523,13 @@ impl Run {
         }
         say!("operations: {}", counts.replace(',', ", ").replace('=', " "));
         say!("{}", distribution(&mut self.recoveries));
+        say!("{}", self.kills.line());
+        say!("the server checked itself {} times", self.checks);
+        for what in ["availability", "failures"] {
+            let lines = self.clients.ask(what).unwrap_or_default();
+            lines.split("; ").filter(|line| !line.is_empty()).for_each(|line| say!("{line}"));
+        }
+        say!("{}", self.load.line());
     }
 }
 

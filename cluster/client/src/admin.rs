@@ -384,6 +384,14 @@ impl Admin {
         Ok(())
     }
 
+    /// Makes the master compare hbase:meta, the open regions and their folders now. The master's web page has the result.
+    pub async fn run_self_check(&self) -> Result<()> {
+        let request = pb::RunHbckChoreRequest {};
+        let _ran: pb::RunHbckChoreResponse =
+            self.cluster.on_master_service("HbckService", "RunHbckChore", &request).await?;
+        Ok(())
+    }
+
     /// Waits until a procedure has ended. Masters that return no procedure id have finished the work when they answer.
     pub(crate) async fn finished(&self, id: Option<u64>) -> Result<()> {
         use pb::get_procedure_result_response::State;

@@ -314,10 +314,20 @@ impl Cluster {
         method: &'static str,
         request: &impl Message,
     ) -> Result<M> {
+        self.on_master_service("MasterService", method, request).await
+    }
+
+    /// As [`on_master`](Cluster::on_master), with another service of the master.
+    pub(crate) async fn on_master_service<M: Message + Default>(
+        &self,
+        service: &'static str,
+        method: &'static str,
+        request: &impl Message,
+    ) -> Result<M> {
         let mut tries = self.tries();
         loop {
             let answer = match self.master().await {
-                Ok(master) => self.on_server(&master, "MasterService", method, request).await,
+                Ok(master) => self.on_server(&master, service, method, request).await,
                 Err(error) => Err(error),
             };
             let error = match answer {

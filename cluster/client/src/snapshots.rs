@@ -7,8 +7,19 @@ use crate::{Admin, Result};
 impl Admin {
     /// Takes a snapshot of a table, including the data in memory. Fails if a snapshot of this name exists.
     pub async fn snapshot(&self, name: &str, table: &TableName) -> Result<()> {
+        self.take(description(name, Some(table))).await
+    }
+
+    /// Takes a snapshot of a table's files, without flushing the data in memory. Fails if a snapshot of this name
+    /// exists.
+    pub async fn snapshot_files(&self, name: &str, table: &TableName) -> Result<()> {
+        let kind = Some(pb::snapshot_description::Type::Skipflush as i32);
+        self.take(pb::SnapshotDescription { r#type: kind, ..description(name, Some(table)) }).await
+    }
+
+    async fn take(&self, snapshot: pb::SnapshotDescription) -> Result<()> {
         let (nonce_group, nonce) = self.nonce();
-        let request = pb::SnapshotRequest { snapshot: description(name, Some(table)), nonce_group, nonce };
+        let request = pb::SnapshotRequest { snapshot, nonce_group, nonce };
         let answer: pb::SnapshotResponse = self.cluster.on_master("Snapshot", &request).await?;
         self.finished(answer.proc_id.map(|id| id as u64)).await
     }

@@ -1,60 +1,143 @@
-//! The administrator of the fire test: flushes, compacts, splits and merges while everything else happens.
+//! The administrators: they change tables in every way while everything else happens.
+//!
+//! One splits, merges, flushes and compacts, one alters, one takes snapshots and clones them, and one has a table of its
+//! own. So their operations meet. Each begins an operation of a kind that the runner wants before all others.
+//!
+//! In calm times every operation must succeed, except those that the server may refuse
+//! ([`AdminOperation::may_be_refused`]). A fault may end an operation with an error; then it must have happened
+//! completely or not at all.
+
+mod regions;
+mod schema;
+mod side;
+mod snapshots;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use client::{Cluster, Error};
-use env::World;
+use env::{Runtime, Task, World};
 use proto::TableName;
+use proto::catalog::TableState;
 
-use crate::clients::{Shared, TABLE};
+use crate::activity::AdminOperation;
+use crate::clients::{TABLE, below, connect, connect_impatiently};
+use crate::shared::Shared;
 
-/// Number of regions from which on the administrator merges; below it, it splits.
-const REGIONS_MAX: usize = 10;
-const REGIONS_MIN: usize = 3;
+/// Maximum pause of an administrator between two operations, in ms.
+const PAUSE_MAX_MS: u64 = 300;
 
-/// Works until the process ends. The server may refuse an operation, because regions move meanwhile.
-pub(crate) async fn work(shared: Arc<Shared>, cluster: Cluster, random: World) {
-    let table: TableName = TABLE.parse().expect("a good name");
-    loop {
-        let (kind, done) = one(&cluster, &table, &random).await;
-        match done {
-            Ok(true) => shared.tally.count(kind),
-            Ok(false) => {}
-            Err(_) => shared.tally.count("refused to the administrator"),
+/// Starts all administrators. Their tasks end when [`Shared::is_ending`] is set.
+pub(crate) fn begin(
+    runtime: &Runtime,
+    shared: &Arc<Shared>,
+    servers: &str,
+    random: impl Fn(u64) -> World,
+) -> Vec<Task<()>> {
+    let admin = |task, connect: fn(&str) -> Cluster| Administrator {
+        shared: Arc::clone(shared),
+        cluster: connect(servers),
+        table: TABLE.parse().expect("a good name"),
+        random: random(task),
+    };
+    vec![
+        // A region that cannot be split or merged yet must not keep it from others.
+        runtime.spawn(regions::work(admin(200, connect_impatiently))),
+        runtime.spawn(schema::work(admin(201, connect))),
+        runtime.spawn(snapshots::work(admin(202, connect))),
+        runtime.spawn(side::work(admin(203, connect))),
+    ]
+}
+
+/// What every administrator has.
+struct Administrator {
+    shared: Arc<Shared>,
+    cluster: Cluster,
+    /// The table that clients write.
+    table: TableName,
+    random: World,
+}
+
+impl Administrator {
+    fn below(&self, limit: u64) -> u64 {
+        below(&self.random, limit)
+    }
+
+    fn one_of<'a, T: ?Sized>(&self, all: &[&'a T]) -> &'a T {
+        all[self.below(all.len() as u64) as usize]
+    }
+
+    /// Waits a little; returns whether the work goes on.
+    async fn goes_on(&self) -> bool {
+        env::sleep(Duration::from_millis(self.below(PAUSE_MAX_MS))).await;
+        !*self.shared.is_ending.borrow()
+    }
+
+    /// Returns a wanted kind among these, or else `otherwise`.
+    fn next(&self, of: &[AdminOperation], otherwise: AdminOperation) -> AdminOperation {
+        self.shared.activity.take_wanted(of).unwrap_or(otherwise)
+    }
+
+    /// Reads something about the cluster. Returns `None`, and complains, if that fails although nothing was broken.
+    async fn known<T>(&self, what: &str, read: impl Future<Output = Result<T, Error>>) -> Option<T> {
+        let start = self.shared.start();
+        match read.await {
+            Ok(known) => Some(known),
+            Err(error) => {
+                if self.shared.is_undisturbed_since(start) {
+                    self.shared.expected.complain(format!("{what} cannot be read: {error}"));
+                }
+                None
+            }
         }
-        env::sleep(Duration::from_millis(random.random() % 400)).await;
+    }
+
+    async fn state_of(&self, table: &TableName) -> Option<Option<TableState>> {
+        self.known("the state of a table", self.cluster.admin().table_state(table)).await
+    }
+
+    /// Disables and deletes a table. Returns whether it is gone.
+    async fn delete(&self, table: &TableName) -> bool {
+        let admin = self.cluster.admin();
+        loop {
+            let done = match self.state_of(table).await {
+                Some(None) => return true,
+                Some(Some(TableState::Disabled)) => {
+                    self.shared.administrate(AdminOperation::Delete, admin.delete_table(table)).await
+                }
+                Some(Some(TableState::Enabled)) => {
+                    self.shared.administrate(AdminOperation::Disable, admin.disable_table(table)).await
+                }
+                // A change of the state goes on; it ends by itself.
+                Some(Some(_)) => Ok(()),
+                None => return false,
+            };
+            if done.is_err() && self.shared.expected.complaint().is_some() {
+                return false;
+            }
+            env::sleep(Duration::from_millis(10)).await;
+        }
     }
 }
 
-/// Makes one random operation. Returns its kind, and whether there was something to do.
-async fn one(cluster: &Cluster, table: &TableName, random: &World) -> (&'static str, Result<bool, Error>) {
+/// Deletes everything that administrators have left: all tables except the clients', and all snapshots. Fails if
+/// something remains.
+pub(crate) async fn clean_up(cluster: &Cluster) -> Result<(), Error> {
     let admin = cluster.admin();
-    match random.random() % 10 {
-        0..=4 => ("flushes", admin.flush(table).await.map(|()| true)),
-        5 => ("minor compactions", admin.compact(table, false).await.map(|()| true)),
-        6 => ("major compactions", admin.compact(table, true).await.map(|()| true)),
-        7 | 8 => ("splits", split(cluster, table, random).await),
-        _ => ("merges", merge(cluster, table, random).await),
+    for snapshot in admin.snapshots().await? {
+        admin.delete_snapshot(&snapshot.name).await?;
     }
-}
-
-async fn split(cluster: &Cluster, table: &TableName, random: &World) -> Result<bool, Error> {
-    let regions = cluster.admin().regions(table).await?;
-    if regions.len() >= REGIONS_MAX {
-        return Ok(false);
+    for table in admin.tables().await?.into_iter().filter(|table| table.as_str() != TABLE) {
+        if admin.table_state(&table).await? != Some(TableState::Disabled) {
+            admin.disable_table(&table).await?;
+        }
+        admin.delete_table(&table).await?;
     }
-    let row = format!("{:04x}", random.random() % 0x1_0000);
-    let Some(at) = regions.iter().find(|at| at.region.contains_row(row.as_bytes())) else { return Ok(false) };
-    cluster.admin().split_region(&at.region, Some(row.into())).await.map(|()| true)
-}
-
-async fn merge(cluster: &Cluster, table: &TableName, random: &World) -> Result<bool, Error> {
-    let regions = cluster.admin().regions(table).await?;
-    if regions.len() <= REGIONS_MIN {
-        return Ok(false);
+    let (tables, snapshots) = (admin.tables().await?, admin.snapshots().await?);
+    match tables.len() == 1 && snapshots.is_empty() {
+        true => Ok(()),
+        false => {
+            Err(Error::Invalid(format!("there still are tables {tables:?} and snapshots {snapshots:?}")))
+        }
     }
-    let first = (random.random() % (regions.len() as u64 - 1)) as usize;
-    let two = [regions[first].region.clone(), regions[first + 1].region.clone()];
-    cluster.admin().merge_regions(&two, false).await.map(|()| true)
 }

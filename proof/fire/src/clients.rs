@@ -2,20 +2,18 @@
 //!
 //! Each key has one writer, so its versions have an order. A writer that gets an error continues with the next version:
 //! the failed write may have happened. The client repeats operations for longer than any fault lasts. So an operation
-//! may fail only while [`FailureRule`] allows it.
+//! may fail only while [`Shared::may_fail`] is set.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use client::{Action, Cluster, Get, Increment, Options, Registry, Scan, Table};
-use env::{World, sync::Mutex};
+use env::World;
 use proto::{FamilyDescriptor, TableDescriptor, TableName};
-use tokio::sync::watch;
 
 use crate::content::{FAMILIES, key_of, row_of};
-use crate::expected::Expected;
-use crate::tally::Tally;
+use crate::shared::Shared;
 
 /// The name of the table that is written.
 pub(crate) const TABLE: &str = "fire";
@@ -25,64 +23,37 @@ pub(crate) const WRITERS: usize = 6;
 pub(crate) const READERS: usize = 3;
 /// Number of counters to which all writers add.
 pub(crate) const COUNTERS: usize = 8;
+/// Minimum time of a scanner that asks a server for rows.
+const ANSWER_MIN: Duration = Duration::from_micros(100);
+/// The end of the rows that an administrator writes to a family which comes and goes. Nobody judges them.
+pub(crate) const SIDE_ROW: &str = "~side";
 /// The column of a counter.
-const SUM: (&str, &str) = ("f", "sum");
-
-/// Whether operations must succeed. They must, except while a disk is full or broken.
-#[derive(Default)]
-pub(crate) struct FailureRule(Mutex<FailureState>);
-
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct FailureState {
-    /// Whether operations may fail now.
-    may_fail: bool,
-    /// Number of changes of `may_fail`.
-    changes: u64,
-}
-
-impl FailureRule {
-    /// Sets whether operations may fail from now on.
-    pub(crate) fn set_may_fail(&self, may_fail: bool) {
-        let mut state = self.0.lock();
-        *state = FailureState { may_fail, changes: state.changes + 1 };
-    }
-
-    fn now(&self) -> FailureState {
-        *self.0.lock()
-    }
-}
-
-/// The state that all tasks share.
-pub(crate) struct Shared {
-    pub(crate) expected: Expected,
-    pub(crate) tally: Tally,
-    pub(crate) failures: FailureRule,
-    /// Whether writers may begin new operations.
-    pub(crate) gate: watch::Sender<bool>,
-}
-
-impl Shared {
-    /// Records the failure of an operation that began in the state `before`; complains if the operation had to succeed.
-    fn failed(&self, before: FailureState, what: &str, error: &client::Error) {
-        self.tally.count("failed");
-        if !before.may_fail && self.failures.now() == before {
-            self.expected.complain(format!("{what} failed although nothing was broken: {error}"));
-        }
-    }
-}
+pub(crate) const SUM: (&str, &str) = ("f", "sum");
 
 /// Connects to the servers `host:port,host:port`. The client repeats an operation for longer than any fault lasts.
 pub(crate) fn connect(servers: &str) -> Cluster {
-    let mut options = Options::new(Registry::rpc(servers.split(',')));
-    options.retries = 200;
-    options.pause = Duration::from_millis(10);
-    options.pause_overloaded = Duration::from_millis(20);
-    options.operation_max = Duration::from_secs(100);
+    Cluster::connect(World::real(), options_for(servers))
+}
+
+/// As [`connect`], with a client that repeats an operation for 3 s: a little longer than a client takes a server for
+/// unreachable that has been restarted.
+pub(crate) fn connect_impatiently(servers: &str) -> Cluster {
+    let options = Options { retries: 9, pause: Duration::from_millis(10), ..options_for(servers) };
     Cluster::connect(World::real(), options)
 }
 
+fn options_for(servers: &str) -> Options {
+    let mut options = Options::new(Registry::rpc(servers.split(',')));
+    options.retries = 2_000;
+    // So short that it adds little to the time for which a key is not available.
+    options.pause = Duration::from_millis(1);
+    options.pause_overloaded = Duration::from_millis(2);
+    options.operation_max = Duration::from_secs(100);
+    options
+}
+
 /// Returns the row of a counter, which sorts after all keys' rows of its region.
-fn row_of_counter(counter: usize) -> Bytes {
+pub(crate) fn row_of_counter(counter: usize) -> Bytes {
     format!("{:x}~counter", counter * 2 % 16).into()
 }
 
@@ -106,7 +77,7 @@ pub(crate) async fn create_table(cluster: &Cluster) -> Result<(), client::Error>
 }
 
 /// Returns a random number below `limit`.
-fn below(random: &World, limit: u64) -> u64 {
+pub(crate) fn below(random: &World, limit: u64) -> u64 {
     random.random() % limit
 }
 
@@ -134,14 +105,15 @@ pub(crate) async fn write(shared: Arc<Shared>, table: Table, number: usize, rand
 
 /// Writes the next version of each of these keys: in one batch, or alone if there is only one.
 async fn write_keys(shared: &Shared, table: &Table, keys: &[usize]) {
-    let before = shared.failures.now();
     let operations: Vec<_> = keys.iter().map(|key| shared.expected.begin_write(*key)).collect();
     let actions: Vec<Action> = keys
         .iter()
         .zip(&operations)
         .map(|(key, (_, version))| shared.expected.content.mutation(*key, *version))
         .collect();
+    let start = shared.start();
     let outcomes = table.batch(actions).await;
+    shared.measured(start, "a write", &row_of(keys[0]));
     for ((key, (operation, version)), outcome) in keys.iter().zip(operations).zip(outcomes) {
         match outcome {
             Ok(_) => {
@@ -150,22 +122,25 @@ async fn write_keys(shared: &Shared, table: &Table, keys: &[usize]) {
             }
             Err(error) => {
                 shared.expected.failed(*key, version);
-                shared.failed(before, "a write", &error);
+                shared.failed(start, "a write", &error);
             }
         }
     }
 }
 
 async fn add(shared: &Shared, table: &Table, counter: usize, amount: u64) {
-    let before = shared.failures.now();
     let operation = shared.expected.begin_addition(counter, amount);
-    let increment = Increment::row(row_of_counter(counter)).add(SUM.0, SUM.1, amount as i64);
-    match table.increment(increment).await {
+    let row = row_of_counter(counter);
+    let increment = Increment::row(row.clone()).add(SUM.0, SUM.1, amount as i64);
+    let start = shared.start();
+    let outcome = table.increment(increment).await;
+    shared.measured(start, "an increment", &row);
+    match outcome {
         Ok(_) => {
             shared.expected.acknowledge_addition(operation, counter, amount);
             shared.tally.count("added");
         }
-        Err(error) => shared.failed(before, "an increment", &error),
+        Err(error) => shared.failed(start, "an increment", &error),
     }
 }
 
@@ -173,7 +148,7 @@ async fn add(shared: &Shared, table: &Table, counter: usize, amount: u64) {
 pub(crate) async fn read(shared: Arc<Shared>, table: Table, random: World) {
     let keys = shared.expected.keys();
     loop {
-        let before = shared.failures.now();
+        let start = shared.start();
         let done = match below(&random, 20) {
             0 => read_range(&shared, &table, &random).await,
             1 => read_sum(&shared, &table, below(&random, COUNTERS as u64) as usize).await,
@@ -184,7 +159,7 @@ pub(crate) async fn read(shared: Arc<Shared>, table: Table, random: World) {
             _ => read_keys(&shared, &table, &[below(&random, keys as u64) as usize]).await,
         };
         if let Err(error) = done {
-            shared.failed(before, "a read", &error);
+            shared.failed(start, "a read", &error);
         }
         env::sleep(Duration::from_micros(below(&random, 6_000))).await;
     }
@@ -192,7 +167,9 @@ pub(crate) async fn read(shared: Arc<Shared>, table: Table, random: World) {
 
 async fn read_keys(shared: &Shared, table: &Table, keys: &[usize]) -> Result<(), client::Error> {
     let operations: Vec<_> = keys.iter().map(|key| shared.expected.begin_read(*key)).collect();
+    let start = shared.start();
     let rows = table.get_all(keys.iter().map(|key| Get::row(row_of(*key)))).await?;
+    shared.measured(start, "a get", &row_of(keys[0]));
     for ((key, (operation, least)), row) in keys.iter().zip(operations).zip(rows) {
         let seen = shared.expected.content.version_of(*key, &row);
         shared.expected.saw(operation, *key, least, seen, "a get");
@@ -203,7 +180,9 @@ async fn read_keys(shared: &Shared, table: &Table, keys: &[usize]) -> Result<(),
 
 async fn read_sum(shared: &Shared, table: &Table, counter: usize) -> Result<(), client::Error> {
     let (operation, least) = shared.expected.begin_sum(counter);
+    let start = shared.start();
     let row = table.get(Get::row(row_of_counter(counter))).await?;
+    shared.measured(start, "a get", &row_of_counter(counter));
     let seen = row.number(SUM.0, SUM.1).unwrap_or(0);
     shared.expected.saw_sum(operation, counter, least, seen as u64);
     shared.tally.count("got");
@@ -245,7 +224,14 @@ async fn scan_all(
         })
         .collect();
     let (mut last, mut rows) = (None::<Bytes>, 0);
-    while let Some(row) = scanner.next().await? {
+    loop {
+        let start = shared.start();
+        let row = scanner.next().await?;
+        // Most rows are with the client already, and are no operation.
+        if shared.world.moment().since(start.moment) > ANSWER_MIN {
+            shared.measured(start, how, last.as_deref().unwrap_or(from));
+        }
+        let Some(row) = row else { break };
         let this = Bytes::copy_from_slice(row.key());
         if let Some(last) = &last
             && (if reversed { this >= *last } else { this <= *last })
@@ -264,7 +250,7 @@ async fn scan_all(
                 shared.expected.content.version_of(key, &row),
                 how,
             );
-        } else if !this.ends_with(b"~counter") {
+        } else if !this.ends_with(b"~counter") && !this.ends_with(SIDE_ROW.as_bytes()) {
             shared
                 .expected
                 .complain(format!("{how} returned row {}, which nobody wrote", this.escape_ascii()));

@@ -107,19 +107,30 @@ impl Content {
             return Err(format!("the row is torn, its columns are {}", cells.join(" ")));
         }
         for (number, cell) in row.cells().iter().enumerate() {
-            let value = self.value(key, version, number);
-            if cell.value() != value {
-                let head = &cell.value()[..cell.value().len().min(40)];
-                return Err(format!(
-                    "the value of version {version} in family {} is wrong: {} bytes that begin with {}, expected {}",
-                    FAMILIES[number],
-                    cell.value().len(),
-                    head.escape_ascii(),
-                    value.len()
-                ));
-            }
+            self.check_value(key, version, number, cell.value())?;
         }
         Ok(Some(version))
+    }
+
+    /// Compares a value with that of a version of a key in a family.
+    pub(crate) fn check_value(
+        &self,
+        key: usize,
+        version: u64,
+        family: usize,
+        found: &[u8],
+    ) -> Result<(), String> {
+        let value = self.value(key, version, family);
+        if found == value {
+            return Ok(());
+        }
+        Err(format!(
+            "the value of version {version} in family {} is wrong: {} bytes that begin with {}, expected {}",
+            FAMILIES[family],
+            found.len(),
+            found[..found.len().min(40)].escape_ascii(),
+            value.len()
+        ))
     }
 }
 

@@ -256,6 +256,21 @@ impl Expected {
         (StartedOperation { era: inner.era }, inner.keys.iter().map(|state| state.acknowledged).collect())
     }
 
+    /// Returns the greatest version of each key that was sent, and each counter's sum of all additions that were sent.
+    pub(crate) fn sent(&self) -> (Vec<u64>, Vec<u64>) {
+        let inner = self.inner.lock();
+        let sent = |states: &[State]| states.iter().map(|state| state.sent).collect();
+        (sent(&inner.keys), sent(&inner.counters))
+    }
+
+    /// Returns the minimum version of each key, and the minimum sum of each counter, that a read that begins now must
+    /// show.
+    pub(crate) fn least(&self) -> (Vec<u64>, Vec<u64>) {
+        let inner = self.inner.lock();
+        let least = |states: &[State]| states.iter().map(|state| state.acknowledged).collect();
+        (least(&inner.keys), least(&inner.counters))
+    }
+
     /// Begins a read of a counter.
     pub(crate) fn begin_sum(&self, counter: usize) -> (StartedOperation, u64) {
         let inner = self.inner.lock();

@@ -11,15 +11,25 @@
 //! breaking            breaking     the disk is about to lose power: answers count for nothing from now on
 //! whole               whole        the server was killed and the disk is whole again
 //! may-fail | calm     noted        operations may fail from now on | must succeed again
+//! disturbed | settled  noted       administrators may fail and no time counts | they must succeed again
+//! begin OPERATION     begun US     an administrator has begun this; it usually takes so long. Or: not begun
+//! under-way           OPERATION,…  what the administrators have begun and not ended
+//! self-check          checked      the master has checked itself; its page /api/check has the result
+//! end                 ended        the administrators have ended, and nothing is left of their work
 //! counts              KIND=COUNT,…  how often each thing was done
+//! availability        LINE; …      how long keys were unavailable in calm times
+//! failures            LINE; …      failures of administrators that were allowed, by their messages
 //! ```
 //!
 //! Arguments are the seed, the file of the expected state, and the addresses of the server, `host:port,host:port`.
 
+mod activity;
 mod admin;
+mod availability;
 mod clients;
 mod content;
 mod expected;
+mod shared;
 mod tally;
 
 use std::io::{BufRead, Write};
@@ -29,11 +39,11 @@ use std::time::Duration;
 
 use client::{Cluster, Get, Options, Registry};
 use env::{Runtime, WallTime, World};
-use tokio::sync::watch;
 
-use clients::{COUNTERS, FailureRule, READERS, Shared, TABLE, WRITERS};
+use activity::AdminOperation;
+use clients::{COUNTERS, READERS, TABLE, WRITERS};
 use expected::Expected;
-use tally::Tally;
+use shared::Shared;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -45,19 +55,22 @@ fn main() -> Result<(), Failure> {
     let [seed, file, servers] = &arguments[..] else { return Err("usage: fire SEED FILE SERVERS".into()) };
     let seed: u64 = seed.parse()?;
     let expected = Expected::open(Path::new(file), seed, KEYS, COUNTERS)?;
-    let (gate, _) = watch::channel(true);
-    let shared =
-        Arc::new(Shared { expected, tally: Tally::default(), failures: FailureRule::default(), gate });
+    let shared = Arc::new(Shared::new(expected));
     let runtime = Runtime::start("fire", 2)?;
-    // Keeps the tasks.
+    // Keeps the tasks of clients.
     let mut tasks = Vec::new();
+    let mut administrators = Vec::new();
     for (number, line) in std::io::stdin().lock().lines().enumerate() {
         let line = line?;
         let answer = match &line[..] {
             "start" => {
                 let cluster = clients::connect(servers);
                 runtime.handle().block_on(clients::create_table(&cluster))?;
-                tasks.extend(begin(&runtime, &shared, &cluster, seed)?);
+                let random = |task: u64| {
+                    World::simulated(seed ^ task.wrapping_mul(0x9e37_79b9_7f4a_7c15), WallTime(0))
+                };
+                tasks.extend(begin(&runtime, &shared, &cluster, random)?);
+                administrators = admin::begin(&runtime, &shared, servers, random);
                 "started".to_owned()
             }
             "probe" => runtime.handle().block_on(probe(servers)),
@@ -74,16 +87,57 @@ fn main() -> Result<(), Failure> {
             }
             "breaking" | "whole" => {
                 shared.expected.set_breaking(line == "breaking");
-                line
+                line.clone()
             }
             "may-fail" | "calm" => {
-                shared.failures.set_may_fail(line == "may-fail");
+                shared.may_fail.set(line == "may-fail");
                 "noted".to_owned()
             }
+            "disturbed" | "settled" => {
+                shared.disturbed.set(line == "disturbed");
+                "noted".to_owned()
+            }
+            "under-way" => {
+                let kinds = shared.activity.under_way().into_iter().map(|(kind, _)| kind);
+                kinds.collect::<Vec<_>>().join(",")
+            }
+            "self-check" => {
+                let cluster = clients::connect(servers);
+                match runtime.handle().block_on(cluster.admin().run_self_check()) {
+                    Ok(()) => "checked".to_owned(),
+                    Err(error) => format!("bad: the server does not check itself: {error}"),
+                }
+            }
+            "end" => {
+                shared.is_ending.send_replace(true);
+                let cluster = clients::connect(servers);
+                let ending = async {
+                    for task in std::mem::take(&mut administrators) {
+                        if let Err(error) = task.await {
+                            shared.expected.complain(format!("an administrator ended: {error}"));
+                        }
+                    }
+                    admin::clean_up(&cluster).await
+                };
+                match runtime.handle().block_on(ending) {
+                    Ok(()) => "ended".to_owned(),
+                    Err(error) => format!("bad: the work of the administrators cannot be undone: {error}"),
+                }
+            }
             "counts" => shared.tally.line(),
-            _ => return Err(format!("line {number} is not understood: {line:?}").into()),
+            "availability" => shared.availability.lines().join("; "),
+            "failures" => shared.activity.failures().join("; "),
+            _ => match line.strip_prefix("begin ").and_then(AdminOperation::parse) {
+                Some(operation) => match runtime.handle().block_on(shared.activity.want(operation)) {
+                    Some(usual) => format!("begun {}", usual.as_micros()),
+                    None => "not begun".to_owned(),
+                },
+                None => return Err(format!("line {number} is not understood: {line:?}").into()),
+            },
         };
         let answer = match shared.expected.complaint() {
+            // They explain a failure.
+            _ if line == "availability" || line == "failures" => answer,
             Some(why) => format!("bad: {why}"),
             None => answer,
         };
@@ -95,14 +149,13 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Starts all clients.
+/// Starts all clients except the administrators.
 fn begin(
     runtime: &Runtime,
     shared: &Arc<Shared>,
     cluster: &Cluster,
-    seed: u64,
+    random: impl Fn(u64) -> World,
 ) -> Result<Vec<env::Task<()>>, Failure> {
-    let random = |task: u64| World::simulated(seed ^ task.wrapping_mul(0x9e37_79b9_7f4a_7c15), WallTime(0));
     let table = cluster.table(TABLE)?;
     let mut tasks = Vec::new();
     for number in 0..WRITERS {
@@ -113,7 +166,8 @@ fn begin(
         let random = random(100 + number as u64);
         tasks.push(runtime.spawn(clients::read(Arc::clone(shared), table.clone(), random)));
     }
-    tasks.push(runtime.spawn(admin::work(Arc::clone(shared), cluster.clone(), random(200))));
+    let (measured, world) = (Arc::clone(shared), shared.world.clone());
+    tasks.push(runtime.spawn(async move { measured.availability.lag(&world).await }));
     Ok(tasks)
 }
 

@@ -5,10 +5,13 @@ use std::time::Duration;
 use crate::random::Random;
 
 /// A fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Fault {
     /// The server is killed with SIGKILL, and killed again in the given number of the following starts.
     Kill { again: u64 },
+    /// The server is killed with SIGKILL during an operation of an administrator: after this part of the time that such
+    /// an operation usually takes.
+    KillDuring { operation: &'static str, part: f64 },
     /// The file system stops without a warning, then the server is killed. With `shortly_after_kill` this happens
     /// soon after the server was killed and has recovered.
     PowerLoss { shortly_after_kill: bool },
@@ -20,7 +23,31 @@ pub(crate) enum Fault {
     Full { ms: u64 },
     /// For this many milliseconds the server's calls of one kind fail with EIO.
     DiskErrors { of: DiskCall, ms: u64 },
+    /// No fault: everything is read and judged, and the server checks itself.
+    Check,
 }
+
+/// The operations of administrators that change tables, by the names that `proof/fire` gives them.
+const OPERATIONS: [&str; 18] = [
+    "flush",
+    "major-compaction",
+    "split",
+    "merge",
+    "alter-family",
+    "alter-table",
+    "add-family",
+    "delete-family",
+    "snapshot",
+    "snapshot-of-files",
+    "clone",
+    "restore",
+    "delete-snapshot",
+    "create",
+    "disable",
+    "enable",
+    "truncate",
+    "delete",
+];
 
 /// What the server asks of its disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,22 +74,49 @@ impl DiskCall {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rates {
     pub(crate) kills: u64,
+    pub(crate) kills_during_operations: u64,
     pub(crate) power_losses: u64,
     pub(crate) pauses: u64,
     pub(crate) stops: u64,
     pub(crate) full_disks: u64,
     pub(crate) disk_errors: u64,
+    pub(crate) checks: u64,
 }
 
 impl Default for Rates {
     /// Returns more faults than RocksDB's crash test has.
     fn default() -> Rates {
-        Rates { kills: 140, power_losses: 60, pauses: 40, stops: 20, full_disks: 20, disk_errors: 20 }
+        Rates {
+            kills: 100,
+            kills_during_operations: 40,
+            power_losses: 60,
+            pauses: 40,
+            stops: 20,
+            full_disks: 20,
+            disk_errors: 20,
+            checks: 0,
+        }
+    }
+}
+
+impl Rates {
+    /// Returns no faults, and a check each minute.
+    pub(crate) fn calm() -> Rates {
+        Rates {
+            kills: 0,
+            kills_during_operations: 0,
+            power_losses: 0,
+            pauses: 0,
+            stops: 0,
+            full_disks: 0,
+            disk_errors: 0,
+            checks: 60,
+        }
     }
 }
 
 /// A fault and its time since the beginning of the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Step {
     pub(crate) at: Duration,
     pub(crate) fault: Fault,
@@ -77,6 +131,13 @@ pub(crate) fn plan(seed: u64, minutes: f64, rates: &Rates) -> Vec<Step> {
         faults.extend((0..count).map(|_| one(&mut random)));
     };
     some(rates.kills, &mut |random| Fault::Kill { again: random.below(6).saturating_sub(3) });
+    // Every operation has its turn.
+    let mut turn = seed as usize % OPERATIONS.len();
+    some(rates.kills_during_operations, &mut |random| {
+        turn += 1;
+        let part = random.below(1_300) as f64 / 1_000.0;
+        Fault::KillDuring { operation: OPERATIONS[turn % OPERATIONS.len()], part }
+    });
     some(rates.power_losses, &mut |random| Fault::PowerLoss { shortly_after_kill: random.below(3) == 0 });
     some(rates.pauses, &mut |random| Fault::Pause { ms: 300 + random.below(5_000) });
     some(rates.stops, &mut |_| Fault::Stop);
@@ -85,6 +146,7 @@ pub(crate) fn plan(seed: u64, minutes: f64, rates: &Rates) -> Vec<Step> {
         of: DiskCall::ALL[random.below(DiskCall::ALL.len() as u64) as usize],
         ms: 200 + random.below(2_000),
     });
+    some(rates.checks, &mut |_| Fault::Check);
     for index in (1..faults.len()).rev() {
         faults.swap(index, random.below(index as u64 + 1) as usize);
     }
@@ -115,6 +177,12 @@ mod tests {
         let steps = plan(7, 60.0, &rates);
         let count = |of: fn(&Fault) -> bool| steps.iter().filter(|step| of(&step.fault)).count() as u64;
         assert_eq!(count(|fault| matches!(fault, Fault::Kill { .. })), rates.kills);
+        let during = rates.kills_during_operations;
+        assert_eq!(count(|fault| matches!(fault, Fault::KillDuring { .. })), during);
+        for operation in OPERATIONS {
+            let is_struck = |step: &Step| matches!(step.fault, Fault::KillDuring { operation: struck, .. } if struck == operation);
+            assert!(steps.iter().any(is_struck), "{operation}");
+        }
         assert_eq!(count(|fault| matches!(fault, Fault::PowerLoss { .. })), rates.power_losses);
         assert_eq!(count(|fault| matches!(fault, Fault::Pause { .. })), rates.pauses);
         assert_eq!(count(|fault| matches!(fault, Fault::Stop)), rates.stops);
@@ -123,5 +191,12 @@ mod tests {
         assert!(steps.is_sorted_by_key(|step| step.at));
         assert!(steps.last().is_some_and(|last| last.at <= Duration::from_secs(3_600)));
         assert!(steps.iter().any(|step| matches!(step.fault, Fault::Kill { again: 2 })));
+    }
+
+    #[test]
+    fn a_calm_hour_has_checks_alone() {
+        let steps = plan(7, 60.0, &Rates::calm());
+        assert_eq!(steps.len(), 60);
+        assert!(steps.iter().all(|step| step.fault == Fault::Check));
     }
 }

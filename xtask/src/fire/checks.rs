@@ -1,0 +1,139 @@
+//! What a run asks of the server and its files beside the clients' judgement, and what it counts for its report.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use crate::Outcome;
+use crate::web;
+
+/// Fails if the last check that the server at this web address made of itself found something.
+pub(crate) fn of_itself(web: &str) -> Outcome {
+    is_clean(&web::page(web, "/api/check")?)
+}
+
+fn is_clean(report: &str) -> Outcome {
+    match report.contains("\"inconsistencies\":[]") {
+        true => Ok(()),
+        false => Err(format!("the server finds contradictions in its catalog: {report}")),
+    }
+}
+
+/// Checks the files of a server that does not run. Returns the words of the check, and fails if it finds something.
+pub(crate) fn fsck(binary: &Path, data: &Path) -> Result<String, String> {
+    let output = Command::new(binary)
+        .arg("fsck")
+        .arg(data)
+        .output()
+        .map_err(|error| format!("cannot start {}: {error}", binary.display()))?;
+    let words = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() {
+        return Ok(words);
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    Err(format!("bellows fsck ended with {}: {words}{errors}", output.status))
+}
+
+/// Counts of kills, by what they interrupted.
+#[derive(Debug, Default)]
+pub(crate) struct Kills {
+    all: u64,
+    /// Kills while an administrator waited for an operation.
+    during_operations: u64,
+    /// Kills that left a change of a table which the next start had to finish.
+    unfinished: u64,
+    by_operation: BTreeMap<String, u64>,
+}
+
+impl Kills {
+    /// Counts a kill. `under_way` has the operations, separated by commas, and `found` what `bellows fsck` said.
+    pub(crate) fn count(&mut self, under_way: &str, found: &str) {
+        self.all += 1;
+        let operations = under_way.split(',').filter(|operation| !operation.is_empty());
+        for operation in operations.clone() {
+            *self.by_operation.entry(operation.to_owned()).or_default() += 1;
+        }
+        self.during_operations += u64::from(operations.count() > 0);
+        self.unfinished += u64::from(found.contains("is not finished"));
+    }
+
+    pub(crate) fn line(&self) -> String {
+        let by: Vec<String> =
+            self.by_operation.iter().map(|(what, count)| format!("{what} {count}")).collect();
+        format!(
+            "{} kills, {} of them during an operation of an administrator ({}); {} left a change that the next start finished",
+            self.all,
+            self.during_operations,
+            by.join(", "),
+            self.unfinished
+        )
+    }
+}
+
+/// How busy the machine is, with everything that runs on it.
+pub(crate) struct MachineLoad {
+    began: Instant,
+    waited_us: Option<u64>,
+}
+
+impl MachineLoad {
+    pub(crate) fn begin() -> MachineLoad {
+        MachineLoad { began: Instant::now(), waited_us: waited_us() }
+    }
+
+    pub(crate) fn line(&self) -> String {
+        let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        let load: Vec<&str> = load.split(' ').take(3).collect();
+        let waited = self.waited_us.zip(waited_us()).map(|(before, now)| now - before);
+        let part = waited.map(|us| us as f64 / self.began.elapsed().as_micros() as f64 * 100.0);
+        let part = part.map_or("an unknown part".to_owned(), |part| format!("{part:.0} %"));
+        format!(
+            "the machine has {} processors and a load of {}; some task waited for a processor {part} of the time",
+            std::thread::available_parallelism().map_or(0, usize::from),
+            load.join(" ")
+        )
+    }
+}
+
+/// Returns the time for which some task of the machine waited for a processor, in µs since its start.
+fn waited_us() -> Option<u64> {
+    total_of(&std::fs::read_to_string("/proc/pressure/cpu").ok()?)
+}
+
+fn total_of(pressure: &str) -> Option<u64> {
+    pressure.lines().find(|line| line.starts_with("some "))?.split_once("total=")?.1.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_contradiction_is_a_failure() {
+        assert!(is_clean("{\"ended\":17,\"inconsistencies\":[]}").is_ok());
+        assert!(is_clean("{\"ended\":17,\"inconsistencies\":[\"a hole\"]}").is_err());
+        assert!(is_clean("{\"ended\":null,\"inconsistencies\":null}").is_err(), "no check was made");
+    }
+
+    #[test]
+    fn kills_are_counted_by_what_they_interrupted() {
+        let mut kills = Kills::default();
+        kills.count("split,clone", "note: a change of table t is not finished; the next start finishes it");
+        kills.count("", "no inconsistency");
+        kills.count("split", "no inconsistency");
+        let line = kills.line();
+        assert_eq!(
+            line,
+            "3 kills, 2 of them during an operation of an administrator (clone 1, split 2); \
+             1 left a change that the next start finished"
+        );
+    }
+
+    #[test]
+    fn the_pressure_of_a_machine_is_read() {
+        let pressure = "some avg10=1.53 avg60=1.87 avg300=1.73 total=1088168\nfull avg10=0.00 total=0\n";
+        assert_eq!(total_of(pressure), Some(1_088_168));
+        assert_eq!(total_of(""), None);
+    }
+}
