@@ -48,7 +48,8 @@ const WRITTEN_AGAIN: u64 = 50;
 /// A server that ends because of disk errors has ended within this time after them.
 const END_MAX: Duration = Duration::from_secs(1);
 /// Regions can be merged again soon after a split or a merge.
-const MORE_OPTIONS: &[&str] = &["-D", "hbase.catalogjanitor.interval=2000"];
+const MORE_OPTIONS: &[&str] =
+    &["-D", "hbase.catalogjanitor.interval=2000", "-D", "hbase.master.cleaner.interval=20000"];
 /// A tracer has let go of the server's threads within this time.
 const LET_GO_MAX: Duration = Duration::from_secs(1);
 
