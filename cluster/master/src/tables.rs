@@ -297,6 +297,16 @@ impl Master {
                     }
                 })
             }
+            Intent::TruncateRegion { ref region, .. } => {
+                self.finish(&intent)?;
+                // A region that does not open must not keep the table from being disabled and deleted.
+                if let Ok(table) = self.check_enabled(name)
+                    && let Err(cause) = self.open(region, &table)
+                {
+                    tracing::error!(%region, %cause, "the truncated region could not be opened; it is tried again");
+                }
+                Ok(())
+            }
             intent => {
                 self.finish(&intent)?;
                 if matches!(intent, Intent::Create { .. } | Intent::Copy(_)) {

@@ -336,6 +336,22 @@ fn a_region_is_truncated_and_the_others_keep_their_rows() {
 }
 
 #[test]
+fn a_region_whose_truncation_failed_is_opened_when_the_truncation_is_carried_on() {
+    let life = Life::first();
+    life.create("t", &["f"], &["m"]).unwrap();
+    let regions = life.master.read_view(|view| view.tables[&name("t")].regions.clone());
+    let [first, second] = [0, 1].map(|at| pb::RegionInfo::from(&regions[at].region));
+    let file = life.put_store_file("t", "f");
+    life.servers.fail_closes(1);
+    life.done(life.master.truncate_region(&first, None)).unwrap_err();
+    assert_eq!(life.servers.open_count(), 3);
+    // The next change of the table completes it first.
+    life.done(life.master.truncate_region(&second, None)).unwrap();
+    assert!(!life.files_of("t").contains(&file));
+    assert_eq!(life.servers.open_count(), 4);
+}
+
+#[test]
 fn the_status_has_the_parts_that_were_asked_for() {
     let life = Life::first();
     life.create("t", &["f"], &["m"]).unwrap();
