@@ -47,7 +47,7 @@ const ROOM_MAX: Duration = Duration::from_secs(30);
 const WRITTEN_AGAIN: u64 = 50;
 /// A server that ends because of disk errors has ended within this time after them.
 const END_MAX: Duration = Duration::from_secs(1);
-/// Regions can be merged again soon after a split or a merge.
+/// Regions can be merged again soon after a split or a merge, and the archive of replaced files stays small.
 const MORE_OPTIONS: &[&str] =
     &["-D", "hbase.catalogjanitor.interval=2000", "-D", "hbase.master.cleaner.interval=20000"];
 /// A tracer has let go of the server's threads within this time.

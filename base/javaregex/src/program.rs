@@ -77,7 +77,8 @@ pub(super) struct Loop {
     pub(super) times: Times,
     pub(super) body: usize,
     pub(super) next: usize,
-    /// Whether an iteration can be empty; only then `begin` is compared.
+    /// Whether an iteration can match the empty string. If so, the loop ends when an iteration ends where it began, at
+    /// `begin`.
     pub(super) nullable: bool,
 }
 

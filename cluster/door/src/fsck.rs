@@ -102,8 +102,8 @@ pub fn fsck(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) -> Resu
 enum Role {
     /// It has rows of its own.
     Serving,
-    /// It was split or merged. The master deletes its folder and then what hbase:meta says of it, so a crash may leave the
-    /// latter alone. A file that a child still needs is missed when the child is checked.
+    /// It was split or merged. The master deletes its folder and then its entry in hbase:meta, so a crash may leave the
+    /// entry alone. If a child still needs a file of the parent, fsck reports that file with the child.
     Parent,
 }
 

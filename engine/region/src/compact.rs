@@ -89,7 +89,7 @@ impl CompactionMonitor for () {}
 /// Why a store's files are rewritten.
 #[derive(Clone, Copy, Debug)]
 enum Rewrite<'a> {
-    /// A compaction: files become fewer.
+    /// A compaction: files are merged, and cells that no reader needs are dropped.
     Compaction(&'a StoreCompaction),
     /// A truncation: all rows are removed, and the result is one file without cells.
     Truncation,

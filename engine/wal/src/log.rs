@@ -10,12 +10,13 @@
 //! counts as durable before the old file is durable. If the next file cannot be made, the log continues in the current
 //! one.
 //!
-//! **Space is reused.** A file that nobody needs becomes a spare, which a later roll begins, as long as the log has no
-//! more files than its limit. Writing over existing pages costs a half to a third of writing new ones, and a sync need
-//! not write the file's size. The log removes the spares when the disk is full, when it is closed, and when files end
-//! by age and not by size. [`format`](crate::format) describes what such files contain.
+//! **Space is reused.** While the log has fewer files than its limit, a file that nobody needs becomes a spare. A later
+//! roll overwrites the spare instead of creating a file. Writing over existing pages costs a half to a third of writing new ones, and a sync need
+//! not write the file's size. The log removes the spares when the disk is full, when the log is closed, and when files
+//! end by age, before they have reached their size. [`format`](crate::format) describes what such files contain.
 //!
-//! **A full disk** is no failure of the log. It cuts what a failed write has left off the file and keeps the batch.
+//! **A full disk** is no failure of the log. The log cuts the file where the failed write began, and keeps the batch in
+//! memory.
 //! Waiters get an error, [`admits`](Log::admits) refuses new writes, and the log's thread tries again until there is
 //! room.
 

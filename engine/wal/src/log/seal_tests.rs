@@ -23,8 +23,8 @@ fn options(owner: u64) -> Options {
     }
 }
 
-/// Writes until the log is taken, and returns how it ended. The largest sequence ids that were acknowledged and flushed
-/// are in `acknowledged` and `flushed`.
+/// Appends records until another owner takes the log, and returns the error of the write that failed. Stores the largest
+/// acknowledged sequence id in `acknowledged`, and the largest flushed one in `flushed`.
 fn write_until_taken(log: &Log, first: u64, acknowledged: &AtomicU64, flushed: &AtomicU64) -> Error {
     let mut sequence = first;
     loop {
