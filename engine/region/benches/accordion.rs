@@ -1,9 +1,9 @@
 //! Measures what in-memory compaction gains: `cargo bench -p region --bench accordion`.
 //!
-//! Each stream is written at each level into its own region, over files in memory, with the same seed and a clock that
-//! the stream advances. Background work is done between two writes. So bytes and cells are reproducible on a busy
-//! machine. CPU time is that of the whole process: log, memory, flushes and compactions. Reads are timed one by one,
-//! also in CPU time.
+//! Each stream of requests is written at each level into its own region, over files in memory, with the same seed and a
+//! clock that the benchmark advances. Background work is done between two writes, so bytes and cells are reproducible
+//! on a busy machine. CPU time is that of the whole process: log, memory, flushes and compactions. Reads are timed one
+//! by one, also in CPU time.
 //!
 //! ```text
 //! cargo bench -p region --bench accordion -- zipf-100 NONE ADAPTIVE      some streams, some levels
@@ -13,16 +13,16 @@
 //!
 //! | stream | |
 //! |---|---|
-//! | `zipf-100`, `zipf-1k` | updates of rows that are there, zipfian 0.99, values of 100 bytes and 1 KB |
-//! | `uniform-100`, `uniform-1k` | the same, every row as likely |
-//! | `unique-1k` | rows that were not there |
-//! | `mixed-100` | half reads and half updates, zipfian |
-//! | `queue-100` | put, read, delete, a thousand behind each other |
+//! | `zipf-100`, `zipf-1k` | updates of existing rows, Zipfian 0.99; values of 100 bytes and 1 KB |
+//! | `uniform-100`, `uniform-1k` | updates of existing rows, each equally likely |
+//! | `unique-1k` | puts of new rows only |
+//! | `mixed-100` | half reads and half updates, Zipfian |
+//! | `queue-100` | a queue of a thousand rows: each row is put, read and deleted |
 //!
-//! Estimate for Zipfian updates over 20 memstores of keys: when a memstore is full once, 45 % of its cells are of
-//! different rows, and `NONE` flushes that share. Dropping overwritten cells lets 2.6 times as many writes pass before
-//! the memstore is full of different rows: 38 %. So the flush gains 15 %, the smaller index about 10 %, and compactions
-//! gain from half as many files of twice the size.
+//! Estimate for Zipfian updates of a data set of 20 memstores. At `NONE`, 45 % of the cells in a full memstore are the
+//! newest of their row; a flush writes only these. If overwritten cells are dropped in memory, 2.6 times as many writes
+//! fit before a flush, so flushes write 38 % of the cells. Flushes then write 15 % less, the smaller index saves about
+//! 10 %, and compactions save because there are half as many files of twice the size.
 
 #![allow(clippy::print_stdout, reason = "it is a program that prints")]
 
@@ -68,7 +68,7 @@ struct Plan {
     room: f64,
     /// The maximum fraction of memory that a flush may retain.
     keeps: f64,
-    /// The minimum expected gain.
+    /// Value of [`RegionOptions::flush_keeps_gain_min`].
     gain: f64,
 }
 
@@ -247,7 +247,7 @@ impl<'a> Bench<'a> {
             files,
             folder: FileName::new("data/default/t/r"),
             log: Arc::new(log),
-            // A fraction of the data, as on a machine with more data than memory.
+            // As on a machine with more data than memory, the cache holds only a fraction of the data.
             cache: Arc::new(Cache::with_bytes((data / 4).max(1 << 20) as usize)),
             world: world.clone(),
             options: options.clone(),

@@ -1,9 +1,9 @@
 //! Measures the cost that a filter adds to a scan: `cargo bench -p region --bench filters`.
 //!
-//! The same rows of fifty cells are read from cached blocks with each filter and without one. Most filters here keep
-//! every cell, so nothing is saved by dropping cells; the others are cheaper. A filter adds the cost of judging a cell
-//! (`cargo bench -p filter`), a call, and, if it judges whole rows, the copy of the cell into the row buffer. Any
-//! filter may add at most 50 ns to a cell.
+//! Rows of fifty cells are read from cached blocks, once without a filter and once with each filter. Most of these
+//! filters keep every cell, so they save nothing by dropping cells; filters that drop cells cost less. A filter adds
+//! the cost of judging a cell (`cargo bench -p filter`) and of a call. A filter that judges whole rows also adds a copy
+//! of each cell into the row buffer. No filter may add more than 50 ns to a cell.
 
 #![allow(clippy::print_stdout, reason = "a line below the sheet")]
 

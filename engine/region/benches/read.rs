@@ -102,7 +102,7 @@ fn reads(sheet: &Sheet, region: &Arc<Region>, rows: u64, place: &str, paper: f64
             scan(region, Scan { filter: Some(Filter::all()), ..Scan::default() });
         },
     );
-    // As in PerformanceEvaluation's filterScan, and as in a search for a value anywhere in the row.
+    // `never` compares with a value that no cell has, as PerformanceEvaluation's filterScan does.
     let never = || (CompareOperator::Equal, Comparable::Binary(Bytes::from_static(b"not here")));
     let ((operator, with), bytes) = (never(), Bytes::from_static);
     let column =

@@ -60,7 +60,7 @@ fn cpu() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Writes the files of a region. The rows of each file lie between those of the others.
+/// Writes the files of a region. The rows of all files interleave.
 fn write(region: &Arc<Region>, rows: u64, value: &[u8]) {
     for file in 0..FILES {
         let mutations: Vec<Mutation> = (0..rows / FILES)
@@ -86,7 +86,7 @@ fn write(region: &Arc<Region>, rows: u64, value: &[u8]) {
     }
 }
 
-/// Compares compactions with the plain loop, in turns.
+/// Compares compactions with the plain loop; the two run alternately.
 fn compaction(value: usize, rows: u64, rounds: usize) {
     let value = vec![b'v'; value];
     let (mut compactions, mut loops) = (Vec::new(), Vec::new());
@@ -117,7 +117,7 @@ fn compaction(value: usize, rows: u64, rounds: usize) {
     println!("{name:45} {compaction:10.0} {plain:12.0} {ratio:7.2}{}", verdict(ratio >= COMPACTION_MIN));
 }
 
-/// Measures openings of a region's daughter that has rewritten its half, and of one that has references only.
+/// Compares the opening of a daughter region that has rewritten its half with that of one that has references only.
 fn opening(rows: u64, rounds: usize) {
     let place = Place::new(&World::real());
     let parent = place.open(served::info("", "", 1), FAMILY);

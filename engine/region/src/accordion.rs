@@ -1,5 +1,5 @@
-//! What a store records of its own memory: its compaction level, the bound of its active segment, and what it did
-//! lately.
+//! The state that a store keeps about its own memory: its compaction level, the bound of its active segment, and its
+//! recent events.
 
 mod figures;
 
@@ -109,13 +109,13 @@ impl Accordion {
         *self.policy.lock()
     }
 
-    /// Resets what is counted from flush to flush, after a flush has taken all memory.
+    /// Resets the state that holds from one flush to the next, after a flush has taken all memory.
     pub(crate) fn flushed(&self) {
         self.exhausted.store(false, Ordering::Relaxed);
         self.late.lock().clear();
     }
 
-    /// Whether the policy estimates whether a compaction pays.
+    /// Whether the policy first estimates whether a compaction pays ([`Level::Adaptive`]).
     pub(crate) fn is_adaptive(&self) -> bool {
         self.policy().level == Level::Adaptive
     }
@@ -134,8 +134,8 @@ impl Accordion {
         split
     }
 
-    /// Whether cells were retained at the last flush: the log then has writes that are in no file, although later
-    /// writes are.
+    /// Whether the last flush retained cells. Then some writes are only in memory and in the log, although files have
+    /// later ones.
     pub(crate) fn has_retained(&self) -> bool {
         self.retained.lock().has_retained()
     }

@@ -21,8 +21,8 @@ use crate::region::Region;
 use crate::view::View;
 use crate::{RegionOptions, Result};
 
-/// Prefixes of the keys in CONFIGURATION that [`Region::tune`] applies. The keys of the store file tracker need nothing
-/// applied: every store has a list, whatever tracker is named.
+/// Prefixes of the keys in CONFIGURATION that [`Region::tune`] applies. The keys of the store file tracker are among
+/// them because a change of them needs no reopening: every store has a file list, whichever tracker is named.
 const TUNED: [&str; 9] = [
     "hbase.hstore.compaction",
     "hbase.hstore.defaultengine.compactionpolicy",
@@ -36,8 +36,8 @@ const TUNED: [&str; 9] = [
 ];
 
 impl Region {
-    /// Takes over a new schema of its table, with the options that follow from it. Returns `false` if the region must
-    /// be opened again instead; then nothing has changed.
+    /// Applies a new schema of the region's table, with the options that follow from it. Returns `false` if the region
+    /// must be opened again instead; then nothing has changed.
     pub fn alter(&self, table: &Arc<TableDescriptor>, options: &RegionOptions) -> Result<bool> {
         self.check_serving()?;
         if needs_reopening(&self.table(), table) {
@@ -56,7 +56,7 @@ impl Region {
     }
 }
 
-/// Whether a change of a schema takes effect only in regions that are opened after it.
+/// Whether a change of a schema takes effect only when a region is opened again.
 fn needs_reopening(old: &TableDescriptor, new: &TableDescriptor) -> bool {
     let pairs = || old.families().iter().zip(new.families());
     old.families().len() != new.families().len()
@@ -77,7 +77,7 @@ fn is_reshaped(old: &FamilyDescriptor, new: &FamilyDescriptor) -> bool {
         }
 }
 
-/// Returns the family's options without those that an open region takes over.
+/// Returns the family's options with every option that an open region can change set to a fixed value.
 fn lasting_of_family(options: FamilyOptions) -> FamilyOptions {
     FamilyOptions {
         versions_max: 1,

@@ -222,7 +222,7 @@ impl Region {
         let stamp = Timestamp(self.stamp_of(&mutation, clock).0);
         self.note_stamp(&mutation.row, stamp, clock);
         let Mutation { row, cells, durability, nonce, .. } = mutation;
-        // It may be a part of the same memory.
+        // `row` may share the memory of `cells`, which must have one owner to be changed in place.
         drop(row);
         let mut edits = Edits { bytes: Vec::from(cells.into_bytes()), edits: Vec::with_capacity(1) };
         stamp_in_place(&mut edits.bytes, stamp);

@@ -113,7 +113,7 @@ impl Region {
     /// delete them.
     pub fn bulk_load(&self, load: &BulkLoad) -> Result<BulkLoadOutcome> {
         let mut recent = self.bulk_loads.lock();
-        // After the wait: the load before may have aborted the region.
+        // Checked after the wait for the lock, because the previous load may have aborted the region.
         self.check_serving()?;
         self.check_owner()?;
         if self.read_only {
@@ -134,7 +134,7 @@ impl Region {
             .try_for_each(|file| self.stage(load, file).map(|file| staged.push(file)))
             .and_then(|()| self.load_staged(load, &staged));
         for file in staged.iter().filter(|file| file.is_copy) {
-            // No list names it: if it cannot be deleted now, the janitor does so.
+            // No list names the file: if it cannot be deleted now, the janitor deletes it later.
             let _left = self.files.delete(&file.place);
         }
         let bytes = loaded?;
@@ -215,7 +215,7 @@ impl Region {
 
     /// Loads files whose bytes are in the region's storage, and returns the number of bytes.
     fn load_staged(&self, load: &BulkLoad, staged: &[Staged<'_>]) -> Result<u64> {
-        // The second flush is short then: while it runs, writes are not acknowledged.
+        // Most memory is flushed now, so that the second flush is short: while it runs, no write is acknowledged.
         self.flush_stores(&[], FlushReason::Requested)?;
         let alone = self.flushing.lock();
         let mut reserved = None;
@@ -250,7 +250,8 @@ impl Region {
         let pin = self.pin_new(&place)?;
         let linked = match self.files.link(&staged.place, &place) {
             Err(error) if error.kind() == Kind::Exists => {
-                // Left by an attempt before a crash: this region has no list with this name.
+                // A crash during an earlier attempt may have left a file with this name. No list of this region names
+                // it.
                 self.files.delete(&place)?;
                 self.files.link(&staged.place, &place)
             }

@@ -56,7 +56,7 @@ impl Region {
         }
         let is_removed = |file: &Arc<StoreFile>| remove.iter().any(|removed| Arc::ptr_eq(removed, file));
         let old = store.view.load().files.clone();
-        // The newest of the removed files has the sequence id of the new ones.
+        // The new files get the place of the newest removed file, because they have its sequence id.
         let place = old.iter().rposition(is_removed).map(|last| last + 1 - remove.len());
         let mut files: Vec<Arc<StoreFile>> = old.iter().filter(|file| !is_removed(file)).cloned().collect();
         if old.len() - files.len() != remove.len() {

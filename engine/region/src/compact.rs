@@ -252,7 +252,8 @@ impl Region {
         if selection.is_empty() {
             return Ok(expired);
         }
-        // Retained rows are still in the log: replay would uncover cells whose markers were dropped.
+        // Retained rows are in the log and in no file, so markers stay: a replay would bring back cells whose markers
+        // were dropped.
         let may_purge = !store.accordion.has_retained();
         let takes_all = selection.files.len() == files.len();
         let of_stripes = matches!(purpose, Rewrite::Compaction(_)) && store.has_stripes();
@@ -260,7 +261,8 @@ impl Region {
         let is_user = matches!(purpose, Rewrite::Compaction(request) if request.is_user);
         let chosen: Vec<Arc<StoreFile>> =
             selection.files.iter().map(|index| Arc::clone(&files[*index])).collect();
-        // What a file says of its stripe is not trusted when it comes to markers, but the keys that it has are.
+        // The keys of the files decide which rows lose their markers. The stripe that a file names in its properties is
+        // not trusted for this.
         let has_all_of = |rows: &&StripeRange| {
             let is_left = |file: &Arc<StoreFile>| !chosen.iter().any(|other| Arc::ptr_eq(file, other));
             !files.iter().any(|file| is_left(file) && file.may_have_rows_of(rows))
@@ -311,7 +313,8 @@ impl Region {
         let tuning = store.tuning.load();
         let mob = (options.is_mob || has_references).then(|| MobPlan {
             threshold: options.is_mob.then_some(options.mob_threshold),
-            // As in HBase. A family that keeps no values in MOB files any more gets them back on any occasion.
+            // As in HBase. If the family is no longer a MOB family, every major compaction moves its values back into
+            // store files.
             rewrites: all && selection.major && (is_user || !options.is_mob),
             file_bytes_max: tuning.mob_optimized.then_some(tuning.mob_file_bytes_max),
             newest: newest_cell.unwrap_or(Timestamp::OLDEST),
@@ -328,7 +331,7 @@ impl Region {
         let made = self.write_files(store, heap, rewrite, &plan, &mut |cells, bytes| {
             compacted += cells;
             self.counters.compacted_cells.fetch_add(cells, Ordering::Relaxed);
-            // The lock of writers is not worth a wait: the next report looks again, and so does the commit.
+            // Does not wait for the write lock: the next report checks again, and so does the commit.
             if self.write.try_lock().is_some_and(|state| state.closing) {
                 return Err(overtaken());
             }
@@ -341,7 +344,7 @@ impl Region {
             // The region's next opening deletes files that its list does not name, including unfinished ones.
             Err(_) if self.write.lock().closing => return Err(overtaken()),
             Err(error) => {
-                // What is tried again is counted again.
+                // A repeated compaction counts its cells again.
                 self.counters.compacting_cells.fetch_sub(cells, Ordering::Relaxed);
                 self.counters.compacted_cells.fetch_sub(compacted, Ordering::Relaxed);
                 return Err(error);

@@ -5,7 +5,7 @@
 //! NEW_VERSION_BEHAVIOR all cells stay until a major compaction, because a masked version may have displaced an older
 //! one in another file. HBase does the same (`IncludeAllCompactionQueryMatcher`).
 //!
-//! Of a store with stripes all files may take part for some rows and not for others
+//! In a store with stripes, all files may take part for some rows and only some files for others
 //! (`DropDeletesCompactionScanQueryMatcher`).
 
 use cell::{Cell, CellType, Timestamp};
@@ -64,7 +64,7 @@ impl CompactionMatcher {
         }
     }
 
-    /// Returns a matcher for which `kind` is the scope in these rows, while in others only some files take part.
+    /// Returns a matcher with the scope `kind` for `rows`, and the scope [`CompactionScope::Some`] for all other rows.
     pub(crate) fn within(
         scan_info: ScanInfo,
         rows: StripeRange,
@@ -77,8 +77,9 @@ impl CompactionMatcher {
         }
     }
 
-    /// Returns the oldest timestamp at which a value without tags that is the only cell of its row is certainly kept.
-    /// Such cells need not be passed to [`CompactionMatcher::keeps`], since no state carries over to the next row.
+    /// Returns the smallest timestamp from which on a value is certainly kept if it has no tags and is the only cell of
+    /// its row. Such cells need not be passed to [`CompactionMatcher::keeps`], since no state carries over to the next
+    /// row.
     pub(crate) fn lone_since(&self) -> Timestamp {
         match self.scan_info.ttl {
             // With MIN_VERSIONS expired cells may stay too.
@@ -128,7 +129,7 @@ impl CompactionMatcher {
             return false;
         }
         if kind.is_delete() {
-            // With KEEP_DELETED_CELLS cells stay until their markers expire; with TTL these do.
+            // With KEEP_DELETED_CELLS a marker masks nothing here; with its value TTL, it masks once it has expired.
             let masks = match self.scan_info.keep_deleted {
                 KeepDeletedCells::False => true,
                 KeepDeletedCells::True => false,
@@ -154,7 +155,7 @@ impl CompactionMatcher {
                 MaskedBy::Rest => return self.end_column(),
             }
         }
-        // Of two writes with one timestamp no new reader sees the older; old readers hold the old files.
+        // Two writes have this timestamp, and new readers see only the later one. Old readers still have the old files.
         if self.last == Some((timestamp, kind)) {
             return false;
         }

@@ -1,4 +1,4 @@
-//! Which files of a store the next compaction takes.
+//! Selects the files of a store that its next compaction takes.
 //!
 //! The functions are pure: they take facts about files and numbers, and return a [`Selection`]. The facts are ordered
 //! from the oldest file to the newest, and a selection is a run of neighbours. Then the new file can take the place of
@@ -63,8 +63,8 @@ impl CompactionPolicy {
         })
     }
 
-    /// Returns the policy of a store engine of HBase: `Some(None)` for the engine that uses the policy's own key,
-    /// `None` for another class.
+    /// Returns the policy that follows from the class of HBase's store engine; `None` for another class. `Some(None)`
+    /// stands for the engine that leaves the choice to the policy's own key.
     pub fn of_engine(name: &str) -> Option<Option<CompactionPolicy>> {
         match class(name) {
             "DefaultStoreEngine" => Some(None),

@@ -10,14 +10,14 @@
 //! list   the entries, sorted
 //! ```
 //!
-//! 1. A memory compaction drops a marker and adds it to the list of the store's [`View`](crate::view::View), if the
-//!    marker masks nothing elsewhere: no flush is running, each file's filter excludes the row, all sealed writes are
-//!    complete, and no newer put can have a timestamp as old ([`LateRows`]).
+//! 1. A memory compaction drops a marker, and adds it to the list of the store's [`View`](crate::view::View), if the
+//!    marker masks nothing elsewhere: no flush is running, each file's Bloom filter excludes the row, all sealed writes
+//!    are complete, and no newer put can have a timestamp as old as the marker's ([`LateRows`]).
 //! 2. A flush writes the list into its file, as a file-info entry ([`FACT`]) that HBase ignores. A compaction of some
-//!    files merges their lists. A major compaction, which drops markers, drops the list.
-//! 3. A put whose timestamp is older than the present is looked up in the lists. If a recorded marker masks it, the
-//!    marker is inserted again beside the put, under the put's sequence id, and then works as before. It needs no log
-//!    record: a replay of the put has replayed the marker before, or opened the file that lists it.
+//!    files merges their lists. A major compaction drops markers, and so it drops the list.
+//! 3. A put whose timestamp is in the past is looked up in the lists. If a recorded marker masks it, the marker is
+//!    inserted again beside the put, under the put's sequence id. The marker needs no log record: a replay either
+//!    replays the marker's own record first, or finds the marker in the list of a file.
 //!
 //! A raw scan does not see dropped markers or versions. A put is taken for one of another row only if 120 bits of MD5
 //! collide.
@@ -225,12 +225,12 @@ impl PendingDrops {
         (!late.many).then(pending)
     }
 
-    /// Whether a marker's own timestamp and tags allow dropping it.
+    /// Whether the marker's timestamp is old enough, and it has no tags.
     pub(crate) fn may_drop(&self, marker: Cell<'_>) -> bool {
         marker.timestamp().0 < self.below && marker.tags().is_empty()
     }
 
-    /// Whether a late put, which may be elsewhere in memory, has the row of this marker.
+    /// Whether the row of this marker had a late put when the compaction began.
     pub(crate) fn is_late(&self, row: &[u8]) -> bool {
         !self.late.is_empty() && self.late.contains(&row_digest(row))
     }
@@ -244,7 +244,7 @@ impl PendingDrops {
         self.rows.insert(row);
     }
 
-    /// Whether a late put has meanwhile come for the row of a dropped marker.
+    /// Whether a late put has come for the row of a dropped marker since the compaction began.
     pub(crate) fn is_overtaken(&self, late: &LateRows) -> bool {
         !self.dropped.is_empty()
             && (late.many || late.rows.difference(&self.late).any(|row| self.rows.contains(row)))

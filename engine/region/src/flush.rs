@@ -128,7 +128,7 @@ impl Region {
         }
         for store in chosen() {
             let done = self.flush_store(store, sequence, self.allowance(store, reason, unlogged));
-            // Stores before this one have committed.
+            // The stores flushed so far keep their new files.
             let done = done.inspect_err(|_| {
                 self.mark(
                     Kind::FlushAbort,
@@ -154,10 +154,10 @@ impl Region {
         if families.is_empty() {
             let before = self.memstore.flushed_at.swap(began.0, Ordering::Relaxed);
             if flushed.retained_bytes > 0 {
-                // Retained cells were written after the flush before this one.
+                // The oldest retained cell was written after the previous flush.
                 self.memstore.oldest_edit.store(before, Ordering::Relaxed);
             }
-            // The log must keep what other families have in memory: this is the least sequence id of all stores.
+            // The least sequence id of all stores: the log must keep what other stores still have in memory.
             self.log.flushed(self.info.encoded_name().as_str().as_bytes(), flushed.sequence);
         }
         Ok(flushed)
@@ -172,7 +172,7 @@ impl Region {
             && store.accordion.is_adaptive()
             && store.scan_info().max_versions == 1
             && !store.scan_info().new_versions
-            // While rows are retained no stripe drops its markers.
+            // Not with stripes: while rows are retained, no compaction may drop a stripe's markers.
             && !store.has_stripes();
         if !may_stay {
             return None;
@@ -255,8 +255,8 @@ impl Region {
             // A read error is ignored here; the next reader of the block reports it.
             let _read = file.reader.warm(file.reader.cached().kept_of_flush(), true);
         }
-        // The previous file is being read, so these soon will be too: load their blocks into the cache, unless the
-        // region closes.
+        // Requests read the previous file, so they will soon read the new files: load their blocks into the cache,
+        // unless the region closes.
         let closes = self.write.lock().closing;
         if !closes && store.view.load().files.last().is_some_and(|file| file.reader.cached().is_being_read())
         {
@@ -307,7 +307,7 @@ impl Region {
             self.lifecycle.closed.store(true, Ordering::Release);
             return Ok(Flushed::default());
         }
-        // Wait for compactions that are replacing files; later ones see `closing`.
+        // Wait for compactions that are replacing files; compactions that come later see `closing`.
         for store in &self.stores {
             drop(store.tracker.lock());
         }
@@ -315,8 +315,8 @@ impl Region {
         match &flushed {
             Ok(_) => {
                 self.lifecycle.closed.store(true, Ordering::Release);
-                // In one expression the write lock would be held while `all_files` waits for a store's list, whose holder
-                // may wait for the write lock.
+                // Not in one expression with the next line: the write lock would be held while `all_files` waits for a
+                // store's list, and the holder of the list may wait for the write lock.
                 let last_sequence = self.write.lock().last_sequence;
                 self.mark(Kind::RegionClose, last_sequence, self.all_files());
                 let files = |store: &Store| store.view.load().files.clone();
@@ -330,7 +330,7 @@ impl Region {
 }
 
 impl Store {
-    /// Moves the active segment and the pipeline into the snapshot, in front of what a failed flush has left there.
+    /// Moves the active segment and the pipeline into the snapshot, before any segments that a failed flush left there.
     fn begin_flush(&self, memory: &Arc<Pool>, sealed: Sealed) {
         let view = self.view.load_full();
         if view.active.is_empty() && view.pipeline.is_empty() {

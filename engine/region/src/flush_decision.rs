@@ -4,10 +4,10 @@
 //! or a region. The rules, in order of precedence:
 //!
 //! 1. A region opened for reading is never flushed.
-//! 2. While the server's memory or the region's memory is full, everything is flushed: writes wait for it.
-//! 3. Edits that are too old, or keep log files from being deleted, are flushed completely.
+//! 2. While the server's or the region's memory is full, everything is flushed, because writes wait for free memory.
+//! 3. If the region has edits that are too old, or that keep log files from being deleted, all its stores are flushed.
 //! 4. A long list of dropped delete markers is written to a file.
-//! 5. A region that is being flushed is decided again when that flush has ended.
+//! 5. While a flush of the region runs, nothing is decided; the decision is made again when that flush has ended.
 //! 6. A region at its limit is flushed, unless its memory can be made smaller and is at most a quarter over the limit.
 //!
 //! The limit is the flush size. If every store compacts in memory, it is up to [`RegionOptions::stretch`] flush sizes
@@ -35,7 +35,7 @@ pub struct FlushFacts {
 /// The facts of a region's flush decision that only the server knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlushUrgency {
-    /// Whether the region, or all memstores of the server together, are at the size at which writes are refused.
+    /// Whether writes are refused for lack of memory, by the region or by the server.
     pub is_short: bool,
     /// Whether the region's oldest edit is too old, or keeps log files from being deleted.
     pub is_overdue: bool,

@@ -15,7 +15,7 @@
 //! in the marker. An owner that opens the region writes a marker with all files that it has found; the follower applies
 //! the difference in the same way. Three things make the follower [outdated](FollowOutcome::Outdated): a digest that
 //! differs, a marker without a timestamp, and a file that was compacted away and deleted before the follower opened it.
-//! An outdated follower still serves what it has, until a new one is opened in its place.
+//! An outdated follower still serves the data that it has, until a new one is opened in its place.
 //!
 //! **What readers see.** The files of a new follower may have writes that it has not yet read in the log, and it cannot
 //! tell which cells these are. So its user must not serve the region before the follower has applied everything that
@@ -76,7 +76,7 @@ impl RegionFollower {
         &self.region
     }
 
-    /// Returns the inputs with which it was opened, for opening another follower.
+    /// Returns the inputs with which the follower was opened, for opening another one.
     pub fn opening(&self) -> &Opening {
         &self.opening
     }
@@ -151,7 +151,7 @@ impl RegionFollower {
     /// Takes over the files that the owner has found when it opened the region.
     fn meet_owner(&mut self, index: usize, change: &StoreChange) -> Result<bool> {
         let files = self.region.stores[index].view.load().files.clone();
-        // Without a list the store has no files.
+        // A change without a list comes from a store without files.
         if change.list.is_none() {
             return Ok(change.added.is_empty() && files.is_empty());
         }
@@ -167,7 +167,8 @@ impl RegionFollower {
         self.change_files(index, &difference)
     }
 
-    /// Adds and removes the files of a change. Returns whether the result is the owner's list.
+    /// Adds and removes the files of a change. Returns `false` if the resulting list would differ from the owner's, or
+    /// a new file no longer exists.
     fn change_files(&mut self, index: usize, change: &StoreChange) -> Result<bool> {
         let region = Arc::clone(&self.region);
         let store = &region.stores[index];
@@ -194,7 +195,7 @@ impl RegionFollower {
         }
         files.sort_by_key(|file| file.max_sequence());
         let newest = files.iter().map(|file| file.newest_sequence()).max().unwrap_or_default();
-        // A file has what was written before its marker, and possibly more than the log: writes that skip it.
+        // A file has every write before its marker, and possibly writes that skipped the log.
         self.applied = self.applied.max(newest);
         self.show();
         self.replace_view(index, files, newest)?;
@@ -221,7 +222,7 @@ impl RegionFollower {
         let segments: Vec<Arc<Segment>> = view.segments().cloned().collect();
         let (mut active, mut pipeline) = (Arc::new(view.active.successor(pool)), Vec::new());
         let mut failure = None;
-        // The owner may have dropped a marker that masks a cell which stays here; then its files say so.
+        // The owner may have dropped a marker that masks a cell which stays here; the new files then list that marker.
         let may_mask = with_files.files.iter().any(|file| !file.dropped_markers.is_empty());
         let mut stayed: Vec<(SequenceId, Vec<u8>)> = Vec::new();
         let mut keep = |cell: cell::Cell<'_>| match covered.has(cell) {
@@ -243,7 +244,7 @@ impl RegionFollower {
             Segment::visit(&segments, |cell, _| keep(cell));
         }
         if let Some(error) = failure {
-            // The old segments are sealed now: writes go on in a new one beside them.
+            // The old segments are sealed, and later writes go to a new active segment.
             let active = Arc::new(active.successor(pool));
             let snapshot = Vec::new();
             store.view.store(Arc::new(View { active, pipeline: segments, snapshot, ..View::clone(&view) }));
@@ -267,7 +268,7 @@ impl RegionFollower {
             caching: &Store::caching(&self.region.info, &store.options()),
             open_files: &self.region.options.open_files,
         };
-        // Flushes, compactions and loads make whole files of the store.
+        // Flushes, compactions and bulk loads add files of the store itself, and no links or references.
         let size = self.region.files.open(&store.folder.join(name))?.size();
         StoreFile::open(&opener, &store.folder, Listed { name: name.to_owned(), size, reference: None })
     }

@@ -1,4 +1,4 @@
-//! The files of a store that another program wrote, before a list of this project's names them.
+//! The files of a store that another program wrote, before any file list of this project names them.
 //!
 //! HBase's DEFAULT tracker has no list: the files that lie in a store's folder are the store's files. It ignores empty
 //! files and other names. It also ignores files that a compaction has replaced and that were not yet moved to the
@@ -8,8 +8,8 @@
 //!
 //! HBase's FILE tracker keeps the same list as this project.
 //!
-//! For the way back there is [`FoundStore::make_folder_exact`]: a store's folder may have files that its list no longer
-//! names, or never named.
+//! [`FoundStore::make_folder_exact`] prepares the way back to HBase: it removes from a store's folder the files that
+//! the store's list does not name.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -162,7 +162,7 @@ fn named_by_folder(files: &dyn Files, folder: &FileName, ignored: &mut Vec<FileN
     let mut named = Vec::new();
     for entry in files.list(folder)? {
         let name = entry.name.below(folder).unwrap_or_default();
-        // Folders, and what HBase's file systems hide.
+        // Skips folders, and names that HBase's file systems hide.
         if name.contains('/') || name.starts_with(['.', '_']) {
             continue;
         }
@@ -176,7 +176,8 @@ fn named_by_folder(files: &dyn Files, folder: &FileName, ignored: &mut Vec<FileN
     Ok(named)
 }
 
-/// Whether HBase's trackers take a file with this name: hexadecimal digits, and perhaps the number of a bulk load.
+/// Whether HBase's trackers accept a file with this name: hexadecimal digits, and for a bulk-loaded file its sequence
+/// id.
 fn is_of_hbase(name: &StoreFileName) -> bool {
     let (digits, rest) = name.file.split_at(
         name.file.find(|letter: char| !matches!(letter, '0'..='9' | 'a'..='f')).unwrap_or(name.file.len()),
@@ -185,7 +186,7 @@ fn is_of_hbase(name: &StoreFileName) -> bool {
     !digits.is_empty() && (rest.is_empty() || name.loaded_as().is_some() || name.link.is_some())
 }
 
-/// Returns the names of the files that a compaction has replaced by this one.
+/// Returns the names of the files that a compaction has replaced by `file`.
 fn replaced_by(file: &StoreFile) -> Result<Vec<String>> {
     let Some(value) = file.reader.info().get(COMPACTED) else { return Ok(Vec::new()) };
     let event = pbuf::decode::<pb::CompactionEventTracker>("COMPACTION_EVENT_KEY", value);

@@ -1,16 +1,16 @@
 //! Merges the sorted sources of a store into one sequence of cells.
 //!
-//! Sources are few (one or two segments, some files), so they are kept in a list, ordered by the cell at which each of
-//! them is, its head. A source that has moved is compared with the next one in the list: a run of cells from one source
-//! costs one comparison each. If it has passed the next one, it moves down to its place. Cells newer than the read
-//! point are skipped.
+//! A store has few sources: one or two segments, some files. So they are in a list, ordered by their heads; the head of
+//! a source is its current cell. When a source has moved, its head is compared with that of the next source in the
+//! list: a run of cells from one source costs one comparison each. If the other head is now smaller, the source moves
+//! down to its place. Cells newer than the read point are skipped.
 //!
 //! A get of some columns opens a source only when it must (HBase: lazy seek). Sources come newest first, and each knows
 //! its newest timestamp. Once one source has returned a cell of the first column, every source whose newest timestamp
-//! is older is deferred. Instead of a head, such a source has a key with that timestamp in the first column, since it
-//! has no wanted cell before that key. If only one version is wanted, deferred sources are never opened. A source with
-//! a marker that deletes a whole family of this row (a file) or of any row (a segment) is opened at the start of the
-//! row, where the marker lies.
+//! is older is deferred. A deferred source has no head yet. In its place it has a key with its newest timestamp in the
+//! first column, since it has no wanted cell before that key. If only one version is wanted, deferred sources are never
+//! opened. A source that may have a family delete marker is opened at the start of the row, where the marker is sorted.
+//! For a file this is decided by row, for a segment as a whole.
 
 use std::cell::Cell as Slot;
 
@@ -22,13 +22,13 @@ use smallvec::SmallVec;
 use crate::Result;
 use crate::store_file::FileCursor;
 
-/// Maximum number of steps that are tried before a seek. After a failed try, fewer are tried, because the next target
-/// is unlikely to be near: a row with thousands of versions of each column is passed by seeks.
+/// Maximum number of single steps before a seek. After steps that did not suffice, fewer are tried, because the next
+/// target is unlikely to be near: in a row with thousands of versions of each column, seeks are cheaper.
 const STEPS_MAX: usize = 8;
 
 thread_local! {
-    /// Memory for the sources of the next heaps. A cursor is large; sources inside the heap would be moved with it
-    /// several times.
+    /// Lists of sources for the next heaps to reuse. They are on the heap because a cursor is large, and would be
+    /// copied several times if sources were fields of [`Heap`].
     static SOURCE_LISTS: Slot<Vec<SourceList>> = const { Slot::new(Vec::new()) };
     /// Keys for the next heap that defers a source; most heaps defer none.
     static KEYS: Slot<Vec<KeyBuf>> = const { Slot::new(Vec::new()) };
@@ -161,14 +161,15 @@ pub(crate) struct RowTarget<'a> {
     pub(crate) family: &'a [u8],
     /// The columns in order; `None` for all.
     pub(crate) qualifiers: Option<&'a [Bytes]>,
-    /// Whether only a cell with the same or a newer timestamp can hide a cell.
+    /// Whether a cell can be hidden only by cells with the same or a newer timestamp.
     pub(crate) newest_counts: bool,
-    /// Whether the read is a get, so that a row without wanted cells need not be seen. A scan counts such rows.
+    /// Whether the read is a get. A get may skip a row without wanted cells; a scan must see the row, because it counts
+    /// it.
     pub(crate) is_get: bool,
 }
 
 impl RowTarget<'_> {
-    /// Whether the row may be in a file, by the file's first and last key and its filter.
+    /// Whether the file may have the row, by its first and last key and its Bloom filter.
     fn is_within(&self, file: &FileCursor, comparator: Comparator) -> bool {
         let is_behind = |row: &[u8], other: &[u8]| comparator.compare_rows(row, other).is_gt();
         let (first, last) = (file.reader().first_key(), file.reader().last_key());
@@ -201,12 +202,11 @@ impl RowTarget<'_> {
         is_same_row(cell.row(), self.row) && first.is_some_and(|first| cell.qualifier() == first)
     }
 
-    /// Returns the newest timestamp of a source that has no wanted cell before that timestamp in the first column;
-    /// `None` if unknown.
+    /// Returns the newest timestamp that a wanted cell of `source` can have in the first column; `None` if unknown.
     fn newest_in(&self, source: &Source) -> Result<Option<Timestamp>> {
         match source {
-            // The active segment comes first, when nothing is found yet. Its figures may lag behind its cells, but they
-            // defer nothing wrongly.
+            // The active segment comes first, when no cell is found yet, so it is never deferred, even if its figures
+            // lag behind.
             Source::Memory(cursor) => {
                 let segment = Some(cursor.segment()).filter(|segment| !segment.may_delete_families());
                 let newest = |(_, newest)| newest;
@@ -263,7 +263,7 @@ impl Heap {
         }
     }
 
-    /// From now on records [whether cells were in the cache](Heap::was_in_cache).
+    /// Makes the heap record from now on [whether cells were in the cache](Heap::was_in_cache).
     pub(crate) fn watch_cache(&mut self) {
         for entry in &mut self.sources.0.entries {
             if let Source::File(cursor) = &mut entry.source {
@@ -288,7 +288,7 @@ impl Heap {
         }
     }
 
-    /// From now on keeps the blocks of files that the sources have looked up.
+    /// Makes the sources keep the blocks that they read, from now on.
     pub(crate) fn hold_blocks(&mut self) {
         for entry in &mut self.sources.0.entries {
             if let Source::File(cursor) = &mut entry.source {
@@ -302,7 +302,7 @@ impl Heap {
         self.sources.0.entries[self.current()?].source.peek()
     }
 
-    /// Prefetches a cell that comes soon, for a caller that reads whole cells in sequence.
+    /// Prefetches into the CPU's caches a cell that comes soon, for a caller that reads whole cells in sequence.
     #[inline]
     pub(crate) fn fetch_ahead(&self) {
         match self.current().map(|index| &self.sources.0.entries[index].source) {
@@ -417,13 +417,13 @@ impl Heap {
         if is_still_first {
             return Ok(());
         }
-        // It is after the second source, which need not be compared again.
+        // The source comes after the second one, with which it was just compared.
         self.reposition_first(2);
         self.open_first()
     }
 
-    /// Moves forward past all cells for which `behind` returns true: by steps if the last of them is near, else by a
-    /// seek. `target` receives a cell still to be passed and returns the first key after them.
+    /// Moves forward past all cells for which `behind` returns true: by single steps if few are left, else by a seek.
+    /// `target` gets a cell that is still to be passed, and returns the first key after all such cells.
     #[inline]
     pub(crate) fn skip_while(
         &mut self,
@@ -436,7 +436,7 @@ impl Heap {
         self.skip_on(behind, target)
     }
 
-    /// As [`Heap::skip_while`], where the caller knows that `behind` returns true for the current cell.
+    /// Like [`Heap::skip_while`], for a caller that knows that `behind` returns true for the current cell.
     #[inline]
     pub(crate) fn skip_on(
         &mut self,
@@ -477,9 +477,9 @@ impl Heap {
         self.reorder()
     }
 
-    /// Skips rows before `end` that `refuses` rejects, starting at the first cell of a row. Continues while the rows
-    /// follow each other in one file whose cells are all visible, and no other source has a cell among them. Returns
-    /// their number; 0 says nothing about the rows that follow.
+    /// Starts at the first cell of a row, and skips rows before `end` while `refuses` rejects them. Stops also where
+    /// the rows do not follow each other in one file whose cells are all visible, or another source has a cell among
+    /// them. Returns the number of skipped rows; 0 does not mean that the next row is accepted.
     pub(crate) fn skip_rows(
         &mut self,
         end: Option<&[u8]>,
@@ -504,9 +504,9 @@ impl Heap {
         self.run(end, |cursor, end| cursor.copy_rows(end, limits, wanted, sink) as u64)
     }
 
-    /// Applies `done` to those rows of the current file that are before `end` and before the rows of every other
-    /// source. Does nothing unless the read point covers the whole file. `done` leaves the file on the first cell of
-    /// the next row and returns the number of rows.
+    /// Calls `done` for the rows of the current file that are before `end` and before the rows of every other source.
+    /// Does nothing unless the read point covers the whole file. `done` must leave the file on the first cell of the
+    /// next row, and returns the number of rows.
     fn run(
         &mut self,
         end: Option<&[u8]>,
@@ -601,8 +601,8 @@ impl Heap {
         Ok(())
     }
 
-    /// Moves the first source, which has advanced, down to its place. The caller knows that it comes after the first
-    /// `behind` entries, itself included. A source at its end is removed.
+    /// Moves the first source, which has advanced, down to its place in the order. The caller knows that it now comes
+    /// after the first `behind` entries, of which it is one. A source at its end is removed.
     fn reposition_first(&mut self, behind: usize) {
         let Some(first) = self.current() else { return };
         let place = self.head(first).map(|head| {

@@ -1,4 +1,4 @@
-//! The janitor: the only code that deletes store files, and only those without a holder.
+//! The janitor: the only code that deletes store files, and it deletes only files that no holder needs.
 //!
 //! A store that drops a file, or a search that finds an unlisted file, passes it to the janitor as a candidate.
 //!
@@ -7,15 +7,17 @@
 //! 2. It asks every [`FileHolder`]. Each reads its state from storage: what a region has in memory proves nothing.
 //!    Holders find file lists and back references by listing folders, so a listing must have what was written before
 //!    it, as local disks and S3 promise.
-//! 3. It deletes files without a holder. If one holder cannot decide, the janitor deletes nothing.
+//! 3. It deletes files that no holder needs. If one holder cannot answer, the janitor deletes nothing.
 //!
-//! Where other processes may read, as in an object store, each file is kept for a [grace](Janitor::keeping) after its
-//! store gave it up. A read replica needs that time to learn from the log which files have replaced it.
+//! Where other processes may read, as in an object store, each file is kept for a [grace](Janitor::keeping), which
+//! begins when its store has stopped listing it. Within that time a read replica learns from the log which files have
+//! replaced it.
 //!
-//! [MOB files](mob) are held by the store files that exist, and by nothing else.
+//! [MOB files](mob) are kept as long as an existing store file names them, and for no other reason.
 //!
-//! A file that no list names is never listed again, so a delayed step does no harm. The files of a dropped table are
-//! deleted in the same way; those with a holder are first moved to the archive, where HBase looks for them, too.
+//! A file that a list has dropped is never listed again, so a deletion that comes late does no harm. The files of a
+//! dropped table are deleted in the same way; if they still have a holder, they first move to the archive, where HBase
+//! looks for them.
 
 pub(crate) mod archive;
 mod grace;
@@ -48,17 +50,18 @@ pub trait FileHolder: Send + Sync {
     fn mark_held(&self, files: &[FileName], held: &mut [bool]) -> Result<()>;
 }
 
-/// Deletes store files without a holder, under one root directory.
+/// Deletes the store files under one root directory that have no holder.
 pub struct Janitor {
     files: Arc<dyn Files>,
     open_files: Arc<OpenFiles>,
     holders: Vec<Arc<dyn FileHolder>>,
     snapshots: Snapshots,
-    /// The time for which files are kept; `None` if a file without a holder is deleted at once.
+    /// How long an unlisted file is kept; `None` if a file without a holder is deleted at once.
     grace: Option<Grace>,
     /// The MOB files that store files name; see [`mob`].
     mob_files: Mutex<mob::KnownFiles>,
-    /// Held shared while store files are deleted, and exclusively while the references of those that exist are read.
+    /// Locked shared while store files are deleted, and exclusively while [`mob`] reads which MOB files the store files
+    /// name.
     deleting: RwLock<()>,
     /// Files of dropped folders that wait for the end of their readers, on storage where a deleted file cannot be read.
     left_for_readers: Mutex<BTreeSet<FileName>>,
@@ -82,8 +85,8 @@ impl Janitor {
         }
     }
 
-    /// Returns the janitor with a grace: it keeps each file for `grace` after it first heard that the file is unlisted.
-    /// At a place that no other process can [open](Capability::OneProcess) there are no other readers, and no grace.
+    /// Makes the janitor keep each file for `grace` after it first heard that the file is unlisted. Has no effect on
+    /// storage that only [one process](Capability::OneProcess) can open, because there are no other readers.
     #[must_use]
     pub fn keeping(mut self, world: World, grace: Duration) -> Janitor {
         let is_shared = !self.files.capabilities().has(Capability::OneProcess);
@@ -91,7 +94,7 @@ impl Janitor {
         self
     }
 
-    /// Returns the janitor with a further holder.
+    /// Makes the janitor ask `holder` too.
     #[must_use]
     pub fn asking(mut self, holder: Arc<dyn FileHolder>) -> Janitor {
         self.holders.push(holder);
@@ -102,7 +105,7 @@ impl Janitor {
     /// storage; reads nothing while the grace of every candidate lasts.
     pub fn collect(&self, candidates: &[FileName]) -> Result<Vec<FileName>> {
         let _deleting = self.deleting.read();
-        // The grace of a file in use has not begun: it may be one that is being written.
+        // A file in use is not condemned, and its grace has not begun: it may be a file that is being written.
         let condemned: Vec<CondemnedFile<'_>> = candidates
             .iter()
             .filter_map(|name| self.open_files.condemn(name))
@@ -132,10 +135,10 @@ impl Janitor {
         self.grace.iter().for_each(|grace| grace.forget(name));
     }
 
-    /// Whether anybody else needs files of the closed region in `folder`: a daughter that has halves of them, a link, a
-    /// reader, or a further holder. Snapshots do not count, since they find the files in the archive. Reads all lists
-    /// of the table. When nobody needs them any more, this still returns `true` until the grace of the folder is over,
-    /// because a replica may still read halves of the files.
+    /// Whether anything else needs files of the closed region in `folder`: a daughter with references to them, a link,
+    /// a reader, or a holder that was [added](Janitor::asking). Snapshots do not count, since they find the files in
+    /// the archive. Reads all lists of the table. While the grace of the folder lasts, this returns `true` although
+    /// nothing needs the files, because a replica may still read them.
     pub fn is_needed_elsewhere(&self, folder: &FileName) -> Result<bool> {
         let names: Vec<FileName> = self.files.list(folder)?.into_iter().map(|entry| entry.name).collect();
         let names: Vec<FileName> = names.into_iter().filter(|name| store_of(name).is_some()).collect();
@@ -148,7 +151,7 @@ impl Janitor {
         if held.contains(&true) {
             return Ok(true);
         }
-        // A folder that was dropped before has nothing to keep.
+        // A folder without files was dropped before, and nothing has to be kept.
         Ok(!names.is_empty() && !self.is_grace_over(folder))
     }
 

@@ -1,8 +1,8 @@
 //! Write amplification of each table, in bytes.
 //!
-//! Each byte that a client writes goes to the log once, and to files when memory is flushed and again with every
-//! compaction. File bytes per client byte are the table's write amplification; it may be below one, because cells can
-//! be dropped before they reach a file. The account of a table outlives its regions.
+//! Each byte that a client writes goes to the log once, to a file when memory is flushed, and to another file with
+//! every compaction. A table's write amplification is its file bytes per client byte. It may be below one, because
+//! cells can be dropped before they reach a file. The account of a table stays when its regions close.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -35,7 +35,7 @@ pub(crate) struct RowLocks {
 }
 
 impl RowLocks {
-    /// Creates the locks. With `notes_times`, they record the times that later writes of a row must know
+    /// Creates the locks. If `notes_times`, they also record the times that later writes of a row must respect
     /// ([`crate::write_times`]).
     pub(crate) fn new(wait: Duration, notes_times: bool) -> RowLocks {
         RowLocks {
@@ -57,7 +57,7 @@ impl RowLocks {
         mode: ReadMode,
     ) -> Result<HeldRowLocks<'_>> {
         let rows: SmallVec<[&[u8]; 2]> = rows.collect();
-        // The row of a check is mostly the row that is written.
+        // Usually all rows are the same: a check and a write of one row.
         if let [row, others @ ..] = &rows[..]
             && others.len() < SAME_MAX
             && others.iter().all(|other| other == row)
@@ -68,7 +68,7 @@ impl RowLocks {
                 is_each_row_once: others.is_empty(),
             });
         }
-        // Among very many rows too many share a lock for pairwise comparison.
+        // With more rows, too many share a lock, and comparing them in pairs would take long.
         let few = rows.len() <= ROWS_COMPARED_MAX;
         // For each lock its last row, and for each row the previous one with the same lock.
         let mut last = [NONE; STRIPES];

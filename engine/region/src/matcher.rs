@@ -1,4 +1,4 @@
-//! Decides which cells of a row a reader gets: deletes, versions, time to live, columns, time ranges, filters.
+//! Decides which cells of a row a reader gets, by deletes, versions, time to live, columns, time ranges and filters.
 //!
 //! Cells are judged in HBase's order (`UserScanQueryMatcher`), because clients can see it. A filter sees versions
 //! beyond the scan's own limit, but never a version that the family no longer keeps.
@@ -56,7 +56,7 @@ pub(crate) fn is_cell_expired(cell: Cell<'_>, now: i64) -> bool {
 /// The delete markers seen so far in a row and family. Markers sort before what they mask, so one pass is enough.
 #[derive(Debug, Default)]
 pub(crate) struct Deletes {
-    /// Whether there is any marker. Most rows have none and need no tests.
+    /// Whether the row and family have a marker. Most have none, and then no cell needs a test.
     any: bool,
     family: Option<Timestamp>,
     family_versions: Vec<Timestamp>,
@@ -102,7 +102,7 @@ impl Deletes {
         if let Some(by_write) = &mut self.by_write {
             by_write.clear_column();
         }
-        // Markers of the family stay.
+        // Family markers stay: they mask cells of all columns.
         if !self.any {
             return;
         }
@@ -125,8 +125,8 @@ impl Deletes {
         }
     }
 
-    /// Returns what the markers hide of `cell`, which is no marker, and of its column. Each cell of a column must be
-    /// passed once, in order.
+    /// Returns whether the markers hide `cell`, which is no marker, and whether they hide the rest of its column too.
+    /// Each cell of a column must be passed once, in order.
     #[inline]
     pub(crate) fn masks(&mut self, cell: Cell<'_>) -> MaskedBy {
         if let Some(by_write) = &mut self.by_write {
@@ -137,7 +137,8 @@ impl Deletes {
         }
         let timestamp = cell.timestamp();
         let up_to = |marker: Option<Timestamp>| marker.is_some_and(|marker| timestamp <= marker);
-        // The order decides whether the rest of the column is read, and markers in it are seen.
+        // The order of the tests matters: the result says whether the rest of the column, with the markers in it, is
+        // read.
         if up_to(self.family) {
             MaskedBy::Rest
         } else if self.family_versions.contains(&timestamp) {
@@ -166,9 +167,9 @@ pub(crate) enum Verdict {
 pub(crate) enum Next {
     /// To the next cell.
     Cell,
-    /// To the next column, or the next wanted one.
+    /// To the next wanted column; to the next column if all are wanted.
     Column,
-    /// To the next column, after older versions of this one that nobody asked for.
+    /// Like `Column`, but older versions are passed that the scan did not ask for.
     Version,
     /// Out of this row.
     Row,
@@ -252,8 +253,8 @@ impl Matcher {
         }
     }
 
-    /// Returns where to move after the last version of a column that counts. A response that is cut there shows the
-    /// difference in its `partial` flag.
+    /// Returns where to move after the last version of a column that counts. If a response is cut there, its `partial`
+    /// flag shows whether older versions were left.
     fn last_version(&mut self, wanted: Wanted<'_>) -> Next {
         if wanted.is_some() || self.scan_info.new_versions { self.column_done(wanted) } else { Next::Version }
     }
@@ -292,7 +293,8 @@ impl Matcher {
         }
         if !self.raw {
             if kind.is_delete() {
-                // With KEEP_DELETED_CELLS a range in the past shows what existed then.
+                // With KEEP_DELETED_CELLS, a scan of a past time range shows what existed then, so markers outside the
+                // range hide nothing.
                 let counts = if self.scan_info.keep_deleted == KeepDeletedCells::False {
                     !self.range.is_after(timestamp)
                 } else {
@@ -318,7 +320,7 @@ impl Matcher {
         if let Some(next) = self.step_to_wanted(qualifier, wanted) {
             return Verdict::Skip(next);
         }
-        // Two writes with one timestamp are one version, the later write.
+        // Two writes with one timestamp are one version; the later write, which comes first, is returned.
         if self.last == Some((timestamp, kind)) {
             return Verdict::Skip(Next::Cell);
         }
@@ -333,11 +335,11 @@ impl Matcher {
         }
     }
 
-    /// Counts a version. Returns `None` when it exceeds the limit, else whether no further version of the column can
-    /// count.
+    /// Counts a version. Returns `None` when the version exceeds the limit, else whether it is the last one of the
+    /// column that can count.
     ///
-    /// A filter sees every version that the family keeps, not only those that the scan asks for. Markers, which reach
-    /// this point only in a raw scan, are not counted.
+    /// A filter sees every version that the family keeps, not only those that the scan asks for. Markers reach this
+    /// point only in a raw scan, and are not counted.
     fn count(&mut self, timestamp: Timestamp, kind: CellType, wanted: bool, filtered: bool) -> Option<bool> {
         let limit = match (self.raw, filtered) {
             (true, true) => u32::MAX,
@@ -363,8 +365,8 @@ impl Matcher {
         is_kept.then_some(!self.raw && is_last)
     }
 
-    /// Returns where to move when the rest of the column is hidden. A column before the next wanted one was never
-    /// wanted and is not counted as done.
+    /// Returns where to move when the rest of the column is hidden. If the column comes before the next wanted one, it
+    /// is not wanted itself, and does not count as done.
     fn column_done_unless_early(&mut self, qualifier: &[u8], wanted: Wanted<'_>) -> Next {
         match self.step_to_wanted(qualifier, wanted) {
             Some(next) => next,
@@ -415,7 +417,8 @@ impl Matcher {
                     ReturnCode::IncludeAndSeekNextRow => Verdict::Include(Next::Row),
                     _ if is_too_many => Verdict::Skip(self.column_done(wanted)),
                     ReturnCode::IncludeAndNextColumn if !is_last => {
-                        // Even if no column is left: the row then ends with the first cell after this column.
+                        // `column_done` is called although its result is ignored: if no wanted column is left, the row
+                        // ends with the first cell after this column.
                         self.column_done(wanted);
                         Verdict::Include(Next::Column)
                     }

@@ -12,33 +12,34 @@
 //!
 //! **What may be dropped.** The same cells that a flush drops, by the same rules
 //! ([`CompactionMatcher`](crate::compaction_matcher)), up to the read point. Newer cells are kept and hide nothing,
-//! since a reader may still need the cells they replace. An open scanner holds the segments that it began with. A new
-//! scanner takes a read point no older than the view's horizon, up to which cells were dropped.
+//! since a reader may still need the cells they replace. An open scanner keeps the segments with which it began. A new
+//! scanner's read point is at least the view's horizon, which is the read point up to which cells were dropped.
 //!
 //! **Delete markers too** ([`crate::RegionOptions::drop_markers`]). Cells that were put and deleted in memory are
-//! dropped together with their markers, if the row can be nowhere but in the pipeline. A record a tenth of the marker's
-//! size is kept: see [`dropped_markers`](crate::dropped_markers). If a later put would have been masked, the marker
-//! comes back. A marker is dropped only if its timestamp is [some time](crate::Region::late_before) before the pipeline
-//! was sealed. Puts with older timestamps are recorded as they arrive, so every put outside the pipeline is known not
-//! to be masked. Families with KEEP_DELETED_CELLS or NEW_VERSION_BEHAVIOR keep their markers, and so do tables that
-//! keep markers for a time (`hbase.hstore.time.to.purge.deletes`).
+//! dropped together with their markers, if cells of the row can be in the pipeline only. A dropped marker leaves a
+//! record of 24 bytes: see [`dropped_markers`](crate::dropped_markers). If the marker would have masked a later put, it
+//! is inserted again. A marker is dropped only if its timestamp is [some time](crate::Region::late_before) before the
+//! pipeline was sealed. Puts with older timestamps are recorded as they arrive, so every other put outside the pipeline
+//! is known not to be masked. Families with KEEP_DELETED_CELLS or NEW_VERSION_BEHAVIOR keep their markers, and so do
+//! tables that keep markers for a time (`hbase.hstore.time.to.purge.deletes`).
 //!
-//! **How much would be dropped.** Before an adaptive store pays for copying, the rules are applied to the rows of some
-//! randomly drawn cells. A row is drawn as often as it has cells, so the mean share of the rows is the share of all
-//! cells.
+//! **How much would be dropped.** At [`Level::Adaptive`] a compaction is estimated before it copies cells: the rules
+//! are applied to the rows of some randomly chosen cells. The probability of a row is proportional to its number of
+//! cells, so the mean over the sampled rows is an estimate for all cells.
 //!
 //! **Limits.** The pipeline has at most two segments more than its limit; while the background is behind, the active
 //! segment grows instead. There is one exception: a segment can address a fixed number of chunks, and is sealed when it
 //! has them, even within a write and at any level. At [`Level::None`] such segments become flat and wait for the flush.
 //!
-//! **When to flush.** At the flush size, unless memory can be made smaller instead. Then the active segment is sealed,
-//! however small, and all segments are compacted once more ([`crate::Region::needs_flush`]). This repeats while it
-//! drops an eighth each time, so that the flush finally writes as many distinct rows as fit.
+//! **When to flush.** At the flush size, unless a compaction can make memory smaller. In that case the active segment
+//! is sealed, however small, and all segments are compacted once more ([`crate::Region::needs_flush`]). This repeats
+//! while each compaction drops an eighth, so that the flush finally writes as many distinct rows as fit.
 //!
 //! **How much to hold.** More memory means fewer flushes, larger files and fewer compactions, and flat segments are
 //! cheap to hold and to read. While the server's memory has room, a region whose stores compact in memory may hold
-//! [`crate::RegionOptions::stretch`] flush sizes. This falls to one flush size at half of the lower mark, as for all
-//! other regions. Regions that were opened at different times then also flush at different times.
+//! [`crate::RegionOptions::stretch`] flush sizes. As the server's memory fills up to half of its lower mark, this falls
+//! to one flush size, as for all other regions. Until then, regions that were opened at different times also flush at
+//! different times.
 
 mod compaction;
 mod late;
@@ -55,7 +56,8 @@ use crate::region::Region;
 use crate::store::Store;
 use crate::{FlushReason, Result};
 
-/// The list of a store's dropped markers may take one part in this many of the store's part of the flush size.
+/// Divisor of the store's part of the flush size; the quotient is the maximum size of the store's list of dropped
+/// markers.
 const MARKER_LIST_DIVISOR: u64 = 8;
 /// A compaction that leaves more than this fraction of the store's part of the flush size did not pay. The store is not
 /// compacted again before the next flush.
@@ -70,12 +72,13 @@ impl Region {
     /// Compacts the sealed segments of all stores. `pressure` says how full the server's memory for memstores is, from
     /// 0 to 1; if the region's own memory is fuller, that counts instead. Reads, writes and flushes continue meanwhile.
     pub fn compact_memory(&self, pressure: f64) {
-        // Compact harder near the limit: what is dropped now delays the flush.
+        // Compact more eagerly near the limit: cells that are dropped now delay the flush.
         let limit = self.flush_limit(pressure);
         let near = pressure.max((self.memstore_bytes() as f64 / limit.max(1) as f64).min(1.0));
         let stores = self.stores.len().max(1) as f64;
         for store in &self.stores {
-            // The size of one active segment: before memory grows by more, this runs again.
+            // The size of one active segment, as a fraction of the limit: after growing by this, memory is compacted
+            // again.
             let step = store.accordion.bound.load(Ordering::Relaxed) as f64 / limit.max(1) as f64;
             // Free enough for the segment after the next, so that the next compaction is not forced.
             let short = (near + 2.0 * step - 1.0).max(0.0) * limit as f64;
@@ -89,14 +92,14 @@ impl Region {
         self.memstore.awaits_room.store(false, Ordering::Relaxed);
     }
 
-    /// Whether it is time to flush. `pressure` is as for [`Region::compact_memory`]. If memory can be made smaller
-    /// instead, the active segments are sealed and [`Region::asks_for_memory_compaction`] returns true. While that
-    /// runs, memory may grow by another quarter.
+    /// Whether it is time to flush. `pressure` says how full the server's memory for memstores is, from 0 to 1. If
+    /// memory can be made smaller instead, this seals the active segments, and [`Region::asks_for_memory_compaction`]
+    /// then returns true. While that compaction runs, memory may grow by another quarter.
     pub fn needs_flush(&self, pressure: f64) -> bool {
         self.needs_flush_of(self.memory(), pressure)
     }
 
-    /// As [`crate::Region::needs_flush`], for a caller that has already read `memory`.
+    /// Like [`crate::Region::needs_flush`], for a caller that has already read `memory`.
     pub fn needs_flush_of(&self, memory: InMemory, pressure: f64) -> bool {
         matches!(self.decide_flush(memory, pressure, FlushUrgency::default()), FlushDecision::Flush(_))
     }
@@ -110,8 +113,8 @@ impl Region {
         decision
     }
 
-    /// Returns the reason for flushing a region that its server has chosen. A region that needs no flush itself is
-    /// flushed to free memory for others.
+    /// Returns the reason for flushing a region that its server has chosen. If the region itself needs no flush, the
+    /// reason is that other regions need the memory.
     pub fn reason_to_flush(&self, pressure: f64, urgency: FlushUrgency) -> FlushReason {
         match decide_flush(&self.flush_facts(self.memory(), pressure, urgency), || false) {
             FlushDecision::Flush(reason) => reason,
@@ -127,7 +130,7 @@ impl Region {
             // Below the flush size the limit is not reached, whatever it is: skip computing it.
             limit: if bytes < self.flush_size { self.flush_size } else { self.flush_limit(pressure) },
             has_many_markers: memory.has_many_markers,
-            // These bytes still include those being flushed; the flush's end checks what came meanwhile.
+            // `bytes` still include those being flushed; when that flush ends, the rest is checked again.
             is_flushing: self.flushing.is_locked(),
             urgency,
         }
@@ -193,7 +196,7 @@ impl Region {
         flush_limit(self.flush_size, stretch, self.stores.iter().all(compacts), pressure)
     }
 
-    /// Seals the active segments of stores whose compaction may free memory. Returns whether any may.
+    /// Seals the active segments of stores whose compaction may free memory. Returns whether any of them may.
     fn seal_for_compaction(&self) -> bool {
         let may_free = |store: &&Store| {
             let accordion = &store.accordion;
@@ -206,7 +209,7 @@ impl Region {
         let mut frees = false;
         for store in self.stores.iter().filter(may_free) {
             frees |= store.seal(&self.options.memory, self.sealed(state.last_sequence));
-            // Mark as spent; the compaction clears the mark if it frees enough.
+            // Mark the store as exhausted; the compaction clears the mark if it frees enough.
             store.accordion.exhausted.store(true, Ordering::Relaxed);
         }
         frees
@@ -222,7 +225,7 @@ impl Region {
 
     /// Whether [`Region::compact_memory`] should be called. Returns true only once until it is called.
     pub fn asks_for_memory_compaction(&self) -> bool {
-        // The first load decides nearly always.
+        // Loading `waiting` is cheap, and nearly always decides.
         let asks = |accordion: &Accordion| {
             accordion.waiting.load(Ordering::Relaxed)
                 && !accordion.announced.load(Ordering::Relaxed)

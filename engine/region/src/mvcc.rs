@@ -1,8 +1,8 @@
-//! Tracks which writes are complete, and so the read point.
+//! Tracks which writes are complete, and from this the read point.
 //!
 //! Sequence ids follow the order of the log. The read point is the greatest id up to which all writes are complete, and
-//! a reader sees writes up to it. The log becomes durable in order, so a durable write completes all earlier writes
-//! that awaited no more than it did. Completing a write seldom waits for another.
+//! a reader sees writes up to it. The log becomes durable in order, so a durable write also completes all earlier
+//! writes that need the same or less durability. So a completed write seldom has to wait for an earlier one.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -64,7 +64,7 @@ impl Mvcc {
         }
     }
 
-    /// Completes every write up to and including `sequence` that awaits no more than `awaits`.
+    /// Completes every write up to and including `sequence` that awaits the same or a weaker condition than `awaits`.
     pub(crate) fn complete_through(&self, sequence: SequenceId, awaits: Awaits) {
         let woken = {
             let mut inner = self.inner.lock();
@@ -100,7 +100,7 @@ impl Mvcc {
         incomplete.filter(|awaits| *awaits != Awaits::FileLists).max().unwrap_or(Awaits::Nothing)
     }
 
-    /// Completes every write up to `sequence`, in a region whose writes all come from another process in order.
+    /// Completes every write up to `sequence`, in a region that follows another process, whose writes arrive in order.
     pub(crate) fn follow(&self, sequence: SequenceId) {
         self.read_point.fetch_max(sequence.0, Ordering::AcqRel);
     }

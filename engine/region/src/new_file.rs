@@ -1,9 +1,9 @@
 //! Writing store files, for flushes and compactions.
 //!
-//! A file is written at its final place under a random name, and pinned, so that the janitor leaves it alone until the
-//! store's list names it. Even a file without cells is written: it records up to which sequence id the store is in
-//! files. Without it, a crash would replay the log's records of deleted cells, and sequence ids would begin again. A
-//! stripe without cells gets a file if it would have none otherwise, because a stripe is known by its files.
+//! A file is written at its final place under a random name, and pinned, so that the janitor keeps it until the store's
+//! list names it. A file is written even if it has no cells, because it records up to which sequence id the store is in
+//! files. Otherwise a crash would replay log records of deleted cells, and sequence ids would begin again. A stripe
+//! whose last file would disappear gets a file without cells, because a stripe is known by its files.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ const REPORT_BYTES: u64 = 256 << 10;
 /// A new store file that is complete and that no list names yet.
 pub(crate) struct NewFile {
     pub(crate) file: Arc<StoreFile>,
-    /// Blocks with cells that were read from cached blocks. They are cached again: see [`hfile::Written::warm`].
+    /// The blocks whose cells were read from cached blocks, as [`hfile::Written::warm`]: these blocks are cached again.
     pub(crate) warm: Vec<(u64, u32)>,
     /// Keeps the janitor from deleting the file until the list names it.
     pub(crate) _pin: PinnedFile,
@@ -81,7 +81,7 @@ struct OutputStripe {
     starts: Vec<Bytes>,
     /// Number of cells read since the stripe began, if a stripe is split.
     cells: u64,
-    /// The row with which the stripe got large enough. The next row begins the next stripe.
+    /// The row at which the stripe became large enough. The row after it begins the next stripe.
     last_row: Option<Bytes>,
 }
 
@@ -181,7 +181,7 @@ impl OutputFiles<'_> {
             let mut info = self.plan.info.clone();
             info.more.extend(stripe.iter().flat_map(StripeRange::facts));
             if self.plan.mob.is_some() {
-                // Also if it has none: HBase deletes no MOB file while a store file does not say what it needs.
+                // Written even if it is empty: HBase deletes no MOB file while some store file lacks this property.
                 info.more.push((MOB_FILE_REFS, file.mob_refs.to_value()));
             }
             match self.region.finish_file(self.store, file, info) {
@@ -299,7 +299,7 @@ impl Region {
         let written = match writer.finish(info) {
             Ok(written) => written,
             Err(error) => {
-                // No list names it: if it cannot be deleted now, the region's next opening deletes it.
+                // No list names the file: if it cannot be deleted now, the region's next opening deletes it.
                 let _left = self.files.delete(&path);
                 return Err(error.into());
             }

@@ -5,24 +5,25 @@
 //!
 //! 1. a marker masks only cells written before it or together with it;
 //! 2. of two cells with one timestamp, the later write is the version;
-//! 3. a displaced version stays hidden: if at the time of some later marker the family's number of newer versions
-//!    existed, it is gone, whatever that marker deletes, and also for readers with a time range.
+//! 3. a displaced version stays hidden. A version is displaced if, when some later marker was written, as many newer
+//!    versions existed as the family keeps. It does not matter what that marker deletes, and readers with a time range
+//!    do not see the version either.
 //!
 //! Cells of a column come newest timestamp first, and markers before the cells they could mask, so every fact about a
 //! cell is known when it comes. Each cell is compared with every marker of its column; only families with this
 //! behaviour pay for it. The rest of a column is never skipped, because an older timestamp may have been written later.
 //!
 //! HBase keeps its state in periods, each of which ends with a marker over many timestamps, and its answers depend on
-//! that. A marker of one timestamp belongs to the period of its sequence id at the time it is read, and is unknown in a
-//! period that is split off later. Of several markers that end a period with one sequence id (in one batch), the last
-//! one read counts. The versions of one batch count as one. This code does the same. Source: HBase 2.6
+//! that. A marker of one timestamp belongs to the period that contains its sequence id when the marker is read; a
+//! period that is split off later does not know it. If several markers in one batch end a period, the one that is read
+//! last counts. The versions of one batch count as one. This code does the same. Source: HBase 2.6
 //! `NewVersionBehaviorTracker` and its client-side tests. One difference: in the column with the empty name HBase
 //! ignores family markers; here they count.
 
 use cell::{Cell, CellType, SequenceId, Timestamp};
 use smallvec::{SmallVec, smallvec};
 
-/// The versions that existed at a moment, each named by the sequence id of its write, in any order.
+/// The versions that existed at a moment, each identified by the sequence id of its write, in any order.
 #[derive(Clone, Debug)]
 struct Count {
     moment: SequenceId,
@@ -48,7 +49,7 @@ impl Era {
         Era { end, up_to, exact: SmallVec::new(), counts: smallvec![at_end] }
     }
 
-    /// Adds a marker of one timestamp: from then on the versions before it are counted separately.
+    /// Adds a marker of one timestamp. From then on, versions are also counted at the moment of this marker.
     fn add(&mut self, timestamp: Timestamp, sequence: SequenceId) {
         self.exact.push((timestamp, sequence));
         let at = self.counts.partition_point(|count| count.moment < sequence);
@@ -142,7 +143,8 @@ impl NewVersions {
     /// Whether this version is hidden from every reader. Counts the version against later ones, period by period.
     pub(crate) fn masks(&mut self, cell: Cell<'_>) -> bool {
         let (timestamp, sequence) = (cell.timestamp(), cell.sequence());
-        // Of one timestamp the latest write comes first; this version existed until that write.
+        // Of several writes with one timestamp the latest comes first; an older one existed until the latest was
+        // written.
         let outdone = self.last.filter(|(of, _)| *of == timestamp).map(|(_, by)| by);
         if outdone.is_none() {
             self.last = Some((timestamp, sequence));
@@ -262,7 +264,7 @@ mod tests {
         assert_eq!(seen(&[marker(9, DeleteFamily, b""), marker(5, DeleteFamily, b"")]), [9, 8]);
         assert_eq!(seen(&[marker(9, DeleteFamily, b""), marker(5, DeleteColumn, b"q")]), [9, 8]);
         assert_eq!(seen(&[marker(9, DeleteFamilyVersion, b""), marker(5, DeleteFamilyVersion, b"")]), [8, 3]);
-        // One of a single timestamp is known to its own era alone.
+        // A marker of a single timestamp is known in its own period only.
         assert_eq!(seen(&[marker(8, Delete, b"q"), marker(5, DeleteColumn, b"q")]), [9]);
         assert_eq!(
             seen(&[marker(9, DeleteColumn, b"q"), marker(8, Delete, b"q"), marker(5, DeleteColumn, b"q")]),
@@ -280,7 +282,7 @@ mod tests {
         assert_eq!(then(&[(4, Delete), (3, Delete), (2, Delete)]), []);
         assert_eq!(then(&[(4, DeleteColumn), (0, Put)]), [0]);
         assert_eq!(then(&[(4, Delete), (1, Put)]), [3, 2, 1], "it was written again");
-        // It had never been out: one was deleted before the fourth came.
+        // The first version was not displaced: one newer version was deleted before the fourth was written.
         assert_eq!(seen(3, &[(1, Put), (2, Put), (3, Put), (3, Delete), (4, Put), (4, Delete)]), [2, 1]);
         // One timestamp is one version, however often it was written.
         assert_eq!(seen(2, &[(1, Put), (2, Put), (2, Put), (2, Delete)]), [1]);

@@ -35,8 +35,8 @@ impl Region {
         Region::open_as(opening, Access::Reader, None)
     }
 
-    /// Like [`open_for_reading`](Region::open_for_reading), with the log's records before `until`, which must all be
-    /// there.
+    /// Like [`open_for_reading`](Region::open_for_reading), with the log's records before `until`, all of which must be
+    /// readable.
     pub(crate) fn open_to_follow(opening: Opening, until: LogPosition) -> Result<Arc<Region>> {
         Region::open_as(opening, Access::Reader, Some(until))
     }
@@ -95,13 +95,13 @@ impl Region {
         if let Some(recovered) = &recovered {
             last = region.replay(recovered, in_files, until)?;
             if access == Access::Owner {
-                // The records are in memory now, and in files once the region is closed.
+                // The records are in memory now, and will be in files when the region has been closed.
                 recovered.taken(region.info.encoded_name().as_str().as_bytes());
             }
         }
         let open_sequence = last.next();
         region.write.get_mut().last_sequence = open_sequence;
-        // The next write of the region's owner may have the next sequence id.
+        // A reader does not show `open_sequence`: the next write of the region's owner may have that sequence id.
         let shown = if access == Access::Reader { last } else { open_sequence };
         (region.mvcc, region.open_sequence) = (Mvcc::new(shown), open_sequence);
         if region.memstore_bytes() > 0 {
@@ -148,11 +148,11 @@ impl Region {
             if self.insert_logged(record, &mut covered)? {
                 self.replayed.fetch_add(1, Ordering::Relaxed);
             }
-            // The log may hold more than memory: flush on the way, as the earlier run did.
+            // Memory may be smaller than the log: flush on the way, as the earlier process did.
             if self.memstore_bytes() >= self.flush_size && self.access == Access::Owner {
-                // All earlier writes of every family are in memory now, but other records with this sequence id may
-                // follow. Single files may have later writes ([`LaterWrites`]), which says nothing about the other
-                // stores. So the flush ends before this record.
+                // All earlier writes of every family are in memory now, but more records with this sequence id may
+                // follow, so the flush ends before this record. Single files may have later writes ([`LaterWrites`]),
+                // but that does not say that other stores have them.
                 self.write.lock().last_sequence = SequenceId(record.sequence.0.saturating_sub(1));
                 self.flush_stores(&[], FlushReason::Requested)?;
             }
@@ -219,15 +219,14 @@ fn open_store(
     }
     open.sort_by_key(|file| file.max_sequence());
     let level = family_options.in_memory_compaction.and_then(|level| Level::of_name(level.as_str()));
-    // A reader's memory goes when its owner's is in a file.
+    // A reader drops cells from memory when a file of the owner has them, so it does not compact in memory.
     let level = if access == Access::Reader { Some(Level::None) } else { level };
     let asked = LevelChoice { is_system: table.name().is_system(), family: level };
     let share = flush_size / table.families().len().max(1) as u64;
     Store::new(family, comparator_of(info), folder, open, tracker, options, (asked, share))
 }
 
-/// The logged writes that a region's files contain, store by store. It is made once, and does not see later changes of
-/// the files.
+/// The logged writes that a region's files contain, by store. It describes the files at the time of its creation.
 pub(crate) struct CoveredWrites(Vec<CoveredStore>);
 
 /// The logged writes that the files of one store contain.
@@ -283,8 +282,8 @@ impl CoveredWrites {
     }
 }
 
-/// A file with some writes after the store's flushed sequence id. The flush that wrote it retained other writes of that
-/// time in memory.
+/// A file with some, but not all, writes after the store's flushed sequence id: the flush that wrote it retained the
+/// other ones in memory.
 struct LaterWrites {
     newest: SequenceId,
     cursor: FileCursor,
@@ -311,8 +310,8 @@ impl LaterWrites {
     }
 }
 
-/// Reads a file into the cache in the background, if its family asks for that. Read errors are ignored; the next reader
-/// of the block reports them. A file that is closed meanwhile is skipped.
+/// Reads a file into the cache in the background, if its family asks for that. Ignores read errors; the next reader of
+/// the block reports them. Does nothing if the file is closed meanwhile.
 fn prefetch(reader: &Arc<Reader>) {
     if reader.cached().prefetches() {
         let file = Arc::downgrade(reader);

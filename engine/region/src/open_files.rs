@@ -1,8 +1,8 @@
 //! Files in use by this process, which the janitor must keep.
 //!
 //! ```text
-//! open    a store lists it, or a reader began before the store gave it up
-//! pinned  it is being written and no list names it yet, or a reference to it is being made
+//! open    a store lists the file, or a reader has it open since before the store dropped it
+//! pinned  the file is being written and no list names it yet, or a reference to it is being made
 //! ```
 //!
 //! Before the janitor asks other holders it [condemns](OpenFiles::condemn) a file. That fails while the file is in use;
@@ -29,7 +29,7 @@ impl Hold {
     }
 }
 
-/// The files in use. The regions of a server share it.
+/// The files in use by this process, shared by all regions of a server.
 #[derive(Debug, Default)]
 pub struct OpenFiles {
     holds: Mutex<BTreeMap<FileName, Hold>>,
@@ -39,8 +39,8 @@ pub struct OpenFiles {
 /// Maximum number of MOB files that stay open for the next reader, unless the owner sets another number.
 const KEPT_READERS_MAX: usize = 1_000;
 
-/// Readers of MOB files that stay open after their use, the most recently used ones. They do not keep a file from being
-/// deleted: the janitor closes them.
+/// Readers of MOB files that stay open after their use: the most recently used ones. They do not keep a file from being
+/// deleted, because the janitor closes them.
 #[derive(Debug)]
 struct KeptReaders {
     max: usize,
@@ -70,7 +70,7 @@ pub(crate) struct CondemnedFile<'a> {
 }
 
 impl OpenFiles {
-    /// Creates the set of files in use; up to `max` MOB files stay open for the next reader
+    /// Creates the set of files in use. Up to `max` MOB files stay open for the next reader
     /// (`hbase.mob.file.cache.size`).
     pub fn keeping(max: usize) -> OpenFiles {
         let kept = KeptReaders { max, ..KeptReaders::default() };
@@ -130,7 +130,7 @@ impl OpenFiles {
     /// Prevents a file from being pinned; returns `None` if the file is in use.
     pub(crate) fn condemn<'a>(&'a self, name: &'a FileName) -> Option<CondemnedFile<'a>> {
         let kept = self.kept.lock().readers.remove(name);
-        // Nobody reads it by being kept.
+        // A kept reader has no user, so it does not count as use.
         drop(kept);
         let mut holds = self.holds.lock();
         let hold = holds.entry(name.clone()).or_default();

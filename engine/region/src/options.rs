@@ -36,14 +36,14 @@ pub struct RegionOptions {
     /// The store files in use, shared by all regions of a server.
     pub open_files: Arc<OpenFiles>,
     /// Where regions report that they were aborted, shared by all regions of a server. A region aborts when it cannot
-    /// know whether a change happened. Only a start of the server opens it again with the log's records, so the server
-    /// ends for its supervisor, as HBase's does.
+    /// know whether a change happened. It can be opened again only by a restart of the server, which replays the log.
+    /// So the server ends, and its supervisor starts it again, as with HBase's.
     pub first_abort: Arc<FirstFailure>,
     /// In-memory compaction of stores whose family does not set it (`hbase.hregion.compacting.memstore.type`).
     pub in_memory_compaction: Level,
     /// In-memory compaction of stores of system tables (`hbase.systemtables.compacting.memstore.type`).
     pub in_memory_compaction_of_system: Level,
-    /// Fraction of a store's share of the flush size at which an active segment is sealed; 0 for a quarter
+    /// Fraction of the store's part of the flush size at which an active segment is sealed; 0 stands for a quarter
     /// (`hbase.memstore.inmemoryflush.threshold.factor`).
     pub in_memory_flush_factor: f64,
     /// Number of sealed segments above which they are merged (`hbase.hregion.compacting.pipeline.segments.limit`).
@@ -54,8 +54,9 @@ pub struct RegionOptions {
     /// Number of flush sizes that a region may hold in memory while the server's memory has room, if its stores compact
     /// in memory (`bellows.memstore.stretch`). At least 1, at most half of `block_multiplier`.
     pub stretch: f64,
-    /// At [`Level::Adaptive`], the fraction of a store's memory that a flush to free memory may retain: rows rewritten
-    /// since the last flush (`bellows.memstore.flush.keep`). 0 retains nothing.
+    /// At [`Level::Adaptive`], the fraction of a store's memory that a flush may retain if its purpose is to free
+    /// memory. It retains rows that were rewritten since the last flush (`bellows.memstore.flush.keep`). 0 retains
+    /// nothing.
     pub flush_keeps: f64,
     /// Rows are retained only if at least this share of their bytes is expected to be replaced before the next flush
     /// (`bellows.memstore.flush.keep.gain.min`).
@@ -63,7 +64,7 @@ pub struct RegionOptions {
     /// Whether memory compaction drops delete markers with the cells they mask, if nothing else can have the row, and
     /// records them (`bellows.memstore.drop.markers`).
     pub drop_markers: bool,
-    /// Whether a put that the server stamps waits for the next millisecond after a delete of its row in the present one
+    /// Whether a put that the server stamps waits for the next millisecond if its row had a delete in the present one
     /// (`bellows.put.waits.for.delete`).
     pub put_waits_for_delete: bool,
     /// Maximum time that a write waits for a row lock (`hbase.rowlock.wait.duration`).
@@ -82,7 +83,7 @@ pub struct RegionOptions {
     pub compaction_files_min: usize,
     /// Maximum number of files in a minor compaction (`hbase.hstore.compaction.max`).
     pub compaction_files_max: usize,
-    /// A file of a selection may be at most this many times as large as the others together
+    /// A selected file may be at most this many times as large as the other selected files together
     /// (`hbase.hstore.compaction.ratio`).
     pub compaction_ratio: f64,
     /// Runs of files with fewer bytes than this are compacted whatever the ratio (`hbase.hstore.compaction.min.size`).
@@ -98,17 +99,17 @@ pub struct RegionOptions {
     /// Maximum size of a MOB file in bytes, for compactions that leave large files as they are
     /// (`hbase.mob.compactions.max.file.size`).
     pub mob_file_bytes_max: u64,
-    /// The compaction ratio in quiet hours (`hbase.hstore.compaction.ratio.offpeak`).
+    /// The compaction ratio during off-peak hours (`hbase.hstore.compaction.ratio.offpeak`).
     pub compaction_ratio_off_peak: f64,
-    /// The maximum size in bytes of a file in quiet hours (`hbase.hstore.compaction.max.size.offpeak`); `None` for the
-    /// same as at other times.
+    /// Maximum size in bytes of a file that a minor compaction takes during off-peak hours
+    /// (`hbase.hstore.compaction.max.size.offpeak`); `None` for `compaction_size_max`.
     pub compaction_size_max_off_peak: Option<u64>,
     /// Bytes above which a compaction is a large one (`hbase.regionserver.thread.compaction.throttle`); `None` for
     /// twice the flush size times `compaction_files_max`.
     pub compaction_throttle: Option<u64>,
     /// The settings of the date-tiered policy.
     pub date_tiered: DateTieredOptions,
-    /// The numbers of the stripe policy.
+    /// The settings of the stripe policy.
     pub stripe: StripeOptions,
     /// Whether a file is deleted as a whole when all its cells have expired (`hbase.store.delete.expired.storefile`).
     pub delete_expired_files: bool,
@@ -120,7 +121,7 @@ pub struct RegionOptions {
     pub major_period: Duration,
     /// Fraction of the period by which it varies from store to store (`hbase.hregion.majorcompaction.jitter`).
     pub major_jitter: f64,
-    /// The options that single families override, by family; only those about compactions, files and markers count.
+    /// The options that single families override, by family. Only options about compactions, files and markers count.
     pub families: BTreeMap<Bytes, RegionOptions>,
 }
 

@@ -1,8 +1,9 @@
 //! Waits until a write is durable and visible.
 //!
-//! A write becomes visible when its waiter learns that it is durable. If the waiter goes away, or is told that the disk
-//! is full while the log keeps the write for later, an [`Orphan`] waits instead. The log wakes it and it moves the read
-//! point, so that no later write waits for an abandoned one.
+//! The waiter of a write moves the read point when it learns that the write is durable; only then is the write visible.
+//! If the waiter is dropped, or gets an error because the disk is full while the log keeps the write for later, an
+//! [`Orphan`] waits instead. The log wakes it and it moves the read point, so that no later write waits for an
+//! abandoned one.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -27,12 +28,12 @@ pub struct Pending {
     sequence: Option<SequenceId>,
     awaits: Awaits,
     durable: Option<wal::Durable>,
-    /// Whether an [`Orphan`] must take over if this value is dropped.
+    /// Whether an [`Orphan`] must wait for the write if this value is dropped.
     is_own: bool,
 }
 
 impl Pending {
-    /// Waits for the write `sequence`, which is as durable as requested when `durable` resolves.
+    /// Returns a future for the write `sequence`, which is as durable as requested when `durable` resolves.
     pub(crate) fn for_writing(
         region: &Arc<Region>,
         sequence: SequenceId,
@@ -42,7 +43,7 @@ impl Pending {
         Pending { region: Arc::clone(region), sequence: Some(sequence), awaits, durable, is_own: true }
     }
 
-    /// Waits for all earlier writes, which a read without a write may have seen.
+    /// Returns a future for all earlier writes, for a read that may have seen incomplete ones.
     pub(crate) fn for_reading(region: &Arc<Region>) -> Pending {
         let (sequence, ticket, level) = {
             let state = region.write.lock();
@@ -72,7 +73,7 @@ impl Pending {
         env::block_on(self)
     }
 
-    /// Leaves the wait to the log's threads: they complete the write.
+    /// Creates an [`Orphan`], so that the log's threads complete the write.
     fn leave(&mut self) {
         if let (true, Some(sequence), Some(durable)) = (self.is_own, self.sequence, self.durable.take()) {
             let orphan = Arc::new(Orphan {
@@ -145,7 +146,8 @@ enum State {
 }
 
 impl Orphan {
-    /// Polls the log. The log may call this again from within, because it then writes for all waiters.
+    /// Polls the log. The poll may call this function again, because the log then writes for all waiters, and wakes
+    /// this one.
     fn look(self: &Arc<Orphan>) {
         let waker = Waker::from(Arc::clone(self));
         let mut durable = match &mut *self.state.lock() {
@@ -163,7 +165,7 @@ impl Orphan {
             match Pin::new(&mut durable).poll(&mut Context::from_waker(&waker)) {
                 Poll::Ready(outcome) => {
                     *self.state.lock() = State::Done;
-                    // A region that was dropped has no readers.
+                    // If the region was dropped, it has no readers, and nothing is to do.
                     let Some(region) = self.region.upgrade() else { return };
                     match outcome {
                         Ok(()) => region.mvcc.complete_through(self.sequence, self.awaits),

@@ -116,7 +116,7 @@ pub struct Scan {
     pub read_point: Option<SequenceId>,
     /// Whether blocks that the scan reads are kept in the cache.
     pub cache_blocks: bool,
-    /// Whether families that the filter does not need are read only for rows that it accepts; `None` for yes.
+    /// Whether families that the filter does not need are read only for rows that the filter accepts; `None` means yes.
     pub load_families_on_demand: Option<bool>,
     /// Whether files are read block by block or with read-ahead. The results are the same.
     pub read_type: ReadType,
@@ -156,8 +156,8 @@ impl Scan {
         Scan { start: row.clone(), stop: row, include_stop: true, ..Scan::default() }
     }
 
-    /// Returns the row before which every row after an included one is included, too; `None` for the region's end. For
-    /// forward scans.
+    /// For a forward scan, returns the row that ends the range, exclusive: all rows between an included row and this
+    /// one are included. `None` for the region's end.
     pub(crate) fn rows_end(&self) -> Option<&[u8]> {
         Some(&self.stop[..]).filter(|stop| !stop.is_empty())
     }
@@ -171,8 +171,8 @@ impl Scan {
 /// The limits of one step of a scanner.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Maximum number of rows. A step that returns several rows reports [where each ends](cell::CellSink::row_ends) and
-    /// cuts none.
+    /// Maximum number of rows. A step that returns several rows reports [where each ends](cell::CellSink::row_ends),
+    /// and returns only whole rows.
     pub rows: usize,
     /// Heap size of the returned cells, in bytes as HBase counts them, after which a row may be cut.
     pub bytes: u64,

@@ -1,8 +1,8 @@
 //! Writes that depend on the row's current cells: increment, append, check-and-mutate, and several mutations of a row
 //! as one.
 //!
-//! The row is locked while it is read and written. The read includes writes that are not complete yet, because they
-//! precede this one in the log. So a response that wrote nothing waits until the writes it saw are complete.
+//! The row is locked while it is read and written. The read also sees writes that are not complete yet, because the log
+//! has them before this one. So if nothing is written, the response waits until the writes that were read are complete.
 
 use std::sync::Arc;
 
@@ -203,7 +203,7 @@ impl Region {
     }
 
     /// Writes all mutations as one log record with one sequence id. Puts get no timestamp older than `not_before`, so
-    /// that the checked value is not the newest afterwards. The caller holds the row locks.
+    /// that they hide the checked value. The caller holds the row locks.
     fn write_as_one(
         self: &Arc<Self>,
         mutations: &[Mutation],
@@ -269,7 +269,7 @@ impl Region {
         let mut current = Collected::default();
         self.current(mutation.row.clone(), families, mutation.time_range, None, mode, &mut current)?;
         block.reserve(mutation.cells.bytes().len() + current.bytes.len());
-        // In the order of a get, which is also the order of the response.
+        // Columns are in the order of a get, and so is the response.
         let mut deltas: Vec<Cell<'_>> = mutation.cells.cells().collect();
         deltas.sort_by_key(|delta| (delta.family(), delta.qualifier()));
         for delta in deltas {
@@ -289,8 +289,8 @@ impl Region {
                 }
                 _ => [old.map_or(&[][..], |old| old.value()), delta.value()].concat(),
             };
-            // Tags of the mutation come first, then those of the old cell. The time to live comes last, and the
-            // mutation's replaces the old one.
+            // Tags of the mutation come first, then those of the old cell. The time to live comes last; that of the
+            // mutation replaces that of the old cell.
             let is_ttl = |tag: &Tag<'_>| tag.code == TagType::Ttl as u8;
             let ttl = delta.tags().into_iter().find(is_ttl);
             let mut tags = Vec::new();
@@ -370,7 +370,7 @@ impl Region {
             }
             Test::Filter(filter) => (Vec::new(), Some(filter.clone())),
         };
-        // The first cell that the filter accepts counts, as in HBase.
+        // As in HBase, the first cell that the filter accepts decides.
         let mut first = First { test: &check.test, found: None };
         self.current(check.row.clone(), families, check.time_range, filter, mode, &mut first)?;
         match first.found {

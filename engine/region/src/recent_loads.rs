@@ -1,4 +1,4 @@
-//! The bulk loads of a region that a repeated call may still ask about.
+//! The bulk loads that a region remembers, so that a repeated call is recognised.
 
 use std::collections::VecDeque;
 

@@ -100,7 +100,7 @@ impl Region {
         Ok(())
     }
 
-    /// Whether a file may have rows of this half.
+    /// Whether `file` may have rows of `share`.
     fn may_share(&self, file: &StoreFile, share: &Reference) -> bool {
         match (file.reader.first_key(), file.reader.last_key()) {
             (Some(first), Some(last)) => share.may_have(first.row(), last.row(), self.comparator),
@@ -134,8 +134,8 @@ impl Region {
     }
 }
 
-/// Calls `write` for each of `shared`, several at a time: each waits for the disk, and the rows of a split are not
-/// served meanwhile. Returns the results in order, or one of the errors.
+/// Calls `write` for each of `shared`, on several threads, because each call waits for the disk while the rows of a
+/// split are not served. Returns the results in order, or one of the errors.
 fn write_all<T: Sync>(shared: &[T], write: impl Fn(&T) -> Result<Listed> + Sync) -> Result<Vec<Listed>> {
     let next = AtomicUsize::new(0);
     let written: Mutex<Vec<Option<Listed>>> = Mutex::new(vec![None; shared.len()]);
@@ -159,7 +159,7 @@ fn write_all<T: Sync>(shared: &[T], write: impl Fn(&T) -> Result<Listed> + Sync)
     }
 }
 
-/// Returns the store whose folder this is.
+/// Returns the store in this folder.
 fn place_of(folder: &FileName) -> Result<StorePlace> {
     StorePlace::of_folder(folder).ok_or_else(|| no_place_of_link(folder, folder.to_string()))
 }
@@ -183,7 +183,7 @@ pub(crate) fn write_link(
     heir: &FileName,
 ) -> Result<Listed> {
     let there = place_of(heir)?;
-    // A reference stays the same half of the file that it is linked to.
+    // If `name` is a reference, the link is a reference to the same half.
     let name = StoreFileName::link(here, name)
         .map_err(|error| no_place_of_link(&here.folder(), error.to_string()))?;
     let target = name.origin(&there);
@@ -197,8 +197,8 @@ pub(crate) fn write_link(
     Ok(Listed { name, size: listed.size, reference: listed.reference.clone() })
 }
 
-/// Returns the half of the files of `parent` that `child` takes over. In merges a whole file counts as the upper half
-/// from the parent's first row, as in HBase.
+/// Returns the half of the files of `parent` that `child` takes over. In a merge, this is the top half from the
+/// parent's first row on, which has all rows of the parent, as in HBase.
 fn share_of(child: &RegionInfo, parent: &RegionInfo) -> Result<Reference> {
     let ends_before =
         !child.end_key().is_empty() && (parent.end_key().is_empty() || child.end_key() < parent.end_key());

@@ -94,7 +94,7 @@ pub struct Region {
     pub(crate) memstore: MemstoreState,
     /// The latest time of a write, in ms since 1970. Changes only under the write lock.
     pub(crate) clock: AtomicI64,
-    /// Nonces that replay has found and that nobody has taken yet.
+    /// Nonces that replay has found, until [`Region::take_recovered_nonces`] takes them.
     pub(crate) recovered_nonces: Mutex<Vec<RecoveredNonce>>,
 }
 
@@ -280,11 +280,11 @@ impl Region {
         Error::Aborted(cause)
     }
 
-    /// Prefetches memory that reads of `rows` will need, for all of them at once; about ten rows are best. Does nothing
-    /// where that is not likely to help.
+    /// Prefetches into the CPU's caches the memory that reads of `rows` will need, for all of them at once; about ten
+    /// rows are best. Does nothing where that is not likely to help.
     pub fn prefetch_rows(&self, rows: &[&[u8]]) {
-        // With many families a reader mostly wants one. Invalid rows are refused later, by the read itself. Rows of the
-        // catalog compare in an order of their own.
+        // Not with many families, since a reader mostly wants one of them. Not with invalid rows, which the read itself
+        // refuses later. Not in the catalog, whose rows have an order of their own.
         let are_rows = rows.iter().all(|row| (1..=cell::ROW_LENGTH_MAX).contains(&row.len()));
         let is_worth_it =
             rows.len() > 1 && self.stores.len() <= PREFETCH_FAMILIES_MAX && !self.info.is_meta();
@@ -316,7 +316,7 @@ impl Region {
         self.stores.iter().any(|store| store.view.load().files.len() > store.tuning.load().blocking_files)
     }
 
-    /// Applies the options about compactions, in memory and of files, and about markers to all stores. Other options
+    /// Applies to all stores the options about compactions, in memory and of files, and about markers. Other options
     /// take effect when the region is opened again.
     pub fn tune(&self, options: &RegionOptions) {
         for store in &self.stores {

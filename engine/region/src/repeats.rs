@@ -1,8 +1,9 @@
 //! Drops cells of an edit whose key occurs again later in the edit: the last one wins.
 //!
 //! A caller may set a column twice in one write, with the same timestamp: in a Put, as two parts of an Append, or in
-//! two Puts of one RowMutations. All cells of a write have one sequence id, so in HBase the second replaces the first
-//! in memory. Here the first is dropped before the log and memory see it, so replay cannot differ.
+//! two Puts of one RowMutations. All cells of a write have one sequence id, so in HBase's memstore the later cell
+//! replaces the earlier one. Here the earlier cell is dropped before the log and memory get it, so replay has the same
+//! result.
 //!
 //! Cells in ascending order, as most clients send them, cost one comparison each and no memory.
 

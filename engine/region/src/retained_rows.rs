@@ -1,7 +1,7 @@
 //! Rows that a flush retains in memory because they are written again and again.
 //!
-//! Memory holds one version of a row that is written often. If every flush writes that version, the next flush writes
-//! the row again, and compactions rewrite both. So a flush that only frees memory retains the cells that were
+//! Memory has one version of a row that is written often. If every flush wrote that version, the next flush would write
+//! the row again, and compactions would rewrite both. So a flush that only frees memory retains the cells that were
 //! *rewritten*: those of which memory has dropped an older version since the last flush.
 //!
 //! ```text
@@ -12,26 +12,26 @@
 //! ```
 //!
 //! **For the log, the flush counts as one of an earlier moment.** `through` is the last write before the first retained
-//! one. It is the file's sequence id: replay begins after it, and the log may be deleted up to it. Replay skips cells
-//! up to the file's newest write that the file has.
+//! one. It is the file's sequence id: replay begins after it, and log records up to it may be deleted. The file also
+//! has some writes after `through`; replay skips the cells that the file has.
 //!
 //! **What must not be lost.** [`CompactionMatcher`] judges the whole snapshot, so versions that a retained cell has
 //! replaced are not written anywhere. After a crash the retained cell must come from the log. Therefore nothing up to
 //! the last write without a log record (SKIP_WAL) is retained. While cells are retained, a compaction of all files
 //! keeps its markers, because cells that they mask may be in the log; a major compaction flushes first. The file lists
-//! dropped markers whatever their sequence id, and replay looks them up for each put.
+//! all dropped markers, whatever their sequence ids, and replay looks them up for each put.
 //!
-//! **Nothing is retained twice** without being written again. So log records are kept for two flushes at most, and no
-//! edit stays in memory for longer.
+//! **Nothing is retained twice** without being written again. So a log record is needed for two flushes at most, and no
+//! edit is in memory alone for longer.
 //!
-//! **Whether it pays** is measured. Retained bytes that are no longer in memory at the next flush were replaced there
-//! and never written. If too few were, nothing is retained for some flushes. Stores of which memory drops next to
-//! nothing (unique keys, uniform updates) are flushed whole, without looking at their cells. So are families with more
-//! than one version, where the next write does not replace the retained one.
+//! **Whether retaining pays** is measured. Retained bytes that are no longer in memory at the next flush were replaced
+//! there and never written. If these were too few, nothing is retained for some flushes. Stores whose memory drops next
+//! to nothing (unique keys, uniform updates) are flushed whole, without looking at their cells. So are families with
+//! more than one version, where the next write does not replace the retained one.
 //!
-//! Retaining the newest half instead would be simpler. Over 20 memstores of Zipfian rows, three quarters of that half
-//! are not written again soon. It saves an eighth of the flushes, and its files, half as large, cost more compactions
-//! than that.
+//! A simpler rule would retain the newest half. But with Zipfian rows over 20 memstores, three quarters of that half
+//! are not written again soon. That rule saves an eighth of the flushes, and its files are half as large, so
+//! compactions cost more than it saves.
 
 use std::sync::Arc;
 
@@ -44,10 +44,10 @@ use crate::compaction_matcher::CompactionMatcher;
 const RUNS: u64 = 1_024;
 /// Approximate overhead of a cell in bytes: the record's header and its entry in a flat index.
 const CELL_OVERHEAD: u64 = 20;
-/// Minimum fraction of its cells that memory must have dropped since the last flush for the snapshot to be examined. It
-/// is also the minimum fraction of the snapshot's bytes that is worth retaining.
+/// Minimum fraction of its cells that memory must have dropped since the last flush; otherwise the snapshot is not
+/// examined. Also the minimum fraction of the snapshot's bytes that is worth retaining.
 const SHARE_MIN: f64 = 1.0 / 16.0;
-/// The fraction of retained bytes that is expected to be replaced before anything was measured.
+/// The fraction of retained bytes that is expected to be replaced, before the first measurement.
 const GAIN_EXPECTED: f64 = 0.5;
 
 /// How much of a snapshot a flush may retain.
@@ -57,7 +57,7 @@ pub(crate) struct Allowance {
     pub(crate) bytes: u64,
     /// Minimum fraction of the retained bytes that must be expected to be replaced before the next flush.
     pub(crate) gain_min: f64,
-    /// Only cells written after this may be retained.
+    /// Only cells with a greater sequence id may be retained.
     pub(crate) floor: SequenceId,
 }
 
@@ -94,7 +94,7 @@ enum Fate {
 pub(crate) struct Retention {
     /// The fate of each cell, in order.
     fates: Vec<Fate>,
-    /// Only cells written after this are retained.
+    /// Cells with a greater sequence id are retained, if they were rewritten.
     after: SequenceId,
     /// The sequence id up to which all cells are written to the file.
     pub(crate) through: SequenceId,
@@ -105,8 +105,8 @@ pub(crate) struct Retention {
 }
 
 impl Retention {
-    /// Iterates over the fates: for each cell, in the same order, whether it is written to the file and whether it is
-    /// retained.
+    /// Returns a function to call once for each cell, in the same order. It returns whether the cell is written to the
+    /// file, and whether it is retained.
     pub(crate) fn fates(&self) -> impl FnMut(Cell<'_>) -> (bool, bool) {
         let mut fates = self.fates.iter();
         move |cell| {
@@ -148,8 +148,8 @@ impl RewrittenBytes {
         }
     }
 
-    /// Chooses the newest cells, of at most `bytes` bytes. Returns the sequence id after which they begin, the sequence
-    /// id before the first of them, and their bytes.
+    /// Chooses the newest cells, of at most `bytes` bytes. Returns three values: the sequence id after which all
+    /// rewritten cells are chosen, the sequence id before the first chosen cell, and the bytes of the chosen cells.
     fn cut(&self, bytes: u64) -> (SequenceId, SequenceId, u64) {
         let (mut stays, mut first, mut recent) = (0, SequenceId::MAX, self.runs.len());
         while let Some(&(more, least)) = recent.checked_sub(1).map(|run| &self.runs[run])
@@ -163,9 +163,9 @@ impl RewrittenBytes {
 }
 
 impl RetainedRows {
-    /// Decides about a snapshot that ends at `sequence`; memory has dropped `dropped` cells since the region was
-    /// opened. `rewrite` decides which cells are written at all. Also returns how many of the bytes that the last flush
-    /// retained are no longer in memory.
+    /// Decides which cells of a snapshot that ends at `sequence` are retained. `dropped` is the number of cells that
+    /// memory has dropped since the region was opened. `rewrite` decides which cells are written at all. Also returns
+    /// how many of the bytes that the last flush retained are no longer in memory.
     pub(crate) fn split(
         &mut self,
         snapshot: &[Arc<Segment>],
@@ -179,7 +179,7 @@ impl RetainedRows {
         let is_worth_a_look = dropped as f64 >= (cells + dropped) as f64 * SHARE_MIN;
         let had = self.retained_bytes;
         if had == 0 && !(is_worth_a_look && self.gain >= allowance.gain_min) {
-            // The expectation recovers slowly, so that retaining is tried again.
+            // The expected gain recovers slowly, so that retaining is tried again.
             self.gain += (GAIN_EXPECTED - self.gain) / 16.0;
             return (None, 0);
         }
@@ -226,8 +226,8 @@ impl RetainedRows {
         self.retained_bytes > 0
     }
 
-    /// Records that the store was flushed up to `sequence`, except `retained_bytes` bytes; memory has dropped `dropped`
-    /// cells by now.
+    /// Records that the store was flushed up to `sequence`, except `retained_bytes` bytes. `dropped` is the number of
+    /// cells that memory has dropped by now.
     pub(crate) fn flushed(&mut self, sequence: SequenceId, retained_bytes: u64, dropped: u64) {
         (self.sequence, self.retained_bytes, self.dropped) = (sequence, retained_bytes, dropped);
     }

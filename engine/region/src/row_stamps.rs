@@ -25,9 +25,9 @@ fn is_stamped(mutation: &Mutation) -> bool {
 }
 
 impl Region {
-    /// Locks the rows of `mutations`, and of `others`, which are only read. If a delete would hide what is written now,
-    /// it releases the locks and takes them again in the next millisecond, or fails with [`Error::WouldBlock`] in
-    /// [`ReadMode::MemoryOnly`].
+    /// Locks the rows of `mutations`, and of `others`, which are only read. If an earlier delete would hide one of the
+    /// mutations, releases the locks and takes them again in the next millisecond; in [`ReadMode::MemoryOnly`] it fails
+    /// with [`Error::WouldBlock`] instead.
     pub(crate) fn lock_rows<'m>(
         &self,
         mutations: impl Iterator<Item = &'m Mutation> + Clone,
@@ -60,7 +60,7 @@ impl Region {
         self.locks.write_times().map_or(now, stamp)
     }
 
-    /// Notes the deletes among `mutations`, once all of them have their stamps. The caller holds the locks of their
+    /// Records the deletes among `mutations`, once all of them have their stamps. The caller holds the locks of their
     /// rows.
     pub(crate) fn note_deletes<'m>(&self, mutations: impl Iterator<Item = &'m Mutation>, now: WallTime) {
         let Some(times) = self.locks.write_times() else { return };
@@ -69,7 +69,7 @@ impl Region {
         }
     }
 
-    /// Notes that a cell of the row was stamped with `timestamp` at `now`. The caller holds the row's lock.
+    /// Records that a cell of the row was stamped with `timestamp` at `now`. The caller holds the row's lock.
     pub(crate) fn note_stamp(&self, row: &[u8], timestamp: Timestamp, now: WallTime) {
         if let Some(times) = self.locks.write_times() {
             times.note_stamp(|| self.locks.hash_of(row), timestamp, now);

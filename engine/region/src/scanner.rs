@@ -1,8 +1,8 @@
-//! Reads rows: merges the families of a row in order, judges each cell, and passes what is kept to the caller.
+//! Reads rows: merges the families of a row in order, judges each cell, and passes accepted cells to the caller.
 //!
-//! A scanner is at a row, or inside a row of which a part was returned. It continues inside that row, so each row is
-//! read once, in however many parts. If a block is missing and the caller must not wait for it, the next call begins
-//! the row again. The cells already returned are read and judged again, and not returned twice.
+//! A scanner is before a row, or inside a row of which it has returned a part. It continues inside that row, so each
+//! row is read once, in however many parts. If a block is missing and the caller must not wait for it, the next call
+//! begins the row again: it reads and judges the cells already returned, but does not return them twice.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -29,8 +29,8 @@ mod step_timer;
 use state::{FilterTraits, Progress, RowLimit, WholeRows};
 pub use step_timer::INLINE_TIME;
 
-/// Maximum number of cells of a row that may be judged twice because a block is missing. After this many, only a caller
-/// that may wait continues the row.
+/// Maximum number of cells of a row that may be judged again because a block is missing. After this many, the row is
+/// continued only for a caller that may wait.
 const JUDGED_TWICE_MAX: u64 = 1000;
 
 /// The result of one step of a scanner, besides the cells.
@@ -45,7 +45,7 @@ pub struct Step {
     /// Whether the step ended because of [`Limits::deadline`], with cells or without.
     pub time_limit: bool,
     /// Number of rows that were read to their end, as HBase counts them. The row at which the filter ends the scan does
-    /// not count; a row for which families were read on demand counts twice.
+    /// not count; a row with families that were read on demand counts twice.
     pub rows_scanned: u64,
     /// Number of rows that the filter dropped, or that had no cell left to return.
     pub rows_filtered: u64,
@@ -64,12 +64,12 @@ struct StoreScanner {
     on_demand: bool,
     /// Whether the filter ended this store, for the scan or for the rest of a row.
     closed: bool,
-    /// The key to which the filter's seek hint, given in a finished row, has sent this store. The filter wants none of
-    /// the store's cells before that key; in a reversed scan, none from the key's row on. Boxed because hints are rare
-    /// and a key is large.
+    /// The key to which the filter's seek hint in an earlier row has sent this store. The filter wants none of the
+    /// store's cells before that key; in a reversed scan, none from the key's row on. Boxed because hints are rare and
+    /// a key is large.
     sent: Option<Box<KeyBuf>>,
-    /// Changes to `closed` and `sent` made by the current row. They take effect when the row ends: if the row is begun
-    /// again, the filter makes them again.
+    /// Changes to `closed` and `sent` by the current row. They take effect when the row ends; if the row is begun
+    /// again, they are discarded, and the filter makes them again.
     of_row: OfRow,
 }
 
@@ -175,7 +175,8 @@ impl<'q> RegionScanner<'q> {
         RegionScanner::open_as(region, scan, row_limit)
     }
 
-    /// Opens a scanner for the row of a get. At an earlier read point it returns the versions that are left.
+    /// Opens a scanner for the row of a get. If the scan has an earlier read point, the get returns the versions that
+    /// are left.
     pub(crate) fn open_get(region: Arc<Region>, scan: &'q Scan) -> Result<RegionScanner<'q>> {
         RegionScanner::open_as(region, Cow::Borrowed(scan), RowLimit::Get)
     }
@@ -194,8 +195,8 @@ impl<'q> RegionScanner<'q> {
             if accepts_gaps || asked.iter().all(|asked| asked.view.horizon <= read_point) {
                 break (read_point, asked);
             }
-            // Versions that this read point needs were dropped, perhaps in one family of a row only. A scan that
-            // resumes at an earlier read point continues at a later one, so that it returns whole rows.
+            // Versions that the earlier read point needs were dropped, perhaps in one family of a row only. So the scan
+            // continues at the present read point, and returns whole rows.
             earlier = None;
             region.check_serving()?;
             std::hint::spin_loop();
@@ -277,14 +278,14 @@ impl<'q> RegionScanner<'q> {
         {
             return Err(Error::WouldBlock);
         }
-        // Even a filter that wants nothing from the start is shown the first row, as in HBase.
+        // As in HBase, the filter sees the first row even if it wants nothing from the start.
         let is_begun = !self.row.is_empty();
         if is_begun && self.traits.may_end && self.filter.as_ref().is_some_and(Filter::filter_all_remaining) {
             self.finish();
             self.progress = Progress::EndedByFilter;
             return Ok(Step::default());
         }
-        // Only a step in memory can fail and be repeated.
+        // Only a step in memory can fail for want of a block, and be repeated.
         let filter_before = if mode == ReadMode::MemoryOnly && self.traits.remembers_rows {
             self.filter.clone()
         } else {
@@ -292,11 +293,12 @@ impl<'q> RegionScanner<'q> {
         };
         let mut outcome = self.step(limits, sink, mode);
         if let (Some(filter), Ok(step @ Step { partial: false, .. })) = (&mut self.filter, &mut outcome) {
-            // Reset before asking whether the filter is done: what it rows_read belongs to the finished row.
+            // Reset before asking whether the filter is done, because its state belongs to the finished row.
             filter.reset();
             // Ask also after the region's last row: a filter that is done saves a call to the next region.
             if self.traits.may_end && filter.filter_all_remaining() {
-                // After a row that the filter dropped, HBase still shows it the next row.
+                // After a row that the filter dropped, HBase passes it the next row before it asks; that row counts as
+                // filtered.
                 let is_next = step.more && self.positioned;
                 step.rows_filtered += u64::from(is_next && step.rows_filtered > 0 && step.rows_scanned > 0);
                 self.finish();
@@ -305,7 +307,7 @@ impl<'q> RegionScanner<'q> {
             }
         }
         if outcome.is_err() {
-            // The heaps may stand anywhere, so the row is begun again.
+            // The heaps may be anywhere, so the row is begun again.
             (self.positioned, self.resume_at, self.judged) = (false, None, 0);
             self.stores.iter_mut().for_each(|store| store.of_row = OfRow::default());
             if filter_before.is_some() {
@@ -389,15 +391,16 @@ impl<'q> RegionScanner<'q> {
         if step.partial {
             return Ok(step);
         }
-        // One accepted row among many refused ones says nothing about the next: assume that it is refused too.
+        // One accepted row among many refused ones does not make the next likely to be accepted: assume that it is
+        // refused.
         if let WholeRows::Refused { likely, passed } = &mut self.whole_rows {
             *likely = step.rows_filtered > 0 || std::mem::take(passed);
         }
         (self.has_row, self.given, self.judged) = (false, 0, 0);
-        // Look for the next row now, which spares the client a call that returns nothing.
+        // Look for the next row now: at the last row this saves the client a call that returns nothing.
         let more = !self.row_limit.is_one_row()
             && self.leave_row().map(|()| self.find_row()).unwrap_or_else(|_| {
-                // This row was returned and stays so; the next step reports the error.
+                // This row has been returned, so the step succeeds; the next step reports the error.
                 self.positioned = false;
                 true
             });
@@ -407,7 +410,7 @@ impl<'q> RegionScanner<'q> {
         Ok(Step { more, ..step })
     }
 
-    /// Ends a step that skipped or copied `rows` whole rows, after which the heaps are.
+    /// Ends a step that skipped or copied `rows` whole rows. The heaps are after these rows.
     fn end_run(&mut self, rows: u64, filtered: u64) -> Step {
         self.rows_read += rows;
         self.has_row = false;
@@ -427,7 +430,7 @@ impl<'q> RegionScanner<'q> {
             let range = asked.and_then(|asked| asked.time_range).unwrap_or(scan.time_range);
             let heap = store.heap(view, scan, range, self.read_point, options)?;
             let (versions, now) = (scan.max_versions.max(1), self.region.world.now().0);
-            // Built in place: it is large, and a get opens one for every row.
+            // Built in place, because a `StoreScanner` is large, and a get creates one for every row.
             self.stores.push(StoreScanner {
                 heap,
                 matcher: Matcher::new(view.scan_info, range, versions, scan.raw, now),
@@ -457,7 +460,7 @@ impl<'q> RegionScanner<'q> {
             });
         }
         if self.scan.reversed {
-            // The last row before the current row's successor is the row itself, if it exists.
+            // The row before the successor of the current row is the current row itself, if it exists.
             let bound: Option<Vec<u8>> = if fresh {
                 match (self.scan.start.is_empty(), self.scan.include_start) {
                     (true, _) => None,
@@ -521,7 +524,7 @@ impl<'q> RegionScanner<'q> {
     fn leave_row(&mut self) -> Result<()> {
         if self.scan.reversed {
             let comparator = self.region.comparator;
-            // A store without the row already stands before it.
+            // In a reversed scan, a store without the row is already at an earlier row.
             let is_behind = |cell: Cell<'_>| comparator.compare_rows(cell.row(), &self.row).is_ge();
             let moves =
                 |store: &StoreScanner| store.of_row.sent.is_some() || store.heap.peek().is_none_or(is_behind);
@@ -543,8 +546,8 @@ impl<'q> RegionScanner<'q> {
 
 /// Reads single rows one after the other with the same query, so that the cost of preparing the read is paid once.
 ///
-/// All rows are read at the read point of its creation. From the second row on it keeps the blocks that it has looked
-/// up, so that several rows in one block need one cache lookup, in any order.
+/// All rows are read at the same read point, that of the reader's creation. From the second row on, the reader keeps
+/// blocks that it has looked up, so several rows of one block cost one cache lookup, in any order.
 #[derive(Debug)]
 pub struct RowReader {
     scanner: RegionScanner<'static>,
@@ -555,7 +558,7 @@ impl RowReader {
     /// Creates a reader for rows with the query `scan`, which is a get of any row.
     ///
     /// # Panics
-    /// If `scan` is not a get, or has a filter, which would remember earlier rows.
+    /// If `scan` is not a get, or has a filter. A filter would remember earlier rows.
     pub(crate) fn open(region: Arc<Region>, scan: Scan) -> Result<RowReader> {
         let scanner = RegionScanner::open(region, Cow::Owned(scan))?;
         assert!(
@@ -617,8 +620,8 @@ impl CellSink for CountingSink<'_> {
     }
 }
 
-/// Whether a family is read only in rows that the filter accepts on its essential families. This shows in results: a
-/// row that has no cell in those families is not returned.
+/// Whether a family is read only in rows that the filter accepts by its essential families. This affects results: a row
+/// without cells in the essential families is not returned.
 fn is_on_demand(scan: &Scan, family: &[u8]) -> bool {
     scan.load_families_on_demand != Some(false)
         && scan.filter.as_ref().is_some_and(|filter| !filter.is_family_essential(family))
@@ -631,7 +634,7 @@ fn successor(row: &[u8]) -> Option<Vec<u8>> {
         next.push(0);
         return Some(next);
     }
-    // No longer row exists, so the next one is shorter.
+    // No longer row exists, so a shorter one follows.
     while next.last() == Some(&0xff) {
         next.pop();
     }

@@ -20,8 +20,8 @@ use crate::{Error, FlushReason, Result};
 const VERSION: i32 = 0;
 
 impl Region {
-    /// Returns the files of this region at one moment. With `flush`, they have every write that was acknowledged before
-    /// the call.
+    /// Returns the files of this region at one moment. If `flush`, these files have every write that was acknowledged
+    /// before the call.
     ///
     /// Before the call, the caller must have recorded durably that a snapshot of the table is being taken, so that the
     /// janitor keeps the files.
@@ -31,7 +31,7 @@ impl Region {
         if flush {
             self.flush_stores(&[], FlushReason::Requested)?;
         }
-        // No flush is under way, so no row is in the files of one family and in the memory of another.
+        // No flush runs meanwhile, so no write to several families is partly in files and partly in memory.
         let _alone = self.flushing.lock();
         let families = self.stores.iter().map(|store| {
             let files = store.view.load().files.clone();
@@ -40,7 +40,7 @@ impl Region {
         Ok(manifest(&self.info, families.collect()))
     }
 
-    /// Returns the files of a region that is closed, from its lists. `folder` is the region's folder. The caller keeps
+    /// Returns the files of a closed region, as its lists in `folder`, the region's folder, name them. The caller keeps
     /// the region closed.
     pub fn snapshot_of_closed(
         files: &Arc<dyn Files>,
@@ -58,10 +58,10 @@ impl Region {
         Ok(manifest(info, families))
     }
 
-    /// Writes the folder of a new region, of any table, with links to the files that a snapshot has of the region
-    /// `source`. May be repeated until the new region has been opened. The snapshot stays meanwhile.
+    /// Writes the folder of a new region, of any table, with links to the files that a snapshot names for the region
+    /// `source`. May be repeated until the new region has been opened. The snapshot must not be deleted meanwhile.
     ///
-    /// `folder` is the new region's. Fails with [`Error::Corrupt`] when a file of the snapshot is missing.
+    /// `folder` is the folder of the new region. Fails with [`Error::Corrupt`] when a file of the snapshot is missing.
     pub fn write_clone(
         files: &Arc<dyn Files>,
         world: &World,

@@ -1,7 +1,7 @@
 //! A store: one family of a region, in memory and in files.
 //!
-//! A reader loads one [`View`]; writes, flushes and compactions create new views. The active segment takes writes while
-//! it is in the view. The snapshot is what a flush is writing.
+//! A reader loads one [`View`]; writes, flushes and compactions create new views. The active segment of the current
+//! view takes writes. The segments of the snapshot are being flushed.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ impl Store {
         let options = family.options().map_err(Error::Schema)?;
         let active = Arc::new(Segment::new(comparator, &region.memory));
         let (pipeline, snapshot) = (Vec::new(), Vec::new());
-        // What flushes and compactions of an earlier opening dropped is not known.
+        // Which versions were dropped before this opening is not known, so the horizon is the newest write in files.
         let horizon = files.iter().map(|file| file.newest_sequence()).max().unwrap_or_default();
         let view = View {
             active,
@@ -97,17 +97,17 @@ impl Store {
         })
     }
 
-    /// Returns the options of a family of a region with these options.
+    /// Returns the options of one family: the overrides in `region`, if there are any for it.
     pub(crate) fn tuning_of(region: &RegionOptions, family: &Bytes, comparator: Comparator) -> RegionOptions {
         let mut tuning = region.families.get(family).unwrap_or(region).clone();
-        // The rows of hbase:meta have an order of their own, and stripes have that of bytes.
+        // Stripes need rows in byte order, and the rows of hbase:meta have an order of their own.
         if comparator != Comparator::Table && tuning.compaction_policy == CompactionPolicy::Stripe {
             tuning.compaction_policy = CompactionPolicy::Exploring;
         }
         tuning
     }
 
-    /// Whether the store keeps its files in stripes. As in HBase, a family with IS_MOB has an engine of its own.
+    /// Whether the store keeps its files in stripes. As in HBase, a family with IS_MOB never does.
     pub(crate) fn has_stripes(&self) -> bool {
         self.tuning.load().compaction_policy == CompactionPolicy::Stripe && !self.view.load().options.is_mob
     }
@@ -117,7 +117,7 @@ impl Store {
         self.has_stripes().then(|| Stripes::of(files.iter().map(|file| file.stripe.as_ref())))
     }
 
-    /// Returns what the family keeps now. A reader takes it from its own view.
+    /// Returns the family's current retention rules. A reader takes them from its own view.
     pub(crate) fn scan_info(&self) -> ScanInfo {
         self.view.load().scan_info
     }
@@ -177,7 +177,7 @@ impl Store {
         }
         // A file newer than the range may still have a marker that masks cells in the range.
         let may_help = |file: &StoreFile| !file.reader.span().is_some_and(|span| range.is_after(span.newest));
-        // For a single row, the file's filter is asked when the row is sought.
+        // For a single row, the file's Bloom filter is asked when the heap seeks the row.
         let is_range = !scan.is_one_row() && !scan.reversed;
         for file in view.files.iter().rev().filter(|file| may_help(file)) {
             if !scan.is_one_row() && !self.has_rows_of(file, scan) {
@@ -190,9 +190,9 @@ impl Store {
         Ok(Heap::new(self.comparator, read_point, sources))
     }
 
-    /// Prefetches memory for rows that are read soon. Each row is looked up in the segments, newest first, and in the
-    /// files only if no segment has it. A get that needs more than the newest segment waits for the rest. With many
-    /// files nothing is prefetched from them: useless prefetches cost as much as they save.
+    /// Prefetches into the CPU's caches the memory of rows that are read soon. Each row is looked up in the segments,
+    /// newest first, and in the files only if no segment has it. What a get needs beyond that is not prefetched. With
+    /// many files nothing is prefetched from them: useless prefetches cost as much as useful ones save.
     pub(crate) fn prefetch_rows(&self, rows: &[&[u8]]) {
         let view = self.view.load();
         let mut rows: Rows<'_> = rows.into();

@@ -1,7 +1,7 @@
 //! A file of a store: its own, a link to another store's, or half of a parent region's.
 //!
-//! Its [name](name) says which of these it is, and where its bytes are. All kinds are read by a [cursor](FileCursor)
-//! that returns only the store's rows.
+//! The file's [name](name) says of which kind it is, and where its bytes are. All kinds are read by a
+//! [cursor](FileCursor) that returns only the store's rows.
 
 mod cursor;
 mod listed;
@@ -45,7 +45,7 @@ pub(crate) struct StoreFile {
     pub(crate) has_mob_references: bool,
 }
 
-/// What is needed to open store files.
+/// The parts of a region that opening a store file needs.
 pub(crate) struct FileOpener<'a> {
     pub(crate) files: &'a dyn Files,
     pub(crate) cache: &'a Arc<Cache>,
@@ -103,7 +103,7 @@ impl StoreFile {
         half: Option<Arc<Reference>>,
     ) -> Result<StoreFile> {
         let mut reader = Reader::open(file, place, Arc::clone(opener.cache), opener.caching.clone())?;
-        // The cells of a bulk-loaded file have the sequence id of the load, and none without one.
+        // The cells of a bulk-loaded file have the sequence id of the load; zero if the load assigned none.
         let loaded = name.loaded_as().or_else(|| reader.is_for_bulk_load().then_some(SequenceId::ZERO));
         if let Some(sequence) = loaded {
             reader = reader.with_common_sequence(sequence);
@@ -158,7 +158,8 @@ impl StoreFile {
         Reference::of_file(&bytes).map_err(corrupt)
     }
 
-    /// Returns the newest sequence id in the file, or the one up to which the file says that the store is in files.
+    /// Returns the newest sequence id in the file, or that up to which it records the store's writes as flushed, if
+    /// greater.
     pub(crate) fn newest_sequence(&self) -> SequenceId {
         self.max_sequence().max(self.reader.newest_sequence().unwrap_or_default())
     }
@@ -189,7 +190,7 @@ impl StoreFile {
         if self.is_half() { self.reader.size() / 2 } else { self.reader.size() }
     }
 
-    /// Returns what a compaction policy has to know about the file.
+    /// Returns the facts about the file that a compaction policy needs.
     pub(crate) fn facts(&self) -> FileFacts {
         FileFacts {
             size: self.size(),
@@ -218,8 +219,8 @@ impl StoreFile {
         }
     }
 
-    /// Tells the cache that the store no longer uses the file. The blocks of a link or half stay, since others may use
-    /// them.
+    /// Tells the cache that the store no longer uses the file. Blocks of a link's or reference's target stay, since
+    /// others may use them.
     pub(crate) fn forget_blocks(&self) {
         if self.name.is_own() {
             self.reader.cached().remove();

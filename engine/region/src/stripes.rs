@@ -5,11 +5,11 @@
 //! stripes     [ …, c ) [ …, c ) | [ c, m ) | [ m, … ) [ m, … ) [ m, … )
 //! ```
 //!
-//! A file says in its info to which stripe it belongs ([`START_KEY`], [`END_KEY`]; an empty value is an open end). A
-//! file that says nothing is of level 0. Nothing else records the stripes: they follow from the files
-//! ([`Stripes::of`]), in the same way in HBase when it opens a store (`StripeStoreFileManager`).
+//! A file names its stripe in its info ([`START_KEY`], [`END_KEY`]; an empty value is an open end). A file without
+//! these entries belongs to level 0. Nothing else records the stripes: like HBase, a store derives them from its files
+//! when it is opened ([`Stripes::of`]; HBase: `StripeStoreFileManager`).
 //!
-//! Readers do not depend on stripes. They pass over the files whose first and last key exclude their rows.
+//! Readers do not depend on stripes. They skip files whose first and last keys exclude their rows.
 
 use std::collections::BTreeMap;
 
@@ -80,14 +80,15 @@ pub(crate) struct Stripes {
 }
 
 impl Stripes {
-    /// Returns the stripes of a store whose files, oldest first, say these ranges.
+    /// Returns the stripes of a store whose files, oldest first, name these ranges.
     ///
-    /// 1. Files with the same end form a stripe. Its start must be the end of the stripe before it; files that say
-    ///    another start go to level 0, as those that a flush has written while a compaction changed the boundaries.
-    /// 2. If the first or the last stripe has no open end and no file was out of place, the files come from a split of
-    ///    the region, and these ends count as open. If some file was out of place, all files go to level 0.
+    /// 1. Files with the same end form a stripe. The start of a stripe must be the end of the previous stripe. Files
+    ///    with another start go to level 0; such files come from a flush during which a compaction changed the
+    ///    boundaries.
+    /// 2. If no file had a wrong start, but the first or the last stripe has no open end, the region was split since.
+    ///    These ends then count as open. If some file had a wrong start, all files go to level 0 instead.
     pub(crate) fn of<'a>(files: impl IntoIterator<Item = Option<&'a StripeRange>>) -> Stripes {
-        // An open end comes after all others.
+        // `false` sorts first, so an open end comes after all others.
         let mut by_end: BTreeMap<(bool, &Bytes), Vec<(usize, &Bytes)>> = BTreeMap::new();
         let (mut level0, mut count) = (Vec::new(), 0);
         for (index, range) in files.into_iter().enumerate() {
@@ -102,7 +103,7 @@ impl Stripes {
         let (mut expected, mut is_torn): (Option<&Bytes>, bool) = (None, false);
         let mut stripes: Vec<Stripe> = Vec::new();
         for ((_, end), files) in by_end {
-            // The newest file of the first stripe says where it starts.
+            // The newest file of the first stripe defines its start.
             let start = *expected.get_or_insert_with(|| files.last().expect("it has a file").1);
             let (fit, unfit): (Vec<_>, Vec<_>) = files.into_iter().partition(|(_, other)| *other == start);
             is_torn |= !unfit.is_empty();
@@ -149,7 +150,8 @@ mod tests {
         Some(StripeRange { start: row(start), end: row(end) })
     }
 
-    /// Checks what becomes of files that say these ranges, oldest first: level 0, then each stripe as range and files.
+    /// Checks the stripes of files that name the ranges `said`, oldest first: level 0, then each stripe as range and
+    /// files.
     fn check(said: &[&str], level0: &[usize], expected: &[(&str, &[usize])]) {
         let ranges: Vec<Option<StripeRange>> = said.iter().map(|text| range(text)).collect();
         let found = Stripes::of(ranges.iter().map(Option::as_ref));
@@ -174,9 +176,9 @@ mod tests {
 
     #[test]
     fn files_that_do_not_fit_are_of_level_0() {
-        // A stripe was split at d while a flush wrote with the boundaries before.
+        // A stripe was split at d while a flush wrote with the earlier boundaries.
         check(&["..c", "c..d", "d..", "c.."], &[3], &[("..c", &[0]), ("c..d", &[1]), ("d..", &[2])]);
-        // A range from the wrong end.
+        // A file whose range begins at a wrong row.
         check(&["..c", "m..d", "c.."], &[1], &[("..c", &[0]), ("c..", &[2])]);
         check(&["..c", "c..c", "c.."], &[1], &[("..c", &[0]), ("c..", &[2])]);
         // A flush into stripes that were merged meanwhile.
@@ -190,7 +192,7 @@ mod tests {
         check(&["..c", "c..m"], &[], &[("..c", &[0]), ("c..", &[1])]);
         check(&["c..m", "m..", ""], &[2], &[("..m", &[0]), ("m..", &[1])]);
         check(&["c..m"], &[], &[("..", &[0])]);
-        // With a gap nothing is certain.
+        // There is a gap between the ranges, so no file can be placed.
         check(&["..c", "d..m"], &[0, 1], &[]);
     }
 

@@ -5,20 +5,20 @@
 //! store_file:                    name, size, and the content of the reference file of this name
 //! ```
 //!
-//! HBase alternates between the two names, and of the complete lists the one with the largest timestamp counts. Here
-//! the list that counts keeps its name, and each change replaces its content if that is still as it was read. So of two
-//! servers that both believe they own the store, one changes it, and the other [is fenced](Error::Fenced). A list with
-//! an unknown version is refused and not overwritten. Source: HBase 2.6 `StoreFileListFile`.
+//! HBase alternates between the two names; of the complete lists the one with the largest timestamp counts. Here that
+//! list keeps its name, and each change replaces its content, if that is still the content that was read. So if two
+//! servers both believe that they own the store, only one of them can change it, and the other one [is
+//! fenced](Error::Fenced). A list with an unknown version is refused and not overwritten. Source: HBase 2.6
+//! `StoreFileListFile`.
 //!
 //! **Owners.** In storage that other machines reach, a process that opens a store first [claims](Tracker::claim) its
-//! list: it replaces the list by one with the same files and its own name. From then on the previous owner cannot
-//! change the list.
+//! list: it writes the same list with its own name as owner. From then on the previous owner cannot change the list.
 //!
-//! **Doubt.** Writing a list can fail although it happened. The tracker then reads the list and writes it once more. If
-//! that fails too, it is unknown which list the next opening finds, and the store is [in doubt](Tracker::is_in_doubt).
-//! Then no file that either list may name is deleted, and no list is written until it can be read again. The next list
-//! replaces either, and ends the doubt: a late write of the list in doubt finds other content than it expects, and
-//! fails.
+//! **Doubt.** A write of a list can fail and yet have happened. The tracker then reads the list and writes it once
+//! more. If that fails too, it is unknown whether the next opening finds the old or the new list, and the store is [in
+//! doubt](Tracker::is_in_doubt). Then no file that one of the two may name is deleted, and no list is written until the
+//! list can be read again. The next successful write ends the doubt: if the doubtful write is carried out later, it
+//! finds other content than it expects, and fails.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ pub(crate) fn is_list_folder(folder: &FileName) -> bool {
     folder.last() == FOLDER
 }
 
-/// The files in all complete lists of a store, the newest and older ones.
+/// Returns the files in all complete lists of a store, the newest and older ones.
 pub(crate) fn all_listed(files: &dyn Files, store: &FileName) -> Result<Vec<Listed>> {
     let mut all = Vec::new();
     for FoundList { name, list, .. } in read_lists(files, &store.join(FOLDER))?.whole {
@@ -101,7 +101,7 @@ fn read_lists(files: &dyn Files, folder: &FileName) -> Result<Lists> {
 fn try_read_lists(files: &dyn Files, folder: &FileName) -> Result<Option<Lists>> {
     let (mut whole, mut torn, mut number_max) = (Vec::new(), None, 0);
     for entry in files.list(folder)? {
-        // Like HBase, ignore any other file: it says nothing of the store's files.
+        // Like HBase, ignore any other file: it does not describe the store's files.
         let Some(number) = list_number(entry.name.last()) else { continue };
         number_max = number_max.max(number);
         match read_list(files, &entry.name) {
@@ -157,8 +157,8 @@ impl Tracker {
         let Lists { whole, number_max } = read_lists(&*files, &folder)?;
         let newest = whole.into_iter().max_by_key(|found| found.list.timestamp);
         if let (Some(newest), Access::Owner) = (&newest, access) {
-            // Its writer may have died before the list was durable. From now on files that it does not name are
-            // deleted.
+            // The process that wrote it may have died before the list was durable. From now on files that it does not
+            // name are deleted, so it must be durable.
             files.sync(&newest.name)?;
         }
         let mut stamp = None;
@@ -188,8 +188,8 @@ impl Tracker {
         Ok((tracker, listed))
     }
 
-    /// Takes the list, which names `listed`, for the log's owner of this name, on storage where another process could
-    /// have it. When this returns, every change by a previous owner fails.
+    /// Takes over the list, which names `listed`, for the log's owner of this name, on storage that another process
+    /// could reach. When this returns, every change by a previous owner fails.
     pub(crate) fn claim(&mut self, owner: &str, listed: &[Listed]) -> Result<()> {
         owner.clone_into(&mut self.owner);
         if self.files.capabilities().has(Capability::OneProcess) {
@@ -205,7 +205,8 @@ impl Tracker {
         Some(ListState { timestamp, digest })
     }
 
-    /// Records the state of the list that the store's owner has written, whose files this process has opened.
+    /// Records the state of a list that another process, the store's owner, has written. This process has opened the
+    /// files.
     pub(crate) fn follow(&mut self, state: ListState) {
         self.stamp = Some(state.timestamp);
     }
@@ -233,15 +234,15 @@ impl Tracker {
         Ok(removed)
     }
 
-    /// Whether it is unknown which list the next opening finds. Then no file of the store may be deleted.
+    /// Whether it is unknown which list the next opening finds. If so, no file of the store may be deleted.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.doubt.is_some()
     }
 
-    /// Replaces the list. Durable when this returns.
+    /// Replaces the list by `list`. Durable when this returns.
     ///
-    /// Fails with [`Error::InDoubt`] when the replacement may have happened, and again until the list can be read.
-    /// Fails with [`Error::Fenced`] when another owner has replaced it.
+    /// Fails with [`Error::InDoubt`] when the replacement may have happened; so does every later call until the list
+    /// can be read. Fails with [`Error::Fenced`] when another owner has replaced the list.
     pub(crate) fn replace(&mut self, list: &[Listed]) -> Result<()> {
         if let Some(list) = self.doubt.clone() {
             self.look_again(&list).map_err(|error| match error {
@@ -257,7 +258,7 @@ impl Tracker {
         Err(Error::Broken(format!("the file list in {} changes each time it was read", self.folder)))
     }
 
-    /// Replaces the list; `false` if its content is not what was read last, but was written by this owner.
+    /// Replaces the list. Returns `false` if its content is not what was last read, but was written by this owner.
     fn try_replace(&mut self, list: &[Listed]) -> Result<bool> {
         let now = u64::try_from(self.world.now().0).unwrap_or(0);
         let timestamp = now.max(self.attempted + 1);
@@ -293,7 +294,7 @@ impl Tracker {
         Err(Error::InDoubt { list: name, cause })
     }
 
-    /// Reads the list again. Fails with [`Error::Fenced`] if it is not as this owner has found or written it.
+    /// Reads the list again. Fails with [`Error::Fenced`] if the content was neither read nor written by this owner.
     fn look_again(&mut self, name: &FileName) -> Result<()> {
         let found = match read_list(&*self.files, name) {
             Ok((list, version)) => Some((list, version)),
@@ -343,8 +344,8 @@ impl Tracker {
     }
 }
 
-/// Maximum number of times that a list is written again because an earlier write of the same owner had happened
-/// although it was reported as failed.
+/// Maximum number of times that a list is written again because an earlier write by this owner was reported as failed
+/// but had happened.
 const ATTEMPTS_MAX: usize = 10;
 
 fn read_list(files: &dyn Files, name: &FileName) -> Result<(pb::StoreFileList, Version)> {
@@ -427,8 +428,8 @@ mod tests {
         assert!(matches!(open(), Err(Error::Corrupt { what: "checksum", .. })));
     }
 
-    /// Files whose owner alternates between two list names, as HBase does, and writes a new list after each of a number
-    /// of listings.
+    /// Files of an owner that alternates between two list names, as HBase does, and writes a new list after each of a
+    /// number of listings.
     struct Overtaken {
         memory: Memory,
         left: Mutex<usize>,
@@ -504,7 +505,7 @@ mod tests {
         let (mut tracker, _) =
             Tracker::open(Arc::clone(&files), &store, world.clone(), Access::Owner).expect("new");
         tracker.replace(&[listed("a")]).expect("written");
-        // The bytes of a request whose reply was lost, and which the store carries out later.
+        // The write whose reply was lost, and which the storage carries out later.
         let Register { name, version, .. } = tracker.current.as_ref().expect("there");
         let (name, version) = (name.clone(), version.clone());
         let late = tracker.encode(101, &[listed("late")]);

@@ -16,25 +16,25 @@ pub(crate) struct View {
     pub(crate) active: Arc<Segment>,
     /// Sealed segments that wait for the flush, newest first.
     pub(crate) pipeline: Vec<Arc<Segment>>,
-    /// Segments that are being flushed, newest first; more than a flush's own if an earlier one failed.
+    /// Segments that are being flushed, newest first; also those that a failed flush has left.
     pub(crate) snapshot: Vec<Arc<Segment>>,
     /// The files of the store, oldest first.
     pub(crate) files: Vec<Arc<StoreFile>>,
     /// The read point up to which versions were dropped. A reader with an earlier read point may miss cells.
     pub(crate) horizon: SequenceId,
-    /// How far the sealed segments reach.
+    /// The limits of the writes in the sealed segments.
     pub(crate) sealed: Sealed,
     /// The markers that were dropped from the pipeline.
     pub(crate) dropped_markers: DroppedMarkers,
     /// The markers that were dropped from the snapshot.
     pub(crate) dropped_of_snapshot: DroppedMarkers,
-    /// What the family keeps. A reader continues with the rules with which it began.
+    /// The family's retention rules. A reader continues with the rules with which it began.
     pub(crate) scan_info: ScanInfo,
     /// How the store's new files are written.
     pub(crate) options: Arc<FamilyOptions>,
 }
 
-/// How far the sealed segments of a store reach.
+/// The writes that the sealed segments of a store contain, as limits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sealed {
     /// Except for puts recorded as late, no put that came after the sealing has a timestamp below this, in ms since

@@ -18,7 +18,7 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 pub struct WriteBudget {
     /// The limit in bytes a second.
     limit: AtomicU64,
-    /// The time from which on the budget covers all bytes written so far.
+    /// When the budget will have covered all bytes written so far; a time in the past counts as now.
     paid_at: Mutex<Option<Moment>>,
     wake: Condvar,
 }
@@ -41,7 +41,7 @@ impl WriteBudget {
         if self.limit.swap(bytes_per_second, Ordering::Relaxed) == bytes_per_second {
             return false;
         }
-        // A debt at the old price is not paid at the new one.
+        // Writers owe nothing for earlier bytes: those were counted at the old limit.
         *paid_at = None;
         self.wake.notify_all();
         true
@@ -64,10 +64,10 @@ impl WriteBudget {
         let cost = Duration::from_nanos(u64::try_from(cost).unwrap_or(u64::MAX));
         let mut paid_at = self.paid_at.lock();
         let now = world.moment();
-        // What was not spent in the past is lost, or an idle hour would pay for a burst.
+        // Budget that was not used in the past is lost; otherwise an idle hour would pay for a burst.
         let mine = paid_at.filter(|paid| *paid > now).unwrap_or(now).plus(cost);
         *paid_at = Some(mine);
-        // As many naps as the debt is long: no clock that stands still holds a compaction for ever.
+        // Naps are counted, so that a clock that stands still does not block a compaction for ever.
         let naps = mine.since(now).as_nanos().div_ceil(NAP.as_nanos());
         for _ in 0..naps {
             let left = mine.since(world.moment());

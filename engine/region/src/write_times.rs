@@ -1,14 +1,14 @@
-//! Timestamps of writes to a row within few milliseconds, so that none hides a later one.
+//! Records timestamps of recent writes to rows, so that no write hides a later one.
 //!
-//! A version hides those with older timestamps, and a delete marker also those with its own. Two kinds of writes would
-//! hide writes that are acknowledged after them. HBase has the same rules (HBASE-25975), but is slower: a server that
-//! answers in microseconds hits the first in half of all quick put-delete-put sequences.
+//! A version hides versions with older timestamps, and a delete marker also hides versions with its own timestamp. So
+//! two kinds of writes would hide writes that are acknowledged after them. HBase behaves like that (HBASE-25975), but
+//! is slower: a server that answers in microseconds meets the first kind in half of all quick put-delete-put sequences.
 //!
-//! - *A delete*, when a put of the same millisecond follows. The put waits for the next one. A put before the delete
-//!   needs no wait, since it is to be hidden. All mutations of one RowMutations keep one timestamp.
-//! - *A write stamped ahead of the clock.* An increment or append takes the timestamp of the cell that it replaces plus
-//!   1, and a put after a check that of the tested cell. What is written to the row next takes that timestamp, too, and
-//!   what follows a delete there the timestamp after it.
+//! - *A delete*, when a put in the same millisecond follows. The put waits for the next millisecond. A put before the
+//!   delete needs no wait, since the delete should hide it. All mutations of one RowMutations keep one timestamp.
+//! - *A write stamped ahead of the clock.* An increment or append gets the timestamp of the cell that it replaces, plus
+//!   1 ms; a put after a check gets that of the tested cell. The next write of the row gets the same timestamp, or
+//!   after a delete the next one.
 //!
 //! Both apply with [`RegionOptions::put_waits_for_delete`](crate::RegionOptions::put_waits_for_delete).
 
@@ -25,11 +25,11 @@ const TAG_BITS: u32 = 20;
 const ANY_ROW: u64 = 0;
 /// Maximum time in ms that a put waits. A delete further in the future was made before the clock was set back.
 const WAIT_MAX_MS: i64 = 10;
-/// Time in ms by which a timestamp may be ahead of the clock to be taken for later writes. A timestamp further ahead
-/// was chosen by a client for the cell that was replaced, and does not concern the row's other columns.
+/// How far a timestamp may be ahead of the clock, in ms, to be applied to later writes. If it is further ahead, a
+/// client has chosen it for the replaced cell, and it does not concern the row's other columns.
 const AHEAD_MAX_MS: i64 = 1_000;
 
-/// What later writes of a row must know about earlier ones.
+/// The recorded times of deletes, and of writes that were stamped ahead of the clock.
 pub(crate) struct WriteTimes {
     deletes: RowTimes,
     ahead: RowTimes,
@@ -41,7 +41,7 @@ impl WriteTimes {
     }
 
     /// Whether a delete would hide a put at `now`. The caller holds the row's lock. `hash` is called only if some row
-    /// was deleted from just now.
+    /// had a delete just now.
     pub(crate) fn hides(&self, hash: impl FnOnce() -> u64, now: WallTime) -> bool {
         self.deletes.newest_of(hash, now, WAIT_MAX_MS).is_some()
     }
@@ -55,7 +55,7 @@ impl WriteTimes {
     pub(crate) fn note_delete(&self, hash: u64, now: WallTime) {
         match self.stamp(|| hash, now) {
             stamp if stamp == now => self.deletes.note(hash, now, now),
-            // What follows cannot wait so long for the clock.
+            // Later writes cannot wait until the clock reaches this stamp, so they get the timestamp after it.
             stamp => self.ahead.note(hash, WallTime(stamp.0 + 1), now),
         }
     }
@@ -69,7 +69,7 @@ impl WriteTimes {
     }
 }
 
-/// The newest time recorded for each row, as far as there are slots.
+/// The newest time recorded for each row, in a fixed number of slots.
 struct RowTimes {
     /// The newest time recorded for any row, in ms.
     newest: AtomicI64,

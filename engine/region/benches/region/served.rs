@@ -69,7 +69,7 @@ impl Place {
     }
 }
 
-/// Returns a region of table `t`. The number tells it from others with the same rows.
+/// Returns a region of table `t`. `number` distinguishes regions with the same rows.
 pub(crate) fn info(start: &'static str, stop: &'static str, number: u64) -> RegionInfo {
     let (start, stop) = (Bytes::from_static(start.as_bytes()), Bytes::from_static(stop.as_bytes()));
     RegionInfo::new("t".parse().expect("a name"), start, stop, RegionId(number)).expect("a region")

@@ -116,7 +116,7 @@ impl Region {
             }
             drop(guard);
             let _alone = self.listing.write();
-            // Another thread may have been here, or another load.
+            // Another thread may have recorded the end meanwhile, or another load may have begun.
             if self.is_note_left.load(Ordering::Acquire) {
                 forget(&*self.files, &self.intent())?;
                 self.is_note_left.store(false, Ordering::Release);

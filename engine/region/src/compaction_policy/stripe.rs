@@ -4,21 +4,21 @@
 //! rows, and ranges that get no writes are left alone.
 //!
 //! 1. If there are references, all files become new stripes.
-//! 2. If level 0 has enough files, or all of them have expired, it is spread over the stripes. If a whole stripe is due
-//!    too, and is not due for a split, it takes part, so that its delete markers go. Without stripes the first ones are
-//!    made.
+//! 2. If level 0 has enough files, or all of them have expired, its cells are written into the stripes. If one whole
+//!    stripe is due too, and not for a split, its files take part, so that its delete markers can be dropped. If there
+//!    are no stripes yet, the first ones are made.
 //! 3. Neighbouring stripes whose cells have all expired become one.
-//! 4. Otherwise the exploring policy chooses within each stripe, and the best choice is taken. If it is a whole stripe
-//!    above a size, the stripe is split.
+//! 4. Otherwise the exploring policy chooses within each stripe, and the best choice is taken. If it takes a whole
+//!    stripe above a certain size, the stripe is split.
 //!
-//! Delete markers go only in rows of which all files take part: those of a stripe and all of level 0. There is no major
-//! compaction, as in HBase: a client that asks for one gets what the policy chooses.
+//! Delete markers are dropped only in rows for which all files take part: those of a stripe and all of level 0. There
+//! is no major compaction, as in HBase: a client that asks for one gets what the policy chooses.
 
 use super::{FileFacts, Measure, OutputLayout, Selection, SelectionRequest, exploring};
 use crate::RegionOptions;
 use crate::stripes::{Stripe, StripeRange, Stripes};
 
-/// Numbers below this count as none, and parts that differ from one by less cannot be split.
+/// A configured ratio below this counts as unset. A number of parts that differs from 1 by less than this becomes 2.
 const NEARLY_ZERO: f32 = 0.001;
 /// The size of a memstore if the table has none.
 const FLUSH_SIZE_DEFAULT: u64 = 128 << 20;
@@ -30,18 +30,20 @@ const USER_PRIORITY: i64 = 1;
 pub struct StripeOptions {
     /// Number of stripes that a store gets at first (`…initialStripeCount`).
     pub initial_count: usize,
-    /// Bytes from which a stripe is split (`…sizeToSplit`). `None` for 4 compactions of level 0, times `split_parts`.
+    /// Size in bytes from which a stripe is split (`…sizeToSplit`). `None` for the size of 4 compactions of level 0,
+    /// times `split_parts`.
     pub split_size: Option<u64>,
-    /// Number of stripes that a split makes of one of that size (`…splitPartCount`).
+    /// Number of stripes into which a stripe of `split_size` bytes is split (`…splitPartCount`).
     pub split_parts: f32,
     /// Whether flushes write to level 0 instead of the stripes (`…compaction.flushToL0`).
     pub flush_to_level0: bool,
     /// Least number of files in a compaction of level 0 (`…compaction.minFilesL0`).
     pub level0_files_min: usize,
-    /// Least number of files in a compaction of a stripe (`…compaction.minFiles`). `None` for that of other stores, but
-    /// at least 3 with level 0 and 4 without.
+    /// Least number of files in a compaction of a stripe (`…compaction.minFiles`). `None` for the number of stores
+    /// without stripes, but at least 3 with level 0 and 4 without.
     pub files_min: Option<usize>,
-    /// Largest number of files in a compaction of a stripe (`…compaction.maxFiles`). `None` for that of other stores.
+    /// Largest number of files in a compaction of a stripe (`…compaction.maxFiles`). `None` for that of stores without
+    /// stripes.
     pub files_max: Option<usize>,
     /// A region is split at the border of a stripe if no side is this many times as large as the other
     /// (`…region.split.max.imbalance`).
@@ -98,10 +100,10 @@ impl StripeOptions {
         ((self.split_size(flush_size) as f32 / self.split_parts()) as u64).max(1)
     }
 
-    /// Returns the number of parts and of cells in each, if `files` become new stripes.
+    /// Returns how many stripes `files` become, and the number of cells in each.
     ///
-    /// If they are larger than the parts together should be, there are more parts, so that these are not split again
-    /// soon.
+    /// The result is at least `parts`. It is greater if the stripes would otherwise be so large that they are soon
+    /// split again.
     fn parts_of<'a>(
         &self,
         files: impl Iterator<Item = &'a FileFacts>,
@@ -115,7 +117,7 @@ impl StripeOptions {
         }
         let part_size = self.part_size(flush_size) as f64;
         let ratio = |parts: f64| bytes as f64 / (parts * part_size);
-        // Far from the end of the loop it adds one each time.
+        // A shortcut: until it comes near its end, the loop below would add one part per step.
         parts += (bytes as f64 / part_size - parts - 2.0).floor().max(0.0);
         while ratio(parts) > 1.0 && 1.0 / ratio(parts + 1.0) < ratio(parts) {
             parts += 1.0;
@@ -151,18 +153,18 @@ impl Facts<'_> {
         files.iter().map(|index| self.files[*index].size).sum()
     }
 
-    /// Returns the number of parts and of cells in each, if these files become new stripes.
+    /// Returns how many stripes these files become, at least `parts`, and the number of cells in each.
     fn parts_of(&self, files: &[usize], parts: f64) -> (usize, u64) {
         let files = files.iter().map(|index| &self.files[*index]);
         self.numbers().parts_of(files, self.request.flush_size, parts)
     }
 
-    /// Returns the timestamp before which cells have expired; `None` if they do not.
+    /// Returns the timestamp before which cells have expired; `None` if cells never expire.
     fn expired_before(&self) -> Option<i64> {
         self.request.ttl.map(|ttl| self.request.now.saturating_sub(ttl))
     }
 
-    /// Whether these are files and all of their cells have expired.
+    /// Whether there is at least one of these files, and all of their cells have expired.
     fn have_expired(&self, files: &[usize]) -> bool {
         let Some(before) = self.expired_before() else { return false };
         let is_over = |index: &usize| {
@@ -172,7 +174,8 @@ impl Facts<'_> {
         !files.is_empty() && files.iter().all(is_over)
     }
 
-    /// Returns what the exploring policy takes of the files of one stripe, or of level 0: newest first, as in HBase.
+    /// Returns the files that the exploring policy selects among those of one stripe or of level 0. The policy gets
+    /// them newest first, as in HBase.
     fn explore(&self, files: &[usize], takes_all_or_none: bool, request: &SelectionRequest) -> Vec<usize> {
         let files: Vec<usize> = files.iter().rev().copied().collect();
         let facts: Vec<FileFacts> = files.iter().map(|index| self.files[*index]).collect();
@@ -194,7 +197,7 @@ impl Facts<'_> {
         let level0 = &self.stripes.level0;
         let mut files = level0.clone();
         if self.is_level0_cut() {
-            // As in HBase, the numbers of quiet hours do not apply.
+            // As in HBase, the ratio of off-peak hours does not apply.
             files = self.explore(level0, false, &SelectionRequest { off_peak: false, ..*self.request });
             if files.is_empty() {
                 files = self.newest_of_level0();
@@ -222,8 +225,8 @@ impl Facts<'_> {
         files
     }
 
-    /// Returns the best compaction of one stripe, and of level 0 with it if `with_level0`. Without level 0, markers go
-    /// if it has no files.
+    /// Returns the best compaction of one stripe, together with all files of level 0 if `with_level0`. Delete markers
+    /// are dropped only if it takes the whole stripe and leaves no file in level 0.
     fn one_stripe(&self, with_level0: bool) -> Option<Selection> {
         let has_level0 = !self.stripes.level0.is_empty();
         let mut best: Option<(&Stripe, Vec<usize>, u64)> = None;
@@ -241,7 +244,7 @@ impl Facts<'_> {
         let is_whole = files.len() == stripe.files.len();
         let is_split = is_whole && bytes >= self.numbers().split_size(self.request.flush_size);
         if with_level0 && is_split {
-            // What is split soon is not rewritten with level 0 before.
+            // The stripe is about to be split, so it is not rewritten together with level 0 first.
             return None;
         }
         let purges = (is_whole && (with_level0 || !has_level0)).then(|| stripe.range.clone());
@@ -260,7 +263,7 @@ impl Facts<'_> {
     fn expired_stripes(&self) -> Option<Selection> {
         let before = self.expired_before()?;
         let stripes = &self.stripes.stripes;
-        // A file without cells keeps its stripe here: it is what an earlier such compaction has left.
+        // A stripe whose only file has no cells does not count: an earlier such compaction has left that file.
         let is_over = |stripe: &Stripe| {
             let is_old =
                 |file: &FileFacts| file.entries > 0 && file.newest().is_some_and(|newest| newest < before);
@@ -276,7 +279,7 @@ impl Facts<'_> {
         }
         match best.len() {
             0 => return None,
-            // One stripe alone takes the next with it, since its range must go on in some file.
+            // A single expired stripe is merged with the next one, because some file must keep its range.
             1 if best.end == stripes.len() => return None,
             1 => best.end += 1,
             _ => {}
@@ -295,8 +298,8 @@ fn selection(mut files: Vec<usize>, output: OutputLayout, purges: Option<StripeR
     Selection { files, major: false, output, purges }
 }
 
-/// Returns what the next compaction of a store takes whose `files`, oldest first, form these stripes; empty if there is
-/// nothing to do.
+/// Returns what the next compaction takes of `files`, all files of a store, oldest first, which form these stripes;
+/// empty if there is nothing to do.
 pub(crate) fn select_of_stripes(
     files: &[FileFacts],
     stripes: &Stripes,
@@ -320,7 +323,7 @@ pub(crate) fn select_of_stripes(
     }
 }
 
-/// Returns how a flush of so many cells writes to a store with these stripes.
+/// Returns how a flush of `cells` cells divides its files in a store with these stripes.
 pub(crate) fn layout_of_flush(stripes: &Stripes, options: &StripeOptions, cells: u64) -> OutputLayout {
     if options.flush_to_level0 {
         return OutputLayout::One;
@@ -340,13 +343,14 @@ pub(crate) fn files_left(stripes: &Stripes, files: usize, blocking_files: usize)
     if stripes.stripes.is_empty() || left <= 0 {
         return left;
     }
-    // A store does not come before all others because it has many stripes. Level 0 counts for each of them.
+    // The average of a stripe counts, so that many stripes alone do not put a store first. Level 0 counts once for each
+    // stripe.
     let level0 = count(stripes.level0.len());
     let of_stripe = (left.saturating_add(level0) as f64 / stripes.stripes.len() as f64) - level0 as f64;
     (of_stripe.ceil() as i64).max(USER_PRIORITY + 1)
 }
 
-/// Returns how close a store with these stripes is to holding flushes back: from 0 to 1, and 2 if it does.
+/// Returns how close a store with these stripes is to making its flushes wait: from 0 to 1, and 2 if they wait.
 pub(crate) fn pressure(stripes: &Stripes, files: usize, options: &RegionOptions) -> f64 {
     if files > options.blocking_files {
         return 2.0;
@@ -361,7 +365,7 @@ pub(crate) fn pressure(stripes: &Stripes, files: usize, options: &RegionOptions)
     stripes.stripes.iter().map(of_stripe).fold(0.0, f64::max)
 }
 
-/// Where a region is split whose largest store has stripes.
+/// Where to split a region whose largest store has stripes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StripeSplit {
     /// In the middle of the largest of all files.
@@ -372,8 +376,8 @@ pub(crate) enum StripeSplit {
     Within(usize),
 }
 
-/// Chooses where a region is split whose largest store has stripes of these sizes, in bytes: between two stripes, or
-/// within one if that makes the sides much more alike.
+/// Chooses where to split a region whose largest store has stripes of these sizes, in bytes: between two stripes, or
+/// within one if the two sides then differ much less in size.
 pub(crate) fn split_between(sizes: &[u64], options: &StripeOptions) -> StripeSplit {
     if sizes.len() <= 1 {
         return StripeSplit::AnyFile;

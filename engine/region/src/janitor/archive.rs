@@ -1,5 +1,5 @@
-//! The archive: `archive/` repeats the folders of the root. It keeps files of deleted tables and regions that still
-//! have a holder. HBase looks there for the target of a link or a snapshot.
+//! The archive keeps files of deleted tables and regions that still have a holder. Its folder `archive/` has the same
+//! subfolders as the root. HBase looks there for the target of a link or a snapshot.
 
 use std::collections::BTreeSet;
 
@@ -62,7 +62,7 @@ impl Janitor {
         Ok(())
     }
 
-    /// Deletes files of the archive that have no holder any more, and back references without a target. Returns the
+    /// Deletes files of the archive that no longer have a holder, and back references without a target. Returns the
     /// number of deleted files.
     pub fn clean_archive(&self, root: &FileName) -> Result<usize> {
         let archive = root.join(ARCHIVE);
@@ -94,7 +94,8 @@ impl Janitor {
         Ok(false)
     }
 
-    /// Deletes files of dropped folders whose last reader has ended. If they have a holder, the archive has a copy.
+    /// Deletes files of dropped folders whose last reader has ended. A file that still has a holder was copied to the
+    /// archive.
     fn delete_files_without_readers(&self) -> Result<()> {
         let names: Vec<FileName> = self.left_for_readers.lock().iter().cloned().collect();
         for name in names {
@@ -114,7 +115,7 @@ pub(crate) fn copy_to_archive(files: &dyn Files, name: &FileName) -> Result<()> 
     let to = store.archive().join(name.last());
     let from = match files.open(name) {
         Ok(from) => from,
-        // An earlier attempt has moved it.
+        // An earlier attempt has moved the file.
         Err(error) if error.kind() == Kind::NotFound => return Ok(()),
         Err(error) => return Err(error.into()),
     };

@@ -9,8 +9,8 @@ use super::{FileHolder, store_of};
 use crate::store_file::{StoreFileName, StorePlace};
 use crate::{Error, Result, tracker};
 
-/// The file lists of all regions of a table. A list holds the store's own files, and the files of other regions of
-/// which the store has halves.
+/// A holder: the file lists of all regions of a table. A list needs the store's own files, and the files of other
+/// regions to which the store has references.
 ///
 /// All complete lists of a store count, not only the newest: after a power failure an older one may be the valid one.
 pub(super) struct FileLists<'a> {
@@ -43,7 +43,8 @@ impl FileLists<'_> {
     }
 }
 
-/// Links from other stores. Each has left a back reference beside the archived place of its target.
+/// A holder: links from other stores. Each link has left a back reference beside the place of its target in the
+/// archive.
 ///
 /// A back reference alone holds no file: the store that it names must have the link.
 pub(super) struct BackReferences(pub(super) Arc<dyn Files>);
@@ -62,7 +63,7 @@ impl FileHolder for BackReferences {
 impl BackReferences {
     fn is_linked(&self, name: &FileName, store: &StorePlace) -> Result<bool> {
         for back in self.0.list(&store.back_references(name.last()))? {
-            // An unknown name proves nothing: keep the file.
+            // The back reference has an unknown name, so the file is kept.
             let Some(linking) = store.of_back_reference(back.name.last()) else { return Ok(true) };
             let folder = linking.folder();
             if named_by(&*self.0, &folder)?.contains(name) || self.has_link(&folder, name, &linking)? {
@@ -72,7 +73,7 @@ impl BackReferences {
         Ok(false)
     }
 
-    /// Whether an unlisted link file points to the file: it may be about to be listed.
+    /// Whether a link file points to the file. It counts even if no list names it yet.
     fn has_link(&self, folder: &FileName, name: &FileName, linking: &StorePlace) -> Result<bool> {
         let leads_there = |file: &FileName| {
             let parsed = StoreFileName::parse(file.last()).ok().filter(|parsed| parsed.link.is_some());
@@ -84,8 +85,8 @@ impl BackReferences {
     }
 }
 
-/// Returns all places that complete lists of the store in `folder` name: its own files, its link and reference files,
-/// the possible places of their targets, and the links of parents between them.
+/// Returns all places of files that complete lists of the store in `folder` need: its own files, its link and reference
+/// files, the possible places of their targets, and a parent's link to which a reference points.
 pub(super) fn named_by(files: &dyn Files, folder: &FileName) -> Result<BTreeSet<FileName>> {
     let mut named = BTreeSet::new();
     let here = StorePlace::of_folder(folder);
@@ -99,7 +100,8 @@ pub(super) fn named_by(files: &dyn Files, folder: &FileName) -> Result<BTreeSet<
         named.insert(folder.join(&listed.name));
         if let Some(here) = &here {
             named.extend(parsed.origin(here).places_of(&parsed.file));
-            // Half of a file that the parent has as a link: the target has a back reference of the parent alone.
+            // For half of a file that the parent has as a link. The back reference of the target names the parent
+            // alone.
             named.extend(parsed.link_of_parent(here));
         }
     }

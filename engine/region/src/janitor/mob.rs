@@ -1,8 +1,9 @@
 //! Deletes MOB files that no store file names.
 //!
-//! A MOB file is needed as long as a store file exists, anywhere, that names it in `MOB_FILE_REFS`: in a region of its
-//! table, in a clone, or in the archive. Each holder of a store file (lists, halves, links, snapshots, readers) so
-//! holds its MOB files, too. A flush or compaction pins the MOB file that it writes until a list names the store file.
+//! A MOB file is needed as long as a store file that names it in `MOB_FILE_REFS` exists anywhere: in a region of its
+//! table, in a clone, or in the archive. So whatever keeps a store file (a list, a reference, a link, a snapshot, a
+//! reader) also keeps its MOB files. A flush or compaction pins the MOB file that it writes until a list names the
+//! store file.
 //!
 //! 1. All MOB files are candidates. Those in use by this process are left out.
 //! 2. While the janitor deletes no store file, it lists the store files of the same families, and reads what they name.
@@ -44,16 +45,16 @@ pub(super) enum NamedMobFiles {
 type TableFamily = (String, String);
 
 impl Janitor {
-    /// Deletes the MOB files below `root` that no store file names. Returns their number. Reads each store file once
-    /// whose family has the name of one with MOB files. Deletes nothing where [a listing may be
-    /// stale](Capability::ListsAll): it could lack the store file that names them.
+    /// Deletes the MOB files below `root` that no store file names, and returns their number. Reads each store file
+    /// once, unless no family with the name of its family has MOB files. Deletes nothing where [a listing may be
+    /// stale](Capability::ListsAll): the listing could lack a store file that names a MOB file.
     pub fn clean_mob_files(&self, root: &FileName) -> Result<usize> {
         if !self.files.capabilities().has(Capability::ListsAll) && !env::planted(32) {
             return Ok(0);
         }
         let mut candidates = Vec::new();
         for entry in self.files.list(&root.join(MOB))? {
-            // The names of links, which HBase makes for clones, have the sign.
+            // A name with `=` is that of a link, which HBase makes for a clone.
             if let Some(place) = mob_place(&entry.name).filter(|_| !entry.name.last().contains('=')) {
                 candidates.push((entry.name, place));
             }
@@ -82,22 +83,22 @@ impl Janitor {
         Ok(gone)
     }
 
-    /// Returns which MOB files the existing store files need, and the families of tables with a store file that does
-    /// not say.
+    /// Returns which MOB files the existing store files need. Also returns the families of tables that have a store
+    /// file without this information.
     fn named_mob_files(
         &self,
         root: &FileName,
         with_mob_files: &BTreeSet<TableFamily>,
     ) -> Result<(Vec<MobFileRefs>, BTreeSet<TableFamily>)> {
-        // A compaction copies references from a file that exists to a new one. Between listing the places of both, the
-        // old file must not go.
+        // A compaction copies references from an old file to a new one. If the old file were deleted between the
+        // listings of the two places, this would see neither file.
         let _no_deletion = self.deleting.write();
         let families: BTreeSet<&str> = with_mob_files.iter().map(|(_, family)| &family[..]).collect();
         let mut stored = BTreeMap::new();
         for top in [root.clone(), root.join(crate::store_file::name::ARCHIVE)] {
             for entry in self.files.list(&top.join("data"))? {
                 let store = store_of(&entry.name).filter(|store| families.contains(&store.family[..]));
-                // The target of a link or reference is itself among the files.
+                // A link or reference is skipped: its target is itself among the files.
                 let is_own = StoreFileName::parse(entry.name.last()).is_ok_and(|name| name.is_own());
                 if let Some(store) = store.filter(|_| is_own) {
                     stored.insert(entry.name, store);
@@ -128,8 +129,8 @@ impl Janitor {
         Ok((named, unknown))
     }
 
-    /// Returns which MOB files one store file needs; `None` for a file that does not count, because it is gone, or not
-    /// complete and without a holder.
+    /// Returns which MOB files one store file needs. Returns `None` for a file that does not count: it no longer
+    /// exists, or it is incomplete and has no holder.
     fn read_named(&self, name: &FileName, store: &StorePlace) -> Result<Option<NamedMobFiles>> {
         let file = match self.files.open(name) {
             Ok(file) => file,
@@ -145,7 +146,7 @@ impl Janitor {
                 if self.open_files.is_in_use(name) && !env::planted(33) {
                     return Ok(Some(NamedMobFiles::Unreadable));
                 }
-                // The rest of a file, or a copy in the archive that was cut off.
+                // The file may be the remains of an interrupted write, or an incomplete copy in the archive.
                 return if self.counts(name, store)? { Err(error.into()) } else { Ok(None) };
             }
         };
@@ -163,8 +164,7 @@ impl Janitor {
         Ok(Some(NamedMobFiles::These(refs)))
     }
 
-    /// Whether a store file counts: a holder needs it, or it is in the archive and no longer at the place where it was
-    /// made.
+    /// Whether a store file counts: a holder needs it, or it is in the archive and no longer at its original place.
     fn counts(&self, name: &FileName, store: &StorePlace) -> Result<bool> {
         let made = store.folder().join(name.last());
         if *name == made {

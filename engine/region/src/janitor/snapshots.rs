@@ -1,7 +1,7 @@
 //! Snapshots as holders of files.
 //!
-//! A manifest holds every file that it names, wherever the file is, whether its snapshot is complete or not. While a
-//! snapshot is being taken, all files of its table are held: its manifest is not written yet.
+//! Every file that a manifest names is kept, wherever the file is, and whether or not the snapshot is complete. While a
+//! snapshot is being taken, all files of its table are kept, because the manifest is not written yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,10 +20,10 @@ const INFO_BYTES_MAX: usize = 1 << 20;
 /// Maximum size of a manifest that is read, in bytes: enough for some million files.
 const MANIFEST_BYTES_MAX: usize = 512 << 20;
 
-/// The holder that stands for all snapshots of the root directory.
+/// A holder: all snapshots of the root directory.
 pub(super) struct Snapshots {
     files: Arc<dyn Files>,
-    /// The manifests that were read. A manifest without a `.snapshotinfo` beside it is read each time.
+    /// The manifests that were read. While a manifest has no `.snapshotinfo` beside it, it is read anew each time.
     known: Mutex<BTreeMap<FileName, KnownManifest>>,
 }
 
@@ -52,7 +52,7 @@ impl Snapshots {
         snapshot.table().parse().map(Some).map_err(|error: proto::Error| corrupt(error.to_string()))
     }
 
-    /// Returns the files that a manifest names, by the place where they were made.
+    /// Returns the files that a manifest names, each by its original place.
     fn named_by(&self, manifest: &FileName) -> Result<Arc<BTreeSet<FileName>>> {
         let info = manifest.parent().map(|folder| folder.join(".snapshotinfo"));
         let info = info.map(|info| self.read(&info, INFO_BYTES_MAX)).transpose()?.flatten();
@@ -91,7 +91,7 @@ impl FileHolder for Snapshots {
     }
 }
 
-/// Returns the places where the files in a manifest were made.
+/// Returns the original places of the files in a manifest.
 fn files_of(name: &FileName, content: &[u8]) -> Result<BTreeSet<FileName>> {
     let corrupt = |found: String| corrupt(name, "manifest of a snapshot", found);
     let manifest = pb::SnapshotDataManifest::decode(content).map_err(|error| corrupt(error.to_string()))?;

@@ -21,7 +21,8 @@ use crate::view::View;
 const SAMPLE_ROWS: u64 = 64;
 /// Maximum number of cells that an estimate reads of each sampled row.
 const SAMPLE_CELLS: u64 = 1_000;
-/// The dropped markers that a store's files list may take one part in this many of the store's part of the flush size.
+/// Divisor of the store's part of the flush size; the quotient is the maximum size of the dropped markers in its files'
+/// lists.
 const LISTED_MARKERS_DIVISOR: u64 = 2;
 
 /// Decides what a memory compaction keeps: what a flush would keep, except markers that mask nothing outside the
@@ -46,10 +47,12 @@ impl<'a> Judge<'a> {
             && scan_info.keep_deleted == KeepDeletedCells::False
             && !scan_info.new_versions
             && store.tuning.load().purge_deletes_after <= 0
-            // A list of dropped markers does not say in which stripe their rows are, so no compaction could end it.
+            // A list of dropped markers does not name stripes, so no compaction of one stripe could remove a marker
+            // from it.
             && !store.has_stripes()
             && view.snapshot.is_empty()
-            // Incomplete writes hide nothing yet, and no dropped marker may uncover them.
+            // No write is incomplete: an incomplete one hides nothing yet, and dropping its marker must not make cells
+            // visible.
             && view.sealed.through <= horizon
             && view.files.iter().map(|file| file.dropped_markers.size()).sum::<u64>() <= store.accordion.share / LISTED_MARKERS_DIVISOR;
         let pending_drops = || PendingDrops::new(&store.accordion.late.lock(), view.sealed.below);
@@ -72,8 +75,8 @@ impl<'a> Judge<'a> {
             && !(cell.cell_type().is_some_and(CellType::is_delete) && self.masks_nothing_else(cell))
     }
 
-    /// Whether a marker, which was already applied to the rest of its row, masks nothing outside the pipeline. If so,
-    /// the marker is dropped.
+    /// Whether a marker masks nothing outside the pipeline, and so is dropped. The caller has already applied it to the
+    /// rest of its row.
     fn masks_nothing_else(&mut self, marker: Cell<'_>) -> bool {
         let Some(pending_drops) =
             self.pending_drops.as_mut().filter(|pending_drops| pending_drops.may_drop(marker))
@@ -117,7 +120,7 @@ impl Region {
                 .then(|| self.redundant_share(store, &view, horizon));
             let trust = accordion.history.lock().trust;
             let expected = estimate.map(|estimate| trust.apply(estimate));
-            // Bytes that are already dead can be freed too.
+            // Cells that are already dead count as redundant, because their memory can be freed too.
             let records: u64 = segments.iter().map(|segment| segment.record_bytes()).sum();
             let dead: u64 = segments.iter().map(|segment| segment.dead_bytes()).sum();
             let live_share = 1.0 - dead as f64 / records.max(1) as f64;
@@ -167,7 +170,7 @@ impl Region {
         let segments = &view.pipeline;
         let began = self.world.moment();
         let mut judge = Judge::new(self, store, view, horizon);
-        // A value that is alone in its row is kept whatever the horizon.
+        // A value that is alone in its row is kept at any horizon.
         let (memory, lone_since) = (&self.options.memory, judge.rewrite.lone_since());
         let compacted =
             Segment::compacted_keeping_lone(segments, memory, cleaning, lone_since, |cell| judge.keeps(cell));

@@ -11,8 +11,8 @@ use crate::store::Store;
 const GRACE_MS: i64 = 20;
 
 impl Region {
-    /// Returns the time before which, at `clock`, a put is late; both in ms since 1970. A put that the server stamps,
-    /// or whose client's clock is right, is not late.
+    /// Returns the time before which a put that arrives at `clock` is late; both in ms since 1970. No put is late if
+    /// the server or a client with the right time has stamped it.
     pub(crate) fn late_before(clock: i64) -> i64 {
         clock.saturating_sub(GRACE_MS)
     }
@@ -30,8 +30,8 @@ impl Region {
             cell.timestamp().0 < late_before && !cell.cell_type().is_some_and(CellType::is_delete)
         };
         let late: Vec<Cell<'_>> = cells.filter(is_late).collect();
-        // Record before reading the lists: a compaction that drops a marker meanwhile either sees the row, or has its
-        // list seen here.
+        // Record the puts before reading the lists. A compaction that drops a marker at the same time then either sees
+        // the put's row, or has already published its list.
         {
             let mut noted = store.accordion.late.lock();
             late.iter().for_each(|cell| noted.add(cell.row()));
@@ -47,8 +47,8 @@ impl Region {
         }
     }
 
-    /// Inserts dropped markers again that mask puts of `cells`, which were just replayed. The log may hold a put longer
-    /// than its marker: after a flush that retained rows, the marker may exist only in the file's list.
+    /// Inserts dropped markers again that mask puts of `cells`, which were just replayed. The log may keep a put longer
+    /// than the marker that masks it: after a flush that retained rows, the marker may be only in a file's list.
     pub(crate) fn restore_markers(&self, cells: &[u8], sequence: SequenceId) {
         let mut rest = cells;
         while let Some((bytes, after)) = split_cell(rest) {

@@ -16,7 +16,7 @@ use crate::view::{Sealed, View};
 const BEHIND_MAX: usize = 2;
 
 impl Region {
-    /// Returns how far the segments reach that are sealed after the write `through`. The caller holds the write lock.
+    /// Returns the [`Sealed`] of segments that are sealed after the write `through`. The caller holds the write lock.
     pub(crate) fn sealed(&self, through: SequenceId) -> Sealed {
         Sealed { below: Region::late_before(self.clock.load(Ordering::Relaxed)), through }
     }
@@ -86,9 +86,9 @@ impl Store {
         accordion.waiting.store(true, Ordering::Release);
     }
 
-    /// Replaces `old`, neighbours in the pipeline, by `new`. Returns `false` if a flush has taken them. From then on a
-    /// reader's read point must not be smaller than `horizon`. `dropped_markers` becomes the list of dropped markers,
-    /// if given.
+    /// Replaces `old`, neighbours in the pipeline, by `new`. Returns `false` if a flush has taken them. Afterwards the
+    /// read point of a reader must not be smaller than `horizon`. `dropped_markers`, if given, becomes the list of
+    /// dropped markers.
     pub(super) fn replace_in_pipeline(
         &self,
         old: &[Arc<Segment>],

@@ -16,21 +16,21 @@ use crate::store::Store;
 use crate::store_file::StorePlace;
 use crate::{Error, Result};
 
-/// How a flush or compaction treats large values.
+/// The rules by which a flush or compaction writes large values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MobPlan {
     /// Values with more bytes than this are written to a MOB file; `None` for none.
     pub(crate) threshold: Option<u64>,
-    /// Whether values of references are read and written again.
+    /// Whether the values of existing references are read, and written again.
     pub(crate) rewrites: bool,
-    /// From this size in bytes on, a MOB file that is being written is ended, and another one is begun for the next
-    /// value. Values in older MOB files of this size stay there. `None` for one new file of any size.
+    /// A new MOB file that has reached this size in bytes is ended, and the next value begins another one. Values in
+    /// older MOB files of this size stay where they are. `None` for one new file of any size.
     pub(crate) file_bytes_max: Option<u64>,
     /// The newest timestamp of the cells.
     pub(crate) newest: Timestamp,
 }
 
-/// The MOB files of one flush or compaction. Each is begun with its first value.
+/// The MOB files that one flush or compaction writes. Each is created with its first value.
 pub(crate) struct MobOutput<'a> {
     region: &'a Region,
     store: &'a Store,
@@ -146,7 +146,7 @@ impl<'a> MobOutput<'a> {
             && self.values.size_of_file(self.region, self.store, cell)? >= max)
     }
 
-    /// Begins the MOB file, if it was not begun yet.
+    /// Creates the next MOB file, unless one is open.
     fn begin(&mut self) -> Result<()> {
         if self.file.is_some() {
             return Ok(());
@@ -167,7 +167,7 @@ impl<'a> MobOutput<'a> {
         })?;
         let file = region.files.create(&path)?;
         let mut options = store.writer_options(self.codec, true, region.world.now().0);
-        // Each read of a MOB file finds its cell.
+        // No Bloom filter: a MOB file is only read for a cell that it has.
         options.bloom = BloomType::None;
         let writer = Writer::create(file, path.clone(), options);
         self.file = Some(UnfinishedMobFile { name, path, pin, writer });

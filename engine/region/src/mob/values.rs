@@ -19,7 +19,7 @@ pub(crate) struct MobValues {
     empty_if_missing: bool,
     value_bytes_max: u64,
     open: Option<OpenMobFile>,
-    /// Buffer for the key of the wanted cell, which has no value.
+    /// Buffer for the key of the wanted cell, without a value.
     buffer: Vec<u8>,
 }
 
@@ -42,7 +42,7 @@ impl MobValues {
         self.options.memory_only = memory_only;
     }
 
-    /// Returns the cell whose value a reference stands for; any other cell is returned unchanged.
+    /// Returns the cell with the value that a reference replaces; returns any other cell unchanged.
     ///
     /// Fails with [`Error::MobValue`] in memory-only mode and for a longer value than is allowed, and with
     /// [`Error::NoMobValue`] if the value is not there. A reference that names no file has an empty value, as in HBase.
@@ -82,7 +82,7 @@ impl MobValues {
         Cell::trusted(&self.buffer, cell.sequence())
     }
 
-    /// Returns the cursor of the reference's MOB file, which stays open for the next reference.
+    /// Returns the cursor over the reference's MOB file, which stays open for the next reference.
     fn cursor_of(
         &mut self,
         region: &Region,
@@ -113,7 +113,8 @@ impl MobValues {
         cursor.set_options(options);
         let comparator = cursor.reader().comparator();
         let is_same = |found: Cell<'_>| comparator.compare(found.into(), cell.into()).is_eq();
-        // Several writes of one key, the newest first; a compaction may have cleared the reference's sequence id.
+        // There may be several writes of one key, newest first. They cannot be told apart by the reference's sequence
+        // id, which a compaction may have cleared.
         cursor.seek(cell.into())?;
         while let Some(found) = cursor.peek().filter(|found| is_same(*found)) {
             if found.sequence() == cell.sequence() {

@@ -49,7 +49,7 @@ impl MobFileRefs {
     /// Parses the property's value; `None` if it is no list of names.
     pub(crate) fn parse(value: &[u8]) -> Option<MobFileRefs> {
         let mut refs = MobFileRefs::default();
-        // HBase once wrote a single zero byte for no names.
+        // HBase once wrote a single zero byte if there were no names.
         if value.len() <= 1 {
             return Some(refs);
         }

@@ -27,7 +27,8 @@ pub(crate) fn is_reference(cell: Cell<'_>) -> bool {
 }
 
 impl<'a> MobReference<'a> {
-    /// Parses a reference cell; `None` if it names no file. A client may have written it, so it may be anything.
+    /// Parses a reference cell; `None` if it names no file. The content is not trusted, because a client may have
+    /// written it.
     pub(crate) fn parse(cell: Cell<'a>) -> Option<MobReference<'a>> {
         let table = std::str::from_utf8(cell.tags().find(TagType::MobTableName)?.value).ok()?;
         let file = std::str::from_utf8(cell.value().get(LENGTH..)?).ok()?;
@@ -41,7 +42,7 @@ pub(crate) fn length_of_value(reference: Cell<'_>) -> u64 {
     reference.value().first_chunk::<LENGTH>().map_or(0, |length| u64::from(u32::from_be_bytes(*length)))
 }
 
-/// Returns the tags that precede a cell's own tags in a reference to a file of `table`.
+/// Returns the tags that a reference to a file of `table` has before the cell's own tags.
 pub(crate) fn reference_tags(table: &str) -> Vec<u8> {
     let mut tags = Vec::new();
     cell::tags::write_tag(&mut tags, TagType::MobReference as u8, b"");
@@ -49,13 +50,13 @@ pub(crate) fn reference_tags(table: &str) -> Vec<u8> {
     tags
 }
 
-/// Whether a cell's own tags leave room for those of a reference.
+/// Whether the reference's tags fit into a cell beside the cell's own tags.
 pub(crate) fn fits(cell: Cell<'_>, tags: &[u8]) -> bool {
     cell.tags().bytes().len() + tags.len() <= cell::TAGS_LENGTH_MAX
 }
 
-/// Writes the reference to `cell`, which is in the MOB file `file`, to `out`, and replaces what `out` had. `tags` are
-/// the [`reference_tags`].
+/// Writes the reference to `cell`, whose value is in the MOB file `file`, to `out`, and replaces the content of `out`.
+/// `tags` are the [`reference_tags`].
 pub(crate) fn write_reference(out: &mut Vec<u8>, cell: Cell<'_>, file: &str, tags: &[u8]) {
     let (key, own) = (cell.key().bytes(), cell.tags().bytes());
     out.clear();
@@ -69,7 +70,7 @@ pub(crate) fn write_reference(out: &mut Vec<u8>, cell: Cell<'_>, file: &str, tag
     out.extend_from_slice(own);
 }
 
-/// Writes `cell` without its value to `out`, and replaces what `out` had.
+/// Writes `cell` without its value to `out`, and replaces the content of `out`.
 pub(crate) fn write_without_value(out: &mut Vec<u8>, cell: Cell<'_>) {
     let (key, tags) = (cell.key().bytes(), cell.tags().bytes());
     out.clear();

@@ -1,4 +1,4 @@
-//! Reads one row: each family in turn, judging and returning cells until the row or the step ends.
+//! Reads one row: for each family in turn, judges and returns cells, until the row or the step ends.
 
 use std::cell::Cell as Slot;
 use std::ops::ControlFlow;
@@ -15,7 +15,7 @@ use crate::mob_format::reference::is_reference;
 use crate::query::{Limits, ReadMode};
 use crate::{Error, Result};
 
-/// Collects the cells of a row until it is certain that they are returned. The rows of one scan share it.
+/// Collects the cells of a row until it is certain that they are returned. It is reused for all rows of a scan.
 #[derive(Default)]
 pub(super) struct RowBuffer {
     bytes: Vec<u8>,
@@ -43,7 +43,7 @@ impl BufferedCell {
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 impl RowBuffer {
-    /// Drops the row, and the memory that a large row needed.
+    /// Removes the row's cells, and frees the memory if the row was large.
     fn clear(&mut self) {
         if self.bytes.capacity() > KEPT_BYTES_MAX {
             *self = RowBuffer::default();
@@ -84,9 +84,10 @@ struct RowPart<'a> {
     timer: StepTimer,
     batch: usize,
     row_bytes_max: u64,
-    /// Number of cells that earlier steps have returned, if the row is judged from its start again. They are skipped.
+    /// Number of cells that earlier steps have returned, if the row is read again from its start. They are not returned
+    /// again.
     resumed: usize,
-    /// Number of cells of the row that have passed the matcher since judging began.
+    /// Number of cells of the row that have passed the matcher since the row was begun.
     seen: usize,
     given: usize,
     heap_size: u64,
@@ -95,7 +96,7 @@ struct RowPart<'a> {
 }
 
 impl<'a> RowPart<'a> {
-    /// Creates the limits for a whole row, which is returned to `sink` without limits.
+    /// Creates the state for a whole row without limits, whose cells go to `sink`.
     fn new(sink: &'a mut dyn CellSink, limits: &'a Limits, timer: StepTimer) -> RowPart<'a> {
         RowPart {
             sink,
@@ -174,7 +175,7 @@ enum FamilyEnd {
     Family,
     /// The filter wants nothing more at all.
     Scan,
-    /// The rest of the row belongs to the next step. `included` cells of the family have passed the matcher.
+    /// The rest of the row is left to the next step. `included` cells of the family have passed the matcher.
     Cut { included: u32 },
 }
 
@@ -224,8 +225,8 @@ impl RegionScanner<'_> {
             match self.read_family(index, earlier.map(|resume_at| resume_at.included), &mut part)? {
                 FamilyEnd::Family => {}
                 FamilyEnd::Scan => {
-                    // As in HBase, the filter ends every store that stands in the row; the others continue if the
-                    // filter does.
+                    // As in HBase, this family and all later ones with cells in this row are closed; the others
+                    // continue if the filter does.
                     let row = &self.row[..];
                     self.stores[index].of_row.closed = true;
                     for store in &mut self.stores[index..] {
@@ -301,12 +302,12 @@ impl RegionScanner<'_> {
         store.heap.copy_rows(scan.rows_end(), most, wanted, sink)
     }
 
-    /// Skips the current row and following ones while the filter refuses them, as it does with most rows in a search
-    /// with few hits. Only their number is counted, so a row of 1 KB costs 40 to 55 ns instead of 160 to 180.
+    /// Skips the current row and following ones while the filter refuses them, which are most rows in a search with few
+    /// hits. Returns their number. A skipped row of 1 KB costs 40 to 55 ns instead of 160 to 180.
     ///
-    /// Stops at a delete marker, which must be judged together with what it masks, and at a cell that the filter would
-    /// accept, which may be a version too many. Also tests cells that the matcher would hide from the filter; refusing
-    /// those changes no result.
+    /// Stops at a delete marker, which must be judged together with the cells that it masks. Stops at a cell that the
+    /// filter would accept, because it may be a version too many. Also tests cells that the matcher would hide from the
+    /// filter; if the filter refuses one of those, no result changes.
     pub(super) fn skip_refused_rows(&mut self) -> Result<u64> {
         let (scan, Some(filter), [store]) = (&*self.scan, &self.filter, &mut self.stores[..]) else {
             return Ok(0);
@@ -318,9 +319,9 @@ impl RegionScanner<'_> {
         let is_wanted = |cell: Cell<'_>| {
             wanted.is_none_or(|wanted| wanted.iter().any(|qualifier| is_same(qualifier, cell.qualifier())))
         };
-        // A row that is too big must fail when it is judged, even if a later cell would drop it. Sizes are summed over
-        // all rows of the block, which is stricter than per row and simpler. The 100 bytes are the
-        // most that a file's cell counts beside its bytes.
+        // A row that is too big must cause an error when it is judged, even if the filter would drop it by a later
+        // cell. Sizes are summed over all rows of the block, which is stricter than per row, and simpler. 100 bytes are
+        // the most by which the size that counts for a cell of a file exceeds the cell's own bytes.
         let (undecided, row_size_max) = (Slot::new(0), self.region.options.row_size_max);
         let may_be_too_big = |cell: Cell<'_>| {
             undecided.set(undecided.get() + cell.bytes().len() as u64 + 100);
@@ -346,7 +347,8 @@ impl RegionScanner<'_> {
         }
     }
 
-    /// Adds the non-essential families of a row that the filter accepted. Returns whether they have the row.
+    /// Reads the families that the filter does not need, of a row that the filter accepted. Returns whether they have
+    /// the row.
     fn read_families_on_demand(&mut self, part: &mut RowPart<'_>) -> Result<bool> {
         let mut any = false;
         for index in 0..self.stores.len() {
@@ -368,7 +370,7 @@ impl RegionScanner<'_> {
         Ok(any)
     }
 
-    /// Shows the filter the cells of a row that it dropped by the row key, and returns none of them.
+    /// Passes the filter the cells of a row that it dropped by the row key, and returns none of them.
     fn show_dropped_row(&mut self) -> Result<()> {
         let mut discarded = RowBuffer::default();
         let timer = StepTimer::new(&Limits::NONE, ReadMode::Any, true, false);
@@ -398,7 +400,7 @@ impl RegionScanner<'_> {
             && asked[..=index].iter().any(|asked| asked.view.may_have_mob_references());
         let wanted = store.wanted(scan);
         let offset = scan.store_offset;
-        // The limit is tested after a cell was returned, so a limit of 0 returns one, as in HBase.
+        // The limit is tested after a cell was returned, so a limit of 0 returns one cell, as in HBase.
         let last = scan.store_limit.map_or(u32::MAX, |limit| offset.saturating_add(limit.max(1)));
         let mut included = earlier.unwrap_or(0);
         if earlier.is_none() {
@@ -433,9 +435,9 @@ impl RegionScanner<'_> {
             };
             match next {
                 Next::Cell => store.heap.advance()?,
-                // Older versions of this column also count as a rest of the row.
+                // Older versions of this column also count as rest of the row.
                 Next::Version if is_full => store.heap.advance()?,
-                // Nothing after it is needed.
+                // No later cell of the row is needed.
                 Next::Row if is_one_row && !is_full => {}
                 Next::Row => {
                     store.heap.skip_on(|cell| is_same_row(cell.row(), row), |_| KeyBuf::last_on_row(row))?;
@@ -469,7 +471,7 @@ impl RegionScanner<'_> {
                             .heap
                             .skip_while(|cell| target.is_after(comparator, cell), |_| target.clone())?;
                     }
-                    // A reversed scan does move to the hint's row, or to the last row before it.
+                    // A reversed scan does move to the row of the hint, or to the last row before that row.
                     Some(target)
                         if scan.reversed && comparator.compare_rows(target.key().row(), row).is_lt() =>
                     {
@@ -492,7 +494,8 @@ impl RegionScanner<'_> {
             if next == Next::Row {
                 break;
             }
-            // Do not cut while skipping cells returned earlier, nor where the filter is about to end the row.
+            // Do not end the step while it skips cells that were returned before, nor where the filter is about to end
+            // the row.
             if is_due
                 && part.timer.is_expired(region.world.moment())?
                 && part.seen >= part.resumed

@@ -36,7 +36,7 @@ pub(super) enum Progress {
     EndedByFilter,
 }
 
-/// How whole rows can be handled without judging each cell.
+/// The ways in which a scanner handles whole rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WholeRows {
     /// Each cell goes through the matcher.

@@ -1,7 +1,8 @@
 //! Limits the time that a step may spend within one row.
 //!
-//! Reading the clock costs more than judging most cells, so it is read after a number of cells; a large cell counts as
-//! several. With a costly filter it is read after every cell, until the measured times show that the filter is fast.
+//! Reading the clock costs more than judging most cells, so the clock is read once for a number of cells; a large cell
+//! counts as several. With a costly filter the clock is read after every cell, until the measured times show that the
+//! filter is fast.
 
 use std::time::Duration;
 
@@ -11,12 +12,12 @@ use env::Moment;
 use crate::query::{Limits, ReadMode};
 use crate::{Error, Result};
 
-/// Maximum time that a read may occupy a thread for which other calls wait. The scanner checks it within a row, its
-/// caller between rows.
+/// Maximum time that a read may occupy a thread on which other calls wait. Within a row the scanner checks it, between
+/// rows its caller.
 pub const INLINE_TIME: Duration = Duration::from_micros(300);
 
-/// Amount of work between two clock readings: 1 for each cell, and 1 for each KB of it, which is copied or compared
-/// byte by byte.
+/// Amount of work between two clock readings. A cell counts 1, plus 1 for each KB, which is copied or compared byte by
+/// byte.
 const WORK_PER_READING: u32 = 64;
 
 /// If clock readings are further apart than this, the clock is read after every cell.
@@ -39,7 +40,7 @@ enum Expiry {
     Never,
     /// The row is cut at this moment.
     Cut(Moment),
-    /// The step fails with [`Error::WouldBlock`] at this moment, which is set at the first clock reading.
+    /// The step fails with [`Error::WouldBlock`] at this moment, which is set when the clock is first read.
     Leave(Option<Moment>),
 }
 
@@ -74,7 +75,7 @@ impl StepTimer {
         self.judged
     }
 
-    /// Whether the row should be cut here; an error when the step must be left instead.
+    /// Whether the row should be cut here. Fails with [`Error::WouldBlock`] if the step must end instead.
     #[cold]
     pub(super) fn is_expired(&mut self, now: Moment) -> Result<bool> {
         let is_cheap = self.last.replace(now).is_some_and(|last| now.since(last) < READINGS_APART_MAX);

@@ -1,8 +1,7 @@
 //! A cursor over those rows of a file that belong to a store.
 //!
-//! A half is read like a whole file, by both read paths: the merge of cells and the copying of raw rows. When the
-//! cursor meets a row of the other half, it behaves as at the end of a file. A whole file pays one pointer test for
-//! this.
+//! Both read paths, the merge of cells and the copying of raw rows, read a half like a whole file. When the cursor
+//! reaches a row of the other half, it behaves as at the end of a file. For a whole file this costs one pointer test.
 
 use std::sync::Arc;
 
@@ -19,7 +18,7 @@ pub(crate) struct FileCursor {
     half: Option<Arc<Reference>>,
 }
 
-/// Methods that do not move the cursor are the same for halves.
+/// A half has the methods that do not move the cursor, unchanged.
 impl std::ops::Deref for FileCursor {
     type Target = hfile::Cursor;
 
@@ -56,7 +55,7 @@ impl FileCursor {
         self.half.as_ref().is_none_or(|half| half.has(row, self.cursor.reader().comparator()))
     }
 
-    /// Leaves the file, as at its end, if the cursor is on a row of the other half.
+    /// Moves the cursor to the end if it is on a row of the other half.
     #[inline]
     fn clip(&mut self) {
         if self.half.is_some() {
@@ -122,7 +121,7 @@ impl FileCursor {
         Ok(self.cursor.peek().is_some())
     }
 
-    /// Returns the row before which a run of rows ends: the caller's `end`, or the end of the half.
+    /// Returns the row before which a run of rows ends: the caller's `end` or the end of the half, whichever is first.
     fn end_of_run<'a>(&self, end: Option<&'a [u8]>, half: Option<&'a Reference>) -> Option<&'a [u8]> {
         let half = half.filter(|half| half.half == Half::Bottom).map(|half| &half.split_row[..]);
         match (end, half) {

@@ -4,7 +4,7 @@ use proto::pb;
 
 use super::Reference;
 
-/// A file of the store, as the list names it.
+/// An entry of a store's file list: one file of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listed {
     pub(crate) name: String,

@@ -1,4 +1,4 @@
-//! Names of store files, which say whose bytes a file stands for.
+//! Names of store files. A name says which file's bytes belong to it.
 //!
 //! ```text
 //! own file    0f3a…                               bytes in this folder
@@ -24,7 +24,7 @@ const BACK_REFERENCES: &str = ".links-";
 /// The text before the sequence id in the name of a bulk-loaded file.
 const LOADED_AS: &str = "_SeqId_";
 
-/// A store: a family's folder in a region.
+/// A store, identified by its folder: a family in a region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StorePlace {
     /// The path before `data`; empty if the root of the storage is HBase's root.
@@ -89,12 +89,12 @@ impl StorePlace {
         self.archive().join(&format!("{BACK_REFERENCES}{file}"))
     }
 
-    /// Returns the name of this store's back references.
+    /// Returns the name of the back references that this store's links leave.
     pub(crate) fn as_back_reference(&self) -> String {
         format!("{}.{}", self.region, self.table.as_str().replace(':', "="))
     }
 
-    /// Returns the store whose back reference has this name; both have the same `family`.
+    /// Returns the store whose link has left a back reference with this name; its family is that of `self`.
     pub(crate) fn of_back_reference(&self, name: &str) -> Option<StorePlace> {
         let (region, table) = name.split_once('.')?;
         let table = table.replace('=', ":").parse().ok()?;
@@ -102,7 +102,7 @@ impl StorePlace {
     }
 }
 
-/// Returns the store and the file to which a back reference points; `None` for the name of any other file.
+/// Returns the target of the link that has left this back reference; `None` for the name of any other file.
 pub(crate) fn target_of(back: &FileName) -> Option<(StorePlace, String)> {
     let folder = back.parent()?;
     let file = folder.last().strip_prefix(BACK_REFERENCES)?.to_owned();
@@ -191,8 +191,8 @@ impl StoreFileName {
         Ok(StoreFileName { link, file: file.to_owned(), parent })
     }
 
-    /// Returns the name of a link to a file of the store `of`. If that file is a link or a half, the new link has the
-    /// same target. Fails if the store's folder is in no region's folder.
+    /// Returns the name of a link to a file of the store `of`. If that file is itself a link or a reference, the new
+    /// link has the same target. Fails if `of` is not in a region's folder.
     pub(crate) fn link(of: &StorePlace, name: &StoreFileName) -> Result<StoreFileName, InvalidName> {
         let StorePlace { table, region, .. } = name.origin(of);
         let region = EncodedName::parse(&region)
@@ -206,7 +206,7 @@ impl StoreFileName {
         StoreFileName { parent: Some(parent.clone()), ..name.clone() }
     }
 
-    /// Returns the store that made the file, seen from the store `here` that lists this name.
+    /// Returns the store that made the file; `here` is the store that lists this name.
     pub(crate) fn origin(&self, here: &StorePlace) -> StorePlace {
         let mut place = here.clone();
         if let Some(LinkTarget { table, region }) = &self.link {
@@ -225,12 +225,11 @@ impl StoreFileName {
     /// Returns the sequence id that a bulk load gave the file's cells; `None` for any other file.
     pub(crate) fn loaded_as(&self) -> Option<SequenceId> {
         let number = self.file.split_once(LOADED_AS)?.1.split('_').next()?;
-        // HBase writes -1 for a file without one.
+        // HBase writes -1 if the load assigned no sequence id.
         number.parse::<i64>().ok().map(|number| SequenceId(u64::try_from(number).unwrap_or(0)))
     }
 
-    /// Returns the place of the parent's link, for a reference to a link, seen from the store `here` that lists this
-    /// name.
+    /// For a reference to a link, returns the place of the parent's link; `here` is the store that lists this name.
     pub(crate) fn link_of_parent(&self, here: &StorePlace) -> Option<FileName> {
         let parent = self.parent.as_ref().filter(|_| self.link.is_some())?;
         let store = StorePlace { region: parent.to_string(), ..here.clone() };
