@@ -1,16 +1,16 @@
 //! The second cache tier: HBase's bucket cache.
 //!
-//! In combined mode it holds data blocks, and the memory tier holds indexes and bloom filters; otherwise each tier
-//! holds every kind. Its engine is either
+//! In combined mode this tier holds data blocks, and the memory tier holds indexes and Bloom filters. Otherwise each
+//! tier holds every kind. The engine is one of two:
 //!
-//! * its own memory (`offheap`): blocks are kept in the form in which they are read, and returned by reference;
-//! * or one or more devices ([`store`]): blocks are stored in the slots of [buckets](allocator), as [records](record)
-//!   that can be read without decoding. A read copies them, wholly or [in part](Part), by a system call (`file`,
-//!   `files`) or from a memory map (`mmap`).
+//! * memory of its own (`offheap`): blocks are kept in the form in which they are read, and returned by reference;
+//! * one or more devices ([`store`]): blocks are stored in the slots of [buckets](allocator), as [records](record) that
+//!   can be read without decoding. A read copies them, wholly or [in part](Part), by a system call (`file`, `files`) or
+//!   from a memory map (`mmap`).
 //!
-//! A device is never trusted. Everything it returns is verified against checksums, the first of which is kept in
-//! memory, and is used only if it is the requested block. Any device failure costs a cache hit and nothing else, since
-//! storage has every block too.
+//! A device is never trusted. Its bytes are verified against checksums, the first of which is kept in memory, and are
+//! used only if they are the requested block. A failure of a device only costs a cache hit, since storage has every
+//! block too.
 
 mod allocator;
 mod buffer;
@@ -55,8 +55,8 @@ pub struct BucketOptions {
     /// How long reads of a device may fail without a success before the device is no longer used, and how long its
     /// writes may fail before it receives no more blocks (`hbase.bucketcache.ioengine.errors.tolerated.duration`).
     pub errors_tolerated: Duration,
-    /// Maximum memory for cached block headers (cell offsets and checksums) of `file:` and `files:` devices, in bytes.
-    /// With its header cached, a get that needs only a few cells of a block reads the device once instead of twice
+    /// Maximum memory for cached record heads (cell offsets and checksums) of `file:` and `files:` devices, in bytes.
+    /// If the head is cached, a get that needs only a few cells of a block reads the device once instead of twice
     /// (`bellows.bucketcache.heads.size`).
     pub head_bytes_max: u64,
 }
@@ -85,7 +85,7 @@ impl BucketOptions {
 /// Statistics of the bucket cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BucketCounts {
-    /// Capacity in bytes; a device that receives no more blocks counts with the bytes in use.
+    /// Capacity in bytes. A device that receives no more blocks counts only with its bytes in use.
     pub bytes_max: u64,
     /// Bytes in use; on devices this includes the bytes lost by rounding up to slot sizes.
     pub bytes: u64,
@@ -95,11 +95,11 @@ pub struct BucketCounts {
     pub head_bytes: u64,
     /// Number of blocks evicted to make room.
     pub evicted: u64,
-    /// Number of blocks not admitted, because the blocks present were used more often.
+    /// Number of blocks not admitted, because the blocks that they would have replaced were used more often.
     pub refused: u64,
     /// Number of blocks not admitted, because a writer's queue was full or no slot could be freed.
     pub dropped: u64,
-    /// Number of reads that did not return what was written.
+    /// Number of reads that returned other bytes than were written.
     pub corrupt: u64,
     /// Number of blocks whose slot, according to the index that the last process left, now holds another block. This
     /// happens when that process was killed after it had saved the index.
@@ -137,7 +137,7 @@ pub(crate) struct BlockLocation {
     pub(crate) offset: u64,
     pub(crate) at: u64,
     pub(crate) length: u32,
-    /// Length of the record's head, in bytes.
+    /// Length in bytes of the record's [head](record), which precedes the block's bytes.
     pub(crate) head: u32,
     /// Checksum of the record's head.
     pub(crate) sum: u32,
@@ -164,7 +164,7 @@ impl Bucket {
         Bucket { combined: true, engine: Engine::Memory(Memory::new(bytes_max, options.in_memory_share)) }
     }
 
-    /// Creates a cache on devices. Each device is used up to the size of the smallest.
+    /// Creates a cache on devices. Each device is used up to the size of the smallest one.
     pub fn on(devices: Vec<Arc<dyn Device>>, options: &BucketOptions, world: World) -> Bucket {
         Bucket { combined: true, engine: Engine::Devices(Store::new(devices, options, world)) }
     }
@@ -175,8 +175,8 @@ impl Bucket {
         Bucket { combined, ..self }
     }
 
-    /// Whether reads need no system call, because blocks are in memory or in a memory map. The memory tier, which would
-    /// be searched first for every block, then keeps no data.
+    /// Whether reads need no system call, because blocks are in memory or in a memory map. If so, the memory tier keeps
+    /// no data blocks: it would only be one more place to search.
     pub(crate) fn is_near(&self) -> bool {
         match &self.engine {
             Engine::Memory(_) => true,

@@ -54,7 +54,7 @@ impl Tally {
     }
 }
 
-/// Numbers of lookups by block kind, tier, and whether the request caches what it reads.
+/// Numbers of lookups, by block kind, by tier or miss, and by whether the request caches what it reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lookups {
     cells: [u64; CELLS],

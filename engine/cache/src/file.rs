@@ -12,7 +12,7 @@ use crate::flight::Role;
 use crate::memory::{Admission, Cause, PEEKED};
 use crate::{Block, BlockKey, BlockKind, Bucket, Cache, Cells, FileId, Part};
 
-/// The caching options of a family. The server's [switches](crate::Switches) are added to it.
+/// The caching options of a family. They apply together with the server's [switches](crate::Switches).
 #[derive(Clone, Debug)]
 pub struct Caching {
     /// The table under which lookups are counted.
@@ -99,7 +99,7 @@ pub(crate) struct FileEntry {
 
 impl FileEntry {
     pub(crate) fn new(id: FileId, name: &str, size: u64) -> FileEntry {
-        // FNV-1a: the same in every life of the process.
+        // FNV-1a: every process computes the same tag.
         let tag = name.bytes().fold(0xcbf2_9ce4_8422_2325, |tag: u64, byte| {
             (tag ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
@@ -115,7 +115,7 @@ impl FileEntry {
     }
 }
 
-/// A file counts as [being read](File::is_being_read) when at least one byte in this many was read by a request.
+/// A file counts as [being read](File::is_being_read) when requests have read at least one in this many of its bytes.
 const READ_PART: u64 = 4;
 
 /// A file that is read through the cache.
@@ -148,9 +148,9 @@ impl File {
         BlockKey { file: self.known.id, offset }
     }
 
-    /// Returns the block at `offset`, from the cache or by `read`. `read` is called once for all that miss the block at
-    /// the same time. Returns `None` when the block is in no tier and the caller must not wait. A miss is counted under
-    /// the kind `expected`.
+    /// Returns the block at `offset`, from the cache or by calling `read`. If several callers miss the block at the
+    /// same time, only one of them calls `read`. Returns `None` when the block is in no tier and the caller must not
+    /// wait. A miss is counted under the kind `expected`.
     #[inline]
     pub fn block<E>(
         &self,
@@ -164,21 +164,21 @@ impl File {
             return Ok(Some(block));
         }
         if ask.memory_only {
-            // A caller that may wait asks again, and the lookup is counted then.
+            // Not counted here: a caller that may wait will ask again, and that lookup counts.
             return Ok(None);
         }
         self.fetch(offset, expected, ask, read).map(Some)
     }
 
-    /// Returns the cells of the data block at `offset` that `pick` chooses, for a caller that needs few of them. The
-    /// cells are copied out of a device, if the block is on one and no wait is needed. Returns `None` in any other
-    /// case, and when the memory tier would cache the block: then the caller asks for [the block](File::block). `keep`
-    /// is [`Ask::keep`].
+    /// Returns the cells of the data block at `offset` that `pick` chooses, for a caller that needs few of them. If the
+    /// block is on a device, and no wait is needed, only these cells are copied. If it is in memory, the whole block is
+    /// returned. Returns `None` otherwise, and also when the memory tier would cache the block; then the caller should
+    /// ask for [the block](File::block). `keep` is [`Ask::keep`].
     #[inline]
     pub fn part(&self, offset: u64, keep: bool, pick: impl FnOnce(&Part) -> Range<usize>) -> Option<Cells> {
         let bucket = self.cache.bucket.as_ref().filter(|bucket| bucket.has_parts())?;
         let key = self.key(offset);
-        // Only of what lies near is nothing in memory, too.
+        // Memory has no data blocks if the bucket cache can be read without a system call.
         let memory = self.cache.memory.as_ref().filter(|_| !(bucket.combined && bucket.is_near()));
         if let Some(block) = memory.and_then(|memory| memory.get(key)) {
             self.tally.hit(block.kind, Tier::Memory, keep);
@@ -195,8 +195,8 @@ impl File {
         Some(cells)
     }
 
-    /// Returns the blocks at `offsets` that are in memory, in order of the offsets. It prepares later lookups, and is
-    /// not counted as one.
+    /// Returns the blocks at `offsets` that are in memory, in the order of the offsets. Used to prepare later lookups,
+    /// so it does not count as a lookup.
     pub fn peek(
         &self,
         expected: BlockKind,
@@ -278,7 +278,7 @@ impl File {
                 }
             }
         };
-        // It may have come between the look and here.
+        // The block may have been cached after this request had missed it.
         if let Some(block) = self.cache.memory.as_ref().and_then(|memory| memory.get(key)) {
             self.tally.hit(block.kind, Tier::Memory, ask.keep);
             leader.land(&block, true);
@@ -298,8 +298,8 @@ impl File {
         Ok(block)
     }
 
-    /// Records a block that was missed in memory and that the caller has read without [`block`](File::block). It counts
-    /// as a miss, and is cached as `ask` says.
+    /// Adds a block that the caller missed in memory and then read without [`block`](File::block). It counts as a miss,
+    /// and is cached as `ask` says.
     pub fn bring(&self, offset: u64, expected: BlockKind, ask: Ask, block: Block) -> Arc<Block> {
         self.tally.miss(expected, ask.keep);
         let block = Arc::new(block);
@@ -307,7 +307,7 @@ impl File {
         block
     }
 
-    /// Caches a block that was read, if it should be cached. Returns whether it should.
+    /// Caches a block that was read, if its kind and `ask` allow it. Returns whether they do.
     fn keep(&self, key: BlockKey, block: &Arc<Block>, ask: Ask) -> bool {
         let wanted = block.kind != BlockKind::Data || (ask.keep && self.keeps_data());
         if wanted {
@@ -332,7 +332,7 @@ impl File {
         if let Some(bucket) = self.bucket_for(block.kind) {
             bucket.insert(key, self.mark(key.offset), block, admission);
         }
-        // Before devices that are called for, memory is a tier for everything that is asked for often.
+        // If reads of the bucket cache need a system call, memory also caches blocks that are requested often.
         let alone = bucket.is_some_and(|bucket| is_data && bucket.combined && bucket.is_near());
         if let Some(memory) = self.cache.memory.as_ref().filter(|_| !alone) {
             memory.insert(key, block, admission);
@@ -355,8 +355,8 @@ impl File {
         self.cache.bucket.as_ref().filter(|bucket| kind == BlockKind::Data || !bucket.combined)
     }
 
-    /// Whether a block of about this [weight](Block::weight) would likely be cached without an eviction. If not,
-    /// reading it ahead would be wasted.
+    /// Whether a block of about this [weight](Block::weight) could be cached without an eviction. If not, reading it
+    /// ahead is a waste.
     pub fn has_room(&self, offset: u64, kind: BlockKind, bytes: usize) -> bool {
         let (key, in_memory) = (self.key(offset), self.admission(bytes, Cause::Ahead).in_memory);
         match (self.bucket_for(kind), &self.cache.memory) {
@@ -366,9 +366,10 @@ impl File {
         }
     }
 
-    /// Caches a block that no request has read: one of a file that was just written or opened. `asked_for` means that
-    /// the family's settings want the block cached or that it replaces a cached block: it may then evict blocks that
-    /// were requested once. Otherwise it only uses free space. Returns whether there was space or `asked_for` is set.
+    /// Caches a block that no request has read, of a file that was just written or opened. Set `asked_for` if the
+    /// family's settings want the block cached, or if it replaces a cached block. The block may then evict blocks that
+    /// were requested only once; otherwise it may only use free space. Returns whether there was space or `asked_for`
+    /// is set.
     pub fn put(&self, offset: u64, block: Block, asked_for: bool) -> bool {
         let cause = if asked_for { Cause::Wanted } else { Cause::Ahead };
         let has_room = asked_for || self.has_room(offset, block.kind, block.weight());
@@ -376,8 +377,8 @@ impl File {
         has_room
     }
 
-    /// Returns the kinds of blocks that a flush caches. With data blocks come index and bloom blocks, without which no
-    /// lookup finds them.
+    /// Returns the kinds of blocks that a flush caches. If data blocks are cached, so are index and Bloom blocks, which
+    /// every lookup needs.
     pub fn kept_of_flush(&self) -> Kinds {
         let switches = &self.cache.options.switches;
         if self.caching.data_on_write || switches.data_on_write {
@@ -386,7 +387,7 @@ impl File {
         Kinds { data: false, ..self.index_and_blooms() }
     }
 
-    /// Returns the kinds of blocks that a compaction caches whose input files have `bytes` in total.
+    /// Returns the kinds of blocks that a compaction caches if its input files have `bytes` bytes in total.
     pub fn kept_of_compaction(&self, bytes: u64) -> Kinds {
         let switches = &self.cache.options.switches;
         if switches.compacted_on_write && bytes <= switches.compacted_bytes_max {
@@ -404,15 +405,15 @@ impl File {
         }
     }
 
-    /// Whether a file that replaces this one gets its blocks cached where this one's are. So a compaction leaves the
-    /// cache as warm as it was.
+    /// Whether the blocks of a file that replaces this one are cached if they replace cached blocks. If so, a
+    /// compaction leaves the cache as warm as it was.
     pub fn stays_warm(&self) -> bool {
         self.cache.options.switches.stays_warm && self.keeps_data()
     }
 
-    /// Whether requests read so much of the file that they will probably read the file flushed after it: a quarter of
-    /// its bytes is in cached blocks that were requested. Reading a block ahead costs a fourth of what a request pays
-    /// that waits for it.
+    /// Whether requests read so much of the file that they will probably also read the next flushed file: a quarter of
+    /// this file's bytes are in cached blocks that were requested. Reading a block ahead costs a fourth of the time for
+    /// which a request would wait for it.
     pub fn is_being_read(&self) -> bool {
         self.stays_warm() && self.cache.read_bytes_of(self.known.id) >= (self.known.size / READ_PART).max(1)
     }

@@ -1,4 +1,4 @@
-//! One read for all requests that miss a block at the same time.
+//! One read for all requests that miss the same block at the same time.
 //!
 //! The first request to miss becomes the leader and reads; the others wait for its block. When the leader fails or
 //! panics, the followers read for themselves, one after the other, and each gets its own error.
@@ -75,7 +75,7 @@ impl Flight {
     }
 }
 
-/// The right and the duty to read a block.
+/// The task of reading a block for itself and its followers. Dropping it unfinished makes the followers read.
 pub(crate) struct Leader<'f> {
     flights: &'f Flights,
     key: BlockKey,

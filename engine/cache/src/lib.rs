@@ -1,4 +1,4 @@
-//! The block cache: decoded blocks, handed out by reference.
+//! The block cache: decoded blocks, which it returns by reference.
 //!
 //! A block stays alive as long as a reference to it exists. Eviction only drops the cache's own reference, so
 //! it never copies and never waits for readers. This crate does not know what is in a block or where it comes from: a
@@ -7,8 +7,8 @@
 //! 1. A reader of a file has a [`File`] here. Files are identified by name, so a file that is closed and opened again
 //!    finds its blocks. Deleting a file evicts them.
 //! 2. [`File::block`] looks a block up in memory ([`memory`]: sharded, W-TinyLFU), and then in the second tier, if
-//!    there is one ([`bucket`]). A hit in memory allocates nothing. A caller that needs few cells first asks for a part
-//!    of the block ([`File::part`]), so that no more than that is copied out of a device.
+//! there is one ([`bucket`]). A hit in memory allocates nothing. A caller that needs few cells first asks for a part of
+//! the block ([`File::part`]), so that only this part is copied from a device.
 //! 3. When several callers miss the same block at once, one reads it and the others wait ([`flight`]).
 //! 4. Lookups are counted by table, block kind and tier ([`Counts`]).
 
@@ -74,7 +74,7 @@ impl BlockKind {
 }
 
 /// A block ready to be read: verified, decompressed, with the search structures that its reader needs. If the cache
-/// saves memory at the cost of time, it is verified and still [packed](Block::packed).
+/// trades time for memory, the block is verified but still [packed](Block::packed).
 #[derive(Debug)]
 pub struct Block {
     /// The kind of the block's content.
@@ -94,7 +94,7 @@ pub struct Block {
     pub disk_length: u32,
     /// Offset in the file of the previous block of the same kind.
     pub previous: Option<u64>,
-    /// Whether `bytes` are as in the file, with the header, so that the reader unpacks them.
+    /// Whether `bytes` are as in the file, compressed, with the header, so that the reader must unpack them.
     pub packed: bool,
 }
 
@@ -107,7 +107,7 @@ impl Block {
 
 /// Computes [`Block::weight`] from the sizes of a block's parts.
 fn weight_of(bytes: usize, offsets: usize, heads: usize) -> usize {
-    // With the counts of its owners, and what the allocator rounds up.
+    // The block itself, with its reference counts and what the allocator rounds up.
     let itself = size_of::<Block>() + 2 * size_of::<usize>() + 8;
     bytes + 4 * (offsets + heads + row_start_words(offsets)) + itself
 }
@@ -122,7 +122,7 @@ fn row_start_words(cells: usize) -> usize {
 pub enum Cells {
     /// The whole block was found.
     Whole(Arc<Block>),
-    /// The wanted cells were found, and perhaps some beside them.
+    /// The wanted cells were found, and perhaps some others beside them.
     Part(Part),
 }
 
@@ -211,7 +211,7 @@ pub struct Cache {
     persistence: Option<Persistence>,
     flights: Flights,
     files: Mutex<HashMap<Box<str>, Arc<FileEntry>>>,
-    /// Number of known files at which the cache forgets those that are not open and have no cached block.
+    /// Number of known files at which the cache next forgets files that are not open and have no cached block.
     sweep_at: AtomicU64,
     tables: Mutex<Vec<Arc<Tally>>>,
     prefetch: Prefetch,
@@ -243,7 +243,7 @@ impl Cache {
         }
     }
 
-    /// Adds a second tier behind the memory tier.
+    /// Adds a second tier, which is searched after the memory tier.
     pub fn with_bucket(self, bucket: Bucket) -> Cache {
         Cache { bucket: Some(bucket), ..self }
     }
@@ -326,7 +326,7 @@ impl Cache {
         tally
     }
 
-    /// Evicts the blocks of a deleted file, and admits none of them any more. Returns the number of evicted blocks.
+    /// Evicts the blocks of a deleted file, and admits no more of them. Returns the number of evicted blocks.
     fn forget(&self, known: &FileEntry) -> usize {
         known.set_gone();
         self.evict_file(known)
@@ -342,8 +342,8 @@ impl Cache {
             || self.bucket.as_ref().is_some_and(|bucket| bucket.has_blocks_of(file))
     }
 
-    /// Returns the number of bytes of a file in blocks that requests have read. A block may be in both tiers, so this
-    /// counts only the tier that has more such bytes.
+    /// Returns the number of bytes of a file in cached blocks that requests have read. A block may be in both tiers, so
+    /// only the tier with more such bytes counts.
     fn read_bytes_of(&self, file: FileId) -> u64 {
         let in_memory = self.memory.as_ref().map_or(0, |memory| memory.read_bytes_of(file));
         in_memory.max(self.bucket.as_ref().map_or(0, |bucket| bucket.read_bytes_of(file)))
@@ -354,7 +354,7 @@ impl Cache {
         self.memory.as_ref().map_or(0, Memory::bytes_max)
     }
 
-    /// Queues `work`, which reads a file into the cache, for one of the cache's own threads.
+    /// Queues `work`, a function that reads a file into the cache, for one of the cache's own threads.
     pub fn later(&self, work: impl FnOnce() + Send + 'static) {
         self.prefetch.add(Box::new(work));
     }

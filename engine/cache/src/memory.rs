@@ -1,4 +1,5 @@
-//! The memory tier: blocks in the form in which they are read, in shards that each have a lock and a [`Shelf`].
+//! The memory tier: blocks in the form in which they are read. It is divided into shards, each with a lock and a
+//! [`Shelf`].
 
 mod shelf;
 mod sketch;
@@ -16,14 +17,14 @@ pub(crate) use shelf::{Admission, Cause, Shelf};
 
 use crate::{Block, BlockKey, Counts, FileId};
 
-/// Maximum number of shards, more than the number of cores that use the cache at a time.
+/// Maximum number of shards: more than cores that use the cache at the same time.
 const SHARDS_MAX: usize = 16;
-/// Minimum size of a shard, in bytes. A smaller one has too few blocks to choose among.
+/// Minimum size of a shard, in bytes. A smaller shard has too few blocks for a good choice of victims.
 const SHARD_BYTES_MIN: usize = 8 << 20;
 
 /// Size of a cache line of the processor, in bytes.
 const LINE: usize = 64;
-/// Number of lookups that callers mostly make together.
+/// Usual maximum number of lookups that a caller makes together.
 pub(crate) const PEEKED: usize = 16;
 
 /// The memory tier; see the module documentation.
@@ -43,7 +44,7 @@ impl Memory {
     }
 
     fn shard(&self, hash: u64) -> &Mutex<Shelf<Arc<Block>>> {
-        // The hash tables use both ends of the hash and the sketch its lower half, so the shard is chosen by bits in
+        // The hash table uses both ends of the hash, and the sketch its lower half; so the shard is chosen by the bits
         // between.
         &self.shards[(hash >> 40) as usize & (self.shards.len() - 1)]
     }
@@ -55,8 +56,8 @@ impl Memory {
     }
 
     /// Returns the cached blocks among those that `keys` name, in the order of the keys, without counting lookups. Each
-    /// step is made for all keys and prefetches the memory of the next step. A few cached blocks may be missed, when
-    /// another key has nearly the same hash.
+    /// step is made for all keys, and prefetches the memory of the next step. A cached block may be missed in the rare
+    /// case that another key has nearly the same hash.
     pub(crate) fn peek(
         &self,
         keys: impl Iterator<Item = BlockKey>,
@@ -96,7 +97,7 @@ impl Memory {
         self.shard(hash_of(key)).lock().has_room(weight, in_memory)
     }
 
-    /// Admits a block that is available in the other tier as well, if it is worth the space.
+    /// Admits a block that the other tier has too, if it is worth the space.
     pub(crate) fn offer(&self, key: BlockKey, block: &Arc<Block>, admission: Admission) {
         let hash = hash_of(key);
         let mut gone = Vec::new();
@@ -144,7 +145,7 @@ impl Memory {
     }
 }
 
-/// Hashes the two numbers of a block's key. Both are ours, not a client's, so nobody can choose keys that collide.
+/// Hashes the two numbers of a block's key. Clients choose neither of them, so nobody can choose keys that collide.
 #[derive(Debug, Default)]
 pub(crate) struct Mix(u64);
 

@@ -1,9 +1,9 @@
 //! The bucket cache's index, saved so that the next process finds its blocks.
 //!
 //! Snapshots alternate between the two halves of a device and have a checksum, so a process that dies while it writes
-//! leaves the previous snapshot. A snapshot may be out of date: a slot that was given to another block since fails its
-//! check when it is read, and blocks written since are missed. A snapshot of another record format is ignored, and the
-//! cache begins empty.
+//! leaves the previous snapshot. A snapshot may be out of date: if a slot was since given to another block, its check
+//! fails when it is read, and blocks written since are not found. A snapshot for another record format is ignored, and
+//! the cache begins empty.
 //!
 //! ```text
 //! half     magic "BKI3" · sum of what follows 4B · generation 8B · length of the rest 8B · magic of the records 4B · files
@@ -47,7 +47,7 @@ pub(crate) struct Snapshot {
 /// The place where snapshots are saved.
 pub struct Persistence {
     device: Arc<dyn Device>,
-    /// The generation of the last snapshot, and its checksum if this process saved it.
+    /// The generation of the last snapshot, and the snapshot's checksum if this process saved it.
     last: Mutex<(u64, Option<u32>)>,
 }
 
@@ -91,7 +91,7 @@ impl Persistence {
 
     fn load_half(&self, at: u64) -> Option<(u64, Snapshot)> {
         let mut header = [0; HEADER_LENGTH];
-        // An unreadable device is treated as an empty one: the cache begins empty.
+        // If the device cannot be read, the cache begins empty.
         self.device.read_at(at, &mut header).ok()?;
         let length = u64::from_le_bytes(header[16..24].try_into().ok()?);
         if &header[..4] != MAGIC || length > self.half() - HEADER_LENGTH as u64 {
@@ -170,7 +170,8 @@ fn write(snapshot: &Snapshot, room: usize, out: &mut Vec<u8>) {
 }
 
 fn parse(mut bytes: &[u8]) -> Option<Snapshot> {
-    // Records of another format would be rejected one by one, and be counted as present until then.
+    // Without this test, records of another format would be rejected one by one when they are read, and would count as
+    // cached until then.
     bytes = bytes.strip_prefix(RECORD_MAGIC)?;
     let mut snapshot = Snapshot::default();
     for _ in 0..bytes.try_get_u32_le().ok()? {

@@ -1,4 +1,4 @@
-//! Background work that fills the cache: a queue, and a few threads that live while it has work.
+//! Background work that fills the cache: a queue, and a few threads that end when the queue is empty.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl Prefetch {
         });
         match started {
             Ok(_) => state.threads += 1,
-            // The server works without it: blocks are read when they are requested.
+            // Dropping the work is harmless: blocks are read when they are requested.
             Err(error) if state.threads == 0 => {
                 state.waiting.clear();
                 tracing::warn!(%error, "no thread for reading files into the cache; blocks are read on demand");

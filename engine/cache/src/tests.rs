@@ -48,7 +48,7 @@ fn a_cached_block_is_found_until_its_file_is_removed() {
     (0..10).for_each(|offset| assert!(!is_hit(&file, offset)));
     assert!(!is_hit(&other, 0));
     (0..10).for_each(|offset| assert!(is_hit(&file, offset)));
-    // Closed and opened again it finds them; one of another size is another.
+    // A file that is closed and opened again finds its blocks; a file of another size is another file.
     let again = cache.open_file("a", 9, of_table("t"));
     assert!(again.has(3));
     assert_eq!(file.remove(), 10);
@@ -200,7 +200,7 @@ fn of_many_that_miss_a_block_one_reads_it() {
             let ask = Ask { keep, memory_only: false };
             let Ok(found) = file.block::<Never>(5, BlockKind::Data, ask, || {
                 reads.fetch_add(1, Ordering::SeqCst);
-                // The read ends when all the others wait for it.
+                // The read ends only when all other threads wait for it.
                 while cache.flights.followers(key) + 1 < 6 && arrived.load(Ordering::SeqCst) <= 6 {
                     std::thread::yield_now();
                 }

@@ -7,7 +7,7 @@ use std::ops::Deref;
 
 use bytes::Bytes;
 
-/// A slice of numbers; see the module documentation. Dereferencing it is equally fast wherever the numbers are.
+/// A slice of numbers; see the module documentation. Reading it is equally fast wherever the numbers are.
 pub struct Words {
     /// Points into memory that `owner` keeps alive.
     start: *const u32,
@@ -25,12 +25,12 @@ enum Owner {
 // SAFETY: both owners are `Send`, and the pointer leads into memory that they own and nobody writes to.
 unsafe impl Send for Words {}
 #[expect(unsafe_code, reason = "a pointer into what is owned beside it")]
-// SAFETY: as above; the only operation is reading.
+// SAFETY: as for `Send` above; the only operation is reading.
 unsafe impl Sync for Words {}
 
 impl Words {
-    /// Returns the numbers in `bytes`, four bytes each, little endian; in place where the machine can read them so. A
-    /// remainder of fewer than four bytes is ignored.
+    /// Returns the numbers in `bytes`: four bytes each, little endian. They are not copied if the machine can read them
+    /// in place. A remainder of fewer than four bytes is ignored.
     pub(crate) fn within(bytes: Bytes) -> Words {
         let length = bytes.len() / 4;
         let start = bytes.as_ptr().cast::<u32>();
@@ -40,7 +40,7 @@ impl Words {
         Words::copied(&bytes)
     }
 
-    /// As [`within`](Self::within), but always copies: the safe version that tests compare it with.
+    /// Like [`within`](Self::within), but always copies: the safe version with which tests compare it.
     fn copied(bytes: &[u8]) -> Words {
         let words = bytes.chunks_exact(4);
         words.map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect()

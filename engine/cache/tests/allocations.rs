@@ -1,5 +1,5 @@
-//! Tests that a lookup that finds its block in memory allocates nothing, and that one that copies a block from a device
-//! allocates no memory for its bytes.
+//! Tests that a lookup that finds its block in memory allocates nothing, and that a lookup that copies a block from a
+//! device allocates no memory for the block's bytes.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ fn allocations_of_hits(cache: &Arc<Cache>) -> u64 {
         found.bytes.len()
     };
     (0..100).for_each(|offset| assert_eq!(look(offset, true), 16 << 10));
-    // What is read from a device is written first.
+    // Only blocks that the writers have written can be read from a device.
     cache.bucket().iter().for_each(|bucket| bucket.settle());
     (0..100).for_each(|offset| assert_eq!(look(offset, true), 16 << 10));
     let (allocations, bytes) =

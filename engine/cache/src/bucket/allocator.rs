@@ -8,19 +8,18 @@
 //! Buckets are distributed over the devices round robin. The buckets of a read-only device are closed: their blocks
 //! stay until they are evicted, and their slots are not used again.
 //!
-//! A bucket records the block in each slot, at 16 bytes a slot, so that emptying one does not search the whole index.
-//! Finding the bucket to empty does not search all buckets either, of which a device of 400 GB has 200,000: buckets are
-//! listed by fill level, and move to another list when a slot is allocated or freed.
+//! A bucket records the block in each slot, at 16 bytes a slot, so that emptying a bucket does not search the whole
+//! index. A device of 400 GB has 200,000 buckets, so the bucket to empty must be found without a search of all of them.
+//! For this, buckets are listed by fill level, and move to another list when a slot is allocated or freed.
 
 use std::collections::VecDeque;
 
 use crate::{BlockKey, FileId};
 
-/// HBase's slot sizes: block sizes with room for HBase's metadata.
+/// HBase's slot sizes: block sizes with room for HBase's metadata. They are used only when they are configured.
 ///
-/// Bellows' metadata are larger (cell offsets and row heads: 6 KB for 64 KB of cells of 80 bytes), and a block ends
-/// with the cell that fills it. Such blocks need slots of 97 KB of these sizes, which wastes a third. These sizes are
-/// used only when they are configured.
+/// Bellows' metadata are larger (cell offsets and row prefixes: 6 KB for 64 KB of cells of 80 bytes), and a block ends
+/// with the cell that fills it. Of these sizes such a block needs 97 KB, which wastes a third.
 pub const HBASE_SLOT_SIZES: [u32; 14] = {
     let kilobytes = [4, 8, 16, 32, 40, 48, 56, 64, 96, 128, 192, 256, 384, 512];
     let mut sizes = [0; 14];
@@ -32,9 +31,9 @@ pub const HBASE_SLOT_SIZES: [u32; 14] = {
     sizes
 };
 
-/// The default slot sizes: from 4 KB in steps of a sixteenth of a power of two, so that no block wastes more than 6 %
-/// of its slot, and finally HBase's largest size. A size costs space only when it is used, by its last bucket that is
-/// not full.
+/// The default slot sizes. They begin at 4 KB and grow in steps of a sixteenth of a power of two, so that no block
+/// wastes more than 6 % of its slot; the last one is HBase's largest size. A size that is used costs the free slots of
+/// at most one bucket, and an unused size costs nothing.
 pub const SLOT_SIZES: [u32; 113] = {
     let mut sizes = [513 * 1024; 113];
     let mut at = 0;
@@ -144,14 +143,14 @@ pub(super) struct Allocator {
     bucket_size: u64,
     buckets: Vec<Bucket>,
     lanes: Vec<DeviceBuckets>,
-    /// Unassigned buckets, and some stale entries. Removing the entry of each bucket that is taken singly after a start
-    /// would search the whole list every time.
+    /// Unassigned buckets, and some stale entries. An entry becomes stale when its bucket is assigned by
+    /// [`Allocator::take`] after a start; removing it then would search the whole list.
     unassigned: VecDeque<u32>,
-    /// Number of list entries examined, for tests of the effort.
+    /// Number of list entries examined. Tests limit it.
     #[cfg(test)]
     looked_at: u64,
-    /// For each slot size: the buckets with a free slot, and some stale entries of buckets that were emptied or
-    /// assigned one slot at a time. Slots are allocated from the last bucket.
+    /// For each slot size: the buckets with a free slot, and some stale entries of buckets that were emptied, or filled
+    /// by [`Allocator::take`]. Slots are allocated from the last bucket.
     open: Vec<VecDeque<u32>>,
     by_fill: ByFill,
     counts: Vec<SlotCounts>,
@@ -273,8 +272,8 @@ impl Allocator {
         let bucket = &mut self.buckets[at as usize];
         let slot = bucket.free.pop().expect("it has a free one");
         if bucket.free.is_empty() {
-            // Freeing a slot adds the bucket again. Without this removal the list would grow for ever where every
-            // allocation follows a free.
+            // Removed here, because freeing a slot adds the bucket again: if every allocation followed a free, the list
+            // would grow without limit.
             self.open[class].pop_back();
         }
         self.give(at, slot, block, length);
@@ -367,8 +366,8 @@ impl Allocator {
         self.unassigned.push_back(at);
     }
 
-    /// Frees a slot that could not be written. Its bucket becomes the last choice, since another may be on a device
-    /// that works.
+    /// Frees a slot that could not be written. Its bucket is used last from now on, because another bucket may be on a
+    /// device that works.
     pub(super) fn free_failed(&mut self, offset: u64, length: usize) {
         self.free(offset, length);
         let at = (offset / self.bucket_size) as u32;
@@ -421,8 +420,8 @@ impl Allocator {
         })
     }
 
-    /// Returns a bucket that is as cheap to empty as any other, to within one [`FILL_STEPS`]th of its slots; of a short
-    /// list, the cheapest.
+    /// Returns the bucket to empty: one with as few used slots as any other, within one [`FILL_STEPS`]th of its slots.
+    /// If the list of its fill level is short, exactly the one with the fewest.
     pub(super) fn emptiest(&self) -> Option<usize> {
         let row = self.by_fill.0.iter().find(|row| !row.is_empty())?;
         let share = |at: &u32| {
@@ -447,7 +446,7 @@ impl Allocator {
         slots.find_map(|(at, block)| (at == offset).then_some(block))
     }
 
-    /// Returns the number of unassigned buckets that can be assigned.
+    /// Returns the number of unassigned buckets on devices that receive blocks.
     #[cfg(test)]
     pub(super) fn unassigned_there(&self) -> u64 {
         let is_there = |at: &u32| self.buckets[*at as usize].size.is_none();
@@ -514,7 +513,7 @@ mod tests {
     fn used(sizes: &[u32], block: usize, cell: usize) -> f64 {
         let mut slots = Allocator::new(256 << 20, sizes);
         for at in 0.. {
-            // A block ends with the cell that fills it; cell sizes vary by an eighth.
+            // A block ends with the cell that fills it; sizes of cells vary by an eighth.
             let cell = cell + (at * 31 % 17) * cell / 8 / 17;
             let cells = block.div_ceil(cell);
             if slots.allocate(BLOCK, 48 + (cells * cell).next_multiple_of(4) + 8 * cells).is_none() {
@@ -563,7 +562,7 @@ mod tests {
     fn restored_slots_are_taken_without_examining_other_buckets() {
         const BUCKETS: u64 = 10_000;
         let mut slots = Allocator::new(BUCKETS * 4 * 4_096, &[4_096, 1_024]);
-        // Frees half of the slots, from the last on: of each pair, the later one first.
+        // Frees half of the slots, from the last bucket on; of each two buckets, the later one first.
         for at in (0..BUCKETS / 2).rev() {
             let bucket = 2 * at * 4 * 4_096;
             let length = if at % 2 == 0 { 1_000 } else { 4_000 };
@@ -580,7 +579,7 @@ mod tests {
         given.sort_unstable();
         given.dedup();
         assert_eq!(given.len() as u64, BUCKETS / 2 * 4 + BUCKETS / 4 * 2);
-        // All that is given back is given again.
+        // All slots that are freed can be allocated again.
         given.iter().for_each(|&offset| slots.free(offset, 4_000));
         let again = std::iter::from_fn(|| slots.allocate(BLOCK, 4_000)).count();
         assert_eq!(again, given.len());

@@ -1,4 +1,4 @@
-//! Reusable buffers for records. A reused buffer need not be zeroed, and a buffer that the thread has just released is
+//! Reusable buffers for records. A reused buffer need not be zeroed, and a buffer that this thread has just released is
 //! still in the processor's cache.
 
 use std::cell::Cell;
@@ -9,7 +9,7 @@ use bytes::Bytes;
 const KEPT_MAX: usize = 8;
 /// Maximum size of a buffer that a thread keeps, in bytes.
 const KEPT_BYTES_MAX: usize = 1 << 20;
-/// Number of bytes that a long-lived buffer may waste, in addition to a quarter of its length.
+/// Maximum number of bytes that a long-lived buffer may waste, in addition to a quarter of its length.
 const SPARE_MAX: usize = 1 << 10;
 
 thread_local! {
@@ -24,14 +24,14 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    /// Returns a buffer of `length` bytes with arbitrary contents, for the time of one request. Its memory may be
-    /// larger.
+    /// Returns a buffer of `length` bytes with arbitrary contents, for a single request. Its memory may be much larger
+    /// than `length`.
     pub(super) fn of(length: usize) -> Buffer {
         Buffer::within(length, usize::MAX)
     }
 
-    /// Returns a buffer of `length` bytes that may live as long as a cached block. It wastes little memory, since the
-    /// waste is not counted.
+    /// Returns a buffer of `length` bytes that may live as long as a cached block. It wastes little memory, because the
+    /// cache does not count wasted bytes.
     pub(super) fn to_keep(length: usize) -> Buffer {
         Buffer::within(length, length + length / 4 + SPARE_MAX)
     }
@@ -72,10 +72,10 @@ impl Drop for Buffer {
         if self.bytes.len() > KEPT_BYTES_MAX {
             return;
         }
-        // A block that is held until its thread ends is freed while thread-local values are destroyed.
+        // Fails while the thread ends and its thread-local values are already destroyed; then the buffer is freed.
         let _gone = KEPT.try_with(|slot| {
             let mut kept = slot.take();
-            // A buffer that current reads do not need is replaced soon.
+            // The oldest buffer is freed: current reads have not needed it.
             let unused = (kept.len() == KEPT_MAX).then(|| kept.remove(0));
             kept.push(std::mem::take(&mut self.bytes));
             slot.set(kept);

@@ -1,7 +1,8 @@
 //! Decides when a device's reads, or its writes, have failed for longer than tolerated.
 //!
-//! For reads as for writes, time counts from the first failure after a success. Reads and writes are judged separately:
-//! a full disk reads well and accepts no write, and one successful read would hide that for good.
+//! The time is measured from the first failure after a success, separately for reads and for writes. A full disk, for
+//! example, is read successfully and accepts no write; if successful reads counted for writes, its failure would never
+//! be noticed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use env::sync::Mutex;
 #[derive(Debug)]
 pub(super) struct Health {
     tolerated: Duration,
-    /// Whether the last operation failed. If not, a success needs no lock.
+    /// Whether the last operation failed. If it did not, recording a success needs no lock.
     failing: AtomicBool,
     times: Mutex<Times>,
 }
@@ -28,8 +29,8 @@ struct Times {
 /// How to react to a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
-    /// Whether to report the failure. At most one is reported in each tolerated duration, since with alternating
-    /// failures and successes each failure would be the first one.
+    /// Whether to report the failure. At most one failure is reported in each tolerated duration; with alternating
+    /// failures and successes there would be too many reports otherwise.
     pub(super) is_told: bool,
     /// Whether failures lasted longer than tolerated.
     pub(super) is_given_up: bool,

@@ -8,14 +8,16 @@
 //! bytes
 //! ```
 //!
-//! Flags: 1 has a previous block, 2 is compressed. Integers are little endian, checksums are CRC32C. The head's
-//! checksum is kept in memory with the record's location, and the head contains the checksums of the bytes. So a read
-//! returns exactly the block that was last written there, or is a miss. The tag is a hash of the file's name.
+//! The `heads` of 4 bytes each are [`Block::heads`], bytes of the cells' rows; they have nothing to do with the head of
+//! the record. Flags: 1 has a previous block, 2 is compressed. Integers are little endian, checksums are CRC32C. The
+//! checksum of the record's head is kept in memory with the record's location, and the head contains the checksums of
+//! the bytes. So a read returns exactly the block that was last written there, or is a miss. The tag is a hash of the
+//! file's name.
 //!
-//! A block read as a whole is the record itself; nothing is copied out of it. A reader that needs a few cells gets a
-//! [`Part`]: the head, which locates the cells, and the 512 or 1,024 bytes that contain them. Of a block of 16 KB that
-//! is an eighth to load and verify. A verified head may be [kept](KeptHead) in memory, so that only the bytes are
-//! loaded.
+//! A block that is read as a whole refers to the record's memory; nothing is copied out of it. A reader that needs a
+//! few cells gets a [`Part`]: the head, which locates the cells, and the 512 or 1,024 bytes that contain them. For a
+//! block of 16 KB this loads and verifies an eighth of the record. A verified head may be [kept](KeptHead) in memory,
+//! so that the next reader loads only the bytes.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -48,7 +50,7 @@ pub(crate) fn checksum(bytes: &[u8]) -> u32 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
-/// Returns the length of a block's record, and of the record's head.
+/// Returns the length in bytes of a block's record, and of the record's head.
 pub(super) fn lengths_of(block: &Block) -> (usize, usize) {
     let head = head_length(block.bytes.len(), block.offsets.len(), block.heads.len());
     (head + block.bytes.len(), head)
@@ -114,7 +116,7 @@ impl Head {
         Head::of_sound(head, mark)
     }
 
-    /// Parses a head that has been verified.
+    /// Parses a head that has been verified. Returns `None` if it belongs to another block.
     fn of_sound(head: &[u8], mark: Mark) -> Option<Head> {
         let mut fields = &head[4..HEADER_LENGTH];
         let found = Mark { tag: fields.get_u64_le(), offset: fields.get_u64_le() };
@@ -179,7 +181,7 @@ impl KeptHead {
     }
 }
 
-/// Where the head of a part is in memory.
+/// Where a part has the record's head.
 #[derive(Debug)]
 enum HeadPlace {
     /// The head is at the start of the part's buffer.
@@ -189,7 +191,8 @@ enum HeadPlace {
 
 /// Some cells of a block, copied from a device for one reader.
 ///
-/// A part has the offsets of all cells of the block and the heads of their rows, and the bytes of [some](Part::here).
+/// A part has the offsets of all cells of the block and [bytes of their rows](Part::heads), but only the bytes of [some
+/// cells](Part::here).
 #[derive(Debug)]
 pub struct Part {
     buffer: Buffer,
@@ -222,7 +225,7 @@ impl Part {
         is_whole.then(|| Part { buffer, head, place, here: 0..0, from: 0, bytes: 0..0 })
     }
 
-    /// Returns the head, so that it can be kept; `None` if it is kept already.
+    /// Returns the head for keeping it in memory; `None` if it is kept already.
     pub(super) fn head_to_keep(&self) -> Option<KeptHead> {
         matches!(self.place, HeadPlace::Buffer).then(|| KeptHead(self.head_bytes().into()))
     }
@@ -235,7 +238,7 @@ impl Part {
         }
     }
 
-    /// Whether the head locates cells for a reader.
+    /// Whether the head has offsets of cells, so that cells can be found.
     pub(super) fn has_cells(&self) -> bool {
         self.head.kind == BlockKind::Data && self.head.flags & IS_PACKED == 0 && !self.head.offsets.is_empty()
     }

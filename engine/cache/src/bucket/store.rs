@@ -5,15 +5,16 @@
 //! 2. A writer allocates a slot, writes the record, and stores the location and the checksum of the record's head in
 //!    the index. When no slot of the size is free it evicts blocks, and finally empties the bucket that holds least.
 //! 3. A read takes the location and checksum from the index, reads without a lock, and verifies. If the slot was given
-//!    to another block meanwhile the check fails and the read is a miss; no writer waits for readers. A reader of a few
-//!    cells reads the head of the record, and then the bytes that contain those cells. Where reading a head costs a
-//!    system call, heads stay in the index while there is room. A head leaves with its record and never for another
-//!    head: where many are wanted, each would be evicted before its next use.
+//!    to another block meanwhile, the check fails and the read is a miss; so no writer waits for readers. A reader of a
+//!    few cells reads the head of the record, and then the bytes that contain those cells. Where reading a head costs a
+//!    system call, the index keeps heads in memory while there is room. A kept head is removed with its record, but
+//!    never to make room for another head: where many heads are wanted, each would be evicted before its next use.
 //! 4. A device whose reads fail without a success for longer than tolerated is no longer used. A device whose writes
-//!    do, such as a full disk, receives no more blocks, and its blocks are still read. Each device is judged on its
-//!    own, and the others continue with their capacity. When the last one fails, the cache is disabled.
-//! 5. Where a device is memory-mapped ([`Device::is_mapped`]), reads that must not wait copy from the map, in the time
-//!    of the check alone. When the mapped file is truncated or its disk fails, reads use the file instead.
+//!    fail for that long, such as a full disk, receives no more blocks, but its blocks are still read. Each device is
+//!    judged alone, and the others continue with their own capacity. When the last one fails, the cache is disabled.
+//! 5. Where a device is memory-mapped ([`Device::is_mapped`]), reads that must not wait copy from the map; the
+//!    checksums cost more time than the copy. When the mapped file is truncated or its disk fails, reads use the file
+//!    instead.
 
 mod disk;
 mod entry;
@@ -60,18 +61,18 @@ struct Shared {
     mapped: bool,
     /// Whether the loss of a map was reported.
     unmapped: AtomicBool,
-    /// Size of a bucket, in bytes. Buckets are distributed round robin, so that all devices work.
+    /// Size of a bucket, in bytes. Buckets are distributed over the devices round robin, so that all devices are used.
     bucket_size: u64,
     queue_max: usize,
-    /// Number of bytes of kept heads. It changes with the index, under its lock, but is read without the lock to see
+    /// Number of bytes of kept heads. It is changed only under the lock of the index, but read without it to see
     /// whether there is room.
     head_bytes: AtomicU64,
     /// Maximum of `head_bytes`.
     head_bytes_max: u64,
     errors_tolerated: Duration,
-    /// The fraction of the slots' bytes that is filled.
+    /// The fraction of the slots' bytes that may be used.
     fill: f64,
-    /// The fraction of the filled bytes that is for in-memory families.
+    /// The fraction of the usable bytes that is for in-memory families.
     in_memory_share: f64,
     world: World,
     state: Mutex<State>,
@@ -151,7 +152,7 @@ impl Store {
             Entry::Waiting(block) => return Some(Arc::clone(block)),
             Entry::Written(slot, _) => *slot,
         };
-        // The block may be kept in memory, together with the whole buffer.
+        // A long-lived buffer, because the memory tier may keep the block, and with it the whole buffer.
         let mut buffer = Buffer::to_keep(slot.length as usize);
         if !self.0.fill(key, slot, 0, buffer.bytes_mut(), now) {
             return None;
@@ -164,7 +165,7 @@ impl Store {
         block.map(Arc::new)
     }
 
-    /// Returns the cells of a data block that `pick` chooses; `None` if that needs a wait.
+    /// Returns the cells of a data block that `pick` chooses; `None` if reading them would wait.
     pub(super) fn part(
         &self,
         key: BlockKey,
@@ -251,7 +252,8 @@ impl Store {
 
     pub(super) fn insert(&self, key: BlockKey, mark: Mark, block: &Arc<Block>, admission: Admission) {
         let mut state = self.0.state.lock();
-        // Checked under the lock: after the writers have stopped no block may be queued, and none evicted for it.
+        // Checked under the lock: after the writers have stopped, no block may be queued, and none may be evicted for
+        // it.
         if self.is_disabled() || self.0.read_only.load(Ordering::Relaxed) || state.index.has(key) {
             return;
         }
@@ -307,8 +309,8 @@ impl Store {
     }
 }
 
-/// Returns the capacity of the index, and the part of it for in-memory families. The blocks on devices that receive no
-/// more blocks are added, so that they may stay.
+/// Returns the capacity of the index, and how much of it is for in-memory families. The blocks on devices that receive
+/// no more blocks are added to both, so that they need not be evicted.
 fn limits(slots: &Allocator, fill: f64, in_memory_share: f64) -> (usize, usize) {
     let (open, closed) = ((slots.bytes_open() as f64 * fill) as usize, slots.bytes_closed() as usize);
     (open + closed, (open as f64 * in_memory_share) as usize + closed)
@@ -348,8 +350,8 @@ impl Shared {
         }
     }
 
-    /// Lowers the index's capacity after a device has stopped receiving blocks, because the slots freed there cannot be
-    /// used again.
+    /// Lowers the index's capacity after a device has stopped receiving blocks, because slots freed on that device are
+    /// not used again.
     fn fit(&self, state: &mut State) {
         loop {
             let (bytes_max, in_memory_max) = limits(&state.slots, self.fill, self.in_memory_share);
@@ -362,7 +364,7 @@ impl Shared {
         }
     }
 
-    /// Returns the device that contains the byte `at`, and its offset there.
+    /// Returns the device that contains the byte `at`, and the byte's offset on that device.
     fn lane_of(&self, at: u64) -> (usize, u64) {
         Allocator::device_of(self.bucket_size, self.disks.len(), at)
     }
@@ -392,8 +394,8 @@ impl Shared {
         read
     }
 
-    /// Fills `bytes` from `offset` of a record. Returns `false` when that is impossible without a wait and `now`
-    /// forbids waiting, or when the read fails; then the record is removed from the index.
+    /// Fills `bytes` from `offset` of a record. Returns `false` when it would have to wait and `now` forbids that. Also
+    /// returns `false` when the read fails; then the record is removed from the index.
     fn fill(&self, key: BlockKey, slot: Slot, offset: u64, bytes: &mut [u8], now: bool) -> bool {
         self.read(slot.at + offset, bytes, now).unwrap_or_else(|error| {
             self.drop_slot(key, slot);
@@ -408,13 +410,13 @@ impl Shared {
             self.head_bytes.load(Ordering::Relaxed).saturating_add(u64::from(slot.head))
                 <= self.head_bytes_max
         };
-        // Checked without the lock, since a full store stays full for every get.
+        // Checked without the lock first, because every get tries to keep a head, also when the room is used up.
         if !has_room() {
             return;
         }
         let Some(head) = part.head_to_keep() else { return };
         let mut state = self.state.lock();
-        // Another reader may have kept the head meanwhile, or another record is there now.
+        // Another reader may have kept the head meanwhile, or the slot may have another record.
         let lacks_it = matches!(state.index.peek(key), Some(Entry::Written(there, None)) if *there == slot);
         if lacks_it && has_room() {
             self.head_bytes.fetch_add(head.weight(), Ordering::Relaxed);

@@ -18,7 +18,7 @@ fn options() -> BucketOptions {
     BucketOptions { slot_sizes: SIZES.to_vec(), queue_length: 10_000, ..BucketOptions::default() }
 }
 
-/// A cache whose memory tier keeps little, with a bucket cache on devices.
+/// A cache with a small memory tier, and a bucket cache on devices.
 struct Bench {
     devices: Vec<Scratch>,
     world: World,
@@ -135,13 +135,13 @@ fn a_reader_of_few_cells_copies_only_these() {
     let bench = Bench::new(2, 40, &options());
     assert_eq!((bench.parts(0..200), bench.hits(0..200)), (0, 0));
     bench.settle();
-    // Every ninth block has no cells to look for.
+    // Every ninth block has no cells, and so no parts.
     assert_eq!(bench.parts(0..200), 200 - 23);
     let lookups = bench.cache.counts().lookups;
     assert_eq!((lookups.hits_in(Tier::Bucket), lookups.misses()), (200 - 23, 200));
     bench.devices.iter().for_each(|device| device.set_waits(true));
     assert_eq!(bench.parts(0..200), 0, "nobody waits for a part");
-    // What memory has room for is brought whole.
+    // A block for which memory has room is read whole.
     let bench = Bench::with_memory(100_000, 1, 40, &options());
     bench.hits(0..20);
     bench.settle();
@@ -149,7 +149,7 @@ fn a_reader_of_few_cells_copies_only_these() {
     assert_eq!((bench.parts(1..9), bench.hits(1..9), bench.parts(1..9)), (0, 8, 0));
     assert_eq!(bench.cache.counts().lookups.hits_in(Tier::Bucket), 8);
     assert_eq!(bench.cache.counts().lookups.hits_in(Tier::Memory), 8);
-    // What it is too full for is not.
+    // When memory is full, only parts are read.
     bench.hits(1_000..1_200);
     bench.hits(1_000..1_200);
     bench.settle();
@@ -173,7 +173,7 @@ fn a_head_is_read_once_while_there_is_room_for_it_and_goes_with_its_block() {
             .collect();
         (bench, rounds)
     };
-    // Of the 23 that have no cells the head alone is read, each time.
+    // For the 23 blocks without cells only the head is read, each time.
     let twice = 2 * (200 - 23) + 23;
     let once = 200;
     let (bench, rounds) = reads_of(0);
@@ -182,18 +182,18 @@ fn a_head_is_read_once_while_there_is_room_for_it_and_goes_with_its_block() {
     assert_eq!(rounds, [twice, once, once]);
     let whole = bench.counts().head_bytes;
     assert!(whole > 0);
-    // A bit that flips in what is still read is found.
+    // A bit that flips in the bytes is noticed, although the head is not read again.
     fails(&bench, DeviceFault::ReadFlips);
     assert_eq!(bench.parts(1..2), 0);
     fails(&bench, DeviceFault::None);
     assert_eq!(bench.counts().corrupt, 1);
     assert!(bench.counts().head_bytes < whole, "the block is gone, and its head");
-    // Where there is room for some, these stay.
+    // Where there is room for some heads, these stay.
     let (some, rounds) = reads_of(whole / 2);
     assert!(rounds[1] < twice && rounds[1] > once && rounds[2] == rounds[1], "{rounds:?}");
     let kept = some.counts().head_bytes;
     assert!(kept <= whole / 2 && kept > whole / 4, "{kept} of {whole}");
-    // Others take their place when they go: evicted one by one, and with their file.
+    // Other heads take their place when their blocks are removed, by eviction or with their file.
     for _ in 0..3 {
         some.hits(1_000..1_800);
         some.settle();
@@ -263,7 +263,7 @@ fn prefetched_blocks_use_free_room_and_evict_nothing() {
     assert_eq!((counts.evicted, counts.refused, counts.dropped), (0, 0, 0), "{counts:?}");
     assert!(counts.bytes > counts.bytes_max * 9 / 10 && counts.blocks == kept + 5, "{kept}, {counts:?}");
     assert!((0..5).all(|at| bench.read(7 * at)), "what was there is there");
-    // What its family asks for competes.
+    // Blocks that the family wants cached compete with the cached ones.
     assert!((1_000..2_000).all(|at| put(at, true)));
     bench.settle();
     assert!(bench.counts().evicted > 0, "{:?}", bench.counts());
@@ -271,7 +271,8 @@ fn prefetched_blocks_use_free_room_and_evict_nothing() {
 
 #[test]
 fn before_a_device_nobody_in_memory_goes_for_what_nobody_asked_for() {
-    // A queue of one is always full: what nobody waits for is dropped, and tried no less for it.
+    // A queue of length one is always full: blocks that no writer takes are dropped, and later requests still offer
+    // them.
     let options = BucketOptions { queue_length: 1, writer_threads: 1, ..options() };
     let bench = Bench::with_memory(20_000, 1, 100, &options);
     let hot = 0..20;
@@ -357,7 +358,7 @@ fn no_fault_of_a_device_costs_more_than_a_hit() {
         bench.settle();
         bench.devices[0].set_fault(fault);
         for round in 0..3 {
-            // Old blocks and new ones: each is checked byte by byte.
+            // Old blocks and new ones: the bench checks each byte.
             bench.parts(0..80);
             bench.hits(0..80 + 20 * round);
             bench.settle();
@@ -381,7 +382,7 @@ fn bits_that_flip_where_blocks_lie_are_found() {
     bench.hits(0..50);
     bench.settle();
     bench.devices[0].damage(|bytes| bytes.iter_mut().step_by(2_503).for_each(|byte| *byte ^= 4));
-    // What was not copied may have been damaged, and is found when all is wanted.
+    // Damage in bytes that were not copied is found when the whole block is read.
     let parts = bench.parts(0..50);
     let met = bench.counts().corrupt;
     assert!(parts > 10 && met > 5, "{parts} were sound, {met} were not");
@@ -437,7 +438,7 @@ fn a_device_that_is_full_for_too_long_is_read_on_and_given_nothing_more() {
         assert!(!bench.counts().read_only, "it may pass");
         bench.world.advance(Duration::from_secs(1));
     }
-    // It passes for one write, and the time begins again.
+    // One write succeeds, and the time is measured anew.
     bench.devices[0].set_fault(DeviceFault::None);
     assert!(!bench.read(2_000));
     bench.settle();
@@ -457,7 +458,7 @@ fn a_device_that_is_full_for_too_long_is_read_on_and_given_nothing_more() {
     assert_eq!((bench.hits(4_000..4_100), bench.hits(0..50)), (0, 50));
     bench.settle();
     assert_eq!(bench.devices[0].acts().1, writes, "it is given nothing more");
-    // When it cannot be read either, it is used no more.
+    // When reads fail too, the device is no longer used.
     bench.devices[0].set_fault(DeviceFault::Gone);
     bench.hits(0..10);
     bench.world.advance(tolerated);
@@ -485,7 +486,7 @@ fn of_several_devices_the_one_that_is_full_is_given_nothing_more_and_the_others_
     let (before, there) = (bench.counts(), bench.counts().blocks);
     assert_eq!((before.bytes_max, there), (30 * BUCKET, 60));
     bench.devices[1].set_fault(DeviceFault::Full);
-    // The others take what they are given between the writes that fail.
+    // The other devices accept blocks between the failing writes.
     for round in 0..30 {
         if round < 3 {
             assert_eq!(states(&bench.counts()), ["sound"; 3], "it may pass");
@@ -501,7 +502,7 @@ fn of_several_devices_the_one_that_is_full_is_given_nothing_more_and_the_others_
     assert!(counts.devices[1].failed == counts.failed && counts.failed > 0);
     let (reads, _) = bench.devices[1].acts();
     assert!(bench.hits(0..60) > 30 && bench.devices[1].acts().0 > reads, "what is there is read");
-    // Twice as much as there is room for: what was there goes, and nothing takes its place.
+    // Twice as many blocks as there is room for: the old blocks are evicted, and their slots are not used again.
     let (_, writes) = bench.devices[1].acts();
     bench.devices[1].set_fault(DeviceFault::None);
     for round in 0..30 {
@@ -517,7 +518,7 @@ fn of_several_devices_the_one_that_is_full_is_given_nothing_more_and_the_others_
     assert!(counts.slots.iter().map(|one| one.slots * u64::from(one.size)).sum::<u64>() <= counts.bytes_max);
     let hits = bench.hits(4_000..4_060);
     assert!(hits > 30, "{hits}: the others go on");
-    // When the last of them is full, nothing more is taken in at all, and what is there stays.
+    // When the last device is full too, no block is admitted any more, and the cached blocks stay.
     bench.devices.iter().for_each(|device| device.set_fault(DeviceFault::Full));
     for round in 0..100 {
         let from = 5_000 + 100 * round;
@@ -541,7 +542,7 @@ fn of_several_devices_the_one_that_cannot_be_read_is_left_alone_and_the_others_g
     bench.hits(0..60);
     bench.settle();
     bench.devices[2].set_fault(DeviceFault::ReadFails);
-    // What fails is forgotten, and written again, some of it to where it was.
+    // Blocks whose reads fail are removed and written again, some of them to the same slots.
     for _ in 0..4 {
         assert_eq!(states(&bench.counts()), ["sound"; 3], "it may pass");
         bench.hits(0..60);
@@ -559,7 +560,7 @@ fn of_several_devices_the_one_that_cannot_be_read_is_left_alone_and_the_others_g
     bench.settle();
     assert_eq!(bench.hits(0..60), 60, "all of it is with the others");
     assert_eq!(bench.devices[2].acts(), acts, "it is left alone");
-    // With the last one the cache ends.
+    // When the last device fails, the cache is disabled.
     bench.devices.iter().for_each(|device| device.set_fault(DeviceFault::Gone));
     for _ in 0..3 {
         bench.hits(0..60);
@@ -612,7 +613,7 @@ fn while_the_index_is_kept_blocks_come_and_go() {
             bench.hits(from..from + 1_000);
         }
     });
-    // What was kept of it last is as good as any.
+    // The last saved index of the device is usable.
     let bench = next_life(bench, &index);
     let restored = bench.counts().blocks;
     assert!(restored > 500, "{restored}");
@@ -680,7 +681,7 @@ fn the_next_process_finds_what_the_last_one_had_kept() {
     assert_eq!(bench.hits(0..100), 0);
     bench.settle();
     bench.cache.persist().expect("kept");
-    // What comes behind the last snapshot is lost with the process.
+    // Blocks that are written after the last snapshot are lost with the process.
     bench.hits(100..120);
     bench.settle();
     let bench = next_life(bench, &index);
@@ -689,7 +690,7 @@ fn the_next_process_finds_what_the_last_one_had_kept() {
     bench.settle();
     let counts = bench.counts();
     assert_eq!((counts.corrupt, counts.slots.iter().map(|slots| slots.used).sum::<u64>()), (0, 120));
-    // A file of another size is another file.
+    // A file of another size counts as another file.
     assert!(!bench.cache.open_file("data/default/t/r/f/1", 7, Caching::default()).has(3));
 }
 
@@ -701,7 +702,7 @@ fn an_index_of_a_version_that_wrote_other_records_is_none() {
     bench.settle();
     bench.cache.persist().expect("kept");
     let half = index.size() as usize / 2;
-    // All but the kind of the records is as it is now.
+    // Changes only the magic of the records.
     index.damage(|bytes| {
         for half in bytes.chunks_exact_mut(half).filter(|half| half.starts_with(b"BKI")) {
             let length = u64::from_le_bytes(*half[16..].first_chunk().expect("a length")) as usize;
@@ -728,7 +729,7 @@ fn a_restored_slot_that_differs_is_stale_and_a_confirmed_one_corrupt() {
     bench.file.evict();
     bench.hits(1_000..1_060);
     bench.settle();
-    // The next life keeps what it was told before it has looked, and is killed, too.
+    // The next process saves the restored index before it has verified it, and is killed, too.
     bench = next_life(bench, &index);
     assert_eq!(bench.counts().blocks, 60);
     bench.read(3_000);
@@ -740,7 +741,7 @@ fn a_restored_slot_that_differs_is_stale_and_a_confirmed_one_corrupt() {
     assert!(counts.stale > 10, "{counts:?}");
     assert_eq!((hits + counts.stale, counts.corrupt), (60, 0));
     assert!(bench.read(3_000));
-    // What was written here, and what was found, in part or whole, is no hearsay any more.
+    // Slots that this process has written, or has read in part or as a whole, are no longer unverified.
     bench.settle();
     bench.cache.persist().expect("kept");
     bench = next_life(bench, &index);
@@ -759,7 +760,7 @@ fn an_index_that_is_old_or_damaged_costs_hits_and_gives_no_wrong_byte() {
     bench.hits(0..60);
     bench.settle();
     bench.cache.persist().expect("kept");
-    // Slots change hands behind the snapshot.
+    // After the snapshot was saved, slots are given to other blocks.
     bench.file.evict();
     for _ in 0..3 {
         bench.hits(1_000..1_060);
@@ -779,7 +780,7 @@ fn an_index_that_is_old_or_damaged_costs_hits_and_gives_no_wrong_byte() {
     let writes = index.acts().1;
     bench.cache.persist().expect("kept already");
     assert_eq!(index.acts().1, writes);
-    // Either half may be damaged: the other is taken. Both: it begins empty.
+    // If one half is damaged, the other is used. If both are, the cache begins empty.
     let half = index.size() as usize / 2;
     index.damage(|bytes| bytes[half + 100] ^= 1);
     bench = next_life(bench, &index);

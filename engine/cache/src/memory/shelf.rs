@@ -2,17 +2,18 @@
 //!
 //! 1. A new entry enters a small window, first in, first out.
 //! 2. An entry that leaves the window is a candidate for the main part. It is admitted while there is room. Otherwise
-//!    it is compared with the next victim, and the one that was used [more often lately](super::sketch) stays. A scan
-//!    uses each block once, and an entry that was used once never replaces another.
-//! 3. The main part is a clock: a hit only increments the entry's marks, so a lookup writes to one entry and not to its
-//!    neighbours. The hand skips marked entries and decrements their marks.
-//! 4. Entries of in-memory families have a clock of their own, from which no other family evicts. Beyond its share it
-//!    evicts its own entries.
+//!    it is compared with the next victim, and the one that was used [more often lately](super::sketch) stays. An entry
+//!    that was used only once never replaces another, so a scan, which uses each block once, evicts nothing there.
+//! 3. The main part is a clock: a hit only increments the entry's marks, so a lookup writes to that entry and not to
+//!    its neighbours. The hand skips marked entries and decrements their marks.
+//! 4. Entries of in-memory families have a clock of their own, from which no other family evicts. When they exceed
+//!    their share, they evict each other.
 //!
-//! The traces in `traces.rs` led to this choice. On skewed reads and under scans this policy has more hits than
-//! W-TinyLFU as published (which moves a list entry on each hit, three cache lines more) and S3-FIFO: 75.7, 74.7 and
-//! 74.6 % at an exponent of 0.99 with a tenth in memory; HBase's LruBlockCache has 72.5 %. On loops S3-FIFO is far
-//! worse. When the whole working set moves, S3-FIFO and LRU adapt faster, by two points.
+//! The traces in `engine/cache/src/memory/traces.rs` led to this choice. On skewed reads (exponent 0.99, a tenth of the
+//! blocks in memory) this policy has 75.7 % hits. W-TinyLFU as published has 74.7 %; it moves a list entry on each hit,
+//! which touches three cache lines more. S3-FIFO has 74.6 %, and HBase's LruBlockCache 72.5 %. Under scans, too, it has
+//! more hits than W-TinyLFU and S3-FIFO. On loops S3-FIFO is far worse. When the whole working set moves, S3-FIFO and
+//! LRU adapt faster, by two points.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -28,12 +29,12 @@ use crate::{BlockKey, FileId};
 const WINDOW_PART: usize = 100;
 /// Maximum marks of an entry: how often the hand skips it.
 const MARKS_MAX: u8 = 3;
-/// How many times more often than the victim an entry must have been used that is offered because the other tier has it
-/// as well. Copying it costs more than a few lookups there, and with uniform use entries must not move back and forth.
+/// An entry that is offered because the other tier has it must have been used this many times as often as the victim.
+/// Copying it costs more than a few lookups there, and under uniform use entries must not move back and forth.
 const OFFER_FACTOR: u64 = 2;
-/// Maximum number of victims in the main part with which an entry that should be kept from the start is compared.
+/// Maximum number of victims in the main part with which a [`Cause::Wanted`] entry is compared.
 const CONTESTS_MAX: usize = 8;
-/// Maximum number of a file's entries that are visited at a time, under the lock that every lookup takes.
+/// Maximum number of a file's entries that are visited at a time, since every lookup needs the same lock.
 const OF_FILE_MAX: usize = 1024;
 /// The index that stands for no entry.
 const NONE: u32 = u32::MAX;
@@ -65,12 +66,13 @@ pub(crate) enum Cause {
     /// The value is of a file that was just written or opened, and may be read. It is admitted only where there is
     /// [room](Shelf::has_room).
     Ahead,
-    /// As [`Ahead`](Cause::Ahead), but the value should be kept from the start: its family asks for that, or it
-    /// replaces a cached block.
+    /// Like [`Ahead`](Cause::Ahead), but the value should be cached in any case: its family's settings ask for that, or
+    /// it replaces a cached block.
     Wanted,
 }
 
-/// The fields of an entry that a lookup reads, and no more: with blocks as values two entries fit a cache line.
+/// The fields of an entry that a lookup reads. They are apart so that two entries fit a cache line, if values are
+/// blocks.
 #[derive(Debug)]
 struct LookupEntry<V> {
     key: BlockKey,
@@ -88,7 +90,7 @@ struct Entry {
     cause: Cause,
     newer: u32,
     older: u32,
-    /// The neighbours in the list of the same file's entries.
+    /// The neighbours in the list of all entries of the same file.
     file_next: u32,
     file_before: u32,
 }
@@ -111,8 +113,8 @@ impl Default for List {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EntryIndex(u32);
 
-/// The replacement policy and its entries; see the module documentation. A `hash` argument is [`hash_of`] the key
-/// beside it.
+/// The replacement policy and its entries; see the module documentation. A `hash` argument is the [`hash_of`] of the
+/// key argument.
 #[derive(Debug)]
 pub(crate) struct Shelf<V> {
     kept: Vec<LookupEntry<V>>,
@@ -136,8 +138,8 @@ pub(crate) struct Shelf<V> {
 }
 
 impl<V> Shelf<V> {
-    /// Creates a shelf of `bytes_max` bytes, of which in-memory families may hold `in_memory_max` bytes against all
-    /// others.
+    /// Creates a shelf of `bytes_max` bytes. In-memory families can hold `in_memory_max` of these, from which other
+    /// families evict nothing.
     pub(crate) fn new(bytes_max: usize, in_memory_max: usize) -> Shelf<V> {
         Shelf {
             kept: Vec::new(),
@@ -175,7 +177,7 @@ impl<V> Shelf<V> {
         self.kept.iter().filter_map(|kept| kept.value.as_ref())
     }
 
-    /// Returns the number of entries, used or free. An entry keeps its index.
+    /// Returns the number of entries, used or free: the end of the range of indices. An entry keeps its index.
     pub(crate) fn places(&self) -> usize {
         self.entries.len()
     }
@@ -202,7 +204,7 @@ impl<V> Shelf<V> {
         self.files.contains_key(&file)
     }
 
-    /// Returns the values of a file that requests have read, among its [newest entries](OF_FILE_MAX).
+    /// Returns those values of a file that requests have read, among its [newest entries](OF_FILE_MAX).
     pub(crate) fn read_of(&self, file: FileId) -> impl Iterator<Item = &V> {
         let first = self.files.get(&file).copied();
         let next = |&at: &u32| Some(self.entries[at as usize].file_next).filter(|next| *next != NONE);
@@ -221,8 +223,8 @@ impl<V> Shelf<V> {
         kept.value.as_ref()
     }
 
-    /// Returns the index of an entry whose key has this hash; the key may be another one with a similar hash.
-    /// Prefetches the entry.
+    /// Returns the index of an entry whose key has this hash, and prefetches the entry. It may be the entry of another
+    /// key with a similar hash.
     #[inline]
     pub(crate) fn spot(&self, hash: u64) -> Option<EntryIndex> {
         let &at = self.places.iter_hash(hash).next()?;
@@ -258,7 +260,7 @@ impl<V> Shelf<V> {
             return;
         }
         gone.extend(self.find(key, hash).and_then(|at| self.remove(at)));
-        // An entry that should be kept from the start counts as used twice.
+        // A wanted entry counts as used twice.
         (0..if cause == Cause::Wanted { 2 } else { 1 }).for_each(|_| self.sketch.count(hash));
         if weight > limit {
             self.refused += 1;
@@ -295,8 +297,8 @@ impl<V> Shelf<V> {
         self.make_room(gone);
     }
 
-    /// Admits `value` like [`insert`](Shelf::insert), if there is room or it was used much more often lately than the
-    /// victim. For values that the other tier has as well. The call counts as a lookup.
+    /// Admits `value` like [`insert`](Shelf::insert), for values that the other tier has too: only if there is room, or
+    /// if it was used much more often lately than the victim. The call counts as a lookup.
     pub(crate) fn offer(
         &mut self,
         key: BlockKey,
@@ -310,7 +312,7 @@ impl<V> Shelf<V> {
         }
     }
 
-    /// Whether [`offer`](Shelf::offer) would admit it. A refusal counts as a lookup.
+    /// Whether [`offer`](Shelf::offer) would admit the value. A refusal counts as a lookup.
     pub(crate) fn wants(&mut self, hash: u64, admission: Admission) -> bool {
         let Admission { weight, in_memory, .. } = admission;
         let (place, bytes, limit) = if in_memory {
@@ -323,8 +325,8 @@ impl<V> Shelf<V> {
                 || match self.victim(place) {
                     Some(victim) => {
                         let other = self.sketch.frequency(self.entries[victim as usize].hash);
-                        // A victim with half of the greatest count or more is still replaced by an entry with the
-                        // greatest count.
+                        // Limited to the greatest count, so that a candidate with the greatest count can replace a
+                        // victim with half of it or more.
                         let enough = (OFFER_FACTOR * other.max(1)).min(FREQUENCY_MAX);
                         // One more for this lookup, which `insert` would count.
                         other < FREQUENCY_MAX && self.sketch.frequency(hash) + 1 > enough
@@ -370,8 +372,8 @@ impl<V> Shelf<V> {
         let frequency = |shelf: &Self, at: u32| shelf.sketch.frequency(shelf.entries[at as usize].hash);
         // An entry that was used once may be part of a scan, and replaces no other.
         let mine = frequency(self, candidate);
-        // One frequently used victim would otherwise protect all others from an entry that should be kept from the
-        // start.
+        // A wanted entry is compared with several victims; otherwise a single frequently used one would protect all
+        // others.
         let contests = if self.entries[candidate as usize].cause == Cause::Wanted { CONTESTS_MAX } else { 1 };
         for _ in 0..contests {
             let victim = self.victim(Place::Main)?;
@@ -600,7 +602,7 @@ mod tests {
             );
         };
         for set in [(20, 24, 3), (20, 24, 12), (130, 140, 3), (130, 140, 40)] {
-            // The test holds whenever the counters were last halved.
+            // The result must not depend on when the counters were last halved.
             for rounds in 200..216 {
                 [false, true].into_iter().for_each(|in_memory| follows(rounds, set, in_memory));
             }

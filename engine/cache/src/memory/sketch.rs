@@ -1,15 +1,16 @@
 //! Recent frequency of keys: a count-min sketch of four-bit counters, as in TinyLFU.
 //!
 //! A key has four counters, all in one cache line of eight words; its frequency is the smallest of them. After six
-//! counted lookups for each word all counters are halved, so that old lookups weigh less. A lookup of a key with the
-//! greatest count is counted as half: uncounted, a few keys that receive all lookups would never let earlier keys age;
-//! fully counted, the most popular keys would age the others too fast. The sketch doubles with the number of entries. A
-//! key's position is the lower bits of its hash, so both halves of the doubled sketch begin as copies.
+//! counted lookups for each word all counters are halved, so that old lookups weigh less. A lookup of a key that
+//! already has the greatest count is counted as half a lookup. If such lookups were not counted, a few keys that
+//! receive all lookups would never let other keys age. If they were fully counted, the most popular keys would age the
+//! others too fast. The sketch doubles with the number of entries. A key's position is the lower bits of its hash, so
+//! both halves of the doubled sketch begin as copies.
 
 /// Number of words in a cache line.
 const LINE: usize = 8;
-/// Number of counted lookups for each word after which the counters are halved. Ten, as published, adapts to a moving
-/// working set more slowly and gains nothing elsewhere (`traces.rs`).
+/// Number of counted lookups for each word after which the counters are halved. The published number, ten, adapts to a
+/// moving working set more slowly and gains nothing elsewhere (`engine/cache/src/memory/traces.rs`).
 const SAMPLES: usize = 6;
 /// How much one lookup adds to the number of counted lookups.
 const LOOK: usize = 2;

@@ -1,9 +1,11 @@
 //! Compares hit rates of this cache and of published policies over traces, with blocks of one size.
 //!
 //! The traces resemble the lookups in a block cache: skewed reads, skewed reads with full scans in between, a loop a
-//! little larger than the cache, and a working set that moves. The others are an LRU list, Caffeine's W-TinyLFU (LRU
-//! window of 1 %, segmented LRU with 80 % protected), S3-FIFO (10 % small queue, as many ghost entries as the main
-//! queue has entries), and HBase's LruBlockCache (a quarter of its blocks for those used once, half for those used
+//! little larger than the cache, and a working set that moves. The published policies are an LRU list, Caffeine's
+//! W-TinyLFU (LRU window of 1 %, segmented LRU with 80 % protected), S3-FIFO (10 % small queue, as many ghost entries
+//! as the main queue has entries), and HBase's LruBlockCache. The last one has a quarter of its blocks for those used
+//! once, and half for those used again. At 99 % it evicts down to 95 %: the oldest blocks of the group that exceeds its
+//! share.
 //! again; at 99 % it evicts down to 95 %, the oldest blocks of the group that exceeds its share).
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -17,8 +19,8 @@ fn key(item: u64) -> BlockKey {
     BlockKey { file: FileId(1), offset: item << 16 }
 }
 
-/// A cache policy under test. It receives each lookup and returns whether that was a hit; a missed block is cached as
-/// the policy decides.
+/// A cache policy under test. It gets each lookup, and returns whether that was a hit. It decides whether a missed
+/// block is cached.
 trait Policy {
     fn look(&mut self, item: u64) -> bool;
 }
@@ -248,7 +250,7 @@ impl Clairvoyant {
         let mut later = HashMap::new();
         let mut next = vec![0; trace.len()];
         for (at, &item) in trace.iter().enumerate().rev() {
-            // What never comes again comes after everything, each at a time of its own.
+            // An item that never occurs again is sorted last, each at a position of its own.
             next[at] = later.insert(item, at).unwrap_or(trace.len() + at);
         }
         Clairvoyant { next, at: 0, kept: BTreeMap::new(), size }
@@ -298,8 +300,8 @@ impl Zipf {
         Zipf(sums)
     }
 
-    /// The hit rate, in per cent, of a cache that always holds the `size` most popular items. Draws are independent, so
-    /// no policy without knowledge of later draws exceeds this in the long run.
+    /// The hit rate, in per cent, of a cache that always holds the `size` most popular items. Lookups are independent,
+    /// so no policy that does not know later lookups exceeds this in the long run.
     fn ideal(&self, size: usize) -> f64 {
         100.0 * self.0[size - 1] / self.0.last().expect("items")
     }
@@ -349,7 +351,7 @@ fn rates(name: &str, trace: &[u64], counts: impl Fn(u64) -> bool) -> Rates {
         "{name:32} ours {ours:5.2}  w-tinylfu {tiny_lfu:5.2}  s3-fifo {s3_fifo:5.2}  hbase {hbase:5.2}  lru {lru:5.2}  \
          bound {bound:5.2}"
     );
-    // Shown with --nocapture, and by a test that fails.
+    // Printed only with --nocapture, or when the test fails.
     std::io::Write::write_all(&mut std::io::stderr(), format!("{line}\n").as_bytes()).expect("shown");
     rates
 }
@@ -362,7 +364,7 @@ fn skewed_reads_with_a_tenth_in_memory_are_hit_as_by_w_tinylfu() {
         let rates = rates(&format!("zipf {exponent}"), &trace, |_| true);
         assert!(rates.ours >= rates.tiny_lfu, "W-TinyLFU is before");
         assert!(rates.ours >= rates.s3_fifo, "S3-FIFO is before");
-        // Three points before HBase, or, where HBase leaves fewer than there are to gain, most of what there is.
+        // Three points more than HBase; or, if HBase is closer to the ideal rate, most of the difference.
         let ideal = zipf.ideal(SIZE);
         let left = ideal - rates.hbase;
         let margin = if left < 4.0 { 0.7 * left } else { 3.0 };
@@ -379,7 +381,7 @@ fn full_scans_cost_the_hot_set_less_than_one_point() {
     let mut scanned = 1_000_000;
     for (at, &get) in gets.iter().enumerate() {
         trace.push(get);
-        // Five caches' worth of blocks that nobody reads again, one beside each get, ten times.
+        // Ten scans between the gets, each of five times the cache's size, over blocks that nobody reads again.
         if at % (LOOKS / 10) < 5 * SIZE {
             trace.push(scanned);
             scanned += 1;

@@ -14,8 +14,8 @@ pub(super) struct Disk {
     pub(super) device: Arc<dyn Device>,
     pub(super) reads: Health,
     pub(super) writes: Health,
-    /// Whether the device receives no more blocks. Set under the lock of the index, like the flag for a device that is
-    /// no longer used at all.
+    /// Whether the device receives no more blocks. Changed only under the lock of the index; so is the flag for a
+    /// device that is not used at all any more.
     pub(super) read_only: AtomicBool,
     pub(super) disabled: AtomicBool,
     failed: AtomicU64,

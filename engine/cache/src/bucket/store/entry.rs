@@ -15,8 +15,8 @@ pub(super) struct Slot {
     /// Checksum of the record's head.
     pub(super) sum: u32,
     /// Whether the slot is known only from an index that an earlier process saved, and no read has confirmed it yet.
-    /// That process may have overwritten the slot after it saved the index, so a wrong record is no fault of the
-    /// device.
+    /// That process may have overwritten the slot afterwards, so a wrong record does not prove that the device is
+    /// faulty.
     pub(super) is_unverified: bool,
 }
 

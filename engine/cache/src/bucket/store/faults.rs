@@ -12,7 +12,7 @@ const REMEDY_FULL: &str = "its blocks are still read, and all others are read fr
      replace it, and restart the server";
 
 impl Shared {
-    /// Removes a record that cannot be read from the index. Returns `false` if the index no longer has it.
+    /// Removes a record that cannot be read from the index. Returns `false` if the index does not have it any more.
     pub(super) fn drop_slot(&self, key: BlockKey, slot: Slot) -> bool {
         let mut state = self.state.lock();
         let same = state.index.peek(key).is_some_and(|entry| entry.slot() == Some(slot));
@@ -89,8 +89,8 @@ impl Shared {
         }
     }
 
-    /// Stops using a read-only device whose last block is gone: nothing will be read from it that could show that it
-    /// works again.
+    /// Stops using a read-only device whose last block was removed. Since nothing will be read from it, it could never
+    /// show that it works again.
     fn give_up_if_useless(&self, lane: usize, cause: &storage::Error) {
         if !self.disks[lane].takes() && self.state.lock().slots.used_on(lane) == 0 {
             self.give_up(lane, cause);
@@ -131,8 +131,8 @@ impl Shared {
         self.tell_if_read_only(others);
     }
 
-    /// Stops the admission of blocks to a device, and returns the number of devices that still receive blocks. If none
-    /// is left, drops the blocks that wait for a writer.
+    /// Makes a device receive no more blocks, and returns the number of devices that still receive blocks. If none is
+    /// left, drops the blocks that wait for a writer.
     fn close(&self, state: &mut State, lane: usize) -> usize {
         state.slots.close(lane);
         let others = self.disks.iter().filter(|disk| disk.takes()).count();

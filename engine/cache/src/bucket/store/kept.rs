@@ -15,11 +15,12 @@ impl Store {
     /// slices.
     ///
     /// So the result is not a snapshot of one moment. A block that is added meanwhile may be missing or occur twice;
-    /// restoring then takes the first. The location of a block that is evicted meanwhile may belong to another block. A
-    /// saved index is outdated in the same ways a moment later; a wrong location fails its check when it is read.
+    /// restoring then takes the first occurrence. The location of a block that is evicted meanwhile may belong to
+    /// another block. A saved index has the same faults anyway, because the cache changes after it was saved; a wrong
+    /// location fails its check when it is read.
     pub(in crate::bucket) fn placed(&self) -> Vec<BlockLocation> {
         let mut placed = Vec::with_capacity(self.0.state.lock().index.len());
-        // What waits for the lock does not wait for memory.
+        // Allocated before the lock is taken, so that no other thread waits for the allocation.
         let mut slice = Vec::with_capacity(SLICE);
         let mut places = 0..SLICE;
         loop {
@@ -30,7 +31,8 @@ impl Store {
             });
             slice.extend(written);
             let is_done = places.end >= state.index.places();
-            // Else those who wait would be woken to find it taken again.
+            // Gives the lock to a waiting thread. Otherwise this thread would take it again before a waiting one wakes
+            // up.
             MutexGuard::unlock_fair(state);
             placed.append(&mut slice);
             if is_done {
@@ -64,7 +66,8 @@ impl Store {
 }
 
 impl State {
-    /// Whether the allocator has, for the slot of each block of the index, that block.
+    /// Whether the allocator and the index agree: for each block of the index, the allocator has that block in its
+    /// slot.
     pub(super) fn is_whole(&self) -> bool {
         let lies_there = |key, slot: Slot| self.slots.block_at(slot.at) == Some(key);
         let mut entries = self.index.entries(0..self.index.places());

@@ -1,7 +1,8 @@
 //! A long random test: blocks are added and removed on devices that fail, recover, fill up and are given up, across
 //! restarts.
 //!
-//! No read returns a wrong byte. Whenever nothing is in progress, index, buckets and counters agree.
+//! Checks that no read returns a wrong byte, and that index, buckets and counters agree whenever nothing is in
+//! progress.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -19,11 +20,11 @@ const BLOCKS: u64 = 1_000;
 const SEEDS: u64 = 12;
 const MARK: Mark = Mark { tag: 7, offset: 0 };
 
-/// A device for tests that, while it is told to, returns errors and wrong bytes, and is slow.
+/// A device for tests that can be told to return errors and wrong bytes, and to be slow.
 struct Ill {
     inner: Scratch,
     world: World,
-    /// Makes one operation in this many fail; 0 for none.
+    /// One operation in this many fails; 0 for none.
     fails: AtomicU64,
     is_slow: AtomicBool,
 }
@@ -61,7 +62,7 @@ impl Device for Ill {
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> storage::Result<()> {
         if self.is_met() {
-            // A part of it is there.
+            // A failed write leaves a part of its bytes.
             let half = bytes.len() / 2;
             let _part = self.inner.write_at(offset, &bytes[..half]);
             return Err(self.failed("write"));
@@ -113,7 +114,7 @@ fn open(devices: &[Arc<Ill>], world: &World) -> Store {
 
 /// Performs one random operation on the store.
 fn act(store: &Store, world: &World) {
-    // Some are asked for much more often than others.
+    // Some blocks are used much more often than others.
     let number = if world.random().is_multiple_of(2) { world.random() % 40 } else { world.random() % BLOCKS };
     match world.random() % 1_000 {
         0..500 => {
@@ -178,7 +179,8 @@ fn class_size(length: u32) -> u32 {
 
 #[test]
 fn index_buckets_and_counters_agree_under_device_faults() {
-    // Rests at which something was evicted for room, and of devices that took nothing more, and were given up.
+    // The numbers of pauses at which a block had been evicted for room, a device was read-only, the cache was disabled,
+    // and only some devices were.
     let (mut full, mut read_only, mut disabled, mut partly) = (0, 0, 0, 0);
     for seed in 0..SEEDS {
         let world = World::simulated(seed, WallTime(0));
@@ -225,7 +227,7 @@ fn index_buckets_and_counters_agree_under_device_faults() {
                 _ => world.advance(Duration::from_secs(100)),
             }
         }
-        // All capacity is there again: what is left is given back, and what is taken in then finds room.
+        // All capacity can be used again: after everything was removed, new blocks find room.
         (0..FILES).for_each(|file| _ = store.evict_file(FileId(file)));
         check(&store, "the end");
         let counts = store.counts();

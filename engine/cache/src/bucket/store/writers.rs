@@ -75,7 +75,7 @@ impl Shared {
         let mut state = self.state.lock();
         let waits = state.index.peek(key).is_some_and(|entry| entry.waits_as(&block));
         match (&written, waits) {
-            // What is on a device that was given up meanwhile would never be read.
+            // A block on a device that was given up meanwhile could never be read.
             (Ok(()), true) if !disk.is_disabled() => {
                 let (length, head) = (record.len() as u32, head as u32);
                 let slot = Slot { at, length, head, sum, is_unverified: false };

@@ -14,7 +14,7 @@ use storage::LocalDevice;
 
 use super::*;
 
-/// The path of a file of this machine that is deleted when the test ends.
+/// The path of a file on this machine that is deleted when the test ends.
 struct Place(PathBuf);
 
 impl Place {
@@ -32,12 +32,12 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // It may be gone already.
+        // The file may have been deleted already.
         let _gone = std::fs::remove_file(&self.0);
     }
 }
 
-/// A mapped file whose reads and writes fail when a test says so.
+/// A mapped file whose reads and writes can be made to fail.
 struct Failing {
     file: LocalDevice,
     fault: Arc<Mutex<DeviceFault>>,
@@ -78,8 +78,8 @@ impl Device for Failing {
     }
 }
 
-/// Opens a mapped device whose clock stands still. So pages that were once in memory are believed to be there, and are
-/// touched.
+/// Opens a mapped device whose clock stands still. So pages that were once in memory are assumed to be in memory still,
+/// and are read directly.
 fn open(place: &Place, buckets: u64) -> LocalDevice {
     LocalDevice::open_mapped(&place.0, buckets * BUCKET, World::simulated(1, WallTime(0))).expect("opened")
 }
@@ -114,7 +114,7 @@ fn blocks_come_out_of_the_map_and_bits_that_flip_in_it_are_found() {
     let (bench, fault) = bench(&place, 40, &options());
     assert_eq!(bench.hits(0..100), 0);
     bench.settle();
-    // Nothing is read by a call, which would fail.
+    // Reads by system calls would fail, so all hits come from the map.
     *fault.lock() = DeviceFault::ReadFails;
     assert_eq!(bench.hits(0..100), 100);
     assert_eq!(bench.counts().failed, 0);
@@ -127,8 +127,8 @@ fn blocks_come_out_of_the_map_and_bits_that_flip_in_it_are_found() {
         file.read_exact_at(&mut byte, at).expect("read");
         file.write_all_at(&[byte[0] ^ 1], at).expect("written");
     };
-    // What is wanted of it is in its first 512 bytes: a bit behind these harms nobody who wants them, and who wants all
-    // finds it.
+    // The cells of this part are in the block's first 512 bytes. A bit that flips after these does not affect the part,
+    // but is found by a read of the whole block.
     flip(slot.at + u64::from(slot.head) + 512);
     assert!(bench.part(17));
     assert_eq!(bench.counts().corrupt, 0);
@@ -200,14 +200,14 @@ fn a_file_that_is_cut_under_readers_is_read_by_calls_from_then_on() {
                 if turn.fetch_add(1, Ordering::SeqCst) == 30 {
                     place.behind().set_len(cut_to).expect("cut");
                 }
-                // Each block, and each part, is compared with what it should be.
+                // The bench compares each block and each part with its expected content.
                 bench.parts(0..100);
                 bench.hits(0..100);
             }
         });
         let counts = bench.counts();
         assert!(counts.failed > 0 && !counts.disabled, "{cut_to}: {counts:?}");
-        // All that can be had by calls is used again.
+        // All slots that system calls can read are used again.
         place.behind().set_len(40 * BUCKET).expect("longer again");
         bench.hits(0..100);
         bench.settle();
@@ -225,7 +225,7 @@ fn no_fault_of_the_file_costs_more_than_a_hit() {
         bench.hits(0..50);
         bench.settle();
         *fault_now.lock() = fault;
-        // What is cut off is touched, and then read, and the read fails.
+        // The part that was cut off is read from the map, then by a system call, which fails.
         let size = 40 * BUCKET;
         place.behind().set_len(BUCKET).expect("cut");
         for round in 0..3 {
@@ -283,7 +283,7 @@ fn a_file_that_is_cut_and_scribbled_on_under_load_gives_no_wrong_byte() {
 fn the_next_process_finds_what_the_last_one_had_kept() {
     let place = Place::new();
     let index = Scratch::new(Persistence::bytes_for(40 * BUCKET, &SIZES));
-    // The writers of a life end behind it: both share the hold on the file.
+    // The writers of one cache may end after the next cache was opened: both share the open file.
     let file = Arc::new(open(&place, 40));
     let life = || {
         let file = Arc::clone(&file) as Arc<dyn Device>;
