@@ -2,7 +2,7 @@
 //!
 //! The planned costs: a call and a match on the kind of filter 2 ns, finding the wanted part of the cell 3 ns (its
 //! lengths are in the processor's cache), and comparing some bytes 5 ns. A list adds a call for each of its filters,
-//! and its bookkeeping. Whatever a filter does, 50 ns for a cell are too much.
+//! and its bookkeeping. No filter may cost more than 50 ns a cell.
 
 use cell::{Cell, SequenceId};
 use filter::{Filter, ReturnCode};
@@ -13,7 +13,7 @@ mod every;
 
 use every::{COLUMNS, cells, filters};
 
-/// Shows rows to a filter as a scan does, and returns the number of cells that the filter was asked about.
+/// Passes rows to a filter as a scan does, and returns the number of cells about which the filter was asked.
 fn judge(filter: &mut Filter, rows: &[Vec<Cell<'_>>]) -> u64 {
     let mut judged = 0;
     for row in rows {
@@ -30,7 +30,7 @@ fn judge(filter: &mut Filter, rows: &[Vec<Cell<'_>>]) -> u64 {
             if code.includes() {
                 keep(filter.transform());
             } else if matches!(code, ReturnCode::NextRow | ReturnCode::SeekNextUsingHint) {
-                // Where to go is asked once for each place, not for each cell of it.
+                // After a seek hint the filter is not asked about the rest of the row.
                 break;
             }
         }
@@ -45,7 +45,7 @@ fn main() {
     let cells: Vec<Cell<'_>> = cells.iter().map(|cell| Cell::trusted(cell, SequenceId::ZERO)).collect();
     let rows: Vec<Vec<Cell<'_>>> = cells.chunks(COLUMNS).map(<[Cell<'_>]>::to_vec).collect();
     for (name, on_paper, filter) in filters() {
-        // What is done for a row counts with its cells.
+        // The times include the filter's work for whole rows.
         let judged = judge(&mut filter.clone(), &rows);
         let times = if sheet.is_trial() { 1 } else { 20 };
         let work = |fresh: &mut Filter| {

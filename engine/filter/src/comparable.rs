@@ -9,7 +9,8 @@ use cell::compare_bytes;
 use crate::{Error, Failure, Result};
 use javaregex::{Charset, Regex, STEPS_MAX, TooManySteps};
 
-/// The operator of a comparison: a cell is kept when `part op comparator value` holds.
+/// The operator of a comparison. A cell is kept when `part operator value` holds for the compared part of the cell and
+/// the comparator's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompareOperator {
     /// The part is less than the comparator's value.
@@ -88,12 +89,12 @@ pub enum Comparable {
         /// The offset of the compared bytes in the part.
         offset: usize,
     },
-    /// LongComparator: compares the part as a number of eight bytes.
+    /// LongComparator: compares the part as a big-endian number of eight bytes.
     Long(i64),
     /// BigDecimalComparator: compares the part as a decimal number that HBase's `Bytes.toBytes(BigDecimal)` encodes:
     /// scale 4B, unscaled value.
     BigDecimal(Bytes),
-    /// NullComparator: equals only a missing part, which no cell has.
+    /// NullComparator: equals only a missing part. No part of a cell is missing, so nothing is equal to it.
     Null,
     /// BitComparator: equal when the combined bits of value and part have any bit set.
     Bit {
@@ -104,7 +105,8 @@ pub enum Comparable {
     },
     /// RegexStringComparator: equal when the pattern is found in the part.
     Regex(Pattern),
-    /// SubstringComparator: a text in lower case; equal when the part, in lower case, contains it.
+    /// SubstringComparator: its value is a text in lower case. Equal when the part, converted to lower case, contains
+    /// that text.
     Substring(String),
     /// No comparator was given, so nothing can be compared.
     Missing,
@@ -153,7 +155,8 @@ impl Comparable {
         })
     }
 
-    /// Whether a comparison keeps a part of a cell. An error is stored in `failure`.
+    /// Whether a comparison keeps a part of a cell. If the part cannot be compared, returns `false` and stores the
+    /// error in `failure`.
     pub(crate) fn keeps(
         &self,
         operator: CompareOperator,
@@ -163,7 +166,7 @@ impl Comparable {
         if operator == CompareOperator::NoOp {
             return false;
         }
-        // The comparison is of the value with the part, so the part is less when the value is greater.
+        // `compare` orders the comparator's value relative to the part, so the result is reversed for the operator.
         let order = match self.compare(part) {
             Ok(order) => order,
             Err(why) => {

@@ -56,10 +56,10 @@ impl ReturnCode {
     }
 }
 
-/// What a plain filter drops because of one cell alone.
+/// What a [plain](Filter::is_plain) filter drops because of one cell, whatever the other cells are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The filter drops nothing, or cannot decide: it must see the cell in order.
+    /// The filter drops nothing because of this cell, or cannot say so: it must get the cells in order.
     None,
     /// The filter cannot decide about this cell: the cell is dropped if another cell of its row causes the row to be
     /// dropped.
@@ -141,7 +141,7 @@ impl Filter {
         match &mut self.0 {
             Kind::Single(single) => single.set_reversed(reversed),
             Kind::List(list) => list.set_reversed(reversed),
-            // HBase does not pass the direction to the filters inside these.
+            // HBase does not tell the direction to the inner filter of these two.
             Kind::WhileMatch { .. } | Kind::SkipRow { .. } => {}
         }
     }
@@ -181,8 +181,8 @@ impl Filter {
         }
     }
 
-    /// Whether the filter has state that neither [`reset`](Filter::reset) clears nor the next row's key restores. Such
-    /// a filter must not see a part of a row twice.
+    /// Whether the filter has state that is not determined by the current row: neither [`reset`](Filter::reset) clears
+    /// it, nor the next row's key restores it. Such a filter must not get a part of a row twice.
     pub fn remembers_rows(&self) -> bool {
         match &self.0 {
             Kind::Single(single) => single.remembers_rows(),
@@ -246,12 +246,12 @@ impl Filter {
         match &mut self.0 {
             Kind::Single(single) => single.hint_from(key),
             Kind::List(list) => list.hint_from(key),
-            // Neither passes on the hint of its inner filter.
+            // Like HBase's, these two filters do not return the hints of their inner filters.
             Kind::WhileMatch { .. } | Kind::SkipRow { .. } => None,
         }
     }
 
-    /// Whether a list asks the filter for a hint even when another filter of the list has refused the cell.
+    /// Whether a list asks this filter for a seek hint even when another filter of the list has refused the cell.
     fn is_hinting(&self) -> bool {
         matches!(&self.0, Kind::Single(single) if single.is_hinting())
     }
@@ -266,7 +266,8 @@ impl Filter {
         }
     }
 
-    /// Returns the decision of a plain filter about one cell of a row of which it has kept nothing; changes no state.
+    /// Returns the decision of a [plain](Filter::is_plain) filter about one cell, for a row of which it has kept no
+    /// cell so far. Changes no state.
     #[inline]
     pub fn refusal(&self, cell: Cell<'_>) -> Refusal {
         match &self.0 {
@@ -276,7 +277,7 @@ impl Filter {
         }
     }
 
-    /// Returns how the cell that was just kept is to be returned.
+    /// Returns how the last kept cell is to be returned.
     pub fn transform(&self) -> Transform {
         match &self.0 {
             Kind::Single(single) => single.transform(),
@@ -285,8 +286,8 @@ impl Filter {
         }
     }
 
-    /// Whether the decisions about one row's cells can end the scan. Such a filter must also see the cells of a row
-    /// that its key dropped.
+    /// Whether the decisions about the cells of one row can end the scan. Such a filter must also get the cells of a
+    /// row that it dropped by the row key.
     pub fn remembers_cells(&self) -> bool {
         match &self.0 {
             Kind::Single(_) => false,
@@ -296,8 +297,8 @@ impl Filter {
         }
     }
 
-    /// Returns and clears the error of cells that could not be decided. Decisions since the last call are meaningless
-    /// if there is one.
+    /// Returns the error of a cell that could not be decided, and clears it. If there is one, all decisions since the
+    /// last call are meaningless.
     pub fn failure(&mut self) -> Option<Failure> {
         match &mut self.0 {
             Kind::Single(single) => single.take_failure(),

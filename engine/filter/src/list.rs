@@ -1,9 +1,9 @@
 //! FilterList: several filters as one, all of which or one of which must keep a cell.
 //!
-//! The rules are HBase's, since filters that count or remember make them visible. A list whose filters must all keep a
-//! cell stops at the first that refuses it: later filters do not see the cell, but those whose only state is a seek
-//! hint ([`Filter::is_hinting`]) are still asked for it. A list of which one filter suffices shows every cell to every
-//! filter, except to filters that asked to skip it.
+//! The rules are HBase's, since clients can see them in the results of filters with state. A MUST_PASS_ALL list stops
+//! at the first filter that refuses the cell: later filters do not get the cell. Of these, only filters whose sole
+//! state is a seek hint ([`Filter::is_hinting`]) are still asked for the hint. A MUST_PASS_ONE list passes every cell
+//! to every filter, except to filters that asked to skip it.
 
 use cell::{Cell, Comparator, Key, KeyBuf};
 
@@ -28,7 +28,8 @@ pub(crate) struct List {
 #[derive(Clone, Debug)]
 struct Entry {
     filter: Filter,
-    /// For MUST_PASS_ONE: the filter's last decision, if that was to skip cells, and the cell that it decided about.
+    /// For MUST_PASS_ONE: the filter's last decision, if it asked to skip cells, and the cell for which it decided
+    /// this.
     last: Option<(ReturnCode, KeyBuf)>,
     /// For MUST_PASS_ONE: whether the filter kept the last cell.
     kept: bool,
@@ -103,7 +104,7 @@ impl List {
                     } else if filter.filter_row_key(row) {
                         dropped = true;
                     } else {
-                        // The filter may have a hint, and reveals it only when it sees a cell.
+                        // The filter may have a hint, which it returns only after it got a cell.
                         must_see_cells |= filter.is_hinting();
                     }
                 }
@@ -112,7 +113,7 @@ impl List {
             Operator::MustPassOne => {
                 let mut dropped = true;
                 for filter in self.filters_mut() {
-                    // Every filter sees the row key, since some begin their state there.
+                    // Every filter gets the row key, since some begin the row's state with it.
                     dropped &= filter.filter_all_remaining() || filter.filter_row_key(row);
                 }
                 dropped
@@ -222,7 +223,8 @@ impl List {
     }
 
     pub(crate) fn filter_row(&mut self) -> bool {
-        // Not every filter is asked when the first ones decide, as in HBase; filters that count rows depend on that.
+        // As in HBase, later filters are not asked when an earlier one has decided. Filters that count rows depend on
+        // that.
         match self.operator {
             Operator::MustPassAll => self.filters_mut().any(Filter::filter_row),
             Operator::MustPassOne => !self.is_empty() && self.filters_mut().all(Filter::filter_row),
@@ -230,8 +232,8 @@ impl List {
     }
 }
 
-/// Returns the decision about `cell` of a filter that returned `last` for the cell at `place`, without showing it the
-/// cell; `None` when the filter must see the cell.
+/// For a filter that returned `last` for the cell at `place`: returns its decision about `cell` if that follows from
+/// `last`. `None` when the filter must get the cell.
 fn passes_over(
     last: ReturnCode,
     place: &KeyBuf,

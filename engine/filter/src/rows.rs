@@ -1,7 +1,7 @@
 //! The filters that seek from row to row: FuzzyRowFilter and MultiRowRangeFilter.
 //!
-//! Both compute the next row to which the scan should seek. The state that they keep between rows is HBase's, since it
-//! is visible: a fuzzy filter ends the scan when no key can match any more, a range filter after the last range.
+//! Both compute the next row to which the scan should seek. The state that they keep between rows is HBase's, since
+//! clients can see it: a fuzzy filter ends the scan when no later key can match, a range filter after the last range.
 
 use std::cmp::Ordering;
 
@@ -19,7 +19,8 @@ pub(crate) struct Fuzzy {
     last: Option<usize>,
     refused: bool,
     done: bool,
-    /// For each key that can still match, the next matching row; `None` before the first hint was requested.
+    /// For each key that can still match, the next matching row and the key's index; `None` until the first hint is
+    /// requested.
     ahead: Option<Vec<(Vec<u8>, usize)>>,
 }
 
@@ -60,7 +61,7 @@ impl Fuzzy {
         ReturnCode::SeekNextUsingHint
     }
 
-    /// Returns the next row that may match; `None` when there is none and the scan is over.
+    /// Returns the next row that may match. Returns `None` when there is none, and then the scan ends.
     pub(crate) fn hint(&mut self, row: &[u8], reversed: bool) -> Option<&[u8]> {
         let is_ahead = |next: &[u8]| if reversed { row > next } else { row < next };
         let mut renewed: Vec<usize> = Vec::new();
@@ -101,14 +102,15 @@ fn fits(key: &[u8], fixed: &[bool], row: &[u8]) -> bool {
     key.iter().zip(fixed).zip(row).all(|((key, fixed), row)| !fixed || key == row)
 }
 
-/// Returns the next row in scan order that may match.
+/// Returns the next row after `row`, in scan order, that matches `key`. For a reversed scan, returns the row after all
+/// rows with the prefix.
 fn next_fitting(key: &[u8], fixed: &[bool], row: &[u8], reversed: bool) -> Option<Vec<u8>> {
     let (least, most) = if reversed { (u8::MAX, 0) } else { (0, u8::MAX) };
     let length = key.len().max(row.len());
     let is_fixed = |at: usize| fixed.get(at).copied().unwrap_or(false);
     let mut next: Vec<u8> = (0..length).map(|at| key.get(at).copied().unwrap_or(0)).collect();
     if reversed {
-        // Bytes that are not fixed take their greatest value, and so do, as in HBase, fixed zeros.
+        // Bytes that are not fixed are set to their greatest value. As in HBase, fixed zeros are too.
         next.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = u8::MAX);
     }
     let mut step: Option<usize> = None;
@@ -139,13 +141,13 @@ fn next_fitting(key: &[u8], fixed: &[bool], row: &[u8], reversed: bool) -> Optio
             next[later] = least;
         }
     }
-    // Trailing bytes that are not fixed may be missing.
+    // A matching row need not have trailing bytes that are not fixed.
     let last_fixed = (0..length.min(fixed.len())).rev().find(|at| fixed[*at]);
     next.truncate(last_fixed.max(step).map_or(0, |last| last + 1));
     Some(if reversed { after_prefix(&next) } else { next })
 }
 
-/// Rows from `start` to `stop`; an empty bound is unlimited.
+/// Rows from `start` to `stop`; an empty bound means no limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowRange {
     /// The lower bound.
@@ -179,7 +181,7 @@ pub(crate) struct Ranges {
     /// The ranges, in the order of the scan once its direction is known.
     ranges: Vec<RowRange>,
     reversed: bool,
-    /// The index of the current range, in or before which the scan's row is.
+    /// The index of the current range, which contains the scan's row or is the next one after it.
     current: Option<usize>,
     done: bool,
     answer: ReturnCode,

@@ -12,7 +12,7 @@ use crate::{
     Transform,
 };
 
-/// Qualifiers from `min` to `max`; a bound that is `None` is unlimited.
+/// Qualifiers from `min` to `max`; `None` means no limit.
 #[derive(Clone, Debug)]
 pub struct ColumnRange {
     /// The lower bound.
@@ -38,7 +38,7 @@ enum Rule {
     Prefix {
         prefix: Bytes,
         refused: bool,
-        /// Whether rows with the prefix may still follow.
+        /// Whether later rows may have the prefix.
         ahead: bool,
         passed: bool,
     },
@@ -77,7 +77,7 @@ enum Rule {
         row: Bytes,
         done: bool,
     },
-    /// InclusiveStopFilter for a prefix: rows up to the last one with the prefix. Forward scans only.
+    /// InclusiveStopFilter for a prefix: keeps rows up to the last one with the prefix. For forward scans only.
     InclusiveStopPrefix {
         prefix: Bytes,
         done: bool,
@@ -153,7 +153,7 @@ impl Single {
 
     pub(crate) fn reset(&mut self) {
         match &mut self.rule {
-            // Before its key is known, a row counts as not having the prefix.
+            // Until its key is tested, a row counts as one without the prefix.
             Rule::Prefix { refused, .. } => *refused = true,
             Rule::Row { refused, .. } | Rule::RandomRow { refused, .. } => *refused = false,
             Rule::Fuzzy(fuzzy) => fuzzy.reset(),
@@ -201,14 +201,14 @@ impl Single {
     pub(crate) fn is_plain(&self) -> bool {
         match &self.rule {
             Rule::Value { .. } => true,
-            // Otherwise another version may still match; and without an operator the comparison fails.
+            // Without `latest_only`, another version may match; with NO_OP, the comparison fails.
             Rule::SingleValue(rule) => rule.latest_only && rule.operator != CompareOperator::NoOp,
             _ => false,
         }
     }
 
-    /// Implements [`Filter::refusal`]. A cell that cannot be compared is left to [`filter_cell`](Single::filter_cell),
-    /// which records the error.
+    /// Implements [`Filter::refusal`]. If a cell cannot be compared, this decides nothing:
+    /// [`filter_cell`](Single::filter_cell) will record the error.
     #[inline]
     pub(crate) fn refusal(&self, cell: Cell<'_>) -> Refusal {
         let mut failure = None;
@@ -226,7 +226,7 @@ impl Single {
         refusal
     }
 
-    /// Whether the filter counts rows, draws a random number for each, or steps through a list of keys.
+    /// Whether the filter counts rows, draws a random number for each row, or steps through a list of keys.
     pub(crate) fn remembers_rows(&self) -> bool {
         matches!(self.rule, Rule::Page { .. } | Rule::RandomRow { .. } | Rule::Fuzzy(_) | Rule::Ranges(_))
     }
@@ -319,7 +319,7 @@ impl Single {
             }
             Rule::ColumnPrefixes { prefixes, hint } => {
                 let qualifier = cell.qualifier();
-                // Only the greatest prefix that is not after the qualifier is compared, as in HBase.
+                // As in HBase, only one prefix is compared: the greatest one that is not after the qualifier.
                 let next = prefixes.partition_point(|prefix| &prefix[..] <= qualifier);
                 if prefixes.is_empty() || (next > 0 && qualifier.starts_with(&prefixes[next - 1])) {
                     Include
@@ -557,7 +557,7 @@ impl SingleValue {
         }
         self.found = true;
         if self.operator == CompareOperator::NoOp {
-            // Other filters treat it as one that keeps nothing.
+            // In other filters NO_OP is no error, and keeps nothing.
             *failure = Some(Failure::NoOperator);
         }
         self.matched = self.with.keeps(self.operator, cell.value(), failure);
@@ -568,7 +568,7 @@ impl SingleValue {
     }
 }
 
-/// Returns the least row after all rows with the prefix; the prefix itself when there is none.
+/// Returns the least row after all rows with the prefix; returns the prefix itself if there is no such row.
 pub(crate) fn after_prefix(prefix: &[u8]) -> Vec<u8> {
     let mut next = prefix.to_vec();
     if let Some(at) = next.iter().rposition(|byte| *byte != u8::MAX) {

@@ -1,4 +1,4 @@
-//! Tests the rule of each filter on a small table, with the calls that a region makes.
+//! Tests the decisions of each filter on a small table, with the calls that a region makes.
 
 use bytes::Bytes;
 use cell::{Cell, CellParts, CellType, Comparator, SequenceId, Timestamp};
@@ -175,8 +175,8 @@ fn values_choose_cells_and_rows() {
     );
 }
 
-/// NO_OP keeps nothing where single cells are compared. In a filter of a single column's value it is an error, as in
-/// HBase.
+/// NO_OP keeps nothing in filters that compare single cells. In a filter by the value of a single column it is an
+/// error, as in HBase.
 #[test]
 fn no_op_fails_only_in_filters_of_a_single_column() {
     use CompareOperator::NoOp;
@@ -221,7 +221,7 @@ fn lists_put_filters_together() {
     check(all(vec![one(vec![column_p, column_q]), row_b]), "b/p=4 b/q=2");
     check(all(vec![]), TABLE);
     check(one(vec![]), TABLE);
-    // A counting filter behind one that refuses does not count what it never saw.
+    // A counting filter after one that refuses does not count rows that it never got.
     check(all(vec![Filter::value(CompareOperator::Equal, text("1")), Filter::page(2)]), "a/p=1 c/s=1");
     let shown =
         |lengths: &[bool]| all(lengths.iter().map(|length| Filter::key_only(*length)).collect()).transform();

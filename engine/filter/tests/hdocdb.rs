@@ -23,7 +23,7 @@ fn bytes(hex: &str) -> Vec<u8> {
         .collect()
 }
 
-/// Returns what the filter does with a row: a digit for each cell, or `error`.
+/// Returns the filter's decisions about a row: one digit for each cell, or `error`.
 fn judged(filter: &[u8], row: &[u8], columns: &[&str]) -> String {
     let Ok(mut filter) = Filter::documents(filter) else { return "refused".to_owned() };
     let cells: Vec<Vec<u8>> = columns

@@ -135,7 +135,8 @@ impl Values {
         let mut done = 0;
         loop {
             let (in_before, out_before) = (stream.total_in(), stream.total_out());
-            // One byte more than the value has: what does not fit is damage, and the flush's own bytes are taken.
+            // There is room for one byte more than the value has. It shows whether the stream has too many bytes, and
+            // lets the decoder read the bytes of the flush.
             let mut spare = [0];
             let room = if done < length { &mut out[begin + done..] } else { &mut spare[..] };
             let status = stream

@@ -5,8 +5,8 @@
 //! known word    number 2B, below 8000
 //! ```
 //!
-//! Writer and reader keep the same words at the same numbers. A new word gets the next free number or, if there is
-//! none, that of the least recently used word.
+//! Writer and reader give the same words the same numbers. A new word gets the next free number. If there is none, it
+//! replaces the least recently used word.
 
 use crate::source::{Source, Stop, wrong};
 
@@ -66,7 +66,7 @@ impl Dictionary {
     pub(crate) fn read_field(&mut self, field: &[u8]) -> Result<Vec<u8>, Stop> {
         let (&first, rest) = field.split_first().ok_or_else(|| wrong("name", "a word", "nothing"))?;
         if first == NEW {
-            // The length is that of the rest, after its own bytes.
+            // The first bytes of `rest` are the length of the word, which is also the number of bytes that follow it.
             let digits = rest.iter().position(|byte| *byte < 0x80).map(|at| at + 1);
             let word = digits.and_then(|digits| rest.get(digits..)).unwrap_or_default().to_vec();
             self.add(word.clone());
@@ -80,7 +80,7 @@ impl Dictionary {
     }
 
     fn add(&mut self, bytes: Vec<u8>) {
-        // HBase keeps no place for it: it is always said as a new word.
+        // As in HBase, an empty word has no number, and is always written as a new word.
         if bytes.is_empty() {
             return;
         }

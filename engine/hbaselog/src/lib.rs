@@ -7,12 +7,13 @@
 //! trailer   WALTrailer · its size 4B · "LAWP"
 //! ```
 //!
-//! The formats of FSHLog and AsyncFSWAL are the same, and so is that of the files in `recovered.edits`. A file without
-//! a trailer may end anywhere. An incomplete last entry was never acknowledged, and [`Reader::torn`] returns its bytes.
+//! FSHLog and AsyncFSWAL write the same format, which files in `recovered.edits` have, too. A file without a trailer
+//! may end anywhere. An incomplete last entry was never acknowledged; [`Reader::torn`] returns the number of its bytes.
 //! In a file with a trailer, and before the last entry of any file, incomplete bytes are damage.
 //!
-//! Encrypted files, codecs of cells other than HBase's own, and values compressed by anything but GZ are refused by
-//! name. Source: HBase 2.6 `ProtobufLogWriter`, `AbstractProtobufWALReader`, `WALCellCodec`, `WALKeyImpl`.
+//! The reader refuses encrypted files, codecs of cells other than HBase's own, and values compressed by anything but
+//! GZ, with an error that names them. Source: HBase 2.6 `ProtobufLogWriter`, `AbstractProtobufWALReader`,
+//! `WALCellCodec`, `WALKeyImpl`.
 
 mod cells;
 mod dictionary;

@@ -17,9 +17,10 @@ const MAGIC: &[u8; 4] = b"PWAL";
 const MAGIC_AT_END: &[u8; 4] = b"LAWP";
 /// Maximum length of a header, key or trailer, in bytes.
 const MESSAGE_MAX: usize = 64 << 20;
-/// Maximum size of the cells of an entry, in bytes: 1 GB. A few bytes of dictionary numbers can decode to many.
+/// Maximum size of the cells of an entry, in bytes: 1 GB. Needed because a few dictionary numbers can decode to many
+/// bytes.
 const ENTRY_MAX: usize = 1 << 30;
-/// The column family of markers, which record events of a region and are no data.
+/// The column family of markers. Markers record events of a region, and are no data.
 const MARKERS: &[u8] = b"METAFAMILY";
 
 /// One atomic write to one region.
@@ -47,14 +48,14 @@ pub struct Reader {
     dictionaries: Option<Dictionaries>,
     /// Whether the file was closed in order, so that every entry is complete.
     closed: bool,
-    /// Number of bytes at the end of the file that are no complete entry.
+    /// Number of bytes of an incomplete entry at the end of the file.
     torn: u64,
     ended: bool,
 }
 
 impl Reader {
-    /// Opens a file. A file that ends before the end of its header has no entries, because HBase acknowledges nothing
-    /// before that.
+    /// Opens a file. A file that ends inside its header has no entries, because HBase acknowledges nothing before the
+    /// header is complete.
     pub fn open(file: Arc<dyn FileReader>, name: FileName) -> Result<Reader> {
         let size = file.size();
         let end = entries_end(&*file, size)?;
@@ -73,8 +74,8 @@ impl Reader {
         &self.name
     }
 
-    /// Returns the number of bytes at the end of the file that are no complete entry. Known once
-    /// [`next_entry`](Reader::next_entry) has returned `None`. The writes in them were never acknowledged.
+    /// Returns the number of bytes of an incomplete entry at the end of the file, which was never acknowledged. The
+    /// number is final after [`next_entry`](Reader::next_entry) has returned `None`.
     pub fn torn(&self) -> u64 {
         self.torn
     }
@@ -168,7 +169,7 @@ impl Reader {
         })
     }
 
-    /// Ends the file at the entry at `offset`, which cannot be read. Fails if that entry is damaged and not just
+    /// Ends the file at the entry at `offset`, which cannot be read. Fails if that entry is damaged, and not merely
     /// incomplete.
     fn stop(&mut self, offset: u64, stop: Stop) -> Result<()> {
         let at_end = self.source.offset() + self.source.left();
@@ -176,7 +177,7 @@ impl Reader {
             Stop::Storage(error) => return Err(error.into()),
             Stop::End => ("entry", "a whole entry".to_owned(), format!("{} bytes", at_end - offset)),
             Stop::Wrong(what, expected, found) => {
-                // A file system that lost power may have the length of a file and not its bytes.
+                // After a loss of power, a file may have its full length but zeros in place of its last bytes.
                 match self.source.only_zeros() {
                     Ok(true) => {}
                     Err(Stop::Storage(error)) => return Err(error.into()),

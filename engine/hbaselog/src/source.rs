@@ -33,7 +33,7 @@ pub(crate) struct Source {
     file: Arc<dyn FileReader>,
     /// The offset in the file at which the entries end.
     end: u64,
-    /// Bytes of the file, beginning at `offset - taken`.
+    /// Bytes of the file from `offset - taken` on.
     buffer: Vec<u8>,
     taken: usize,
     /// The offset in the file of the next byte.

@@ -1,4 +1,4 @@
-//! Tests with files that are written here as HBase writes them; files that HBase wrote are in `proof/golden`.
+//! Tests with log files that are written here, in HBase's format. Files that HBase itself wrote are in `proof/golden`.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ fn plain_cell(row: &[u8], family: &[u8], value: &[u8]) -> Vec<u8> {
     cell
 }
 
-/// Returns the rows and sequence ids in a file, and the number of bytes that are torn.
+/// Returns the rows and sequence ids in a file, and the number of bytes of an incomplete last entry.
 fn read(bytes: &[u8]) -> Result<(Vec<(String, u64)>, u64)> {
     let files = Memory::new();
     let name = FileName::new("WALs/h,1,2/x");
@@ -135,13 +135,13 @@ fn names_rows_values_and_tags_are_said_once() {
             (region, table) = (vec![0, 0], vec![0, 0]);
         }
         file.extend(key(&region, &table, index as u64, 1));
-        // Key: 2 + row 1 + 1 + family 1 + qualifier 1 + 9.
+        // The key's length: 2 + row 1 + 1 + family 1 + qualifier 1 + 9.
         for length in [15, value.len() as u32, 6] {
             number(&mut file, length);
         }
         match index {
             0 => [b"a", b"f", b"q"].into_iter().for_each(|part| word(&mut file, part)),
-            // Another row: the second of its dictionary.
+            // Another row, which becomes the second word of its dictionary.
             1 => {
                 word(&mut file, b"b");
                 file.extend([0, 0, 0, 0]);
@@ -156,7 +156,7 @@ fn names_rows_values_and_tags_are_said_once() {
         packed.extend(out);
         number(&mut file, packed.len() as u32);
         file.extend(packed);
-        // A tag of type 8 with three bytes: length 4 in two bytes before it.
+        // A tag of type 8 with three bytes of data; its length, 4, is written before it in two bytes.
         if index == 0 { word(&mut file, b"\x08abc") } else { file.extend([0, 0]) }
     }
     let expected = [("a=one one one one", 0), ("b=", 1), ("a=one one one two", 2), ("b=3", 3)];
@@ -193,7 +193,7 @@ fn a_full_dictionary_forgets_the_word_that_was_used_longest_ago() {
         word(&mut bytes, text);
         expected.extend_from_slice(text);
     }
-    // a is used; c takes the place of b; b takes that of a.
+    // Uses word a, so c takes the number of b, and then b takes that of a.
     bytes.extend([0, 0]);
     word(&mut bytes, b"c");
     bytes.extend([0, 1]);

@@ -9,7 +9,7 @@ use filter::{BitOperator, ColumnRange, Comparable, CompareOperator, Filter, Oper
 pub const ROWS: usize = 100;
 pub const COLUMNS: usize = 50;
 
-/// Returns the cells of rows with fifty columns each, as a scan shows them to a filter.
+/// Returns the cells of rows with fifty columns each, as a scan passes them to a filter.
 pub fn cells() -> Vec<Vec<u8>> {
     let mut cells = Vec::new();
     for row in 0..ROWS {

@@ -69,7 +69,7 @@ enum Operator {
     Greater,
     In,
     NotIn,
-    /// HDocDB has this operator but does not evaluate it.
+    /// HDocDB declares this operator but does not evaluate it.
     Unsupported,
     TypeOf,
     NotTypeOf,
@@ -141,7 +141,7 @@ impl Wanted {
         let Some((last, before)) = parts.split_last().filter(|(_, before)| !before.is_empty()) else {
             return Ok(Wanted::Prefix(path));
         };
-        // As HDocDB does, what comes after the last brackets is taken as a pattern as it is.
+        // As in HDocDB, the text after the last brackets is not quoted, so it is part of the pattern.
         let quoted = |part: &&str| format!("\\Q{}\\E\\[\\d+\\]", part.replace("\\E", "\\E\\\\E\\Q"));
         let pattern = format!("^{}{last}", before.iter().map(quoted).collect::<String>());
         let pattern =
@@ -277,7 +277,8 @@ fn one_holds(value: &Value, operator: Operator, operand: &Operand) -> std::resul
     }
 }
 
-/// Evaluates a condition on an array. For operators that order values, any comparable element decides.
+/// Evaluates a condition on an array. With an operator that orders values, the condition holds if any comparable
+/// element fulfils it.
 fn any_holds(
     value: &Value,
     elements: &value::Elements,

@@ -1,10 +1,10 @@
 //! `SparkSQLPushDownFilter` of HBase's Spark connector: keeps the rows for which an expression over their columns is
 //! true.
 //!
-//! The expression is text whose words are separated by single spaces: `( age >= 0 AND ( name == 1 OR name isNull ) )`.
-//! A name is a column of Spark's table, mapped to a family and a qualifier, or to the row key (no family, `key`). A
-//! number is the index of a value that came with the filter. For `<`, `<=`, `>` and `>=` the value's first byte is its
-//! type (the connector's NaiveEncoder); the others compare plain bytes.
+//! The expression is a text whose words are separated by single spaces: `( age >= 0 AND ( name == 1 OR name isNull )
+//! )`. A name stands for a column of Spark's table, which is mapped to a family and a qualifier, or to the row key (no
+//! family, `key`). A number is the index of a value that the filter brings with it. For `<`, `<=`, `>` and `>=` the
+//! first byte of this value is its type (the connector's NaiveEncoder); the other operators compare plain bytes.
 //!
 //! As in Java, a row is kept when the expression cannot be evaluated, for example because a cell is shorter than its
 //! type. Unlike in Java, the values of such a row are cleared before the next row.
@@ -70,7 +70,7 @@ struct Operands {
     value: i32,
 }
 
-/// The error of an expression that cannot be evaluated for this row.
+/// The expression cannot be evaluated for this row.
 struct Undecided;
 
 impl Spark {
@@ -82,7 +82,8 @@ impl Spark {
             let place = names.iter().position(|name| *name == column.name)?;
             Some((place, column))
         };
-        // Two columns of one name share a place. Of two names for one column the last counts, as in Java's maps.
+        // Two columns with one name share an element of `row`. If one column has two names, the last counts, as in
+        // Java's maps.
         let mut placed: Vec<(usize, SparkColumn)> = Vec::new();
         for (place, column) in columns.into_iter().filter_map(place) {
             placed.retain(|(_, other)| {
@@ -112,7 +113,7 @@ impl Spark {
     }
 
     pub(crate) fn is_row_refused(&self) -> bool {
-        // What cannot be decided is kept.
+        // A row is kept if the expression cannot be evaluated.
         !self.holds(&self.expression).unwrap_or(true)
     }
 

@@ -9,7 +9,7 @@ use crate::foreign::java_stream::JavaStream;
 
 const ID: &str = "_id";
 
-/// The value at a path: a part of the document, or an array gathered from elements.
+/// The result of a lookup by path: a part of the document, or an array of values from several elements.
 pub(super) enum Found<'a> {
     Part(&'a Value),
     Gathered(Value),
@@ -57,7 +57,8 @@ impl Value {
         Ok(document)
     }
 
-    /// Sets the value at a path, and creates missing parents. With `by_time`, a newer value is not replaced.
+    /// Sets the value at a path, and creates missing parents. With `by_time`, a value with a newer timestamp is not
+    /// replaced.
     pub(super) fn set(&mut self, path: &[Step], value: Value, by_time: bool) -> Result<(), Fault> {
         let Some((step, rest)) = path.split_first() else { return Ok(()) };
         let (old, is_map) = match (&mut self.content, step) {
@@ -82,7 +83,7 @@ impl Value {
             && Some(old.kind()) == wanted
         {
             old.set(rest, value, by_time)?;
-            // Elements of arrays keep the time that they had.
+            // Array elements keep their old timestamps.
             if is_map {
                 old.time = time;
             }
@@ -141,7 +142,7 @@ impl Value {
     }
 }
 
-/// Gathers the values at the rest of a path from every element of an array. Nested arrays are joined.
+/// Collects the values at the rest of a path from every element of an array. Nested arrays are joined.
 fn gather<'a>(array: &'a Value, elements: &'a Elements, rest: &[Step]) -> Result<Option<Found<'a>>, Fault> {
     let Some(next) = rest.first() else { return Ok(Some(Found::Part(array))) };
     let mut gathered = Vec::new();

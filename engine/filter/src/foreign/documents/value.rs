@@ -11,7 +11,7 @@ use crate::comparable::compare_decimals;
 use crate::foreign::java_stream::{JavaStream, Reason};
 use crate::foreign::spark::java_order_of_floats;
 
-/// What is wrong with a value. As in Java, a wrong argument makes a comparison false, and any other fault ends the
+/// What is wrong with a value. As in HDocDB, a wrong argument makes the comparison false, and any other fault ends the
 /// scan.
 #[derive(Clone, Debug)]
 pub(super) enum Fault {
@@ -78,7 +78,7 @@ impl Kind {
 
 pub(super) type Elements = BTreeMap<u32, Value>;
 
-/// The members of an object; its id is separate.
+/// The members of an object. The member that is the document's id is kept apart.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Members {
     pub(super) id: Option<Box<Value>>,
@@ -102,7 +102,7 @@ pub(super) enum Content {
     Array(Elements),
 }
 
-/// A scalar as the Java object that is compared.
+/// A scalar as the Java object with which HDocDB compares it.
 #[derive(Debug)]
 enum Object<'a> {
     Null,
@@ -170,7 +170,7 @@ impl Value {
         }
     }
 
-    /// Returns a timestamp in ms; `None` for other values.
+    /// Returns the timestamp in ms if the value is a time; `None` for other values.
     pub(super) fn timestamp(&self) -> Result<i64, Fault> {
         match &self.content {
             Content::Scalar(Kind::Timestamp, bytes) => number(bytes).map(i64::from_be_bytes),
@@ -279,7 +279,7 @@ fn length(bytes: &[u8], expected: usize) -> Fault {
     Fault::Argument(format!("a value has {} bytes, expected {expected}", bytes.len()))
 }
 
-/// Decodes a number from the first bytes; further bytes are ignored.
+/// Decodes a number from the first `N` bytes; further bytes are ignored.
 fn number<const N: usize>(bytes: &[u8]) -> Result<[u8; N], Fault> {
     bytes.first_chunk().copied().ok_or_else(|| length(bytes, N))
 }
@@ -304,7 +304,7 @@ impl Object<'_> {
         }
     }
 
-    /// Compares two objects as `compareTo` of their Java class does. Java subtracts dates and times of day, so the
+    /// Compares two objects like `compareTo` of their Java class. That class subtracts dates and times of day, so the
     /// difference may overflow.
     fn compare(&self, other: &Object<'_>) -> Option<Ordering> {
         Some(match (self, other) {
