@@ -1,15 +1,16 @@
 //! Read-ahead of a scan.
 //!
-//! A reader of consecutive blocks benefits from one large read instead of many small ones, on disk and in system calls;
-//! a reader that jumps needs single blocks. So a cursor begins with single blocks, and
+//! A reader of consecutive blocks benefits from one large read instead of many small ones, on disk and in system calls.
+//! A reader that jumps needs single blocks. So a cursor begins with single blocks, and then follows these rules:
 //!
-//! 1. after missing several consecutive blocks it reads a window and takes the following blocks from it;
-//! 2. it doubles the window while windows are used to their end, and begins again with single blocks when it jumps out
-//!    of a window, or finds blocks in the cache that it has read for nothing;
-//! 3. with Scan's `readType` `PREAD` it never reads ahead, and with `STREAM` from the first block on.
+//! 1. After missing several consecutive blocks in the cache, it reads a window of bytes, and takes the following blocks
+//!    from the window.
+//! 2. It doubles the window while it uses windows to their end. It halves the window, or returns to single blocks, when
+//!    it jumps out of a window or finds blocks in the cache that it has read in vain.
+//! 3. With Scan's `readType` `PREAD` it never reads ahead; with `STREAM` it reads ahead from the first block on.
 //!
-//! From storage that is slow to answer the bytes after a window are [begun early](FileReader::read_early), so that a
-//! compaction merges one window while the next one is on its way.
+//! From slow storage, the bytes after a window are [requested early](FileReader::read_early), so that a compaction
+//! merges one window while the next one is being read.
 
 use std::fmt;
 use std::ops::Range;
@@ -37,7 +38,7 @@ pub enum ReadType {
 #[derive(Default)]
 pub(crate) struct ReadAhead {
     bytes: Vec<u8>,
-    /// The read of the bytes after the window, if it was begun early.
+    /// The read of the bytes after the window, if it was requested early.
     early: Option<EarlyRead>,
     /// Offset of `bytes` in the file.
     from: u64,
@@ -58,7 +59,7 @@ impl ReadAhead {
     /// Returns the number of bytes to read at `at` after a block was missed there; `None` to read the block alone.
     pub(crate) fn window(&mut self, at: u64, read_type: ReadType, window_max: usize) -> Option<usize> {
         let in_a_row = if at == self.expected { self.misses } else { 0 };
-        // The missed block may begin at the end of the window.
+        // Also true if the missed block begins right at the end of the window.
         let was_used = (self.from..=self.from + self.bytes.len() as u64).contains(&at);
         self.misses = in_a_row.saturating_add(1);
         let wanted = match read_type {
@@ -79,8 +80,8 @@ impl ReadAhead {
         Some(self.window)
     }
 
-    /// Returns the number of bytes to await at `at` after a block was missed there. The window doubles with each
-    /// consecutive miss. The reader, and not this window, keeps the bytes.
+    /// Returns the number of bytes to await at `at` after a block was missed there; 0 for the block alone. The number
+    /// doubles with each consecutive miss. The bytes are kept by the reader, not by this window.
     pub(crate) fn window_awaited(&mut self, at: u64, read_type: ReadType, window_max: usize) -> usize {
         let in_a_row = if at == self.expected { self.misses } else { 0 };
         self.misses = in_a_row.saturating_add(1);
@@ -95,8 +96,8 @@ impl ReadAhead {
         }
     }
 
-    /// Takes the bytes that were begun early, and appends them to what the window still has from `at` on. Returns
-    /// `false`, and takes nothing, if they do not continue at `at` or if the read failed.
+    /// Takes the bytes that were requested early, and appends them to the bytes of the window from `at` on. Returns
+    /// `false`, and takes nothing, if `at` is not in or right after the window, or if the read failed.
     pub(crate) fn take_early(&mut self, at: u64) -> bool {
         let Some(early) = self.early.take() else { return false };
         let Some(used) = at.checked_sub(self.from).filter(|used| *used <= self.bytes.len() as u64) else {
@@ -109,7 +110,7 @@ impl ReadAhead {
         true
     }
 
-    /// Begins to read the window after this one; the read ends at `end` at the latest.
+    /// Requests the window after this one early; the read ends at `end` at the latest.
     pub(crate) fn begin_early(&mut self, file: &dyn FileReader, end: u64) {
         let next = self.from + self.bytes.len() as u64;
         let length = (self.window as u64).min(end.saturating_sub(next));
@@ -233,7 +234,7 @@ mod tests {
         let window = ahead.window(0, ReadType::Stream, 256 << 10).expect("a window");
         file.read_at(0, ahead.refill(0, window)).expect("read");
         ahead.begin_early(&file, SIZE);
-        // The last block of the window is cut: the reader continues at its start.
+        // The last block of the window is incomplete in it, so the next read begins at that block's start.
         let at = window as u64 - 1_000;
         ahead.note(at - 1_000..at);
         let window = ahead.window(at, ReadType::Stream, 256 << 10).expect("a window");

@@ -4,8 +4,8 @@
 //! The error carries the file and the range, and is a future:
 //!
 //! 1. The caller awaits the [`MissingBlock`]. All callers that miss the same range at the same time share one read.
-//! 2. It keeps the [`ArrivedBlock`] and repeats its own read. The reader finds the bytes there, whether or not the
-//!    cache has kept the block. So each repetition gets at least one block further.
+//! 2. The caller keeps the [`ArrivedBlock`] and repeats its own read. The reader finds the bytes in it, whether or not
+//!    the cache has kept the block. So each repetition gets at least one block further.
 //! 3. When the last caller drops its [`ArrivedBlock`], the bytes are freed.
 //!
 //! A file on the local disk has no awaited reads: there the error is [`Error::NotCached`](crate::Error::NotCached), and
@@ -66,7 +66,7 @@ enum Progress {
     Failed(storage::Error),
 }
 
-/// The tasks that await a fetch. Any of them may drive it, so all are woken.
+/// The tasks that await a fetch. Any of them may poll the read, so all of them are woken.
 #[derive(Default)]
 struct Waiting(Mutex<Vec<Waker>>);
 

@@ -1,15 +1,15 @@
 //! Bloom filters: whether a row, a row's column, or a row with a given prefix may be in the file.
 //!
-//! A filter consists of chunks. Each is a bit array over the keys added while it was filled, and is written between
-//! data blocks. The meta block, read when the file is opened, locates the chunk for a key:
+//! A filter consists of chunks. A chunk is a bit array over the keys that were added while it was the open one, and is
+//! written between data blocks. The meta block is read when the file is opened, and locates the chunk for a key:
 //!
 //! ```text
 //! version 4B (3) · bytes of all chunks 8B · hash count 4B · hash type 4B · keys 8B · keys that would fit 8B
 //! · chunks 4B · vint length and class name of the comparator (empty for rows) · one index entry a chunk
 //! ```
 //!
-//! Bit `i` of a key is `|h1 + i·h2| mod bits` in 32-bit arithmetic, `h1` the hash of the key and `h2` that of the key
-//! with `h1` for a seed; the hash is Hadoop's Murmur. Facts from HBase 2.6 `BloomFilterUtil`, `CompoundBloomFilter`.
+//! Bit `i` of a key is `|h1 + i·h2| mod bits` in 32-bit arithmetic, where `h1` is the hash of the key, and `h2` is its
+//! hash with `h1` as the seed. The hash is Hadoop's Murmur. Source: HBase 2.6 `BloomFilterUtil`, `CompoundBloomFilter`.
 
 use cell::{Cell, Comparator, KeyBuf};
 
@@ -26,8 +26,8 @@ pub enum BloomType {
     Row,
     /// The filter contains rows with qualifiers.
     RowColumn,
-    /// The filter contains prefixes of rows of this length (`RowPrefixBloomFilter.prefix_length`); shorter rows as a
-    /// whole.
+    /// The filter contains prefixes of rows, of this length in bytes (`RowPrefixBloomFilter.prefix_length`), and
+    /// shorter rows as a whole.
     RowPrefix(u16),
 }
 
@@ -215,7 +215,7 @@ impl Builder {
     }
 }
 
-/// Returns the key of a column in ROWCOL filters.
+/// Returns the key of a column in a filter of rows with qualifiers.
 pub(crate) fn column_key(row: &[u8], qualifier: &[u8]) -> KeyBuf {
     KeyBuf::first_on_column(row, b"", qualifier)
 }

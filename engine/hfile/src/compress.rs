@@ -1,8 +1,8 @@
 //! Compression of block payloads in Hadoop's and HBase's framing.
 //!
 //! GZ is a gzip member. Snappy, LZ4 and ZSTD (as HBase's own codec writes it) are groups of `raw length 4B ·
-//! (compressed length 4B · compressed bytes)+`. Hadoop's native ZSTD codec writes a bare frame, recognized by its
-//! magic. Groups are smaller than the 256 KB buffers of Hadoop's decompressors.
+//! (compressed length 4B · compressed bytes)+`. Hadoop's native ZSTD codec writes a bare frame, which is recognized by
+//! its magic. A group is smaller than the buffers of Hadoop's decompressors, which have 256 KB.
 
 use std::io::{self, Read, Write};
 
@@ -74,8 +74,8 @@ impl Compression {
         Ok(())
     }
 
-    /// Decompresses exactly `size` bytes, without spare capacity. Memory grows with the decompressed bytes, not with
-    /// the claimed size.
+    /// Decompresses exactly `size` bytes into a buffer without spare capacity. The buffer grows with the bytes that
+    /// were actually decompressed, because `size` comes from the file and may be wrong.
     pub(crate) fn unpack(self, packed: &[u8], size: usize) -> io::Result<Vec<u8>> {
         let mut raw = match self {
             Compression::None => packed.to_vec(),
@@ -88,7 +88,7 @@ impl Compression {
         if raw.len() != size {
             return Err(io::Error::other(format!("{size} bytes expected, {} unpacked", raw.len())));
         }
-        // Does not reallocate a buffer of the exact size.
+        // If the buffer already has the exact size, this does nothing.
         raw.shrink_to_fit();
         Ok(raw)
     }
@@ -151,8 +151,8 @@ fn groups(
     Ok(())
 }
 
-/// Reads at most one byte more than `size` from `source`; that byte shows whether there is more than expected. Reserves
-/// as much memory as this many compressed bytes plausibly need.
+/// Reads at most `size + 1` bytes from `source`; the last one shows whether the source has more bytes than expected.
+/// Reserves only as much memory as `packed` compressed bytes can plausibly fill.
 fn bounded(source: impl Read, packed: usize, size: usize) -> io::Result<Vec<u8>> {
     let mut raw = Vec::with_capacity(size.min(packed.saturating_mul(EXPANSION_MAX)));
     source.take(size as u64 + 1).read_to_end(&mut raw)?;

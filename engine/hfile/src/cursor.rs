@@ -1,8 +1,8 @@
 //! A cursor over the cells of a file.
 //!
-//! A cursor has a block open. A reader that seeks a row and likely needs no other row of the block gets only the
-//! [part](cache::Part) of the block with this row's cells and the cell after them. If the reader continues after them,
-//! the whole block is opened.
+//! A cursor has one block open. A reader that seeks a row, and probably needs no other row of the block, gets only a
+//! [part](cache::Part) of the block: the cells of this row and the next cell. If the reader continues after these, the
+//! cursor opens the whole block.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -51,8 +51,8 @@ enum Open {
     Part(u64, Part),
 }
 
-/// A position in a file, from which cells are read in order. It has no position before the first seek and after an
-/// error; then it may seek again.
+/// A position in a file, from which cells are read in order. Before the first seek, and after an error, the cursor has
+/// no position. After an error it may seek again.
 pub struct Cursor {
     reader: Arc<Reader>,
     options: ReadOptions,
@@ -60,13 +60,13 @@ pub struct Cursor {
     index: usize,
     /// Range in the block of the cell at `index`; kept because it is needed often.
     cell: Range<usize>,
-    /// Sequence id of the cell at `index`; kept for the same reason.
+    /// Sequence id of the cell at `index`; kept because it is needed often.
     sequence: SequenceId,
     held: Option<Box<HeldBlocks>>,
     ahead: Option<Box<ReadAhead>>,
-    /// The block after the open one, if it was looked up already.
+    /// The block after the open one, if the cursor has looked it up already.
     next_block: Option<NextBlock>,
-    /// Offset of the block whose next block was prefetched.
+    /// Offset of the block after which a block was prefetched last.
     fetched_after: u64,
     /// See [`Cursor::ran_out`].
     ran_out: bool,
@@ -116,12 +116,12 @@ impl Cursor {
         self.options
     }
 
-    /// From now on keeps the blocks that were looked up, for a short-lived reader of many rows.
+    /// Makes the cursor keep the blocks that it looks up, for a short-lived reader of many rows.
     pub fn hold_blocks(&mut self) {
         self.held.get_or_insert_with(|| Box::new(HeldBlocks::new()));
     }
 
-    /// From now on records [whether opened blocks were in the cache](Cursor::was_in_cache).
+    /// Makes the cursor record [whether opened blocks were in the cache](Cursor::was_in_cache).
     pub fn watch_cache(&mut self) {
         self.watches_cache = true;
     }
@@ -152,7 +152,7 @@ impl Cursor {
         self.reader.families_may_be_deleted(row, self.way())
     }
 
-    /// Gives up the cursor's position.
+    /// Drops the cursor's position.
     pub fn leave(&mut self) {
         self.open = Open::Nothing;
         self.next_block = None;
@@ -240,14 +240,15 @@ impl Cursor {
         self.seek_from_open(position)
     }
 
-    /// As [`Cursor::seek`], for a position that is likely in another block, by a reader that needs little more than its
-    /// row. Does not compare with the first and last cell of the open block, which are seldom in the processor's cache.
+    /// Like [`Cursor::seek`], for a position that is probably in another block. For a reader that needs little more
+    /// than the row. Does not compare with the first and last cell of the open block, which are seldom in the
+    /// processor's cache.
     pub fn seek_far(&mut self, position: Position<'_>) -> Result<()> {
         let open = std::mem::replace(&mut self.open, Open::Nothing);
         let Some((offset, length)) = self.reader.find_block(position, self.way())? else { return Ok(()) };
         self.open = match open {
             Open::Block(at, _) if at == offset => open,
-            // A second seek in the block: open all of it.
+            // This is the second seek in the block: open all of it.
             Open::Part(at, _) if at == offset => {
                 Open::Block(at, self.reader.block(at, Some(length), BlockKind::Data, self.way())?)
             }
@@ -265,8 +266,8 @@ impl Cursor {
                             Some(index) if self.move_to(index) => return Ok(()),
                             Some(index) if index == count => {
                                 self.advance_far()?;
-                                // Cells of the next block with the same key may have a sequence id before this position
-                                // too.
+                                // Cells of the next block with the same key, too, may be before this position by their
+                                // sequence ids.
                                 let comparator = self.reader.comparator();
                                 let is_before =
                                     |cell: Cell<'_>| comparator.compare(cell.into(), position).is_lt();
@@ -285,9 +286,9 @@ impl Cursor {
         self.seek_from_open(position)
     }
 
-    /// Like [`Cursor::seek_far`], for a row that the file may not have; the cursor is then somewhere after the row or
-    /// has no position. Checks the file's filter first while that is [worth](crate::worth) it, and before a wait for a
-    /// disk.
+    /// Like [`Cursor::seek_far`], for a row that the file may not have. If the file lacks the row, the cursor is then
+    /// somewhere after the row or has no position. The file's Bloom filter is checked first while that is
+    /// [worth](crate::worth) its cost; otherwise only before a wait for storage.
     pub fn seek_row(&mut self, position: Position<'_>) -> Result<()> {
         if !self.reader.knows_rows() {
             return self.seek_far(position);
@@ -315,7 +316,7 @@ impl Cursor {
             return Ok(());
         }
         match missing.filter(|_| self.options.memory_only) {
-            // A second lookup would find no more.
+            // The filter admits the row, so the block that is missing is needed.
             Some(missing) => Err(missing),
             None => self.seek_far(position),
         }
@@ -391,13 +392,14 @@ impl Cursor {
     #[inline]
     fn place_in(&self, block: &Block, position: Position<'_>) -> usize {
         let candidates = candidates_of(&block.offsets, &block.heads, block.shared, position);
-        // Usually the first candidate is it, and its value is wanted too: prefetch it while its key is compared.
+        // Usually the first candidate is the result, and its value is wanted too: prefetch it while its key is
+        // compared.
         rows::fetch_whole(block, candidates.start);
         let shared = (!block.heads.is_empty()).then_some(block.shared);
         self.place_among(&block.bytes, 0, &block.offsets, shared, candidates, position)
     }
 
-    /// As [`Cursor::place_in`] for a part; returns `None` if the part lacks cells that decide.
+    /// As [`Cursor::place_in`] for a part; returns `None` if the part lacks the cells that would decide.
     fn place_in_part(&self, part: &Part, position: Position<'_>) -> Option<usize> {
         let (offsets, heads, here) = (part.offsets(), part.heads(), part.here());
         let candidates = candidates_of(offsets, heads, part.shared(), position);
@@ -408,8 +410,8 @@ impl Cursor {
         has_all.then(|| self.place_among(part.bytes(), part.from(), offsets, shared, candidates, position))
     }
 
-    /// Returns the index of the first cell at or after `position`, which by the row heads is one of the candidates or
-    /// the cell after them. `bytes` begin at offset `from` of the block.
+    /// Returns the index of the first cell at or after `position`. By the row heads it is one of the candidates, or the
+    /// cell right after them. `bytes` begin at offset `from` of the block.
     #[inline]
     fn place_among<N: Number>(
         &self,
@@ -449,8 +451,8 @@ impl Cursor {
         self.advance_far()
     }
 
-    /// Moves to the next cell as [`Cursor::advance`] does, when that is beyond the open cells; `self.index` is already
-    /// the index of the next cell.
+    /// Moves to the next cell as [`Cursor::advance`] does, when that cell is not among the open cells. `self.index` is
+    /// already the index of the next cell.
     fn advance_far(&mut self) -> Result<()> {
         if let Open::Part(at, part) = &self.open {
             let (at, disk_length) = (*at, part.disk_length());
@@ -459,7 +461,7 @@ impl Cursor {
                 self.move_to(self.index);
                 return Ok(());
             }
-            // A reader that only needs to see the end of the row needs no more than the first cells.
+            // A reader that only needs to see the end of the row needs only the first cells of the next block.
             if let Some((at, cells)) = self.reader.part_after(at, disk_length, self.way()) {
                 self.open = match cells {
                     Cells::Part(part) => Open::Part(at, part),
@@ -555,8 +557,8 @@ impl std::fmt::Debug for Cursor {
     }
 }
 
-/// Returns the cells of a block that can be the first at or after `position`, without the one after them, if the row
-/// shares the prefix of all rows of the block.
+/// Returns the cells of a block one of which may be the first at or after `position`; if none of them is, it is the
+/// cell after them. Assumes that the row has the prefix that all rows of the block share.
 #[inline]
 fn candidates_of<N: Number>(offsets: &[N], heads: &[N], shared: u16, position: Position<'_>) -> Range<usize> {
     match heads.len() {

@@ -1,7 +1,7 @@
-//! Implements the encodings that omit what a cell shares with the previous cell: PREFIX, DIFF and FAST_DIFF.
+//! The encodings that omit the bytes that a cell shares with the previous cell: PREFIX, DIFF and FAST_DIFF.
 //!
 //! Files contain encoded blocks, the cache does not: a block is decoded once, when it is read, so that cells can be
-//! searched in place. Both directions here convert between an encoded and a plain block.
+//! searched in place. The functions here convert an encoded block to a plain one, and back.
 //!
 //! ```text
 //! block      id 2B · size of the plain block 4B · cell, cell, …
@@ -15,10 +15,11 @@
 //! each then  [cint length of tags · tags] · [vlong sequence id]
 //! ```
 //!
-//! Parts in brackets are omitted when the flags say that they repeat. `common` counts bytes of the key; with DIFF and
-//! FAST_DIFF it ends before the timestamp, and the family, of which a file has only one, is not repeated. A cint has
-//! seven bits a byte, from the lowest up. Source of the facts: HBase 2.6 `PrefixKeyDeltaEncoder`,
-//! `DiffKeyDeltaEncoder`, `FastDiffDeltaEncoder`, `BufferedDataBlockEncoder`, `TagCompressionContext`.
+//! Parts in brackets are omitted when the flags say that they are the same as in the previous cell. `common` counts
+//! bytes of the key. With DIFF and FAST_DIFF it does not include the timestamp, and the family, of which a file has
+//! only one, is not repeated. A cint has seven bits a byte, the lowest first. Source: HBase 2.6
+//! `PrefixKeyDeltaEncoder`, `DiffKeyDeltaEncoder`, `FastDiffDeltaEncoder`, `BufferedDataBlockEncoder`,
+//! `TagCompressionContext`.
 
 use std::ops::Range;
 
@@ -31,7 +32,7 @@ use crate::format::{Encoding, read_vlong};
 pub(crate) struct Layout {
     pub(crate) has_tags: bool,
     pub(crate) has_mvcc: bool,
-    /// Whether encoded blocks contain tags as indices of a dictionary.
+    /// Whether encoded blocks contain tags as numbers of a dictionary.
     pub(crate) tags_by_number: bool,
 }
 
@@ -55,8 +56,8 @@ mod fast {
     pub(super) const SAME_VALUE: u8 = 64;
 }
 
-/// Decodes an encoded block, without its id, to a plain one. Returns `None` for malformed input. The result still has
-/// to be validated as cells.
+/// Decodes an encoded block, without its id, to a plain one. Returns `None` for malformed input. Does not check that
+/// the result consists of valid cells.
 pub(crate) fn decode(encoding: Encoding, layout: Layout, block: &[u8]) -> Option<Vec<u8>> {
     let mut input = Input(block);
     let size = u32::from_be_bytes(input.array()?) as usize;
@@ -216,7 +217,7 @@ impl Last {
         self.any.then_some((i64::from_be_bytes(*time), kind[0]))
     }
 
-    /// Replaces the key by the next one, of `length` bytes, up to its timestamp.
+    /// Replaces the key up to its timestamp by that of the next cell, whose key has `length` bytes.
     fn front(&mut self, input: &mut Input<'_>, length: usize, common: usize) -> Option<()> {
         let end = length.checked_sub(TAIL)?;
         let before = if self.any { self.key.len().checked_sub(TAIL)? } else { 0 };
@@ -257,7 +258,7 @@ impl Dictionary {
     /// The byte that precedes a tag that is not in the dictionary, in place of an index.
     const NEW: u8 = 0xff;
 
-    /// Decodes tags that have `length` bytes in all; in the result each has its length before it.
+    /// Decodes tags of `length` bytes in all. In the result each tag has its length before it.
     fn expand(&mut self, input: &mut Input<'_>, length: usize, out: &mut Vec<u8>) -> Option<()> {
         let end = out.len() + length;
         while out.len() < end {
@@ -443,7 +444,7 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// Writes the length that row and qualifier share with the previous cell, and the rest of them.
+    /// Writes the number of bytes of row and qualifier that equal the previous cell's, and then the other bytes.
     fn write_front(&self, last: Option<Plain<'_>>, out: &mut Vec<u8>) {
         let front = self.front();
         let common = last.map_or(0, |last| shared(front, last.front()));
@@ -559,7 +560,7 @@ mod tests {
         for number in 0..127u8 {
             dictionary.expand(&mut Input(&[Dictionary::NEW, 2, 7, number]), 4, &mut out).expect("whole");
         }
-        // The oldest is used again; the next new one replaces the second.
+        // Uses the oldest tag, so that the next new tag replaces the second.
         dictionary.expand(&mut Input(&[0, 0]), 4, &mut out).expect("known");
         dictionary.expand(&mut Input(&[Dictionary::NEW, 2, 8, 8]), 4, &mut out).expect("whole");
         out.clear();

@@ -35,8 +35,8 @@ pub enum Error {
         /// The feature that is not supported.
         what: String,
     },
-    /// The block is not in memory, and the caller must not wait for the disk. The caller repeats the read where it may
-    /// block.
+    /// The block is not in memory, and the caller must not wait for the disk. The caller should repeat the read on a
+    /// thread that may block.
     #[error("block not cached")]
     NotCached,
     /// The block is not in memory, and can be awaited. Afterwards the caller repeats the read.

@@ -27,8 +27,8 @@ thread_local! {
     static DATA_BYTES: Slot<u64> = const { Slot::new(0) };
 }
 
-/// Returns the bytes of data blocks that this thread has read since it started, from the cache or not. A caller takes
-/// the difference of two calls.
+/// Returns the number of bytes of data blocks that this thread has read since it started, from the cache or not. For
+/// the bytes of one operation, subtract the results of two calls.
 pub fn data_bytes_of_thread() -> u64 {
     DATA_BYTES.get()
 }
@@ -55,7 +55,7 @@ impl Reader {
         let row_of = |key: &[u8]| Key::parse(key).map(|key| key.row().to_vec());
         let entry = root.at(root.len() / 2);
         let mut middle = row_of(entry.key);
-        // With an odd number of top-level entries the middle is inside one of them.
+        // If the number of top-level entries is odd, the middle is inside one of them.
         if root.len() % 2 == 1 {
             let options = ReadOptions::default();
             let mut place = (entry.offset, entry.disk_length);

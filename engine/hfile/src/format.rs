@@ -6,7 +6,7 @@
 //!         · payload · one checksum 4B for each `bytes per checksum` of header and payload
 //! ```
 //!
-//! All integers are big endian. Source of the facts: HBase 2.6 `HFileBlock`, `BlockType`, `ChecksumUtil`.
+//! All integers are big endian. Source: HBase 2.6 `HFileBlock`, `BlockType`, `ChecksumUtil`.
 
 /// Length of a block's header, in bytes.
 pub const HEADER_LENGTH: usize = 33;
@@ -14,7 +14,7 @@ pub const HEADER_LENGTH: usize = 33;
 pub const TRAILER_LENGTH: usize = 4096;
 /// Number of bytes that one checksum covers in files that this crate writes.
 pub const BYTES_PER_CHECKSUM: u32 = 16 << 10;
-/// The minor version 3, which has checksums and a protobuf trailer, and the major version 3.
+/// Version 3 with minor version 3, which has checksums and a protobuf trailer.
 pub(crate) const VERSION: u32 = 3 << 24 | 3;
 
 /// The type of a block, encoded as its magic.
@@ -32,13 +32,13 @@ pub enum BlockType {
     Meta,
     /// A block of a middle level of the index.
     IntermediateIndex,
-    /// The highest level of the index.
+    /// The block of the highest level of the index.
     RootIndex,
     /// The file info.
     FileInfo,
-    /// The index of a bloom filter's chunks.
+    /// The index of the chunks of the file's Bloom filter.
     GeneralBloomMeta,
-    /// The index of the chunks of the filter of rows with family deletes.
+    /// The index of the chunks of the Bloom filter of rows with family delete markers.
     DeleteFamilyBloomMeta,
 }
 
@@ -71,14 +71,14 @@ pub enum Encoding {
     /// Cells follow one another in full.
     #[default]
     None,
-    /// As [`Encoding::None`], followed by the offset of each row.
+    /// Like [`Encoding::None`], followed by the offset of each row.
     RowIndexV1,
     /// Each key is stored without the prefix shared with the previous key.
     Prefix,
-    /// As [`Encoding::Prefix`]; lengths, type and timestamp are omitted or shortened where they repeat or differ
-    /// little.
+    /// Like [`Encoding::Prefix`], but lengths, type and timestamp are omitted where they repeat, or shortened where
+    /// they differ little.
     Diff,
-    /// As [`Encoding::Diff`], with suffixes of timestamps in place of differences, and repeated values omitted.
+    /// Like [`Encoding::Diff`], with the last bytes of timestamps in place of differences, and repeated values omitted.
     FastDiff,
 }
 
@@ -243,7 +243,7 @@ pub fn read_vlong(bytes: &[u8]) -> Option<(i64, usize)> {
         (false, (-112 - i32::from(first)) as usize)
     };
     let magnitude = match bytes[1..].first_chunk::<8>() {
-        // One word contains all its bytes, and others after them.
+        // One word contains all bytes of the number, and some bytes after it.
         Some(word) => u64::from_be_bytes(*word) >> (64 - 8 * length),
         None => bytes.get(1..=length)?.iter().fold(0, |word, &byte| word << 8 | u64::from(byte)),
     };

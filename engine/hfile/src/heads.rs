@@ -1,16 +1,17 @@
 //! Row heads of a block. With them, most of a search needs to read no cells.
 //!
-//! Cells of a kilobyte are in cache lines of their own, and each that a binary search reads is a wait for memory. The
-//! rows of one block mostly share a prefix. The four bytes after the prefix of each row are kept in one array; a search
-//! in it leaves only the few cells with equal heads.
+//! The rows of one block mostly share a prefix. The *head* of a row is the four bytes after that prefix; the heads of
+//! all cells are kept in one array. A search in it leaves only the few cells with equal heads. Without heads, a binary
+//! search would wait for memory at each cell that it reads, because cells of a kilobyte are in cache lines of their
+//! own.
 
 use std::cmp::Ordering;
 use std::ops::Range;
 
 use cache::Block;
 
-/// Returns the head of a row after its first `shared` bytes. A shorter row is padded with zeros, so that heads are
-/// ordered like rows. A row shorter than the shared prefix, and out of order, exists only in a damaged file.
+/// Returns the head of a row, after its first `shared` bytes. A shorter row is padded with zeros, so that heads are
+/// ordered like rows. A row shorter than the shared prefix exists only in a damaged file.
 fn head(row: &[u8], shared: usize) -> u32 {
     let mut head = [0; 4];
     let rest = row.get(shared..).unwrap_or_default();
@@ -44,7 +45,7 @@ pub(crate) fn fetch(block: &Block) {
     }
 }
 
-/// A number that belongs to a block: in the machine's form, or as encoded in a device's record.
+/// A number that belongs to a block: in the machine's format, or encoded in a cached record.
 pub(crate) trait Number: Copy {
     /// Returns the number.
     fn value(self) -> u32;
@@ -78,9 +79,9 @@ pub(crate) fn candidates<N: Number>(heads: &[N], shared: u16, row: &[u8]) -> Ran
     from..until
 }
 
-/// Returns the range that can contain cells of `row` among `count`, given its [`candidates`]: cells before the range
-/// sort before the row, cells after it sort after the row. To verify that `row` has the common prefix, this reads one
-/// row through `at`: that of the first candidate or of the last cell, which may well be `row` itself.
+/// Returns the range that can contain cells of `row` among `count` cells, given its [`candidates`]. Cells before the
+/// range sort before the row, cells after it sort after the row. To verify that `row` has the common prefix, this calls
+/// `at` for one cell and reads its row: for the first candidate, or the last cell if there is none.
 #[inline]
 pub(crate) fn narrow<'a>(
     candidates: Range<usize>,

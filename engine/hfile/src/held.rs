@@ -1,13 +1,13 @@
 //! Blocks that a reader of many rows keeps, so that rows in the same block need only one lookup.
 //!
-//! A batch of rows uses the same bloom filter chunks and index blocks again and again, and the same data block where
+//! A batch of rows uses the same Bloom filter chunks and index blocks again and again, and the same data block where
 //! rows are close to each other, in any order. A lookup in the cache costs a lock and, on a device, a system call and a
-//! checksum; a lookup here compares a number.
+//! checksum; a lookup here only compares offsets.
 //!
 //! The first lookup of a block on a device returns a [part](cache::Part), which is not kept: most blocks are used once.
 //!
-//! Each offset has one slot, where the next block with the same slot replaces it, so the number of kept blocks is
-//! bounded.
+//! Each offset has one of a fixed number of slots. A later block with the same slot replaces the block in it, so the
+//! number of kept blocks is bounded.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ impl HeldBlocks {
         HeldBlocks(RefCell::new([const { None }; PLACES]))
     }
 
-    /// Returns the block at `at`, a kept one or the result of `look`, which is then kept.
+    /// Returns the block at `at`: the kept one, or else the result of `look`, which is then kept.
     pub(crate) fn block(&self, at: u64, look: impl FnOnce() -> Result<Arc<Block>>) -> Result<Arc<Block>> {
         let place = place_of(at);
         if let Some((held, Some(block))) = &self.0.borrow()[place]
@@ -45,7 +45,7 @@ impl HeldBlocks {
         Ok(block)
     }
 
-    /// Whether the block at `at` is read for the first time, as far as is known, so that a part of it may suffice.
+    /// Whether the block at `at` is read for the first time, as far as this is known. If so, a part of it may suffice.
     /// Later calls for the same block return false.
     pub(crate) fn is_first(&self, at: u64) -> bool {
         let place = &mut self.0.borrow_mut()[place_of(at)];
@@ -58,7 +58,7 @@ impl HeldBlocks {
 }
 
 fn place_of(at: u64) -> usize {
-    // Multiplied, since offsets in a file of equal blocks share their lower bits.
+    // Offsets in a file of equal blocks have the same lower bits, so the offset is multiplied.
     (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % PLACES
 }
 

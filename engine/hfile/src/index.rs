@@ -1,4 +1,4 @@
-//! The block index: it finds the block that contains the first key at or before a position.
+//! The block index. It finds the block whose first key is the last one at or before a position.
 //!
 //! ```text
 //! root          entry, entry, …            entry: offset 8B · size on disk 4B · vint key length · key
@@ -6,10 +6,10 @@
 //!                                          entry: offset 8B · size on disk 4B · key
 //! ```
 //!
-//! As long as the entries fit one leaf they are stored in the root. Beyond that, full leaves are written between the
-//! data blocks, and the root has an entry for each leaf, or, if it would become too large, for each middle block. A
-//! root with levels below is followed by the offset and size of its middle leaf and the index of the middle entry in it
-//! (8 + 4 + 4 bytes), from which the middle key of the file is read.
+//! If the entries fit one leaf they are stored in the root. Otherwise full leaves are written between the data blocks,
+//! and the root has an entry for each leaf or, if it would become too large, for each middle block. A root with levels
+//! below ends with the offset and size of the middle leaf of the file, and the index of the middle entry in that leaf
+//! (8 + 4 + 4 bytes). A reader gets the middle key of the file from there.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ use cell::{Comparator, Key};
 use crate::format::write_vlong;
 use crate::heads;
 
-/// Length of what follows the entries of a root with levels below, in bytes.
+/// Number of bytes after the entries of a root with levels below.
 pub(crate) const MIDDLE_LENGTH: usize = 16;
 
 /// Size of the entries at which an index block is full, in bytes (`hfile.index.block.max.size`).
@@ -48,7 +48,7 @@ pub(crate) struct Entries {
     /// The end of each entry's key in `keys`.
     ends: Vec<u32>,
     keys: Vec<u8>,
-    /// Row heads of the keys, for searching, and the length of the common prefix; empty until they are made.
+    /// Row heads of the keys, for searching, and the length of the common prefix; empty before [`Entries::make_heads`].
     heads: (Box<[u32]>, u16),
 }
 
@@ -65,7 +65,7 @@ impl Entries {
 
     /// Makes the row heads, after the keys were validated and the last entry was added.
     pub(crate) fn make_heads(&mut self, comparator: Comparator) {
-        // The catalog's rows have another order, and a single entry needs no search.
+        // Not for the catalog, whose rows have another order, and not for a single entry, which needs no search.
         if comparator == Comparator::Table && self.len() > 1 {
             let rows = (0..self.len()).map(|index| self.row(index));
             self.heads = heads::build(self.row(0), self.row(self.len() - 1), rows);

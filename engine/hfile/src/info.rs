@@ -1,4 +1,4 @@
-//! The file info: properties by name, and what a store needs to know about a file.
+//! The file info: properties by name, and the types of those that a store uses.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ pub struct TimeSpan {
     pub newest: Timestamp,
 }
 
-/// Properties that the writer of a store file adds at the end.
+/// Properties that the writer of a store file sets at the end.
 #[derive(Clone, Debug, Default)]
 pub struct StoreFileInfo {
     /// The sequence id up to which every write of the store is in this file or an older one, inclusive.

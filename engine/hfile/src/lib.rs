@@ -8,9 +8,10 @@
 //!                                               └ read when the file is opened
 //! ```
 //!
-//! [`Writer`] takes cells in order and writes from front to back. [`Reader`] is opened once for all readers; each reads
-//! with its own [`Cursor`], which borrows cells from blocks shared with the cache. A block's checksum is verified when
-//! it is read from storage. Cells of a cached block have been validated, so reading them checks nothing again.
+//! [`Writer`] takes cells in order and writes from front to back. A [`Reader`] is opened once for all readers of the
+//! file. Each of these has its own [`Cursor`], which borrows cells from blocks that the cache shares. A block's
+//! checksum is verified when it is read from storage. The cells of a cached block were validated then, so they are not
+//! checked again.
 //!
 //! The format is described in `docs/formats/hfile.md` and beside the code that writes it ([`format`]). Files are
 //! exchangeable with Apache HBase 2.x in both directions. This crate does not know which files a store has, what a

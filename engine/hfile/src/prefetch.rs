@@ -1,8 +1,8 @@
 //! Prefetching of rows that will be read soon.
 //!
 //! A lookup is a chain of waits for memory: the cache's entry, the block, the heads of its rows, the cell. For rows
-//! known in advance each step is made for all of them and prefetches what the next step reads, so that many rows wait
-//! as long as one. The results are not kept: the lookup that follows is made as usual, and finds its data in the
+//! known in advance, each step is made for all of them, and prefetches what the next step reads. So many rows wait no
+//! longer than one. The results are not kept: the lookup that follows is made as usual, and finds its data in the
 //! processor's cache.
 
 use cache::{Block, BlockKind};
@@ -14,12 +14,12 @@ use crate::{Reader, cursor, heads};
 
 /// Maximum number of index levels; a file with more is not prefetched.
 const LEVELS_MAX: u32 = 8;
-/// Number of rows that callers mostly look up together.
+/// Usual number of rows that callers look up together.
 const TOGETHER: usize = 16;
 
 impl Reader {
-    /// Prefetches, as far as it is in memory, what a read of the first cell of each row needs, and returns the number
-    /// of rows for which it did so. Does nothing where most lookups fail.
+    /// Prefetches what a read of the first cell of each row needs, as far as it is in memory. Returns the number of
+    /// rows for which it did so. Does nothing for a file in which most lookups find no row.
     pub fn prefetch_rows(&self, rows: &[&[u8]]) -> usize {
         // A damaged file may claim any number of levels.
         let is_in_vain = self.knows_rows() && self.worth.is_worth() || self.levels() > LEVELS_MAX;
@@ -31,7 +31,7 @@ impl Reader {
         for _ in 1..self.levels() {
             let leaves = self.cached.peek(BlockKind::Index, places.iter().map(|(_, at)| *at));
             let below = places.iter().zip(leaves).filter_map(|(&(row, _), leaf)| {
-                // In a damaged file an index may name anything; the lookup that follows reports that.
+                // In a damaged file an index entry may name any block; the lookup that follows reports that.
                 let leaf = leaf.filter(|leaf| leaf.kind == BlockKind::Index && !leaf.packed)?;
                 Some((row, self.likely(&Leaf::checked(&leaf.bytes)?, row)?))
             });

@@ -41,10 +41,10 @@ pub struct Reader {
     has_mvcc: bool,
     may_have_tags: bool,
     newest_write: Option<SequenceId>,
-    /// The sequence id that every cell has; `None` if each cell has its own.
+    /// The sequence id of all cells; `None` if each cell has its own.
     common_sequence: Option<SequenceId>,
     tags_by_number: bool,
-    /// Whether the file states that no marker in it deletes a family.
+    /// Whether the file states that it has no family delete marker.
     deletes_no_family: bool,
     span: Option<TimeSpan>,
     pub(crate) data_end: u64,
@@ -64,7 +64,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Opens `file`. Its blocks go through `cache`, as its family's `caching` settings say.
+    /// Opens `file`. Its blocks are cached in `cache`, according to the family's settings `caching`.
     pub fn open(
         file: Arc<dyn FileReader>,
         name: FileName,
@@ -221,7 +221,7 @@ impl Reader {
             .info
             .get(name::TAGS_COMPRESSED.as_bytes())
             .is_some_and(|flag| flag.first().is_some_and(|byte| *byte != 0));
-        // HBase's encoder for a row index writes tags as they are, whatever the file info says.
+        // HBase's encoder for ROW_INDEX_V1 does not encode tags, whatever the file info says.
         self.tags_by_number = compressed && self.encoding != Encoding::RowIndexV1;
         self.may_have_tags = self.has_tags && self.number(name::TAGS_LENGTH_MAX) != Some(0);
         self.has_mvcc = self.number(name::KEY_VALUE_VERSION) == Some(1);
@@ -230,7 +230,7 @@ impl Reader {
             false => Some(SequenceId::ZERO),
         };
         self.common_sequence = (!self.has_mvcc).then_some(SequenceId::ZERO);
-        // A length that no row can have means no prefix.
+        // An invalid length counts as missing.
         let prefix = self.number(name::BLOOM_PREFIX).and_then(|length| u16::try_from(length).ok());
         let kind = self.text(name::BLOOM_TYPE).and_then(|kind| BloomType::of_name(&kind, prefix));
         let kind = kind.unwrap_or(BloomType::None);
@@ -251,8 +251,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Compares what the trailer says with the root index. The trailer has no checksum, so a flipped bit there would
-    /// otherwise hide blocks. The last block of a file with several levels is compared when a cursor comes to it.
+    /// Compares the trailer with the root index. The trailer has no checksum, so a flipped bit in it could otherwise
+    /// hide blocks. If the index has several levels, the last block is compared only when a cursor reaches it.
     fn check_trailer(&self, at: u64) -> Result<()> {
         let Some(last) = self.root.len().checked_sub(1) else {
             return match self.entries {
@@ -262,7 +262,7 @@ impl Reader {
         };
         let (first, last) = match self.levels {
             0 | 1 => (self.root.at(0).offset, self.root.at(last).offset),
-            // Data blocks come first in a file, and before the index blocks that name them.
+            // Data blocks come first in a file, and each comes before the index blocks that name it.
             _ => (0, self.last_data.min(self.root.at(last).offset)),
         };
         if self.first_data != first {
@@ -353,15 +353,15 @@ impl Reader {
         self.info.contains_key(name::BULK_LOAD_TIME.as_bytes())
     }
 
-    /// Gives every cell the sequence id under which the file was bulk-loaded, in place of the one that the file states.
+    /// Makes every cell have the sequence id of the file's bulk load, in place of the one that the file states.
     #[must_use]
     pub fn with_common_sequence(mut self, sequence: SequenceId) -> Reader {
         (self.common_sequence, self.newest_write) = (Some(sequence), Some(sequence));
         self
     }
 
-    /// Returns the newest sequence id of a cell. If it is greater than [`Reader::max_sequence`], not all writes between
-    /// the two are in the file.
+    /// Returns the newest sequence id of a cell. If it is greater than [`Reader::max_sequence`], some writes between
+    /// these two ids are not in the file.
     pub fn newest_sequence(&self) -> Option<SequenceId> {
         self.common_sequence.filter(|_| self.has_mvcc).or_else(|| self.number(name::MVCC_MAX).map(SequenceId))
     }
@@ -419,7 +419,7 @@ impl Reader {
         self.last_data
     }
 
-    /// Returns the cache's state of the file.
+    /// Returns the file's handle in the block cache.
     pub fn cached(&self) -> &cache::File {
         &self.cached
     }
@@ -434,8 +434,8 @@ impl std::fmt::Debug for Reader {
     }
 }
 
-/// The order of a file's cells by the Java class that its trailer names, which was another one in older versions of
-/// HBase.
+/// Returns the order of a file's cells by the Java class that its trailer names. Older versions of HBase wrote other
+/// class names.
 fn comparator_of(class: &str) -> Option<Comparator> {
     match class.rsplit(['.', '$']).next().unwrap_or_default() {
         ""

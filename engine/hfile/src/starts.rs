@@ -1,7 +1,7 @@
-//! Row starts among the cells of a block: one bit for each cell.
+//! Row-start bits: one bit for each cell of a block, which says whether the cell begins a row.
 //!
-//! Without these bits, only the next cell's key shows that a row has ended, so that even a skipped cell costs a cache
-//! line or two. For a scan that skips small cells among large ones, this would be most of its memory traffic. The bits
+//! Without these bits, the end of a row is known only from the next cell's key, so even a skipped cell costs one or two
+//! cache lines. A scan that skips small cells among large ones would spend most of its memory traffic on this. The bits
 //! are computed once, when every cell of the block is validated.
 
 use std::iter;

@@ -141,13 +141,13 @@ fn rows_are_prefetched_as_far_as_their_blocks_are_cached_and_nobody_counts_it() 
         let mut cursor = reader.cursor(ReadOptions::default());
         all.iter().for_each(|row| cursor.seek(KeyBuf::first_on_row(row).position()).expect("sound"));
         let before = format!("{:?}", cache.tables());
-        // Heads require that rows are ordered by their bytes.
+        // Rows of the catalog are not ordered by their bytes, so nothing is prefetched for them.
         let expected = if comparator == Comparator::Table { all.len() } else { 0 };
         assert_eq!(reader.prefetch_rows(&all), expected, "{block_size} {comparator:?}");
         assert_eq!(format!("{:?}", cache.tables()), before);
         reader.cached().evict();
         assert_eq!(reader.prefetch_rows(&all), 0);
-        // Put another kind of block in the place of a leaf or a data block.
+        // Replaces a leaf or a data block in the cache by a block of another kind.
         for index in 0..reader.root().len() {
             let block = || cache::Block {
                 kind: BlockKind::Bloom,
@@ -172,7 +172,7 @@ fn rows_are_prefetched_as_far_as_their_blocks_are_cached_and_nobody_counts_it() 
 fn every_place_is_found_over_several_index_levels() {
     let cells = sample(6_000, 10);
     let (files, name) = (Memory::new(), FileName::new("f"));
-    // Blocks of one or two cells, so that index leaves lie between data blocks.
+    // Small blocks of one or two cells, so that index leaves are between data blocks.
     write(&files, &name, &cells, WriterOptions { block_size: 64, ..Default::default() });
     let reader = open(&files, &name).expect("sound");
     assert_eq!(read_all(&reader).expect("sound").len(), cells.len());
@@ -323,10 +323,10 @@ fn tags_of_a_row_index_are_not_compressed_whatever_the_file_info_says() {
     assert_eq!(read_all(&reader).expect("sound"), expected(&cells));
 }
 
-/// The trailer has no checksum, so what it says is compared with the rest of the file.
+/// The trailer has no checksum, so the reader compares it with the rest of the file.
 #[test]
 fn every_flipped_bit_of_the_trailer_is_an_error_or_the_same_cells() {
-    // One block, one level of the index, and two.
+    // Files with one block, with one level of the index, and with two levels.
     for (rows, block_size, levels) in [(1, 300, 1), (12, 300, 1), (1_200, 1, 2)] {
         for compression in [Compression::None, Compression::Snappy].into_iter().take(3 - levels) {
             let cells = sample(rows, 5);

@@ -1,22 +1,22 @@
 //! Loads a file into the cache from front to back, after it was written or opened.
 //!
 //! A file that was just written is read back from the system's page cache. Caching blocks while they are written would
-//! avoid that, but a cached block has been read, verified and parsed. Reading them back does this too, and finds an
-//! unreadable file before a request does.
+//! avoid this. But a block in the cache must be verified and parsed, and reading it back does this too. It also finds
+//! an unreadable file before a request does.
 
 use cache::{BlockKind, Kinds};
 
 use crate::format::{BlockHeader, BlockType, HEADER_LENGTH};
 use crate::{Reader, Result};
 
-/// Number of consecutive blocks without room in the cache after which loading stops: parts of the cache fill up at
-/// different times.
+/// Number of consecutive blocks without room in the cache after which loading stops. More than one, because parts of
+/// the cache fill up at different times.
 const WITHOUT_ROOM_MAX: u32 = 64;
 
 impl Reader {
-    /// Loads blocks of these kinds that are not cached. With `asked_for`, which means that the family wants them
-    /// cached, they replace blocks that were used once; otherwise they only use free space. Returns the number of
-    /// loaded blocks. Stops early when the file is deleted or the cache has no room.
+    /// Loads blocks of these kinds that are not cached. Set `asked_for` if the family's settings want them cached: they
+    /// then replace blocks that were used once; otherwise they only use free space. Returns the number of loaded
+    /// blocks. Stops early when the file is deleted or the cache has no room.
     pub fn warm(&self, kinds: Kinds, asked_for: bool) -> Result<u64> {
         if !kinds.any() {
             return Ok(0);
@@ -41,7 +41,8 @@ impl Reader {
             if let Some(kind) = kind.filter(|kind| kinds.has(*kind))
                 && !self.cached.has(at)
             {
-                // Decompressed and parsed, a block is larger. Without room for even its compressed size it is not read.
+                // The decompressed block will be larger than `disk_size`. It is not read if there is no room even for
+                // that.
                 let has_room = || self.cached.has_room(at, kind, header.disk_size as usize);
                 let is_kept =
                     (asked_for || has_room()) && self.cached.put(at, self.read_block(at, None)?, asked_for);
@@ -54,8 +55,8 @@ impl Reader {
     }
 
     /// Loads those of the given blocks that are not cached; `blocks` are the offsets and lengths from
-    /// [`Written::warm`](crate::Written::warm). They replace blocks that were used once; with `into_room` they only use
-    /// free space. Returns the number of loaded blocks. Stops early when the file is deleted.
+    /// [`Written::warm`](crate::Written::warm). They replace blocks that were used once, unless `into_room`: then they
+    /// only use free space. Returns the number of loaded blocks. Stops early when the file is deleted.
     pub fn warm_blocks(&self, blocks: &[(u64, u32)], into_room: bool) -> Result<u64> {
         let mut read = 0;
         for &(at, length) in blocks {

@@ -1,15 +1,15 @@
-//! Decides whether to check a file's bloom filter for a row before searching the row.
+//! Decides whether to check a file's Bloom filter before searching a row.
 //!
-//! A filter avoids reading blocks that do not contain the row. In a store with one file, as compactions leave it,
-//! nearly every requested row exists. The filter then says so each time, at a fifth of the cost of a lookup in memory,
-//! because its bits are in cache lines that nothing else uses. So while few lookups fail they are made without the
-//! filter, which is checked only before a wait for a disk.
+//! A filter avoids reading blocks that do not contain the row. But if a store has one file, as after a compaction,
+//! nearly every requested row exists. The filter then admits the row each time, and costs a fifth of a lookup in
+//! memory, because its bits are in cache lines that nothing else uses. So while few lookups fail, they are made without
+//! the filter. It is then checked only before a wait for storage.
 //!
 //! One lookup in sixteen is counted, chosen by the row, so that threads seldom write to shared memory.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Number of counted lookups between two decisions.
+/// Number of counted lookups after which the decision is made again.
 const SAMPLE: u32 = 64;
 /// The filter is checked when at least one lookup in this many finds no row: such a lookup costs about five checks.
 const VAIN_PART: u32 = 16;
@@ -35,7 +35,7 @@ impl Worth {
         self.is_worth.load(Ordering::Relaxed)
     }
 
-    /// Records whether `row` was found, or whether the filter says that it may exist.
+    /// Records whether a lookup found `row`, or whether the filter admitted it.
     #[inline]
     pub(crate) fn note(&self, row: &[u8], is_there: bool) {
         if counts(row) {
@@ -43,7 +43,8 @@ impl Worth {
         }
     }
 
-    /// Counts a lookup. Concurrent threads may decide twice or lose a count: the result is an estimate.
+    /// Counts a lookup. If threads count at the same time, a count may be lost or a decision made twice: the result is
+    /// an estimate.
     fn count(&self, is_there: bool) {
         if !is_there {
             self.vain.fetch_add(1, Ordering::Relaxed);
@@ -62,7 +63,7 @@ fn counts(row: &[u8]) -> bool {
         || row.iter().fold(0, |end, &byte| end << 8 | u64::from(byte)),
         |end| u64::from_be_bytes(*end),
     );
-    // Multiplied, since rows often end in digits.
+    // Rows often end in digits, whose low bits are not random, so the number is multiplied.
     (end.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).is_multiple_of(COUNTED_PART)
 }
 

@@ -1,7 +1,7 @@
 //! Writes an HFile from front to back.
 //!
-//! 1. Cells are appended to the open data block. At the block size it is compressed, checksummed, written, and added to
-//!    the open index leaf under a short key that separates it from the block before.
+//! 1. Cells are appended to the open data block. When the block has the configured size it is compressed, checksummed
+//!    and written. It is added to the open index leaf under a short key that separates it from the previous block.
 //! 2. Between two data blocks the writer writes index leaves and bloom filter chunks that have become full.
 //! 3. At the end it writes middle index blocks if needed, then the part that readers load when they open the file, and
 //!    the trailer.
@@ -70,8 +70,8 @@ pub struct Written {
     pub entries: u64,
     /// The oldest and the newest timestamp of the file's cells; `None` for a file without cells.
     pub span: Option<TimeSpan>,
-    /// Offset and length of the data blocks that have enough [marked](Writer::mark_warm) cells, and of the index and
-    /// bloom filter blocks, in file order. Empty if there are no such data blocks.
+    /// Offset and length of the data blocks in which enough cells were [marked](Writer::mark_warm), and of the index
+    /// and Bloom filter blocks, in file order. Empty if there are no such data blocks.
     pub warm: Vec<(u64, u32)>,
 }
 
@@ -120,7 +120,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Creates a writer to `file`; errors call the file `name`.
+    /// Creates a writer to `file`; `name` is the file's name in errors.
     pub fn create(file: Box<dyn FileWriter>, name: FileName, options: WriterOptions) -> Writer {
         Writer {
             file,
@@ -170,7 +170,7 @@ impl Writer {
         self.entries
     }
 
-    /// Appends a cell, which must not sort before the last one.
+    /// Appends a cell, which must not sort before the previous one.
     pub fn append(&mut self, cell: Cell<'_>) -> Result<()> {
         let new_row = !self.any || self.last.key().row() != cell.row();
         if self.any && self.options.comparator.compare(cell.into(), self.last.position()).is_lt() {
@@ -202,8 +202,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Marks the last appended cell. A block is cached if half of its cells are marked, so at most twice as many bytes
-    /// are cached as are marked.
+    /// Marks the last appended cell. A block is in [`Written::warm`] if at least half of its cells are marked. So the
+    /// blocks that are cached have at most twice the bytes of the marked cells.
     #[inline]
     pub fn mark_warm(&mut self) {
         self.warm_cells += 1;
@@ -235,7 +235,7 @@ impl Writer {
         }
     }
 
-    /// Records the key under which the index will list the block that begins with `cell`.
+    /// Records the key for the index entry of the block that begins with `cell`.
     fn begin_block(&mut self, cell: Cell<'_>) {
         let separator = if self.any && self.options.comparator == Comparator::Table {
             shortest_row_between(self.last.key().row(), cell.row())
@@ -260,7 +260,7 @@ impl Writer {
             }
         };
         let written = self.write_block(kind, &block);
-        // The buffer is reused.
+        // The buffer is reused for the next block.
         match kind {
             BlockType::Data => self.block = block,
             _ => self.encoded = block,
@@ -336,7 +336,7 @@ impl Writer {
         let failed = |name: &FileName, error: &io::Error| {
             Error::Storage(storage::Error::from_io(error, Outcome::MayHaveHappened, name, "pack"))
         };
-        // A large block that is written as it is would be in memory twice.
+        // Without this, a large uncompressed block would be in memory twice.
         let is_apart = self.options.compression == Compression::None && payload.len() > APART_MIN;
         if !is_apart {
             self.options
@@ -391,7 +391,7 @@ impl Writer {
         Ok((offset, disk_length))
     }
 
-    /// Writes the part that readers load first, and the trailer. The file is durable afterwards.
+    /// Writes the part that readers load when they open the file, and the trailer. The file is durable afterwards.
     pub fn finish(mut self, store: StoreFileInfo) -> Result<Written> {
         self.close_block()?;
         self.bloom.close_chunk();
@@ -454,7 +454,7 @@ impl Writer {
     /// Finishes the index: leaves the root's entries in `self.root`, and returns the number of index levels.
     fn finish_index(&mut self) -> Result<u32> {
         if self.leaves.is_empty() {
-            // A single leaf becomes the root. Readers derive the middle key from the root then.
+            // A single leaf becomes the root. In such a file readers derive the middle key from the root.
             self.root = std::mem::take(&mut self.leaf);
             return Ok(1);
         }
@@ -554,7 +554,7 @@ impl std::fmt::Debug for Writer {
     }
 }
 
-/// Encodes a message with HBase's magic before it: bare, or with its length before it.
+/// Encodes a message after HBase's magic: without its length if `bare`, else with its length before it.
 fn pbuf(message: &impl Message, bare: bool) -> Vec<u8> {
     let mut bytes = BytesMut::from(&b"PBUF"[..]);
     if bare {
@@ -565,7 +565,8 @@ fn pbuf(message: &impl Message, bare: bool) -> Vec<u8> {
     bytes.to_vec()
 }
 
-/// Returns the class that HBase's readers instantiate to compare keys, by the old name that HBase writes.
+/// Returns the class name that HBase's readers instantiate to compare keys. It is the old name of the class, as HBase
+/// writes it.
 fn comparator_class(comparator: Comparator) -> &'static str {
     match comparator {
         Comparator::Table => "org.apache.hadoop.hbase.KeyValue$KVComparator",

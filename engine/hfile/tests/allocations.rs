@@ -1,4 +1,5 @@
-//! Tests that a get in a file whose blocks are in memory allocates nothing: filter, index, block and cell are borrowed.
+//! Tests that a get in a file whose blocks are in memory allocates nothing, because filter, index, block and cell are
+//! borrowed.
 
 use std::sync::Arc;
 
@@ -53,7 +54,7 @@ fn allocations(cache: Cache, block_size: usize) -> u64 {
     let (opened, cache) = (files.open(&name).expect("there"), Arc::new(cache));
     let reader =
         Reader::open(opened, name, Arc::clone(&cache), Caching::default()).map(Arc::new).expect("sound");
-    // The caller owns the keys.
+    // Keys are allocated by the caller, so they are made before counting.
     let keys: Vec<KeyBuf> = (0..ROWS).step_by(7).map(|number| KeyBuf::first_on_row(&row(number))).collect();
     let get = |key: &KeyBuf| {
         let options = ReadOptions::default();
@@ -63,12 +64,12 @@ fn allocations(cache: Cache, block_size: usize) -> u64 {
         cursor.seek_far(key.position()).expect("sound");
         let cell = cursor.peek().expect("there");
         assert!(cell.row() == wanted && cell.value().len() == 40);
-        // Does the row go on? The next cell may be in the next block.
+        // A get also looks at the cell after the row, which may be in the next block.
         cursor.advance().expect("sound");
         assert!(cursor.peek().is_none_or(|next| next.row() > wanted));
     };
     keys.iter().for_each(get);
-    // Write back the device's blocks first; the first gets allocate the thread's buffers.
+    // Writes the queued blocks to the device first; the first gets allocate the thread's buffers.
     cache.bucket().iter().for_each(|bucket| bucket.settle());
     keys.iter().for_each(get);
     let misses = cache.counts().lookups.misses();

@@ -1,9 +1,9 @@
-//! Skips or copies whole rows without parsing their cells, where the open block and the next one contain all of each
-//! row.
+//! Skips or copies whole rows without parsing their cells. Works for rows that lie completely in the open block and the
+//! next one.
 //!
-//! Conditions that are the same for all rows are checked once, before the first row. So no state is kept for a row. The
-//! [row-start bits](crate::starts) show where rows begin without reading keys. If the last row of the block continues
-//! in the next block, that one shows its end, and becomes the open block.
+//! Conditions that are the same for all rows are checked once, before the first row, so no state is kept for a row. The
+//! [row-start bits](crate::starts) show where rows begin without reading keys. If the last row of the open block
+//! continues in the next block, the next block shows where the row ends, and becomes the open block.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,16 +22,16 @@ const AHEAD: usize = 12;
 /// Number of consecutive rows with fewer examined cells than expected after which the expectation is lowered.
 const FEWER_MAX: usize = 32;
 
-/// Number of returned cells that are [prefetched](cell::fetch_whole) ahead. With three, a row took a tenth longer; with
-/// seven, it took no less time.
+/// Number of returned cells that are [prefetched](cell::fetch_whole) ahead. With three cells, a row took a tenth
+/// longer; with seven, it took no less time than with five.
 const WHOLE_AHEAD: usize = 5;
 
 /// Number of cells before the end of a block at which the next block is prefetched. Earlier, its lines would be evicted
 /// before they are needed.
 const NEXT_AHEAD: usize = 24;
 
-/// Maximum number of cells of a row that is [returned unparsed](Cursor::copy_rows); examining the cells of a longer row
-/// would be wasted.
+/// Maximum number of cells of a row that is [returned unparsed](Cursor::copy_rows). A longer row is parsed, without
+/// examining all its cells first.
 const CELLS_MAX: usize = 64;
 const _: () = assert!(CELLS_MAX <= u64::BITS as usize, "each has a bit");
 
@@ -47,21 +47,21 @@ pub struct CopyLimits {
     pub heap_size: u64,
 }
 
-/// What a filter refuses when rows are [skipped](Cursor::skip_rows).
+/// What a filter refuses because of one cell, when rows are [skipped](Cursor::skip_rows).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// The filter refuses nothing: the cell may be wanted.
+    /// The filter does not refuse the cell: it may be wanted.
     No,
     /// The filter refuses the cell.
     Cell,
-    /// The filter refuses the cell if it refuses another cell of the row together with the [row](Refused::Row).
+    /// The filter refuses the cell if it refuses the [row](Refused::Row) because of another cell.
     Undecided,
     /// The filter refuses the cell and its whole row.
     Row,
 }
 
-/// The result of skipping or copying several rows. The index is that of the cell after these rows, where the cursor is
-/// not positioned yet.
+/// The result of skipping or copying several rows. `index` is that of the cell after these rows; the cursor has not
+/// moved there yet.
 struct Run {
     rows: usize,
     /// Whether the run stopped at a row that may continue in the next block.
@@ -69,9 +69,9 @@ struct Run {
 }
 
 impl Cursor {
-    /// Skips rows of which `refuses` refuses every cell, as far as the open block and the first row of the next block
-    /// show where they end. The cursor must be at the first cell of a row, and moves to the first cell of the row after
-    /// them. Returns their number.
+    /// Skips rows of which `refuses` refuses every cell, as far as their ends are in the open block or in the first row
+    /// of the next block. The cursor must be at the first cell of a row, and moves to the first cell after the skipped
+    /// rows. Returns the number of skipped rows.
     ///
     /// `refuses` is called for the cells of a row in order, until a cell may be wanted or the row is refused
     /// ([`Refused::Row`]). No row at or after `end` is skipped, and none in a file with tags. The cells passed to it
@@ -82,10 +82,11 @@ impl Cursor {
             as u64
     }
 
-    /// Returns rows before `end` unparsed, as many as `limits` allows, as far as the open block and the first row of
-    /// the next block show where they end. Only rows that need no decision qualify: a few Puts without tags, each in a
-    /// column of its own, at least one of which is in the sorted columns `wanted` (`None` for all). The cursor must be
-    /// at the first cell of a row, and moves to the first cell of the row after them. Returns their number.
+    /// Returns rows before `end` unparsed, as many as `limits` allows, as far as their ends are in the open block or in
+    /// the first row of the next block. Only rows that need no decision qualify. Such a row has a few Puts without
+    /// tags, each in a column of its own, and at least one of them is in the sorted columns `wanted` (`None` for all).
+    /// The cursor must be at the first cell of a row, and moves to the first cell after the returned rows. Returns the
+    /// number of rows.
     pub fn copy_rows(
         &mut self,
         end: Option<&[u8]>,
@@ -98,8 +99,9 @@ impl Cursor {
         self.run_on(|cursor, next| cursor.copy_rows_of_block(next, end, &mut left, wanted, sink))
     }
 
-    /// Repeats a run of rows up to the end of the open block. If it stops at the last row, which may continue in the
-    /// next block, that block is loaded and shown to the run. When the run enters it, it becomes the open block.
+    /// Repeats `run`, a run of rows, up to the end of the open block. If it stops at the last row, which may continue
+    /// in the next block, that block is loaded and passed to `run`. When the run enters that block, it becomes the open
+    /// block.
     fn run_on(&mut self, mut run: impl FnMut(&mut Cursor, Option<&Block>) -> Run) -> usize {
         let Run { mut rows, reached_end } = run(self, None);
         self.ran_out = false;
@@ -117,7 +119,7 @@ impl Cursor {
             rows += more;
         }
         if rows > 0 {
-            // Done once at the end, since a cell's sequence id is far from everything read so far.
+            // Done once at the end, because it reads the cell's sequence id, which is not in the processor's cache.
             self.move_to(self.index);
         }
         rows
@@ -128,8 +130,8 @@ impl Cursor {
         self.ran_out
     }
 
-    /// Prefetches the cell offsets and `bytes` bytes of the next block, once, if at most `cells` cells of the open
-    /// block are left.
+    /// Prefetches, once for each block, the cell offsets and the first `bytes` bytes of the next block, if at most
+    /// `cells` cells of the open block are left.
     #[inline]
     fn fetch_next_block(&mut self, cells: usize, bytes: usize) -> Option<Arc<Block>> {
         if let Open::Block(at, block) = &self.open
@@ -142,8 +144,8 @@ impl Cursor {
         None
     }
 
-    /// Skips rows that begin in the open block. `next` is the block after it; it is given if the last row may be
-    /// skipped, too.
+    /// Skips rows that begin in the open block. `next` is the block after it, and is given only if the last row of the
+    /// open block may be skipped, too.
     fn skip_rows_of_block(
         &mut self,
         next: Option<&Block>,
@@ -156,7 +158,7 @@ impl Cursor {
         let is_before_end = before(self.reader.comparator(), end);
         // If the block's last row is before the end, all rows are.
         let all_before = is_before_end(cells.key(count - 1).row());
-        // The last row's cells were prefetched when it was examined for the first time.
+        // With `next`, this is the second examination of the last row, whose cells were prefetched at the first one.
         let is_asked = next.is_some();
         let mut prefetch = RowPrefetch { block: cells.block, next_block, index: self.index, rows: 0 };
         let (mut first, mut rows, mut examined, mut reached_end) = (self.index, 0, self.examined, false);
@@ -170,10 +172,10 @@ impl Cursor {
             if !is_asked {
                 prefetch.row_begins(examined);
             }
-            // What is known about the row.
+            // What the cells so far say about the row.
             let (mut refused, mut of_row) = (Refused::Cell, 0);
             for index in first..row_end {
-                // The later cells of a long row were not prefetched with its first ones.
+                // Of a long row, only the first cells were prefetched earlier.
                 if index + AHEAD < row_end {
                     let (bytes, at) = cells.place(index + AHEAD);
                     cell::fetch(bytes, at);
@@ -204,8 +206,8 @@ impl Cursor {
         Run { rows, reached_end }
     }
 
-    /// Returns rows that begin in the open block, and reduces `left` accordingly. `next` is the block after it; it is
-    /// given if the last row may be returned, too.
+    /// Returns rows that begin in the open block, and reduces `left` by them. `next` is the block after it, and is
+    /// given only if the last row of the open block may be returned, too.
     fn copy_rows_of_block(
         &mut self,
         next: Option<&Block>,
@@ -242,7 +244,7 @@ impl Cursor {
         Run { rows, reached_end }
     }
 
-    /// Returns the cells of the open block, if none has tags, and those of the `next` one.
+    /// Returns the cells of the open block and of `next`, if no cell of the file has tags.
     #[inline]
     fn cells_without_tags<'a>(&'a self, next: Option<&'a Block>) -> Option<Cells<'a>> {
         let block = self.block().filter(|_| !self.reader.may_have_tags())?;
@@ -284,8 +286,8 @@ impl Cursor {
     }
 }
 
-/// The cells of a block, followed, with consecutive indices, by those of the next block, if it was loaded: the last row
-/// of the block may continue there.
+/// The cells of a block. The cells of the next block follow with consecutive indices, if it was loaded, because the
+/// last row of the block may continue there.
 struct Cells<'a> {
     block: &'a Block,
     next: Option<&'a Block>,
@@ -298,7 +300,7 @@ enum RowEnd {
     At(usize),
     /// The row ends at the end of the block, or in the next one, which was not loaded.
     NextBlock,
-    /// The row ends in the block after the next, or later.
+    /// The row continues even after the next block.
     Far,
 }
 
@@ -339,7 +341,7 @@ impl<'a> Cells<'a> {
 }
 
 /// The expected number of examined cells of a row: the greatest number among the last rows. A single row with fewer
-/// cells does not lower it, since rows may lack columns.
+/// examined cells does not lower it, since rows may lack columns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ExaminedCells {
     most: usize,
@@ -348,7 +350,7 @@ pub(super) struct ExaminedCells {
 }
 
 impl ExaminedCells {
-    /// The expectation before any row was examined.
+    /// The expected number before any row was examined.
     pub(super) const NONE: ExaminedCells = ExaminedCells { most: 1, fewer: 0 };
 
     #[inline]
@@ -360,7 +362,7 @@ impl ExaminedCells {
     }
 }
 
-/// Prefetches cells of later rows, as many for each as were examined of earlier rows.
+/// Prefetches cells of later rows: in each of them as many as were examined in earlier rows.
 struct RowPrefetch<'a> {
     block: &'a Block,
     /// The block after the open one.
@@ -388,7 +390,7 @@ impl RowPrefetch<'_> {
         if self.index == self.block.offsets.len() {
             let Some(next) = self.next_block.take() else { return false };
             (self.block, self.index) = (next, 0);
-            // The cursor will be at its first cell or the one after, and read its sequence id, which follows the value.
+            // The cursor will be at the row's first or second cell, and read its sequence id, which follows the value.
             for end in [0, 1].map(|index| extent(next, index).end) {
                 cell::fetch_whole(next.bytes.get(end.saturating_sub(1)..end).unwrap_or_default());
             }
@@ -402,11 +404,11 @@ impl RowPrefetch<'_> {
     }
 }
 
-/// What a block shows about a row, seen without parsing it.
+/// What a block shows about a row without parsing its cells.
 enum RowView {
     /// The row is complete, and can be returned unparsed.
     Plain(PlainRow),
-    /// The row reaches the end of the block, and can be returned unparsed so far.
+    /// The row reaches the end of the block. Up to there it can be returned unparsed.
     ToTheEnd,
     /// The row cannot be returned unparsed.
     No,
@@ -434,12 +436,12 @@ impl PlainRow {
         })
     }
 
-    /// Prefetches cells of later rows, assuming that all rows are like this one: whole cells where they are returned,
-    /// and only the keys of the others, which show where rows end. With everything prefetched, rows of ten columns of
-    /// which one is returned took a fifth longer; with nothing prefetched, a third.
+    /// Prefetches cells of later rows, on the assumption that all rows are like this one: the whole cell if it is
+    /// returned, else only its key, which shows where the row ends. The alternatives were slower for rows of ten
+    /// columns of which one is returned: a fifth if everything was prefetched, a third if nothing was.
     ///
-    /// Rows may lack columns, after which positions differ from this row's. So a cell is assumed to be returned if it
-    /// is longer than every cell of this row that is not returned.
+    /// If some rows lack columns, positions after them differ from this row's. So a cell is also assumed to be returned
+    /// if it is longer than every cell of this row that is not returned.
     #[inline]
     fn fetch_others_ahead(&self, block: &Block) {
         let count = self.end - self.first;
@@ -450,7 +452,7 @@ impl PlainRow {
         let is_given = |like: usize| self.given >> like & 1 == 1;
         let others = (0..count).filter(|like| !is_given(*like));
         let longest = others.map(|like| length_of(block, self.first + like)).max().unwrap_or(0);
-        // As many returned cells, with those between them, in whole rows.
+        // As many rows as have at least this many returned cells.
         self.fetch_ahead(WHOLE_AHEAD.div_ceil(given) * count, |index, like| {
             if is_given(like) || length_of(block, index) > longest {
                 fetch_whole(block, index);
@@ -460,13 +462,13 @@ impl PlainRow {
         });
     }
 
-    /// Calls `fetch` for the cells of later rows this many cells ahead, with the position that each has in its row if
-    /// all rows are like this one.
+    /// Calls `fetch` with the index of a cell of a later row, `cells` cells ahead, and with the position that the cell
+    /// has in its row if all rows are like this one.
     #[inline]
     fn fetch_ahead(&self, cells: usize, fetch: impl Fn(usize, usize)) {
         let count = self.end - self.first;
         if self.first == 0 {
-            // They could not be prefetched before the block was open.
+            // The first cells could not be prefetched before the block was open.
             (1..cells).for_each(|index| fetch(index, index % count));
         }
         (0..count).for_each(|like| fetch(self.first + cells + like, like));
@@ -478,7 +480,7 @@ fn before(comparator: Comparator, end: Option<&[u8]>) -> impl Fn(&[u8]) -> bool 
     move |row| end.is_none_or(|end| comparator.compare_rows(row, end).is_lt())
 }
 
-/// Whether a column is wanted. Removes earlier columns from `wanted`, since columns come in order.
+/// Whether a column is wanted. Removes columns before it from `wanted`, since columns come in order.
 #[inline]
 fn is_next(wanted: &mut Option<&[Bytes]>, qualifier: &[u8]) -> bool {
     let Some(wanted) = wanted else { return true };

@@ -18,7 +18,7 @@ use crate::held::BlockAccess;
 use crate::index::{Entries, Leaf, Ordered};
 use crate::{Error, Result};
 
-/// A verified block as in the file, perhaps compressed.
+/// A verified block as it is in the file, with header, possibly compressed.
 pub(crate) struct RawBlock {
     pub(super) header: BlockHeader,
     /// The bytes of the block from its header up to its checksums.
@@ -60,7 +60,7 @@ impl Reader {
         Ok(RawBlock { header, packed, disk_length: length as u32 })
     }
 
-    /// Parses the header at the start of `bytes`, which have at least its length.
+    /// Parses the header at the start of `bytes`, which must be at least as long as a header.
     pub(super) fn header_of(&self, at: u64, bytes: &[u8]) -> Result<BlockHeader> {
         let header = bytes.first_chunk::<HEADER_LENGTH>().expect("at least a header was read");
         BlockHeader::parse(header).map_err(|(what, expected, found)| self.corrupt(at, what, expected, found))
@@ -80,7 +80,8 @@ impl Reader {
         })
     }
 
-    /// Returns the block at `at`, from bytes read ahead, or read together with the bytes after it.
+    /// Returns the block at `at` from bytes that were read ahead; if it is not among them, reads it and possibly the
+    /// bytes after it.
     pub(super) fn read_raw_ahead(
         &self,
         at: u64,
@@ -94,7 +95,7 @@ impl Reader {
                 ahead.window(at, read_type, self.cached.cache().options().read_ahead_bytes_max)
         {
             let length = (window as u64).min(self.data_end.saturating_sub(at));
-            // A failure to read beyond the block does not concern this caller.
+            // If this read fails, the error may concern bytes after the block, so the block is then read alone.
             if ahead.take_early(at) || self.file.read_at(at, ahead.refill(at, length as usize)).is_ok() {
                 found = self.raw_within(at, ahead.at(at))?;
                 ahead.begin_early(&*self.file, self.data_end);
@@ -137,7 +138,7 @@ impl Reader {
         Ok(bytes.into())
     }
 
-    /// Returns the block at `at`: a kept one, or from the cache or the file.
+    /// Returns the block at `at` from the blocks that the reader keeps, from the cache, or from the file.
     pub(crate) fn block(
         &self,
         at: u64,
@@ -159,8 +160,8 @@ impl Reader {
     }
 
     /// Returns the cells of the data block at `at` that `pick` chooses, for a reader of few cells. The result is a part
-    /// of the block if the block is on a device of the cache and this reader of many rows has not looked at it before;
-    /// otherwise it is the whole block.
+    /// of the block, if the block is on a device of the cache and this reader looks at it for the first time. Otherwise
+    /// it is the whole block.
     pub(crate) fn cells(
         &self,
         at: u64,
@@ -185,7 +186,7 @@ impl Reader {
         self.block(at, disk_length, BlockKind::Data, way).map(Cells::Whole)
     }
 
-    /// Looks up the block at `at`, of any kind; the lookup is counted for kind `expected`.
+    /// Looks up the block at `at`, which may be of any kind. A miss is counted under the kind `expected`.
     pub(super) fn look(
         &self,
         at: u64,
@@ -208,8 +209,8 @@ impl Reader {
 
     /// Returns the block at `at`, which is not in the cache, from the bytes of an awaited read.
     ///
-    /// If no bytes have arrived, this fails with the error that the caller can await. `length` returns the number of
-    /// bytes to read then.
+    /// If no bytes have arrived, fails with an error that the caller can await; the awaited read has as many bytes as
+    /// `length` returns.
     #[cold]
     pub(super) fn arrived(
         &self,
@@ -234,7 +235,8 @@ impl Reader {
         if room < HEADER_LENGTH as u64 {
             return Err(self.corrupt(at, "room for a block", HEADER_LENGTH, room));
         }
-        // A damaged header may claim any length: read what is in the file, and find that it is not the block.
+        // A damaged header may claim any length. Read no more than the file has; the block is then found to be
+        // incomplete.
         let wanted = wanted.max(HEADER_LENGTH).min(usize::try_from(room).unwrap_or(usize::MAX));
         if let Lookup::Arrived(bytes) = self.fetches.lookup(at)
             && bytes.len() >= wanted
@@ -247,7 +249,7 @@ impl Reader {
         })
     }
 
-    /// Returns the block in the form that readers need, even if the cache keeps it compressed.
+    /// Returns the block in the form that readers need: unpacks it if the cache keeps it compressed.
     pub(super) fn unpacked(&self, at: u64, block: Arc<Block>) -> Result<Arc<Block>> {
         if !block.packed {
             return Ok(block);
@@ -292,14 +294,14 @@ impl Reader {
         Ok(Some(place))
     }
 
-    /// Returns the offset and length of the block that would contain `position` by this level of the index, or of the
-    /// first block if `position` is before all of them.
+    /// Returns the offset and length of the block that this level of the index names for `position`: of the first block
+    /// if `position` is before all of them.
     pub(super) fn pick(&self, entries: &impl Ordered, position: Position<'_>) -> (u64, u32) {
-        // An index key is at or before the block's first cell, so equal keys also count as before.
+        // An index key is at or before the block's first cell, so a block with an equal key may contain the position.
         let after = entries.partition(entries.of_row(position.key.row()), |entry| {
             self.comparator.compare_keys(Key::trusted(entry.key), position.key).is_le()
         });
-        // Cells with the same key and newer sequence ids may end the block before.
+        // The previous block may end with cells of the same key and newer sequence ids.
         let mut index = after.saturating_sub(1);
         while index > 0
             && self.comparator.compare_keys(Key::trusted(entries.at(index).key), position.key).is_eq()
@@ -311,7 +313,7 @@ impl Reader {
     }
 
     /// Returns the first cells of the data block right after the one at `at`, whose length in the file is
-    /// `disk_length`. `None` unless a part of that next block is available, or all of it is in memory.
+    /// `disk_length`. Returns `None` unless the next block is in memory, or a part of it can be read without a wait.
     pub(crate) fn part_after(&self, at: u64, disk_length: u32, way: BlockAccess<'_>) -> Option<(u64, Cells)> {
         let next = at + u64::from(disk_length);
         if next > self.last_data || !way.held.is_none_or(|held| held.is_first(next)) {
@@ -323,14 +325,14 @@ impl Reader {
             Cells::Whole(block) if block.kind == BlockKind::Data && !block.packed => {
                 note_data(block.bytes.len())
             }
-            // An unprepared block is looked up again by the caller, which handles it.
+            // A block that is still packed is not used here: the caller looks it up again and unpacks it.
             Cells::Whole(_) => return None,
         }
         Some((next, cells))
     }
 
     /// Returns the data block after the one at `at`, whose length in the file is `disk_length`; `None` after the last
-    /// block. `ahead` holds bytes read ahead for a caller that reads on.
+    /// block. `ahead` has the bytes that were read ahead for this cursor.
     pub(crate) fn block_after(
         &self,
         at: u64,
@@ -346,7 +348,8 @@ impl Reader {
         }
         let mut next = at + u64::from(disk_length);
         while next <= self.last_data {
-            // Index leaves and bloom chunks lie between data blocks; the cache knows them, else they are read.
+            // Index leaves and Bloom filter chunks are between data blocks. Their lengths come from the cache, or they
+            // are read.
             let read = || self.to_be_kept(next, self.read_raw_ahead(next, options.read_type, ahead)?);
             let found = self.cached.block(next, BlockKind::Data, options.ask(), read)?;
             let block = match found {
@@ -363,7 +366,7 @@ impl Reader {
         Err(self.corrupt(at, "last data block", self.last_data, "none there"))
     }
 
-    /// Like [`arrived`](Reader::arrived), for a cursor that reads ahead.
+    /// Like [`arrived`](Reader::arrived), for a cursor that reads ahead: it may await more than one block.
     #[cold]
     pub(super) fn arrived_ahead(
         &self,
@@ -389,7 +392,7 @@ impl Reader {
         let block = self.cached.peek(BlockKind::Data, std::iter::once(next)).pop()??;
         cell::fetch_line(block.offsets.as_ptr().cast());
         cell::fetch_line(block.row_starts.as_ptr().cast());
-        // Reading the first cell's offset would wait; the first cell is near the block's start.
+        // Reading the first cell's offset would be a wait for memory; the first cell is at or near the block's start.
         cell::fetch_whole(block.bytes.get(..bytes).unwrap_or_default());
         Some(block)
     }

@@ -1,4 +1,4 @@
-//! Where each cell of a block begins and ends, and which size counts for it.
+//! Finds where each cell of a block begins and ends, and computes the size that counts for it.
 
 use std::ops::Range;
 
@@ -8,7 +8,8 @@ use super::Reader;
 use crate::format::read_vlong;
 
 impl Reader {
-    /// Returns the end of the cell at `place`, and the start of the next one; `None` if the cell is not complete.
+    /// Returns the end of the cell at offset `place`, and the start of the next cell; `None` if the cell is not
+    /// complete.
     #[inline]
     pub(super) fn cell_end(&self, bytes: &[u8], place: usize) -> Option<(usize, usize)> {
         let end = self.end_before_number(bytes, place)?;
@@ -17,7 +18,8 @@ impl Reader {
         Some((end, next))
     }
 
-    /// Returns the end of the cell at `place`, without its sequence id; it may be beyond the block.
+    /// Returns the end of the cell at offset `place`, without its sequence id. The end may be after the end of the
+    /// block.
     #[inline]
     pub(super) fn end_before_number(&self, bytes: &[u8], place: usize) -> Option<usize> {
         let word = |at: usize| -> Option<usize> {
@@ -53,7 +55,7 @@ impl Reader {
         self.newest_write
     }
 
-    /// Returns the cell at `place` of a validated block, without sequence id, in a file without tags.
+    /// Returns the cell at `place` of a validated block, for a file without tags. The cell has no sequence id.
     #[inline]
     pub(crate) fn untagged_at(bytes: &[u8], place: usize) -> Cell<'_> {
         let word = |at: usize| -> usize {

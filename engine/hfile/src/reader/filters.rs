@@ -21,7 +21,7 @@ impl Reader {
         }
     }
 
-    /// Whether the file has a Bloom filter that can be asked about rows.
+    /// Whether the file has a Bloom filter that contains rows or row prefixes.
     pub(crate) fn knows_rows(&self) -> bool {
         self.bloom.as_ref().is_some_and(|(kind, _)| *kind != BloomType::RowColumn)
     }

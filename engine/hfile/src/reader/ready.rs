@@ -15,7 +15,7 @@ use crate::index::{Leaf, Ordered};
 use crate::starts::Builder;
 
 impl Reader {
-    /// Builds the block that the cache keeps: ready to be read or, if so configured, compressed as in the file.
+    /// Builds the block that the cache keeps: ready to be read or, if so configured, still compressed as in the file.
     pub(super) fn to_be_kept(&self, at: u64, raw: RawBlock) -> Result<Block> {
         let is_data = matches!(raw.header.kind, BlockType::Data | BlockType::EncodedData);
         if !(is_data && self.keeps_packed()) {
@@ -34,7 +34,7 @@ impl Reader {
         })
     }
 
-    /// Whether the cache keeps data blocks as they are in the file, so that parts of them are of no use.
+    /// Whether the cache keeps data blocks compressed, as in the file. Parts of such blocks cannot be used.
     pub(super) fn keeps_packed(&self) -> bool {
         let is_packed = self.compression != Compression::None || self.encoding != Encoding::None;
         is_packed && self.cached.cache().options().switches.data_compressed
@@ -108,7 +108,7 @@ impl Reader {
             .flatten()
     }
 
-    /// Returns the length of the cells in a ROW_INDEX_V1 block.
+    /// Returns the length in bytes of the cells in a ROW_INDEX_V1 block, which the row index follows.
     fn cell_area(&self, bytes: &[u8]) -> Option<usize> {
         let (id, _) = bytes.split_first_chunk::<2>()?;
         let (rest, area) = bytes.split_last_chunk::<4>()?;
@@ -143,7 +143,7 @@ impl Reader {
     }
 }
 
-/// Where each cell of a block starts, and which cells begin a row.
+/// The start of each cell of a block, and which cells begin a row.
 #[derive(Default)]
 struct Places {
     offsets: Vec<u32>,

@@ -67,7 +67,7 @@ fn all_who_miss_a_block_share_one_read_whatever_the_cache_keeps() {
         assert_eq!((first.offset(), place.read_counts().begun), (second.offset(), 0), "nobody waits yet");
         assert!(poll(&mut first).is_pending() && poll(&mut second).is_pending());
         assert_eq!(place.read_counts().begun, 1);
-        // The caller that began the read goes away; the other still gets the block.
+        // The caller that began the read is dropped; the other caller still gets the block.
         drop(first);
         place.complete_reads(1);
         let Poll::Ready(Ok(arrived)) = poll(&mut second) else { panic!("it was completed") };
@@ -92,7 +92,7 @@ fn a_read_that_needs_many_blocks_gets_further_each_time_and_a_scan_reads_ahead()
         let position = KeyBuf::of(cursor.peek().expect("there"));
         while let Err(error) = cursor.advance() {
             arrived.push(arrive(&place, missing(Err::<(), _>(error))));
-            // As a scanner does: it begins the row again.
+            // Begins the row again, as a scanner does.
             cursor.seek(position.position()).expect("what has arrived is kept");
         }
     }

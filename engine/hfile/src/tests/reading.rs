@@ -142,7 +142,7 @@ fn rows_are_passed_to_their_end_in_the_next_block_but_not_where_cells_have_tags(
         let mut cursor = reader.cursor(ReadOptions::default());
         cursor.seek_first().expect("sound");
         let row = |cursor: &Cursor| cursor.peek().map(|cell| cell.row().to_vec());
-        // Up to a row whose second column is wanted.
+        // Skips up to a row whose second column is wanted.
         let rows = cursor.skip_rows(None, |cell| match (cell.row(), cell.qualifier()) {
             (b"row-000004", b"b") => Refused::No,
             _ => Refused::Cell,
@@ -157,11 +157,11 @@ fn rows_are_passed_to_their_end_in_the_next_block_but_not_where_cells_have_tags(
             Some(b"a".to_vec()),
             "its first cell"
         );
-        // Up to the requested end.
+        // Skips up to `end`.
         assert_eq!(cursor.skip_rows(Some(b"row-000006"), |_| Refused::Row), 2);
         assert_eq!(row(&cursor), Some(b"row-000006".to_vec()));
-        // Each time to the first row that begins in the block behind, be it that the one before goes on there; the last row of all
-        // is for the walk to see.
+        // Each call skips up to the first row that begins in the next block, whether or not a row continues across the
+        // boundary. The last row of the file is not skipped, and is read cell by cell.
         let (mut passed, mut ran_out, mut walked) = (6, 0, 0);
         while let Some(name) = row(&cursor) {
             assert_eq!(name, format!("row-{passed:06}").into_bytes());
@@ -181,7 +181,7 @@ fn rows_are_passed_to_their_end_in_the_next_block_but_not_where_cells_have_tags(
     }
 }
 
-/// Returns the number of rows to the end of the file that a cursor skips, or reads where it can skip none.
+/// Returns the number of rows to the end of the file that a cursor skips, or reads cell by cell where it can skip none.
 fn pass_all(cursor: &mut Cursor) -> u64 {
     let mut rows = 0;
     while let Some(name) = cursor.peek().map(|cell| cell.row().to_vec()) {
@@ -233,7 +233,8 @@ fn bytes_after_a_block_are_read_and_counted_once() {
         let (walked, passed) = (cost(false), cost(true));
         assert!(walked.0 > 100 && walked == passed, "{walked:?} {passed:?}");
     }
-    // Who must not wait for it stops before the row that may go on there, and is told so where it wants to know.
+    // In memory-only mode, skipping stops before the row that may continue in a block that is not in memory. The error
+    // is reported when the cursor moves there.
     let (reader, _) = open();
     let mut cursor = reader.cursor(ReadOptions::default());
     cursor.seek_first().expect("sound");
@@ -247,17 +248,17 @@ fn bytes_after_a_block_are_read_and_counted_once() {
 
 /// Returns a file whose data blocks are all on a device of the cache, and a reader of the same file without a device.
 fn on_a_device(writing: &dyn Fn() -> WriterOptions) -> (Arc<Reader>, Scratch, Arc<Reader>) {
-    // The memory before it has room for index and blooms, and no data: a block is larger than all of it.
+    // The memory tier has room for index and Bloom blocks only: a data block is larger than the whole tier.
     on_a_device_behind(2_048, writing)
 }
 
-/// As [`on_a_device`], with so many bytes of memory in the first tier.
+/// Like [`on_a_device`], with `bytes` bytes of memory in the first tier.
 fn on_a_device_behind(
     bytes_max: usize,
     writing: &dyn Fn() -> WriterOptions,
 ) -> (Arc<Reader>, Scratch, Arc<Reader>) {
-    // Rows of many columns, of one, such as begin with the same bytes, and cells that were written again and again at one time,
-    // so that their numbers alone tell them apart, across the ends of blocks too.
+    // Rows with many columns, rows with one column, rows with a common prefix, and cells with equal keys that only
+    // their sequence ids tell apart, also across the ends of blocks.
     let mut cells = Vec::new();
     for row in 0..2_000 {
         let name = match row % 5 {
@@ -283,7 +284,7 @@ fn on_a_device_behind(
             value: &[at as u8; 20],
             tags: b"",
         };
-        // Of cells of one key the newest comes first.
+        // Cells with equal keys come newest first.
         (parts.to_vec().expect("within limits"), SequenceId((count - at) as u64))
     };
     let cells: Vec<_> = cells.into_iter().enumerate().map(to_cell).collect();
@@ -301,7 +302,7 @@ fn on_a_device_behind(
     (reader, device, plain)
 }
 
-/// Returns the row and the sequence id of the cell at which a cursor is.
+/// Returns the row and the sequence id of the cursor's current cell.
 fn stands(cursor: &Cursor) -> Option<(Vec<u8>, SequenceId)> {
     cursor.peek().map(|cell| (cell.bytes_without_tags().to_vec(), cell.sequence()))
 }
@@ -344,7 +345,7 @@ fn a_cursor_that_has_parts_of_blocks_stands_where_one_that_has_blocks_does() {
                 for (at, key) in keys.iter().enumerate() {
                     cursor.seek_far(key.position()).expect("sound");
                     out.push(stands(&cursor));
-                    // Then on by steps, to places near and far, or away.
+                    // Then some steps forward, before the next seek to a near or far position.
                     for _ in 0..[0, 1, 2, 60][at % 4] {
                         cursor.advance().expect("sound");
                         out.push(stands(&cursor));
@@ -377,7 +378,7 @@ fn a_cursor_that_has_parts_of_blocks_stands_where_one_that_has_blocks_does() {
 
 #[test]
 fn a_block_that_lies_in_memory_is_looked_for_once_behind_a_part() {
-    // Some of its blocks are in memory.
+    // In this file some blocks are in memory.
     let (reader, device, _) =
         on_a_device_behind(64 << 10, &|| WriterOptions { block_size: 2 << 10, ..Default::default() });
     let cache = reader.cached().cache();
@@ -413,7 +414,7 @@ fn a_get_finds_its_row_whatever_faults_the_device_has() {
         let met = |counts: cache::BucketCounts| counts.failed + counts.corrupt;
         let before = met(bucket.counts());
         for (at, key) in keys.iter().enumerate() {
-            // Faults also between the heads of a block and its bytes.
+            // Faults come and go, also between the read of a record's head and the read of its bytes.
             device.set_fault(if at % 3 == 0 { fault } else { DeviceFault::None });
             let (mut cursor, mut other) =
                 (reader.cursor(ReadOptions::default()), plain.cursor(ReadOptions::default()));
@@ -448,7 +449,7 @@ fn a_filter_is_asked_where_it_spares_looks_and_before_a_wait() {
     let first = asked();
     (0..8_000).for_each(|at| assert!(seek(there(at).as_bytes())));
     assert_eq!(asked(), first, "all are there");
-    // Absent rows are sought without the filter until enough lookups fail.
+    // Absent rows are searched without the filter until enough lookups have failed.
     (0..8_000).for_each(|at| assert!(!seek(absent(at).as_bytes())));
     assert!(asked() - first > 5_000, "{} times", asked() - first);
     let looked = bytes_looked_into(|| (0..8_000).for_each(|at| assert!(!seek(absent(at).as_bytes()))));
@@ -485,7 +486,7 @@ fn a_read_in_memory_looks_up_a_missing_block_once() {
     let (before, reads) = (hits(), counted.reads.load(Ordering::Relaxed));
     assert!(matches!(seek(5_010, true), Err(Error::NotCached)));
     let found: Vec<u64> = hits().iter().zip(before).map(|(hits, before)| hits - before).collect();
-    // One index leaf and one chunk of the filter.
+    // The lookups use one index leaf and one chunk of the filter.
     assert_eq!(found.iter().sum::<u64>(), 2, "{found:?} of {:?}", BlockKind::ALL);
     assert_eq!(counted.reads.load(Ordering::Relaxed), reads);
     seek(5_010, false).expect("sound");
@@ -513,10 +514,11 @@ fn where_there_is_no_room_a_file_is_not_read_to_its_end_and_nobody_goes() {
         let kept = work();
         (kept, reads.load(Ordering::Relaxed) - before.0, bytes.load(Ordering::Relaxed) - before.1)
     };
-    // Headers of blocks, and at most a few whole blocks that turn out not to fit; far fewer than there are.
+    // Reads the headers of blocks, and at most a few whole blocks that turn out not to fit; far fewer than the file
+    // has.
     let (more, heads, read) = of(&|| reader.warm(Kinds::ALL, false).expect("sound"));
     assert!(more == 0 && heads < 200 && read < 20_000, "{more} blocks, {heads} reads of {read} bytes");
-    // Likewise for blocks of a compaction, which have had their first lookup.
+    // The same for blocks of a compaction, which were looked up once already.
     let (root, _) = reader.root_index();
     let blocks = (root.len() / 2..root.len()).map(|index| root.at(index));
     let late: Vec<(u64, u32)> = blocks.map(|block| (block.offset, block.disk_length)).collect();

@@ -6,7 +6,7 @@ use env::{WallTime, World};
 
 use super::*;
 
-/// The parts of a cell that a reader sees.
+/// The bytes and the sequence id of a cell.
 type Shown = (Vec<u8>, SequenceId);
 
 #[derive(Default)]
@@ -159,7 +159,7 @@ fn rows_are_given_and_passed_as_a_walk_finds_them() {
                 }
                 passed_rows += rows;
             }
-            // The next row is walked cell by cell, whatever it is.
+            // The next row is read cell by cell, whether or not it could be skipped.
             assert_eq!(walk_row(&mut fast), walk_row(&mut slow), "{what}");
         }
         assert!(slow.peek().is_none(), "round {round}");
