@@ -1,8 +1,8 @@
 //! Measures what it costs to compact segments in memory: `cargo bench -p memstore --bench compaction`.
 //!
-//! The planned costs: one of four entries has a head that no other entry has, and is moved from one index to another
+//! The planned costs for four entries: one has a head that no other entry has, and is moved from one index to another
 //! (10 ns). The other three share their heads: their keys are loaded from memory, two or three cache lines each (20
-//! ns), and compared (20 ns). One cell of six is copied; for 1 KB, 17 cache lines are read and as many written (100
+//! ns), and compared (20 ns). One cell of six is copied; for 1 KB this reads 17 cache lines and writes as many (100
 //! ns).
 
 use std::cell::RefCell;
@@ -47,7 +47,7 @@ impl Store {
 
     fn write(&mut self, count: u64) {
         for _ in 0..count {
-            // A factor that has none in common with the number of rows: each comes once in a round.
+            // The factor and the number of rows have no common divisor, so each row occurs once in a round.
             let row = self.written.wrapping_mul(48_271 + 20 * (self.written / self.rows)) % self.rows;
             self.written += 1;
             self.active.insert([&cell(row, &self.value)[..]], SequenceId(self.written));

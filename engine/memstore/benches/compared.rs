@@ -1,9 +1,9 @@
 //! Compares a segment with other ordered sets, with a million cells of 100 bytes: `cargo bench -p memstore --bench
-//! compared`. `cargo bench -p memstore --bench compared`.
+//! compared`.
 //!
-//! All of them copy each cell and keep it in the order of its key; the others compare keys as bytes, which is less work
-//! than a segment does. The figures are elapsed times, the least of some rounds, because some benchmarks use two
-//! threads. They are valid only on a quiet machine with two free processors.
+//! All of them copy each cell and keep it in the order of its key. The other sets compare keys as bytes, which is less
+//! work than a segment does. The figures are elapsed times, the least of some rounds, because some benchmarks use two
+//! threads. So they are valid only on a quiet machine with two free processors.
 
 #![allow(clippy::print_stdout, reason = "it is a program that prints")]
 
@@ -92,11 +92,11 @@ fn time(world: &World, count: usize, mut round: impl FnMut()) -> f64 {
 }
 
 fn main() {
-    // Cargo says `--bench` when it benches and nothing when it tests.
+    // Cargo passes `--bench` for benchmarks and nothing for tests.
     let trial = !std::env::args().any(|word| word == "--bench");
     let count: usize = if trial { 2_000 } else { 1_000_000 };
     let world = World::real();
-    // An odd factor and a power of two: a permutation.
+    // Multiplying by an odd factor modulo a power of two gives a permutation.
     let all = (count as u64).next_power_of_two();
     let numbers = (0..all).map(|number| number.wrapping_mul(0x9e37_79b1) % all);
     let cells: Vec<Vec<u8>> = numbers.filter(|number| *number < count as u64).map(cell).collect();

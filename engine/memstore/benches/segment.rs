@@ -1,10 +1,10 @@
 //! Measures what a segment costs: `cargo bench -p memstore`.
 //!
-//! The planned costs: an insert is a descent of four levels of a tree, a binary search of some 32 heads in each (60 ns
-//! when its lines are in the cache, 120 when they are not), and the copy of a hundred bytes into a chunk (20 ns). Rows
-//! in order reuse the path of the previous row. A lookup is the descent alone, and the comparison of a whole key at its
-//! end. A step of a cursor reads one cache line of an entry and two of a cell, which the previous step has prefetched
-//! (10 ns).
+//! The planned costs: an insert is a descent of four levels of a tree, a binary search of some 32 heads in each level
+//! (60 ns when its lines are in the cache, 120 when they are not), and the copy of a hundred bytes into a chunk (20
+//! ns). Rows in order reuse the path of the previous row. A lookup costs the descent, and the comparison of one whole
+//! key at its end. A step of a cursor reads one cache line of an entry and two of a cell, which the previous step has
+//! prefetched (10 ns).
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ fn cell(number: u64, value: &[u8]) -> Vec<u8> {
 
 /// Returns the numbers below `count` in random order, each once.
 fn shuffled(count: u64) -> impl Iterator<Item = u64> {
-    // An odd factor and a power of two: a permutation.
+    // Multiplying by an odd factor modulo a power of two gives a permutation.
     let all = count.next_power_of_two();
     (0..all).map(move |number| number.wrapping_mul(0x9e37_79b1) % all).filter(move |number| *number < count)
 }

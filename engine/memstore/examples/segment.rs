@@ -3,10 +3,11 @@
 //! `cargo run --release -p memstore --example segment -- 600000`
 //!
 //! The planned costs: an insert of 100 bytes copies them (60 ns) and descends six levels, of which the lower two are
-//! cache misses (100 ns each), so about 0.35 µs. Measured on 2 busy cores, three rounds, first of them with new memory,
-//! beside a `BTreeMap` under a lock whose keys had the same heads without the learnt prefix (by the clock):
+//! cache misses (100 ns each), so about 0.35 µs. Measured on 2 busy cores in three rounds, the first of them with new
+//! memory. For comparison: a `BTreeMap` under a lock, whose keys had the same heads but no learnt prefix (elapsed
+//! time):
 //!
-//! | | here, CPU | by the clock | `BTreeMap` |
+//! | | segment, CPU time | segment, elapsed | `BTreeMap`, elapsed |
 //! |---|---|---|---|
 //! | insert, 100 bytes, random rows | 367–427 ns | 369–595 | 1,132–1,858 |
 //! | … by two threads | | 351–389 | 1,269–2,665 |
@@ -139,7 +140,7 @@ fn main() {
             assert_eq!(Segment::merged(&halves).expect("few chunks").cells(), count);
         });
         figure(&world, "copy two into one, a cell", count, || {
-            // What lies among something dead is copied.
+            // Live cells in a chunk with dead ones are copied.
             let mut cells = 0;
             let keeps = |_: cell::Cell<'_>| {
                 cells += 1;

@@ -1,26 +1,26 @@
 //! The active segment, which accepts writes: cells copied into chunks, and the index over them.
 //!
-//! Each writer uses a *slot*, which has the chunk that the writer fills, its path through the index, and counters of
-//! what it has added.
+//! Each writer uses a *slot*. A slot has the chunk that the writer fills, the writer's path through the index, and
+//! counters of what the writer has added.
 //!
 //! 1. A writer that is alone finds the first slot free every time, whichever thread it runs on. As long as no two
-//!    writers have met there, the owner of that slot is the only writer, locks nothing in the index, and fills one
-//!    chunk after the other.
+//!    writers have wanted that slot at the same time, its owner is the only writer: it locks nothing in the index, and
+//!    fills one chunk after the other.
 //! 2. A writer that finds the first slot taken waits for it once, and then marks the segment as shared. From then on
-//!    each writer locks the leaf that it changes, and a writer that finds a slot taken moves to the next one and
-//!    returns to that. Two writers then share no cache line except those of nodes and of [`crate::tree`]'s shape.
+//!    each writer locks the leaf that it changes. A writer that finds a slot taken uses the next slot, and begins with
+//!    that one the next time. So two writers share no cache lines but those of nodes and of the [`crate::tree`]'s
+//!    `Shape`.
 //! 3. A writer that changes the whole segment (seals it, or rebuilds the index) takes all slots, in order. No writer
 //!    waits for a slot while it holds another one, except in that order.
-//!
 //! In a server the writers of a region are serialized, so segments are not shared.
 //!
-//! A cell is in its chunk before its place is in the index, and a chunk is in the records before a place names it.
-//! Readers hold no lock.
+//! A cell is in its chunk before its place is in the index, and a chunk is in the records before a place names it. So
+//! readers need no lock.
 //!
-//! The heads of the first index assume the row prefix of the previous segment, or none. When the segment has a few
-//! cells, and again when it has many, the index is rebuilt if its rows share another prefix: rows such as `user8517…`
-//! or `0000000123` differ only in later bytes. Readers of the old index continue in it, since it has every cell that
-//! was there when they began.
+//! The heads of the first index are made after the row prefix of the previous segment, if there was one. When the
+//! segment has a few cells, and again when it has many, the prefix that its rows share is computed again. If it
+//! differs, the index is rebuilt: rows such as `user8517…` or `0000000123` differ only in later bytes. Readers of the
+//! old index continue in it, since it has every cell that existed when they began.
 
 use std::sync::{Arc, OnceLock};
 
@@ -45,7 +45,7 @@ const WRITER_SLOTS: usize = if cfg!(any(miri, shuttle)) { 2 } else { 4 };
 /// The position of a cursor in an active segment.
 #[derive(Clone, Debug)]
 pub(crate) struct ActivePosition {
-    /// The number of the index that the cursor walks.
+    /// The number of the index in which the cursor is.
     index: u32,
     run: Run,
 }
@@ -55,7 +55,7 @@ pub(crate) struct Active {
     records: Records,
     source: Source,
     indexes: [OnceLock<Tree>; 1 + LEARN_AT.len()],
-    /// The number of the current index. Only the owner of all slots changes it, as it does `looked`.
+    /// The number of the current index. Like `looked`, it is changed only by the owner of all slots.
     current: AtomicU32,
     /// How often the common row prefix was computed.
     looked: AtomicU32,
@@ -124,15 +124,15 @@ impl Figures {
 
 #[cfg(not(shuttle))]
 thread_local! {
-    /// The segment, by address, in which this thread had to move to another slot, and the index of that slot. If
-    /// another shared segment is later allocated at that address, the thread begins its search for a free slot there,
-    /// which does no harm.
+    /// The address of the segment in which this thread last had to use another slot, and the index of that slot. If
+    /// another segment is later allocated at that address, the thread begins its search for a free slot there, which
+    /// does no harm.
     static LAST_SLOT: std::cell::Cell<(usize, usize)> = const { std::cell::Cell::new((0, 0)) };
 }
 
 impl Active {
-    /// Creates an empty segment that expects rows to begin with `prefix`. It continues to fill the chunks `left_open`,
-    /// the last of them first.
+    /// Creates an empty segment whose heads are made after `prefix`. It first fills the chunks `left_open`, the last of
+    /// them first.
     pub(crate) fn new(
         comparator: Comparator,
         pool: &Arc<Pool>,
@@ -223,9 +223,8 @@ impl Active {
         (first, self.slots[first].writing.lock())
     }
 
-    /// Copies validated cells, and inserts them under `sequence`. A cell that is present already is skipped. When
-    /// chunks run out, the remaining cells are not taken from the iterator. Returns whether there is room for another
-    /// cell.
+    /// Copies validated cells, and inserts them under `sequence`. Skips a cell that is present already. When no chunk
+    /// is left, the remaining cells are not taken from the iterator. Returns whether there is room for another cell.
     pub(crate) fn insert<'a>(&self, cells: impl IntoIterator<Item = &'a [u8]>, sequence: SequenceId) -> bool {
         let (number, slot) = self.enter();
         assert!(!slot.sealed, "a sealed segment of {} cells takes no writes", self.cells());
@@ -263,8 +262,8 @@ impl Active {
             }
             let (place, taken) = filler.copy(bytes, sequence, &self.source, &self.records);
             span.take(cell);
-            // Set before the cell becomes visible, so that a reader that checks this first and then reads misses no
-            // marker.
+            // Set before the cell becomes visible: so a reader that checks this first, and then reads the cells, misses
+            // no marker.
             if span.deletes_families {
                 self.slots[number].figures.deletes_families.store(true, Ordering::Release);
             }
@@ -281,8 +280,8 @@ impl Active {
         has_room
     }
 
-    /// Rebuilds the index if that needs no wait, and returns whether it did. It must not wait for another slot, whose
-    /// owner may be waiting for this one.
+    /// Rebuilds the index if all other slots are free, and returns whether it did. It does not wait for a slot, because
+    /// the slot's owner may be waiting for this one.
     fn learn_if_nobody_writes(&self, number: usize, slot: &mut Writing) -> bool {
         let others = (0..WRITER_SLOTS).filter(|other| *other != number);
         let others: Option<Vec<_>> = others.map(|other| self.slots[other].writing.try_lock()).collect();
@@ -306,7 +305,7 @@ impl Active {
         self.current()
     }
 
-    /// Pretends that two writers have met, so that the segment counts as shared.
+    /// Marks the segment as shared, as if two writers had wanted the first slot at the same time.
     #[cfg(test)]
     pub(crate) fn share(&self) {
         self.slots[0].writing.lock().alone = false;
@@ -318,7 +317,7 @@ impl Active {
         std::array::from_fn(|number| self.slots[number].writing.lock())
     }
 
-    /// Returns the number of cells at which the prefix is computed next, if it will be.
+    /// Returns the number of cells at which the prefix is computed next; `None` if it is not computed any more.
     #[inline]
     fn look_at(&self) -> Option<u64> {
         LEARN_AT.get(self.looked.load(Ordering::Relaxed) as usize).copied()
@@ -341,7 +340,7 @@ impl Active {
             tree.add(&mut trail, found, probe.head, place, &self.records);
             old.advance(&mut run, &self.records);
         }
-        // The old paths lead through the old index.
+        // The old paths belong to the old index.
         slots.for_each(|slot| slot.trail = WriterPath::new());
         self.put_index(number + 1, tree);
     }
@@ -401,7 +400,7 @@ impl Active {
         left_open
     }
 
-    /// Returns the bytes in each chunk, by chunk number. Valid once the segment is sealed.
+    /// Returns the bytes of records in each chunk, by chunk number. Valid once the segment is sealed.
     pub(crate) fn fills(&self) -> Vec<Fill> {
         let mut fills = vec![Fill::default(); self.records.chunks().count()];
         for slot in self.enter_all().iter() {
@@ -413,8 +412,7 @@ impl Active {
         fills
     }
 
-    /// Builds a flat index over the same cells. Reads no cell where the rows' prefix is known. Where the rows' prefix
-    /// is known no cell is read.
+    /// Builds a flat index over the same cells. Reads no cell if the heads of the active index can be used.
     ///
     /// # Panics
     /// When the segment is not sealed.
@@ -445,7 +443,7 @@ impl Active {
         ActivePosition { index, run: tree.seek(&tree.probe(position), false, &self.records) }
     }
 
-    /// Like [`seek`](Self::seek), but returns nothing if the row's head shows that the row is absent.
+    /// Like [`seek`](Self::seek), but returns nothing if no cell has the row's head, so that the row is absent.
     #[inline]
     pub(crate) fn seek_in_row(&self, position: Position<'_>) -> Option<ActivePosition> {
         let index = self.current();
@@ -485,7 +483,7 @@ mod tests {
         };
         let cells =
             || active.slots.each_ref().map(|slot| slot.figures.cells.load(Ordering::Relaxed))[..2].to_vec();
-        // As if an earlier segment at this address had left it.
+        // As an earlier segment at this address could have left it.
         LAST_SLOT.set((std::ptr::from_ref(&active).addr(), 1));
         insert(b"a");
         assert_eq!(cells(), [1, 0]);

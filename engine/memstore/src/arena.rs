@@ -1,8 +1,8 @@
 //! Copies the cells of a segment into chunks, one after the other.
 //!
-//! Cells too large for a share of a chunk get a chunk of their own. A segment can have 8,192 chunks: with chunks of the
-//! usual size that is at least 2 GB and mostly 16 GB, with the smallest size as little as 4 MB. A segment that takes
-//! writes uses at most half of them ([`Filler::has_room`]); further cells go to its successor.
+//! A cell that is too large to share a chunk gets a chunk of its own. A segment can have 8,192 chunks: with chunks of
+//! the usual size that is at least 2 GB and mostly 16 GB, with the smallest size as little as 4 MB. A segment that
+//! takes writes uses at most half of them ([`Filler::has_room`]); further cells go to its successor.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,18 +15,17 @@ use crate::place::{CHUNKS_FILLED_MAX, GRAIN, LENGTH_BITS, LENGTH_ESCAPE, Place, 
 use crate::pool::Pool;
 use crate::records::Records;
 
-/// Provides the fillers of a segment with chunks.
+/// Gives chunks to the fillers of a segment.
 pub(crate) struct Source {
     pool: Arc<Pool>,
     /// Chunks that the previous segment left partly filled. They are used first, the last one before the others.
     left_open: Mutex<Vec<Appender>>,
-    /// Number of chunks that the segment has, including those that its fillers are guaranteed to get: see
-    /// [`Filler::has_room`].
+    /// Number of chunks that the segment has, plus those that are reserved for its fillers: see [`Filler::has_room`].
     promised: AtomicU32,
 }
 
 impl Source {
-    /// Creates a source that first hands out `left_open`, the last chunk first, and then chunks from `pool`.
+    /// Creates a source that first gives out `left_open`, the last chunk first, and then chunks from `pool`.
     pub(crate) fn new(pool: Arc<Pool>, left_open: Vec<Appender>) -> Source {
         Source { pool, left_open: Mutex::new(left_open), promised: AtomicU32::new(0) }
     }
@@ -41,7 +40,7 @@ impl Source {
         self.promised.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
     }
 
-    /// Takes the partly filled chunks that no filler has used.
+    /// Takes back the partly filled chunks that no filler has used.
     pub(crate) fn take_left(&self) -> Vec<Appender> {
         std::mem::take(&mut *self.left_open.lock())
     }
@@ -85,7 +84,7 @@ impl Filler {
         &self.left
     }
 
-    /// Whether an active segment is certain to have room for another cell.
+    /// Whether an active segment is certain to have room for another cell. If so, reserves a chunk number for it.
     #[inline]
     pub(crate) fn has_room(&mut self, source: &Source) -> bool {
         self.is_promised = self.is_promised || source.promise();

@@ -8,7 +8,7 @@ use crate::pinned::PinnedCell;
 use crate::place;
 use crate::segment::{Segment, SegmentPosition};
 
-/// How many entries ahead a step prefetches a cell, which may be anywhere in memory.
+/// Number of entries ahead of the current one whose cell is prefetched; the cell may be anywhere in memory.
 const AHEAD: usize = 2;
 
 /// A position in a segment, from which cells are read in order. Before the first seek it has no position. It keeps the
@@ -66,8 +66,8 @@ impl Cursor {
         });
     }
 
-    /// Prefetches the whole cell after the next one, assuming it is as long as this one. For a caller that reads values
-    /// as well, and has just read this one.
+    /// Prefetches the whole cell after the next one, assuming that it is as long as this one. For a caller that also
+    /// reads values, and has just read this cell.
     #[inline]
     pub fn fetch_ahead(&self) {
         if let Some(cell) = self.pinned.cell() {

@@ -1,25 +1,26 @@
 //! The index of a sealed segment: sorted arrays of heads and places.
 //!
 //! ```text
-//!   heads   8 B each ──► searched without looking at a cell        one piece where all fit into it (HBase's
-//!   places  4 B each ──► the cells, where they have always been    CellArrayMap), else several (its CellChunkMap)
-//!   marks   1 bit each   which were rewritten; none where none was
+//!   heads   8 B each ──► searched without looking at a cell        one piece if all fit into it (HBase's
+//!   places  4 B each ──► the cells, which are not moved            CellArrayMap), else several (CellChunkMap)
+//!   marks   1 bit each   which cells were rewritten; none if no cell was
 //! ```
 //!
 //! A *rewritten* cell had an older version in memory when the segment was last examined.
 //!
-//! Chunks may contain more than the index names: dropped cells among others that are still needed. The number of
-//! dropped bytes in each chunk is recorded here, so that memory accounting is right and compaction knows where it frees
-//! memory cheaply.
+//! Chunks may contain more than the index names: dropped cells among cells that are still needed. The number of dropped
+//! bytes in each chunk is recorded here. So memory accounting is exact, and a compaction knows where it can free memory
+//! cheaply.
 //!
 //! Heads and places are separate arrays, so that a search touches few cache lines; only between equal heads the cells
 //! are compared. The arrays are divided into pieces, so that an index of millions of cells needs no allocation of that
 //! size.
 //!
 //! A binary search over a million heads would wait for memory a dozen times. Therefore every 32nd head is copied to a
-//! guide, and every 32nd of the guide to another, until one is short: 0.26 bytes a cell. All but the last step of a
-//! search then stay in the processor's caches. The last step reads four adjacent lines of heads, prefetched together
-//! with the places, and counts instead of halving. So a search waits once for memory, and once more for the cell.
+//! guide, and every 32nd head of the guide to another guide, until one is short: 0.26 bytes a cell. All but the last
+//! step of a search then stay in the processor's caches. The last step reads four adjacent cache lines of heads, which
+//! are prefetched together with the places. It counts the smaller heads instead of halving the range. So a search waits
+//! for memory once, and once more for the cell.
 
 use std::cmp::Ordering;
 
@@ -32,7 +33,7 @@ use crate::records::Records;
 /// Number of entries in a piece of the index; a piece has 1.5 MB.
 const PIECE: usize = 1 << 17;
 
-/// A guide contains the first of this many heads.
+/// A guide contains the first of each group of this many heads.
 const STEP: usize = 32;
 const _: () = assert!(PIECE.is_multiple_of(STEP), "what a guide leaves open lies in one piece");
 
@@ -42,12 +43,12 @@ const ENTRY_BYTES: usize = size_of::<u64>() + size_of::<Place>();
 struct Piece {
     heads: Box<[u64]>,
     places: Box<[Place]>,
-    /// One bit for each entry, up to the last bit that is set, that says whether the cell was rewritten.
+    /// One bit for each entry: whether its cell was rewritten. Trailing zeros are omitted.
     rewritten: Box<[u64]>,
 }
 
 impl Piece {
-    /// Prefetches the places of the search step that begins at `at`, one of which is needed next.
+    /// Prefetches the places of the search step that begins at entry `at`; one of them is needed next.
     #[inline]
     fn fetch(&self, at: usize) {
         let last = (at + STEP).min(self.places.len()) - 1;
@@ -69,7 +70,7 @@ pub(crate) struct Flat {
     records: Records,
     heads: Heads,
     pieces: Vec<Piece>,
-    /// The guides to the heads, the finest first.
+    /// The guides to the heads. The first one contains the most heads.
     guides: Vec<Box<[u64]>>,
     length: usize,
     /// Number of bytes in each chunk, by number; trailing empty chunks are omitted.
@@ -91,7 +92,7 @@ impl Builder {
         Builder { heads, pieces: Vec::new(), open }
     }
 
-    /// Adds an entry, which sorts after all entries before.
+    /// Adds an entry, which must sort after all earlier entries.
     #[inline]
     pub(crate) fn push(&mut self, head: u64, place: Place) {
         if self.open.0.len() == PIECE {
@@ -118,9 +119,9 @@ impl Builder {
         self.pieces.push(Piece { heads: heads.into(), places: places.into(), rewritten: rewritten.into() });
     }
 
-    /// Gives each entry a new place. `stays` returns the place, or reports that the cell must be moved; then `moved`
-    /// returns the place, in the order of the entries. `moved` also receives the cell that will be moved `ahead` cells
-    /// later, for prefetching, as long as both are in one piece.
+    /// Gives each entry a new place. `stays` returns the new place, or `None` if the cell must be moved. For such
+    /// cells, `moved` is called in the order of the entries, and returns the new place. It also gets the place of the
+    /// cell that will be moved `ahead` cells later, for prefetching, as long as both are in one piece.
     pub(crate) fn move_all(
         &mut self,
         ahead: usize,
@@ -250,24 +251,24 @@ impl Flat {
         }
     }
 
-    /// Returns the first entry at or after `position`.
+    /// Returns the index of the first entry at or after `position`.
     pub(crate) fn lower_bound(&self, position: Position<'_>) -> usize {
         self.search(position, self.heads.of(position.key.row())).unwrap_or_else(|low| low)
     }
 
-    /// Returns the first entry at or after `position`, if its head equals the position's.
+    /// Returns the index of the first entry at or after `position`, if its head equals the position's.
     pub(crate) fn find_in_row(&self, position: Position<'_>) -> Option<usize> {
         let head = self.heads.of(position.key.row());
         let found = self.search(position, head).ok()?;
         (self.entry(found)?.0 == head).then_some(found)
     }
 
-    /// Returns the first entry at or after `position`; fails if no entry has the same head, since the row is then
-    /// absent.
+    /// Returns the index of the first entry at or after `position`. Returns it as `Err` if no entry has the position's
+    /// head, because the row is then absent.
     #[inline]
     fn search(&self, position: Position<'_>, head: u64) -> Result<usize, usize> {
         let low = self.first_head(|found| found < head);
-        // Most heads differ: the next head decides without a search.
+        // Most heads are unique, so the next entry's head decides without a search.
         match self.entry(low) {
             Some((found, _)) if found == head => {}
             _ => return Err(low),
@@ -292,28 +293,29 @@ impl Flat {
         Ok(low)
     }
 
-    /// Returns the first entry whose head is not `before`. `before` holds for a prefix of the entries.
+    /// Returns the index of the first entry for whose head `before` is false. `before` must be true for the heads up to
+    /// some entry, and false for all later ones.
     #[inline]
     fn first_head(&self, before: impl Fn(u64) -> bool) -> usize {
         let count = self.step(&before);
         self.within_step(count, before)
     }
 
-    /// Returns the number of search steps that begin with a head that is `before`; `None` where there are no guides.
+    /// Returns the number of search steps for whose first head `before` is true; `None` where there are no guides.
     #[inline]
     fn step(&self, before: impl Fn(u64) -> bool) -> Option<usize> {
-        // The number of heads that are `before` in the guide searched last. The coarsest guide is searched as a whole.
+        // Counts these heads in each guide in turn. The shortest guide is searched as a whole.
         let guides = self.guides.iter().rev();
         guides.fold(None, |count, guide| Some(narrowed(guide, 0, guide.len(), count, &before)))
     }
 
-    /// Returns the first entry whose head is not `before`, given the number of [steps](Flat::step) that begin before
-    /// it.
+    /// Returns the index of the first entry for whose head `before` is false, given the number of [steps](Flat::step)
+    /// for whose first head it is true.
     #[inline]
     fn within_step(&self, count: Option<usize>, before: impl Fn(u64) -> bool) -> usize {
         let (first, piece) = match count {
             Some(0) => return 0,
-            // The last head that is before is the first of its step.
+            // The last head for which `before` is true in the guide is the first head of its step.
             Some(count) => {
                 let (number, at) = ((count - 1) * STEP / PIECE, (count - 1) * STEP % PIECE);
                 let piece = &self.pieces[number];
@@ -329,8 +331,8 @@ impl Flat {
     }
 }
 
-/// Returns the number of heads that are `before`, given that number for every [`STEP`]th of them. `heads` contains the
-/// heads from `first` to `end`.
+/// Returns the number of heads for which `before` is true, given that number for every [`STEP`]th head. `heads`
+/// contains the heads from `first` to `end`.
 #[inline]
 fn narrowed(
     heads: &[u64],

@@ -8,10 +8,10 @@ use env::sync::Mutex;
 
 /// Minimum chunk size, in bytes.
 pub const CHUNK_SIZE_MIN: usize = 4 << 10;
-/// Maximum chunk size, in bytes: a place has 19 bits for an offset in units of four bytes.
+/// Maximum chunk size, in bytes: a place has 19 bits for the offset, in units of four bytes.
 pub const CHUNK_SIZE_MAX: usize = 2 << 20;
 
-/// The memory of one chunk; it is zeroed when it is new.
+/// The memory of one chunk. New memory is zeroed; reused memory has old bytes.
 pub(crate) struct ChunkMemory {
     start: NonNull<u8>,
     size: usize,
@@ -54,16 +54,16 @@ impl Drop for ChunkMemory {
     #[expect(unsafe_code, reason = "memory that is written through shared pointers")]
     fn drop(&mut self) {
         if self.size > 0 {
-            // SAFETY: allocated in `new` with the same layout, and given back here only.
+            // SAFETY: allocated in `new` with the same layout, and freed only here.
             unsafe { std::alloc::dealloc(self.start.as_ptr(), ChunkMemory::layout(self.size)) }
         }
     }
 }
 
-// SAFETY: a `ChunkMemory` owns what it points to, as a `Box` does; it hands out its address and nothing more.
+// SAFETY: a `ChunkMemory` owns what it points to, as a `Box` does; it only returns its address.
 #[expect(unsafe_code, reason = "a pointer that owns")]
 unsafe impl Send for ChunkMemory {}
-// SAFETY: as above; `chunk` guarantees who writes through the address, and when.
+// SAFETY: as for `Send`; `chunk` guarantees who writes through the address, and when.
 #[expect(unsafe_code, reason = "a pointer that owns")]
 unsafe impl Sync for ChunkMemory {}
 

@@ -1,8 +1,8 @@
-//! Tests the index and the active segment while writers and a reader are interrupted at any point.
+//! Tests the index and the active segment while writers and a reader are interrupted at arbitrary points.
 //!
-//! The reader sees every cell that was there when it began, once and in order, and no cell that was never added.
-//! Afterwards all cells of all writers are there. The tests run under Miri and shuttle. Nodes have three slots, so that
-//! a few cells split leaves and inner nodes, and free and reuse slots. Each seed is another interleaving.
+//! A reader sees every cell that existed when it began, once and in order, and no cell that was never added. Afterwards
+//! all cells of all writers are present. The tests run under Miri and shuttle. Nodes have three slots, so that a few
+//! cells split leaves and inner nodes, and free and reuse slots. Each seed gives another interleaving.
 
 #[cfg(shuttle)]
 use shuttle::{sync::Barrier, thread};
@@ -60,7 +60,7 @@ impl Index {
         }
     }
 
-    /// Returns all numbers of the index from the first at or after `from` on.
+    /// Returns all numbers of the index that are at least `from`.
     fn walk(&self, from: u8) -> Vec<u8> {
         let key = KeyBuf::first_on_row(&[from]);
         let mut run = self.tree.seek(&self.tree.probe(key.position()), false, &self.cells.records);
@@ -79,12 +79,12 @@ impl Index {
     }
 }
 
-/// Checks an index that has `before` while a writer adds `added` beside a reader.
+/// Checks an index that has `before`, while one writer adds `added` and a reader runs `read`.
 fn check(before: &'static [u8], added: &'static [u8], read: impl Fn(&Index) + Copy + Send + Sync + 'static) {
     check_writers(before, [added], read);
 }
 
-/// Checks an index that has `before` while several writers add their parts of `added` beside a reader.
+/// Like [`check`], but several writers add their parts of `added`.
 #[allow(clippy::disallowed_methods, reason = "a thread that a scheduler may start has no scope and no world")]
 fn check_writers<const WRITERS: usize>(
     before: &'static [u8],
@@ -97,7 +97,7 @@ fn check_writers<const WRITERS: usize>(
         all.dedup();
         let tree = Tree::new(Heads::new(Comparator::Table, b""));
         let index = Arc::new(Index { cells: Cells::new(&all), tree });
-        // One of the writers goes on where it was.
+        // One of the writers continues with the path of the writer that added `before`.
         let mut trails = std::array::from_fn::<_, WRITERS, _>(|_| WriterPath::new()).into_iter();
         let mut first = trails.next().expect("there is one");
         before.iter().for_each(|number| index.insert(&mut first, *number));
@@ -117,7 +117,7 @@ fn check_writers<const WRITERS: usize>(
         (0..3).for_each(|_| read(&index));
         writers.into_iter().for_each(|writer| writer.join().expect("nothing stops a writer"));
         assert_eq!(index.walk(0), all, "when nobody writes any more");
-        // Each is found from above, too: all nodes are named.
+        // Each number is also found from the root, so all nodes are named by their parents.
         assert!(all.iter().all(|number| index.walk(*number).first() == Some(number)), "of {all:?}");
     });
 }
@@ -127,7 +127,8 @@ fn many_times(once: impl Fn()) {
     (0..if cfg!(miri) { 1 } else { 200 }).for_each(|_| once());
 }
 
-/// Runs `once` with random interleavings, and then with so few thread switches that each of them occurs at every place.
+/// Runs `once` with random interleavings. Then runs it with so few thread switches that each of them occurs at every
+/// place.
 #[cfg(shuttle)]
 fn many_times(once: impl Fn() + Copy + Send + Sync + 'static) {
     let times = std::env::var("INTERLEAVINGS").map_or(20_000, |times| times.parse().expect("a number"));
@@ -135,7 +136,7 @@ fn many_times(once: impl Fn() + Copy + Send + Sync + 'static) {
     (1..=3).for_each(|changes| shuttle::check_pct(once, times, changes));
 }
 
-/// Returns a reader's check: a walk returns all entries that were `there`, in order, each once.
+/// Returns a reader's check: a walk returns all entries of `there`, in order, each once.
 fn walks(from: u8, there: &'static [u8]) -> impl Fn(&Index) + Copy + Send + Sync {
     move |index| {
         let seen = index.walk(from);
@@ -153,7 +154,7 @@ fn a_leaf_is_split_and_its_slots_are_filled_again() {
 
 #[test]
 fn the_root_and_inner_nodes_are_split() {
-    // Four leaves under a root of three keys: the next split is also that of the root.
+    // Four leaves under a root with three keys: the next split of a leaf splits the root, too.
     const BEFORE: &[u8] = &[10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110];
     check(BEFORE, &[75, 76], walks(70, &[70, 80, 90, 100, 110]));
     check(BEFORE, &[15, 16, 17], walks(90, &[90, 100, 110]));

@@ -1,25 +1,25 @@
 //! The memstore of one column family.
 //!
 //! A [`Segment`] is an ordered set of cells. The bytes of a cell are copied once, into chunks of 2 MB that come from a
-//! [`Pool`] and return to it (HBase's MemStoreLAB); nothing is allocated for a cell. The index over them is a B+tree
-//! whose entries carry eight bytes of their row, so that most comparisons touch no cell. Concurrent writers share
-//! little more than the leaf that both change. Readers take no lock and never wait: a [`Cursor`] sees every cell that
-//! was there when it was positioned, and possibly later ones, which the read point excludes.
+//! [`Pool`] and return to it (HBase's MemStoreLAB); nothing is allocated for a cell. The index over them is a B+tree.
+//! Its entries contain eight bytes of the row, so most comparisons read no cell. Concurrent writers share little more
+//! than the leaf that both change. Readers take no lock and never wait: a [`Cursor`] sees every cell that existed when
+//! it was positioned, and possibly later ones, which the read point excludes.
 //!
 //! A segment that accepts no more writes becomes flat: a sorted array of the same entries. Several segments are merged
-//! into one, either their indexes alone, or by dropping cells that no reader can see and copying cells out of chunks
-//! that hold many dropped ones. A [`Policy`] decides between these from numbers.
+//! into one. A merge combines only their indexes; a compaction drops cells that no reader can see, and copies cells out
+//! of chunks with many dropped ones. A [`Policy`] decides between these from numbers.
 //!
-//! The lock-free parts are tested under Miri, which interrupts threads anywhere, shows them every value that the memory
-//! model allows, old ones included, and reports each data race; with many seeds:
+//! The lock-free parts are tested under Miri with many seeds. Miri interrupts threads anywhere, lets loads return every
+//! value that the memory model allows, also old ones, and reports each data race:
 //!
 //! ```sh
 //! MIRIFLAGS="-Zmiri-many-seeds=0..64 -Zmiri-preemption-rate=0.1" cargo +nightly miri test -p memstore --lib interleavings
 //! ```
 //!
 //! They are also tested under a scheduler (`shuttle`, sequentially consistent) that interrupts them at each load and
-//! store, tens of thousands of times, and as often with one to three switches at chosen places. `INTERLEAVINGS` sets
-//! the number:
+//! store. It runs tens of thousands of random interleavings, and as many with one to three switches at chosen places.
+//! `INTERLEAVINGS` sets the number:
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg shuttle" cargo test --release -p memstore --lib --target-dir target/shuttle interleavings

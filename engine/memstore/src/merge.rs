@@ -3,13 +3,13 @@
 //! A merge combines only the indexes, and the cells stay where they are. A compaction drops cells from the index and
 //! frees memory: it copies the live cells out of chunks with many dead bytes, and the old chunks are freed with their
 //! last reader. Other chunks stay, and their dead bytes are recorded, since a later compaction will find more of them.
-//! So a live byte is copied when few live bytes are beside it, as log-structured file systems clean (Rosenblum and
+//! So a live byte is copied when few live bytes are beside it, as in log-structured file systems (Rosenblum and
 //! Ousterhout, 1991). In a memstore that is overwritten at random this copies 0.57 bytes for each byte written, in
 //! place of 1.28. A single segment is cleaned in the same way.
 //!
 //! Cells are read only where needed ([`Walk`]): a compaction reads cells whose head occurs more than once, and a merge
-//! of indexes even fewer. So live bytes are not summed up but updated: each segment records its bytes in each chunk,
-//! and the bytes of a dropped cell, which is read, are moved to the dead ones.
+//! of indexes even fewer. So the live bytes of a chunk cannot be summed up from its cells. Instead each segment records
+//! its live and dead bytes in each chunk, and the bytes of a dropped cell, which was read, are moved from live to dead.
 
 use std::sync::Arc;
 
@@ -29,13 +29,13 @@ use crate::segment::Segment;
 use crate::span::Span;
 use crate::walk::Walk;
 
-/// Which chunks a compaction empties to free their memory. Their live cells are copied; other chunks stay with the
-/// dropped cells in them. Chunks with the greatest dead fraction come first.
+/// The rule by which a compaction chooses the chunks that it empties. It copies their live cells, and their memory is
+/// freed. In other chunks dropped cells stay. Chunks with the greatest dead fraction are chosen first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cleaning {
-    /// Minimum number of bytes to free, as far as there are dead ones.
+    /// Minimum number of bytes to free, if there are so many dead bytes.
     pub free_min: u64,
-    /// Minimum dead fraction, from 0 to 1, of further chunks that are emptied after `free_min` bytes are free.
+    /// Minimum dead fraction, from 0 to 1, of the further chunks that are emptied after `free_min` bytes were freed.
     pub dead_min: f64,
 }
 
@@ -104,8 +104,8 @@ impl Segment {
     }
 }
 
-/// How many copies ahead a whole cell is prefetched. With only its first two cache lines prefetched, a copy of 1 KB
-/// took 150 ns in place of 95.
+/// Number of copies ahead for which a whole cell is prefetched. With only its first two cache lines prefetched, a copy
+/// of 1 KB took 150 ns in place of 95.
 const COPIES_AHEAD: usize = 4;
 
 /// The chunks of several segments under one numbering.
@@ -120,7 +120,8 @@ struct Union {
 impl Union {
     fn of(segments: &[Arc<Segment>]) -> Union {
         let mut union = Union { chunks: Vec::new(), numbers: Vec::new(), fills: Vec::new() };
-        // Consecutive segments may share a chunk: the one that the older segment left partly filled.
+        // Consecutive segments may share a chunk, which the older segment left partly filled and the newer one filled
+        // further.
         let mut known: HashMap<*const Chunk, u32> = HashMap::default();
         for segment in segments {
             let (mut numbers, fills) = (Vec::new(), segment.fills());
@@ -192,7 +193,7 @@ pub(crate) fn visit<'a>(segments: &'a [Arc<Segment>], mut each: impl FnMut(Cell<
 
 /// Implements [`Segment::fit_one`].
 pub(crate) fn fit_one(segments: &[Arc<Segment>]) -> bool {
-    // Cells copied in another order may need a few more chunks.
+    // Cells copied in another order may need a few more chunks, so the limit is half of the maximum.
     let chunks: usize = segments.iter().map(|segment| segment.records().chunks().count()).sum();
     chunks <= CHUNKS_FILLED_MAX as usize
 }
@@ -211,8 +212,8 @@ impl Load {
         self.dead as f64 / (self.live + self.dead).max(1) as f64
     }
 
-    /// Whether most of the chunk is unused and will stay so, being the end of an earlier compaction's copies. Without
-    /// this rule every compaction would leave another one.
+    /// Whether most of the chunk is unused and will stay so, because it was the last chunk of an earlier compaction's
+    /// copies. Without this rule every compaction would leave another such chunk.
     fn is_remnant(self) -> bool {
         self.live + self.dead < self.size / 2
     }
@@ -262,7 +263,7 @@ pub(crate) fn compacted(
     let mut walk = Walk::new(segments, |segment| u32::from(keeps_lone(segment)));
     let mut builder = Builder::new(walk.heads().clone(), 0);
     let (mut span, mut any_unseen) = (Span::default(), vec![false; segments.len()]);
-    // The last kept cell. The cell after it decides whether it was rewritten.
+    // The last kept cell. The next cell shows whether it was rewritten.
     let mut last: Option<Cell<'_>> = None;
     while let Some(step) = walk.next() {
         let place = union.place(step.segment, step.place);
@@ -286,14 +287,14 @@ pub(crate) fn compacted(
     for (segment, place, cell) in walk.take_same() {
         union.drop(union.place(segment, place), cell);
     }
-    // Cells that were not read are covered by what is known of their segment.
+    // The span of unread cells is that of their segment.
     let unseen = segments.iter().zip(any_unseen).filter(|(_, any)| *any);
     unseen.for_each(|(segment, _)| span.join(segment.span()));
     let load =
         |(&Fill { live, dead }, chunk): (&Fill, &Arc<Chunk>)| Load { live, dead, size: chunk.size() as u64 };
     let loads: Vec<Load> = union.fills.iter().zip(&union.chunks).map(load).collect();
     let emptied = emptied(&loads, cleaning);
-    // Chunks that stay come first, then new ones.
+    // Chunks that stay get the first numbers, new chunks the following ones.
     let mut staying = Vec::new();
     let mut numbers = vec![None; loads.len()];
     let (mut fills, mut held) = (Vec::new(), 0);
@@ -312,7 +313,7 @@ pub(crate) fn compacted(
     builder.move_all(COPIES_AHEAD, stays, |place, later| {
         let cell = cell_among(fronts[place.chunk() as usize], place);
         if let Some(later) = later {
-            // Assumes that cell has the same length.
+            // Assumes that the later cell has the same length.
             fetch_among(fronts[later.chunk() as usize], later, lines_of(cell.bytes().len()));
         }
         let (place, taken) = filler.copy(cell.bytes(), cell.sequence(), &source, &records);

@@ -1,19 +1,19 @@
 //! The nodes of the index: the order of their slots, and their memory.
 //!
-//! A node has fourteen slots, filled in order of arrival. One word, its [`Order`], says which slots are in use and how
-//! they sort. Adding an entry fills a free slot and then stores that word, so a reader that has loaded the word sees a
-//! complete earlier state of the node, as long as no slot is reused.
+//! A node has fourteen slots, filled in the order of arrival. One word, its [`Order`], says which slots are in use and
+//! how they sort. To add an entry, a writer fills a free slot and then stores the new order. So a reader that has
+//! loaded an order sees a complete earlier state of the node, as long as no slot is reused.
 //!
-//! Slots are reused after a split has freed them. The split increments `reuse` before that. A reader that finds `reuse`
+//! Slots are reused after a split has freed them. The split increments `reuse` first. A reader that finds `reuse`
 //! unchanged after reading the slots has read a consistent state; otherwise it reads again. It never waits for the
-//! writer, since a changed count means a finished change.
+//! writer, because the writer has finished its change when it has changed the count.
 //!
-//! A writer owns a leaf while it changes it: a bit of the same word, which readers ignore, marks the leaf as held.
-//! Holding a leaf whose word is known is one compare-and-swap, which also proves that nothing has changed since.
+//! A writer holds a leaf while it changes it: a bit of the same word, which readers ignore, marks the leaf as held. To
+//! hold a leaf whose order is known takes one compare-and-swap, which also proves that nothing has changed since.
 //!
-//! All fields are atomics: a reader that is too late reads inconsistent numbers, and reads again. Before it notices, it
-//! may read a cell. So a place is stored with release after the cell's bytes and loaded with acquire: the cell of every
-//! place that a reader sees is there.
+//! All fields are atomics. A reader that is too late reads inconsistent numbers, notices, and reads again. Before it
+//! notices, it may read a cell. So a place is stored with release ordering after the cell's bytes, and loaded with
+//! acquire: the cell of every place that a reader sees has been written.
 
 use crate::place::{LINE, Place};
 use crate::sync::{AtomicU32, AtomicU64, Backoff, Ordering, fence};
@@ -99,7 +99,7 @@ impl std::fmt::Debug for Order {
     }
 }
 
-/// The part that leaves and inner nodes share: sorted keys, and their values.
+/// The part that leaves and inner nodes have in common: sorted keys, and their values.
 pub(crate) struct Keys {
     order: AtomicU64,
     reuse: AtomicU32,
@@ -129,9 +129,9 @@ impl Keys {
         self.reuse.load(Ordering::Acquire)
     }
 
-    /// Holds the node if it is free and unchanged since `reuse` and then `order` were loaded; everything read in
-    /// between is then current. While `reuse` stays the same an order only grows, and never returns to an earlier
-    /// value.
+    /// Holds the node if it is free and unchanged since `reuse` and then `order` were loaded. Then everything that was
+    /// read between these loads and this call is current. While `reuse` stays the same, an order only grows and never
+    /// returns to an earlier value.
     #[inline]
     pub(crate) fn hold_as(&self, order: Order, reuse: u32) -> bool {
         if order.is_held()
@@ -227,7 +227,7 @@ impl Keys {
     }
 }
 
-/// Begins a change after that of another writer: a reader that sees this writer's stores also sees which slots the
+/// Begins a change after another writer's change. A reader that sees this writer's stores also sees which slots the
 /// other writer has freed, as in [`Keys::shrink`].
 #[inline]
 pub(crate) fn begin() {
@@ -242,8 +242,8 @@ pub(crate) struct Leaf {
 }
 
 impl Leaf {
-    /// Returns the next leaf. Callers must load it after this leaf's order: then the next leaf begins at or before the
-    /// end of the entries in that order.
+    /// Returns the next leaf. Callers must load it after this leaf's order. Then the next leaf begins at or before the
+    /// end of the entries in that order, so no entry is missed.
     #[inline]
     pub(crate) fn next(&self) -> u32 {
         self.next.load(Ordering::Acquire)
@@ -265,8 +265,8 @@ impl Leaf {
         self.next.store(next, Ordering::Release);
     }
 
-    /// Returns the least possible key of a leaf that has a left neighbour: its first entry's key. That entry is in the
-    /// first slot and stays there, since a new leaf is filled in order and a split removes only the upper entries.
+    /// Returns the least possible key of a leaf that has a left neighbour, which is the key of its first entry. That
+    /// entry stays in the first slot, since a new leaf is filled in order and a split removes only the upper entries.
     #[inline]
     pub(crate) fn least(&self) -> (u64, Place) {
         (self.keys.head(0), self.keys.place(0))
@@ -339,8 +339,8 @@ fn fetch_lines<T>(node: &T) {
     (0..size_of::<T>()).step_by(LINE).for_each(|at| cell::fetch_line(start.wrapping_add(at)));
 }
 
-/// The nodes of one kind, by number. They are allocated in blocks small enough that an allocation delays no write
-/// noticeably.
+/// The nodes of one kind, by number. They are allocated in blocks, which are so small that an allocation does not
+/// noticeably delay a write.
 pub(crate) struct Nodes<T> {
     blocks: Table<Box<[T]>>,
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use cell::{Cell, SequenceId};
 
-/// An owner, and possibly a cell inside it, so that a cursor looks its current cell up once.
+/// An owner of memory, and possibly a cell in that memory. With it, a cursor looks its current cell up only once.
 ///
-/// A version without unsafe code looks the cell up at every [`PinnedCell::cell`]; the tests of cursors compare both.
+/// The version without unsafe code looks the cell up at every [`PinnedCell::cell`]; the tests of cursors compare the
+/// two.
 pub(crate) struct PinnedCell<T> {
     owner: Arc<T>,
     found: Option<(NonNull<[u8]>, SequenceId)>,
@@ -23,7 +24,7 @@ impl<T> PinnedCell<T> {
         &self.owner
     }
 
-    /// Sets the cell to the result of `find`. The result lies inside the owner, whatever its lifetime says.
+    /// Sets the cell to the result of `find`, which borrows it from the owner.
     #[inline]
     pub(crate) fn pin(&mut self, find: impl for<'a> FnOnce(&'a T) -> Option<Cell<'a>>) {
         self.found = find(&self.owner).map(|cell| (NonNull::from(cell.bytes()), cell.sequence()));
@@ -38,9 +39,9 @@ impl<T> PinnedCell<T> {
     #[inline]
     #[expect(unsafe_code, reason = "a borrow that lives as long as its owner")]
     fn borrow(_owner: &Self, bytes: NonNull<[u8]>) -> &[u8] {
-        // SAFETY: `bytes` was borrowed in `pin` from `&'a T` for an `'a` of our choice. The `T` lies behind an `Arc`
-        // that this value holds and never gives out as `&mut`, so that borrow could have lasted until now: the bytes
-        // are there and nobody writes them. The borrow given here ends with that of `self`.
+        // SAFETY: `bytes` was borrowed in `pin` from `&'a T` for an `'a` of our choice. The `T` is behind an `Arc` that
+        // this value owns and never gives out as `&mut`. So that borrow could have lasted until now: the bytes exist
+        // and nobody writes them. The borrow returned here ends with that of `self`.
         unsafe { bytes.as_ref() }
     }
 }

@@ -20,8 +20,8 @@ const OFFSET_BITS: u32 = (CHUNK_SIZE_MAX / GRAIN).trailing_zeros();
 pub(crate) const GRAIN: usize = 4;
 /// Maximum number of chunks that a segment can address.
 pub(crate) const CHUNKS_MAX: u32 = 1 << (32 - OFFSET_BITS);
-/// Maximum number of chunks that an active segment fills. Half remains, so that a reordered copy of its cells, which
-/// may need more chunks, is one segment too.
+/// Maximum number of chunks that an active segment fills: half of the maximum. A copy of its cells in another order may
+/// need more chunks, and must fit into one segment too.
 pub(crate) const CHUNKS_FILLED_MAX: u32 = CHUNKS_MAX / 2;
 /// Size of a cache line of the processor, in bytes.
 pub(crate) const LINE: usize = 64;
@@ -61,7 +61,7 @@ impl Place {
 /// Returns the cell at `place` in `chunk`, which must be the chunk that the place names.
 ///
 /// # Panics
-/// When no record begins there.
+/// When no record begins at that place.
 #[inline]
 pub(crate) fn cell_in(chunk: &Chunk, place: Place) -> Cell<'_> {
     cell_among(chunk.bytes(), place)
@@ -80,7 +80,7 @@ pub(crate) fn cell_among(bytes: &[u8], place: Place) -> Cell<'_> {
     Cell::trusted(&bytes[..length as usize], SequenceId(sequence))
 }
 
-/// Whether sequence id and length of a cell fit one word, which is the short form of a record's header.
+/// Whether sequence id and length of a cell fit into one word, the short form of a record's header.
 #[inline]
 pub(crate) fn fits(length: usize, sequence: SequenceId) -> bool {
     (length as u64) < LENGTH_ESCAPE && sequence.0 < 1 << (u64::BITS - LENGTH_BITS)
@@ -95,11 +95,11 @@ pub(crate) fn record_bytes(cell: Cell<'_>) -> u64 {
 }
 
 /// Returns the approximate number of cache lines of a cell's record, limited to those worth prefetching: after a few
-/// consecutive lines a processor prefetches by itself.
+/// consecutive lines, the processor prefetches by itself.
 #[inline]
 pub(crate) fn lines_of(length: usize) -> usize {
     const LINES_MAX: usize = 32;
-    // The record's head precedes the cell.
+    // The record's header precedes the cell.
     (length / LINE + KEY_LINES).min(LINES_MAX)
 }
 
@@ -109,8 +109,7 @@ pub(crate) fn fetch_in(chunk: &Chunk, place: Place, lines: usize) {
     (0..lines).for_each(|line| chunk.fetch(place.offset() + line * LINE));
 }
 
-/// Prefetches the key of the record at `place` in a chunk with these bytes, and the bytes after it that a comparison
-/// reads at once.
+/// Prefetches the key of the record at `place` in a chunk with these bytes, as far as most comparisons read it.
 #[inline]
 pub(crate) fn fetch_key(bytes: &[u8], place: Place) {
     cell::fetch(bytes, place.offset());

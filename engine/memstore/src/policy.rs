@@ -4,22 +4,24 @@
 //! that:
 //!
 //! * [`Level::Basic`] merges the indexes when there are more segments than a read should visit.
-//! * [`Level::Eager`] always drops cells that no reader can see, and copies live cells out of the chunks around them.
-//! * [`Level::Adaptive`] drops and copies cells when that pays, and otherwise acts as `Basic`. Dropping saves bytes in
-//!   the flush and in later compactions of files, and makes room for more writes before the flush; it costs copying the
-//!   rest. The droppable fraction is estimated from a sample of rows first, and corrected by how accurate earlier
+//! * [`Level::Eager`] always drops cells that no reader can see, and copies live cells out of the chunks that contain
+//!   dropped ones.
+//! * [`Level::Adaptive`] drops and copies cells when that pays, and otherwise acts like `Basic`. Dropping saves bytes
+//!   in the flush and in later compactions of files, and makes room for more writes before the flush; its cost is the
+//!   copying of live cells. The droppable fraction is first estimated from a sample of rows, and then corrected by how
+//!   accurate earlier estimates were.
 //!   estimates were.
 //!
 //! **How much is copied.** In a chunk that is half dead each copied byte frees another one. In a chunk that is nearly
-//! all live a copied byte frees next to nothing, and more later. So while memory suffices, only chunks that are half
-//! dead are emptied. Where memory is short, more chunks are emptied, those with the most dead bytes first, until the
-//! next segments have room.
+//! all live, a copied byte frees next to nothing now, and more if the copy is made later. So while memory suffices,
+//! only chunks that are half dead are emptied. Where memory is short, more chunks are emptied, those with the most dead
+//! bytes first, until the next segments have room.
 //!
-//! **When.** Later is better, since one copy then drops what several would have, and all cells are walked only once.
-//! While reads visit few segments and the next one fits, no estimate is made. With much room left, segments are copied
-//! only if most of their cells are redundant; just before a flush, even if few are. Copying a cell costs about 150 ns.
-//! A dropped cell is not written by the flush and the three or four compactions after it, about 1 µs together. So
-//! before a flush, an eighth of redundant cells pays for copying the rest.
+//! **When.** Later is better: one compaction then drops what several would have dropped, and reads all cells only once.
+//! While reads visit few segments and the next segment fits, no estimate is made. With much room left, segments are
+//! copied only if most of their cells are redundant; just before a flush, even if few are. Copying a cell costs about
+//! 150 ns. A dropped cell is not written by the flush and by the three or four compactions after it, which saves about
+//! 1 µs. So before a flush, an eighth of redundant cells pays for copying the rest.
 
 use crate::merge::Cleaning;
 
@@ -56,11 +58,11 @@ impl Level {
     }
 }
 
-/// Minimum dead fraction of a chunk at which its live cells are copied while memory suffices. The more dead bytes a
-/// chunk has, the more memory each copied byte frees, and waiting chunks get more dead bytes.
+/// Minimum dead fraction of a chunk at which its live cells are copied while memory suffices. Waiting pays: while a
+/// chunk waits, more of its bytes become dead, and each copied byte then frees more memory.
 const DEAD_MIN: f64 = 0.5;
 
-/// Factor by which dropping is worth more just before a flush than with all memory free.
+/// How much more dropping is worth just before a flush than with all memory free.
 const WORTH_WHEN_FULL: f64 = 6.0;
 
 /// The configuration of a store's in-memory compaction.
@@ -71,7 +73,7 @@ pub struct Policy {
     /// Number of segments beside the active one that a read may visit
     /// (`hbase.hregion.compacting.pipeline.segments.limit`).
     pub segments_max: usize,
-    /// At [`Level::Adaptive`]: cells are dropped, while memory suffices, only if at most this fraction of the cells
+    /// At [`Level::Adaptive`], while memory suffices, cells are dropped only if at most this fraction of the cells
     /// remains (`hbase.memstore.adaptive.compaction.threshold`).
     pub unique_max: f64,
 }
@@ -88,23 +90,23 @@ pub enum Action {
 }
 
 impl Policy {
-    /// Whether [`Policy::decide`] needs an estimate of the redundant fraction: whether this many flat segments at
-    /// `pressure` call for an action, when the next segment will add `step` to it.
+    /// Whether [`Policy::decide`] needs an estimate of the redundant fraction for this many flat segments. It does if
+    /// there are too many segments, or if the next one, which adds `step`, would bring `pressure` to 1.
     pub fn wants_estimate(&self, segments: usize, pressure: f64, step: f64) -> bool {
         self.level == Level::Adaptive
             && (segments > self.segments_max.max(1) || segments > 0 && pressure + step >= 1.0)
     }
 
-    /// Decides for `segments` flat segments. `redundant` is the estimated fraction of droppable cells, if one was made.
-    /// `pressure`, from 0 to 1, is how near the flush is: the fullness of the region's memory, or of the server's
-    /// memstores.
+    /// Decides what to do with `segments` flat segments. `redundant` is the estimated fraction of droppable cells, if
+    /// an estimate was made. `pressure`, from 0 to 1, is how full the region's memory or the server's memstores are: at
+    /// 1 the region is flushed.
     pub fn decide(&self, segments: usize, redundant: Option<f64>, pressure: f64) -> Action {
         let pays = || {
             let Some(redundant) = redundant else { return false };
             let redundant = redundant.clamp(0.0, 1.0);
             let unique_max = self.unique_max.clamp(0.0, 1.0);
             let worth = 1.0 + WORTH_WHEN_FULL * pressure.clamp(0.0, 1.0).powi(2);
-            // Bytes saved relative to bytes copied, compared with the required ratio.
+            // Compares bytes saved with bytes copied, by the ratio that `unique_max` requires.
             redundant * worth * unique_max >= (1.0 - redundant) * (1.0 - unique_max) && redundant > 0.0
         };
         match self.level {
@@ -117,7 +119,7 @@ impl Policy {
 }
 
 impl Policy {
-    /// Returns which chunks [`Action::Compact`] empties when `short` more bytes must be free.
+    /// Returns the rule by which [`Action::Compact`] empties chunks when `short` more bytes must become free.
     pub fn cleaning(&self, short: u64) -> Cleaning {
         match self.level {
             Level::Adaptive => Cleaning { free_min: short, dead_min: DEAD_MIN },
@@ -142,7 +144,8 @@ impl EstimateTrust {
         (estimate * self.0).clamp(0.0, 1.0)
     }
 
-    /// Records that `estimate` turned out as `actual`. A single surprise counts a quarter.
+    /// Records that for the estimate `estimate` the actual value was `actual`. A single wrong estimate counts a
+    /// quarter.
     pub fn learn(&mut self, estimate: f64, actual: f64) {
         if estimate > 0.0 {
             let ratio = (actual / estimate).clamp(0.25, 2.0);
@@ -150,8 +153,8 @@ impl EstimateTrust {
         }
     }
 
-    /// Records an estimate that led to no action. The factor moves towards 1, so that one wrong estimate does not count
-    /// for ever.
+    /// Records an estimate that led to no action. The factor moves towards 1, so that one wrong estimate loses its
+    /// effect.
     pub fn fade(&mut self) {
         self.0 += (1.0 - self.0) / 16.0;
     }

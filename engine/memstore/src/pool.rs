@@ -1,14 +1,14 @@
 //! The pool of chunks.
 //!
-//! The first access to new memory costs a page fault for each 4 KB, several times as much as filling it. So the pool
-//! keeps unused chunks, up to a limit, and reuses them.
+//! The first access to new memory costs a page fault for each 4 KB, which takes several times as long as filling the
+//! memory. So the pool keeps unused chunks, up to a limit, and reuses them.
 
 use std::sync::{Arc, Weak};
 
 use crate::chunk::{Appender, Chunk};
 use crate::free_list::{CHUNK_SIZE_MAX, CHUNK_SIZE_MIN, ChunkMemory, FreeList};
 
-/// Hands out chunks, and takes back their memory. One pool serves all memstores of a server.
+/// Gives out chunks, and takes back their memory. One pool serves all memstores of a server.
 pub struct Pool {
     chunk_size: usize,
     free: Arc<FreeList>,
@@ -34,8 +34,8 @@ impl Pool {
         Arc::new(Pool { chunk_size, free: Arc::new(FreeList::new(chunks_max)) })
     }
 
-    /// Maximum size of a cell that shares a chunk, in bytes. A larger cell gets its own chunk. It is an eighth of a
-    /// chunk, the ratio of `hbase.hregion.memstore.mslab.max.allocation` to `…chunksize`.
+    /// Maximum size in bytes of a cell that shares a chunk. A larger cell gets its own chunk. The limit is an eighth of
+    /// a chunk, as with the defaults of `hbase.hregion.memstore.mslab.max.allocation` and `…chunksize`.
     pub(crate) fn allocation_max(&self) -> usize {
         self.chunk_size / 8
     }
@@ -46,7 +46,7 @@ impl Pool {
         Chunk::over(memory, Arc::downgrade(&self.free))
     }
 
-    /// Returns a separate chunk for a large cell. It does not return to the pool.
+    /// Returns a separate chunk for a large cell. Its memory is not reused by the pool.
     pub(crate) fn chunk_for(size: usize) -> Appender {
         Chunk::over(ChunkMemory::new(size), Weak::new())
     }

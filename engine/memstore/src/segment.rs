@@ -21,7 +21,7 @@ pub(crate) enum SegmentPosition {
     Flat(usize),
 }
 
-/// A sorted set of cells. Cells with equal keys and equal sequence ids are one.
+/// A sorted set of cells. Two cells with equal keys and equal sequence ids count as one.
 pub struct Segment {
     body: Body,
 }
@@ -60,8 +60,8 @@ impl Segment {
         Segment { body: Body::Active(Active::new(comparator, pool, b"", Vec::new())) }
     }
 
-    /// Seals this segment, and creates an empty one for later writes. The new segment continues in this one's partly
-    /// filled chunks, and expects the same row prefix.
+    /// Seals this segment, and creates an empty one for later writes. The new segment continues to fill this segment's
+    /// partly filled chunks, and expects the same row prefix.
     ///
     /// # Panics
     /// When this segment is sealed already.
@@ -104,8 +104,8 @@ impl Segment {
     /// Copies the cells of one write into the segment, all under `sequence`. Each of `cells` is one complete, validated
     /// cell. Sorted cells cost less. Other threads may insert at the same time; readers never wait.
     ///
-    /// Returns whether there is room for more cells. When there is not, because the segment cannot address another
-    /// chunk, the remaining cells were not taken from the iterator; they go to the successor.
+    /// Returns whether there is room for more cells. If not, the segment cannot address another chunk, and the
+    /// remaining cells were not taken from the iterator: the caller inserts them into the successor.
     ///
     /// # Panics
     /// When the segment is sealed.
@@ -118,8 +118,8 @@ impl Segment {
         self.record_bytes() + self.index_bytes()
     }
 
-    /// Returns the size of the cells in bytes, with about eight for each sequence id, including dropped cells that are
-    /// still in the chunks.
+    /// Returns the size of the cells in bytes, with about eight bytes for each sequence id. Dropped cells that are
+    /// still in the chunks are included.
     pub fn record_bytes(&self) -> u64 {
         match &self.body {
             Body::Active(active) => active.record_bytes(),
@@ -165,7 +165,7 @@ impl Segment {
         self.cells() == 0
     }
 
-    /// Returns the cell at `index`; `None` past the end, or when the index is not flat.
+    /// Returns the cell at `index`; `None` after the last cell, or when the index is not flat.
     pub fn cell(&self, index: u64) -> Option<Cell<'_>> {
         match &self.body {
             Body::Active(_) => None,
@@ -173,13 +173,13 @@ impl Segment {
         }
     }
 
-    /// Returns the oldest and the newest timestamp of its cells; `None` while the segment is empty.
+    /// Returns the oldest and the newest timestamp of the segment's cells; `None` while the segment is empty.
     pub fn timestamps(&self) -> Option<(Timestamp, Timestamp)> {
         self.span().ends()
     }
 
     /// Whether a cell may be a marker that deletes a whole family of its row, or one version of all its columns. Such
-    /// markers sort before all columns. False once they have been dropped from memory.
+    /// markers sort before all columns. False if they were dropped by a compaction in memory.
     pub fn may_delete_families(&self) -> bool {
         match &self.body {
             Body::Active(active) => active.may_delete_families(),
@@ -225,8 +225,8 @@ impl Segment {
         }
     }
 
-    /// Like [`seek`](Self::seek), for a caller that needs only the row of `position`: returns no position if the row's
-    /// head is absent, without reading a cell.
+    /// Like [`seek`](Self::seek), for a caller that needs only the row of `position`. If no cell has the row's head,
+    /// returns no position, without reading a cell.
     #[inline]
     pub(crate) fn seek_in_row(&self, position: Position<'_>) -> SegmentPosition {
         match &self.body {
@@ -272,13 +272,13 @@ impl Segment {
         }
     }
 
-    /// Prefetches the first bytes of the cell that is `far` entries after `spot`.
+    /// Prefetches the key of the cell that is `far` entries after `spot`, in a flat segment.
     #[inline]
     pub(crate) fn fetch_behind(&self, spot: &SegmentPosition, far: usize) {
         self.fetch_lines_behind(spot, far, KEY_LINES);
     }
 
-    /// Prefetches this many cache lines of the cell that is `far` entries after `spot`.
+    /// Prefetches this many cache lines of the cell that is `far` entries after `spot`, in a flat segment.
     #[inline]
     pub(crate) fn fetch_lines_behind(&self, spot: &SegmentPosition, far: usize, lines: usize) {
         if let (Body::Flat(flat, ..), SegmentPosition::Flat(index)) = (&self.body, spot)

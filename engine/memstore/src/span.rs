@@ -2,8 +2,8 @@
 
 use cell::{Cell, CellType, Timestamp};
 
-/// Facts about some cells: the oldest and the newest timestamp, whether a marker among them deletes a whole family of
-/// its row, and whether all are values without tags. The facts may also cover cells that were dropped since.
+/// Facts about some cells: the oldest and the newest timestamp, whether one of them is a marker that deletes a whole
+/// family of its row, and whether all are values without tags. The facts may also cover cells that were dropped since.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) oldest: i64,

@@ -1,5 +1,4 @@
-//! The atomics and locks of the index: the system's or, in tests, those of a scheduler that interrupts threads at each
-//! of them.
+//! The atomics and locks of the index. In tests they are those of a scheduler that interrupts threads at each use.
 
 #[cfg(not(shuttle))]
 pub(crate) use env::sync::{Mutex, MutexGuard};
@@ -18,7 +17,7 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// Number of spins before the thread yields: several times as long as adding an entry takes.
+    /// Number of spins before the thread yields: several times as many as it takes to add an entry.
     #[cfg(not(shuttle))]
     const AWAKE: u32 = 200;
 

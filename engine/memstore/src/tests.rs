@@ -1,4 +1,4 @@
-//! Compares segments with a plain ordered map, alone and while they are written.
+//! Compares segments with a plain ordered map, also while they are written.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ impl Random {
     }
 }
 
-/// A cell in the model, ordered as the comparator says.
+/// A cell of the model, ordered by the comparator.
 #[derive(Clone, Debug)]
 pub(crate) struct ModelCell {
     comparator: Comparator,
@@ -191,7 +191,7 @@ fn a_segment_is_an_ordered_set() {
             let known = rows.cell(number, &mut random);
             segment.insert([&known.bytes[..]], known.sequence);
             if random.below(10) == 0 {
-                // The same write once more.
+                // The same write is inserted again.
                 let before = segment.bytes();
                 segment.insert([&known.bytes[..]], known.sequence);
                 assert_eq!(segment.bytes(), before);
@@ -299,7 +299,7 @@ fn segments_become_one_by_their_indexes_or_by_copying() {
                 model.insert(known);
             }
             let next = Arc::new(active.successor(&pool));
-            // Some are flat already, some are not.
+            // Some segments are flat already, others are not.
             let sealed = if random.below(2) == 0 { Arc::new(active.flattened()) } else { active };
             all.insert(0, sealed);
             active = next;
@@ -449,7 +449,7 @@ fn several_writers_have_no_more_chunks_than_one() {
             });
         }
     });
-    // Each of these cells has a chunk of its own. One that was promised to a writer may be left.
+    // Each of these cells has a chunk of its own. A chunk that was reserved for a writer may be unused.
     let taken = taken.into_inner();
     assert!(taken <= most && taken + 3 > most, "{taken} of {most}");
     assert_eq!((segment.cells(), segment.records().chunks().count() as u64), (taken, taken));
@@ -485,7 +485,7 @@ fn read_once(segment: &Arc<Segment>, cells: &[ModelCell], begun: u64, random: &m
     let expected = cells[..begun as usize].iter().filter(belongs).count();
     assert_eq!(seen.iter().filter(|(_, early)| *early).count(), expected, "of {begun}");
     if begun > 0 {
-        // The row before a row that was there is found, or a later one that came since.
+        // The row before a known row is found, or a later one that was written since.
         let known = cells[random.below(begun) as usize].cell();
         let before = cells[..begun as usize]
             .iter()
@@ -575,7 +575,7 @@ fn a_compaction_empties_the_chunks_of_which_much_is_dead_and_remembers_the_rest(
     let first = Segment::new(Comparator::Table, &pool);
     put_rows(&first, 0..ROWS, 1);
     let active = first.successor(&pool);
-    // Of the first half of the rows three of four are replaced, of the other one of four.
+    // Replaces three of four rows of the first half, and one of four of the second half.
     let is_replaced = |row: &usize| (row % 4 < 3) == (*row < ROWS / 2);
     put_rows(&active, (0..ROWS).filter(is_replaced), 2);
     let next = active.successor(&pool);
@@ -589,7 +589,7 @@ fn a_compaction_empties_the_chunks_of_which_much_is_dead_and_remembers_the_rest(
     let made = compact(&sealed, 0, 0.5);
     assert_eq!(made.segment.cells(), ROWS as u64);
     let rows = |bytes: u64| bytes / record;
-    // A chunk or two have rows of both halves.
+    // One or two chunks have rows of both halves.
     let about = |bytes: u64, expected: u64| rows(bytes).abs_diff(expected) <= 40;
     assert!(about(made.bytes_copied, 50), "a quarter of the first half: {}", rows(made.bytes_copied));
     assert!(
@@ -601,7 +601,7 @@ fn a_compaction_empties_the_chunks_of_which_much_is_dead_and_remembers_the_rest(
     assert_eq!(held, ROWS as u64 * record + made.segment.dead_bytes());
     assert_eq!(before - held, 200 * record - made.segment.dead_bytes());
 
-    // What is short is freed nevertheless, and no more than that, a chunk or so.
+    // At least `short` bytes are freed, and at most one chunk more.
     let short = made.segment.dead_bytes() / 2;
     let (dead, chunk) = (made.segment.dead_bytes(), 4 << 10);
     let some = [Arc::new(made.segment)];
@@ -610,7 +610,7 @@ fn a_compaction_empties_the_chunks_of_which_much_is_dead_and_remembers_the_rest(
     assert!(dead - left >= short && dead - left <= short + chunk, "{dead} dead, {short} short, {left} left");
     assert_eq!(less.segment.record_bytes(), ROWS as u64 * record + left);
 
-    // What was dead before counts the next time: with a quarter more of the other half it is more than half.
+    // Earlier dead bytes count: with a quarter more of the second half replaced, more than half of it is dead.
     let third = next;
     put_rows(&third, (ROWS / 2..ROWS).filter(|row| row % 4 < 2), 3);
     let _next = third.successor(&pool);
@@ -642,7 +642,7 @@ fn compactions_that_copy_little_do_not_pile_up_chunks() {
     let mut flat = Arc::new(active.flattened());
     active = next;
     for round in 0..60 {
-        // Half of some thirty rows that lie together, elsewhere each time.
+        // Replaces three of four rows among forty neighbours, at another place in each round.
         let from = round * 97 % (ROWS - 40);
         put_rows(&active, (from..from + 40).filter(|row| row % 4 > 0), round as u64 + 2);
         let next = active.successor(&pool);
@@ -721,7 +721,7 @@ fn of_cells_that_are_the_same_that_of_the_newest_segment_counts() {
         let _next = segment.successor(&pool);
         Arc::new(segment)
     };
-    // The oldest and the newest begin and end elsewhere, so that each is met first somewhere.
+    // The oldest and the newest segment begin and end at other rows, so each segment is the first one somewhere.
     let all = [segment(b"newest", 5..20), segment(b"middle", 0..15), segment(b"oldest", 3..25)];
     let expected: Vec<&[u8]> = (0..25)
         .map(|row| [&b"middle"[..], b"newest", b"oldest"][(row >= 5) as usize + (row >= 20) as usize])
@@ -774,7 +774,7 @@ fn rewritten_cells_are_recorded_after_other_rows_were_dropped() {
     assert_eq!(shown(&Arc::new(merged)), expected);
 }
 
-/// Cells that are visited, dropped or copied lie in several pieces of an index; some are the only cells of their rows.
+/// Cells that are visited, dropped or copied are in several pieces of an index; some are the only cells of their rows.
 #[cfg(not(miri))]
 #[test]
 fn segments_whose_indexes_have_several_pieces_become_one() {
@@ -832,8 +832,8 @@ fn first_of_column(since: i64) -> impl FnMut(Cell<'_>) -> bool {
     }
 }
 
-/// Returns a row. By `shape`, rows have heads of their own; or two or eight rows share one; or all share one, as in the
-/// catalog.
+/// Returns a row. Depending on `shape`, each row has a head of its own, two or eight rows share one, or all rows share
+/// one, as in the catalog.
 fn row_of(shape: u64, number: u64) -> String {
     match shape {
         0 => format!("user{number:06}"),
@@ -846,7 +846,8 @@ fn row_of(shape: u64, number: u64) -> String {
 }
 
 /// Compactions that do not read values that are alone in their rows give the same result as compactions that read all
-/// cells: the same cells, marks and bytes in each chunk, over several rounds. And those values are not read.
+/// cells: the same cells, marks and bytes in each chunk, over several rounds. The test also checks that those values
+/// are not read.
 #[test]
 fn lone_values_that_are_not_looked_at_change_nothing() {
     let seeds = if cfg!(miri) { 0..4 } else { 0..144 };

@@ -4,35 +4,37 @@
 //! of the cell. Cells are read only where heads are equal.
 //!
 //! Readers take no lock and never delay a writer. Each node is read in a consistent state (see [`crate::nodes`]).
-//! Between nodes a reader may be late, and these rules make that harmless:
+//! Between two nodes a reader may use an outdated state. These rules make that harmless:
 //!
-//! 1. Entries are only added. So a reader that arrives at a leaf early misses nothing that was there when it began.
+//! 1. Entries are only added. So a reader that arrives at a leaf too far to the left misses no entry that existed when
+//!    it began.
 //! 2. A full leaf moves its upper half to a new leaf at its right, in this order: the new leaf is made, linked from the
 //!    left one, and named in the parent; only then the left one drops the moved entries. A reader that was sent to the
-//!    left leaf continues to the right; one that sees the upper half twice skips it the second time. The new leaf is
-//!    held until then, so that no entry is added which a reader of the old half would skip.
-//! 3. Inner nodes move their upper halves in the same way. A reader that arrives too late, after the upper half is
-//!    gone, reaches a leaf too far to the left. It notices by [`Tree::splits`] and descends again. If that happens
-//!    often it walks to the right instead, so it never loops.
+//!    left leaf continues to the right. A reader that sees the upper half twice skips it the second time. The new leaf
+//!    is held until the left one has dropped the entries. Otherwise entries could be added to it that a reader of the
+//!    old half would skip.
+//! 3. Inner nodes move their upper halves in the same way. A reader that arrives after the upper half was dropped
+//!    reaches a leaf too far to the left. It notices this by [`Tree::splits`] and descends again. If that happens
+//!    often, it walks to the right instead, so it never loops.
 //!
-//! Writers descend and search as readers do, and then hold the leaf; a writer that is alone need not hold it. These
-//! invariants prove that it is the right leaf. A leaf's keys reach from its *least* key up to the least key of its
-//! right neighbour.
+//! Writers descend and search like readers, and then hold the leaf; a writer that is alone need not hold it. The
+//! following invariants prove that it is the right leaf. The range of a leaf begins at its *least* key, and ends before
+//! the least key of its right neighbour.
 //!
-//! 4. The least key of a leaf is its first entry, for the leaf's life: it was created with it, nothing smaller is added
-//!    (5), and a split removes upper entries. The leftmost leaf has no least key. The same key names the leaf above, so
-//!    an inner node, in any state, sends a key to a leaf whose least key is not greater; and a step to the right is
-//!    taken only to such a leaf.
-//! 5. So a writer is never too far to the right. It is far enough if it holds the leaf and the leaf has an entry
-//!    greater than its key, or no right neighbour, or one whose least key is greater than its key
-//!    ([`Tree::keep_if_within`]). While it holds the leaf no other writer can split it, so this stays true. Otherwise
-//!    it releases the leaf and takes the next one.
-//! 6. At any time there is exactly one such leaf for a key. So its holder knows whether the key is present, and a key
-//!    that two writers add is added once.
-//! 7. One lock ([`Shape`]) protects changes of inner nodes and the creation of nodes. It is taken while the full leaf
-//!    is held, and released when the new leaf is named. The path of the descent is used if it still leads to the split
-//!    node, else the node is searched again. No writer waits for a leaf while it holds another one or that lock, so
-//!    there is no deadlock.
+//! 4. The least key of a leaf is the key of its first entry, and never changes: the leaf was created with that entry,
+//!    nothing smaller is added (5), and a split removes upper entries. The leftmost leaf has no least key. The parent
+//!    names the leaf by the same key. So an inner node, in any state, sends a key to a leaf whose least key is not
+//!    greater, and a writer steps to the right only to such a leaf.
+//! 5. So a writer is never too far to the right. It is far enough if it holds the leaf and one of these is true: the
+//!    leaf has an entry greater than the writer's key; it has no right neighbour; or the least key of its right
+//!    neighbour is greater than the writer's key ([`Tree::keep_if_within`]). While the writer holds the leaf no other
+//!    writer can split it, so this stays true. Otherwise it releases the leaf and holds the next one.
+//! 6. At any time there is exactly one such leaf for a key. So the writer that holds it knows whether the key is
+//!    present, and a key that two writers add is added once.
+//! 7. One lock ([`Shape`]) protects changes of inner nodes and the creation of nodes. A writer takes it while it holds
+//!    the full leaf, and releases it when the parent names the new leaf. The path of the writer's descent is used if it
+//!    still leads to the node that is split; else that node is searched again. No writer waits for a leaf while it
+//!    holds another one or that lock, so there is no deadlock.
 //!
 //! ```text
 //!            ┌── inner: first · (head place child) × 14 ──┐          keys of inner nodes are first keys of leaves,
@@ -105,8 +107,8 @@ pub(crate) struct Tree {
     shape: Shape,
 }
 
-/// State of writers that are serialized, on a cache line of its own: readers, and writers that find a free slot in
-/// their leaf, do not read it.
+/// State that writers use one after the other. It is on a cache line of its own, because readers, and writers that find
+/// a free slot in their leaf, do not read it.
 #[repr(align(64))]
 struct Shape {
     /// Held while nodes are created and inner nodes are changed.
@@ -125,22 +127,23 @@ impl Shape {
     }
 }
 
-/// The path that a writer remembers. Each concurrent writer has its own.
+/// The path that a writer keeps from its last search. Each concurrent writer has its own.
 pub(crate) struct WriterPath {
-    /// The inner nodes above the last found leaf, from the root down, and the rank taken in each, as they were then.
+    /// The inner nodes above the last found leaf, from the root down, and the rank of the child taken in each, at that
+    /// time.
     path: [(u32, u8); HEIGHT_MAX],
     levels: usize,
     finger: Finger,
 }
 
-/// Where the last entry was added. Cells of one row, and sorted rows, go to the same leaf. Other writers may have
-/// changed it since.
+/// Where the writer added its last entry: cells of one row, and sorted rows, go to the same leaf. Other writers may
+/// have changed the leaf since.
 #[derive(Clone, Copy)]
 struct Finger {
     leaf: u32,
     /// The rank of the last entry in the leaf; `None` for no position.
     rank: Option<u8>,
-    /// The smallest key that was not in this leaf's range.
+    /// The smallest key after the range of this leaf, as far as it is known.
     upper: Option<(u64, Place)>,
 }
 
@@ -152,14 +155,14 @@ impl WriterPath {
     }
 }
 
-/// The position for an entry, in a leaf that is held until [`Tree::add`] adds it.
+/// Where an entry is inserted: a position in a leaf that is held until [`Tree::add`] adds the entry.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub(crate) struct InsertPosition {
     leaf: u32,
     order: Order,
     rank: u8,
-    /// Whether the entry is present; then no leaf is held.
+    /// Whether the entry is present already; then no leaf is held.
     pub(crate) exact: bool,
     /// Whether the entry directly follows the previously added one.
     in_order: bool,
@@ -205,7 +208,7 @@ impl Tree {
         (root as u32, (root >> 32) as usize)
     }
 
-    /// Returns the rank of the first entry whose head is not less than this one.
+    /// Returns the rank of the first entry whose head is at least `head`.
     #[inline]
     fn first_head(keys: &Keys, order: Order, head: u64) -> usize {
         let (mut low, mut size) = (0, order.count());
@@ -261,7 +264,7 @@ impl Tree {
                 });
             }
             descents += 1;
-            // Reads above were acquire loads: a split that shortened a node is counted by now.
+            // The reads above were acquire loads, so a split that shortened one of these nodes is counted by now.
             if self.splits.load(Ordering::Relaxed) == splits || descents == DESCENTS_MAX {
                 return number;
             }
@@ -269,7 +272,7 @@ impl Tree {
     }
 
     /// Prefetches what a search for each of these heads reads, step by step for all heads, and this many cache `lines`
-    /// of the cells found. Reports which heads are present. An entry that other writers move meanwhile may be missed.
+    /// of the cells found. Calls `is_there` for the heads that are present. May miss an entry that a writer is moving.
     pub(crate) fn prefetch_rows(
         &self,
         heads: &[u64],
@@ -293,7 +296,7 @@ impl Tree {
         }
         for (index, (&number, &head)) in nodes.iter().zip(heads).enumerate() {
             let leaf = self.leaves.at(number);
-            // A search for a leaf's first key may start in its left neighbour.
+            // A search for the first key of a leaf may end in its left neighbour.
             let found = Self::place_of_head(leaf, head).or_else(|| {
                 Self::place_of_head(self.leaves.at(Some(leaf.next()).filter(|next| *next != NONE)?), head)
             });
@@ -315,13 +318,13 @@ impl Tree {
         })
     }
 
-    /// Returns the entries from the probe on, without an entry that equals it if `exclusive`.
+    /// Returns the entries at and after the probe; if `exclusive`, without an entry that equals the probe.
     pub(crate) fn seek(&self, probe: &Probe<'_>, exclusive: bool, records: &Records) -> Run {
         let leaf = self.descend(probe, records);
         self.run_from(leaf, Some((probe, exclusive)), records).0
     }
 
-    /// Returns the entries from the probe on, if the first of them has the same head.
+    /// Returns the entries at and after the probe, if the first of them has the same head.
     pub(crate) fn seek_in_row(&self, probe: &Probe<'_>, records: &Records) -> Option<Run> {
         let leaf = self.descend(probe, records);
         let (run, head) = self.run_from(leaf, Some((probe, false)), records);
@@ -330,7 +333,7 @@ impl Tree {
 
     /// Returns all entries, from the first one on.
     pub(crate) fn first(&self, records: &Records) -> Run {
-        // The first leaf ever made stays the leftmost, since splits move upper halves.
+        // The first leaf ever made stays the leftmost one, since splits move upper halves to the right.
         self.run_from(0, None, records).0
     }
 
@@ -347,8 +350,8 @@ impl Tree {
         }
     }
 
-    /// Returns the entries of `leaf` from its start or from the probe on; if there are none, those of a leaf further
-    /// right. Also returns the head of the first entry.
+    /// Returns the entries of `leaf`, from its start or from the probe on. If there are none, returns those of a leaf
+    /// further right. Also returns the head of the first entry.
     fn run_from(
         &self,
         mut leaf: u32,
@@ -399,7 +402,7 @@ impl Tree {
         if records.comparator().compare(records.cell(first).into(), last).is_gt() {
             return;
         }
-        // The previous leaf was being split: the moved entries were read there already.
+        // The previous leaf was being split when it was read, so the moved entries were returned already.
         *run = self.seek(&self.probe(last), true, records);
     }
 
@@ -438,8 +441,8 @@ impl Tree {
 
     // ---- writers
 
-    /// Holds the leaf for an entry, unless the entry is present. `trail` is the path of this writer's last search in
-    /// this tree, or a new path. A writer that is `ALONE`, and always has been, holds nothing.
+    /// Finds the position for an entry, and holds its leaf unless the entry is present. `trail` is the path of this
+    /// writer's last search in this tree, or a new path. A writer that is `ALONE`, and always was, holds nothing.
     #[inline]
     pub(crate) fn find<const ALONE: bool>(
         &self,
@@ -457,7 +460,7 @@ impl Tree {
         found
     }
 
-    /// Uses the leaf of the last entry, if the new one belongs there and after it.
+    /// Uses the leaf of the last entry, if the new entry belongs there, after the last one.
     #[inline]
     fn find_near<const ALONE: bool>(
         &self,
@@ -474,7 +477,7 @@ impl Tree {
             probe.compare(keys.head(slot), keys.place(slot), records).is_gt()
         };
         let is_before = |(head, place)| probe.compare(head, place, records).is_lt();
-        // Another writer may have split the leaf, which then has fewer entries.
+        // Another writer may have split the leaf, which then has fewer entries than before.
         if last >= order.count() || !follows(last) || finger.upper.is_some_and(|upper| !is_before(upper)) {
             return None;
         }
@@ -509,7 +512,7 @@ impl Tree {
         if ALONE {
             return found;
         }
-        // Cache misses happen before the leaf is held.
+        // Reads the leaf before it is held, so that no other writer waits for cache misses.
         match self.hold_as(found, reuse, probe, records) {
             Some(found) => found,
             None => self.hold_from(trail, leaf, probe, records),
@@ -530,7 +533,7 @@ impl Tree {
         (is_held && self.keep_if_within(held, probe, records)).then_some(held)
     }
 
-    /// Holds the leaf for the probe: this one, or one to its right. Used where another writer is active.
+    /// Holds the leaf for the probe: `leaf`, or one to its right. Used when another writer is active.
     #[cold]
     fn hold_from(
         &self,
@@ -552,7 +555,7 @@ impl Tree {
         }
     }
 
-    /// Whether the held leaf's range still includes the probe. Otherwise releases it.
+    /// Returns whether the range of the held leaf still includes the probe. If not, releases the leaf.
     #[inline]
     fn keep_if_within(&self, found: InsertPosition, probe: &Probe<'_>, records: &Records) -> bool {
         let leaf = self.leaves.at(found.leaf);
@@ -570,8 +573,8 @@ impl Tree {
     }
 
     /// Descends to the leaf of the probe, or one to its left, and records the path. Also returns the smallest key after
-    /// that leaf's range, unless other writers are splitting nodes. A writer that is `ALONE` is the only one to change
-    /// inner nodes.
+    /// that leaf's range, unless other writers are splitting nodes. A writer that is `ALONE` is the only one that
+    /// changes inner nodes.
     #[inline]
     fn trace<const ALONE: bool>(
         &self,
@@ -589,7 +592,7 @@ impl Tree {
                 inner.fetch();
                 let step = |order: Order| {
                     let (rank, exact) = Self::lower_bound(&inner.keys, order, probe, records);
-                    // A key is the first of its child's range.
+                    // A key is the first one of its child's range, so an equal key belongs to that child.
                     let rank = rank + usize::from(exact);
                     let bound = (rank < order.count()).then(|| {
                         let slot = order.slot(rank);
@@ -643,7 +646,7 @@ impl Tree {
         records: &Records,
     ) {
         let (left, order, new) = (self.leaves.at(found.leaf), found.order, usize::from(found.rank));
-        // For sorted rows the left leaf stays full, and the new entry becomes the first of the right one.
+        // If rows are sorted, the left leaf stays full, and the new entry becomes the first of the right leaf.
         let middle = if found.in_order && new == SLOTS { SLOTS } else { SLOTS / 2 };
         let goes_right = new > middle || middle == SLOTS;
         let changing = self.change();
@@ -679,7 +682,8 @@ impl Tree {
         } else {
             left.keys.grow(order.let_go());
         }
-        // Not earlier: otherwise a reader of the old left half could miss entries added at the right.
+        // The right leaf is released last: otherwise a reader of the old left half could miss entries that are added to
+        // it.
         right.keys.grow(right_order.let_go());
     }
 
@@ -690,8 +694,8 @@ impl Tree {
         changing
     }
 
-    /// Adds a new node, whose keys begin at `key`, to the right of the node `beside`, `height` levels above the leaves.
-    /// The caller excludes other changes of inner nodes.
+    /// Adds a new node, whose keys begin at `key`, to the right of the node `beside`, which is `height` levels above
+    /// the leaves. The caller excludes other changes of inner nodes.
     fn add_child(
         &self,
         trail: &mut WriterPath,
@@ -717,7 +721,7 @@ impl Tree {
             left.keys.grow(order.with(rank));
             return;
         }
-        // The fifteen keys with their children, the new one included. The middle key moves up.
+        // The fifteen keys with their children, including the new one. The middle key moves to the parent.
         let at = |index: usize| match index.cmp(&rank) {
             Is::Equal => (key.0, key.1, child),
             side => {
@@ -741,7 +745,7 @@ impl Tree {
         right.keys.grow(right_order);
         self.add_child(trail, height + 1, above, (head, place), number, records);
         if middle < SLOTS {
-            // Stored before the half is dropped, so that readers that miss it notice.
+            // Counted before the upper half is dropped, so that a reader that misses it notices the split.
             self.splits.store(self.splits.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
             let stays = order.cut(middle - usize::from(rank < middle));
             left.keys.shrink(stays);
@@ -752,8 +756,8 @@ impl Tree {
         }
     }
 
-    /// Returns the inner node that names `beside`, and the rank of that name, if the trail contains them: `Some(None)`
-    /// if `beside` is the root.
+    /// Returns the inner node that names `beside`, and the rank of `beside` in it, if the trail contains them. Returns
+    /// `Some(None)` if `beside` is the root.
     fn parent(&self, trail: &WriterPath, height: usize, beside: u32) -> Option<Option<(u32, usize)>> {
         let Some(level) = trail.levels.checked_sub(1 + height) else {
             return (self.root() == (beside, height)).then_some(None);

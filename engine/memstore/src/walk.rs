@@ -1,14 +1,15 @@
 //! A walk over several segments in the order of their cells that reads as few cells as possible.
 //!
-//! 1. The heads of the indexes are merged. They are stored in order, so this does not wait for memory. The result is
-//!    *runs*: neighbours with one head in one segment. The runs of one head form a *group*.
-//! 2. Entries of one head are distinguished by their cells. An entry whose head is unique has its position already; its
-//!    cell is read only if the caller wants it.
-//! 3. The merge of heads runs ahead of the cells. So the cells to read are known in advance, nearly in order, and are
+//! 1. The heads of the indexes are merged. They are stored in order, so this does not wait for memory. The result is a
+//!    list of *runs*. A run has neighbouring entries of one segment with the same head. The runs of one head form a
+//!    *group*.
+//! 2. Entries with the same head are ordered by their cells. An entry whose head is unique has its position already;
+//!    its cell is read only if the caller wants it.
+//! 3. The merge of heads is ahead of the cells. So the cells to read are known in advance, nearly in order, and are
 //!    prefetched; they may be anywhere in memory.
 //!
-//! A segment may have made its heads after a longer prefix than the common one. All its rows share the rest of that
-//! prefix, so the head after the shorter prefix can be computed from the other.
+//! A segment may have made its heads after a longer prefix than the one common to all segments. All its rows share the
+//! rest of the longer prefix, so the heads after the shorter prefix can be computed from its own.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -21,14 +22,14 @@ use crate::place::{KEY_LINES, Place, cell_among, fetch_key};
 use crate::records::Records;
 use crate::segment::{Index, Segment};
 
-/// Number of cells prefetched before the first is read. Cells are in no order in memory, and a walk that waits for each
-/// takes twice as long.
+/// Number of cells prefetched before the first one is read. Cells are in no order in memory; without this a walk would
+/// wait for each, and take twice as long.
 const AHEAD: usize = 16;
-/// Number of further cells that are prefetched together. Prefetches wait only for address translation, which overlaps
-/// when they are issued together. When they were issued one by one, a walk took a quarter longer.
+/// Number of further cells that are prefetched together. A prefetch waits only for the translation of its address.
+/// Issued together, prefetches overlap these waits; issued one by one, they made a walk a quarter slower.
 const TOGETHER: usize = 32;
-/// Number of runs that are found at a time, as soon as only this many are left: they contain more than the prefetched
-/// cells.
+/// Number of runs that are found at a time, as soon as only [`RUNS_LEFT`] are left. These still contain more cells than
+/// are prefetched.
 const RUNS: usize = 1_024;
 const RUNS_LEFT: usize = 128;
 
@@ -41,7 +42,7 @@ struct Run {
     count: u32,
     /// Whether the next run has another head.
     ends_group: bool,
-    /// Number of cells of the run to prefetch; zero where none is read.
+    /// Number of cells of the run that are prefetched; zero if none is read.
     asked: u8,
 }
 
@@ -51,7 +52,7 @@ struct Feed<'a> {
     /// The filled part of each chunk, by number.
     chunks: Vec<&'a [u8]>,
     shorter: Shorter,
-    /// Maximum number of neighbouring entries with one head that need not be read, if no other segment has that head.
+    /// Maximum number of entries of a run that need not be read, if no other segment has the run's head.
     unseen_max: u32,
 }
 
@@ -95,14 +96,14 @@ impl<'a> Feed<'a> {
     }
 }
 
-/// Computes the heads after a shorter prefix from those after a longer one that begins with it.
+/// Computes heads after a shorter prefix from heads after a longer prefix, which begins with the shorter one.
 #[derive(Clone, Copy, Debug)]
 struct Shorter {
-    /// The bytes before the head.
+    /// The part of the longer prefix after the shorter one, as the first bytes of the new head.
     lead: u64,
-    /// Number of bits by which the head moves.
+    /// Number of bits by which the old head is shifted.
     bits: u32,
-    /// A mask for the bits of the head that remain.
+    /// A mask for the bits of the old head that remain.
     left: u64,
 }
 
@@ -113,7 +114,7 @@ impl Shorter {
     fn of(longer: &Heads, shorter: &Heads) -> Option<Shorter> {
         let lead = longer.prefix().strip_prefix(shorter.prefix())?;
         let bits = 8 * lead.len().min(8) as u32;
-        // As if the row ended there.
+        // The head of a row that ends with the longer prefix.
         let of_lead = shorter.of(longer.prefix());
         match bits {
             0 => Some(Shorter::SAME),
@@ -132,7 +133,7 @@ impl Shorter {
 struct Scout {
     segment: u32,
     at: u32,
-    /// The current head; `None` at the end.
+    /// The current head; `None` at the end of the segment.
     head: Option<u64>,
 }
 
@@ -165,16 +166,16 @@ pub(crate) struct Step<'a> {
     pub(crate) cell: Option<Cell<'a>>,
 }
 
-/// The walk; see the module documentation. Of cells that are equal in every part, only that of the first segment is
-/// returned.
+/// The walk; see the module documentation. If several segments have a cell that is equal in all parts, only the cell of
+/// the first of these segments is returned.
 pub(crate) struct Walk<'a> {
     comparator: Comparator,
     heads: Heads,
     feeds: Vec<Feed<'a>>,
-    /// Segments that have not ended, in order.
+    /// The segments that have not ended, in the order of their segments.
     scouts: Vec<Scout>,
-    /// The runs found so far. Those from index `run` on are still to come; those before `asked` have been prefetched,
-    /// `waiting` cells in total.
+    /// The runs found so far. Those from index `run` on are still to be walked. Those before index `asked` have been
+    /// prefetched; they have `waiting` cells in total.
     runs: Vec<Run>,
     run: usize,
     asked: usize,
@@ -187,8 +188,8 @@ pub(crate) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Creates a walk over sealed `segments`. `unseen_max` returns for each segment how many neighbours with one head
-    /// need not be read where no other segment has that head.
+    /// Creates a walk over sealed `segments`. `unseen_max` returns, for each segment, the maximum number of entries of
+    /// a run that need not be read if no other segment has the run's head.
     pub(crate) fn new(segments: &'a [Arc<Segment>], unseen_max: impl Fn(&Segment) -> u32) -> Walk<'a> {
         let comparator = segments.first().map_or(Comparator::Table, |first| first.comparator());
         let heads = Heads::new(comparator, &prefix(segments));
@@ -215,7 +216,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Returns how the heads of the steps are made.
+    /// Returns the function that computes the heads of this walk.
     pub(crate) fn heads(&self) -> &Heads {
         &self.heads
     }
@@ -289,7 +290,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Prefetches the first cells of the next run.
+    /// Prefetches the first cells of the next run, if they are to be read.
     #[inline]
     fn ask(&mut self) {
         let run = self.runs[self.asked];
@@ -333,7 +334,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Returns the index of the front with the smallest cell, and advances other fronts with an equal cell.
+    /// Returns the index of the front with the smallest cell. Advances other fronts with an equal cell.
     fn least(&mut self) -> usize {
         let (mut best, mut index) = (0, 1);
         while index < self.fronts.len() {
@@ -342,7 +343,7 @@ impl<'a> Walk<'a> {
                 Ordering::Less => best = index,
                 Ordering::Equal => {
                     self.same.push((front.segment as usize, front.place, front.cell));
-                    // The next cell there sorts after this one, so it is read in time.
+                    // The next cell of that front sorts after this one, so it is compared in time.
                     if !self.advance(index) {
                         continue;
                     }
