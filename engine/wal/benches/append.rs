@@ -1,7 +1,7 @@
 //! Measures the cost of appending to the log: `cargo bench -p wal`.
 //!
 //! The planned costs: an append copies a record of a kilobyte into the log's buffer (60 ns), computes its checksum (20
-//! ns) and takes one lock (20 ns). What the log's own thread does to write the buffer is not part of an append. A
+//! ns) and takes one lock (20 ns). Writing the buffer is work of the log's own thread, and not part of an append. But a
 //! caller that is the only one to wait writes the buffer itself, here to memory (300 ns), and wakes no thread.
 
 use std::sync::Arc;

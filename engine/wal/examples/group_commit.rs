@@ -3,10 +3,11 @@
 //! `cargo run --release -p wal --example group_commit -- /folder/on/the/disk`
 //!
 //! The planned costs for a 1 KB record: an append copies 1 KB (60 ns) under a lock (20 ns) and looks up the region (30
-//! ns), so about 0.15 µs; a write to the system is one call (1.7 µs); a write and `fdatasync` alone cost 70–90 µs of
-//! CPU and what the disk takes; shared by 64 tasks, 3–5 µs of CPU each. Measured (2 cores, ext4 on virtio, quiet, wall
-//! time): 1.1 with the copy to the system, 1.7, 83, and shared by 16, 64, 256 tasks 11.6, 3.5, 1.6 µs; 459 MB in
-//! 444,000 records were checked in 129 ms and replayed in 62 ms.
+//! ns), so about 0.15 µs. A write to the system is one call (1.7 µs). A write and `fdatasync` for one task cost 70–90
+//! µs of CPU and the time of the disk; shared by 64 tasks, 3–5 µs of CPU each. Measured in µs of elapsed time (2 quiet
+//! cores, ext4 on virtio): 1.1 for an append with its copy to the system, 1.7 for a write, 83 for a write and sync;
+//! shared by 16, 64 and 256 tasks 11.6, 3.5 and 1.6. 459 MB in 444,000 records were checked in 129 ms and replayed in
+//! 62 ms.
 #![expect(clippy::print_stdout, reason = "the figures are what it is for")]
 
 use std::sync::Arc;
@@ -83,7 +84,7 @@ fn main() {
                 });
             }
             drop(sender);
-            // Ends when the last task has dropped its end of the channel.
+            // Returns when the last task has dropped its end of the channel.
             let _all_done: Result<(), _> = receiver.recv();
             runtime.stop();
         });

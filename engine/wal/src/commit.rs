@@ -1,4 +1,4 @@
-//! Waits until a write is durable.
+//! The future that waits until a write is durable, and how a waiter writes for others.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -26,7 +26,7 @@ pub struct Durable {
     ticket: Ticket,
     level: Level,
     patient: bool,
-    /// The identifier of this future among the waiters; `None` before it has waited.
+    /// The identifier of this future among the waiters; `None` before it was added to them.
     id: Option<u64>,
 }
 
@@ -35,13 +35,13 @@ impl Durable {
         Durable { shared, ticket, level, patient: false, id: None }
     }
 
-    /// Makes the future wait even while the disk is full: only the end of the log is then an error.
+    /// Makes the future wait also while the disk is full. Then only the end of the log is an error.
     pub fn patiently(mut self) -> Durable {
         self.patient = true;
         self
     }
 
-    /// Returns the outcome, if there is one already.
+    /// Returns the outcome; `None` while it is not known.
     fn outcome(&self) -> Option<Result<()>> {
         if self.shared.reached(self.level) >= self.ticket.0 || env::planted(1) {
             return Some(Ok(()));
@@ -58,7 +58,7 @@ impl Durable {
             && !self.shared.is_full()
             && let Some(mut back) = self.shared.try_back()
         {
-            // The caller asks for the outcome, which includes a failure.
+            // A failure is not lost: the caller asks for the outcome afterwards.
             let _seen = self.shared.drain(&mut back);
             if when_full == WhenFull::Ask {
                 self.shared.ask_for_roll(&back);
@@ -70,7 +70,7 @@ impl Durable {
         }
     }
 
-    /// Adds the caller to the waiters, or replaces its waker there.
+    /// Adds this future to the waiters, or replaces its waker there.
     fn enqueue(&mut self, context: &Context<'_>) {
         // Dropped after the lock is released: the waker may be the last owner of a task that holds another `Durable`.
         let _replaced;
@@ -101,8 +101,8 @@ impl Durable {
             return Poll::Ready(outcome);
         }
         self.enqueue(context);
-        // The thread that held the back above may have woken the waiters before this one was among them. If the back is still
-        // held, its holder wakes this waiter when it releases the back; if not, this caller writes.
+        // The thread that held the back above may have woken the waiters before this future was among them. If the back
+        // is still held, its holder wakes this future when it releases the back; if not, this caller writes.
         self.lead(when_full);
         match self.outcome() {
             Some(outcome) => Poll::Ready(outcome),
@@ -120,13 +120,13 @@ impl Future for Durable {
     type Output = Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        // The thread runs other tasks, too: it may write to the system, but must not wait for the disk.
+        // The thread runs other tasks, too. It may write to the operating system, but must not wait for the disk.
         self.advance(context, WhenFull::Ask)
     }
 }
 
 impl Drop for Durable {
-    /// Removes the waiter. If it had been woken to write for all, another waiter is woken in its place.
+    /// Removes the waiter. If it had been woken to write for all waiters, another one is woken in its place.
     fn drop(&mut self) {
         let Some(id) = self.id else { return };
         if self.shared.reached(self.level) >= self.ticket.0 {

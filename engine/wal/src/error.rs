@@ -9,16 +9,17 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The log failed earlier and accepts nothing more. Whether waiting writes are durable is unknown. The server must
-    /// end and recover.
+    /// The log failed earlier and accepts no more writes. Whether waiting writes are durable is unknown. The server
+    /// must end, and recover the log at its next start.
     #[error("the log has failed: {cause}; check the disk of {file}, then start the server again")]
     Dead {
         /// The file that was being written.
         file: FileName,
-        /// The first failure, after which the log refused everything.
+        /// The first failure; since then the log has refused all writes.
         cause: String,
     },
-    /// The disk has no room for the log. Waiting writes are written when there is room; no restart is needed.
+    /// The disk has no room for the log. The log keeps waiting writes, and writes them when there is room; no restart
+    /// is needed.
     #[error(
         "no space is left in {place} for the write-ahead log ({cause}); free some space there: writes are accepted again \
          without a restart"

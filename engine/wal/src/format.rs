@@ -10,37 +10,38 @@
 //! ```
 //!
 //! One write to the file is one batch. The checksum of a batch covers the file's number, the batch's offset, `length`,
-//! `synced` and the payload, so the checksum of bytes that belong elsewhere never matches. `synced` is the offset up to
-//! which the file was known to be durable when the batch was written. It tells a torn tail (nothing says that the bytes
-//! were ever durable) from a damaged middle (a later batch says that they were).
+//! `synced` and the payload. So the checksum never matches at another place. `synced` is the offset up to which the
+//! file was known to be durable when the batch was written. It distinguishes two cases: a torn tail, if no later batch
+//! says that the bytes were durable; and a damaged middle, if one does.
 //!
 //! **The end of a file.** The last batch has an [`Index`](Kind::Index) record and an [`End`](Kind::End) record. When
 //! the log is closed, everything before that batch is synced first, and its `synced` is its own offset. When the log is
 //! rolled, the file is synced only after the next file was begun. Then the next file gets a [`Whole`](Kind::Whole)
-//! record with the number of the file that is now durable to its end. Nothing in a file is acknowledged as durable
-//! before that record is durable with it. So a file without an end, followed by a file of the same epoch that has
-//! batches,
+//! record with the number of the file that is now durable to its end. Nothing in the next file is acknowledged as
+//! durable before that record is durable too. A file may be without an end although the next file of the same epoch has
+//! batches. Such a file
 //!
-//! * is damaged when any later file of the epoch says `Whole` of it or of a file after it;
-//! * else lost its tail when the power failed between the two. Then the records of the next file do not count either,
-//!   because the order of records is kept.
+//! * is damaged, if a `Whole` record in any later file of the epoch names it or a file after it;
+//! * otherwise it lost its tail when the power failed during the roll. Then the records of the next file do not count
+//!   either, so that the records have no gap.
 //!
-//! In version 1 a file was begun only after the one before was finished and durable: there every such file is damaged.
+//! In version 1 a file was begun only after the previous file was complete and durable, so such a file is always
+//! damaged.
 //!
-//! The damage of the last batch of an unfinished file cannot be told from a torn tail.
+//! Damage of the last batch of an unfinished file cannot be distinguished from a torn tail.
 //!
-//! **The index** says in which batches each region has records, see [`index`](crate::index). It is trusted when the
-//! file is known to be durable to its end: a later file says `Whole` of it, or the last batch says that everything
-//! before it was synced. Versions before 4 have no index.
+//! **The index** says in which batches each region has records; see [`index`](crate::index). It is trusted when the
+//! file is known to be durable to its end: by a `Whole` record in a later file, or by the `synced` of its own last
+//! batch. Files of versions before 4 have no index.
 //!
 //! **In the space of an older file** (versions 3 and 5). A file may begin in the space of one that nobody needs any
-//! more. Its pages and blocks exist already, and allocating them is most of the cost of a write. Before the file is
-//! renamed it gets a header with the number 0, which says that nothing of it is needed, whatever its name. Then it gets
-//! its own header. Bytes of the older file after the last batch have another number, so no checksum there fits; zeros
-//! follow the last batch that was written, and the rest is cut off when the file is finished. In such a file a sector
-//! that was not written holds old bytes, where another file would have zeros. So two things are unknown: how much was
-//! torn after the last whole batch, and whether a bad sector was damaged or never written. A whole batch after a bad
-//! one therefore proves damage only if it says that the bad one was durable.
+//! more. Its pages and blocks exist already, and allocating them is most of the cost of a write. Before the older file
+//! is renamed it gets a header with the number 0, which says that nothing in it is needed. After the renaming it gets
+//! the new file's header. Bytes of the older file after the last batch were written for another number, so no checksum
+//! matches there. Zeros follow the last batch that was written, and the rest is cut off when the file is finished. In
+//! such a file a sector that was not written has old bytes, where another file would have zeros. So two things are
+//! unknown: how much was torn after the last whole batch, and whether a bad sector was damaged or never written.
+//! Therefore a whole batch after a bad one proves damage only if its `synced` says that the bad one was durable.
 
 use cell::SequenceId;
 use env::WallTime;
@@ -49,9 +50,10 @@ use env::WallTime;
 pub(crate) const MAGIC: &[u8; 8] = b"BELLOWAL";
 /// The format version of a file that this version writes in new space.
 pub(crate) const VERSION: u32 = 4;
-/// The format version of a file that this version writes in the space of an older one. Newer versions are refused.
+/// The format version of a file that this version writes in the space of an older one. Files with a greater version are
+/// refused.
 pub(crate) const VERSION_OVER: u32 = 5;
-/// The format version of files in the space of an older one from before files had an index.
+/// The format version of files in the space of an older one that were written before files had an index.
 const VERSION_OVER_BEFORE_INDEX: u32 = 3;
 /// The file number in the header of a file that is no longer needed.
 pub(crate) const NO_NUMBER: u64 = 0;
@@ -77,13 +79,13 @@ pub enum Kind {
     RegionOpen = 2,
     /// The file whose number is in the sequence field is durable to its end.
     Whole = 3,
-    /// The index of the preceding part of the file.
+    /// The index of a section of the file, which ends with this record's batch.
     Index = 4,
     /// The region was closed in order. The record's sequence id is the region's last one.
     RegionClose = 5,
-    /// A flush began, of everything up to and including the sequence id.
+    /// A flush of all writes up to and including the sequence id began.
     FlushStart = 6,
-    /// A flush was committed: everything up to and including the sequence id is in files.
+    /// A flush was committed: all writes up to and including the sequence id are in files.
     FlushCommit = 7,
     /// A flush failed; its cells stay in memory.
     FlushAbort = 8,
@@ -91,7 +93,7 @@ pub enum Kind {
     Compaction = 9,
     /// Files were bulk-loaded; the record's sequence id is that of their cells.
     BulkLoad = 10,
-    /// The end of a complete file.
+    /// The end of a complete file; its last record.
     End = 255,
 }
 
@@ -136,7 +138,7 @@ pub struct Record<'a> {
     pub time: WallTime,
     /// The nonce group and the nonce of the client, if it gave any.
     pub nonce: Option<(u64, u64)>,
-    /// Cells as in a cell block with tags: `length 4B · cell`, repeated.
+    /// Cells as in a cell block with tags: repeated `length 4B · cell`.
     pub cells: &'a [u8],
 }
 
@@ -162,7 +164,7 @@ impl<'a> Record<'a> {
         out.extend_from_slice(self.cells);
     }
 
-    /// Whether a payload of `length` bytes may begin with `bytes`. A cheap check before the payload is read.
+    /// Whether a payload of `length` bytes may begin with `bytes`. A cheap check before the whole payload is read.
     pub(crate) fn may_begin_with(bytes: &[u8; RECORD_BEGIN], length: u32) -> bool {
         let (of_record, kind) = (u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]), bytes[4]);
         of_record as usize >= RECORD_FIXED - 4
@@ -225,7 +227,7 @@ impl Header {
         matches!(self.version, VERSION_OVER | VERSION_OVER_BEFORE_INDEX)
     }
 
-    /// Whether the file is a spare: nobody needs anything in it.
+    /// Whether the file is a spare, so that nothing in it is needed.
     pub(crate) fn is_void(self) -> bool {
         self.is_over() && self.number == NO_NUMBER
     }

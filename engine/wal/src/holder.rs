@@ -1,12 +1,12 @@
 //! Holders of log files: a file is deleted or reused only when no holder needs it.
 //!
-//! Regions are one holder. What they need follows from what they have flushed, and is computed at every start.
-//! Replication and backups, when they come, read the log after it was written. Each will be a named holder with a small
-//! object beside the log's files, `holders/NAME`. The object has the number of the lowest file that the holder needs,
-//! so a holder outlives the process. A new holder needs all existing files. Read replicas hold nothing: they open their
-//! regions again when a file is gone.
+//! All regions together are one holder. The files that they need follow from what they have flushed, and are computed
+//! at every start. Other users of the log, such as backups, read it after it was written. Each is a named holder with a
+//! small object beside the log's files, `holders/NAME`. The object has the number of the lowest file that the holder
+//! needs, so a holder outlives the process. A new holder needs all existing files. Read replicas hold no files: if a
+//! file is deleted too early, they open their regions again.
 //!
-//! A holder's object that cannot be read holds every file, since a damaged object must not release any.
+//! If a holder's object cannot be read, all files are kept, since a damaged object must not release any.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ const HOLDERS: &str = "holders";
 /// The folder of the holders' objects, with a slash, as the prefix of a name.
 pub(crate) const HOLDERS_WITH_SLASH: &str = "holders/";
 
-/// A named holder of log files: each file from [`lowest`](LogHolder::lowest) on stays until this holder has released
+/// A named holder of log files: each file from [`lowest`](LogHolder::lowest) on is kept until the holder has released
 /// it.
 ///
-/// Dropping this value lets nothing go: the holder is durable, and [`Log::hold`](crate::Log::hold) finds it again.
+/// Dropping this value releases nothing: the holder is durable, and [`Log::hold`](crate::Log::hold) finds it again.
 pub struct LogHolder {
     shared: Arc<Shared>,
     name: Box<str>,
@@ -47,7 +47,8 @@ impl LogHolder {
         self.shared.back().held_from.get(&self.name).copied().unwrap_or(u64::MAX)
     }
 
-    /// Releases the files before `lowest`. Durable when this returns. A smaller number than before changes nothing.
+    /// Releases the files before number `lowest`. Durable when this returns. Does nothing if `lowest` is not greater
+    /// than before.
     pub fn advance(&self, lowest: u64) -> Result<()> {
         self.shared.advance_holder(&self.name, lowest)
     }
@@ -85,7 +86,7 @@ impl HolderObjects {
                 0
             });
             if lowest == RELEASED {
-                // Its removal did not reach the disk.
+                // The holder was released, but the removal of its object was lost.
                 files.delete(&entry.name)?;
                 continue;
             }
@@ -119,8 +120,8 @@ impl HolderObjects {
         }
     }
 
-    /// Removes a holder. Its object is first replaced by one that holds nothing, because a loss of power may undo the
-    /// removal.
+    /// Removes a holder. Its object is first replaced by one that needs no file, because a loss of power may undo the
+    /// removal of the object.
     pub(crate) fn remove(&mut self, files: &Arc<dyn Files>, folder: &FileName, name: &str) -> Result<()> {
         self.put(files, folder, name, RELEASED)?;
         self.0.remove(name);
@@ -133,7 +134,7 @@ const RELEASED: u64 = u64::MAX;
 /// Maximum size of a holder's object, in bytes.
 const CONTENT_MAX: usize = 256;
 
-/// Whether a name may be a holder's: it becomes a part of a file's name.
+/// Checks that a name can be a holder's: it becomes a part of a file's name.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     if (1..=100).contains(&name.len()) && !name.starts_with('.') && name.bytes().all(is_plain) {

@@ -1,21 +1,21 @@
 //! The index of a log file: which batches have records of which region.
 //!
-//! An index record covers a *section*: the batches from the index record before it, or from the file's header, to its
-//! own batch. One is written every [`index_every`](crate::Options::index_every) bytes, and one with the record that
-//! ends the file. Each has the offset of the one before it, so a reader goes from the end to the front and reads
-//! nothing else.
+//! An index record covers a *section* of the file: the batches from the previous index record, or from the file's
+//! header, up to and including its own batch. One is written every [`index_every`](crate::Options::index_every) bytes,
+//! and one with the record that ends the file. Each has the offset of the previous one, so a reader goes from the end
+//! to the front and reads nothing else.
 //!
 //! ```text
-//! index record   sequence: offset of the batch with the index record before, 0 for none; cells:
+//! index record   sequence: offset of the batch with the previous index record, 0 for none; cells:
 //! cells          whole 8B · from 8B · regions 4B · region, region, …
 //! region         name length 2B · name · oldest 8B · newest 8B · spans (varint) · span, span, …
-//! span           gap since the end of the span before, or since `from` (varint) · length (varint)
+//! span           gap since the end of the previous span, or since `from` (varint) · length (varint)
 //! ```
 //!
-//! `whole` is the newest file that is known to be durable to its end, 0 for none. `oldest` and `newest` are the
-//! sequence ids of the region's edits in the section, 0 when it has markers alone. A span is a run of whole batches, so
-//! that a reader can check their checksums. Spans of a region that are close together are joined, with the batches of
-//! other regions between them.
+//! `whole` is the number of the newest file that is known to be durable to its end, 0 for none. `from` is the offset at
+//! which the section begins. `oldest` and `newest` are the sequence ids of the region's edits in the section, 0 when it
+//! has only markers. A span is a run of whole batches, so that a reader can check their checksums. Spans of a region
+//! that are close together are joined, and then include batches of other regions.
 
 use cell::SequenceId;
 use env::{HashMap, WallTime};
@@ -36,7 +36,7 @@ pub struct Sequences {
 }
 
 impl Sequences {
-    /// Returns the sequence ids of one record. A marker has none of its own.
+    /// Returns the sequence ids of one record. A marker has none, so the result is empty for it.
     pub(crate) fn of(record: &Record<'_>) -> Sequences {
         match record.kind {
             Kind::Edit => Sequences { oldest: record.sequence, newest: record.sequence },
@@ -68,7 +68,7 @@ impl FileSpan {
     }
 }
 
-/// The extent of one region's records in a file, or in a section of it.
+/// The records of one region in a file, or in a section of it: their sequence ids and spans.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RegionExtent {
     pub(crate) sequences: Sequences,
@@ -91,7 +91,7 @@ impl RegionExtent {
     }
 }
 
-/// The content of an index record: the extents of regions in one section.
+/// The content of an index record: the extents of all regions in one section.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct SectionIndex {
     /// The number of the newest file that is known to be durable to its end.

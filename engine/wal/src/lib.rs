@@ -4,22 +4,22 @@
 //!
 //! | call | what it does |
 //! |---|---|
-//! | [`Log::open`] | takes the log from its owner, reads what is there, begins a new file |
+//! | [`Log::open`] | takes the log from its owner, reads the existing files, begins a new file |
 //! | [`append`](Log::append) | copies a record into a buffer, in the order of the log, and returns a [`Ticket`] |
-//! | [`sync`](Log::sync) | waits until everything up to a ticket is written ([`Level::Os`]) or synced ([`Level::Disk`]) |
+//! | [`sync`](Log::sync) | waits until records up to a ticket are written ([`Level::Os`]) or synced ([`Level::Disk`]) |
 //! | [`roll`](Log::roll) | ends the file and begins another |
 //! | [`flushed`](Log::flushed) | reports what a region no longer needs, so that files can be removed |
-//! | [`hold`](Log::hold) | registers another holder of files, such as replication or a backup; read replicas hold nothing |
+//! | [`hold`](Log::hold) | registers another holder of files, such as a backup; read replicas hold no files |
 //! | [`LogReader`], [`LogTail`] | read a log, and follow one, without owning it |
 //! | [`seal`] | ends a log, regardless of its owner |
 //!
-//! **Group commit.** For [`Level::Disk`] one thread takes everything that was appended, writes it as one
-//! [batch](format), syncs the file, and wakes every waiter in one pass. For [`Level::Os`] there is no thread: the first
-//! waiter writes for all (the leader), and those that come meanwhile wait for it (the followers).
+//! **Group commit.** For [`Level::Disk`] one thread takes all records that were appended, writes them as one
+//! [batch](format), syncs the file, and wakes every waiter in one pass. For [`Level::Os`] there is no such thread: the
+//! first waiter writes for all (the leader), and waiters that come meanwhile wait for it (the followers).
 //!
-//! **A failure is final.** After a failed write or sync nobody knows what the device kept, and a second sync that
-//! succeeds proves nothing about the first. So the log has failed from then on, and every waiter and caller gets the
-//! error. A full disk is no failure: the log keeps what it could not write and tries again, see [`Error::Full`].
+//! **A failure is final.** After a failed write or sync nobody knows what the device kept, and a later sync that
+//! succeeds proves nothing about the failed one. So the log is dead from then on, and every waiter and caller gets the
+//! error. A full disk is no failure: the log keeps what it could not write, and tries again; see [`Error::Full`].
 //!
 //! The log does not know regions' contents, cells or memstores. [`format`] describes the bytes.
 
@@ -45,7 +45,7 @@ pub use marker::{ListState, Marker, StoreChange};
 pub use reader::{LogPosition, LogReader, LogTail, TornTail};
 pub use seal::{SealedLog, seal};
 
-/// A position in the stream of appended records: everything up to and including one record.
+/// A position in the stream of appended records: the end of one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(pub(crate) u64);
 

@@ -1,8 +1,8 @@
-//! The log as its owner writes it: the buffer, the files, and which files can be removed.
+//! The log as its owner writes it: the buffer, the files, and the decision which files can be removed.
 //!
-//! There are three locks, always taken in this order: rolling, back, front. The *front* has what appenders touch: the
-//! buffer and the waiters. The *back* has the files. The thread that locks the back exchanges the buffer for an empty
-//! one and writes it as one batch, while others append. *Rolling* is locked by a thread that waits for the disk, in a
+//! There are three locks, always taken in this order: rolling, back, front. The *front* guards what appenders use: the
+//! buffer and the waiters. The *back* guards the files. A thread that locks the back exchanges the buffer for an empty
+//! one, and writes it as one batch while others append. *Rolling* is locked by a thread that waits for the disk, in a
 //! sync or a roll.
 //!
 //! **A roll** does not hold up writers while it waits for the disk. It makes the next file first, locks the back while
@@ -11,14 +11,14 @@
 //! one.
 //!
 //! **Space is reused.** While the log has fewer files than its limit, a file that nobody needs becomes a spare. A later
-//! roll overwrites the spare instead of creating a file. Writing over existing pages costs a half to a third of writing new ones, and a sync need
-//! not write the file's size. The log removes the spares when the disk is full, when the log is closed, and when files
-//! end by age, before they have reached their size. [`format`](crate::format) describes what such files contain.
+//! roll overwrites the spare instead of creating a file. Writing over existing pages costs a half to a third of writing
+//! new ones, and a sync need not write the file's size. The log removes the spares when the disk is full, when the log
+//! is closed, and when files end by age, before they have reached their size. [`format`](crate::format) describes what
+//! such files contain.
 //!
 //! **A full disk** is no failure of the log. The log cuts the file where the failed write began, and keeps the batch in
-//! memory.
-//! Waiters get an error, [`admits`](Log::admits) refuses new writes, and the log's thread tries again until there is
-//! room.
+//! memory. Waiters get an error, [`admits`](Log::admits) refuses new writes, and the log's thread tries again until
+//! there is room.
 
 mod back;
 mod held;
@@ -56,26 +56,27 @@ pub(crate) use roll::WhenFull;
 pub struct Options {
     /// The owner's name, for people: in errors and in `OWNER`.
     pub owner: String,
-    /// Size of a file in bytes after which it is ended and another one begun (`hbase.regionserver.hlog.blocksize` times
-    /// `hbase.regionserver.logroll.multiplier` in HBase; 128 MB × 0.5).
+    /// Size of a file in bytes after which it is ended and another one is begun. In HBase this is
+    /// `hbase.regionserver.hlog.blocksize` times `hbase.regionserver.logroll.multiplier`, 128 MB × 0.5.
     pub file_bytes_max: u64,
-    /// Maximum number of bytes that wait in the buffer; an append beyond this limit writes the buffer out itself.
+    /// Maximum number of bytes that wait in the buffer. An append beyond this limit first writes the buffer to the
+    /// file.
     pub buffer_bytes_max: usize,
     /// Maximum size of one record, in bytes.
     pub record_bytes_max: usize,
     /// Number of files above which regions are asked to flush, however much they have in memory
     /// (`hbase.regionserver.maxlogs`).
     pub files_max: usize,
-    /// Number of files below which no region is asked to flush. Between this and `files_max`, the log may have twice
-    /// the bytes of all memstores.
+    /// Number of files below which no region is asked to flush. Between this number and `files_max`, regions are asked
+    /// when the log has more than twice the bytes of all memstores.
     pub files_min: usize,
     /// Number of bytes between two index records in a file.
     pub index_every: u64,
-    /// How long a record that nobody waits for may stay in the buffer (`hbase.regionserver.optionallogflushinterval`).
+    /// How long a record for which nobody waits may stay in the buffer (`hbase.regionserver.optionallogflushinterval`).
     pub idle_write: Duration,
-    /// Pause before a write that found the disk full is repeated (`bellows.wal.full.retry`).
+    /// Pause after which a write that found the disk full is repeated (`bellows.wal.full.retry`).
     pub full_retry: Duration,
-    /// Duration of a sync above which the server's log has a warning (`hbase.regionserver.wal.slowsync.ms`).
+    /// Duration of a sync above which a warning is logged (`hbase.regionserver.wal.slowsync.ms`).
     pub slow_sync: Duration,
     /// How long a file is kept after no holder needs it any more (`hbase.master.logcleaner.ttl`).
     pub keep_unneeded: Duration,
@@ -107,7 +108,7 @@ impl Default for Options {
 pub struct Log {
     shared: Arc<Shared>,
     syncer: Mutex<Option<Thread<()>>>,
-    /// The thread that removes the spare files which the previous owner has left.
+    /// The thread that removes the spare files that the previous owner left.
     remover: Mutex<Option<Thread<()>>>,
 }
 
@@ -115,31 +116,33 @@ pub struct Log {
 pub(crate) struct Shared {
     /// The log's thread.
     thread: Mutex<Option<env::ThreadId>>,
-    /// Locked by a thread that waits for the disk. While it is free, the file before the current one is durable.
+    /// Locked by a thread that waits for the disk. While it is not locked, all files before the current one are
+    /// durable.
     rolling: Mutex<()>,
     pub(crate) front: Mutex<Front>,
     /// Locked by [`back`](Shared::back), which wakes waiters when it is released.
     back: Mutex<Back>,
     /// Notified when a writer waits for the disk, or the log ends.
     pub(crate) disk_wanted: Condvar,
-    /// The position in the stream of records up to which it is written.
+    /// The position in the stream of records up to which they are written.
     written: AtomicU64,
-    /// The position in the stream of records up to which it is synced.
+    /// The position in the stream of records up to which they are synced.
     durable: AtomicU64,
     /// The position in the files up to which the log is durable, for [`LogTail`].
     durable_at: Mutex<LogPosition>,
-    /// The objects of named holders. Locked while one is written; the back may be locked after it.
+    /// The objects of named holders. Locked while one of them is written; the back may be locked while this is locked.
     holders: Mutex<HolderObjects>,
-    /// Whether a batch waits for room on the disk; read without a lock.
+    /// Whether a batch waits for room on the disk. Can be read without a lock.
     full: AtomicBool,
     /// Whether a file was begun since the last call of [`Log::has_grown`].
     grown: AtomicBool,
     files: Arc<dyn Files>,
     folder: FileName,
     options: Options,
-    /// Whether the files lack [`Capability::ListsAll`], so that the owner's object records which files there are.
+    /// Whether a listing of the folder may lack files ([`Capability::ListsAll`]). If so, the object `OWNER` records
+    /// which files exist.
     notes_files: bool,
-    /// Whether written bytes survive the death of the process. If not, every waiter waits for the disk.
+    /// Whether written bytes survive the death of the process. If not, every waiter waits for a sync.
     writes_through: bool,
     /// This owner's right to write the log.
     pub(crate) claim: Claim,
@@ -156,21 +159,21 @@ pub(crate) struct Front {
     appended: u64,
     records: u64,
     pub(crate) waiters: Vec<Waiter>,
-    /// Number of waiters so far.
+    /// Number of waiters since the log was opened.
     pub(crate) waiters_seen: u64,
     /// Tasks that wait for the log's end.
     watchers: Vec<Waker>,
     pub(crate) disk_wanted: u64,
-    /// Whether a thread that must not wait for the disk has found the file full.
+    /// Whether a thread that must not wait for the disk has found that the file is full, and asks for a roll.
     roll_wanted: bool,
     pub(crate) failure: Option<Error>,
-    /// The error that waiters get while a batch waits for room; `None` while there is room.
+    /// The error that waiters get while a batch waits for room on the disk; `None` while there is room.
     pub(crate) full: Option<Error>,
     stopping: bool,
 }
 
 impl Front {
-    /// Records that the buffer has records of a region.
+    /// Records the sequence ids of a region's records that were added to the buffer.
     fn note(&mut self, run: RegionRun<'_>) {
         match self.regions.get_mut(run.region) {
             Some(known) => known.include(run.sequences),
@@ -181,15 +184,15 @@ impl Front {
     }
 }
 
-/// Records of one region that are appended one after the other.
+/// Consecutive records of one region in one append.
 struct RegionRun<'r> {
     region: &'r [u8],
     sequences: Sequences,
 }
 
 impl Log {
-    /// Takes the log in `folder` over from its owner, reads the records of earlier owners, and begins a new file after
-    /// them. Another process or another `Log` that still writes there fails from now on with [`Error::Fenced`].
+    /// Takes over the log in `folder` from its owner, reads the records of earlier owners, and begins a new file after
+    /// their files. From now on, any other process or `Log` that still writes there gets [`Error::Fenced`].
     ///
     /// Fails with [`Error::Corrupt`] when bytes that were durable are damaged. A torn tail is ignored and reported by
     /// [`LogReader::torn_tails`].
@@ -199,8 +202,8 @@ impl Log {
         folder: FileName,
         options: Options,
     ) -> Result<(Log, LogReader)> {
-        // Without `Capability::Cut` a full disk ends the log instead of being waited for: that is safe, so it is not
-        // asked for.
+        // `Capability::Cut` is not required: without it a full disk ends the log instead of making it wait, which is
+        // safe.
         if !files.capabilities().has(Capability::SyncPrefix) {
             return Err(Error::Storage(format!(
                 "the write-ahead log cannot be kept in {}: this storage cannot {}; set hbase.wal.dir to a folder on a \
@@ -222,7 +225,8 @@ impl Log {
                 claim.note_files(NotedFiles { first: first.unwrap_or(number), last: number })?;
             }
             match make_file(&*files, &folder, epoch, number) {
-                // The owner before has made it since, and will find that it must not write it.
+                // The previous owner has created a file with this number meanwhile. It will find that it must not write
+                // it.
                 Err(error) if error.kind() == storage::Kind::Exists => number += 1,
                 made => break made?,
             }
@@ -251,7 +255,7 @@ impl Log {
             keep_unneeded: options.keep_unneeded,
         };
         back.begin(&folder, number, writer);
-        // Nobody needs files of earlier owners that are empty or torn before the first record.
+        // Files of earlier owners may be unneeded at once: those that are empty, or torn before the first record.
         back.find_unneeded(world.moment());
         let durable_at = LogPosition { file: number, offset: back.synced_offset };
         let shared = Arc::new(Shared {
@@ -296,8 +300,8 @@ impl Log {
         Ok((log, found.reader))
     }
 
-    /// Removes files of the previous owner that nobody needs. Spare files are large, so a separate thread removes them
-    /// and the open does not wait for the disk.
+    /// Removes unneeded files of the previous owner. Spare files are large, so a separate thread removes them, and
+    /// opening the log does not wait for it.
     fn remove_left_files(&self) -> Result<()> {
         if !self.shared.back().unneeded.iter().any(|file| file.can_be_reused) {
             self.shared.remove_unneeded();
@@ -310,8 +314,8 @@ impl Log {
         Ok(())
     }
 
-    /// Fails with [`Error::Full`] while the disk is full: new writes should not begin then. A write that has begun may
-    /// still be appended; it reaches the disk when there is room.
+    /// Fails with [`Error::Full`] while the disk is full, so that the caller begins no new write. A write that was
+    /// begun earlier may still be appended, and reaches the disk when there is room.
     pub fn admits(&self) -> Result<()> {
         if !self.shared.is_full() {
             return Ok(());
@@ -326,22 +330,22 @@ impl Log {
         }
     }
 
-    /// Fails with [`Error::TooLarge`] when `record` is over the limit.
+    /// Fails with [`Error::TooLarge`] if `record` is over the limit.
     pub fn check(&self, record: &Record<'_>) -> Result<()> {
         let (found, limit) = (record.size(), self.shared.options.record_bytes_max);
         if found > limit { Err(Error::TooLarge { found, limit }) } else { Ok(()) }
     }
 
-    /// Copies `record` into the buffer. The order of appending is the order in the log. This writes the buffer out
-    /// first when it is over its limit.
+    /// Copies `record` into the buffer. The log has the records in the order of their appends. If the buffer is over
+    /// its limit, this first writes it to the file.
     pub fn append(&self, record: &Record<'_>) -> Result<Ticket> {
         self.check(record)?;
         let ticket = self.append_all([*record])?;
         Ok(ticket.expect("there is a record"))
     }
 
-    /// Appends several records, each [within the limit](Log::check), and returns the ticket of the last; `None` when
-    /// there is none. Records of other callers may come between them.
+    /// Appends several records, each [within the limit](Log::check), and returns the ticket of the last one; `None`
+    /// when there is none. Records of other callers may come between them.
     pub fn append_all<'r>(&self, records: impl IntoIterator<Item = Record<'r>>) -> Result<Option<Ticket>> {
         let mut front = self.shared.front.lock();
         let mut run: Option<RegionRun<'r>> = None;
@@ -354,8 +358,8 @@ impl Log {
                 drop(front);
                 {
                     let mut back = self.shared.back();
-                    // A failure is found again below. While the disk is full the buffer grows by the writes that have
-                    // begun.
+                    // A failure is reported below. While the disk is full the buffer may exceed its limit, by the
+                    // writes that were begun before.
                     let _seen = self.shared.drain(&mut back);
                     self.shared.ask_for_roll(&back);
                 }
@@ -382,8 +386,7 @@ impl Log {
         }))
     }
 
-    /// Appends a record of what a region did besides writing cells. Nobody need wait for it, since recovery does not
-    /// use it.
+    /// Appends a marker. Nobody has to wait until it is durable, since recovery does not use markers.
     pub fn mark(&self, region: &[u8], table: &[u8], sequence: SequenceId, marker: &Marker) -> Result<Ticket> {
         debug_assert!(marker.kind.is_marker(), "{:?} is no marker", marker.kind);
         self.append(&Record {
@@ -397,8 +400,9 @@ impl Log {
         })
     }
 
-    /// Returns a future that resolves when `ticket` has reached `level`. It works with any executor. Where the storage
-    /// lacks [`Capability::WriteThrough`], only a sync survives the process, and each level is [`Level::Disk`].
+    /// Returns a future that resolves when `ticket` has reached `level`. It works with any executor. On storage without
+    /// [`Capability::WriteThrough`], written bytes do not survive the process, so each level is treated as
+    /// [`Level::Disk`].
     pub fn sync(&self, ticket: Ticket, level: Level) -> Durable {
         let level = if self.shared.writes_through { level } else { Level::Disk };
         Durable::new(Arc::clone(&self.shared), ticket, level)
@@ -415,8 +419,8 @@ impl Log {
         self.sync(ticket, level).patiently().wait()
     }
 
-    /// Ends the current file and begins another. Everything that was appended before is durable when this returns. When
-    /// the next file cannot be made, this fails and the log continues in the current one.
+    /// Ends the current file and begins another one. All records appended before the call are durable when this
+    /// returns. If the next file cannot be created, fails, and the log continues in the current file.
     pub fn roll(&self) -> Result<()> {
         self.shared.roll(&self.shared.rolling.lock())
     }
@@ -437,19 +441,20 @@ impl Log {
         self.shared.remove_unneeded();
     }
 
-    /// Removes files that were kept long enough after they became unneeded. Call it every few seconds: where other
-    /// processes can reach the log, this is how an idle owner learns that another process has taken it.
+    /// Removes files that were kept long enough after they became unneeded. Must be called every few seconds, also
+    /// because an idle owner learns only here that another process has taken the log.
     pub fn tidy(&self) {
         if !self.shared.files.capabilities().has(Capability::OneProcess) {
-            // Wakes the waiters for the log's end. A store that does not answer proves nothing about owners.
+            // If another process has the log, this wakes the waiters for the log's end. If the storage does not answer,
+            // nothing is known about owners, and the log continues.
             let _told = self.shared.check_claim();
         }
         self.shared.back().find_unneeded(self.shared.world.moment());
         self.shared.remove_unneeded();
     }
 
-    /// Returns the holder `name`, or creates one that needs every existing file. From then on each file stays until
-    /// that holder has released it, also after a restart.
+    /// Returns the holder `name`, or creates it; a new holder needs every existing file. From then on each file is kept
+    /// until the holder has released it, also after a restart.
     pub fn hold(&self, name: &str) -> Result<LogHolder> {
         check_name(name)?;
         self.shared.begin_holder(name)?;
@@ -461,21 +466,22 @@ impl Log {
         self.shared.back().held_from.iter().map(|(name, lowest)| (name.clone(), *lowest)).collect()
     }
 
-    /// Follows this log from `from` on, up to what is durable. Files that are not read yet must be [held](Log::hold).
+    /// Follows this log from position `from` on, up to what is durable. Files that were not read yet must be
+    /// [held](Log::hold).
     pub fn follow(&self, from: LogPosition) -> LogTail {
         let shared = Arc::clone(&self.shared);
         let tail = LogTail::open(Arc::clone(&shared.files), shared.folder.clone(), from);
         tail.with_source(Arc::new(move || *shared.durable_at.lock()))
     }
 
-    /// Reports that a region no longer exists, because its table was dropped: none of its records is needed.
+    /// Reports that a region no longer exists, because its table was dropped, so that none of its records is needed.
     pub fn forget_region(&self, region: &[u8]) {
         self.flushed(region, SequenceId::MAX);
     }
 
     /// Removes spare files, because another writer found the disk full.
     pub fn remove_spares(&self) {
-        // Removing large files takes time: the back is not locked meanwhile.
+        // Not while the back is locked, because removing large files takes time.
         let spares = std::mem::take(&mut self.shared.back().spares);
         spares.into_values().for_each(|writer| writer.abandon());
     }
@@ -483,7 +489,7 @@ impl Log {
     /// Returns the number of files, including the current one and without spares, and their bytes.
     pub fn size(&self) -> (usize, u64) {
         let back = self.shared.back();
-        // The size of the current file is recorded when it ends.
+        // `live` has the size of the current file only when the file has ended.
         let current = back.writer.as_ref().map_or(0, |writer| writer.size());
         (back.live.len(), back.live.values().map(|file| file.bytes).sum::<u64>() + current)
     }
@@ -491,17 +497,18 @@ impl Log {
     /// Whether a file was begun since the last call. If so, it is time to call
     /// [`regions_holding_back`](Log::regions_holding_back).
     pub fn has_grown(&self) -> bool {
-        // The load is cheap, and nearly always enough.
+        // The load is cheap, and nearly always decides.
         self.shared.grown.load(Ordering::Relaxed) && self.shared.grown.swap(false, Ordering::Relaxed)
     }
 
-    /// Returns the regions that keep the oldest file, if the log has more files than allowed while all memstores have
-    /// `memory` bytes; else none.
+    /// Returns the regions that need the oldest file, if the log has too many files while all memstores have `memory`
+    /// bytes. Otherwise returns none.
     pub fn regions_holding_back(&self, memory: u64) -> Vec<Box<[u8]>> {
         let Options { files_min, files_max, file_bytes_max, .. } = self.shared.options;
         let twice = usize::try_from(memory.saturating_mul(2) / file_bytes_max.max(1)).unwrap_or(usize::MAX);
         let back = self.shared.back();
-        // Files before the first one that a region needs are kept by others, and no flush helps.
+        // The files before the first one that a region needs are kept for other holders, so flushes do not help to
+        // remove them.
         let is_needed = |file: &&LogFile| file.unflushed(&back.flushed).next().is_some();
         let before = back.live.values().take_while(|file| !is_needed(file)).count();
         let Some(oldest) = back.live.values().nth(before) else { return Vec::new() };
@@ -525,12 +532,12 @@ impl Log {
         is_empty(&self.shared.back())
     }
 
-    /// Returns the error because of which the log accepts nothing any more; `None` while it works.
+    /// Returns the error because of which the log accepts no more writes; `None` while it works.
     pub fn failure(&self) -> Option<Error> {
         self.shared.front.lock().failure.clone()
     }
 
-    /// Returns a future that resolves with the [`failure`](Log::failure) once there is one. The server must end then.
+    /// Returns a future that resolves with the [`failure`](Log::failure) once there is one. The server must then end.
     pub fn failed(&self) -> impl Future<Output = Error> + Send + use<> {
         let shared = Arc::clone(&self.shared);
         std::future::poll_fn(move |context| {
@@ -545,8 +552,8 @@ impl Log {
         })
     }
 
-    /// Asks the storage whether another process has taken the log. If so, this log ends, and the error names the
-    /// process. `None` also when the storage does not answer.
+    /// Asks the storage whether another process has taken the log. If so, this log ends, and the returned error names
+    /// that process. Returns `None` also when the storage does not answer.
     pub fn taken_over(&self) -> Option<Error> {
         self.shared.check_claim().err().filter(|error| matches!(error, Error::Fenced { .. }))
     }
@@ -561,13 +568,13 @@ impl Log {
         self.shared.claim.owner.epoch
     }
 
-    /// Closes the log in order: everything that was appended becomes durable, and the file gets its end record.
+    /// Closes the log in order: all appended records become durable, and the file gets its end record.
     pub fn close(&self) -> Result<()> {
         let closed = {
             let _rolling = self.shared.rolling.lock();
             let mut back = self.shared.back();
             let closed = self.shared.drain(&mut back).and_then(|()| self.shared.finish_current(&mut back));
-            // Before the back is released: waiters that are woken then must not try to write.
+            // Set while the back is still locked: waiters that wake up when it is released must not try to write.
             self.shared.front.lock().failure.get_or_insert(Error::Closed);
             closed
         };
@@ -580,7 +587,7 @@ impl Log {
         self.shared.front.lock().stopping = true;
         self.shared.disk_wanted.notify_all();
         let (syncer, remover) = (self.syncer.lock().take(), self.remover.lock().take());
-        // A waiter that the log's own thread woke may drop the log there; the thread ends by itself then.
+        // The log's own thread may wake a waiter that drops the log. The thread cannot wait for itself, and ends soon.
         if *self.shared.thread.lock() == Some(env::this_thread()) {
             return;
         }

@@ -1,14 +1,15 @@
 //! Markers: records of flushes, compactions, bulk loads, openings and closings of regions, for followers of the log.
 //!
-//! Recovery needs no markers: the lists of store files are the truth. A read replica needs them to know which files
-//! were added and removed and what it may drop from memory. Replication and backup need them to copy files that came
-//! from outside.
+//! Recovery needs no markers, because the lists of store files are authoritative. A read replica learns from markers
+//! which files were added and removed, and what it may drop from memory. Replication and backup would learn from them
+//! which bulk-loaded files to copy.
 //!
 //! ```text
-//! cells    stores 2B · store, store, … · list, list, …, one for each store; absent in old logs and for acts that
-//! change no list store    family length 1B · family · added 4B · name, name, … · removed 4B · name, name, … name
-//! length 2B · name of the file within the store's folder list     1B, 0 or 1; after a 1: timestamp of the list 8B ·
-//! digest of the names 8B
+//! cells    stores 2B · store, store, … · list, list, …        one list for each store; no lists in old logs, and in
+//!                                                             markers of events that change no list
+//! store    family length 1B · family · added 4B · name, name, … · removed 4B · name, name, …
+//! name     length 2B · name of the file within the store's folder
+//! list     1B, 0 or 1; after a 1: timestamp of the list 8B · digest of the names 8B
 //! ```
 
 use crate::format::{Kind, Record};
@@ -18,7 +19,8 @@ use crate::format::{Kind, Record};
 pub struct Marker {
     /// The kind of event: any [kind that is a marker](Kind::is_marker).
     pub kind: Kind,
-    /// The stores that took part. For [`RegionOpen`](Kind::RegionOpen), all of them, with all their files as added.
+    /// The stores that took part. For [`RegionOpen`](Kind::RegionOpen) these are all stores, with all their files as
+    /// added.
     pub stores: Vec<StoreChange>,
 }
 
@@ -38,16 +40,16 @@ pub struct StoreChange {
 /// Identifies one state of a store's file list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListState {
-    /// The list's timestamp, which grows with each list of the store, regardless of the writer.
+    /// The list's timestamp. It grows with each list of the store, whoever writes it.
     pub timestamp: u64,
     /// The [digest](ListState::digest) of the names in the list.
     pub digest: u64,
 }
 
 impl ListState {
-    /// Returns a digest of a set of names, whatever their order.
+    /// Returns a digest of a set of names, which does not depend on their order.
     pub fn digest<'a>(names: impl IntoIterator<Item = &'a str>) -> u64 {
-        // FNV-1a, stirred so that the sum of two names does not stand for two others.
+        // FNV-1a, then mixed, so that the sum for two names does not equal that of two others.
         let of_name = |name: &str| {
             let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
                 (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -64,7 +66,7 @@ impl Marker {
         Marker { kind, stores: Vec::new() }
     }
 
-    /// Encodes the marker; the bytes take the place of the record's cells.
+    /// Encodes the marker as the cells of its record.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = (self.stores.len() as u16).to_be_bytes().to_vec();
         for store in &self.stores {
@@ -176,7 +178,7 @@ mod tests {
                 cells,
             };
             assert_eq!(Marker::decode(&record(&cells)), Some(marker.clone()));
-            // Without its lists it is the marker of an old log.
+            // A marker of an old log has no lists.
             let whole = Marker {
                 stores: vec![
                     StoreChange { list: None, ..marker.stores[0].clone() },

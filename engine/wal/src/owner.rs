@@ -1,21 +1,21 @@
 //! The owner of a log: who may write it, and how another process takes the log over.
 //!
-//! The object `OWNER` beside the log's files names the owner. A process that takes the log over, to write it or only to
-//! read it, does three things:
+//! The object `OWNER` beside the log's files names the owner. A process takes over the log, to write it or only to read
+//! it, in three steps:
 //!
 //! 1. It replaces the object.
 //! 2. It [seals](storage::Files::seal) every file. From then on the previous owner's writes to open files fail.
 //! 3. It reads the files.
 //!
 //! The previous owner may still create a file, but it writes nothing to it: after creating a file, and before its first
-//! batch, an owner reads the object again. If the object names another owner, it ends. If not, the file was created
-//! before the new owner listed the files, and is sealed with the others.
+//! batch, an owner reads the object again. If the object names another owner, the previous owner ends. If not, the file
+//! was created before the new owner listed the files, and is sealed with the others.
 //!
-//! Where a listing may be stale, the object also says which files may exist: the owner records the number of a file
-//! there before it creates the file.
+//! Where a listing may be stale, the object also says which files may exist: the owner records the number of a file in
+//! it before it creates the file.
 //!
-//! So the new owner reads everything that was acknowledged, and the previous owner acknowledges nothing more. It learns
-//! of the change with its next write, sync or roll.
+//! So the new owner reads everything that was acknowledged, and the previous owner acknowledges nothing more. The
+//! previous owner learns of the change with its next write, sync or roll.
 
 use std::sync::Arc;
 
@@ -40,13 +40,13 @@ pub(crate) struct LogOwner {
     pub(crate) epoch: u64,
     /// The owner's name, for people.
     pub(crate) name: String,
-    /// A random number that distinguishes two owners of one name.
+    /// A random number that distinguishes two owners with the same name.
     nonce: u64,
 }
 
 impl LogOwner {
     /// Encodes `epoch=NUMBER nonce=NUMBER files=FIRST..LAST by=NAME crc32c=SUM`, a line that people can read. `files`
-    /// is written where listings may be old.
+    /// is written only where listings may be stale.
     fn encode(&self, files: Option<NotedFiles>) -> Vec<u8> {
         let LogOwner { epoch, name, nonce } = self;
         let files =
@@ -84,7 +84,7 @@ pub(crate) struct NotedFiles {
     pub(crate) last: u64,
 }
 
-/// Returns which files the owner of the log in `folder` has recorded, where listings may be stale.
+/// Returns the files that the owner of the log in `folder` has recorded; `None` where listings are never stale.
 pub(crate) fn noted_files(files: &dyn Files, folder: &FileName) -> Result<Option<NotedFiles>> {
     if files.capabilities().has(Capability::ListsAll) {
         return Ok(None);
@@ -96,18 +96,18 @@ pub(crate) fn noted_files(files: &dyn Files, folder: &FileName) -> Result<Option
     }
 }
 
-/// The right of this process to write a log, until another one takes it.
+/// The right of this process to write a log, until another process takes it over.
 pub(crate) struct Claim {
     register: Mutex<Register>,
     pub(crate) owner: LogOwner,
-    /// Which files the previous owner has recorded.
+    /// The files that the previous owner has recorded.
     pub(crate) noted: Option<NotedFiles>,
 }
 
 impl Claim {
-    /// Takes the log from its owner. When this returns, every write of the previous owner fails.
+    /// Takes over the log from its owner. When this returns, every write of the previous owner fails.
     ///
-    /// Fails if another process takes the log at the same time; one of the two has it then.
+    /// Fails if another process takes over the log at the same time; one of the two then has it.
     pub(crate) fn take(
         world: &World,
         files: &Arc<dyn Files>,
@@ -115,7 +115,7 @@ impl Claim {
         name: &str,
     ) -> Result<Claim> {
         let object = folder.join(OWNER);
-        // A line holds a name without line ends.
+        // The name is a part of one line, so it must have no line ends.
         let name: String = name.chars().take(CONTENT_MAX / 8).filter(|it| !it.is_control()).collect();
         let mut owner = LogOwner { epoch: 0, name, nonce: world.random() };
         let mut last = None;
@@ -135,7 +135,8 @@ impl Claim {
             };
             match taken {
                 Ok(register) => break (register, noted),
-                // The owner before has just noted a file: once more, unless another came.
+                // The previous owner may just have recorded a file: try again. If nothing has changed, another process
+                // has taken over.
                 Err(_) if previous.is_some() && last != Some(noted) => last = Some(noted),
                 Err(error) => return Err(error),
             }
@@ -158,14 +159,16 @@ impl Claim {
         Ok(())
     }
 
-    /// Records in the object which files may exist. Fails with [`Error::Fenced`] if another process has taken the log.
+    /// Records in the object which files may exist. Fails with [`Error::Fenced`] if another process has taken over the
+    /// log.
     pub(crate) fn note_files(&self, files: NotedFiles) -> Result<()> {
         let content = self.owner.encode(Some(files));
         let mut register = self.register.lock();
         if register.replace(&content).is_ok() {
             return Ok(());
         }
-        // Another has the log now, or an earlier note of this owner took place and was not believed.
+        // Another process has the log now; or an earlier replacement by this owner happened although it was reported as
+        // failed.
         if !register.refresh(CONTENT_MAX)? || !self.is_named_in(register.content()) {
             return Err(self.other(Some(register.content())));
         }
@@ -176,7 +179,7 @@ impl Claim {
         LogOwner::parse(content).is_some_and(|(owner, _)| owner.is(&self.owner))
     }
 
-    /// Fails with [`Error::Fenced`] if another process has taken the log.
+    /// Fails with [`Error::Fenced`] if another process has taken over the log.
     pub(crate) fn check(&self) -> Result<()> {
         let found = self.register.lock().look(CONTENT_MAX)?;
         if found.as_deref().is_some_and(|content| self.is_named_in(content)) {

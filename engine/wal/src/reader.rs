@@ -1,12 +1,12 @@
 //! Reads a log, regardless of its owner. The reader writes, cuts and removes nothing.
 //!
 //! A file that ends with an index is not read when the log is opened for reading; any other file is read once from end
-//! to end. The reader then has the spans of each region, and [`replay`](LogReader::replay) reads only those, and
-//! verifies their checksums. So regions can be replayed in parallel, and memory is bounded by the number of spans, not
-//! by their bytes. Damage in a span is found when the span is read.
+//! to end. The reader then knows the spans of each region. [`replay`](LogReader::replay) reads only those, and verifies
+//! their checksums. So regions can be replayed in parallel, and memory is bounded by the number of spans, not by their
+//! bytes. Damage in a span is found when the span is read.
 //!
-//! The reader forgets a region that has [taken](LogReader::taken) its records, and closes files that no region needs. A
-//! deleted file frees its space only when nobody has it open.
+//! When a region has [taken](LogReader::taken) its records, the reader forgets the region, and closes files that no
+//! region needs any more. This matters because a deleted file frees its space only when nobody has it open.
 
 mod folder;
 mod scan;
@@ -35,9 +35,9 @@ pub struct LogReader {
     end: Mutex<LogPosition>,
 }
 
-/// The regions whose records were not taken yet, and the files that have them.
+/// The regions that have not taken their records yet, and the files with these records.
 struct NotTaken {
-    /// The files of the log; `None` for those that no region needs any more.
+    /// The files of the log; `None` for a file that no region needs any more.
     files: Vec<Option<OldFile>>,
     regions: HashMap<Box<[u8]>, Arc<RegionPlaces>>,
 }
@@ -51,7 +51,7 @@ struct OldFile {
     regions: usize,
 }
 
-/// The places of a region's records, in the order of the log.
+/// Where a region's records are, in the order of the log.
 #[derive(Clone, Debug, Default)]
 struct RegionPlaces {
     sequences: Sequences,
@@ -65,26 +65,27 @@ impl RegionPlaces {
         self.spans.extend(extent.spans.iter().map(|span| (file, *span)));
     }
 
-    /// The files in which the region has spans, each once.
+    /// Iterates over the files in which the region has spans, each once.
     fn files(&self) -> impl Iterator<Item = usize> + '_ {
         self.spans.chunk_by(|left, right| left.0 == right.0).map(|same| same[0].0 as usize)
     }
 }
 
-/// Bytes at the end of a file that are ignored, because nothing says that they were ever durable.
+/// Bytes at the end of a file that are ignored, because no later batch or file says that they were ever durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TornTail {
     /// The file.
     pub file: FileName,
     /// The offset after the last whole batch, in bytes.
     pub offset: u64,
-    /// Number of bytes after that batch. In a file in the space of an older one, some of them may be the older file's.
+    /// Number of bytes after that batch. If the file reuses the space of an older one, they may include bytes of the
+    /// older file.
     pub bytes: u64,
 }
 
 impl LogReader {
-    /// Reads the index of the log in `folder`, whose owner may still be writing it. The reader has what was there at
-    /// this moment; the last records of a log that is being written may not be durable yet.
+    /// Reads the index of the log in `folder`, whose owner may still be writing it. The reader has the records that
+    /// exist at this moment; the last of them may not be durable yet.
     ///
     /// Fails with [`Error::Corrupt`] when bytes that were durable are damaged.
     pub fn open(files: &Arc<dyn Files>, folder: &FileName) -> Result<LogReader> {
@@ -107,7 +108,7 @@ impl LogReader {
     }
 
     /// Returns the position after the last record of this reader, including records that a [tail](LogTail::note_in) has
-    /// added. A tail from here returns the records that this reader lacks.
+    /// added. A tail that begins there returns the records that this reader lacks.
     pub fn end(&self) -> LogPosition {
         *self.end.lock()
     }
@@ -122,7 +123,7 @@ impl LogReader {
         let mut left = self.left.lock();
         let NotTaken { files, regions: known } = &mut *left;
         let index = match files.last_mut() {
-            // The same file, which has grown.
+            // The reader has this file already, and the file has grown.
             Some(Some(last)) if last.number == file.number => {
                 last.reader = file.reader;
                 files.len() - 1
@@ -168,7 +169,7 @@ impl LogReader {
         }
     }
 
-    /// Returns the regions whose records were not taken yet.
+    /// Returns the regions that have not taken their records yet.
     pub fn regions(&self) -> Vec<Box<[u8]>> {
         self.left.lock().regions.keys().cloned().collect()
     }
@@ -178,21 +179,20 @@ impl LogReader {
         self.left.lock().regions.is_empty()
     }
 
-    /// Returns the sequence ids of a region's edits, from the oldest to the newest; `None` when the log has no edit of
-    /// it.
+    /// Returns the oldest and newest sequence id of a region's edits; `None` when the log has no edit of the region.
     pub fn sequences(&self, region: &[u8]) -> Option<Sequences> {
         let sequences = self.left.lock().regions.get(region)?.sequences;
         (sequences != Sequences::default()).then_some(sequences)
     }
 
-    /// Returns the number of bytes to read for replaying a region.
+    /// Returns the number of bytes that the replay of a region reads.
     pub fn bytes_of(&self, region: &[u8]) -> u64 {
         let left = self.left.lock();
         left.regions.get(region).map_or(0, |places| places.spans.iter().map(|(_, span)| span.length).sum())
     }
 
-    /// Records that the region has replayed its records or no longer exists, so that this reader need not keep them.
-    /// The log keeps the records until its holders release them, see [`Log::flushed`](crate::Log::flushed).
+    /// Records that the region has replayed its records or no longer exists, so that this reader can forget them. The
+    /// log's files keep the records until all holders release them; see [`Log::flushed`](crate::Log::flushed).
     pub fn taken(&self, region: &[u8]) {
         let mut left = self.left.lock();
         let NotTaken { files, regions } = &mut *left;
@@ -216,7 +216,7 @@ impl LogReader {
         &self.torn_tails
     }
 
-    /// Passes each edit of `region` to the caller, in the order in which they were appended.
+    /// Passes each edit of `region` to `each`, in the order of their appends.
     pub fn replay<E: From<Error>>(
         &self,
         region: &[u8],
@@ -225,8 +225,7 @@ impl LogReader {
         self.read(region, |record| if record.kind == Kind::Edit { each(record) } else { Ok(()) })
     }
 
-    /// Passes each record of `region`, edits and [markers](crate::Marker), to the caller, in the order in which they
-    /// were appended.
+    /// Passes each record of `region`, edits and [markers](crate::Marker), to `each`, in the order of their appends.
     ///
     /// Fails with [`Error::Corrupt`] when bytes that were durable are damaged.
     pub fn read<E: From<Error>>(
@@ -237,8 +236,8 @@ impl LogReader {
         self.read_until(region, LogPosition { file: u64::MAX, offset: 0 }, false, each)
     }
 
-    /// Like [`read`](LogReader::read), for the records before `until`. With `strict`, a file that its owner has deleted
-    /// or reused since the log was opened is an [error](Error::Gone): a caller that has already read the stores' file
+    /// Like [`read`](LogReader::read), for the records before `until`. If `strict`, it is an [error](Error::Gone) when
+    /// the owner has deleted or reused a file since the log was opened: a caller that has already read the stores' file
     /// lists needs the records in that file.
     pub fn read_until<E: From<Error>>(
         &self,
@@ -262,10 +261,10 @@ impl LogReader {
                     Ok(Some((offset, ..))) if (LogPosition { file: *number, offset }) >= until => break,
                     Ok(Some((offset, _, payload))) => (offset, payload),
                     Ok(None) => break,
-                    // The owner before gave the file up at the time when the log was taken from it: every edit in it is
-                    // in store files. Or the owner now has removed it, while it is read for the markers in it: a region
-                    // with an edit there keeps it. Where a removed file cannot be read on, that is an error of the
-                    // storage.
+                    // An owner has given the file up. Either it was the previous owner, just when the log was taken
+                    // over: then all edits in the file are in store files. Or it is the current owner, while the file
+                    // is read only for its markers: a region with an edit in it would keep the file. If a removed file
+                    // cannot be read any more, the error comes from the storage.
                     Err(Error::Corrupt { .. } | Error::Storage(_))
                         if folder::is_given_up(&*self.place, name)? =>
                     {

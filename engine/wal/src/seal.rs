@@ -9,7 +9,7 @@ use crate::Result;
 use crate::owner::Claim;
 use crate::reader::{FolderContents, LogReader, read_folder};
 
-/// A sealed log: it has everything that was ever acknowledged, and nothing can be added.
+/// A sealed log: it has every record that was ever acknowledged, and no record can be added.
 #[derive(Debug)]
 pub struct SealedLog {
     /// A reader of the log's records.
@@ -20,7 +20,7 @@ pub struct SealedLog {
 }
 
 /// Seals the log in `folder`, and reads it. The next write, sync or roll of its owner fails with
-/// [`Error::Fenced`](crate::Error::Fenced), which names `by`. The reader finds everything that the owner has
+/// [`Error::Fenced`](crate::Error::Fenced), which names `by`. The reader finds every record that the owner has
 /// acknowledged.
 ///
 /// Sealing a log without an owner, or a sealed one, is no error. [`Log::open`](crate::Log::open) seals, too.
@@ -30,7 +30,7 @@ pub fn seal(world: &World, files: &Arc<dyn Files>, folder: &FileName, by: &str) 
     Ok(SealedLog { reader: found.reader, epoch: claim.owner.epoch })
 }
 
-/// A sealed log, and the right to it.
+/// A sealed log, and the right to write it.
 pub(crate) struct Sealed {
     pub(crate) claim: Claim,
     pub(crate) found: FolderContents,
@@ -44,10 +44,11 @@ pub(crate) fn seal_for_owner(
 ) -> Result<Sealed> {
     let claim = Claim::take(world, files, folder, by)?;
     let found = read_folder(files, folder, claim.noted)?;
-    // The previous owner may have been killed before its last sync, and readers of replayed records rely on them.
+    // The previous owner may have been killed before its last sync, and regions rely on records that they have
+    // replayed.
     for name in &found.unsynced {
         match files.sync(name) {
-            // The owner before had given it up, or had made it too late to write it.
+            // The previous owner had given the file up, or has created it too late to write it.
             Err(error) if error.kind() == Kind::NotFound => {}
             synced => synced?,
         }

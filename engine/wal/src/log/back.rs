@@ -1,4 +1,4 @@
-//! The files of a log: the current one, those that are kept, the spare ones, and what is known of each.
+//! The files of a log: the current one, the kept ones and the spares, and the state of each.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use crate::format::{
 use crate::holder::HeldFrom;
 use crate::index::{FileSpan, RegionExtent, SectionIndex, Sequences, index_record};
 
-/// One write to a file.
+/// The bytes of one write to a file.
 pub(super) struct Batch {
     /// Room for the batch's header, followed by the records.
     pub(super) bytes: Vec<u8>,
     /// The sequence ids of each region in it.
     pub(super) regions: HashMap<Box<[u8]>, Sequences>,
-    /// The position in the stream of records after the batch.
+    /// The position in the stream of records that the log has reached when the batch is written.
     pub(super) upto: u64,
     /// Number of records in the batch.
     pub(super) records: u64,
@@ -28,24 +28,24 @@ pub(super) struct Batch {
 pub(crate) struct Back {
     pub(super) writer: Option<Box<dyn FileWriter>>,
     pub(super) number: u64,
-    /// The largest file number that was tried, also when creating the file failed.
+    /// The largest file number that was used, even if creating the file failed.
     pub(super) number_tried: u64,
     pub(super) synced_offset: u64,
     /// The part of the current file that no index record covers yet.
     pub(super) section: OpenSection,
     /// The newest file that is known to be durable to its end.
     pub(super) whole_to: Option<u64>,
-    /// Bytes at which the file is full. After a failed roll it may grow further.
+    /// Size in bytes at which the file is full. After a failed roll it is increased.
     pub(super) roll_at: u64,
     pub(super) spare: Vec<u8>,
-    /// A batch for which the disk had no room.
+    /// The batch that did not fit on the full disk.
     pub(super) stuck: Option<Batch>,
-    /// The file before the current one, while it is synced.
+    /// The number of the previous file while it is being synced.
     pub(super) retiring: Option<u64>,
     pub(super) live: BTreeMap<u64, LogFile>,
-    /// Spare files by number, in the space of files that nobody needs any more. Each has a void header.
+    /// Spares by number: files that nobody needs, whose space will be reused. Each has a void header.
     pub(super) spares: BTreeMap<u64, Box<dyn FileWriter>>,
-    /// Minimum size in bytes of a file whose space is reused; [`NEVER`] where no space is reused.
+    /// Minimum size in bytes of a file whose space is reused; [`NEVER`] if no space is reused.
     pub(super) reuse_min: u64,
     /// Files that are no longer needed and not yet removed.
     pub(super) unneeded: Vec<Unneeded>,
@@ -62,9 +62,9 @@ pub(super) const NEVER: u64 = u64::MAX;
 /// The part of the current file that no index record covers yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpenSection {
-    /// The offset at which it begins: after the header, or after the last index batch.
+    /// The offset at which the section begins: after the header, or after the last index batch.
     pub(super) from: u64,
-    /// The offset of the index batch before it.
+    /// The offset of the previous index batch.
     pub(super) previous: Option<u64>,
 }
 
@@ -72,13 +72,14 @@ impl OpenSection {
     pub(super) const FIRST: OpenSection = OpenSection { from: HEADER_LENGTH as u64, previous: None };
 }
 
-/// A file that some holder may still need.
+/// A file that a holder may still need.
 pub(crate) struct LogFile {
     pub(crate) name: FileName,
     pub(crate) bytes: u64,
     /// The regions with records in the file.
     regions: HashMap<Box<[u8]>, RegionInFile>,
-    /// Whether a reader may have it open for replay. Then it may be removed, but its space must not be reused.
+    /// Whether a reader may have the file open for replay. If so, the file may be removed, but its space must not be
+    /// reused.
     pub(crate) is_read: bool,
     /// When the file became unneeded; `None` while it is needed.
     unneeded_since: Option<Moment>,
@@ -87,7 +88,7 @@ pub(crate) struct LogFile {
 /// A region's records in a file.
 #[derive(Default)]
 struct RegionInFile {
-    /// The newest sequence id of the region's edits; 0 when there are only markers, for which no file is kept.
+    /// The newest sequence id of the region's edits; 0 if there are only markers. No file is kept for markers.
     newest: SequenceId,
     /// The records in the section that no index record covers yet.
     section: RegionExtent,
@@ -103,7 +104,7 @@ impl LogFile {
         LogFile { name, bytes, regions: HashMap::default(), is_read, unneeded_since: None }
     }
 
-    /// Records that an earlier owner left edits of a region in the file.
+    /// Records that the file, of an earlier owner, has edits of a region.
     pub(crate) fn note_found(&mut self, region: &[u8], sequences: Sequences) {
         let in_file = self.regions.entry(region.into()).or_default();
         in_file.newest = in_file.newest.max(sequences.newest);
@@ -149,7 +150,7 @@ pub(super) struct Unneeded {
 impl Back {
     /// Makes `writer`, of file `number`, the current one.
     pub(super) fn begin(&mut self, folder: &FileName, number: u64, writer: Box<dyn FileWriter>) {
-        // Spares with smaller numbers were made while this file was made, and come too late.
+        // Spares with smaller numbers became ready too late: files must be used in the order of their numbers.
         let later = self.spares.split_off(&number);
         remove_spares(&mut std::mem::replace(&mut self.spares, later));
         self.synced_offset = writer.size();
@@ -164,18 +165,19 @@ impl Back {
         self.reuse_min != NEVER
     }
 
-    /// Stops the reuse of space. Spares that exist are still used.
+    /// Stops the reuse of space. Existing spares are still used.
     pub(super) fn stop_reuse(&mut self) {
         self.reuse_min = NEVER;
     }
 
-    /// Reserves the number after all that were used.
+    /// Reserves the number after all numbers that were used.
     pub(super) fn reserve(&mut self) -> u64 {
         self.number_tried += 1;
         self.number_tried
     }
 
-    /// Adds a spare file, unless a file after it was begun meanwhile or the log has ended; then it is removed.
+    /// Adds a spare. If the log has ended, or a file with a greater number was begun meanwhile, removes the spare
+    /// instead.
     pub(super) fn add_spare(&mut self, number: u64, writer: Box<dyn FileWriter>) {
         if self.writer.is_some() && number > self.number {
             self.spares.insert(number, writer);
@@ -253,8 +255,8 @@ pub(super) fn void_header(epoch: u64) -> Header {
     Header { version: VERSION_OVER, epoch, number: NO_NUMBER }
 }
 
-/// Returns a batch that holds the index of a section and, with `ends`, the record that ends the file; to be written at
-/// `offset`.
+/// Returns a batch with the index of a section and, if `ends`, the record that ends the file. The batch must be written
+/// at `offset`.
 pub(super) fn index_batch(
     number: u64,
     offset: u64,

@@ -1,7 +1,7 @@
 //! Crashes a log in every one of its storage operations, and again while it recovers.
 //!
-//! After each crash, whatever the storage kept, the log opens; every region finds its records in order and
-//! without a gap; what was acknowledged and not flushed is among them; nothing is there that was never appended.
+//! After each crash, whatever the storage kept, the log opens, and every region finds its records in order and without
+//! a gap. Acknowledged records that were not flushed are among them, and no record that was never appended is.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use crate::format::Kind;
 const REGIONS: [&str; 3] = ["aaaa", "bbbb", "1588230740"];
 
 fn options() -> Options {
-    // Small files, so that a life rolls several times; the idle thread stays out of the count of acts.
+    // Small files, so that one process rolls several times. The idle thread must not add storage operations.
     Options { file_bytes_max: 600, idle_write: Duration::from_secs(3_600), ..Options::default() }
 }
 
-/// What the test knows of one region.
+/// What the test expects of one region.
 #[derive(Default, Clone)]
 struct RegionModel {
     appended: u64,
@@ -43,10 +43,11 @@ enum Death {
     Power,
 }
 
-/// Opens the log, checks what it finds against `model`, works, and ends when the place fails. Every record is
-/// acknowledged at `level`.
+/// Opens the log, checks the records that it finds against `model`, works, and ends when the storage fails. Every
+/// record is acknowledged at `level`.
 fn live(place: &Memory, death: Death, level: Level, model: &mut Model) -> Result<()> {
-    // What the system was given does not survive the loss of power: then only a roll acknowledges.
+    // Bytes passed to the operating system do not survive a loss of power. Then only records before a roll count as
+    // acknowledged.
     let survives = death == Death::Kill || level == Level::Disk;
     let (log, recovered) =
         Log::open(World::real(), Arc::new(place.clone()), FileName::new("WALs"), options())?;
@@ -59,7 +60,7 @@ fn live(place: &Memory, death: Death, level: Level, model: &mut Model) -> Result
             Ok(())
         })?;
         assert!(found.windows(2).all(|pair| pair[0] < pair[1]), "{region}: out of order: {found:?}");
-        // Files that were forgotten leave gaps, but only below what was flushed.
+        // Removed files leave gaps, but only among flushed records.
         found.retain(|sequence| *sequence > known.flushed);
         let last = found.last().copied().unwrap_or(known.flushed);
         assert_eq!(found, (known.flushed + 1..=last).collect::<Vec<_>>(), "{region}: a gap");
@@ -69,7 +70,7 @@ fn live(place: &Memory, death: Death, level: Level, model: &mut Model) -> Result
             known.acknowledged,
             known.appended
         );
-        // The region flushes what it was given and goes on with the next number.
+        // The region flushes the records that it got, and continues with the next number.
         known.flushed = last;
         known.acknowledged = last;
         known.appended = last;
@@ -89,7 +90,7 @@ fn live(place: &Memory, death: Death, level: Level, model: &mut Model) -> Result
                 cells: &cells(region, sequence),
             })?;
             known.appended = sequence;
-            // Some are acknowledged by those who come after.
+            // Some records are acknowledged by the sync of a later one.
             if !(round + sequence).is_multiple_of(3) {
                 log.sync_blocking(ticket, level)?;
                 if survives {
@@ -104,7 +105,7 @@ fn live(place: &Memory, death: Death, level: Level, model: &mut Model) -> Result
         if round % 2 == 1 {
             let region = REGIONS[round as usize / 2 % 3];
             let known = model.get_mut(region).expect("made above");
-            // A region flushes only what is acknowledged.
+            // A region flushes only acknowledged records.
             known.flushed = known.acknowledged;
             log.flushed(region.as_bytes(), SequenceId(known.flushed));
         }
@@ -151,7 +152,7 @@ fn every_death(death: Death, level: Level) {
         let (acts, _) = three_lives(death, level, seed, outcome, u64::MAX, u64::MAX);
         assert!(acts > 30, "a life of {acts} acts shows little");
         for first in 1..=acts {
-            // The second life dies early, in its recovery, and at some place later.
+            // The second process dies early, during its recovery, and also at some later operation.
             for second in [1, 2, 3, 4, 5 + first % 20] {
                 three_lives(death, level, seed * 1_000 + first, outcome, first, second);
             }
@@ -171,9 +172,9 @@ fn the_process_is_killed_in_every_act_and_again_in_recovery() {
     every_death(Death::Kill, Level::Disk);
 }
 
-/// The power is lost while a file that has its end is made durable: its last batches may be holes, its index whole.
-/// The next owner needs the file, writes its own, and ends. What it says of its own files must not make the third owner
-/// believe that index.
+/// The power is lost while a file that has its end record is made durable: its last batches may be holes, while its
+/// index is whole. The next owner needs the file, writes its own, and ends. The `Whole` records in the files of the
+/// next owner must not make the third owner trust that index.
 #[test]
 fn a_torn_file_with_a_whole_index_stays_torn_for_every_later_owner() {
     let open = |place: &Memory| {
@@ -201,7 +202,8 @@ fn a_torn_file_with_a_whole_index_stays_torn_for_every_later_owner() {
         let (log, _) = Log::open(World::real(), Arc::new(place.clone()), FileName::new("WALs"), options)
             .unwrap_or_else(|error| panic!("{error}"));
         (1..=4).for_each(|sequence| append(&log, sequence).expect("the log works"));
-        // The next file's creation, its header, the sync of its header, and the end of this one are four acts.
+        // Five operations: the creation of the next file, its header, the sync of the header, the end of this file, and
+        // the sync of this file.
         let act = place.acts() + 5;
         let outcome = Outcome::DidNotHappen;
         place.set_fault(Some(Fault { act, kind: StorageKind::Failed, outcome, last: true }));

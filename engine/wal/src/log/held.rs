@@ -1,11 +1,12 @@
 //! Locks the back, and wakes waiters after it is released.
 //!
 //! A waiter for [`Level::Os`](crate::Level::Os) tries to lock the back, to write for all waiters. If another thread has
-//! it, the waiter relies on that thread, whatever it does there. So every thread that releases the back wakes waiters
-//! afterwards. None is missed: a waiter is in the front's list before it tries the back, and the other thread looks at
-//! the list after the back is free. A waiter that is not in the list by then comes later and finds the back free.
+//! it, the waiter relies on that thread, whatever the thread does with it. So every thread that releases the back wakes
+//! waiters afterwards. No waiter is missed: a waiter is in the front's list before it tries to lock the back, and the
+//! other thread reads the list after it has released the back. A waiter that is not in the list by then comes later,
+//! and finds the back free.
 //!
-//! A woken waiter may run at once on the thread that released the back. That thread may hold the rolling lock, so the
+//! A woken waiter may run at once, on the thread that released the back. That thread may have the rolling lock, so the
 //! waiter must neither roll nor close the log.
 
 use std::ops::{Deref, DerefMut};
@@ -17,7 +18,7 @@ use super::back::Back;
 
 /// The locked back. The front must not be locked when this value is dropped.
 pub(crate) struct BackGuard<'s> {
-    // Fields are dropped in this order: the back is free before anybody is woken.
+    // Fields are dropped in this order, so the back is free before a waiter is woken.
     back: MutexGuard<'s, Back>,
     _wakes: WakeOnDrop<'s>,
 }

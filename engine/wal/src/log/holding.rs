@@ -20,7 +20,7 @@ impl Shared {
         let lowest = {
             let mut back = self.back();
             let lowest = back.live.keys().next().copied().unwrap_or(back.number);
-            // Before the object is written: from here on nothing goes.
+            // Registered before the object is written, so that from now on no file is removed.
             back.held_from.insert(name.into(), lowest);
             lowest
         };

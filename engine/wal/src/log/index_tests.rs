@@ -19,8 +19,8 @@ fn region(number: u64) -> String {
     format!("region-{number}")
 }
 
-/// Returns a log whose first file has 200 batches of 5 regions in turn, is longer than what a reader reads at once, and
-/// is ended and durable.
+/// Returns a log whose first file is complete and durable. The file has 200 batches of 5 regions in turn, and is longer
+/// than a reader reads at once.
 fn five_regions(options: &Options) -> Memory {
     let place = Memory::new();
     let (log, _) = in_memory(&place, options.clone());
@@ -36,7 +36,7 @@ fn five_regions(options: &Options) -> Memory {
 
 #[test]
 fn a_region_is_replayed_from_its_own_spans_and_nothing_else_is_read() {
-    // With one index record, and with many.
+    // With one index record in the file, and with many.
     for index_every in [u64::MAX, 50_000, 3_000] {
         let options = Options { index_every, ..Options::default() };
         let place = five_regions(&options);
@@ -50,7 +50,7 @@ fn a_region_is_replayed_from_its_own_spans_and_nothing_else_is_read() {
             let sequences = reader.sequences(region(number).as_bytes()).expect("it has edits");
             assert_eq!(sequences.newest.0 - sequences.oldest.0, 39 * REGIONS);
         }
-        // The records of all other regions are damaged: nobody looks at them.
+        // The records of all other regions are damaged, which is not noticed because they are not read.
         let after = place.copy();
         after.damage(&name, |bytes| {
             let mut at = HEADER_LENGTH;
@@ -78,7 +78,7 @@ fn a_file_without_its_index_is_scanned_and_gives_the_same() {
     let place = five_regions(&Options { index_every: 30_000, ..Options::default() });
     let (name, files) = (file_name(&folder(), 1), Arc::new(place.clone()) as Arc<dyn Files>);
     let by_index = LogReader::open(&files, &folder()).expect("sound");
-    // Without the file that says that this one is durable its index is not trusted.
+    // Without the next file, whose `Whole` record names this file, its index is not trusted.
     let alone = Memory::new();
     let mut writer = alone.create(&name).expect("new");
     writer.write(&place.read(&name, 1 << 20).expect("there")).expect("written");
@@ -108,7 +108,8 @@ fn a_hole_in_a_file_that_nothing_calls_durable_is_found_though_its_index_is_whol
     }
     log.roll().expect("alive");
     let place = place.kill();
-    // As if the power had failed while the roll waited for the disk: the next file says nothing, the end is there.
+    // As if the power had failed while the roll waited for the disk: the file has its end record, and the next file has
+    // no `Whole` record.
     place.damage(&file_name(&folder(), 1), |bytes| bytes[10 * 1_024..11 * 1_024].fill(0));
     let (_log, recovered) = in_memory(&place, Options::default());
     let found = replayed(&recovered, "a");
@@ -207,7 +208,7 @@ fn files_of_earlier_versions_are_read_and_followed_by_files_of_this_one() {
     put(2, &earlier(3, 2, 6..=9, true));
     put(3, &earlier(2, 3, 10..=12, true));
     put(4, &earlier(3, 4, 13..=20, false));
-    // One that waited to be begun.
+    // A spare, which waits to be used.
     put(5, &[&Header { version: 3, epoch: 3, number: 0 }.to_bytes()[..], &[7; 500]].concat());
     let (log, recovered) = in_memory(&place, Options::default());
     assert_eq!((log.epoch(), recovered.torn_tails()), (4, &[][..]));

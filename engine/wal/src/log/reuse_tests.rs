@@ -1,6 +1,6 @@
 //! Tests of log files that reuse the space of older ones.
 //!
-//! Records of the new file are found, records of the old one never are, and the space is given back in the end.
+//! Records of the new file are found, records of the old one never are, and the space is freed in the end.
 
 use env::World;
 use storage::Memory;
@@ -9,7 +9,7 @@ use super::back::{file_name, void_header};
 use super::tests::{edit, in_memory, replayed};
 use super::*;
 
-/// Size of a file in bytes, so that one holds some twenty batches and several pages.
+/// Size of a file in bytes, which has room for some twenty batches and several pages.
 const FILE_BYTES: u64 = 9_000;
 
 fn options() -> Options {
@@ -30,7 +30,7 @@ fn write(log: &Log, sequence: u64, level: Level) -> Result<()> {
     log.sync_blocking(ticket, level)
 }
 
-/// Writes, and flushes everything after every 50 writes, until the log has reused the space of `files` files; returns
+/// Writes, and flushes all records after every 50 writes, until the log has reused the space of `files` files. Returns
 /// the sequence id of the last write.
 fn reach(log: &Log, files: u64) -> u64 {
     let mut last = 0;
@@ -91,7 +91,7 @@ fn five_batches(level: Level) -> (Memory, FileName, u64) {
     (place.kill(), name, last)
 }
 
-/// Size of each of those batches in bytes; the first has a record of the log's own, too.
+/// Size of each of these batches in bytes. The first one also has a record of the log itself.
 const BATCH: usize = BATCH_HEADER_LENGTH + 400 + 43;
 
 #[test]
@@ -119,7 +119,7 @@ fn a_bad_batch_is_damage_if_a_later_one_says_it_was_durable_and_a_torn_tail_if_n
     for at in (end - BATCH + 4..end).step_by(13) {
         assert_eq!(open(&|bytes| bytes[at] ^= 0x10).expect("the last may be torn"), (last + 4, 1), "{at}");
     }
-    // A sector that was not written holds what the older file had there.
+    // A sector that was not written has the bytes of the older file.
     let (place, name, last) = five_batches(Level::Os);
     let after = place.copy();
     after.damage(&name, |bytes| bytes[1_024..1_536].fill(last as u8));
@@ -134,7 +134,7 @@ fn a_bad_batch_is_damage_if_a_later_one_says_it_was_durable_and_a_torn_tail_if_n
 fn a_file_that_was_not_begun_is_nothing_under_either_name() {
     let (place, name, last) = five_batches(Level::Os);
     let number = |name: &FileName| -> u64 { name.last()[..20].parse().expect("a number") };
-    // Before its name is changed, and when it is.
+    // A crash before the file was renamed, and one after it.
     for (from, to) in [(number(&name) + 50, number(&name) + 50), (number(&name) + 50, number(&name) + 60)] {
         let after = place.copy();
         let mut writer = after.create(&file_name(&folder(), from)).expect("new");
@@ -156,7 +156,7 @@ fn a_file_that_was_not_begun_is_nothing_under_either_name() {
         log.close().expect("alive");
         assert!(!listed(&after).iter().any(|(name, _)| *name == file_name(&folder(), to)));
     }
-    // Any other file of another number is not the log's.
+    // A file with a header of another number is an error.
     let after = place.copy();
     let mut writer = after.create(&file_name(&folder(), 500)).expect("new");
     writer.write(&place.read(&name, 1 << 20).expect("there")).expect("written");
@@ -175,7 +175,7 @@ fn a_full_disk_gets_back_what_is_ready() {
     assert!(ready(&log) > 1);
     let used: u64 = listed(&place).iter().map(|(_, size)| size).sum();
     place.set_bytes_max(Some(used + 100));
-    // What is ready is written over; when a file grows beyond, there is room for it nevertheless.
+    // Spares are used. When a file grows beyond the size of a spare, removing the other spares makes room.
     while ready(&log) > 0 {
         last += 1;
         write(&log, last, Level::Os).expect("there is room if what is ready goes");
@@ -262,12 +262,12 @@ fn a_file_whose_making_failed_goes_under_either_name() {
     let place = Memory::new();
     let (log, _) = in_memory(&place, options());
     (1..=60).for_each(|sequence| write(&log, sequence, Level::Os).expect("alive"));
-    // The folder could not be synced after the name was changed.
+    // The sync of the folder after the renaming fails.
     let (kind, outcome) = (storage::Kind::Failed, Outcome::MayHaveHappened);
     place.set_fault(Some(Fault { act: place.acts() + 2, kind, outcome, last: false }));
     log.flushed(b"a", SequenceId(60));
     assert_eq!(listed(&place).len(), 1 + log.shared.back().spares.len(), "{:?}", listed(&place));
-    // It is not tried again and again.
+    // Reuse is not tried again.
     assert!(!log.shared.back().reuses());
     let reused = log.shared.counts.reused.value();
     for sequence in 61..=200 {
@@ -303,12 +303,12 @@ fn a_file_that_is_ready_too_late_goes() {
     let is_gone = |name: &FileName| {
         log.shared.back().spares.is_empty() && !listed(&place).iter().any(|(other, _)| other == name)
     };
-    // When one behind it was begun,
+    // A spare is removed if a file with a greater number was begun before it was added,
     let (number, writer, name) = reserve();
     log.roll().expect("alive");
     log.shared.back().add_spare(number, writer);
     assert!(is_gone(&name));
-    // and while one behind it is made.
+    // and if such a file is begun afterwards.
     let ((number, writer, name), (next, next_writer, _)) = (reserve(), reserve());
     log.shared.back().add_spare(number, writer);
     assert!(!is_gone(&name));
@@ -322,7 +322,7 @@ fn a_finished_file_whose_first_batch_is_damaged_is_not_taken_for_one_that_was_ne
     let (log, _) = in_memory(&place, options());
     let mut last = reach(&log, 4);
     log.flushed(b"a", SequenceId(last));
-    // A region that is idle from now on needs this file; the files behind it come and go.
+    // A region that is idle from now on needs this file; later files are removed.
     let needed = log.file_number();
     let ticket = log.append(&edit("idle", 1, b"needed")).expect("alive");
     log.sync_blocking(ticket, Level::Os).expect("alive");
@@ -347,12 +347,12 @@ fn a_finished_file_whose_first_batch_is_damaged_is_not_taken_for_one_that_was_ne
 
 #[test]
 fn old_bytes_of_a_reused_file_are_scanned_once() {
-    // Numbers of eight bytes, as many as the file has: each pair looks like the header of a batch that says so.
+    // The file is full of numbers of eight bytes, two of which look like the header of a batch.
     let numbers: Vec<u8> = std::iter::repeat_n(1_000_000_u64.to_be_bytes(), 500).flatten().collect();
     let place = Memory::new();
     let (log, _) = in_memory(&place, Options { file_bytes_max: 4 << 20, ..options() });
     let mut last = 0;
-    // The roll that is counted may be under way.
+    // The counted roll may not be complete yet.
     while log.shared.counts.reused.value() < 1 || log.shared.back().live.len() > 1 {
         last += 1;
         let ticket = log.append(&edit("a", last, &numbers)).expect("alive");

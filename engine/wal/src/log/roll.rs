@@ -35,8 +35,8 @@ impl Shared {
         }
     }
 
-    /// Rolls if the file is full and no other thread waits for the disk. A failed roll is logged, and tried again when
-    /// the file has grown.
+    /// Rolls if the file is full and no other thread waits for the disk. A failed roll is logged, and is tried again
+    /// when the file has grown further.
     pub(crate) fn roll_if_due(&self) {
         if !self.is_due(&self.back()) {
             return;
@@ -48,7 +48,7 @@ impl Shared {
 
     pub(super) fn roll_if_still_due(&self, rolling: &MutexGuard<'_, ()>) {
         if self.is_due(&self.back()) {
-            // Waiters know of a dead log already, and the server's log of a failed roll.
+            // Waiters get the failure of a dead log anyway, and a failed roll was logged.
             let _logged = self.roll(rolling);
         }
     }
@@ -57,7 +57,7 @@ impl Shared {
         let (number, spare) = {
             let mut back = self.back();
             self.drain(&mut back)?;
-            // A file that ends by age needs no spares.
+            // The last file ended by age, before it was full: then spares are not needed.
             if back.writer.as_ref().is_some_and(|writer| writer.size() < back.reuse_min) {
                 remove_spares(&mut back.spares);
             }
@@ -65,7 +65,7 @@ impl Shared {
                 Some((number, writer)) => (number, Some(writer)),
                 None => (back.reserve(), None),
             };
-            // Spares from a time with more memory are removed one by one.
+            // Spares beyond `files_min`, from a time of a higher limit, are removed one by one.
             if back.spares.len() >= self.options.files_min
                 && let Some((_, last)) = back.spares.pop_last()
             {
@@ -99,7 +99,7 @@ impl Shared {
                 return Err(self.put_off(&mut self.back(), &error));
             }
         };
-        // After the file is made, and before anything is written to it: see `owner`.
+        // After the next file was created, and before anything is written to it: see [`owner`](crate::owner).
         if let Err(error) = self.check_claim() {
             next.abandon();
             return Err(error);
@@ -127,7 +127,7 @@ impl Shared {
         self.durable.fetch_max(upto, Ordering::AcqRel);
         self.is_durable_to(old, bytes);
         {
-            // Before anything in the new file counts as durable, the new file says that the old one is.
+            // The `Whole` record must be in the new file before anything in that file counts as durable.
             let mut front = self.front.lock();
             let whole = own_record(Kind::Whole, old);
             whole.write(&mut front.buffer);
@@ -145,7 +145,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Fails, and ends this log, if another process has taken it.
+    /// Fails, and ends this log, if another process has taken it over.
     pub(super) fn check_claim(&self) -> Result<()> {
         self.claim.check().inspect_err(|error| {
             if matches!(error, Error::Fenced { .. }) {
@@ -165,7 +165,7 @@ impl Shared {
         Error::Storage(cause.to_string())
     }
 
-    /// Writes the buffer and the end of the file, which is not durable yet.
+    /// Writes the buffer and the end of the file. Neither is durable yet.
     fn write_end(&self, back: &mut Back) -> Result<()> {
         self.drain(back)?;
         let (number, synced, section) = (back.number, back.synced_offset, back.section);
@@ -189,7 +189,7 @@ impl Shared {
     pub(super) fn finish_current(&self, back: &mut Back) -> Result<()> {
         let Some(mut writer) = back.writer.take() else { return Ok(()) };
         remove_spares(&mut back.spares);
-        // The end record will say that everything before it is durable, so this sync comes first.
+        // The end record says that everything before it is durable, so this sync comes first.
         writer.sync().map_err(|error| self.dead(back.number, &error))?;
         let offset = writer.size();
         let (file, section) = (&back.live[&back.number], back.section);
@@ -203,15 +203,16 @@ impl Shared {
         Ok(())
     }
 
-    /// Removes unneeded files, or turns them into spares. Holds no lock, because removing a large file takes time.
+    /// Removes unneeded files, or turns them into spares. Must be called without locks, because removing a large file
+    /// takes time.
     pub(super) fn remove_unneeded(&self) {
         let mut files = std::mem::take(&mut self.back().unneeded);
-        // The process that has taken the log over decides which files are needed.
+        // If another process has taken over the log, that process decides which files are needed.
         if files.is_empty() || self.check_claim().is_err() {
             self.back().unneeded.append(&mut files);
             return;
         }
-        // A file that could not be removed stays in the list for the next call.
+        // A file that could not be removed is tried again at the next call.
         files.retain(|file| {
             !(file.can_be_reused && self.make_spare(&file.name)) && self.files.delete(&file.name).is_err()
         });
@@ -228,7 +229,7 @@ impl Shared {
         read.is_ok() && Header::parse(&header) == Some(own)
     }
 
-    /// Turns `old` into a spare, if the log may keep as many files. Returns whether it did.
+    /// Turns the file `old` into a spare, if the log may keep so many files. Returns whether it did.
     pub(super) fn make_spare(&self, old: &FileName) -> bool {
         // A dead log creates no files: another process may own the folder.
         if self.front.lock().failure.is_some() {
@@ -249,15 +250,16 @@ impl Shared {
                 true
             }
             Err(error) => {
-                // A full disk may have room again. Any other failure will come again with the next file.
+                // A full disk may have room later. Any other failure would occur again with the next file.
                 let again = matches!(error.kind(), storage::Kind::Full | storage::Kind::Exists);
                 if !again {
                     self.back().stop_reuse();
                 }
                 tracing::warn!(target: "wal", file = %old, cause = %error, tried_again = again,
                     "the space of a log file cannot be reused; bellows.wal.reuse=false turns reuse off");
-                // The file may have its new name nevertheless. A file of that name may also be another owner's: this
-                // log may be losing its right just now. If ours stays, the next owner finds it.
+                // The file may have its new name although the call failed. But a file of that name may also belong to
+                // another owner, which is just taking over the log. If our file is not deleted here, the next owner
+                // finds it.
                 if self.is_own_spare(&name) {
                     let _left = self.files.delete(&name);
                 }

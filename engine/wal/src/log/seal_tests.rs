@@ -1,5 +1,5 @@
-//! Tests that take a log over while its owner still writes: the owner acknowledges nothing that the new owner does not
-//! find.
+//! Tests that take over a log while its owner still writes. The owner must acknowledge no record that the new owner
+//! does not find.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -14,7 +14,7 @@ fn folder() -> FileName {
 }
 
 fn options(owner: u64) -> Options {
-    // Small files: most owners meet their end near a roll, and files are written over.
+    // Small files, so that most takeovers happen near a roll, and space is reused.
     Options {
         owner: format!("owner-{owner}"),
         file_bytes_max: 600,
@@ -37,7 +37,7 @@ fn write_until_taken(log: &Log, first: u64, acknowledged: &AtomicU64, flushed: &
             Err(error) => return error,
         }
         if sequence.is_multiple_of(16) {
-            // Files go and are written over while the other comes.
+            // Files are removed and reused while the next owner takes over.
             flushed.store(sequence - 8, Ordering::SeqCst);
             log.flushed(b"a", SequenceId(sequence - 8));
         }
@@ -45,7 +45,7 @@ fn write_until_taken(log: &Log, first: u64, acknowledged: &AtomicU64, flushed: &
     }
 }
 
-/// Each owner takes the log from the previous one, which continues to write until it learns of that.
+/// Each owner takes the log from the previous one, which continues to write until it gets an error.
 fn race(files: &Arc<dyn Files>, rounds: u64) {
     let world = World::real();
     let open = |owner| Log::open(world.clone(), Arc::clone(files), folder(), options(owner));
@@ -56,7 +56,7 @@ fn race(files: &Arc<dyn Files>, rounds: u64) {
         let (acknowledged, flushed) = (AtomicU64::new(last), AtomicU64::new(last));
         let (next, recovered) = std::thread::scope(|scope| {
             let writer = scope.spawn(|| write_until_taken(&log, last + 1, &acknowledged, &flushed));
-            // Any number of writes comes before the end.
+            // The takeover happens after a random number of writes.
             let begun = world.random() % 30;
             while acknowledged.load(Ordering::SeqCst) < last + begun && !writer.is_finished() {
                 std::thread::yield_now();
@@ -72,13 +72,13 @@ fn race(files: &Arc<dyn Files>, rounds: u64) {
         let mut found: Vec<u64> =
             replayed(&recovered, "a").into_iter().map(|(sequence, _)| sequence).collect();
         let (acknowledged, flushed) = (acknowledged.into_inner(), flushed.into_inner().max(last));
-        // Files of which everything was flushed may go in any order.
+        // Files with flushed records only may be removed in any order.
         found.retain(|sequence| *sequence > flushed);
         let newest = flushed + found.len() as u64;
         assert_eq!(found, (flushed + 1..=newest).collect::<Vec<_>>(), "round {round}: a gap");
         assert!(newest >= acknowledged, "round {round}: {acknowledged} acknowledged, {newest} found");
         assert!(newest <= acknowledged + 1, "round {round}: {newest} was never written");
-        // Nothing comes after: the old owner is gone, and a second look finds the same.
+        // The old owner cannot write any more.
         assert!(matches!(log.append(&edit("a", 1, b"late")), Err(Error::Fenced { .. })));
         log = next;
         log.flushed(b"a", SequenceId(newest));
@@ -92,7 +92,7 @@ fn in_memory_nothing_is_acknowledged_after_the_seal_that_its_reader_does_not_fin
     race(&(Arc::new(Memory::new()) as Arc<dyn Files>), 10_000);
 }
 
-/// Runs the race with a log in objects that appear whole, as in an object store.
+/// Runs the race on storage like an object store, where a file grows by parts that appear whole.
 #[test]
 fn in_growing_files_nothing_is_acknowledged_after_the_seal_that_its_reader_does_not_find() {
     let store = Arc::new(Memory::with(Capabilities::NONE));
@@ -100,7 +100,7 @@ fn in_growing_files_nothing_is_acknowledged_after_the_seal_that_its_reader_does_
     race(&(Arc::new(files) as Arc<dyn Files>), 400);
 }
 
-/// A store in which another process deletes a file of the log when its second part is read for the first time.
+/// Storage in which another process deletes a file of the log when its second part is read for the first time.
 struct Vanishing {
     store: Memory,
     armed: AtomicBool,
@@ -122,7 +122,7 @@ impl storage::Overlay for Vanishing {
     }
 }
 
-/// The swap of the object `OWNER` fails like the other calls: it happens, is reported as failed, and the process ends.
+/// The swap of the object `OWNER` fails as other calls do: it happens, is reported as failed, and the process ends.
 #[test]
 fn a_takeover_whose_calls_happen_and_report_failure_loses_nothing() {
     let world = World::real();
@@ -169,7 +169,7 @@ fn a_file_that_its_owner_gives_up_while_the_next_one_reads_it_is_passed_over() {
     assert!(recovered.is_empty());
 }
 
-/// A store whose listings show the state before the log was begun.
+/// Storage whose listings show the state before the log was begun.
 struct OldListings(Memory);
 
 impl storage::Overlay for OldListings {
@@ -200,8 +200,8 @@ fn a_log_is_found_whole_where_no_listing_has_its_files() {
     assert_eq!(found, (1..=60).collect::<Vec<_>>());
 }
 
-/// Returns the number of rounds on a disk. `BELLOWS_WAL_RACES=10000` makes it as high as in memory, which takes minutes
-/// of syncs.
+/// Returns the number of rounds for storage on a disk. `BELLOWS_WAL_RACES=10000` sets it to the number used in memory,
+/// which takes minutes because of the syncs.
 fn rounds_on_disk() -> u64 {
     std::env::var("BELLOWS_WAL_RACES").ok().and_then(|text| text.parse().ok()).unwrap_or(200)
 }
@@ -233,13 +233,13 @@ fn a_sealed_log_is_readable_and_its_owner_fails_at_its_next_operation() {
         let sealed = seal(&World::real(), &files, &folder(), "the master").expect("sealed");
         assert_eq!(replayed(&sealed.reader, "a"), [(1, b"one".to_vec())]);
         assert_eq!(sealed.epoch, 2);
-        // What was durable before may be acknowledged still, for it is found.
+        // A record that was written before the seal may still be acknowledged, because the seal's reader finds it.
         log.sync_blocking(ticket, Level::Os).expect("it was written before");
         let error = act(&log).expect_err("sealed");
         assert!(matches!(&error, Error::Fenced { epoch: 2, by } if by == "the master"), "{error}");
         log.sync_blocking(waiting, Level::Os).expect_err("it is not found");
         assert!(matches!(log.failure(), Some(Error::Fenced { .. })));
-        // Sealing it again changes nothing, and the next owner finds the same.
+        // Sealing the log again changes nothing, and the next owner finds the same records.
         let again = seal(&World::real(), &files, &folder(), "the next master").expect("sealed");
         assert_eq!((replayed(&again.reader, "a").len(), again.epoch), (1, 3));
         let (log, recovered) = in_memory(&place, Options::default());
@@ -255,7 +255,8 @@ fn an_owner_that_loses_its_log_while_it_makes_a_spare_removes_no_file_of_the_nex
         let ticket = log.append(&edit("a", sequence, &[1; 60])).expect("alive");
         log.sync_blocking(ticket, Level::Os).expect("alive");
     }
-    // The next owner comes between the look at the owner's object and the making of a spare, and removes the old file.
+    // The next owner takes over after this log has checked its ownership and before it makes a spare, and removes the
+    // old file.
     let (next, recovered) = in_memory(&place, options(1));
     let number = next.file_number();
     log.shared.back().number_tried = number - 1;

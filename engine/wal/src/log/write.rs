@@ -12,7 +12,7 @@ use crate::index::FileSpan;
 use crate::{Error, Level, Result};
 
 impl Shared {
-    /// Returns the position in the stream up to which `level` is reached.
+    /// Returns the position in the stream of records up to which they have reached `level`.
     pub(crate) fn reached(&self, level: Level) -> u64 {
         match level {
             Level::Os => self.written.load(Ordering::Acquire),
@@ -20,7 +20,7 @@ impl Shared {
         }
     }
 
-    /// Writes everything that was appended as one batch, after the batch that found the disk full, if there is one.
+    /// Writes all appended records as one batch; before it, writes the batch that found the disk full, if there is one.
     /// Waiters are woken when the back is released.
     pub(crate) fn drain(&self, back: &mut Back) -> Result<()> {
         if let Some(failure) = &self.front.lock().failure {
@@ -55,7 +55,7 @@ impl Shared {
         header.copy_from_slice(&BatchHeader::of(back.number, offset, back.synced_offset, payload).to_bytes());
         let mut written = writer.write(&batch.bytes);
         let is_full = |error: &storage::Error| error.kind() == storage::Kind::Full;
-        // There may be room when the spare files are removed.
+        // Removing the spares may make room.
         if written.as_ref().is_err_and(is_full) && remove_spares(&mut back.spares) {
             writer.cut(offset).map_err(|error| self.dead(back.number, &error))?;
             written = writer.write(&batch.bytes);
@@ -64,7 +64,7 @@ impl Shared {
             if !is_full(&error) {
                 return Err(self.dead(back.number, &error));
             }
-            // A part may be written: the next attempt must begin at the same offset.
+            // A part of the batch may be written, and the next attempt must begin at the same offset.
             writer.cut(offset).map_err(|error| self.dead(back.number, &error))?;
             back.stuck = Some(batch);
             back.spare = empty_batch();
@@ -80,7 +80,7 @@ impl Shared {
             file.note_written(region, sequences, span);
         }
         self.written.store(upto, Ordering::Release);
-        // A buffer that one huge batch has grown is freed.
+        // A buffer that grew for one huge batch is freed.
         if bytes.capacity() > 2 * self.options.buffer_bytes_max {
             bytes = empty_batch();
         }
@@ -92,8 +92,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes the index of the section that ends here. If the disk is too full for the index, that is no failure: the
-    /// section continues.
+    /// Writes the index of the section that ends here. If the disk has no room for the index, this is no failure, and
+    /// the section continues.
     fn write_index(&self, back: &mut Back) -> Result<()> {
         let (number, synced, section) = (back.number, back.synced_offset, back.section);
         let Some(writer) = back.writer.as_mut() else { return Ok(()) };
@@ -112,7 +112,7 @@ impl Shared {
         }
     }
 
-    /// Gives waiters that are not patient the error that the disk is full, and returns it.
+    /// Gives the error of a full disk to all waiters that are not patient, and returns it.
     fn is_full_now(&self, cause: &storage::Error) -> Error {
         let error = Error::Full {
             place: self.files.place(),
@@ -156,7 +156,7 @@ impl Shared {
         }
     }
 
-    /// Ends the log because of `cause`. Every later call fails with the first such error.
+    /// Ends the log because of `cause`. Every later call returns the error of the first such failure.
     pub(super) fn dead(&self, number: u64, cause: &storage::Error) -> Error {
         let error = match cause.kind() {
             storage::Kind::Sealed => self.claim.fenced(),
@@ -177,13 +177,13 @@ impl Shared {
         }
     }
 
-    /// Whether a batch waits for room. Only the log's thread tries again then.
+    /// Whether a batch waits for room on the disk. If so, only the log's thread tries to write.
     pub(crate) fn is_full(&self) -> bool {
         self.full.load(Ordering::Relaxed)
     }
 
-    /// Wakes the waiters whose ticket was reached, in one pass. While there is something to write and room for it, it
-    /// also wakes one waiter for [`Level::Os`], to be the next leader.
+    /// Wakes all waiters whose ticket was reached, in one pass. If there is something to write and the disk is not
+    /// full, also wakes one waiter for [`Level::Os`], which becomes the next leader.
     pub(crate) fn wake_reached(&self) {
         let (written, durable) = (self.reached(Level::Os), self.reached(Level::Disk));
         let woken: Vec<Waiter> = {
@@ -205,8 +205,8 @@ impl Shared {
         }
     }
 
-    /// Runs the log's thread: it syncs for all waiters, writes records that nobody waits for, and retries after a full
-    /// disk.
+    /// Runs the log's thread: it syncs for all waiters, writes records for which nobody waits, and retries when the
+    /// disk is full.
     pub(super) fn sync_for_waiters(&self) {
         *self.thread.lock() = Some(env::this_thread());
         loop {
@@ -231,7 +231,7 @@ impl Shared {
                         continue;
                     }
                     if !self.writes_through && front.appended > self.reached(Level::Disk) {
-                        // Nothing less survives the process.
+                        // Only synced records survive the process.
                         front.disk_wanted = front.appended;
                         break true;
                     }
@@ -242,7 +242,7 @@ impl Shared {
             };
             {
                 let rolling = self.rolling.lock();
-                // Waiters know of a failure already.
+                // Waiters have got the failure already.
                 let drained = self.drain(&mut self.back());
                 if drained.is_ok() {
                     self.roll_if_still_due(&rolling);
@@ -254,7 +254,7 @@ impl Shared {
         }
     }
 
-    /// Writes the buffer and syncs the current file. The caller has locked rolling, so the file before is durable.
+    /// Writes the buffer and syncs the current file. The caller has the rolling lock, so the previous file is durable.
     fn sync_file(&self, back: &mut Back) -> Result<()> {
         self.drain(back)?;
         let upto = self.written.load(Ordering::Acquire);

@@ -1,4 +1,4 @@
-//! Reads all files of a log: which exist, which of them count, and what they contain.
+//! Reads all files of a log. Decides which exist, which of them count, and what they contain.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ pub(crate) struct FolderContents {
     pub(crate) reader: LogReader,
     /// All files of the log, by number.
     pub(crate) live: BTreeMap<u64, LogFile>,
-    /// Files that are not known to be durable to their end.
+    /// The files that are not known to be durable to their end.
     pub(crate) unsynced: Vec<FileName>,
     pub(crate) epoch_max: u64,
     pub(crate) number_max: u64,
 }
 
-/// Returns the files of a log, by number: those that are listed, and those that its owner has `noted`, which need not
-/// exist. Fails if a file has a name that no part of a log has.
+/// Returns the files of a log, by number: those that are listed, and those that its owner has `noted`, some of which
+/// may not exist. Fails if the folder has a file that cannot belong to a log.
 pub(crate) fn numbered_files(
     files: &dyn Files,
     folder: &FileName,
@@ -55,8 +55,8 @@ pub(crate) fn numbered_files(
     Ok(numbered)
 }
 
-/// Whether `below`, a name relative to the log's folder, is not that of a log file. It may be an owner or holder object
-/// of the log, or a file in one of HBase's folders `host,port,start code`, which are in the same place.
+/// Whether `below`, a name relative to the log's folder, is no log file but may be there: an owner or holder object of
+/// the log, or a file in one of HBase's folders `host,port,start code`, which are in the same place.
 fn is_other_part(below: &str) -> bool {
     below == crate::owner::OWNER
         || below.starts_with(crate::holder::HOLDERS_WITH_SLASH)
@@ -96,14 +96,14 @@ pub(crate) fn read_folder(
 ) -> Result<FolderContents> {
     let numbered = numbered_files(&**files, folder, noted)?;
     let number_max = numbered.last().map_or(0, |(number, _)| *number);
-    // From the last to the first: a later file says of an earlier one whether it is durable to its end.
+    // From the last to the first, because a later file says whether an earlier one is durable to its end.
     let (mut looks, mut durable_to) = (Vec::with_capacity(numbered.len()), 0);
     let mut whole_of_owner = WholeOfOwner::default();
     for (number, name) in numbered.into_iter().rev() {
         let look = look_at(&**files, number, &name, &whole_of_owner);
-        // The owner before may have given the file up while it was read here. Then its bytes were overwritten or deleted, and
-        // what was read is neither damage nor a torn tail, and what could not be read is no failure. A file that is not given
-        // up by now was not overwritten before.
+        // The previous owner may have given the file up while it was read here, so that its bytes were overwritten or
+        // deleted. If so, bad bytes are neither damage nor a torn tail, and an error of the storage is no failure. If
+        // the file is still not given up now, it was not overwritten while it was read.
         let is_doubtful = match &look {
             Err(Error::Corrupt { .. } | Error::Storage(_)) => true,
             Ok(Look::Begun(begun)) => !begun.contents.ended,
@@ -135,10 +135,10 @@ pub(crate) fn read_folder(
     Ok(FolderContents { reader, live, unsynced, epoch_max, number_max })
 }
 
-/// The newest file of each owner that is durable to its end, by the owner's epoch and in the words of its later files.
+/// For each owner, by its epoch: its newest file that is durable to its end, according to the owner's later files.
 ///
-/// What an owner says holds for its own files only. A file that an earlier owner left torn is durable, too, once a later
-/// owner has read and synced it, but it has a hole that the index at its end knows nothing of.
+/// Only `Whole` records of the same owner count. A file that an earlier owner left torn also becomes durable, when a
+/// later owner reads and syncs it. But it has a hole, which the index at its end does not know.
 #[derive(Default)]
 struct WholeOfOwner(HashMap<u64, u64>);
 
@@ -160,9 +160,9 @@ struct Assembly {
     regions: HashMap<Box<[u8]>, RegionPlaces>,
     torn_tails: Vec<TornTail>,
     live: BTreeMap<u64, LogFile>,
-    /// The last file so far that counts.
+    /// The last file that counts, among those added so far.
     before: Option<BegunFile>,
-    /// Files that have no batch.
+    /// The files that have no batch.
     empty: Vec<BegunFile>,
 }
 
@@ -179,7 +179,7 @@ impl Assembly {
         let mut live = LogFile::found(begun.file.name.clone(), begun.size, true);
         self.torn_tails.extend(begun.contents.cut.clone());
         if begun.contents.is_empty {
-            // It was made and never begun, so that the one before need not have an end.
+            // The file was created and never written, so the previous file need not have an end.
             self.live.insert(number, live);
             self.empty.push(begun);
             return Ok(());
@@ -188,8 +188,9 @@ impl Assembly {
         if let Some(lost) = self.empty.iter().find(|empty| whole_to == Some(empty.number())) {
             return Err(no_end(lost, number));
         }
-        // A file that does not say yet which one it came after may have come after one of which nothing reached the disk. A
-        // file that was never begun is there only if its removal failed, so this costs nothing that was acknowledged.
+        // If this file has no `Whole` record yet, the file before it may be an empty one, of which nothing has reached
+        // the disk. An empty file that was never written exists only if its removal failed. So treating it as the lost
+        // one costs no acknowledged record.
         let from = self.before.as_ref().map_or(0, |before| before.number());
         let lost =
             |empty: &BegunFile| empty.epoch == begun.epoch && empty.number() > from && empty.version >= 2;
@@ -203,7 +204,8 @@ impl Assembly {
             if before.version < 2 || whole_to.is_some_and(|whole| whole >= before.number()) {
                 return Err(no_end(before, number));
             }
-            // The power failed before the file before was durable: what came after it would leave a gap.
+            // The power failed before the previous file was durable. Records of this file would leave a gap, so they do
+            // not count.
             let offset = HEADER_LENGTH as u64;
             self.torn_tails.push(TornTail {
                 file: begun.file.name.clone(),
@@ -225,7 +227,7 @@ impl Assembly {
     }
 }
 
-/// Returns the error for a file that was durable to its end, as file `later` says, and has no end record.
+/// Returns the error for a file that has no end record although file `later` says that it was durable to its end.
 fn no_end(file: &BegunFile, later: u64) -> Error {
     Error::Corrupt {
         file: file.file.name.clone(),
@@ -254,8 +256,8 @@ fn look_at(files: &dyn Files, number: u64, name: &FileName, whole: &WholeOfOwner
     };
     let Some(header) = read_header(&*reader, size)? else {
         if size <= HEADER_LENGTH as u64 {
-            // A process died while it made the file; nothing was ever appended to it. It need not be the newest: the
-            // next process may have died before it removed it.
+            // A process died while it created the file, and wrote no record to it. The file need not be the newest one:
+            // the next process may have died before it removed the file.
             let cut = Some(TornTail { file: name.clone(), offset: 0, bytes: size });
             return Ok(Look::Nothing { name: name.clone(), size, cut, is_void: false });
         }

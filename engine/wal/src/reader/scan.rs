@@ -21,13 +21,13 @@ pub(super) struct OpenFile<'f> {
 /// The content of a log file.
 pub(super) struct FileContents {
     pub(super) regions: HashMap<Box<[u8]>, RegionExtent>,
-    /// Whether nothing was written after the header, as far as that can be determined.
+    /// Whether nothing was written after the header, as far as this can be determined.
     pub(super) is_empty: bool,
     /// The offset after the last whole batch.
     pub(super) whole: u64,
     /// Whether the file is complete, with its end record.
     pub(super) ended: bool,
-    /// The newest file that this one says is durable to its end.
+    /// The newest file that is durable to its end, according to this file.
     pub(super) whole_to: Option<u64>,
     pub(super) cut: Option<TornTail>,
 }
@@ -42,8 +42,8 @@ impl OpenFile<'_> {
         Error::Corrupt { file, offset, what, expected, found }
     }
 
-    /// Returns the content by the file's index, if the index can be trusted: the file was ended in order, and it is
-    /// durable to its end, either by its last batch or by a later file of its owner (`is_durable`).
+    /// Returns the content according to the file's index, if the index can be trusted: the file has an end record, and
+    /// it is durable to its end, according to its last batch or to a later file of its owner (`is_durable`).
     pub(super) fn read_by_index(&self, is_durable: bool) -> Result<Option<FileContents>> {
         let length = BARE_RECORD_LENGTH as u64;
         if !self.header.has_index() || self.size < HEADER_LENGTH as u64 + length {
@@ -80,7 +80,7 @@ impl OpenFile<'_> {
             if previous == 0 || previous >= at || self.read_batch(previous, &mut payload)?.is_none() {
                 return Ok(None);
             }
-            // The sections cover the file without a gap.
+            // The sections must cover the file without a gap.
             if previous + (BATCH_HEADER_LENGTH + payload.len()) as u64 != from {
                 return Ok(None);
             }
@@ -106,7 +106,7 @@ impl OpenFile<'_> {
         let (mut ended, mut whole_to, mut cut) = (false, None, None);
         let mut regions = HashMap::default();
         while offset < size && !ended {
-            // A disk that gives a wrong bit once must not turn the last batch, which nothing after it proves, into a torn tail.
+            // The batch is read twice if it seems bad: a single misread must not turn the last batch into a torn tail.
             let is_whole = self.read_batch(offset, &mut payload)?.is_some()
                 || self.read_batch(offset, &mut payload)?.is_some();
             if !is_whole {
@@ -141,7 +141,7 @@ impl OpenFile<'_> {
             let found = format!("{} bytes", size - offset);
             return Err(self.corrupt(offset, "bytes after the end", "nothing", found));
         }
-        // Where the first batch is not whole, one after it tells that the file was begun.
+        // If the first batch is bad, a whole batch after it shows that the file was begun.
         let is_empty = match is_over {
             true => offset <= HEADER_LENGTH as u64 && self.later_batch(offset, offset)?.is_none(),
             false => size <= HEADER_LENGTH as u64,
@@ -194,9 +194,9 @@ impl OpenFile<'_> {
 
     /// Explains why the bad batch at `bad` is damage and not a torn tail; returns `None` if it may be a torn tail.
     ///
-    /// A later whole batch that says the bytes at `bad` were durable proves damage. So does any later whole batch,
-    /// unless a hole lies between the two. In a loss of power, sectors that were not written are zeros, and later ones
-    /// may have been written; a killed process leaves no hole.
+    /// A later whole batch whose `synced` is after `bad` proves damage. So does any later whole batch, unless there is
+    /// a hole between the two. In a loss of power, sectors that were not written are zeros, while later sectors may
+    /// have been written; a killed process leaves no hole.
     fn damage(&self, bad: u64) -> Result<Option<String>> {
         let mut tail = vec![0; (self.size - bad) as usize];
         self.reader.read_at(bad, &mut tail)?;
@@ -223,12 +223,12 @@ impl OpenFile<'_> {
             .map(|at| format!("there is one at offset {}", bad + at as u64)))
     }
 
-    /// Returns the offset of a whole batch after `bad` that says at least `synced` bytes were durable, if there is one.
-    /// In a file in the space of an older one, a sector that was not written looks like a damaged one, and only such a
-    /// batch proves damage.
+    /// Returns the offset of a whole batch after `bad` whose `synced` is at least `synced`, if there is one. In a file
+    /// in the space of an older one, a sector that was not written looks like a damaged one, so only such a batch
+    /// proves damage.
     ///
-    /// A lot may follow the end of such a file, and client data may look like the header of a long batch. So the record
-    /// after the header is checked before the batch is read.
+    /// Many bytes may follow the end of such a file, and client data may look like the header of a long batch. So the
+    /// record after the header is checked before the batch is read.
     fn later_batch(&self, bad: u64, synced: u64) -> Result<Option<u64>> {
         const LOOK: usize = BATCH_HEADER_LENGTH + RECORD_BEGIN;
         let (mut window, mut payload) = (Vec::new(), Vec::new());
@@ -269,7 +269,7 @@ impl OpenFile<'_> {
 fn note(regions: &mut HashMap<Box<[u8]>, RegionExtent>, record: &Record<'_>, span: FileSpan) {
     let sequences = Sequences::of(record);
     match regions.get_mut(record.region) {
-        // One of several in the batch.
+        // The batch was counted already for another record of this region.
         Some(known) if known.spans.last().is_some_and(|last| last.end() == span.end()) => {
             known.sequences.include(sequences);
         }
@@ -299,7 +299,8 @@ const SECTOR: u64 = 512;
 /// with so many zeros.
 const ZEROS_MIN: usize = 8;
 
-/// Whether a sector, or the part of one in `bytes`, consists of zeros. `bytes` begin at `offset` of their file.
+/// Whether a sector, or the part of a sector that is in `bytes`, consists of zeros. `bytes` begin at `offset` of their
+/// file.
 fn has_hole(bytes: &[u8], offset: u64) -> bool {
     let first = (SECTOR - offset % SECTOR) as usize;
     let (head, rest) = bytes.split_at(first.min(bytes.len()));
@@ -308,7 +309,7 @@ fn has_hole(bytes: &[u8], offset: u64) -> bool {
         .any(|part| part.len() >= ZEROS_MIN && part.iter().all(|&byte| byte == 0))
 }
 
-/// Reads the whole batches of a span, with few calls. An incomplete batch is an error.
+/// Reads the whole batches of a span, with few calls to storage. An incomplete batch is an error.
 pub(super) struct SpanBatches<'f> {
     pub(super) name: &'f FileName,
     pub(super) reader: &'f dyn FileReader,
@@ -373,7 +374,7 @@ impl<'f> SpanBatches<'f> {
         }
     }
 
-    /// Makes sure that the window has `length` bytes at `offset`. Returns `false` when the span ends before.
+    /// Makes sure that the window has `length` bytes at `offset`. Returns `false` when the span ends before that.
     fn fill(&mut self, offset: u64, length: usize) -> Result<bool> {
         if offset + length as u64 > self.end {
             return Ok(false);
@@ -404,7 +405,7 @@ mod tests {
     use super::*;
     use crate::{Level, Log, Options};
 
-    /// A file one of whose reads has a wrong bit.
+    /// A file of which one read returns a wrong bit.
     struct WrongOnce<'f> {
         file: &'f dyn FileReader,
         /// Number of reads before the wrong one.

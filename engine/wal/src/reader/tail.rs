@@ -27,15 +27,15 @@ type DurableSource = Arc<dyn Fn() -> LogPosition + Send + Sync>;
 
 /// Follows a log, regardless of its owner, up to what is durable.
 ///
-/// A file that was deleted before it was read is [`Error::Gone`]. To avoid that the caller [holds](crate::Log::hold)
-/// the log's files; a read replica does not, and begins again.
+/// If a file was deleted before it was read, the result is [`Error::Gone`]. To avoid this, a caller
+/// [holds](crate::Log::hold) the log's files. A read replica does not hold them; it opens its regions again.
 pub struct LogTail {
     files: Arc<dyn Files>,
     folder: FileName,
     position: LogPosition,
-    /// Returns the durable position, for a log in this process; `None` where only the log's bytes show what is durable.
+    /// Returns the durable position, for a log in this process; `None` if only the log's bytes show what is durable.
     durable: Option<DurableSource>,
-    /// The file at the position, if it grows part by part.
+    /// The file at the current position, if it grows part by part.
     growing: Option<LiveFile>,
     /// The reader to which returned batches are added.
     index: Option<Arc<LogReader>>,
@@ -72,9 +72,9 @@ struct Readable {
 
 impl LogTail {
     /// Follows the log in `folder` from `from` on. What is durable is determined from the log's bytes alone: a batch
-    /// counts when a later batch or file says that it was synced. So the last batches of an idle log are returned once
-    /// something follows them. In files that [grow part by part](storage::GrowingFile) everything that can be read is
-    /// durable, and returned at once; a call that finds nothing new takes two requests.
+    /// counts when a later batch or file says that it was synced. So the last batches of an idle log are returned only
+    /// when more is written. In files that [grow part by part](storage::GrowingFile) everything that can be read is
+    /// durable, and is returned at once; a call that finds nothing new costs two requests.
     pub fn open(files: Arc<dyn Files>, folder: FileName, from: LogPosition) -> LogTail {
         LogTail {
             files,
@@ -91,8 +91,8 @@ impl LogTail {
         LogTail { durable: Some(durable), ..self }
     }
 
-    /// Notes in `reader` every batch that is returned from now on; `reader` must have the log up to the position of
-    /// this tail or farther. So the reader always has what the tail has returned, without reading it again.
+    /// Adds to `reader` every batch that is returned from now on; `reader` must have the log at least up to the
+    /// position of this tail. So the reader always has what the tail has returned, without reading it again.
     pub fn note_in(&mut self, reader: Arc<LogReader>) {
         self.index = Some(reader);
     }
@@ -120,7 +120,7 @@ impl LogTail {
                 return Ok(given);
             }
         }
-        // In this order: what is durable at this moment is in files that the listing has.
+        // In this order, so that the listing has all files with records that are durable at this moment.
         let durable = self.durable.as_ref().map(|source| source());
         let mut files = self.begun_files()?;
         for (index, file) in files.iter().enumerate() {
@@ -162,8 +162,8 @@ impl LogTail {
     fn begun_files(&self) -> Result<Vec<LiveFile>> {
         let mut begun: Vec<LiveFile> = Vec::new();
         let noted = noted_files(&*self.files, &self.folder)?;
-        // From the last to the first: an owner who begins a file has sealed those of the owner before. So what is found
-        // here of a file is all of it if a later owner's file is there.
+        // From the last to the first: an owner that begins a file has sealed the files of the previous owner. So if a
+        // later owner's file is found first, the bytes found here in an earlier owner's file are complete.
         let numbered = numbered_files(&*self.files, &self.folder, noted)?;
         if let (Some(index), Some((first, _))) = (&self.index, numbered.first()) {
             index.forget_before(*first);
@@ -190,10 +190,10 @@ impl LogTail {
         Ok(begun)
     }
 
-    /// Returns how much of a file can be read. `is_older` says that its owner has begun a later file.
+    /// Returns how much of a file can be read. `is_older` means that its owner has begun a later file.
     fn readable(&self, file: &LiveFile, later: &[LiveFile], is_older: bool) -> Result<Readable> {
         let open = file.open();
-        // A file of an earlier owner: the one after it has synced what it found.
+        // If the file is an earlier owner's, the next owner has synced everything that it found in it.
         let is_left = later.iter().any(|other| other.header.epoch > file.header.epoch);
         let all_durable = file.reader.as_growing().is_some();
         let mut whole = self.position.offset;
