@@ -44,7 +44,7 @@ mod visibility;
 mod warm_cache;
 mod write_times;
 
-/// A region over files in memory, with what is needed to open it again.
+/// A region over files in memory, with everything that is needed to open it again.
 struct Bench {
     files: Memory,
     world: World,
@@ -179,8 +179,8 @@ impl CellSink for Shown {
     }
 }
 
-/// Returns a put of one cell with a TTL tag, in ms after the cell's timestamp. `column` is `family:qualifier`, and a
-/// timestamp of -1 stands for the latest.
+/// Returns a put of one cell with a TTL tag: the cell expires `ttl_ms` ms after its timestamp. `column` is
+/// `family:qualifier`, and a timestamp of -1 stands for the latest.
 fn expiring_put(row: &str, column: &str, timestamp: i64, value: &[u8], ttl_ms: u64) -> Mutation {
     let (family, qualifier) = column.split_once(':').expect("family:qualifier");
     let bytes = CellParts {
@@ -244,7 +244,7 @@ fn the_last_of_two_values_of_a_column_in_one_write_wins() {
             .expect("durable");
     };
     bench.apply(twice(MutationKind::Put, "a", b"one", b"two"));
-    // Both parts are appended to the value before the write.
+    // Both parts are appended to the value that the cell had before the write.
     atomic(&[twice(MutationKind::Append, "b", b"one", b"two")]);
     atomic(&[twice(MutationKind::Increment, "c", &1u64.to_be_bytes(), &0x41u64.to_be_bytes())]);
     let put = |value: &[u8]| mutation(MutationKind::Put, "d", &[("f:q", 7, CellType::Put, value)]);
@@ -301,7 +301,7 @@ fn acknowledged_writes_survive_a_power_failure_at_any_moment() {
                     .compact(&CompactionRequest { major: true, families: Vec::new() })
                     .expect("compacted");
             }
-            // A write that was not acknowledged.
+            // This write is not acknowledged.
             let unheard = bench.region.apply(
                 &[mutation(MutationKind::Put, "r9", &[("f:z", 1, CellType::Put, b"")])],
                 ReadMode::Any,
@@ -401,7 +401,7 @@ fn scans_keep_their_bounds_directions_and_limits() {
         "ba"
     );
     assert_eq!(rows(Scan { reversed: true, ..bounds("bb", "") }), "ba");
-    // Rows of the greatest length, with which clients look up hbase:meta.
+    // Clients look up hbase:meta with rows of the greatest length.
     for (longest, before) in [(b'b', "ba"), (b'c', "cba"), (0xff, "dcba")] {
         let mut start = vec![longest; cell::ROW_LENGTH_MAX];
         start[0] = longest.min(b'd');
@@ -708,7 +708,7 @@ fn a_failed_log_aborts_the_region() {
 fn a_compaction_overtaken_by_a_close_changes_nothing() {
     for round in 0..10 {
         let mut bench = Bench::new();
-        // Large enough for the compaction to be overtaken.
+        // Enough cells that the region can be closed during the compaction.
         let columns: Vec<String> = (0..1000).map(|column| format!("f:{column:04}")).collect();
         let cells: Vec<_> =
             columns.iter().map(|column| (&**column, 1, CellType::Put, &b"value"[..])).collect();
@@ -803,7 +803,7 @@ fn files_flushed_during_the_choice_wait_for_the_next_compaction() {
         bench.put(row, "f:q", 1, "v");
         bench.region.flush(FlushReason::Requested).expect("flushed");
     }
-    // On a busy machine it may begin only now.
+    // On a busy machine the other thread may begin only now.
     while taken.load(std::sync::atomic::Ordering::Acquire) == 0 && !compactions.is_finished() {
         std::thread::yield_now();
     }
@@ -841,16 +841,16 @@ fn a_compaction_ending_after_the_close_keeps_list_and_files() {
     let store = bench.region.store(b"f").expect("the family");
     let request =
         StoreCompaction { family: store.family.clone(), major: true, is_user: true, off_peak: false };
-    // The close comes when everything was written.
+    // Closes the region when all cells were written.
     let outcome = bench.region.compact_store(store, &request, &Closing(&bench.region));
     assert!(matches!(outcome, Err(Error::NotServing(_))), "{outcome:?}");
     assert!(before.iter().all(|name| names().contains(name)));
-    // A compaction that is still writing leaves nothing.
+    // A compaction that is interrupted while it writes leaves no file.
     let written = names();
     let outcome = bench.region.compact_store(store, &request, &());
     assert!(matches!(outcome, Err(Error::NotServing(_))), "{outcome:?}");
     assert_eq!(names(), written);
-    // The next opening of the region deletes what it wrote.
+    // The next opening of the region deletes the files that this compaction wrote.
     let after = Bench::open(bench.files.clone(), bench.world.clone(), Arc::clone(&bench.table));
     assert_eq!(clean(&after.region).expect("removed"), 1);
     assert_eq!(names(), before);
@@ -876,7 +876,7 @@ fn a_full_disk_refuses_writes_until_space_is_freed() {
     };
     let remedy = "free some space there: writes are accepted again without a restart";
     assert!(failure.to_string().contains(remedy), "{failure}");
-    // Refused before anything is done, with a message; also for writes that read first.
+    // Writes are refused before anything is done, also those that read first.
     let put = || mutation(MutationKind::Put, "late", &[("f:q", 1, CellType::Put, b"v")]);
     let refused = bench.region.apply(&[put()], ReadMode::Any).expect_err("no room");
     assert!(matches!(refused, Error::Log(wal::Error::Full { .. })) && refused.to_string().contains(remedy));
@@ -884,11 +884,11 @@ fn a_full_disk_refuses_writes_until_space_is_freed() {
     // Reads continue, and see acknowledged writes only.
     let rows = |bench: &Bench| bench.all().split_whitespace().count();
     assert_eq!(rows(&bench), written.len() + 1);
-    // A flush finds no space either: its cells stay in memory, and it is tried again.
+    // A flush finds no space either: its cells stay in memory, and the flush can be repeated.
     assert!(bench.region.flush(FlushReason::Requested).is_err());
     assert_eq!(rows(&bench), written.len() + 1);
     bench.files.set_bytes_max(None);
-    // The log's retained writes become durable and visible without another write.
+    // The writes that the log has kept become durable and visible without another write.
     bench.region.settled().wait_blocking().unwrap_or_else(|_| {
         // The log retries within a second.
         while bench.log.admits().is_err() {
@@ -910,8 +910,8 @@ fn an_abandoned_write_does_not_hold_up_later_writes() {
     let applied = bench.region.apply(&[put], ReadMode::Any).expect("serving");
     let sequence = applied.pending.sequence().expect("written");
     drop(applied);
-    // Nobody writes or flushes: the log wakes the abandoned write. A write without durability that waits behind it must
-    // become visible.
+    // Nobody writes or flushes, so the log must wake the abandoned write. A later write without a log record, which
+    // waits for that write, must become visible.
     let mut skipped = mutation(MutationKind::Put, "s", &[("f:q", 1, CellType::Put, b"v")]);
     skipped.durability = Durability::Skip;
     let applied = bench.region.apply(&[skipped], ReadMode::Any).expect("serving");
@@ -1004,8 +1004,8 @@ fn unlisted_files_are_deleted_while_the_region_serves() {
 fn new_version_behavior_holds_through_flush_and_compaction() {
     let family = || FamilyDescriptor::new("f").expect("a name").with("VERSIONS", 3);
     let new = (family().with("NEW_VERSION_BEHAVIOR", true), "a/f:q@3=3 a/f:q@2=2 b/f:q@5=again");
-    // Without the option: the marker masks later writes, and the first version comes back, unless a flush has dropped
-    // it as surplus.
+    // Without NEW_VERSION_BEHAVIOR the marker masks later writes, and the first version comes back, unless a flush has
+    // dropped it because there were enough newer versions.
     let old = (family(), "a/f:q@3=3 a/f:q@2=2 a/f:q@1=1");
     for ((family, expected), flush_between) in [(new.clone(), false), (new, true), (old, false)] {
         let bench = Bench::with(family);

@@ -88,7 +88,7 @@ fn a_major_compaction_takes_all_files_unless_there_are_too_many() {
     major(&[12, 12], &[12, 12]);
     major(&[TOO_BIG, 12, 12], &[TOO_BIG, 12, 12]);
     major(&[100, 50, 23, 12, 12], &[23, 12, 12]);
-    // A client's is not cut.
+    // A compaction that a client requests is not cut.
     let of_user = SelectionRequest { is_user: true, ..MAJOR };
     check(&options(), &files(&[7, 6, 5, 4, 3, 2, 1]), of_user, &[7, 6, 5, 4, 3, 2, 1]);
     let selection = select(&files(&[9]), &options(), &of_user);
@@ -141,9 +141,9 @@ fn the_ratio_based_policy_takes_all_from_the_first_in_ratio() {
     };
     check(&[100, 50, 23, 12, 12], &[23, 12, 12]);
     check(&[100, 50, 25, 12, 12], &[]);
-    // The oldest five of seven: it begins with the first file in ratio.
+    // Takes the oldest five of seven files, from the first file in ratio on.
     check(&[7, 6, 5, 4, 3, 2, 1], &[7, 6, 5, 4, 3]);
-    // Files after the first in ratio are taken whatever their size.
+    // Files after the first one in ratio are taken, whatever their size.
     check(&[10, 10, 10, 10, 50], &[10, 10, 10, 10, 50]);
 }
 
@@ -229,7 +229,7 @@ impl Tiered<'_> {
         };
         let of = |(&newest, &size): (&i64, &u64)| FileFacts {
             size,
-            // Not old enough for a major compaction that nobody asks for.
+            // The files are too young for a major compaction that nobody requests.
             written_at: Some(self.now),
             span: Some(TimeSpan { oldest: Timestamp(self.oldest), newest: Timestamp(newest) }),
             ..FileFacts::default()
@@ -256,9 +256,9 @@ const OF_15: [u64; 15] = [30, 31, 32, 33, 34, 20, 21, 22, 23, 24, 25, 10, 11, 12
 #[test]
 fn the_window_of_the_present_comes_first() {
     tiered(16, &UP_TO_15, &OF_15).check(&[10, 11, 12, 13], &[i64::MIN, 12]);
-    // Two files are too few there: the window before it is next.
+    // Two files are too few in that window, so the earlier window is taken.
     tiered(16, &UP_TO_15[..13], &OF_15[..13]).check(&[20, 21, 22, 23, 24, 25], &[i64::MIN, 6]);
-    // Timestamps at its end and after it belong to it.
+    // Timestamps at the end of the newest window, and after it, belong to it.
     for newest in [18, 19] {
         let mut ends: Vec<i64> = UP_TO_15[..14].to_vec();
         ends.push(newest);

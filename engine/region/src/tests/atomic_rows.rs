@@ -15,7 +15,7 @@ fn atomic_rows_survive_a_crash_together_or_not_at_all() {
         let delete = mutation(MutationKind::Delete, "old", &[("f:q", 1, CellType::DeleteColumn, b"")]);
         let rows = [put_of("a", "1"), delete, put_of("z", "2")];
         let pending = bench.region.apply_together(&rows, ReadMode::Any).expect("good rows");
-        // In half of the runs the power fails before the log is known to be durable.
+        // In half of the runs the power fails before the writes are known to be durable.
         let told = seed % 2 == 0;
         if told {
             pending.wait_blocking().expect("durable");

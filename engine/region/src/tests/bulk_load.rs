@@ -119,7 +119,7 @@ fn writes_that_run_meanwhile_are_kept() {
     }
 }
 
-/// Kills the process, or fails the power, at each change of storage during a load into two families.
+/// Kills the process, or fails the power, at each operation of the storage during a load into two families.
 #[test]
 fn a_load_is_whole_or_not_there_after_a_death_at_any_step() {
     let paths = [("f", "job/f/one"), ("f", "job/f/two"), ("g", "job/g/three")];
@@ -138,7 +138,7 @@ fn a_load_is_whole_or_not_there_after_a_death_at_any_step() {
             write_file(&other, paths[0].1, "f:q", 5, &["a", "c"]);
             write_file(&bench.files, paths[1].1, "f:r", 5, &["b"]);
             write_file(&bench.files, paths[2].1, "g:q", 5, &["a"]);
-            // The first file is elsewhere and is copied.
+            // The first file is in other storage, and is copied.
             let mut files = own(&bench, &paths);
             files.files[0].file = other.open(&FileName::new(paths[0].1));
             bench.files.set_fault(Some(Fault {
@@ -190,7 +190,7 @@ fn a_repeated_call_loads_nothing_and_another_load_of_the_same_file_does() {
     let files = own(&bench, &[("f", "job/f/one")]);
     assert!(is_loaded(&bench.region.bulk_load(&files)));
     assert_eq!(bench.region.bulk_load(&files).expect("repeated"), BulkLoadOutcome::LoadedBefore);
-    // The file may be gone already, and the loaded one compacted.
+    // The job's file may be deleted already, and the loaded file compacted.
     bench.region.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
     bench.files.delete(&FileName::new("job/f/one")).expect("deleted");
     let gone = own(&bench, &[("f", "job/f/one")]);
@@ -266,20 +266,20 @@ fn nothing_overtakes_a_load_that_is_in_some_families_only() {
             break;
         }
         let Ok(noted) = bench.files.load(&intent, 1 << 20) else { continue };
-        // The load is noted after the number, or is over.
+        // Skip operations at which the intent has no load: before it is written, and after the load has ended.
         if noted.content.len() < 20 {
             continue;
         }
         half += 1;
         assert!(matches!(answer, Err(Error::Aborted(_))), "act {act}: {answer:?}");
-        // The server learns it, and ends.
+        // The server learns of the abort, and ends.
         let told = pin!(bench.region.options.first_abort.happened());
         let told = told.poll(&mut Context::from_waker(Waker::noop()));
         assert!(matches!(&told, Poll::Ready(why) if why.contains("restart the server")), "{told:?}");
         let lists =
             || bench.region.stores.iter().map(|store| store.view.load().files.len()).collect::<Vec<_>>();
         let before = lists();
-        // What began before the abort changes no list any more.
+        // A commit that began before the abort changes no list any more.
         let commit = Commit {
             remove: &bench.region.stores[0].view.load().files.clone(),
             add: Vec::new(),
@@ -291,7 +291,7 @@ fn nothing_overtakes_a_load_that_is_in_some_families_only() {
         let committed = bench.region.commit(&bench.region.stores[0], commit);
         assert!(matches!(committed, Err(Error::Aborted(_))), "act {act}: {committed:?}");
         assert_eq!(lists(), before, "act {act}");
-        // Who finds the note does not write over it.
+        // A load that finds the intent of another one does not overwrite it.
         let other = Bench::new();
         write_file(&other.files, paths[0].1, "f:q", 5, &["b"]);
         write_file(&other.files, paths[1].1, "g:q", 5, &["b"]);
@@ -305,7 +305,7 @@ fn nothing_overtakes_a_load_that_is_in_some_families_only() {
     assert!(half > 1, "{half} loads stopped half-way");
 }
 
-/// The end of a load cannot be recorded, for example because the disk is full. The load is answered as done, and the
+/// The end of a load cannot be recorded, for example because the disk is full. The load succeeds nevertheless, and the
 /// region continues.
 #[test]
 fn a_note_that_stays_after_its_load_is_replaced_before_files_are() {
@@ -336,7 +336,8 @@ fn a_note_that_stays_after_its_load_is_replaced_before_files_are() {
             continue;
         }
         stayed += 1;
-        // A compaction replaces files of the load. Before that it replaces the note, so the next opening does not miss them.
+        // A compaction replaces files of the load. Before that it records the load's end; otherwise the next opening
+        // would miss these files.
         bench.put("b", "f:q", 5, "later");
         bench.region.flush(FlushReason::Requested).expect("flushed");
         bench.files.set_fault(None);

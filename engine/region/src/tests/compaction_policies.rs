@@ -40,7 +40,7 @@ fn files(bench: &Bench) -> usize {
 #[test]
 fn a_tiered_major_compaction_writes_a_file_for_each_window() {
     let bench = bench(family(), tiered());
-    // Now is 1,000,000: the newest windows are of a second, from 1,000,000 on.
+    // The present time is 1,000,000. The newest windows have a length of one second and begin at multiples of it.
     write_file(&bench, &[("a", 999_500), ("b", 998_500), ("c", 900_000)]);
     write_file(&bench, &[("a", 998_600), ("b", 998_400), ("d", 1_000_000)]);
     let before = bench.all();

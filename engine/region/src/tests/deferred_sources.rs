@@ -133,20 +133,20 @@ fn a_segment_older_than_the_found_cell_is_not_opened() {
             bench.region.compact_memory(0.0);
         }
         assert_eq!(sources_of(&bench, "b", &["x"]), (6, 5, Some(7)), "flat: {flat}");
-        // The newest segment lacks the column, which shows only when it is opened.
+        // The newest segment does not have the column, which is known only after it was opened.
         assert_eq!(sources_of(&bench, "a", &["x"]), (6, 4, Some(6)), "flat: {flat}");
         assert_eq!(sources_of(&bench, "a", &["y"]), (6, 0, None), "flat: {flat}");
         assert_eq!(sources_of(&bench, "c", &["x"]), (6, 0, None), "flat: {flat}");
     }
-    // A late put: an older write may have a newer timestamp.
+    // A put with an old timestamp, written last: now an older write has a newer timestamp.
     bench.put("a", "f:x", 4, "written last");
     assert_eq!(sources_of(&bench, "a", &["x"]), (7, 4, Some(6)));
     assert_eq!(get(&bench, "a", &["x"], 3).1, "a/f:x@6=v");
-    // A put with an equal timestamp, which may be a marker.
+    // A source with an equal timestamp must be opened, because it may have a marker.
     bench.put("a", "f:x", 6, "written last");
     assert_eq!(sources_of(&bench, "a", &["x"]), (8, 5, Some(6)), "not that of 7, and that of 6");
     assert_eq!(get(&bench, "a", &["x"], 3).1, "a/f:x@6=written last");
-    // A family marker is before all columns and at none of the stand-in keys.
+    // A family marker sorts before all columns, so no stand-in key is at its place.
     bench.delete("a", "f:", 9, CellType::DeleteFamily);
     bench.put("a", "f:x", 8, "masked");
     bench.put("a", "f:x", 10, "new");
@@ -215,7 +215,7 @@ fn deferred_segments_are_opened_when_needed() {
                         families: vec![query(wanted)],
                         ..Scan::get(row.to_owned().into())
                     };
-                    // One heap for rows that were deferred by different timestamps.
+                    // One reader for rows in which sources are deferred by different timestamps.
                     let mut reader = bench.region.row_reader(scan_of("r")).expect("serving");
                     for row in rows {
                         let mut shown = Shown::default();

@@ -1,4 +1,4 @@
-//! Tests of a file's life: referred to, linked to, given up, archived and deleted.
+//! Tests of the life of a file: references, links, removal from the list, archive and deletion.
 
 use std::time::Duration;
 
@@ -105,8 +105,8 @@ fn half(half: Half, row: &str) -> InheritedFiles {
     InheritedFiles::Half(Reference { half, split_row: Bytes::copy_from_slice(row.as_bytes()) })
 }
 
-/// Returns the daughters of a region split at `row`. Their key ranges are not cut, so that only the references limit
-/// the rows.
+/// Returns the daughters of a region split at `row`. The regions themselves have the parent's key range, so that only
+/// the references limit the rows.
 fn split(server: &Server, parent: &Arc<Region>, row: &str) -> [Arc<Region>; 2] {
     [(Half::Bottom, 2), (Half::Top, 3)].map(|(side, id)| {
         let info = Server::info(&parent.info().table().to_string(), id);
@@ -152,12 +152,12 @@ fn a_parents_files_stay_while_a_daughter_refers_to_them() {
     let files = parent.file_names(&[]).expect("a family");
     drop(parent);
     drop((bottom, top));
-    // Nothing is open: only the lists on disk count.
+    // No file is open, so only the lists on disk count.
     let janitor = server.janitor();
     assert!(janitor.collect(&files).expect("asked").is_empty());
     let top = server.open(&Server::info("t", 3), f());
     top.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
-    // The catalog has deleted the parent, and the other daughter has not compacted yet.
+    // The master drops the parent's folder before the other daughter has compacted.
     janitor.drop_folder(&Server::folder(&Server::info("t", 1))).expect("dropped");
     let archived = server.stored().into_iter().filter(|name| name.starts_with("archive/")).count();
     assert_eq!(archived, 2, "{:?}", server.stored());
@@ -213,7 +213,7 @@ fn a_file_that_is_being_written_gets_its_whole_grace_later() {
     let region = region_of(&server, "t", &["a", "b"]);
     let janitor = server.janitor().keeping(server.world.clone(), grace);
     let names = region.file_names(&[]).expect("a family");
-    // A search that began before a file was listed offers it while it is in use.
+    // A search for unlisted files that began before a file was listed offers the file while it is in use.
     assert!(janitor.collect(&names).expect("asked").is_empty());
     server.world.advance(grace);
     region.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
@@ -255,7 +255,7 @@ fn a_clone_reads_by_links_and_its_files_outlive_the_table_in_the_archive() {
     let region = region_of(&server, "ns:t", &["a", "b"]);
     let clone = Server::info("other", 9);
     region.write_heir(&Server::folder(&clone), &InheritedFiles::Links).expect("written");
-    // Again, as after a crash.
+    // Written a second time, as after a crash.
     region.write_heir(&Server::folder(&clone), &InheritedFiles::Links).expect("written");
     let opened = server.open(&clone, f());
     assert_eq!(rows(&opened), "a b");
@@ -303,7 +303,7 @@ fn the_parent_of_a_split_clone_is_needed_while_a_daughter_refers_to_its_links() 
     drop(split(&server, &parent, "m"));
     parent.close().expect("closed");
     drop(parent);
-    // Nothing is open: only what is stored counts.
+    // No file is open, so only what is stored counts.
     let (janitor, folder) = (server.janitor(), Server::folder(&clone));
     assert!(janitor.is_needed_elsewhere(&folder).expect("asked"), "the daughters have halves of its links");
     janitor.drop_folder(&FileName::new("data/ns/t")).expect("dropped");
@@ -393,7 +393,7 @@ fn a_drop_that_ends_at_any_act_loses_no_file_of_a_clone() {
             let next = Server::over(files);
             let opened = next.open(&clone, f());
             assert_eq!(rows(&opened), "a b", "act {act}");
-            // The master repeats the drop; the archive is cleaned in any order with that.
+            // The master may repeat the drop, before or after the archive is cleaned.
             next.janitor().clean_archive(&FileName::root()).expect("cleaned");
             next.janitor().drop_folder(&table).expect("repeated");
             next.janitor().clean_archive(&FileName::root()).expect("cleaned");

@@ -9,7 +9,7 @@ use wal::{LogReader, LogTail};
 
 use super::*;
 
-/// An owner and a follower over one storage, like two processes on one bucket.
+/// An owner and a follower of one region over the same storage, like two processes on one bucket.
 struct Pair {
     base: Memory,
     world: World,
@@ -38,7 +38,7 @@ impl Pair {
         Pair { base, world, table, options, log, owner }
     }
 
-    /// Takes the log and opens the region as its owner.
+    /// Takes over the log, and opens the region as its owner.
     fn own(
         base: &Memory,
         world: &World,
@@ -76,7 +76,7 @@ impl Pair {
         }
     }
 
-    /// Makes another process take the region over; the previous owner writes no more.
+    /// Makes another process take over the region. The previous owner writes no more.
     fn take_over(&mut self) {
         (self.log, self.owner) = Pair::own(&self.base, &self.world, &self.table, &self.options);
     }
@@ -123,10 +123,10 @@ impl Replica {
         (reader, tail)
     }
 
-    /// Returns the inputs for an opening of the region, with a cache and a knowledge of open files of its own.
+    /// Returns the inputs for opening the region, with its own cache and its own list of open files.
     fn opening(pair: &Pair) -> Opening {
         let options = RegionOptions { open_files: Arc::default(), ..pair.options.clone() };
-        // Nothing is ever appended to this one.
+        // This process's own log gets no record.
         let files: Arc<dyn Files> = Arc::new(Memory::new());
         let (log, _) =
             wal::Log::open(pair.world.clone(), files, folder(), wal::Options::default()).expect("new");
@@ -145,7 +145,7 @@ impl Replica {
         })
     }
 
-    /// Reads to the end of the log, and opens the region again as often as that is needed.
+    /// Reads to the end of the log. Opens the region again whenever that is needed.
     fn advance(&mut self, pair: &Pair) {
         for _ in 0..20 {
             let stepped = self.step();
@@ -157,7 +157,7 @@ impl Replica {
                 (self.reader, self.tail) = Replica::look(pair);
             }
             let opening = self.follower.opening().clone();
-            // What the tail has noted is enough, unless a file of the log is gone.
+            // The records that the tail has added to the reader are enough, unless a file of the log was deleted.
             let opened = RegionFollower::open(opening.clone(), &self.reader, self.tail.position());
             self.follower = opened.unwrap_or_else(|_| {
                 let place = growing(&pair.base, &pair.world);
@@ -188,7 +188,7 @@ const Q: (&str, CellType) = ("f:q", CellType::Put);
 #[test]
 fn a_follower_sees_every_write_flush_and_compaction_without_being_opened_again() {
     let pair = Pair::new(1, RegionOptions { compaction_size_min: Some(0), ..RegionOptions::default() });
-    // Else files of the log go before they were read.
+    // Without this holder, files of the log would be deleted before they were read.
     let _holder = pair.log.hold("replica").expect("durable");
     let mut replica = Replica::new(&pair);
     assert_eq!(replica.all(), [""; 0]);
@@ -226,7 +226,8 @@ fn a_follower_goes_on_under_the_next_owner_and_sees_no_write_that_was_not_acknow
     replica.advance(&pair);
     let before = Arc::clone(&pair.owner);
     let _holder = pair.log.hold("replica").expect("durable");
-    // The owner dies before the log has the marker of this flush; the next one says which files it has found.
+    // The owner dies before the log has the marker of this flush. The next owner's marker names the files that it has
+    // found.
     before.flush(FlushReason::Requested).expect("flushed");
     pair.take_over();
     let late = before.apply(&[mutation(MutationKind::Put, "z", &[(Q.0, 1, Q.1, b"v")])], ReadMode::Any);
@@ -245,7 +246,7 @@ fn a_follower_goes_on_under_the_next_owner_and_sees_no_write_that_was_not_acknow
 fn a_write_of_two_families_is_seen_whole_when_the_files_are_ahead_of_the_log() {
     let pair = Pair::new(3, RegionOptions::default());
     let (reader, tail) = Replica::look(&pair);
-    // The follower knows the log up to here, and the files are younger.
+    // The follower has read the log up to here; the files below are newer.
     pair.put("a", &[("f:q", 1, Q.1, b"v"), ("g:q", 1, Q.1, b"v")]);
     pair.owner.flush_families(&["g".into()]).expect("flushed");
     pair.put("a", &[("f:q", 2, Q.1, b"w"), ("g:q", 2, Q.1, b"w")]);
@@ -316,7 +317,7 @@ fn followers_agree_with_their_owner_after_any_acts() {
                 36 if one_in(4) => pair.take_over(),
                 37 if one_in(4) => {
                     pair.owner.truncate().expect("truncated");
-                    // The master's next write to its catalog brings the marker into the log.
+                    // In a server, the master's next write to its catalog syncs the marker.
                     pair.settle();
                 }
                 _ => {

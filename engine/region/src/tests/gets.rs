@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 
 const COLUMNS: [&str; 4] = ["", "a", "b", "c"];
-/// Number of rows. Odd rows are never written, so that filters pay at some times and not at others.
+/// Number of rows. Odd rows are never written, so that checking Bloom filters pays at some times and not at others.
 const ROWS: u64 = 120;
 const STEPS: u64 = 400;
 
@@ -78,7 +78,7 @@ fn scanned(bench: &Bench, scan: &Scan) -> Rows {
     }
 }
 
-/// Reads in memory, and repeats the read where it may block if that fails.
+/// Reads in memory. If that would block, repeats the read in a mode that may block.
 fn read(counts: &mut [u64; 2], mut look: impl FnMut(ReadMode, &mut Shown) -> Result<usize>) -> String {
     let mut shown = Shown::default();
     let outcome = look(ReadMode::MemoryOnly, &mut shown);
@@ -126,7 +126,7 @@ fn filters(any: &impl Fn(u64) -> u64) -> Option<Filter> {
 fn gets_and_row_readers_return_what_scans_return() {
     let world = World::simulated(17, WallTime(0));
     let any = |below: u64| world.random() % below;
-    // Reads that succeed at once, and after a wait.
+    // The numbers of reads that succeed at once, and of those that succeed after a wait.
     let mut counts = [0, 0];
     let mut late = 0;
     for (number, family) in families(1 + any(4)).into_iter().enumerate() {
@@ -150,7 +150,7 @@ fn gets_and_row_readers_return_what_scans_return() {
                 act(&bench, &any, step);
                 let scan = scan_of(&any);
                 if any(6) == 0 {
-                    // Open while others write, flush and compact.
+                    // The reader stays open during writes, flushes and compactions.
                     let expected = scanned(&bench, &scan);
                     let reader = bench.region.row_reader(scan.clone()).expect("serving");
                     readers.push(Reader { reader, expected, made: step });

@@ -1,4 +1,4 @@
-//! Tests of halves of files: both read paths return only rows of the half.
+//! Tests of references to halves of files: both read paths return only rows of the half.
 
 use super::file_life::Server;
 use super::skipped_rows::{Random, of_f, some_ttl};
@@ -42,7 +42,7 @@ fn random_region(server: &Server, family: &FamilyDescriptor, random: &mut Random
     region
 }
 
-/// Returns the halves of a region's files, each in a region whose own key range is not cut.
+/// Returns the halves of a region's files. Each is in a region that has the parent's whole key range.
 fn halves(server: &Server, parent: &Region, family: &FamilyDescriptor, row: &str) -> [Region; 2] {
     [(Half::Bottom, 2), (Half::Top, 3)].map(|(half, id)| {
         let info = Server::info("t", id);
@@ -63,7 +63,7 @@ fn scans_and_gets_return_only_rows_of_the_half() {
         let family = FamilyDescriptor::new("f").expect("a name");
         let family = family.with("BLOCKSIZE", 200 + random.below(900)).with("VERSIONS", 1 + random.below(3));
         let family = if seed % 3 == 0 { family.with("BLOOMFILTER", "ROWCOL") } else { family };
-        // In seconds: with the first, every cell has expired.
+        // TTLs in seconds. With the first one, every cell has expired.
         let family = match seed % 8 {
             6 => family.with("TTL", 100),
             7 => family.with("TTL", 1_000_000),
@@ -87,7 +87,7 @@ fn scans_and_gets_return_only_rows_of_the_half() {
                     start: start.to_owned().into(),
                     stop: stop.to_owned().into(),
                     reversed,
-                    // A batch without effect, which makes the matcher judge each cell.
+                    // A batch limit that never applies. Because of it the matcher judges each cell.
                     batch: batch.then_some(u32::MAX),
                     filter: filtered.then(|| filter.clone()),
                     families: vec![of_f(None)],
@@ -159,7 +159,7 @@ fn a_half_counts_half_of_its_files_size_and_cells() {
         assert_eq!(half_files, files);
         assert!(half_entries.abs_diff(entries / 2) <= files && half_bytes.abs_diff(bytes / 2) <= files);
     }
-    // For a range outside the half, not even the file's filter is asked.
+    // A file whose half has no row of the range is skipped before its Bloom filter is checked.
     let view = top.stores[0].view.load();
     for file in &view.files {
         assert!(!file.may_have_rows(b"row-00", b"row-19", cell::Comparator::Table));

@@ -153,7 +153,7 @@ fn a_scanner_reads_its_snapshot_across_memory_compactions() {
 fn an_incomplete_write_hides_nothing() {
     let bench = bench(Level::Eager, 200, family());
     bench.put("a", "f:q", 1, "old");
-    // Unacknowledged writes in memory, which no reader may see yet.
+    // Writes in memory that are not acknowledged, so no reader may see them yet.
     let unheard: Vec<_> = (2..10)
         .map(|n| {
             bench.region.apply(
@@ -175,7 +175,7 @@ fn an_incomplete_write_hides_nothing() {
 fn a_reader_begins_at_the_horizon_or_later() {
     let bench = bench(Level::Eager, 200, family());
     bench.put("a", "f:q", 1, "old");
-    // As if a version was dropped that readers before the next write need.
+    // The horizon is set as if a version was dropped that readers before the next write need.
     let horizon = bench.region.read_point().next();
     for store in &bench.region.stores {
         store.change_view(|view| crate::view::View { horizon, ..view.clone() });
@@ -363,7 +363,7 @@ fn a_marker_stays_while_it_may_mask_something() {
         assert!(raw(&bench).contains("a/f:q@1001000!"), "{}", raw(&bench));
         assert!(!bench.all().contains("a/"), "{}", bench.all());
     }
-    // A file without the row does not keep the marker.
+    // A file whose Bloom filter excludes the row does not prevent the marker from being dropped.
     let bench = bench(Level::Eager, 1_000, family());
     bench.put("b", "f:q", -1, "value");
     bench.region.flush(FlushReason::Requested).expect("flushed");
@@ -408,7 +408,7 @@ fn dropped_markers_mask_later_puts_until_a_major_compaction() {
     };
     let kinds = [("f:q", CellType::DeleteColumn), ("f:", CellType::DeleteFamily), ("f:q", CellType::Delete)];
     for (column, kind) in kinds {
-        // Events that do not depend on the kind of marker are tested with one kind.
+        // Events whose effect does not depend on the kind of marker are tested with one kind.
         for way in (0..6).filter(|way| kind == CellType::DeleteColumn || way % 3 == 0) {
             let mut bench = bench(Level::Eager, 1_000, family());
             bench.put("a", "f:q", -1, "value");
@@ -468,7 +468,7 @@ fn a_marker_stays_while_an_older_put_is_elsewhere_in_memory() {
     while bench.memory().counts.sealed == before {
         bench.put("z", "f:q", -1, "filling");
     }
-    // Into the next segment, before the first one is compacted.
+    // These go into the next segment, before the first one is compacted.
     bench.put("a", "f:q", 1_000_500, "older");
     bench.compact_memory();
     assert!(raw(&bench).contains("a/f:q@1001000!"), "{}", raw(&bench));
@@ -565,7 +565,7 @@ fn a_hot_counter_takes_little_memory_and_one_cell_in_a_file() {
         }
         let drops = matches!(level, Level::Eager | Level::Adaptive);
         assert_eq!(added == 30_000, drops, "{level:?}: {added} before a flush");
-        // A few segments, however many were sealed.
+        // A few segments remain, however many were sealed.
         assert!(bench.region.memstore_bytes() <= 100_000 + 1_000, "{level:?}");
         let flushed = bench.region.flush(FlushReason::Requested).expect("flushed");
         assert!(flushed.bytes < 6_000, "{level:?}: {} bytes for ten cells", flushed.bytes);

@@ -23,7 +23,8 @@ fn is_refused(cell: Cell<'_>) -> bool {
     cell.value().starts_with(b"refused")
 }
 
-/// Returns sorted cells with distinct keys, of which only few are possible; the value names the source.
+/// Returns sorted cells with distinct keys out of few possible ones, so that sources often have equal keys. The value
+/// names the source.
 fn some_cells(any: &impl Fn(u64) -> u64, source: u64) -> Vec<Written> {
     let (markers, first) = (any(2), any(10));
     let one = |_| {
@@ -82,7 +83,7 @@ fn a_heap_merges_in_order_with_the_newest_source_first() {
         let sources = lists.iter().map(|cells| source(&any, &files, &cache, cells)).collect();
         let mut heap = Heap::new(ORDER, read_point, sources);
         let mut all: Vec<Written> = lists.into_iter().flatten().filter(|(_, of)| *of <= read_point).collect();
-        // A stable sort: of equal cells the first source's comes first.
+        // The sort is stable, so among equal cells the one of the first source comes first.
         all.sort_by(|left, right| ORDER.compare(cell(left).into(), cell(right).into()));
         let before = |place: &KeyBuf| all.partition_point(|one| place.is_after(ORDER, cell(one)));
         let begin = |row: &[u8]| before(&KeyBuf::first_on_row(row));
@@ -174,7 +175,7 @@ fn a_heap_merges_in_order_with_the_newest_source_first() {
                 Ok(())
             };
             if let Err(error) = act() {
-                // Its position is undefined now, so seek.
+                // After an error the heap has no defined position, so the test seeks.
                 assert!(matches!(error, Error::WouldBlock), "{what}: {error}");
                 waits += 1;
                 heap.set_options(ReadOptions::default());

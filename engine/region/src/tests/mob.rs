@@ -1,5 +1,5 @@
-//! Tests of MOB: large values are written to files of their own and read from there, compactions keep references, and
-//! the janitor keeps what a store file names.
+//! Tests of MOB: large values are written to files of their own and read from there, compactions copy references, and
+//! the janitor keeps the MOB files that a store file names.
 
 use hfile::{ReadOptions, Reader};
 use storage::{Capabilities, Capability};
@@ -104,7 +104,7 @@ fn values_above_the_threshold_are_in_mob_files_and_are_read_from_there() {
     let mut cells: Vec<&str> = before.split(' ').collect();
     cells.reverse();
     assert_eq!(reversed, cells.join(" "));
-    // What is in memory only needs no thread that may block, and what is in a MOB file does.
+    // A read of a value in memory succeeds in memory-only mode; a read of a value in a MOB file does not.
     let get = |row: &'static str| {
         let mut scanner = region.scanner(Scan::get(row.into())).expect("serving");
         scanner.next_row(&Limits::NONE, &mut Shown::default(), ReadMode::MemoryOnly)
@@ -112,7 +112,7 @@ fn values_above_the_threshold_are_in_mob_files_and_are_read_from_there() {
     scan(&region, Scan::default());
     assert!(get("a").is_ok());
     assert!(matches!(get("b"), Err(Error::MobValue { bytes }) if bytes == large.len() as u64));
-    // HBase's bytes of a reference.
+    // The bytes of a reference are HBase's.
     let raw = MobRead { raw: true, ..MobRead::default() };
     let references = scan(&region, Scan { mob: raw, ..Scan::get("b".into()) });
     assert_eq!(references, format!("b/f:q@86400000=\0\0\0\x0b{}", files[0]));
@@ -146,7 +146,7 @@ fn compactions_keep_references_and_a_major_one_by_request_writes_the_values_anew
     compact(&region, true);
     let one = mob_files(&server).into_iter().find(|file| !files.contains(file)).expect("a new one");
     assert_eq!((refs(&region), all(&region)), (vec![format!("ns:t/{one}")], before.clone()));
-    // A reader of the old view still has its files.
+    // A reader of the old view still uses the files.
     assert_eq!(server.janitor().clean_mob_files(&FileName::root()).expect("cleaned"), 0);
     region.clean(&server.janitor(), Search::Folders).expect("cleaned");
     assert_eq!(server.janitor().clean_mob_files(&FileName::root()).expect("cleaned"), 3);
@@ -168,8 +168,8 @@ fn an_optimized_compaction_leaves_large_mob_files_and_limits_the_size_of_new_one
     }
     let (l, v) = (value('l', 20_000), value('s', 9_000));
     let before = format!("a/f:q@1={l} b/f:q@2={v} c/f:q@3={v} d/f:q@4={v} e/f:q@5={v}");
-    // Nothing was read, so nothing is cached. While the large value, near the beginning of its file, is damaged, a read
-    // of it fails.
+    // The compaction read no values, so none is cached. While the large value, near the beginning of its file, is
+    // damaged, a read of it fails.
     let listed = server.files.list(&FileName::new("mobdir")).expect("listed");
     let path = listed.into_iter().find(|entry| entry.name.last() == large[0]).expect("it is there").name;
     let flip = || server.files.damage(&path, |bytes| bytes[5_000] ^= 1);
@@ -188,7 +188,7 @@ fn an_optimized_compaction_leaves_large_mob_files_and_limits_the_size_of_new_one
     region.clean(&server.janitor(), Search::Folders).expect("cleaned");
     assert_eq!(server.janitor().clean_mob_files(&FileName::root()).expect("cleaned"), 4);
     assert_eq!((mob_files(&server).len(), all(&region)), (3, before.clone()));
-    // Nothing is small any more, so nothing is written.
+    // No MOB file is small any more, so nothing is written.
     let files = mob_files(&server);
     put(&region, "f", 6, "tiny");
     flush(&region);
@@ -266,7 +266,7 @@ fn an_altered_family_takes_part_in_mob_or_leaves_it() {
     assert_eq!(mob_files(&server).len(), 1);
     compact(&region, true);
     assert_eq!((refs(&region).len(), all(&region)), (1, before.clone()));
-    // A greater threshold brings values back, and so does leaving MOB.
+    // A greater threshold moves values back into store files, and so does switching MOB off.
     alter(mob_family().with("MOB_THRESHOLD", 20));
     compact(&region, true);
     assert_eq!((refs(&region), all(&region)), (vec![String::new()], before.clone()));
@@ -290,7 +290,7 @@ fn a_missing_value_is_an_error_or_empty_if_the_reader_wants_that() {
     put(&region, "a", 1, &value('v', 20));
     flush(&region);
     let gone = server.files.list(&FileName::new("mobdir")).expect("listed").remove(0).name;
-    // The archive is looked at, too, as in HBase.
+    // As in HBase, the archive is searched too.
     let bytes = server.files.read(&gone, 1 << 20).expect("read");
     let archived = FileName::new(gone.as_str().replacen("mobdir", "archive", 1));
     let mut copy = server.files.create(&archived).expect("created");
@@ -354,7 +354,7 @@ fn halves_clones_and_snapshots_hold_mob_files() {
         server.janitor().clean_archive(&FileName::root()).expect("cleaned");
         server.janitor().clean_mob_files(&FileName::root()).expect("cleaned")
     };
-    // References move to the daughters' own files; the names of the MOB files say that the parent made them.
+    // References are copied to the daughters' own files. The names of the MOB files still contain the parent's name.
     let system = StoreCompaction { family: "f".into(), major: true, is_user: false, off_peak: false };
     for daughter in [&bottom, &top] {
         daughter.compact_family(&system, &()).expect("compacted");
@@ -495,7 +495,7 @@ fn a_store_file_that_is_misread_keeps_all_mob_files_of_its_family() {
     let janitor = server.janitor();
     server.files.damage(&store_file, flip_version);
     assert_eq!(janitor.clean_mob_files(&FileName::root()).expect("cleaned"), 0);
-    // What was misread is not remembered.
+    // A misread is not remembered.
     server.files.damage(&store_file, flip_version);
     assert_eq!(janitor.clean_mob_files(&FileName::root()).expect("cleaned"), 1);
     assert_eq!((mob_files(&server).len(), all(&region)), (1, format!("a/f:q@1={}", value('v', 20))));

@@ -3,7 +3,7 @@
 use super::*;
 use storage::{Kind, Object, Outcome, Settled, Version};
 
-/// Files whose swaps, as a test says, report failure after they happened, and whose small objects then cannot be read.
+/// Files whose swaps can be made to happen and yet report failure. Small objects then cannot be read.
 struct Doubtful {
     files: Memory,
     told: env::sync::Mutex<Told>,

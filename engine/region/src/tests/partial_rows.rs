@@ -149,7 +149,7 @@ fn a_client_of_partial_results_does_not_wait_for_a_row() {
     }
     assert!(sink.shown.0.join(" ") == whole);
     assert!((10..13).contains(&cut), "cut {cut} times");
-    // A client of whole rows has to wait.
+    // For a client that accepts only whole rows, the step waits.
     let limits =
         Limits { rows: 1, bytes: u64::MAX, deadline: Some(bench.world.moment()), allow_partial: false };
     let mut scanner = bench.region.scanner(Scan::default()).expect("serving");
@@ -176,7 +176,7 @@ fn a_costly_filter_does_not_run_on_the_serving_thread() {
         assert!(matches!(refused, Err(Error::WouldBlock)));
         scanner.next_row(&Limits::NONE, &mut shown, ReadMode::Any).expect("read");
     }
-    // A slow filter is timed cell by cell, even if it accepts nothing.
+    // With a slow filter the clock is read after each cell, even if the filter accepts none.
     let none = Filter::qualifier(equal, Comparable::Regex(Pattern::new("none", 0).expect("a pattern")));
     let mut scanner = bench.region.scanner(Scan { filter: Some(none), ..Scan::default() }).expect("serving");
     let limits =
@@ -225,7 +225,7 @@ fn rows_are_counted_at_their_end() {
     assert_eq!(counted(by(Filter::inclusive_stop("b".into()))), (2, 1));
     assert_eq!(counted(by(Filter::page(0))), (0, 1));
     assert_eq!(counted(by(Filter::row(CompareOperator::Equal, Comparable::Binary("b".into())))), (4, 3));
-    // Nor does the next row count, after a row that the filter dropped as a whole before it was done.
+    // After a row that the filter dropped as a whole, the next row does not count as scanned either.
     let of_a_column_that_is_not_there = {
         let with = Comparable::Binary("v".into());
         Filter::single_column_value("f".into(), "z".into(), CompareOperator::Equal, with, true, true, false)

@@ -467,7 +467,7 @@ fn a_filter_that_cannot_judge_fails_before_cells_are_returned() {
     }
     let long = || Filter::value(equal, Comparable::Long(5));
     assert_eq!(failed(long(), None), 0);
-    // In parts: those before the part that cannot be judged.
+    // With parts: the parts before the one that cannot be judged are returned.
     let either = Filter::list(Operator::MustPassOne, vec![long(), Filter::column_prefix("".into())]);
     assert_eq!(failed(either, Some(1)), 1);
 }

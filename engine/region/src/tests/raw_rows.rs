@@ -59,7 +59,7 @@ fn all_of_f() -> Scan {
     Scan { families: vec![of_f(None)], ..Scan::default() }
 }
 
-/// Returns the same scan with a limit that never applies, because of which every cell is judged.
+/// Returns the same scan with a limit that never applies. Because of it every cell is judged.
 fn judged(scan: Scan) -> Scan {
     Scan { batch: Some(u32::MAX), ..scan }
 }

@@ -76,13 +76,13 @@ fn a_region_opened_for_reading_writes_and_deletes_nothing() {
         owner.flush(FlushReason::Requested).expect("flushed");
     }
     put(&owner, "d");
-    // What an owner would delete: an unlisted file and list, and compacted files.
+    // Adds what an owner would delete: an unlisted file, an unlisted list, and compacted files.
     let folder = Server::folder(&info).join("f");
     let left = server.files.create(&folder.join("0123456789abcdef")).expect("new");
     left.finish().expect("durable");
     let listed = || server.files.list(&FileName::root()).expect("listed");
     let before = listed();
-    // The owner is killed; its memory is in the log.
+    // The owner is killed, and the content of its memory is only in the log.
     let log_files: Arc<dyn Files> = Arc::new(server.files.copy());
     let (log, recovered) =
         wal::Log::open(server.world.clone(), log_files, FileName::new("WALs"), wal::Options::default())

@@ -83,7 +83,7 @@ fn rewritten_rows_are_retained_once_unless_written_again() {
         "{flushed:?}"
     );
     assert_eq!(bench.all(), expected);
-    // Half of them are written again.
+    // Half of the retained rows are written again.
     for number in 0..5 {
         bench.put(&format!("hot{number}"), "f:q", next + number, "again");
     }
@@ -95,7 +95,7 @@ fn rewritten_rows_are_retained_once_unless_written_again() {
     assert_eq!((bench.rows_in_memory(), second.cells), (hot(), 100), "all were replaced");
     let counts = bench.memory_counts();
     assert_eq!((counts.kept, counts.bytes_spared), (2, before.bytes_kept));
-    // No writes come: retained rows are flushed although they were rewritten before.
+    // Without new writes, retained rows are flushed although they were rewritten before.
     let third = bench.relieve();
     assert_eq!((bench.rows_in_memory(), third.cells, third.retained_bytes), (vec![], 10, 0));
     assert_eq!(bench.memory_counts().bytes_spared, counts.bytes_spared);
@@ -171,7 +171,7 @@ fn rows_are_retained_only_to_free_memory_and_with_one_version() {
 #[test]
 fn unlogged_writes_and_earlier_ones_are_not_retained() {
     let bench = bench(Level::Adaptive, family());
-    // Written to the log first, then replaced by a write without a log record.
+    // A row is written to the log, and then replaced by a write without a log record.
     bench.update(0);
     let mut unlogged = mutation(MutationKind::Put, "hot1", &[("f:q", 1_000, CellType::Put, b"unlogged")]);
     unlogged.durability = Durability::Skip;
@@ -211,7 +211,7 @@ fn retaining_stops_when_it_does_not_pay_and_is_tried_again() {
     bench.region.tune(&options);
     let mut kept = Vec::new();
     for round in 0..40 {
-        // Rows of this round only, each written twice: no retained row is written again.
+        // In each round other rows are written, each twice, and no retained row is written again.
         for number in 0..200 {
             bench.put(&format!("r{round}-{:02}", number % 100), "f:q", number, "value");
         }
@@ -220,7 +220,7 @@ fn retaining_stops_when_it_does_not_pay_and_is_tried_again() {
     }
     let tries = kept.iter().filter(|kept| **kept).count();
     assert!(kept[0] && (2..20).contains(&tries), "{kept:?}");
-    // Without rewritten rows the snapshot is not examined.
+    // If no row was rewritten, the snapshot is not examined.
     let bench = self::bench(Level::Adaptive, family());
     for round in 0..3 {
         (0..200).for_each(|number| bench.put(&format!("r{round}-{number:03}"), "f:q", number, "value"));
@@ -243,7 +243,7 @@ fn a_scanner_reads_its_snapshot_across_a_retaining_flush() {
         let reversed = bench.scan(Scan { reversed: true, ..Scan::default() });
         let mut forward: Vec<_> = reversed.split(' ').collect();
         forward.reverse();
-        // A value contains a space.
+        // The text of each value contains one space.
         assert_eq!(forward.len(), bench.scan(Scan::default()).split(' ').count());
         next += 10;
     }
@@ -261,7 +261,7 @@ fn a_failed_flush_is_repeated_by_the_next() {
     assert!(bench.relieve().retained_bytes > 0);
     bench.update(next);
     let expected = bench.all();
-    // The log has its space already; the file gets none.
+    // The log has reserved its space; the store file gets none.
     bench.files.set_bytes_max(Some(0));
     bench.region.flush(FlushReason::MemstoreSize).expect_err("no room");
     assert_eq!(bench.all(), expected);
@@ -278,12 +278,12 @@ fn a_failed_flush_is_repeated_by_the_next() {
 #[test]
 fn replay_restores_a_dropped_put_with_its_marker() {
     let bench = bench(Level::Adaptive, family());
-    // The marker is the older write, and the put is not late: both have this moment's timestamp.
+    // The marker is written first, and the put is not late, because both have this moment's timestamp.
     bench.delete("a", "f:q", 1_000_000, CellType::DeleteColumn);
     for number in 0..10 {
         bench.put(&format!("hot{number}"), "f:q", number, "first");
     }
-    // Dropped beside retained rows; its log record comes after the first retained write.
+    // The marker is dropped while rows are retained. Its log record comes after that of the first retained row.
     for number in 0..10 {
         bench.put(&format!("hot{number}"), "f:q", 100 + number, "second");
     }
@@ -335,7 +335,7 @@ fn the_oldest_edit_is_right_for_retained_rows() {
         next = bench.update(next);
         bench.world.advance(std::time::Duration::from_secs(10));
         assert!(bench.relieve().retained_bytes > 0);
-        // Written after the flush before this one.
+        // The oldest retained cell was written after the previous flush.
         assert_eq!(oldest(&bench), Some(1_000_000 + round * 20_000));
     }
     bench.region.flush(FlushReason::Periodic).expect("flushed");

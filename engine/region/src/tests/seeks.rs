@@ -1,5 +1,5 @@
-//! Tests that reads seek over skipped cells: a read looks into no more data blocks than its cells are in, except where
-//! a seek begins.
+//! Tests that reads seek past unwanted cells: a read looks into no more data blocks than those with its cells, and one
+//! or two more at a seek.
 
 use filter::{ColumnRange, RowRange};
 
@@ -168,7 +168,7 @@ fn unwanted_versions_are_not_read() {
     check(&bench, "those after a moment", old, 33, 24);
     let stamps = Filter::timestamps(vec![Timestamp(10), Timestamp(500)], true);
     check(&bench, "two timestamps", Scan { max_versions: 1_000, ..filtered(stamps) }, 6, 36);
-    // Newer cells than the range are passed one by one, as in HBase, because markers may be among them.
+    // Cells newer than the time range are passed one by one, as in HBase, because there may be markers among them.
     let past = Scan { time_range: TimeRange { from, until: Timestamp(2) }, ..Scan::default() };
     assert_eq!(looked_into(&bench, past).1, 3);
 }
@@ -178,7 +178,8 @@ fn files_without_wanted_rows_are_not_read() {
     for bloom in ["ROW", "ROWCOL"] {
         let bench = Bench::with(family(bloom));
         for file in 0..5i64 {
-            // Every file has all of these keys in its range, but only its own row and its own column of the shared row.
+            // The key range of every file includes all of these keys, but the file has only its own rows and its own
+            // column of the shared row.
             for row in 0..40 {
                 put_all(&bench, &format!("r{file}{row:02}"), &[(column(1), 1 + file)]);
             }

@@ -61,7 +61,7 @@ pub(super) fn some_ttl(random: &mut Random) -> u64 {
     [1_000, 1_000_000_000][random.below(2) as usize]
 }
 
-/// Writes random cells in few rows, so that versions, markers and files meet in one row. If `tagged`, some cells
+/// Writes random cells in few rows, so that a row has several versions, markers and files. If `tagged`, some cells
 /// expire.
 fn write(bench: &Bench, tagged: bool, random: &mut Random) {
     for _ in 0..60 {
@@ -78,11 +78,11 @@ fn write(bench: &Bench, tagged: bool, random: &mut Random) {
     }
 }
 
-/// Returns a region after random writes, in files and perhaps in memory, and the read point of a scanner opened before
-/// the last of them.
+/// Returns a region after random writes, in files and perhaps in memory, and the read point of a scanner that was
+/// opened before the last writes.
 pub(super) fn lived(family: FamilyDescriptor, random: &mut Random) -> (Bench, cell::SequenceId) {
     let bench = Bench::with(family);
-    // Most regions have no tags, as raw rows are in files without any.
+    // Most regions have no tags, because rows are copied raw only from files without tags.
     let draws_tags = random.below(6) == 0;
     let tagged = |random: &mut Random| draws_tags && random.below(2) == 0;
     for _ in 0..1 + random.below(3) {
@@ -142,7 +142,7 @@ fn skipping_rows_returns_and_counts_what_judging_does() {
             column_is("c", "x", true, false),
             column_is("c", "y", false, true),
             column_is("a", "y", false, true),
-            // A filter that another version may match.
+            // This filter may be satisfied by another version.
             Filter::single_column_value(
                 "f".into(),
                 "a".into(),

@@ -71,7 +71,7 @@ fn files_stay_while_a_snapshot_names_them() {
     region.clean(&janitor, Search::Folders).expect("cleaned");
     assert!(names(&manifest).iter().all(|name| there(&place(name))), "the snapshot names them");
 
-    // The table goes; the snapshot finds its files in the archive, and so does a clone.
+    // The table is dropped. The snapshot finds its files in the archive, and so does a clone.
     region.close().expect("closed");
     janitor.drop_folder(&FileName::new("data/ns/t")).expect("dropped");
     janitor.clean_archive(&FileName::root()).expect("cleaned");
@@ -80,7 +80,7 @@ fn files_stay_while_a_snapshot_names_them() {
     let cloned = clone(&server, "other:c", &manifest).expect("cloned");
     assert_eq!(rows(&cloned), "a b");
 
-    // The clone holds them, too.
+    // The clone needs the files, too.
     delete(&server, "s");
     janitor.clean_archive(&FileName::root()).expect("cleaned");
     assert!(names(&manifest).iter().all(|name| there(&archived(name))));

@@ -1,4 +1,5 @@
-//! Tests of stripes on a whole region: what files say, what goes, where a region is split, and that no cell is lost.
+//! Tests of stripes on a whole region: which stripe a file names, which markers are dropped, where a region is split,
+//! and that no cell is lost.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -117,7 +118,7 @@ fn level_0_becomes_stripes_and_a_large_stripe_is_split() {
     assert_eq!(shown(&bench.region), "level 0:2");
     let before = bench.all();
     assert_eq!(compact(&bench.region), 2);
-    // Each stripe is far above its size, so there are as many as rows.
+    // The data of each stripe exceeds its size by far, so there are as many stripes as rows.
     assert_eq!(shown(&bench.region), "level 0:0 ..b:1 b..c:1 c..d:1 d..:1");
     assert_eq!(bench.all(), before);
     put_all(&bench, &["b", "bb", "bc"], 3);
@@ -151,7 +152,7 @@ fn markers_go_only_where_all_files_take_part() {
         put_all(&bench, &["a", "z"], 1);
         assert_eq!(flush(&bench.region), 2);
         if with_level0 {
-            // A file of another engine, which has a row of the stripe.
+            // A file that was written without stripes, with a row of the stripe.
             bench.region.tune(&RegionOptions::default());
             put_all(&bench, &["b"], 1);
             flush(&bench.region);
@@ -179,7 +180,7 @@ fn markers_stay_while_a_file_that_says_another_stripe_has_their_row() {
     flush(&bench.region);
     bench.delete("a", "f:q", 1, CellType::DeleteColumn);
     flush(&bench.region);
-    // A file that says that it is of the second stripe, and has a row of the first.
+    // A file that names the second stripe, and has a row of the first.
     let store = &bench.region.stores[0];
     let view = store.view.load_full();
     let liar = StripeRange { start: "z".into(), end: Bytes::new() };
@@ -216,7 +217,7 @@ fn stripes_that_have_expired_become_one() {
     flush(&bench.region);
     bench.world.advance(Duration::from_secs(60));
     assert_eq!(shown(&bench.region), "level 0:0 ..b:1 b..c:1 c..:2");
-    // Of the last stripe, the older file goes unread. Of the others the newest file must stay.
+    // In the last stripe the older file is removed without being read. In the other stripes the newest file must stay.
     assert_eq!(compact(&bench.region), 3);
     assert_eq!(shown(&bench.region), "level 0:0 ..c:1 c..:1");
     assert_eq!(bench.all(), "c/f:q@1060000=v");
@@ -276,8 +277,8 @@ fn a_table_may_change_to_stripes_and_back() {
     assert_eq!((&*shown(&bench.region), bench.all()), ("level 0:1", before));
 }
 
-/// Random writes, flushes, compactions, losses of power and changes of the numbers: what a reader sees stays what was
-/// written, and stripes stay contiguous.
+/// Random writes, flushes, compactions, losses of power and changes of settings. A reader must see what was written,
+/// and stripes must cover all rows without gaps.
 #[test]
 fn no_cell_is_lost_or_comes_back() {
     for seed in 0..60u64 {

@@ -11,7 +11,7 @@ fn bench() -> Bench {
     Bench::open_with(Memory::new(), World::simulated(1, WallTime(1_000_000)), table, options)
 }
 
-/// Makes a put that awaits the disk and for which nobody waits.
+/// Makes a put that is complete only when it is on the disk, and whose future is dropped.
 fn put_for_the_disk(bench: &Bench) -> BatchOutcome {
     let put = mutation(MutationKind::Put, "row", &[("f:q", 1, CellType::Put, b"v")]);
     let put = Mutation { durability: Durability::Fsync, ..put };
@@ -35,7 +35,7 @@ fn assert_durable(bench: &Bench) {
 
 #[test]
 fn a_write_awaiting_the_disk_is_invisible_until_durable() {
-    // Each act of a flush fails in turn; the first acts are the log's.
+    // Each operation of a flush on the storage fails in turn; the first operations are the log's.
     for act in 1..8 {
         let bench = bench();
         let _applied = put_for_the_disk(&bench);
@@ -60,7 +60,7 @@ fn waiting_for_a_read_does_not_reveal_undurable_writes() {
 }
 
 /// A client that lost its scanner resumes at the read point of the first one. Meanwhile the row was overwritten and one
-/// of its families compacted, so the old row is no longer whole.
+/// of its families compacted, so not all of the old row exists.
 #[test]
 fn a_scan_that_resumes_sees_whole_rows() {
     let row = |value: &'static [u8], timestamp| {
@@ -78,7 +78,7 @@ fn a_scan_that_resumes_sees_whole_rows() {
     let request = CompactionRequest { major: true, families: vec!["g".into()] };
     bench.region.compact(&request).expect("compacted");
     assert_eq!(bench.scan(resumed()), "a/f:q@2=new a/g:q@2=new");
-    // Another server opens the region, which does not know what was dropped.
+    // Another server opens the region, and does not know which versions were dropped.
     let bench = bench.kill();
     assert_eq!(bench.scan(resumed()), "a/f:q@2=new a/g:q@2=new");
 }

@@ -87,9 +87,9 @@ fn a_compaction_leaves_the_cache_as_warm_as_it_was() {
             continue;
         }
         assert!(some.clone().all(|index| after.contains(&index)), "{after:?}");
-        // At both ends a block of the new file has rows of cached and of uncached blocks.
+        // The blocks at both ends of the new file's cached part have rows of cached and of uncached blocks.
         assert!(after.len() < before.len() + 30, "{} {}", before.len(), after.len());
-        // Once more, for a file together with two others that were not read.
+        // Again, with a file that is compacted together with two others that were not read.
         (0..2).for_each(|from| bench.flush_rows(from, 2));
         bench.compact(true);
         assert!(some.clone().all(|index| bench.read(index, ReadMode::MemoryOnly)));
@@ -142,7 +142,7 @@ fn flushed_blocks_are_cached_if_the_previous_file_is_read() {
 
 #[test]
 fn flushed_blocks_use_free_cache_space_only() {
-    // An IN_MEMORY family has a share of the cache; beyond it, it replaces its own blocks.
+    // An IN_MEMORY family has a share of the cache. When it exceeds that share, it replaces its own blocks.
     for (in_memory, bytes_max) in [("false", 40 << 10), ("true", 160 << 10)] {
         let options = cache::Options { bytes_max, ..cache::Options::default() };
         let bench = bench_of(&[("IN_MEMORY", in_memory)], options);

@@ -1,4 +1,5 @@
-//! Selections that HBase makes, worked out for its cases: see the tests of its policy and its file manager.
+//! Checks that the policy selects what HBase does, in the cases of HBase's own tests of its policy and its file
+//! manager.
 
 use std::ops::Range;
 
@@ -19,14 +20,14 @@ struct Case {
     request: SelectionRequest,
 }
 
-/// The selected files: stripes, and positions in them, and positions in level 0.
+/// The selected files: for each stripe the positions of files in it, and the positions of files in level 0.
 type Picked<'a> = (&'a [(usize, Range<usize>)], Range<usize>);
 
 fn of_size(size: u64) -> FileFacts {
     FileFacts { size, entries: size, ..FileFacts::default() }
 }
 
-/// The numbers of HBase's tests: stripes of 18 bytes are split into 1.8 parts.
+/// The settings of HBase's tests: stripes of 18 bytes are split into 1.8 parts.
 fn options(stripe: StripeOptions) -> RegionOptions {
     RegionOptions {
         compaction_policy: crate::CompactionPolicy::Stripe,
@@ -60,7 +61,7 @@ impl Case {
         (0..self.stripes.len()).map(|index| self.range(index, index)).collect()
     }
 
-    /// The indexes of the files of a group, newest first, in a list that is oldest first within each.
+    /// Returns the indices of a group's files, newest first, in the store's list, which has each group oldest first.
     fn group(&self, group: usize) -> Vec<usize> {
         let sizes: Vec<usize> = self.stripes.iter().map(Vec::len).chain([self.level0.len()]).collect();
         let start: usize = sizes[..group].iter().sum();
@@ -106,7 +107,7 @@ impl Case {
         self.check((&[], 0..0), OutputLayout::One, None);
     }
 
-    /// Checks that a whole stripe is compacted alone into one.
+    /// Checks that one whole stripe is compacted, alone, into one file.
     fn check_stripe(&self, stripe: usize, purges: bool) {
         let range = self.range(stripe, stripe);
         let all = 0..self.stripes[stripe].len();
@@ -143,11 +144,11 @@ fn the_best_compaction_of_one_stripe_is_taken() {
     check(&[&[2], &[3, 3], &[5, 1]], None);
     check(&[&[2], &[3, 3], &[5, 1, 1]], None);
     check(&[&[2], &[3, 3], &[5, 4, 3]], Some((2, 0..3)));
-    // The most files, then the fewest bytes.
+    // The stripe with the most files is taken; among equals, the one with the fewest bytes.
     check(&[&[3, 2, 2], &[2, 2, 1], &[3, 2, 2, 1]], Some((2, 0..4)));
     check(&[&[5], &[3, 2, 2, 1], &[3, 2, 2]], Some((1, 0..4)));
     check(&[&[3, 3, 3], &[3, 1, 2], &[3, 2, 2]], Some((1, 0..3)));
-    // The largest number of files, and the ratio.
+    // Only as many files as allowed, and only files in ratio.
     check(&[&[5], &[5, 4, 4, 4, 4]], Some((1, 1..5)));
     check(&[&[5], &[50, 4, 4, 4, 4]], Some((1, 1..5)));
 }
@@ -168,7 +169,7 @@ fn level_0_becomes_the_first_stripes() {
         case.check((&[], case.all_level0()), split(&ALL, count, cells), Some(ALL));
     };
     check(&[8, 8, 8], 2, 2, 12);
-    // More parts if they would be too large.
+    // There are more parts if the parts would be too large.
     check(&[10, 10, 10], 2, 3, 10);
     check(&[10, 10, 10], 6, 6, 5);
     case(&[10, 10, 10], &[], StripeOptions::default()).check_none();
@@ -183,13 +184,13 @@ fn level_0_is_spread_over_the_stripes() {
     let stripes: [&[u64]; 3] = [&[5, 1, 1], &[3, 2, 2], &[3, 2, 2]];
     let many = case(&[10; 10], &stripes, StripeOptions::default());
     many.check((&[], 0..10), OutputLayout::Stripes(many.ranges()), None);
-    // Too many bytes for one compaction: the newest.
+    // If the bytes are too many for one compaction, the newest files are taken.
     let mut large = case(&[50; 5], &stripes, StripeOptions::default());
     large.options.compaction_size_max = 100;
     large.check((&[], 0..2), OutputLayout::Stripes(large.ranges()), None);
     large.options.compaction_size_max = 0;
     large.check((&[], 0..1), OutputLayout::Stripes(large.ranges()), None);
-    // Too many files.
+    // If the files are too many, only the newest are taken.
     let cut = StripeOptions { files_max: Some(6), ..StripeOptions::default() };
     let case = case(&[10; 10], &stripes, cut);
     case.check((&[], 0..6), OutputLayout::Stripes(case.ranges()), None);
@@ -215,13 +216,13 @@ fn a_large_stripe_is_split() {
     check(&[small, large, small], 1, 10);
     let larger = StripeOptions { split_size: Some(19), ..two.clone() };
     of(&[small, large, small], &larger, 500.0).check_stripe(1, true);
-    // In quiet hours more is in ratio.
+    // During off-peak hours a larger file is in ratio.
     let mut quiet = of(&[large], &two, 1.2);
     assert_eq!(quiet.select().files.len(), 2);
     quiet.request.off_peak = true;
     quiet.options.compaction_ratio_off_peak = 500.0;
     assert_eq!(quiet.select().files.len(), 3);
-    // Markers go if level 0 has no files.
+    // Delete markers are dropped only if level 0 has no files.
     let check = |level0: &[u64]| {
         let case = case(level0, &[&[1], &[9, 9]], two.clone());
         let (range, purges) = (case.range(1, 1), level0.is_empty());
@@ -240,10 +241,10 @@ fn markers_go_when_level_0_takes_part() {
     let due = of(&[2; 6], &stripes);
     let both: Picked<'_> = (&[(0, 0..4)], 0..6);
     due.check(both, OutputLayout::Stripes(due.ranges()), Some(due.range(0, 0)));
-    // Not all files of a stripe: level 0 goes alone.
+    // If only some files of a stripe are due, level 0 is compacted without them.
     let not_all = of(&[2; 6], &[&[10, 1, 1, 1, 1], &[12]]);
     not_all.check((&[], 0..6), OutputLayout::Stripes(not_all.ranges()), None);
-    // A stripe that is to be split is not compacted with level 0 before.
+    // A stripe that is to be split is not compacted together with level 0.
     let large = of(&[2; 6], &[&[5, 5, 5, 5], &[6]]);
     large.check((&[], 0..6), OutputLayout::Stripes(large.ranges()), None);
     let part = of(&[], &[&[100, 3, 2, 2, 2], &[6]]);
@@ -288,11 +289,11 @@ fn stripes_whose_cells_have_expired_become_one() {
     for none in ["nnn", "mmm", "nne", "e"] {
         aged(none, "").check_none();
     }
-    // With level 0 the markers stay.
+    // If level 0 has files, delete markers stay.
     let case = aged("eee", "n");
     let all = [(0, 0..2), (1, 0..2), (2, 0..2)];
     case.check((&all, 0..0), split(&ALL, 1, u64::MAX), None);
-    // Cells that do not expire.
+    // A family whose cells do not expire.
     let mut kept = aged("eee", "");
     kept.request.ttl = None;
     kept.check_none();
@@ -361,7 +362,7 @@ fn defaults_are_hbases() {
     assert_eq!(level0.files_min(&region), 3);
     (region.compaction_files_min, region.compaction_files_max) = (6, 20);
     assert_eq!((level0.files_min(&region), numbers.files_max(&region)), (6, 20));
-    // Parts below one are inverses, and one part is no split.
+    // A number of parts below one is inverted; one part would be no split.
     let parts = |split_parts| StripeOptions { split_parts, ..StripeOptions::default() }.split_parts();
     assert_eq!((parts(0.25), parts(1.0), parts(0.0), parts(-3.0), parts(2.5)), (4.0, 2.0, 2.0, 2.0, 2.5));
 }
@@ -388,11 +389,11 @@ fn many_stripes_are_no_hurry() {
         super::pressure(&layout, files, &RegionOptions { blocking_files: 16, ..RegionOptions::default() })
     };
     assert_eq!((pressure(17, &[]), pressure(10, &[]), pressure(0, &[4, 2])), (2.0, 0.0, 0.0));
-    // Of 8 files for each stripe, 4 are enough for a compaction.
+    // There is room for 8 files in each stripe; 4 of them are enough for a compaction.
     assert_eq!((pressure(0, &[6, 2]), pressure(1, &[6, 2]), pressure(0, &[12, 1])), (0.5, 0.75, 1.0));
 }
 
-/// Whatever the numbers, a selection is made of the store's files, and repeated compactions come to an end.
+/// For random numbers, a selection consists of the store's files, and repeated compactions come to an end.
 #[test]
 fn compactions_come_to_an_end() {
     let mut word = 7u64;
