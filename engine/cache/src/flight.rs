@@ -36,9 +36,9 @@ enum Outcome {
 
 /// The role of a request that misses a block.
 pub(crate) enum Role<'f> {
-    /// It reads the block.
+    /// The request reads the block.
     Leader(Leader<'f>),
-    /// It waits for the leader.
+    /// The request waits for the leader.
     Follower(Arc<Flight>),
 }
 

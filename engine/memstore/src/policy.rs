@@ -153,7 +153,7 @@ impl EstimateTrust {
         }
     }
 
-    /// Records an estimate that led to no action. The factor moves towards 1, so that one wrong estimate loses its
+    /// Records an estimate that led to no action. The correction moves towards 1, so that one wrong estimate loses its
     /// effect.
     pub fn fade(&mut self) {
         self.0 += (1.0 - self.0) / 16.0;

@@ -95,7 +95,8 @@ impl DroppedMarkers {
         entries.sort();
         entries.dedup_by(|later, earlier| {
             let is_same = later[..WHAT] == earlier[..WHAT];
-            // Of markers that mask up to their timestamp, the newest masks what the others do.
+            // A marker that masks all versions up to its timestamp masks at least what older ones do, so the newest is
+            // enough.
             if is_same && masks_up_to(later[0]) {
                 *earlier = *later;
             }

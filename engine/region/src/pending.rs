@@ -43,7 +43,7 @@ impl Pending {
         Pending { region: Arc::clone(region), sequence: Some(sequence), awaits, durable, is_own: true }
     }
 
-    /// Returns a future for all earlier writes, for a read that may have seen incomplete ones.
+    /// Returns a future that resolves when all earlier writes are complete, for a read that saw incomplete ones.
     pub(crate) fn for_reading(region: &Arc<Region>) -> Pending {
         let (sequence, ticket, level) = {
             let state = region.write.lock();

@@ -316,8 +316,8 @@ impl Region {
         self.stores.iter().any(|store| store.view.load().files.len() > store.tuning.load().blocking_files)
     }
 
-    /// Applies to all stores the options about compactions, in memory and of files, and about markers. Other options
-    /// take effect when the region is opened again.
+    /// Applies `options` to all stores, as far as they concern compactions (in memory and of files) and delete markers.
+    /// Other options take effect when the region is opened again.
     pub fn tune(&self, options: &RegionOptions) {
         for store in &self.stores {
             let tuning = Store::tuning_of(options, &store.family, store.comparator);

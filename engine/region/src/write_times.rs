@@ -129,7 +129,7 @@ mod tests {
         assert!(hides(1, 5) && !hides(2, 5));
         assert!(!hides(1, 6), "the next millisecond");
         assert!(hides(1, 4) && !hides(1, -6), "the clock was set back");
-        // Two rows of one slot in one millisecond: either may be hidden.
+        // After deletes from two rows of one slot in one millisecond, the slot counts for all its rows.
         delete(2, 5);
         assert!(hides(1, 5) && hides(3, 5));
         delete(3, 6);

@@ -325,8 +325,8 @@ impl<V> Shelf<V> {
                 || match self.victim(place) {
                     Some(victim) => {
                         let other = self.sketch.frequency(self.entries[victim as usize].hash);
-                        // Limited to the greatest count, so that a candidate with the greatest count can replace a
-                        // victim with half of it or more.
+                        // Limited to the greatest count: otherwise an entry with that count could not replace a
+                        // victim that has half of it or more.
                         let enough = (OFFER_FACTOR * other.max(1)).min(FREQUENCY_MAX);
                         // One more for this lookup, which `insert` would count.
                         other < FREQUENCY_MAX && self.sketch.frequency(hash) + 1 > enough

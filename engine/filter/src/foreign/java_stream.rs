@@ -84,7 +84,7 @@ impl<'a> JavaStream<'a> {
             .ok_or_else(|| format!("{count} things were announced, and {left} bytes are left"))
     }
 
-    /// Reads bytes after their length, which is an int.
+    /// Reads an int, and returns as many of the bytes that follow it.
     pub(super) fn long_bytes(&mut self) -> Result<Bytes, Reason> {
         let length = self.count()?;
         self.bytes(length).map(Bytes::copy_from_slice)
