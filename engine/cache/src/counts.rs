@@ -1,4 +1,5 @@
-//! Cache statistics: lookups by table, block kind, outcome, and whether the request caches what it reads.
+//! Cache statistics: numbers of lookups, by table, by block kind, by outcome, and by whether the request caches what it
+//! reads.
 
 use std::ops::AddAssign;
 use std::sync::atomic::{AtomicU64, Ordering};

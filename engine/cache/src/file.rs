@@ -423,7 +423,7 @@ impl File {
         self.caching.prefetch_on_open || self.cache.options.switches.prefetch_on_open
     }
 
-    /// Whether the file was deleted, so that none of its blocks is cached any more.
+    /// Whether the file was deleted, so that none of its blocks is in the cache, and none is admitted any more.
     pub fn is_gone(&self) -> bool {
         self.known.is_gone()
     }

@@ -292,8 +292,8 @@ impl Cache {
         &self.options
     }
 
-    /// Opens the file `name` of `size` bytes. Blocks that are still cached from an earlier opening are found, since a
-    /// finished file never changes. A file of the same name and another size is another file.
+    /// Opens the file `name` of `size` bytes. Finds blocks that are still cached from an earlier opening, since a
+    /// finished file never changes. A file with the same name and another size counts as another file.
     pub fn open_file(self: &Arc<Cache>, name: &str, size: u64, caching: Caching) -> File {
         let tally = self.tally(&caching.table);
         let mut files = self.files.lock();

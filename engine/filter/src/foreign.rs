@@ -1,7 +1,7 @@
 //! Filters of programs that put a jar on HBase's servers. Each is found by the name of its Java class.
 //!
-//! Users of these programs need no jar here. A filter arrives as its Java class writes it: a protobuf message, or a
-//! stream of Java objects ([`java_stream`]). Each filter decides as its Java class does.
+//! Users of these programs need no jar here. A filter arrives in the form in which its Java class writes it: a protobuf
+//! message, or a stream of Java objects ([`java_stream`]). Its decisions equal those of its Java class.
 
 mod documents;
 mod java_stream;

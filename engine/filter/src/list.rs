@@ -257,7 +257,7 @@ fn passes_over(
     }
 }
 
-/// For MUST_PASS_ALL: returns the furthest step that one of two filters asks for. A seek hint has precedence.
+/// For MUST_PASS_ALL: returns the step of two filters that skips more. A seek hint has precedence.
 pub(crate) fn merge_all(known: ReturnCode, next: ReturnCode) -> ReturnCode {
     use ReturnCode::{
         Include, IncludeAndNextColumn, IncludeAndSeekNextRow, NextColumn, NextRow, SeekNextUsingHint, Skip,
@@ -276,8 +276,8 @@ pub(crate) fn merge_all(known: ReturnCode, next: ReturnCode) -> ReturnCode {
     }
 }
 
-/// For MUST_PASS_ONE: returns the nearest step that one of two filters asks for, so that no filter misses a cell that
-/// it has not refused.
+/// For MUST_PASS_ONE: returns the step of two filters that skips less, so that each filter gets every cell that it has
+/// not asked to skip.
 pub(crate) fn merge_one(known: Option<ReturnCode>, next: ReturnCode) -> ReturnCode {
     use ReturnCode::{
         Include, IncludeAndNextColumn, IncludeAndSeekNextRow, NextColumn, NextRow, SeekNextUsingHint, Skip,

@@ -13,7 +13,7 @@ use crate::{Error, Result, ReturnCode};
 /// The state of a FuzzyRowFilter: keys of which some bytes are fixed.
 #[derive(Clone, Debug)]
 pub(crate) struct Fuzzy {
-    /// The keys, each with a flag for each byte that says whether it is fixed. Bytes that are not fixed are 0.
+    /// The keys. Each has one flag for each byte, which says whether the byte is fixed. Bytes that are not fixed are 0.
     keys: Vec<(Vec<u8>, Vec<bool>)>,
     /// The index of the key that matched last.
     last: Option<usize>,

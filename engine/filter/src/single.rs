@@ -732,7 +732,7 @@ impl Filter {
         Single::filter(Rule::RandomRow { chance, state: seed, refused: false })
     }
 
-    /// Creates a FuzzyRowFilter. Each key has a flag for each byte that says whether the byte is fixed.
+    /// Creates a FuzzyRowFilter. Each key has one flag for each byte, which says whether the byte is fixed.
     pub fn fuzzy_row(keys: Vec<(Bytes, Vec<bool>)>) -> Result<Filter> {
         if keys.iter().any(|(key, fixed)| key.len() != fixed.len()) {
             return Err(Error::Argument {

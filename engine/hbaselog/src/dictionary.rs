@@ -14,7 +14,7 @@ use crate::source::{Source, Stop, wrong};
 const NEW: u8 = 0xff;
 /// Maximum length of a word, in bytes; rows and qualifiers are the longest.
 const WORD_MAX: usize = 64 << 20;
-/// The number that stands for no neighbour.
+/// The number that means "no neighbour".
 const NONE: u16 = u16::MAX;
 
 /// The dictionary of one kind of word.

@@ -25,16 +25,16 @@ const WINDOW_FIRST: usize = 128 << 10;
 /// How a file is read: Scan's `readType`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadType {
-    /// Reads block by block, and ahead where that pays.
+    /// Begins block by block, and reads ahead after several consecutive blocks.
     #[default]
     Default,
     /// Reads block by block.
     Pread,
-    /// Reads ahead from the start.
+    /// Reads ahead from the first block on.
     Stream,
 }
 
-/// The bytes read ahead of a cursor.
+/// The bytes that a cursor has read ahead, and the state by which it decides how much to read.
 #[derive(Default)]
 pub(crate) struct ReadAhead {
     bytes: Vec<u8>,

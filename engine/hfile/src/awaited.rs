@@ -32,7 +32,7 @@ pub struct MissingBlock {
     fetch: Arc<Fetch>,
 }
 
-/// Holds the bytes of a block for the caller's next attempt.
+/// Keeps the bytes of a block in memory for the caller's next attempt.
 pub struct ArrivedBlock {
     fetch: Arc<Fetch>,
 }

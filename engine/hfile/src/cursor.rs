@@ -44,7 +44,7 @@ impl ReadOptions {
     }
 }
 
-/// What a cursor has open: a block or a part of one, with its offset in the file.
+/// The block or part of a block that a cursor has open, with its offset in the file.
 enum Open {
     Nothing,
     Block(u64, Arc<Block>),

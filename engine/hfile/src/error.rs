@@ -13,7 +13,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The bytes of the file are not what was written. No data is returned.
+    /// The bytes of the file differ from those that were written. No data is returned.
     #[error("hfile corrupt file={file} offset={offset}: {what}, expected {expected}, found {found}")]
     Corrupt {
         /// The name of the file.

@@ -68,7 +68,7 @@ impl BlockType {
 /// The encoding of cells in a data block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
-    /// Cells follow one another in full.
+    /// Cells are stored in full, one after the other.
     #[default]
     None,
     /// Like [`Encoding::None`], followed by the offset of each row.

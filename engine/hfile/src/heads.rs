@@ -33,8 +33,8 @@ pub(crate) fn build<'a>(
 /// Number of heads in a cache line.
 const LINE: usize = 16;
 
-/// Prefetches all heads and cell offsets of a block, because a search right after a lookup would wait for one cache
-/// line after the other.
+/// Prefetches all heads and cell offsets of a block. Otherwise a search right after a lookup would wait for their cache
+/// lines one after the other.
 #[inline]
 pub(crate) fn fetch(block: &Block) {
     let lines = block.heads.chunks(LINE).chain(block.offsets.chunks(LINE));

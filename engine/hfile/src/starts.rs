@@ -36,7 +36,8 @@ impl Builder {
     }
 }
 
-/// Returns the first cell from `from` on that begins a row; the number of cells, `count`, if there is none.
+/// Returns the index of the first cell from `from` on that begins a row; `count`, the number of cells, if there is
+/// none.
 #[inline]
 pub(crate) fn next(starts: &[u32], from: usize, count: usize) -> usize {
     let first = from / BITS;

@@ -91,8 +91,8 @@ impl Filler {
         self.is_promised
     }
 
-    /// Copies a validated cell into a chunk of `source`, and returns its place and the size of its record. A chunk that
-    /// is new to the segment is added to `records` before the place is returned.
+    /// Copies a validated cell into a chunk of `source`. Returns the cell's place, and the size of its record in bytes.
+    /// If the chunk is new to the segment, it is added to `records` before this returns.
     ///
     /// # Panics
     /// When the segment cannot address another chunk.

@@ -60,7 +60,7 @@ impl Chunk {
 }
 
 impl Chunk {
-    /// Prefetches the bytes from `at` on. They may be written meanwhile.
+    /// Prefetches the bytes from offset `at` on. The appender may be writing them.
     #[inline]
     pub(crate) fn fetch(&self, at: usize) {
         if at < self.memory.size() {

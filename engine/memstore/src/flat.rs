@@ -226,8 +226,8 @@ impl Flat {
         self.place(index).map(|place| self.records.cell(place))
     }
 
-    /// Prefetches what a search for each of these rows reads, step by step for all rows, and this many cache `lines` of
-    /// the cells found. Calls `is_there` for the rows that are present.
+    /// Prefetches the memory that a search for each of these rows reads, step by step for all rows, and this many cache
+    /// `lines` of the cells found. Calls `is_there` with the index of each row that is present.
     pub(crate) fn prefetch_rows(&self, rows: &[&[u8]], lines: usize, mut is_there: impl FnMut(usize)) {
         let mut steps = [(0, None); TOGETHER];
         let steps = &mut steps[..rows.len()];

@@ -61,10 +61,9 @@ impl Segment {
     }
 
     /// Compacts sealed `segments`, newest first, into one flat segment with the cells for which `keeps` returns true.
-    /// Cells in chunks that `cleaning` empties are copied to new chunks of `pool`; the others stay where they are.
-    /// `keeps` is called once for each cell, in order. Returns `None`, as [`Segment::merged`] does, when there are too
-    /// many chunks; the limit is half as high here. A value is marked as rewritten when older versions of its column
-    /// were dropped.
+    /// `keeps` is called once for each cell, in order. Cells in chunks that `cleaning` empties are copied to new chunks
+    /// of `pool`; other cells are not moved. A value is marked as rewritten when older versions of its column were
+    /// dropped. Returns `None` when there are too many chunks; the limit is half of that of [`Segment::merged`].
     pub fn compacted(
         segments: &[Arc<Segment>],
         pool: &Arc<Pool>,
@@ -74,9 +73,9 @@ impl Segment {
         compacted(segments, pool, cleaning, None, keeps)
     }
 
-    /// Like [`compacted`](Segment::compacted), but keeps a cell without calling `keeps` if it is the only cell of its
-    /// row, a value without tags, and not older than `lone_since`. In a segment that has only such values, cells whose
-    /// row head is unique are not read.
+    /// Like [`compacted`](Segment::compacted), but some cells are kept without a call of `keeps`: values without tags
+    /// that are the only cell of their row and not older than `lone_since`. In a segment with only values without tags,
+    /// cells with a unique row head are not even read.
     pub fn compacted_keeping_lone(
         segments: &[Arc<Segment>],
         pool: &Arc<Pool>,
@@ -92,13 +91,13 @@ impl Segment {
         is_older_version(cell, other)
     }
 
-    /// Whether [`Segment::compacted`] can make one segment of these segments.
+    /// Whether [`Segment::compacted`] can make one segment of `segments`.
     pub fn fit_one(segments: &[Arc<Segment>]) -> bool {
         fit_one(segments)
     }
 
-    /// Calls `each` for every cell of sealed `segments`, newest first, once and in order. The flag says whether the
-    /// cell is known to be rewritten: whether a compaction has dropped an older version of it.
+    /// Calls `each` once for every cell of sealed `segments`, which are given newest first; the cells come in order.
+    /// The flag says whether a compaction has dropped an older version of the cell.
     pub fn visit<'a>(segments: &'a [Arc<Segment>], each: impl FnMut(Cell<'a>, bool)) {
         visit(segments, each);
     }

@@ -21,7 +21,7 @@ use crate::table::Table;
 
 /// Number of slots of a node. Interleaving tests use few, so that nodes split soon.
 pub(crate) const SLOTS: usize = if cfg!(any(miri, shuttle)) { 3 } else { 14 };
-/// The number that stands for no node.
+/// The number that means "no node".
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Says which slots of a node are in use, and how they sort.

@@ -85,7 +85,7 @@ pub enum Action {
     Leave,
     /// Merge the indexes of the segments.
     Merge,
-    /// Drop redundant cells, and copy the other cells where [`Policy::cleaning`] says.
+    /// Drop redundant cells, and copy the live cells of the chunks that [`Policy::cleaning`] chooses.
     Compact,
 }
 

@@ -519,7 +519,7 @@ impl Tree {
         }
     }
 
-    /// Holds the leaf if it is unchanged since it was searched and the probe belongs there.
+    /// Holds the leaf if it was not changed since it was searched, and the probe belongs to it.
     #[inline]
     fn hold_as(
         &self,

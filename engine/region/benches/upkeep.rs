@@ -1,14 +1,16 @@
 //! Measures what a region's upkeep costs: `cargo bench -p region --bench upkeep`.
 //!
-//! * A major compaction, beside a plain loop that reads the same files, merges them and writes the cells to one file.
-//!   Files and log are in memory, so both are bound by the processor. The loop knows neither versions nor markers.
-//! * The opening of a region with its own files, and of one with references to halves of them, as after a split.
-//! * The reference files of a split, which moves no data.
+//! * A major compaction, compared with a plain loop that reads the same files, merges them and writes the cells to one
+//!   file. Files and log are in memory, so both are bound by the processor. The loop does not treat versions or
+//!   markers.
+//! * The opening of a region with its own files, compared with one that has references to halves of them, as after a
+//!   split.
+//! * The writing of the reference files of a split, which moves no data.
 //!
 //! ```text
-//! compaction (MB/s of CPU time)     paper: the loop's reading, merging and writing is all that a compaction does,
-//!                                   except a matcher that looks at each cell once (10 ns of about 100)
-//! opening                           paper: a reference is one more small file to read
+//! compaction (MB/s of CPU time)     expected: the loop's reading, merging and writing, and a matcher that looks at
+//!                                   each cell once (10 ns of about 100)
+//! opening                           expected: a reference is one more small file to read
 //! ```
 
 #![allow(clippy::print_stdout, reason = "it is a program that prints")]

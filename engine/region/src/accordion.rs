@@ -63,12 +63,12 @@ pub(crate) struct Accordion {
     pub(crate) announced: AtomicBool,
     /// Whether compacting is not expected to free much more before the next flush.
     pub(crate) exhausted: AtomicBool,
-    /// Held while the pipeline is compacted: one compaction of a store at a time.
+    /// Locked while the pipeline is compacted, so that only one memory compaction of the store runs at a time.
     pub(crate) working: Mutex<()>,
-    /// Rows of puts whose timestamps are old. A compaction holds the lock while it drops markers.
+    /// Rows of puts with old timestamps. Locked by a memory compaction while it drops markers.
     pub(crate) late: Mutex<LateRows>,
     pub(crate) history: Mutex<MemoryHistory>,
-    /// What the last flush retained.
+    /// Numbers about the rows that the last flush retained.
     pub(crate) retained: Mutex<RetainedRows>,
 }
 

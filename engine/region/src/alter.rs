@@ -1,12 +1,12 @@
-//! Altering the table of an open region.
+//! Alters the schema of an open region's table.
 //!
-//! Most of a schema says how new files are written and what readers may see: encoding, compression, bloom filter, block
-//! size, versions, time to live, compaction. A region applies changes of these while it is open. Running readers
-//! continue with the schema with which they began, and compactions rewrite older files in the new form.
+//! Most attributes of a schema affect only how new files are written and what readers may see: encoding, compression,
+//! Bloom filter, block size, versions, time to live, compaction. A region applies changes of these while it is open.
+//! Running readers continue with the schema with which they began, and compactions rewrite older files in the new form.
 //!
-//! Everything else belongs to the state that opening a region creates: added or removed families, memory, caches,
-//! durability. After such a change, and after any change that this module does not know, the region must be opened
-//! again.
+//! All other attributes affect state that is created when a region is opened: added or removed families, memory,
+//! caches, durability. After such a change, and after any change that this module does not know, the region must be
+//! opened again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -23,7 +23,7 @@ use crate::region::{Region, WriteState};
 use crate::repeats::without_repeats;
 use crate::{Busy, Error, Result};
 
-/// What a mutation does.
+/// The kind of a mutation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MutationKind {
     /// Sets values.
@@ -39,7 +39,7 @@ pub enum MutationKind {
 /// How durable a write must be before it is acknowledged, from weak to strong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
-    /// As the table says; [`Durability::Sync`] if the table does not say.
+    /// The durability of the table; [`Durability::Sync`] if the table sets none.
     #[default]
     UseDefault,
     /// The write is not logged.
@@ -55,12 +55,12 @@ pub enum Durability {
 /// Changes to one row.
 #[derive(Clone, Debug)]
 pub struct Mutation {
-    /// What the mutation does.
+    /// The kind of the mutation.
     pub kind: MutationKind,
     /// The row that the mutation changes.
     pub row: Bytes,
-    /// The cells of the mutation, all of its row. [`Timestamp::LATEST`] stands for the server's time; in a delete of
-    /// one version, for the newest version.
+    /// The cells of the mutation, all of its row. [`Timestamp::LATEST`] stands for the server's time. In a delete of
+    /// one version it stands for the timestamp of the newest version.
     pub cells: CellBlock,
     /// How durable the mutation must be.
     pub durability: Durability,
@@ -81,8 +81,8 @@ pub struct BatchOutcome {
     pub pending: Pending,
 }
 
-/// Atomic writes with final timestamps, as they go into the log and the memstore. Each holds the cells of one row, or
-/// of rows that are written together. All share one buffer.
+/// A list of edits: atomic writes with final timestamps, in the form in which they go into the log and the memstore. An
+/// edit has the cells of one row, or of several rows that are written together. All edits share one buffer.
 #[derive(Default)]
 pub(crate) struct Edits {
     /// The cells, each as `length 4B · cell`.
@@ -134,8 +134,8 @@ impl Edits {
         self.edits.push(Edit { end: self.bytes.len(), durability, nonce });
     }
 
-    /// Merges the edits of each row into one. Of two cells with one key the later one must win, and their common
-    /// sequence id does not say which is later.
+    /// Merges all edits of each row into one. Needed because all edits get the same sequence id, which does not say
+    /// which of two cells with one key is the later one; the later one must win.
     fn with_each_row_once(&self, region: &Region) -> Edits {
         fn row(cells: &[u8]) -> &[u8] {
             split_cell(cells).map_or(&[], |(cell, _)| Cell::trusted(cell, SequenceId::ZERO).row())
@@ -210,9 +210,9 @@ impl Region {
         Ok(BatchOutcome { outcomes, pending })
     }
 
-    /// Applies a put whose cells are all values, as [`Region::mutate_row`] does. If nobody else owns the memory of its
-    /// cells, the timestamps are written into that memory, and the put is not copied before it goes into the log. That
-    /// halves the memory for a large value. May block.
+    /// Applies a put whose cells are all values, like [`Region::mutate_row`]. If nothing else owns the memory of its
+    /// cells, the timestamps are written into that memory, and the put is not copied before it goes into the log. For a
+    /// large value this halves the memory. May block.
     pub fn put_in_place(self: &Arc<Self>, mutation: Mutation) -> Result<Pending> {
         self.check_writable()?;
         self.check_mutation(&mutation)?;
@@ -232,8 +232,8 @@ impl Region {
         Ok(pending)
     }
 
-    /// Applies puts and deletes of several rows atomically, also across a crash: one log record, one sequence id, and
-    /// no reader sees a part. [`Error::WouldBlock`] means that none was applied.
+    /// Applies puts and deletes of several rows atomically, also across a crash: they are one log record with one
+    /// sequence id, and no reader sees only a part of them. After [`Error::WouldBlock`] none was applied.
     pub fn apply_together(self: &Arc<Self>, mutations: &[Mutation], mode: ReadMode) -> Result<Pending> {
         self.check_writable()?;
         mutations.iter().try_for_each(|mutation| self.check_mutation(mutation))?;
@@ -364,9 +364,10 @@ impl Region {
         Ok(found.0.get(skip).copied())
     }
 
-    /// Writes edits under one sequence id, as HBase does for writes that are made together; NEW_VERSION_BEHAVIOR
-    /// depends on it. Each edit is a log record of its own, so a crash keeps or loses it whole. The caller holds the
-    /// row locks, and no two edits have the same row. `now` is the time at which the rows were locked.
+    /// Writes edits under one sequence id. HBase does the same for writes that are made together, and
+    /// NEW_VERSION_BEHAVIOR depends on it. Each edit is a log record of its own, so after a crash either all or none of
+    /// it exists. The caller holds the row locks, and no two edits have the same row. `now` is the time at which the
+    /// rows were locked.
     pub(crate) fn write(self: &Arc<Self>, edits: &Edits, now: WallTime) -> Result<Pending> {
         let strength = |edit: &Edit| self.strength(edit.durability);
         // All edits wait for the strictest durability among them.
@@ -432,8 +433,8 @@ impl Region {
         }
     }
 
-    /// Returns how far the log must be synced to complete every write so far: to the server's configured level, or to
-    /// the disk if an incomplete write awaits that. The caller holds the write lock.
+    /// Returns the level to which the log must be synced to complete every write so far: the disk, if the server syncs
+    /// to the disk or an incomplete write awaits that; otherwise the operating system. The caller holds the write lock.
     pub(crate) fn level_awaited(&self, _state: &WriteState) -> wal::Level {
         if self.options.sync_to_disk {
             return wal::Level::Disk;
@@ -463,8 +464,8 @@ impl Region {
         }
     }
 
-    /// Copies the cells of a block, written at `now`, into the memstores of their families, one run of consecutive
-    /// cells of a family at a time. The caller holds the write lock.
+    /// Copies the cells of a block, written at `now`, into the memstores of their families. Consecutive cells of one
+    /// family are copied together. The caller holds the write lock.
     pub(crate) fn insert(&self, block: &[u8], sequence: SequenceId, now: WallTime) {
         let clock = self.clock.load(Ordering::Relaxed).max(now.0);
         self.clock.store(clock, Ordering::Relaxed);

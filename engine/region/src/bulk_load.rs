@@ -1,23 +1,23 @@
 //! Bulk load: files that a job has written become files of the region's stores, all of them or none.
 //!
-//! 1. Each file is checked: its family exists, its rows lie in the region. Nothing has changed yet.
-//! 2. The bytes come into the store's folder. A file of the same storage is linked, any other is copied. The janitor
-//!    keeps it, and no list names it.
-//! 3. A flush takes every write so far, and the load reserves the next sequence id under the same lock. Replay skips
-//!    what is older than a store's newest file, so no older write may be in memory alone.
-//! 4. The file gets its final name, which states the sequence id: `<digest>_SeqId_<id>_`, as in HBase. All its cells
-//!    have this sequence id for readers.
-//! 5. If there are several stores, the load is noted in the region's [intent](intent). From here on it is rolled
-//!    forward.
-//! 6. Each store's list is replaced. The sequence id is completed only then, so a reader sees the files of all families
-//!    or of none. Writes that came later are acknowledged after it.
+//! 1. Each file is checked: its family exists, and its rows are in the region. Nothing has changed yet.
+//! 2. The bytes are brought into the store's folder. A file of the same storage is linked, any other file is copied. No
+//!    list names the new file yet, but the janitor keeps it.
+//! 3. A flush writes all earlier writes to files, and the load reserves the next sequence id under the same lock.
+//!    Replay skips log records that are older than a store's newest file, so no older write may be only in memory.
+//! 4. The file gets its final name, `<digest>_SeqId_<id>_`, which contains the sequence id, as in HBase. For readers
+//!    all cells of the file have this sequence id.
+//! 5. If there are several stores, the load is recorded in the region's [intent](intent). From here on a crash does not
+//!    undo the load: the next opening completes it.
+//! 6. Each store's list is replaced. The sequence id is completed only after that, so a reader sees the files of all
+//!    families or of none. Writes with later sequence ids are acknowledged after the load.
 //!
 //! A crash before step 5, or with one store before step 6, leaves files that no list names, and the janitor deletes
-//! them. A later crash is rolled forward when the region is opened.
+//! them. After a later crash the load is completed when the region is opened.
 //!
-//! **Repeated calls.** The digest in the name is that of the load's token and of the file's path, so a call that is
-//! repeated because its response was lost finds its files and does nothing. Files that were compacted since are
-//! remembered while the region is open.
+//! **Repeated calls.** A call may be repeated because its response was lost. The digest in the name is made of the
+//! load's token and the file's path, so the repeated call finds its files and does nothing. The names of loaded files
+//! that were compacted since are remembered while the region is open.
 
 mod intent;
 

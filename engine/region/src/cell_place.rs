@@ -1,7 +1,7 @@
 //! Visits every stored cell of a store, in each segment and file, including cells that no reader can see any more.
 //!
-//! A [`Scan`](crate::Scan) does not show where a cell lies. Tests and tools use this to check what a flush or a
-//! compaction kept.
+//! A [`Scan`](crate::Scan) does not show where a cell is stored. Tests and tools use this to check which cells a flush
+//! or a compaction has kept.
 
 use cell::{Cell, KeyBuf, SequenceId};
 use hfile::ReadOptions;
@@ -22,7 +22,8 @@ pub enum CellPlace<'a> {
 }
 
 impl Region {
-    /// Passes each cell of a family's store, and its place, to `visit`. The cells of one segment or file come in order.
+    /// Passes each cell of a family's store, and where it is stored, to `visit`. The cells of one segment or file come
+    /// in order.
     pub fn visit_stored(&self, family: &[u8], visit: &mut dyn FnMut(CellPlace<'_>, Cell<'_>)) -> Result<()> {
         let store = self.store(family)?;
         let view = store.view.load_full();

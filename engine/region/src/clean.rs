@@ -7,13 +7,12 @@ use crate::janitor::Janitor;
 use crate::region::Region;
 use crate::store::Store;
 
-/// Where a region looks for unlisted files.
+/// The files that a search for unlisted files considers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Search {
-    /// Looks at the files that flushes and compactions have replaced since the region was opened.
+    /// The files that flushes and compactions have replaced since the region was opened.
     GivenUp,
-    /// Looks at the same files, and at all unlisted files in the stores' folders, which a crash or a failed deletion
-    /// has left.
+    /// The same files, and all unlisted files in the stores' folders, which a crash or a failed deletion has left.
     Folders,
 }
 

@@ -5,8 +5,8 @@
 //! 3. The view is replaced: new readers use the new files. A marker in the log tells followers.
 //! 4. The removed files are left to the janitor. Earlier readers continue to read them.
 //!
-//! If step 2 fails, the new files are left to the janitor. If the write of the list may have happened, no file goes to
-//! the janitor until a later list has ended the [doubt](crate::Error::InDoubt).
+//! If step 2 fails, the new files are left to the janitor. But if the new list may have been written, no file is left
+//! to the janitor until a later list has ended the [doubt](crate::Error::InDoubt).
 
 use std::sync::Arc;
 
@@ -39,11 +39,11 @@ pub(crate) struct Commit<'a> {
 }
 
 impl Region {
-    /// Changes a store's files. Durable when this returns. The log's markers have the order of the lists.
+    /// Changes a store's files. Durable when this returns. The markers are in the log in the order of the lists.
     ///
     /// Fails with [`Error::NotServing`] if the region is closing, because its next owner may have read the list
-    /// already, and with [`Error::Aborted`] after an abort: the next opening, which completes unfinished changes, must
-    /// find the lists unchanged.
+    /// already. Fails with [`Error::Aborted`] after an abort, because the next opening, which completes unfinished
+    /// changes, must find the lists unchanged.
     pub(crate) fn commit(&self, store: &Store, commit: Commit<'_>) -> Result<StoreChange> {
         self.check_owner()?;
         let Commit { remove, add, are_oldest, view, while_closing, marker } = commit;

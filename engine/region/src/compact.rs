@@ -1,4 +1,4 @@
-//! Compaction: writes several files of a store as one, or as one for each window of time or range of rows.
+//! Compaction: writes several files of a store as one, or as one for each window of time or for each range of rows.
 //!
 //! 1. Files whose cells have all expired leave the store's list.
 //! 2. The store's [policy](crate::compaction_policy) selects files.
@@ -34,7 +34,7 @@ use crate::stripes::StripeRange;
 use crate::view::View;
 use crate::{Error, FlushReason, Result};
 
-/// What a client wants to have compacted.
+/// A client's request for compactions.
 #[derive(Clone, Debug, Default)]
 pub struct CompactionRequest {
     /// Whether all files of a store are compacted, and delete markers dropped.
@@ -56,7 +56,7 @@ pub struct StoreCompaction {
     pub off_peak: bool,
 }
 
-/// What a compaction would do now.
+/// The effect that a compaction would have now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompactionPlan {
     /// Number of files that the compaction takes.
@@ -107,8 +107,9 @@ impl Region {
         self.stores.iter().any(|store| self.plan_of(store, &StoreCompaction::of_system(store)).is_some())
     }
 
-    /// Returns how close the store with the most files is to holding flushes back: 0 while no store has more files than
-    /// a compaction needs, 1 at `hbase.hstore.blockingStoreFiles`, and more above.
+    /// Returns how close a store's number of files is to the limit at which flushes wait, for the store with the most
+    /// files. 0 while no store has more files than a compaction needs, 1 at `hbase.hstore.blockingStoreFiles`, and more
+    /// above.
     pub fn compaction_pressure(&self) -> f64 {
         let pressure = |store: &Store| {
             let (tuning, files) = (store.tuning.load(), store.view.load().files.clone());
@@ -123,7 +124,7 @@ impl Region {
         self.stores.iter().map(pressure).fold(0.0, f64::max)
     }
 
-    /// Returns what a compaction of a store would do now; `None` if it has nothing to do.
+    /// Returns the effect that a compaction of a store would have now; `None` if there is nothing to compact.
     pub fn plan_compaction(&self, request: &StoreCompaction) -> Option<CompactionPlan> {
         self.plan_of(self.store(&request.family).ok()?, request)
     }
@@ -158,7 +159,7 @@ impl Region {
         })
     }
 
-    /// Compacts all stores, one after the other, as a client requests it. Returns the number of files that were
+    /// Carries out a client's request: compacts all stores, one after the other. Returns the number of files that were
     /// replaced.
     pub fn compact(&self, request: &CompactionRequest) -> Result<usize> {
         self.check_serving()?;
@@ -222,9 +223,9 @@ impl Region {
         }
     }
 
-    /// Removes every row from memory and files. Each store that had files keeps one without cells, which records up to
-    /// which sequence id the store is in files, so that no log record is replayed. For regions without writers:
-    /// concurrent writes may survive.
+    /// Removes every row from memory and files. Each store that had files keeps one file without cells. That file
+    /// records up to which sequence id the store's writes are in files, so that no log record is replayed. Nothing may
+    /// write to the region meanwhile: concurrent writes may survive.
     pub fn truncate(&self) -> Result<()> {
         self.check_serving()?;
         self.flush_stores(&[], FlushReason::Requested)?;

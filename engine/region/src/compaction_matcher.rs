@@ -33,7 +33,7 @@ pub(crate) struct CompactionMatcher {
     column_is_done: bool,
 }
 
-/// Which of a store's files are rewritten.
+/// Whether a compaction reads some or all of a store's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CompactionScope {
     /// Some files, or only memory.
@@ -88,7 +88,7 @@ impl CompactionMatcher {
         }
     }
 
-    /// Whether the cell is written to the new file. Cells come in order.
+    /// Returns whether the cell is written to the new file. Cells must be passed in order.
     pub(crate) fn keeps(&mut self, cell: Cell<'_>) -> bool {
         if self.scan_info.new_versions && self.kind == CompactionScope::Some && self.within.is_none() {
             return true;
@@ -172,7 +172,7 @@ impl CompactionMatcher {
     }
 
     /// Drops the rest of the column, including its markers, as HBase does. The column with the empty name is read to
-    /// its end, because family markers lie among its versions.
+    /// its end instead, because family markers are sorted among its versions.
     fn end_column(&mut self) -> bool {
         self.column_is_done = !self.column.is_empty();
         false
@@ -201,8 +201,8 @@ mod tests {
         parts.to_vec().expect("within limits")
     }
 
-    /// A lone value that is skipped would have been kept, and skipping it changes nothing for other cells. Tested with
-    /// rows of markers only, expired versions and masked cells, in random order.
+    /// If a lone value is not passed to the matcher, the matcher would have kept it, and its decisions about other
+    /// cells are the same. Tested with rows of markers only, expired versions and masked cells, in random order.
     #[test]
     fn lone_values_can_be_skipped() {
         let plain = ScanInfo {

@@ -31,7 +31,7 @@ use md5::{Digest, Md5};
 pub(crate) const FACT: &str = "BELLOWS_SWEPT_MARKERS";
 /// Size of an entry in bytes.
 const ENTRY: usize = 24;
-/// Number of leading bytes of an entry that identify what is masked.
+/// Number of leading bytes of an entry that identify the masked row or column and the kind of marker.
 const WHAT: usize = 16;
 /// Number of late rows after which no marker is dropped until the next flush.
 const LATE_ROWS_MAX: usize = 4_096;

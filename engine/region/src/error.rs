@@ -105,7 +105,7 @@ pub enum Error {
     /// A cell has this negative timestamp, in ms.
     #[error("Timestamp cannot be negative. ts={0}")]
     NegativeTimestamp(i64),
-    /// A reversed scan asks for families that are loaded on demand.
+    /// A reversed scan has families that are loaded on demand.
     #[error("Reverse scan with loading CFs on demand is not supported")]
     ReversedOnDemand,
     /// A filter that judges whole rows is used by a scan that returns parts of rows.

@@ -2,15 +2,16 @@
 //!
 //! 1. Under the write lock every store's active segment and pipeline become its snapshot, and a new segment replaces
 //!    them. This only swaps pointers; new writes go to the new segment.
-//! 2. The flush makes the writes in the snapshots durable in the log and completes them. So no file holds a cell that a
-//!    reader may not see, or that the log does not have.
-//! 3. Each store's snapshot streams into a file at its final name, or into one for each stripe of the store. A flush
-//!    that only frees memory may retain rewritten rows, which it copies into a segment of their own (see
-//!    [`retained`](crate::retained_rows)).
-//! 4. The store's file list is replaced; from then on the file exists. The view drops the snapshot and gets the
-//!    retained segment.
-//! 5. The log learns up to which sequence id it may drop records.
+//! 2. The flush makes the writes in the snapshots durable in the log, and completes them. So no file has a cell that a
+//!    reader may not see yet, or that the log does not have.
+//! 3. Each store's snapshot is written to a file at its final name, or to one file for each stripe of the store. A
+//!    flush that only frees memory may retain rewritten rows, which it copies into a segment of their own (see
+//!    [`retained_rows`](crate::retained_rows)).
+//! 4. The store's file list is replaced; from then on the file counts. The new view has the retained segment in place
+//!    of the snapshot.
+//! 5. The log is told up to which sequence id the region no longer needs its records.
 //!
+//! If step 2, 3 or 4 fails, the snapshot stays, and the next flush writes it together with newer cells.
 //! If step 2, 3 or 4 fails, the snapshot stays, and the next flush writes it together with newer cells.
 
 use std::sync::Arc;
@@ -88,8 +89,9 @@ impl Region {
         self.flush_alone(&alone, families, reason, &mut |_| {})
     }
 
-    /// Flushes for a caller that keeps other flushes away. Calls `reserve` when the snapshots are taken, still under
-    /// the write lock: so no write has a sequence id between the last flushed write and the ids that `reserve` takes.
+    /// Flushes, while the caller prevents other flushes. Calls `reserve` under the write lock, right after the
+    /// snapshots were taken: so no write has a sequence id between the last flushed write and the ids that `reserve`
+    /// takes.
     pub(crate) fn flush_alone(
         &self,
         _alone: &MutexGuard<'_, ()>,

@@ -44,7 +44,7 @@ pub struct FlushUrgency {
 /// Why a region is flushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushReason {
-    /// An operator or a client asked for it.
+    /// An operator or a client requested it.
     Requested,
     /// The region's memory is full, or the server needs the memory. This is the only reason for which rows may be
     /// retained.
@@ -68,8 +68,8 @@ pub enum FlushDecision {
     Flush(FlushReason),
 }
 
-/// Decides whether to flush a region. Calls `may_shrink`, which says whether its memory can be made smaller, only if
-/// that matters.
+/// Decides whether to flush a region. Calls `may_shrink` only if its result matters; it returns whether the region's
+/// memory can be made smaller.
 pub fn decide_flush(facts: &FlushFacts, may_shrink: impl FnOnce() -> bool) -> FlushDecision {
     let FlushFacts { bytes, limit, .. } = *facts;
     if facts.is_reader || bytes == 0 && !facts.has_many_markers {

@@ -57,12 +57,12 @@ pub enum FollowOutcome {
 }
 
 impl RegionFollower {
-    /// Opens the region with the content of its files and the records of `log` before `until`. `log` was read before
-    /// this call.
+    /// Opens the region with the content of its files and the records of `log` before `until`. `log` must have been
+    /// read before this call.
     ///
-    /// Fails with [`Error::Storage`] of kind [`NotFound`](StorageKind::NotFound), or with [`wal::Error::Gone`], when a
-    /// file was compacted away or a log file was deleted meanwhile. The caller then reads the log again and repeats the
-    /// call.
+    /// Fails with [`Error::Storage`] of kind [`NotFound`](StorageKind::NotFound) when a store file was compacted away
+    /// meanwhile, and with [`wal::Error::Gone`] when a log file was deleted. The caller should then read the log again
+    /// and repeat the call.
     pub fn open(opening: Opening, log: &Arc<LogReader>, until: LogPosition) -> Result<RegionFollower> {
         let opening = Opening { recovered: None, ..opening };
         let with_log = Opening { recovered: Some(Arc::clone(log)), ..opening.clone() };

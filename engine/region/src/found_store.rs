@@ -55,9 +55,9 @@ pub struct FoundStore {
 }
 
 impl FoundStore {
-    /// Finds the files of `family` in the region with the folder `region`, and opens each of them; writes nothing.
+    /// Finds the files of `family` in the region with the folder `region`, and opens each of them. Writes nothing.
     ///
-    /// Fails when a file is damaged or missing, or is written in a way that this project does not read.
+    /// Fails when a file is damaged or missing, or has a feature that this project does not support.
     pub fn find(
         files: &Arc<dyn Files>,
         region: &FileName,
@@ -122,10 +122,10 @@ impl FoundStore {
 
 impl FoundStore {
     /// Moves files that the store's list does not name to the archive, so that HBase's DEFAULT tracker finds exactly
-    /// the files of the list. In the archive HBase finds those that links and snapshots need. Returns the number of
-    /// moved files. The moves are durable when this returns, and it may be repeated.
+    /// the files of the list. In the archive HBase finds the files that links and snapshots need. Returns the number of
+    /// moved files. The moves are durable when this returns. The call may be repeated.
     ///
-    /// Fails if that tracker would not find a file of the list.
+    /// Fails if the DEFAULT tracker would not find a file of the list.
     pub fn make_folder_exact(
         &self,
         files: &Arc<dyn Files>,

@@ -154,7 +154,7 @@ impl Source {
     }
 }
 
-/// What a read of one row wants from a store.
+/// The row and columns that a read of one row wants from a store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RowTarget<'a> {
     pub(crate) row: &'a [u8],
@@ -344,8 +344,8 @@ impl Heap {
         self.reorder()
     }
 
-    /// Moves to the first cell of the wanted row, or of its columns, from anywhere. If there is none, the heap is
-    /// somewhere after the row.
+    /// Moves to the first cell of the wanted row, or of its wanted columns, from any position. If there is none, the
+    /// heap is somewhere after the row.
     pub(crate) fn seek_row(&mut self, target: &RowTarget<'_>) -> Result<()> {
         let (column, mut row) = (target.column(), None);
         // The newest timestamp found in the first column.

@@ -44,7 +44,8 @@ use snapshots::Snapshots;
 
 /// A party that may need a file that its store no longer lists.
 pub trait FileHolder: Send + Sync {
-    /// Sets `held` for each of `files` that it needs, and leaves the other entries unchanged.
+    /// For each of `files` that this holder needs, sets the entry of `held` to true. Leaves the other entries
+    /// unchanged.
     ///
     /// An error means that the holder cannot decide; then no file is deleted.
     fn mark_held(&self, files: &[FileName], held: &mut [bool]) -> Result<()>;
@@ -68,8 +69,8 @@ pub struct Janitor {
 }
 
 impl Janitor {
-    /// Creates a janitor that asks the files in use, the file lists of the same table, links, and snapshots.
-    /// [`Janitor::asking`] adds holders.
+    /// Creates a janitor with these holders: the files in use, the file lists of the same table, links, and snapshots.
+    /// [`Janitor::asking`] adds others.
     pub fn new(files: Arc<dyn Files>, open_files: Arc<OpenFiles>) -> Janitor {
         let holders: Vec<Arc<dyn FileHolder>> = vec![Arc::new(BackReferences(files.clone()))];
         let snapshots = Snapshots::new(files.clone());
@@ -161,8 +162,8 @@ impl Janitor {
         if names.is_empty() || env::planted(21) { Ok(()) } else { self.snapshots.mark_held(names, held) }
     }
 
-    /// Asks every holder but snapshots which of `names` it needs, except the lists of the region in the folder
-    /// `except`.
+    /// Asks every holder except snapshots which of `names` it needs. The lists of the region in the folder `except` are
+    /// not asked.
     fn ask_except(&self, except: Option<&FileName>, names: &[FileName], held: &mut [bool]) -> Result<()> {
         if names.is_empty() {
             return Ok(());

@@ -25,7 +25,7 @@ pub struct Account {
 pub struct Balance {
     /// Bytes of cells that clients wrote, in KeyValue layout.
     pub user: u64,
-    /// Bytes of the log records that hold these cells.
+    /// Bytes of the log records with these cells.
     pub log: u64,
     /// Bytes of the files that flushes wrote.
     pub flushed: u64,

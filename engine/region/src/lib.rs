@@ -7,8 +7,8 @@
 //!  flush   segments taken → their writes complete → one merge to a new file → file list replaced → log may delete records
 //! ```
 //!
-//! A reader takes the stores' views when it begins and keeps them. Flushes and compactions make new views and never
-//! change an old one, so a scanner continues over its own view and loses nothing that it needs.
+//! A reader takes the stores' views when it begins, and keeps them. Flushes and compactions make new views and never
+//! change an old one. So an open scanner continues in its own view, and no cell that it needs disappears.
 //!
 //! This crate does not know sockets, clients, the wire's protobuf messages or other regions. It works on cells.
 

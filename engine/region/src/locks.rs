@@ -1,7 +1,7 @@
 //! Row locks: a fixed number of locks, each of which serves the rows whose hash maps to it.
 //!
-//! A row lock is held while a write is applied, not while the log syncs, so rows that share a lock delay each other by
-//! microseconds. Several locks are always taken in the same order.
+//! A row lock is held while a write is applied, but not while the log syncs. So rows that share a lock delay each other
+//! by microseconds only. Several locks are always taken in the same order.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ const STRIPES: usize = 1024;
 const ROWS_COMPARED_MAX: usize = 4 * STRIPES;
 /// Maximum number of rows that are first compared with the first row.
 const SAME_MAX: usize = 8;
-/// The index that stands for no row.
+/// The index that means "no row".
 const NONE: u32 = u32::MAX;
 
-/// Row locks that are held, released on drop.
+/// Row locks that a caller holds. They are released on drop.
 pub(crate) struct HeldRowLocks<'a> {
     _stripes: SmallVec<[MutexGuard<'a, ()>; 1]>,
     /// Whether no row occurs twice in the call; `false` if unknown.

@@ -1,8 +1,8 @@
 //! Markers in the log about a region: opens, closes, flushes, compactions.
 //!
 //! Markers are for followers of the log, such as read replicas. Recovery does not use them, because the lists of store
-//! files are authoritative. So nobody waits for a marker, and a log that refuses one causes no error here: the next
-//! write or flush fails.
+//! files are authoritative. So nobody waits for a marker. If the log refuses one, no error is reported here; the next
+//! write or flush will fail.
 
 use std::sync::Arc;
 

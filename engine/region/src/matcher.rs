@@ -53,7 +53,8 @@ pub(crate) fn is_cell_expired(cell: Cell<'_>, now: i64) -> bool {
     cell.timestamp().0.saturating_add(i64::from_be_bytes(ttl)) < now
 }
 
-/// The delete markers seen so far in a row and family. Markers sort before what they mask, so one pass is enough.
+/// The delete markers seen so far in a row and family. Markers sort before the cells that they mask, so one pass is
+/// enough.
 #[derive(Debug, Default)]
 pub(crate) struct Deletes {
     /// Whether the row and family have a marker. Most have none, and then no cell needs a test.
@@ -66,7 +67,7 @@ pub(crate) struct Deletes {
     by_write: Option<Box<NewVersions>>,
 }
 
-/// What the markers hide.
+/// How much of a column the markers hide, from one cell on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MaskedBy {
     No,

@@ -69,8 +69,9 @@ impl Region {
         self.stores.iter().any(|store| store.accordion.waiting.load(Ordering::Acquire))
     }
 
-    /// Compacts the sealed segments of all stores. `pressure` says how full the server's memory for memstores is, from
-    /// 0 to 1; if the region's own memory is fuller, that counts instead. Reads, writes and flushes continue meanwhile.
+    /// Compacts the sealed segments of all stores, while reads, writes and flushes continue. `pressure` says how full
+    /// the server's memory for memstores is, from 0 to 1. If the region's own memory is fuller, its fullness is used
+    /// instead.
     pub fn compact_memory(&self, pressure: f64) {
         // Compact more eagerly near the limit: cells that are dropped now delay the flush.
         let limit = self.flush_limit(pressure);
@@ -105,7 +106,7 @@ impl Region {
     }
 
     /// Decides whether to flush, and why, from `memory` that the caller has [read](Region::memory). If memory can be
-    /// made smaller instead, it seals the active segments that may shrink.
+    /// made smaller instead, seals the active segments that may shrink.
     pub fn decide_flush(&self, memory: InMemory, pressure: f64, urgency: FlushUrgency) -> FlushDecision {
         let facts = self.flush_facts(memory, pressure, urgency);
         let decision = decide_flush(&facts, || self.is_memory_shrinking() || self.seal_for_compaction());
@@ -234,7 +235,7 @@ impl Region {
         self.stores.iter().any(|store| asks(&store.accordion))
     }
 
-    /// Returns what the memory of a family's store did recently, oldest first.
+    /// Returns the recent changes of the memory of a family's store, oldest first.
     pub fn memory_events(&self, family: &[u8]) -> Result<Vec<MemoryEvent>> {
         Ok(self.store(family)?.accordion.history.lock().events.iter().copied().collect())
     }

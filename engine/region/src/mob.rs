@@ -1,8 +1,8 @@
 //! MOB (medium objects): large values, kept in files of their own.
 //!
 //! ```text
-//! store file   key · [length 4B · name of the MOB file] · tags: MOB_REFERENCE, MOB_TABLE_NAME, the cell's own MOB file
-//! the same key · value · the cell's own tags         mobdir/data/<ns>/<table>/<MOB region>/<family>/<name>
+//! store file   key · [length 4B · name of the MOB file] · tags: MOB_REFERENCE, MOB_TABLE_NAME, the cell's own
+//! MOB file     the same key · value · the cell's own tags       mobdir/data/<ns>/<table>/<MOB region>/<family>/<name>
 //! ```
 //!
 //! 1. A flush writes the values of a family with IS_MOB that are longer than MOB_THRESHOLD to a [MOB file](output), and
@@ -11,8 +11,8 @@
 //!    MOB files it needs.
 //! 3. A reader replaces a reference by the [value](values), after the filter has judged the cell, as in HBase.
 //! 4. A compaction copies references. Only a major compaction that a client asked for writes the values again.
-//! 5. The janitor deletes a MOB file when no store file that exists names it. So snapshots, clones, halves and readers
-//!    hold MOB files through the store files that they hold.
+//! 5. The janitor deletes a MOB file when no existing store file names it. So snapshots, clones, references and readers
+//!    keep MOB files by keeping the store files that name them.
 //!
 //! Names and bytes are HBase's. Source: HBase 2.6 `HMobStore`, `MobUtils`, `DefaultMobStoreFlusher`.
 

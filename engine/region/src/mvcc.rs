@@ -11,7 +11,7 @@ use std::task::Waker;
 use cell::SequenceId;
 use env::sync::Mutex;
 
-/// What a write waits for before it is complete, from weak to strong.
+/// The condition for which a write waits before it is complete, from weak to strong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Awaits {
     Nothing,

@@ -86,7 +86,7 @@ struct OutputStripe {
 }
 
 impl OutputFiles<'_> {
-    /// Returns the index of the file for a cell. Cells come in order.
+    /// Returns the index of the file for a cell. Cells must be passed in order.
     fn index_of(&mut self, cell: Cell<'_>) -> usize {
         let stripe = &mut self.stripe;
         match self.plan.layout {
@@ -219,8 +219,9 @@ impl Region {
         })
     }
 
-    /// Streams `heap` through `rewrite` into new files, and opens them. `progress` gets the cells read and the bytes
-    /// written since its last call; its error ends the work, and no file remains.
+    /// Writes the cells of `heap` that `rewrite` keeps to new files, and opens these. `progress` gets the number of
+    /// cells read and of bytes written since its last call. If it returns an error, the work ends and the new files are
+    /// deleted.
     pub(crate) fn write_files(
         &self,
         store: &Store,

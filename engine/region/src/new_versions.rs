@@ -39,7 +39,7 @@ struct Era {
     up_to: Option<Timestamp>,
     /// The markers of the period that delete one timestamp each.
     exact: SmallVec<[(Timestamp, SequenceId); 2]>,
-    /// The versions at each of these markers and at the end of the period, ordered by moment.
+    /// The versions that existed at each of these markers, and at the end of the period; ordered by time.
     counts: SmallVec<[Count; 1]>,
 }
 

@@ -77,8 +77,8 @@ impl OpenFiles {
         OpenFiles { kept: Mutex::new(kept), ..OpenFiles::default() }
     }
 
-    /// Records a reader of a file. A condemned file can still be opened by a region that read an old list. That does no
-    /// harm, because the janitor reads the lists after it has condemned the file.
+    /// Records that a file has a reader. A region that has read an old list may still open a condemned file. That does
+    /// no harm, because the janitor reads the current lists after it has condemned the file.
     pub(crate) fn opened(&self, reader: &Arc<Reader>) {
         let mut holds = self.holds.lock();
         let hold = holds.entry(reader.name().clone()).or_default();

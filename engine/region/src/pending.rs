@@ -19,8 +19,8 @@ use crate::{Error, Result};
 
 /// An applied write that is not acknowledged yet.
 ///
-/// This future resolves when the write is as durable as requested and every new reader sees it. An error means that the
-/// write may have happened. Dropping it abandons the wait, not the write.
+/// This future resolves when the write is as durable as requested, and every new reader sees it. An error means that
+/// the write may or may not have happened. Dropping the future ends the wait, but does not undo the write.
 #[must_use = "a write may be acknowledged only after this has resolved"]
 pub struct Pending {
     region: Arc<Region>,

@@ -58,7 +58,7 @@ pub enum Isolation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadMode {
     /// The read may not block. It fails with [`Error::WouldBlock`](crate::Error::WouldBlock) when a block is not in
-    /// memory, when a row takes long, or when the filter may take long for a single cell.
+    /// memory, when reading a row takes long, or when the filter may take long for a single cell.
     MemoryOnly,
     /// The read may block.
     Any,
@@ -111,8 +111,8 @@ pub struct Scan {
     pub raw: bool,
     /// Which writes the scan sees.
     pub isolation: Isolation,
-    /// The read point of an earlier scanner, to continue that scan. If versions that it needs were dropped, a scan
-    /// reads at the present read point instead; a get returns the versions that are left.
+    /// The read point of an earlier scanner whose scan this one continues. If versions that this read point needs were
+    /// dropped, a scan reads at the present read point instead; a get returns the versions that are left.
     pub read_point: Option<SequenceId>,
     /// Whether blocks that the scan reads are kept in the cache.
     pub cache_blocks: bool,

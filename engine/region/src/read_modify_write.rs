@@ -38,7 +38,7 @@ pub struct Check {
     pub time_range: Option<TimeRange>,
 }
 
-/// What a check tests.
+/// The condition that a check tests.
 #[derive(Clone, Debug)]
 pub enum Test {
     /// Compares the newest value of one column.
@@ -47,9 +47,9 @@ pub enum Test {
         family: Bytes,
         /// The qualifier of the column.
         qualifier: Bytes,
-        /// The operator. The test holds when *expected op value* holds; filters use the opposite order.
+        /// The operator. The condition is true when *expected op value* is true; filters use the opposite order.
         operator: CompareOperator,
-        /// The expected value; an empty or null one stands for "no value".
+        /// The expected value. An empty value or a null means "no value".
         comparable: Comparable,
     },
     /// Tests whether the filter accepts some cell of the row.
@@ -95,7 +95,7 @@ impl Collected {
 /// Tests the first cell of a row, without copying the cell.
 struct First<'a> {
     test: &'a Test,
-    /// The timestamp of the first cell, and whether the test holds; `None` if the row has no cell.
+    /// The timestamp of the first cell, and whether the condition is true; `None` if the row has no cell.
     found: Option<(Timestamp, Result<bool>)>,
 }
 
@@ -108,7 +108,7 @@ impl CellSink for First<'_> {
 }
 
 impl Test {
-    /// Whether the test holds for `value`; `None` if the filter accepted no cell or the column has none.
+    /// Whether the condition is true for `value`. `None` if the filter accepted no cell, or the column has none.
     fn holds(&self, value: Option<&[u8]>) -> Result<bool> {
         let Test::Value { operator, comparable, .. } = self else { return Ok(value.is_some()) };
         let expects_nothing = match comparable {
@@ -160,7 +160,7 @@ impl Region {
         Ok(ChangeOutcome { cells, pending })
     }
 
-    /// Applies mutations of one row as one write, if `check` holds.
+    /// Applies mutations of one row as one write, if `check` is true.
     pub fn check_and_mutate(
         self: &Arc<Self>,
         check: &Check,
@@ -170,7 +170,7 @@ impl Region {
         self.mutate_rows(std::slice::from_ref(check), mutations, mode)
     }
 
-    /// Applies mutations of several rows of this region as one write, if all `checks` hold.
+    /// Applies mutations of several rows of this region as one write, if all `checks` are true.
     pub fn mutate_rows(
         self: &Arc<Self>,
         checks: &[Check],
@@ -360,7 +360,7 @@ impl Region {
         Ok(())
     }
 
-    /// Whether the check holds, and the timestamp of the cell that it tested.
+    /// Returns whether the check is true, and the timestamp of the cell that it tested.
     fn holds(self: &Arc<Self>, check: &Check, mode: ReadMode) -> Result<(bool, Option<Timestamp>)> {
         let (families, filter) = match &check.test {
             Test::Value { family, qualifier, .. } => {

@@ -1,12 +1,12 @@
 //! New regions that share another region's files: daughters of a split, merged regions, clones.
 //!
-//! No data is copied. For each file of the region the new store gets a small file that names it, in HBase's format and
-//! place, and a file list:
+//! No data is copied. For each file of the old region, the store of the new region gets a small file that names it, in
+//! HBase's format and place; and it gets a file list:
 //!
-//! 1. The region pins the file, so that the janitor keeps it.
-//! 2. For a link, it writes a back reference beside the target's place in the archive.
+//! 1. The old region pins the file, so that the janitor keeps it.
+//! 2. For a link, the old region writes a back reference beside the target's place in the archive.
 //! 3. It writes the reference or link file in the new store's folder.
-//! 4. The new store's list names that file; from then on it exists.
+//! 4. It writes the new store's list, which names that file. From then on the new file counts.
 //!
 //! A table whose files may be shared is dropped by [`Janitor::drop_folder`](crate::Janitor::drop_folder).
 //!
@@ -31,7 +31,7 @@ use crate::{Error, HeirRefusal, Result};
 /// Maximum number of files that are written at the same time.
 const WRITERS_MAX: usize = 8;
 
-/// What a new region shares of another region's files.
+/// The part of another region's files that a new region shares.
 #[derive(Clone, Debug)]
 pub enum InheritedFiles {
     /// The rows of each file on one side of a row, for a daughter of a split or a merged region.
@@ -62,12 +62,13 @@ impl Region {
         Ok(())
     }
 
-    /// Writes the folder of the new region `child` with the rows that it takes over from `parents`: one region of which
-    /// it takes the rows on one side of a split row, or several regions of which it takes all rows. All are regions of
-    /// one table, and the parents are closed. May be repeated until the child has been opened.
+    /// Writes the folder of the new region `child` with the rows that it takes over from `parents`. These are one
+    /// region, of which the child takes the rows on one side of a split row, or several regions, of which it takes all
+    /// rows. All are regions of one table, and the parents are closed. May be repeated until the child has been opened.
     ///
-    /// A file without rows of the child is left out, except the newest of its store: because of that file's sequence
-    /// id, the child opens at a sequence id no smaller than its parent's, as clients expect of a newer location.
+    /// A file without rows of the child is left out, unless it is the newest of its store. The newest one is kept for
+    /// its sequence id: because of it the child opens at a sequence id no smaller than its parent's. Clients expect
+    /// this of a newer location.
     pub fn write_child(child: &RegionInfo, folder: &FileName, parents: &[Arc<Region>]) -> Result<()> {
         let Some(first) = parents.first() else {
             return Err(HeirRefusal::NoParent { child: Box::new(child.clone()) }.into());

@@ -75,13 +75,14 @@ pub struct Region {
     pub(crate) mvcc: Mvcc,
     pub(crate) locks: RowLocks,
     pub(crate) write: Mutex<WriteState>,
-    /// Held by the running flush.
+    /// Locked by the running flush.
     pub(crate) flushing: Mutex<()>,
-    /// Held by the running bulk load.
+    /// Locked by the running bulk load.
     pub(crate) bulk_loads: Mutex<RecentLoads>,
-    /// Held exclusively while a bulk load changes the lists of several stores, and shared while a compaction changes one.
+    /// Locked exclusively while a bulk load changes the lists of several stores, and shared while a compaction changes
+    /// one.
     pub(crate) listing: RwLock<()>,
-    /// Whether the end of the last bulk load could not be recorded yet. Changes only while `listing` is held
+    /// Whether the end of the last bulk load could not be recorded yet. Changed only while `listing` is locked
     /// exclusively.
     pub(crate) is_note_left: AtomicBool,
     pub(crate) open_sequence: SequenceId,
@@ -391,8 +392,8 @@ impl Region {
     }
 
     /// Returns the best row for a split: the middle of the largest file of the largest store, or the border of two of
-    /// its stripes. `None` if there are no files, the file has only one row, or some files are halves and must be
-    /// compacted first. May read from disk.
+    /// its stripes. Returns `None` if there are no files, if the file has only one row, or if some files are
+    /// references, which must be compacted first. May read from storage.
     pub fn best_split_row(&self) -> Result<Option<Bytes>> {
         let size = |store: &&Store| store.view.load().files.iter().map(|file| file.size()).sum::<u64>();
         let Some(largest) = self.stores.iter().max_by_key(size) else { return Ok(None) };

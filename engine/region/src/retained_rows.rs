@@ -61,7 +61,7 @@ pub(crate) struct Allowance {
     pub(crate) floor: SequenceId,
 }
 
-/// What a store records of the cells that it retained.
+/// The retained cells of a store, in numbers, and how many of them are expected to be replaced.
 #[derive(Debug)]
 pub(crate) struct RetainedRows {
     /// The sequence id of the last write that the last flush covered.
@@ -80,7 +80,7 @@ impl Default for RetainedRows {
     }
 }
 
-/// What a flush does with a cell of its snapshot.
+/// The treatment of one cell of a snapshot in a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Dropped,

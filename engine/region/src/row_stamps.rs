@@ -1,6 +1,7 @@
 //! Locks the rows of a write and gives its cells their timestamps, so that no earlier write hides them.
 //!
-//! [`WriteTimes`](crate::write_times::WriteTimes) records what earlier writes of a row did; this module acts on it.
+//! [`WriteTimes`](crate::write_times::WriteTimes) records the timestamps of earlier writes of a row; this module uses
+//! them.
 
 use std::time::Duration;
 
@@ -53,8 +54,8 @@ impl Region {
         }
     }
 
-    /// Returns the time with which the server stamps cells of `mutation` at `now`. It is later than `now` if an earlier
-    /// write of the row was stamped ahead of the clock. The caller holds the row's lock.
+    /// Returns the time with which the server stamps cells of `mutation` at `now`. The result is later than `now` if an
+    /// earlier write of the row was stamped ahead of the clock. The caller holds the row's lock.
     pub(crate) fn stamp_of(&self, mutation: &Mutation, now: WallTime) -> WallTime {
         let stamp = |times: &WriteTimes| times.stamp(|| self.locks.hash_of(&mutation.row), now);
         self.locks.write_times().map_or(now, stamp)

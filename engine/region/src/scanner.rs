@@ -90,7 +90,7 @@ impl StoreScanner {
         self.closed || self.of_row.closed
     }
 
-    /// Applies what the finished row changed.
+    /// Applies the changes of the finished row to the store.
     fn end_row(&mut self) {
         self.closed |= self.of_row.closed;
         self.of_row.closed = false;
@@ -265,8 +265,9 @@ impl<'q> RegionScanner<'q> {
 
     /// Passes the next row, or a part of it, to `sink`. If the filter drops the row, the step has no cells.
     ///
-    /// After an error that [would block](Error::would_block), the caller drops what `sink` took in the failed step. It
-    /// may then repeat the step in [`ReadMode::Any`], or in memory once the block has been awaited.
+    /// After an error that [would block](Error::would_block), the caller must drop the cells that `sink` got in the
+    /// failed step. The caller may then repeat the step in [`ReadMode::Any`], or in memory after it has awaited the
+    /// block.
     pub fn next_row(&mut self, limits: &Limits, sink: &mut dyn CellSink, mode: ReadMode) -> Result<Step> {
         if self.progress != Progress::Reading {
             return Ok(Step::default());

@@ -1,6 +1,5 @@
-//! Snapshots of a region: the list of its files at one moment, and new regions that are clones of such a list. The
-//! janitor keeps the files that a snapshot names ([`crate::janitor`]), and a clone has links to them; no data is
-//! copied.
+//! Snapshots of a region: the list of its files at one moment, and new regions that are clones of such a list. No data
+//! is copied: the janitor keeps the files that a snapshot names ([`crate::janitor`]), and a clone has links to them.
 
 use std::sync::Arc;
 

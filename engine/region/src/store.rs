@@ -44,7 +44,7 @@ pub(crate) struct Store {
     pub(crate) tracker: Mutex<Tracker>,
     /// Files that are no longer in the list and not yet deleted by the janitor.
     pub(crate) unlisted: Mutex<Vec<FileName>>,
-    /// Held by the running compaction.
+    /// Locked by the running compaction.
     pub(crate) compacting: Mutex<()>,
     /// The region's options with the family's own settings.
     pub(crate) tuning: ArcSwap<RegionOptions>,

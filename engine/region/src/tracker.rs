@@ -47,7 +47,7 @@ fn entries(name: &FileName, list: pb::StoreFileList) -> Result<Vec<Listed>> {
     })
 }
 
-/// Whether a folder holds a store's lists.
+/// Whether a folder is the one in which a store's lists are.
 pub(crate) fn is_list_folder(folder: &FileName) -> bool {
     folder.last() == FOLDER
 }
@@ -83,9 +83,10 @@ fn list_number(name: &str) -> Option<u64> {
 /// Maximum number of times that lists are read again because one was deleted meanwhile.
 const READINGS_MAX: usize = 100;
 
-/// Reads the lists in a folder. A list that is too short was cut off by a crash, and is ignored if another is complete.
+/// Reads the lists in a folder. A list that is too short was cut off by a crash; it is ignored if another one is
+/// complete.
 ///
-/// The listing of the folder must show what was written before it, as local disks, HDFS and S3 promise.
+/// A listing of the folder must have everything that was written before it, as local disks, HDFS and S3 promise.
 fn read_lists(files: &dyn Files, folder: &FileName) -> Result<Lists> {
     for _ in 1..READINGS_MAX {
         if let Some(lists) = try_read_lists(files, folder)? {

@@ -1,4 +1,4 @@
-//! What a reader of a store sees: its segments and files at one moment.
+//! The view of a store: its segments and files at one moment, as a reader sees them.
 
 use std::sync::Arc;
 
@@ -37,8 +37,8 @@ pub(crate) struct View {
 /// The writes that the sealed segments of a store contain, as limits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sealed {
-    /// Except for puts recorded as late, no put that came after the sealing has a timestamp below this, in ms since
-    /// 1970.
+    /// A lower bound in ms since 1970: every put after the sealing has at least this timestamp, unless it was recorded
+    /// as late.
     pub(crate) below: i64,
     /// The sequence id of the last write in the sealed segments.
     pub(crate) through: SequenceId,

@@ -19,7 +19,7 @@ use env::WallTime;
 
 /// Number of slots for rows. It is a multiple of the number of row locks, so that one lock guards each slot.
 const SLOTS: u64 = 8192;
-/// Bits of a slot that hold a tag of the row; the other bits hold the time in ms.
+/// Number of bits of a slot that have a tag of the row. The other bits have the time in ms.
 const TAG_BITS: u32 = 20;
 /// Tag of a slot that two rows share.
 const ANY_ROW: u64 = 0;
@@ -51,7 +51,7 @@ impl WriteTimes {
         self.ahead.newest_of(hash, now, AHEAD_MAX_MS).unwrap_or(now)
     }
 
-    /// Notes a delete at `now`. The caller holds the row's lock.
+    /// Records a delete at `now`. The caller holds the row's lock.
     pub(crate) fn note_delete(&self, hash: u64, now: WallTime) {
         match self.stamp(|| hash, now) {
             stamp if stamp == now => self.deletes.note(hash, now, now),
@@ -60,8 +60,8 @@ impl WriteTimes {
         }
     }
 
-    /// Notes that a cell was stamped with `timestamp` at `now`. The caller holds the row's lock. `hash` is called only
-    /// if the timestamp is ahead of the clock.
+    /// Records that a cell was stamped with `timestamp` at `now`. The caller holds the row's lock. `hash` is called
+    /// only if the timestamp is ahead of the clock.
     pub(crate) fn note_stamp(&self, hash: impl FnOnce() -> u64, timestamp: Timestamp, now: WallTime) {
         if (1..=AHEAD_MAX_MS).contains(&timestamp.0.saturating_sub(now.0)) {
             self.ahead.note(hash(), WallTime(timestamp.0), now);
@@ -85,8 +85,8 @@ impl RowTimes {
         (&self.slots[(hash % SLOTS) as usize], (hash >> (u64::BITS - TAG_BITS)) | 1)
     }
 
-    /// Notes a time of a row. The caller holds the row's lock. Where two rows share a slot at about the same time, both
-    /// get the later one.
+    /// Records a time of a row. The caller holds the row's lock. If two rows share a slot at about the same time, both
+    /// get the later time.
     fn note(&self, hash: u64, time: WallTime, now: WallTime) {
         let (slot, tag) = self.slot(hash);
         let (time, noted) = (time.0.max(0) as u64, slot.load(Relaxed));

@@ -126,7 +126,7 @@ impl Kind {
 /// A record: one event of one region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// What the record describes.
+    /// The kind of event that the record describes.
     pub kind: Kind,
     /// The region's encoded name.
     pub region: &'a [u8],

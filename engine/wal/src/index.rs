@@ -168,7 +168,7 @@ impl SectionIndex {
     }
 }
 
-/// Creates the record that holds an index; `previous` is the offset of the batch with the index before it.
+/// Creates the record with an index. `previous` is the offset of the batch with the previous index.
 pub(crate) fn index_record(previous: Option<u64>, cells: &[u8]) -> Record<'_> {
     Record {
         kind: Kind::Index,

@@ -64,7 +64,7 @@ pub struct Options {
     pub buffer_bytes_max: usize,
     /// Maximum size of one record, in bytes.
     pub record_bytes_max: usize,
-    /// Number of files above which regions are asked to flush, however much they have in memory
+    /// Number of files above which regions are asked to flush, even if they have little in memory
     /// (`hbase.regionserver.maxlogs`).
     pub files_max: usize,
     /// Number of files below which no region is asked to flush. Between this number and `files_max`, regions are asked

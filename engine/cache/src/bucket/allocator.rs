@@ -45,7 +45,7 @@ pub const SLOT_SIZES: [u32; 113] = {
     sizes
 };
 
-/// The key that stands for an empty slot.
+/// The key of a slot without a block.
 const NOBODY: BlockKey = BlockKey { file: FileId(u64::MAX), offset: u64::MAX };
 
 /// Minimum number of slots in a bucket, at the largest slot size.

@@ -243,7 +243,8 @@ impl Part {
         self.head.kind == BlockKind::Data && self.head.flags & IS_PACKED == 0 && !self.head.offsets.is_empty()
     }
 
-    /// Reserves room for the bytes of these cells. Returns their offset in the record, and the room.
+    /// Reserves room in the buffer for the bytes of these cells. Returns the offset of the bytes in the record, and the
+    /// room.
     pub(super) fn room_for(&mut self, cells: Range<usize>) -> (usize, &mut [u8]) {
         let offsets = self.offsets();
         let start = cells.start.min(offsets.len());

@@ -664,7 +664,7 @@ fn in_memory_data_is_in_the_bucket_cache_and_the_rest_is_not() {
     assert_eq!((cache.counts().blocks, cache.bucket().expect("there is one").counts().blocks), (2, 2));
 }
 
-/// Starts the next process with what the last one has left.
+/// Starts the next process with the devices and the saved index of the last one.
 fn next_life(bench: Bench, index: &Scratch) -> Bench {
     let shared = bench.devices.iter().map(|device| Arc::new(device.clone()) as Arc<dyn Device>).collect();
     let bucket = Bucket::on(shared, &options(), bench.world.clone());

@@ -36,7 +36,7 @@ const OFFER_FACTOR: u64 = 2;
 const CONTESTS_MAX: usize = 8;
 /// Maximum number of a file's entries that are visited at a time, since every lookup needs the same lock.
 const OF_FILE_MAX: usize = 1024;
-/// The index that stands for no entry.
+/// The index that means "no entry".
 const NONE: u32 = u32::MAX;
 
 /// The list that contains an entry.
@@ -81,7 +81,7 @@ struct LookupEntry<V> {
     marks: u8,
 }
 
-/// The other fields of an entry.
+/// The fields of an entry that a lookup does not read.
 #[derive(Debug)]
 struct Entry {
     hash: u64,
@@ -124,7 +124,7 @@ pub(crate) struct Shelf<V> {
     /// Indices of used entries by the hash of their keys. The keys are stored with the entries only, so that this table
     /// stays in the processor's cache.
     places: HashTable<u32>,
-    /// One entry of each file; the others are linked from it.
+    /// One entry of each file. The file's other entries are linked from it.
     files: HashMap<FileId, u32, BuildHasherDefault<Mix>>,
     lists: [List; 3],
     sketch: Sketch,

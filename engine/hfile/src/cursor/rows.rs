@@ -15,8 +15,8 @@ use cell::{Cell, CellSink, CellType, Comparator, Key, compare_bytes, is_same, is
 use super::{Cursor, Open};
 use crate::{Reader, starts};
 
-/// Number of cells [prefetched](cell::fetch) ahead while rows are [skipped](Cursor::skip_rows), as many as memory
-/// bandwidth allows.
+/// Number of cells [prefetched](cell::fetch) ahead while rows are [skipped](Cursor::skip_rows). More would exceed the
+/// memory bandwidth.
 const AHEAD: usize = 12;
 
 /// Number of consecutive rows with fewer examined cells than expected after which the expectation is lowered.

@@ -382,8 +382,9 @@ impl Reader {
         Ok(block)
     }
 
-    /// Prefetches cell offsets and the first `bytes` bytes of the data block after the one at `at`, whose length in the
-    /// file is `disk_length`, if that next block is in memory. This does not count as a use of the block.
+    /// Prefetches the cell offsets and the first `bytes` bytes of the next data block, if it is in memory. `at` is the
+    /// offset of the current block, and `disk_length` its length in the file. This does not count as a use of the
+    /// block.
     pub(crate) fn fetch_block_after(&self, at: u64, disk_length: u32, bytes: usize) -> Option<Arc<Block>> {
         let next = at + u64::from(disk_length);
         if next > self.last_data {

@@ -64,12 +64,12 @@ impl Reader {
         Cell::trusted(&bytes[place..place + 8 + word(place) + word(place + 4)], SequenceId::ZERO)
     }
 
-    /// Returns the size that HBase counts in size limits for a cell of this file, in bytes.
+    /// Returns the size in bytes that HBase counts in size limits for a cell of this file.
     ///
-    /// HBase wraps the bytes of a block in an object of 38 bytes. With an encoding that shares bytes of keys (PREFIX,
-    /// DIFF, FAST_DIFF) it makes an object of 120 bytes and adds row, family, qualifier, value and tags, but not the 20
-    /// bytes of lengths, timestamp and type. In both cases it does not count the length field of tags for a cell
-    /// without tags.
+    /// HBase wraps the bytes of a block in an object of 38 bytes, and counts these with the cell's bytes. With an
+    /// encoding that shares bytes of keys (PREFIX, DIFF, FAST_DIFF) it makes an object of 120 bytes, and adds row,
+    /// family, qualifier, value and tags, but not the 20 bytes of lengths, timestamp and type. In both cases it does
+    /// not count the length field of tags for a cell without tags.
     #[inline]
     pub fn heap_size(&self, cell: Cell<'_>) -> usize {
         let length = cell.bytes().len();

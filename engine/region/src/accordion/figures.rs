@@ -5,7 +5,7 @@ use std::time::Duration;
 use env::WallTime;
 use memstore::{Level, Segment};
 
-/// What was done to a store's memory.
+/// The kind of a change of a store's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryAct {
     /// A sealed segment was flattened.
@@ -30,7 +30,7 @@ impl MemoryAct {
     }
 }
 
-/// One change of a store's memory: what was expected of it, and the result.
+/// One change of a store's memory: its expected and its actual result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MemoryEvent {
     /// When the change was made.
@@ -94,7 +94,7 @@ pub struct SegmentLoad {
     pub flat: bool,
 }
 
-/// What a store has in memory, and its counters since the region was opened.
+/// The content of a store's memory, and its counters since the region was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryLoad {
     /// The store's level of in-memory compaction.

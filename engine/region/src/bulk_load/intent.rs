@@ -1,12 +1,13 @@
-//! The intent of a bulk load into several families: what makes it all or nothing.
+//! The intent of a bulk load into several families: the stored note because of which all families get their files, or
+//! none.
 //!
 //! ```text
 //! <region>/.bulkload:  00 · number 8B · BulkLoadDescriptor · CRC32 4B       no descriptor: no load is unfinished
 //! ```
 //!
-//! The object is written after the files have their final names, and before the first list names one. From then on the
-//! load is rolled forward: when the region is opened, each file is added to its list, unless the list has it. No
-//! compaction replaces files before the load has ended. At the end the object is written without a load.
+//! The object is written after the files have their final names, and before the first list names one of them. From then
+//! on a crash does not undo the load: when the region is opened, each file is added to its list, unless the list has
+//! it. No compaction replaces files before the load has ended. At its end the object is written without a load.
 //!
 //! Integers are big-endian. Each write of the object increments the number, and the object is never deleted, so no
 //! version of it occurs twice. The reason: an object store may carry out a conditional put seconds after it reported
@@ -52,8 +53,8 @@ impl Region {
     }
 
     /// Records that these stores get these files. If it is unknown whether the write happened, the region is aborted,
-    /// and its next owner finds out. The region is also aborted if another load is recorded that is not in all its
-    /// stores yet.
+    /// and the next opening finds out. The region is also aborted if the object already has another load, which is not
+    /// in all its stores yet.
     pub(super) fn write_intent(
         &self,
         files: &[(&Store, Vec<Arc<StoreFile>>)],
@@ -96,18 +97,18 @@ impl Region {
         })
     }
 
-    /// Records that the load is in all its stores. If that fails, for instance on a full disk, the region continues.
-    /// Until a later attempt succeeds no file is replaced, so the next opening finds every file of the load in its
-    /// list.
+    /// Records that the load is in all its stores. If that fails, for instance on a full disk, the region continues,
+    /// and tries again later. Until an attempt succeeds no file is replaced, so the next opening finds every file of
+    /// the load in its list.
     pub(super) fn forget_intent(&self) {
         let is_left = forget(&*self.files, &self.intent()).is_err();
         self.is_note_left.store(is_left, Ordering::Release);
     }
 
-    /// Waits until no bulk load runs, and keeps others from beginning while the guard lives. A caller that replaces
-    /// files must hold it.
+    /// Waits until no bulk load runs, and prevents another one from beginning while the guard is held. A caller that
+    /// replaces files must hold the guard.
     ///
-    /// If the end of the last load could not be recorded yet, this records it first, and fails if that fails.
+    /// If the end of the last load could not be recorded, this records it first. Fails if that fails.
     pub(crate) fn without_load(&self) -> Result<RwLockReadGuard<'_, ()>> {
         loop {
             let guard = self.listing.read();

@@ -1,13 +1,13 @@
 //! HBase's date-tiered policy (`DateTieredCompactionPolicy`): files of one window of time become one.
 //!
-//! For time series: recent windows are short and old ones long, so that a scan of a range of time opens few files, and
-//! a cell is rewritten once for each tier.
+//! For time series: recent windows are short and old ones long. So a scan of a time range opens few files, and a cell
+//! is rewritten only once for each length of windows.
 //!
-//! 1. Walk the files from the newest back. A file counts with the newest timestamp of it and of all older files, so
-//!    that files of one window are neighbours.
+//! 1. The files are taken from the newest to the oldest. The timestamp of a file is the newest timestamp of it and of
+//!    all older files, so that the files of one window are neighbours.
 //! 2. The first window with enough files is compacted. Within it the exploring policy chooses.
-//! 3. If it takes all files of the window, it may write two files: cells that are older than the window, and the rest.
-//!    A major compaction writes one file for each window.
+//! 3. If the choice includes all files of the window, the compaction may write two files: one for cells that are older
+//!    than the window, and one for the rest. A major compaction writes one file for each window.
 
 use std::cmp::Ordering;
 use std::ops::Range;

@@ -1,8 +1,9 @@
 //! Finds files that are deleted as a whole because every cell in them has expired
 //! (`hbase.store.delete.expired.storefile`).
 //!
-//! The newest file of a store always stays: it says up to which sequence id the store's writes are in files. Of a store
-//! with stripes, the newest file of each stripe and of level 0 stays, because a stripe is known by its files.
+//! The newest file of a store always stays, because it records up to which sequence id the store's writes are in files.
+//! In a store with stripes, the newest file of each stripe and of level 0 stays, because a stripe is known by its
+//! files.
 
 use super::{CompactionPolicy, FileFacts};
 use crate::RegionOptions;

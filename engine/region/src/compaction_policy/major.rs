@@ -1,7 +1,8 @@
-//! When a store is due for a major compaction that nobody requested: its oldest file is older than the period.
+//! Decides when a store is due for a major compaction that nobody requested: when its oldest file is older than the
+//! period.
 //!
-//! A single file that a major compaction wrote is left alone, unless some cell in it may have expired. With windows of
-//! time, one such file in each window is left alone.
+//! A single file that a major compaction wrote is left alone, unless a cell in it may have expired. With the
+//! date-tiered policy, one such file in each window is left alone.
 
 use super::{CompactionPolicy, FileFacts, SelectionRequest, date_tiered, major_period};
 use crate::RegionOptions;

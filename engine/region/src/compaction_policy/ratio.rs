@@ -1,7 +1,7 @@
-//! HBase's older policy (`RatioBasedCompactionPolicy`): all files from the oldest one that is in ratio.
+//! HBase's older policy (`RatioBasedCompactionPolicy`): it takes the oldest file that is in ratio, and all newer files.
 //!
-//! A file is in ratio if it is not larger than the newer files together times a ratio; as many newer files count as one
-//! compaction takes. Small files are always in ratio.
+//! A file is in ratio if it is not larger than the newer files together, times a ratio. Only as many newer files count
+//! as one compaction can take. Small files are always in ratio.
 
 use std::ops::Range;
 

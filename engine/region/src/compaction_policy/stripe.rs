@@ -45,8 +45,8 @@ pub struct StripeOptions {
     /// Largest number of files in a compaction of a stripe (`…compaction.maxFiles`). `None` for that of stores without
     /// stripes.
     pub files_max: Option<usize>,
-    /// A region is split at the border of a stripe if no side is this many times as large as the other
-    /// (`…region.split.max.imbalance`).
+    /// A region is split at the border of a stripe if the larger side is less than this many times as large as the
+    /// smaller side (`…region.split.max.imbalance`).
     pub split_imbalance_max: f32,
 }
 

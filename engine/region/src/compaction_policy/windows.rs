@@ -4,8 +4,8 @@
 //!  ├──────────────────── 4 w ───────────────────┼── w ──┼── w ──┼── w ──┼── w ──┤ now
 //! ```
 //!
-//! Windows are aligned: window `p` of length `w` is `[p · w, (p + 1) · w)`. Walking back, the next window is longer
-//! once the present position is a multiple of the windows per tier.
+//! Windows are aligned: window `p` of length `w` is `[p · w, (p + 1) · w)`. Going back in time, the length of windows
+//! grows where the number `p` of the current window is a multiple of the number of windows per tier.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,4 @@
-//! Why a region refuses a request: each variant names the thing, and its text says what to do.
+//! Reasons why a region refuses a request. Each variant names the thing that is wrong, and its text says what to do.
 
 use proto::{EncodedName, RegionInfo, TableName};
 use storage::FileName;

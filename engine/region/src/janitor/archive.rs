@@ -14,11 +14,12 @@ use crate::{Result, tracker};
 
 impl Janitor {
     /// Deletes the folder of a table, region or family that is no longer in the catalog and whose regions are closed.
-    /// Files with a holder or a reader move to the archive. After a failure or a crash it may be repeated from the
-    /// beginning.
+    /// Files that have a holder or a reader are moved to the archive. After a failure or a crash the call can be
+    /// repeated.
     ///
-    /// The deletion of a family is durable when this returns: a later family of that name must not find its lists. A
-    /// loss of power may bring back files of tables and regions; no later region has their names.
+    /// The deletion of a family is durable when this returns, because a later family of that name must not find its
+    /// lists. A loss of power may bring back files of tables and regions; that does no harm, because no later region
+    /// has their names.
     pub fn drop_folder(&self, folder: &FileName) -> Result<()> {
         let names: Vec<FileName> = self.files.list(folder)?.into_iter().map(|entry| entry.name).collect();
         let is_list = |name: &&FileName| name.parent().as_ref().is_some_and(tracker::is_list_folder);
@@ -109,7 +110,7 @@ impl Janitor {
 }
 
 /// Copies a file of a store to its place in the archive; does nothing for other files. The copy does not count while
-/// the original exists, because a crash may have cut the copy off.
+/// the original exists, because a crash may have left it incomplete.
 pub(crate) fn copy_to_archive(files: &dyn Files, name: &FileName) -> Result<()> {
     let Some(store) = store_of(name) else { return Ok(()) };
     let to = store.archive().join(name.last());

@@ -1,4 +1,4 @@
-//! Holders that decide by what is in storage: file lists and links.
+//! Holders that are stored as files: file lists and links.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -25,8 +25,8 @@ const SAMPLE_CELLS: u64 = 1_000;
 /// lists.
 const LISTED_MARKERS_DIVISOR: u64 = 2;
 
-/// Decides what a memory compaction keeps: what a flush would keep, except markers that mask nothing outside the
-/// pipeline. Cells newer than the horizon are always kept.
+/// Decides which cells a memory compaction keeps. It keeps the same cells as a flush, except markers that mask nothing
+/// outside the pipeline. Cells newer than the horizon are always kept.
 struct Judge<'a> {
     rewrite: CompactionMatcher,
     horizon: SequenceId,

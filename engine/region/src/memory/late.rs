@@ -17,8 +17,8 @@ impl Region {
         clock.saturating_sub(GRACE_MS)
     }
 
-    /// Records the late puts of `run`, which were just inserted, so that markers for their rows stay. Inserts again the
-    /// dropped markers that mask these puts. The caller holds the write lock.
+    /// Records the late puts among the cells of `run`, which were just inserted, so that markers of their rows are not
+    /// dropped. Inserts again the dropped markers that mask these puts. The caller holds the write lock.
     pub(crate) fn note_late_puts(&self, store: &Store, run: &[u8], sequence: SequenceId, late_before: i64) {
         let mut rest = run;
         let cells = std::iter::from_fn(|| {

@@ -12,7 +12,7 @@ use crate::region::Region;
 use crate::store::Store;
 use crate::view::{Sealed, View};
 
-/// Number of segments beyond the pipeline's limit that may wait for the background threads.
+/// Number of segments that may wait for the background threads in addition to the pipeline's limit.
 const BEHIND_MAX: usize = 2;
 
 impl Region {
@@ -21,8 +21,8 @@ impl Region {
         Sealed { below: Region::late_before(self.clock.load(Ordering::Relaxed)), through }
     }
 
-    /// Adds the cells of one write to a store's active segment. When the segment can address no more chunks, seals it
-    /// and continues in the next one. The caller holds the write lock.
+    /// Adds the cells of one write to a store's active segment. When the segment can address no more chunks, seals it,
+    /// and continues in a new one. The caller holds the write lock.
     pub(crate) fn insert_into<'a>(
         &self,
         store: &Store,
@@ -55,8 +55,8 @@ impl Store {
         self.view.load().active.bytes() >= self.accordion.bound.load(Ordering::Relaxed)
     }
 
-    /// Seals the active segment if it has cells and the pipeline has room. Returns whether segments wait for the
-    /// background. The caller holds the write lock.
+    /// Seals the active segment if it has cells and the pipeline has room. Returns whether sealed segments wait for the
+    /// background threads. The caller holds the write lock.
     pub(crate) fn seal(&self, memory: &Arc<Pool>, sealed: Sealed) -> bool {
         let accordion = &self.accordion;
         let view = self.view.load_full();

@@ -61,7 +61,7 @@ pub(crate) struct FinishedMobFile {
 enum Placement {
     /// The cell is written to the store file unchanged.
     Same,
-    /// The cell is written to the store file with the value for which its reference stands.
+    /// The cell is written to the store file, with the value that the reference had replaced.
     Value,
     /// A reference is written to the store file, and the value to the MOB file.
     Mob,

@@ -7,7 +7,7 @@
 
 use cell::{Cell, TagType};
 
-/// Number of bytes that hold the length before the file's name.
+/// Number of bytes of the length, which precedes the file's name.
 const LENGTH: usize = 4;
 
 /// A parsed reference.
@@ -37,7 +37,7 @@ impl<'a> MobReference<'a> {
     }
 }
 
-/// Returns the length of the value that a reference stands for, in bytes; 0 if it does not state one.
+/// Returns the length in bytes of the value that a reference replaces; 0 if the reference does not state it.
 pub(crate) fn length_of_value(reference: Cell<'_>) -> u64 {
     reference.value().first_chunk::<LENGTH>().map_or(0, |length| u64::from(u32::from_be_bytes(*length)))
 }

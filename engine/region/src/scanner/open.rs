@@ -33,7 +33,8 @@ impl Region {
 
     /// Opens a scanner, which sees the writes that are complete now.
     ///
-    /// The scan's rows may lie outside the region, as in HBase: the scanner returns what the region has of them.
+    /// The scan's range may extend outside the region, as in HBase: the scanner returns the rows of the range that the
+    /// region has.
     pub fn scanner(self: &Arc<Self>, scan: Scan) -> Result<RegionScanner<'static>> {
         self.check_serving()?;
         check_row_length(&scan.start)?;

@@ -74,7 +74,7 @@ impl CellSink for RowBuffer {
     }
 }
 
-/// What a step may return of a row, and what it has returned.
+/// The limits of a step within one row, and the number of cells returned so far.
 struct RowPart<'a> {
     sink: &'a mut dyn CellSink,
     /// Whether cells are buffered because the filter may still drop the whole row.
@@ -274,7 +274,7 @@ impl RegionScanner<'_> {
         Ok(step)
     }
 
-    /// Whether only the filter, deletes and the number of versions decide about a cell. Then rows may be
+    /// Whether nothing but the filter, deletes and the number of versions decides about a cell. If so, rows may be
     /// [skipped](RegionScanner::skip_refused_rows) or [copied](RegionScanner::copy_raw_rows) whole.
     pub(super) fn is_plain(&self) -> bool {
         let (scan, [asked], [store]) = (&*self.scan, &self.asked[..], &self.stores[..]) else { return false };
@@ -289,8 +289,8 @@ impl RegionScanner<'_> {
             && !scan_info.new_versions
     }
 
-    /// Copies the current row and following ones to `sink` while they are raw rows, which need no matcher; most rows of
-    /// most scans are. Returns their number. Stops before the row that would exceed a limit.
+    /// Copies the current row and following ones to `sink` while they are raw rows, which need no matcher. Most rows of
+    /// most scans are raw. Stops before a row that would exceed a limit. Returns the number of copied rows.
     pub(super) fn copy_raw_rows(&mut self, limits: &Limits, sink: &mut dyn CellSink) -> Result<u64> {
         let (scan, [store]) = (&*self.scan, &mut self.stores[..]) else { return Ok(0) };
         if self.given > 0 || self.resume_at.is_some() || store.is_closed() {
@@ -511,8 +511,8 @@ impl RegionScanner<'_> {
     }
 }
 
-/// Lets the filter judge the whole row and keeps the cells that it accepts; returns `false` when the row is dropped.
-/// Dropping every cell does not drop the row: HBase still reads the families that the filter does not need.
+/// Lets the filter judge the whole row, and keeps the cells that it accepts. Returns `false` when the row is dropped. A
+/// row is not dropped only because all of its cells are: HBase still reads the families that the filter does not need.
 fn judge_row(filter: &mut Filter, buffer: &mut RowBuffer) -> bool {
     if buffer.cells.is_empty() {
         return false;

@@ -157,7 +157,7 @@ pub(crate) struct StoreFileName {
 }
 
 impl StoreFileName {
-    /// Parses a name. It comes from a list on disk and may be anything.
+    /// Parses a name. The name comes from a list on disk, and is not trusted.
     pub(crate) fn parse(name: &str) -> Result<StoreFileName, InvalidName> {
         let fail = |problem| Err(InvalidName { name: name.to_owned(), problem });
         if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {

@@ -1,4 +1,4 @@
-//! References: files that stand for one half of another file, on one side of a row.
+//! References: files that give a store one half of another file, the rows on one side of a split row.
 //!
 //! ```text
 //! <file>.<parent region>:  "PBUF" · Reference{splitkey = key before every cell of the split row, range TOP 0 | BOTTOM 1}
@@ -55,7 +55,7 @@ impl Reference {
         pbuf::encode(&pb::Reference::from(self))
     }
 
-    /// Parses a reference file. The error describes what was found.
+    /// Parses a reference file. The error describes the content that was found.
     pub(crate) fn of_file(bytes: &[u8]) -> Result<Reference, String> {
         match bytes.strip_prefix(pbuf::MAGIC) {
             Some(message) => {

@@ -1,5 +1,5 @@
-//! Tests that the size of a cell that counts in size limits is HBase's. The figures were measured with HBase 2.6.4: the
-//! size of n cells is the greatest `maxResultSize` with which the first partial result has n cells.
+//! Tests that a cell counts in size limits with the same size as in HBase. The sizes were measured with HBase 2.6.4:
+//! the size of n cells is the greatest `maxResultSize` with which the first partial result has n cells.
 
 use super::*;
 

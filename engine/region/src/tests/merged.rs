@@ -1,4 +1,4 @@
-//! Tests that the merge heap returns what a sorted list of all cells returns.
+//! Tests that the merge heap returns the same cells as a sorted list of all cells.
 
 use cell::{Comparator, KeyBuf, SequenceId};
 use hfile::{BloomType, ReadOptions, Reader, Refused, StoreFileInfo, Writer, WriterOptions};

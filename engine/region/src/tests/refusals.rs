@@ -1,4 +1,4 @@
-//! Tests what a region refuses: the error names the thing and the remedy, and nothing has changed.
+//! Tests of requests that a region refuses: the error names the thing and the remedy, and nothing has changed.
 
 use super::file_life::{Server, put, region_of};
 use super::*;

@@ -1,4 +1,4 @@
-//! Tests that what was in the cache before a flush or a compaction is in the cache afterwards.
+//! Tests that blocks that were in the cache before a flush or a compaction are replaced there by the new file's blocks.
 
 use super::*;
 

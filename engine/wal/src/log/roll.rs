@@ -18,7 +18,7 @@ use crate::{Error, Result};
 pub(crate) enum WhenFull {
     /// The thread rolls the log, and waits for the disk.
     Roll,
-    /// The thread must not wait, and asks the log's thread to roll.
+    /// The thread must not wait for the disk, and asks the log's thread to roll.
     Ask,
 }
 

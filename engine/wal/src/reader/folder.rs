@@ -282,7 +282,7 @@ fn look_at(files: &dyn Files, number: u64, name: &FileName, whole: &WholeOfOwner
     Ok(Look::Begun(Box::new(BegunFile { file, version, epoch, size, contents })))
 }
 
-/// Whether the file was given up meanwhile: deleted, or turned into a spare.
+/// Whether the owner has given the file up: deleted it, or turned it into a spare.
 pub(super) fn is_given_up(files: &dyn Files, name: &FileName) -> Result<bool> {
     match files.open(name) {
         Ok(reader) => Ok(read_header(&*reader, reader.size())?.is_some_and(|header| header.is_void())),

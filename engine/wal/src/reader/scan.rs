@@ -1,4 +1,4 @@
-//! Reads one file of a log: its batches and its index; and decides what a bad batch means.
+//! Reads one file of a log, with its batches and its index, and decides what a bad batch means.
 
 use env::HashMap;
 use storage::{FileName, FileReader};

@@ -20,7 +20,7 @@ pub(super) struct Slot {
     pub(super) is_unverified: bool,
 }
 
-/// Slots are equal if they hold the same record, confirmed or not.
+/// Slots are equal if they hold the same record, whether or not a read has confirmed it.
 impl PartialEq for Slot {
     fn eq(&self, other: &Slot) -> bool {
         let all = |slot: &Slot| (slot.at, slot.length, slot.head, slot.sum);

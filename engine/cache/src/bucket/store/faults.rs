@@ -23,7 +23,7 @@ impl Shared {
         same
     }
 
-    /// Records that a read returned what was written.
+    /// Records that a read returned the bytes that were written.
     #[inline]
     pub(super) fn note_sound(&self, key: BlockKey, slot: Slot) {
         self.disk_of(slot.at).reads.note_success();

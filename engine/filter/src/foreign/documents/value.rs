@@ -92,7 +92,7 @@ pub(super) struct Value {
     pub(super) time: i64,
 }
 
-/// The value that stands for a missing one.
+/// The value that is used where a document has none.
 pub(super) static NULL: Value = Value { content: Content::Scalar(Kind::Null, Bytes::new()), time: 0 };
 
 #[derive(Clone, Debug)]
@@ -258,7 +258,7 @@ impl Value {
     }
 }
 
-/// Compares two maps as `AbstractMap.equals` does: a null in one equals no value in the other.
+/// Compares two maps like Java's `AbstractMap.equals`. A null in one map does not equal a missing value in the other.
 fn equal_maps<K: Ord>(mine: &BTreeMap<K, Value>, others: &BTreeMap<K, Value>) -> Result<bool, Fault> {
     if mine.len() != others.len() {
         return Ok(false);
