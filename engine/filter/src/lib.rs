@@ -60,7 +60,7 @@ impl ReturnCode {
 /// What a [plain](Filter::is_plain) filter drops because of one cell, whatever the other cells are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The filter drops nothing because of this cell, or cannot say so: it must get the cells in order.
+    /// The filter does not drop the cell, or it can decide only if it gets the cells in order.
     None,
     /// The filter cannot decide about this cell: the cell is dropped if another cell of its row causes the row to be
     /// dropped.

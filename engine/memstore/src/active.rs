@@ -12,6 +12,7 @@
 //!    `Shape`.
 //! 3. A writer that changes the whole segment (seals it, or rebuilds the index) takes all slots, in order. No writer
 //!    waits for a slot while it holds another one, except in that order.
+//!
 //! In a server the writers of a region are serialized, so segments are not shared.
 //!
 //! A cell is in its chunk before its place is in the index, and a chunk is in the records before a place names it. So

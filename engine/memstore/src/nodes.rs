@@ -117,7 +117,8 @@ impl Keys {
         }
     }
 
-    /// Returns the current order of the slots. For a writer that excludes all others, or inside [`Keys::read`].
+    /// Returns the current order of the slots. Must be called by a writer that excludes all others, or inside
+    /// [`Keys::read`].
     #[inline]
     pub(crate) fn order(&self) -> Order {
         Order(self.order.load(Ordering::Acquire))

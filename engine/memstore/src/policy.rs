@@ -10,7 +10,6 @@
 //!   in the flush and in later compactions of files, and makes room for more writes before the flush; its cost is the
 //!   copying of live cells. The droppable fraction is first estimated from a sample of rows, and then corrected by how
 //!   accurate earlier estimates were.
-//!   estimates were.
 //!
 //! **How much is copied.** In a chunk that is half dead each copied byte frees another one. In a chunk that is nearly
 //! all live, a copied byte frees next to nothing now, and more if the copy is made later. So while memory suffices,

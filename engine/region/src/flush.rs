@@ -12,7 +12,6 @@
 //! 5. The log is told up to which sequence id the region no longer needs its records.
 //!
 //! If step 2, 3 or 4 fails, the snapshot stays, and the next flush writes it together with newer cells.
-//! If step 2, 3 or 4 fails, the snapshot stays, and the next flush writes it together with newer cells.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

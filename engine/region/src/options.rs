@@ -61,8 +61,9 @@ pub struct RegionOptions {
     /// Rows are retained only if at least this share of their bytes is expected to be replaced before the next flush
     /// (`bellows.memstore.flush.keep.gain.min`).
     pub flush_keeps_gain_min: f64,
-    /// Whether memory compaction drops delete markers with the cells they mask, if nothing else can have the row, and
-    /// records them (`bellows.memstore.drop.markers`).
+    /// Whether a memory compaction drops delete markers together with the cells that they mask
+    /// (`bellows.memstore.drop.markers`). It does so only for rows that have cells nowhere else, and records the
+    /// dropped markers.
     pub drop_markers: bool,
     /// Whether a put that the server stamps waits for the next millisecond if its row had a delete in the present one
     /// (`bellows.put.waits.for.delete`).

@@ -75,8 +75,8 @@ pub struct MobRead {
     pub empty_if_missing: bool,
     /// Whether blocks of MOB files are kept in the cache (`hbase.mob.cache.blocks`).
     pub cache_blocks: bool,
-    /// Maximum length in bytes of a value that is read, even if the read may block. A longer one fails with
-    /// [`Error::MobValue`](crate::Error::MobValue), so that the caller can wait for memory.
+    /// Maximum length in bytes of a MOB value that is read, even if the read may block. A longer value fails with
+    /// [`Error::MobValue`](crate::Error::MobValue), so that the caller can first wait for memory.
     pub value_bytes_max: Option<u64>,
 }
 

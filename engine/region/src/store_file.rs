@@ -170,7 +170,7 @@ impl StoreFile {
         self.loaded_as.or_else(|| self.reader.max_sequence()).unwrap_or(SequenceId::ZERO)
     }
 
-    /// Creates a cursor over the rows of the file that belong to the store, without a position.
+    /// Creates a cursor over those rows of the file that belong to the store. The cursor has no position yet.
     pub(crate) fn cursor(&self, options: ReadOptions) -> FileCursor {
         FileCursor::new(self.reader.cursor(options), self.half.clone())
     }

@@ -206,8 +206,8 @@ impl Tracker {
         Some(ListState { timestamp, digest })
     }
 
-    /// Records the state of a list that another process, the store's owner, has written. This process has opened the
-    /// files.
+    /// Records the state of a list that the store's owner, another process, has written and whose files this process
+    /// has opened.
     pub(crate) fn follow(&mut self, state: ListState) {
         self.stamp = Some(state.timestamp);
     }

@@ -30,7 +30,8 @@ const WINDOW_PART: usize = 100;
 /// Maximum marks of an entry: how often the hand skips it.
 const MARKS_MAX: u8 = 3;
 /// An entry that is offered because the other tier has it must have been used this many times as often as the victim.
-/// Copying it costs more than a few lookups there, and under uniform use entries must not move back and forth.
+/// Copying an entry costs more than a few lookups in the other tier, and under uniform use entries must not move back
+/// and forth.
 const OFFER_FACTOR: u64 = 2;
 /// Maximum number of victims in the main part with which a [`Cause::Wanted`] entry is compared.
 const CONTESTS_MAX: usize = 8;

@@ -6,7 +6,6 @@
 //! as the main queue has entries), and HBase's LruBlockCache. The last one has a quarter of its blocks for those used
 //! once, and half for those used again. At 99 % it evicts down to 95 %: the oldest blocks of the group that exceeds its
 //! share.
-//! again; at 99 % it evicts down to 95 %, the oldest blocks of the group that exceeds its share).
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 

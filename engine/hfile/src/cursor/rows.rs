@@ -26,8 +26,8 @@ const FEWER_MAX: usize = 32;
 /// longer; with seven, it took no less time than with five.
 const WHOLE_AHEAD: usize = 5;
 
-/// Number of cells before the end of a block at which the next block is prefetched. Earlier, its lines would be evicted
-/// before they are needed.
+/// Number of cells before the end of a block at which the next block is prefetched. If it were prefetched earlier, its
+/// cache lines would be evicted before they are used.
 const NEXT_AHEAD: usize = 24;
 
 /// Maximum number of cells of a row that is [returned unparsed](Cursor::copy_rows). A longer row is parsed, without

@@ -102,8 +102,8 @@ impl LogTail {
         self.position
     }
 
-    /// Passes each record that became durable since the last call to `each`, edits and markers, in order. Returns the
-    /// number of records. When `each` fails, the next call repeats the batch in which it failed.
+    /// Passes each record, edit or marker, that became durable since the last call to `each`, in order. Returns the
+    /// number of these records. When `each` fails, the next call repeats the batch in which it failed.
     ///
     /// Fails with [`Error::Gone`] when a file was deleted before it was read to its end.
     pub fn advance<E: From<Error>>(
