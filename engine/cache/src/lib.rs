@@ -7,8 +7,8 @@
 //! 1. A reader of a file has a [`File`] here. Files are identified by name, so a file that is closed and opened again
 //!    finds its blocks. Deleting a file evicts them.
 //! 2. [`File::block`] looks a block up in memory ([`memory`]: sharded, W-TinyLFU), and then in the second tier, if
-//! there is one ([`bucket`]). A hit in memory allocates nothing. A caller that needs few cells first asks for a part of
-//! the block ([`File::part`]), so that only this part is copied from a device.
+//!    there is one ([`bucket`]). A hit in memory allocates nothing. A caller that needs few cells first asks for a part
+//!    of the block ([`File::part`]), so that only this part is copied from a device.
 //! 3. When several callers miss the same block at once, one reads it and the others wait ([`flight`]).
 //! 4. Lookups are counted by table, block kind and tier ([`Counts`]).
 
