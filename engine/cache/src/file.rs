@@ -78,7 +78,7 @@ impl Kinds {
     }
 }
 
-/// How a request wants a block to be read and cached.
+/// The way in which a request wants a block to be read and cached.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
     /// Whether the cache keeps a data block that is read. Index and Bloom blocks are kept in any case.

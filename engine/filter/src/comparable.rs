@@ -49,7 +49,7 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Compiles a pattern for UTF-8 text. `flags` are those of `java.util.regex.Pattern`.
+    /// Compiles a pattern for UTF-8 text. `flags` are the flags of `java.util.regex.Pattern`.
     pub fn new(pattern: &str, flags: i32) -> Result<Pattern> {
         Pattern::in_charset(pattern, flags, Charset::Utf8)
     }

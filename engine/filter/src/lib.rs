@@ -57,7 +57,7 @@ impl ReturnCode {
     }
 }
 
-/// What a [plain](Filter::is_plain) filter drops because of one cell, whatever the other cells are.
+/// The effect of one cell on a row, as a [plain](Filter::is_plain) filter decides it from this cell alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The filter does not drop the cell, or it can decide only if it gets the cells in order.

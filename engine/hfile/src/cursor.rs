@@ -399,7 +399,7 @@ impl Cursor {
         self.place_among(&block.bytes, 0, &block.offsets, shared, candidates, position)
     }
 
-    /// As [`Cursor::place_in`] for a part; returns `None` if the part lacks the cells that would decide.
+    /// Like [`Cursor::place_in`], for a part; returns `None` if the part lacks the cells that would decide.
     fn place_in_part(&self, part: &Part, position: Position<'_>) -> Option<usize> {
         let (offsets, heads, here) = (part.offsets(), part.heads(), part.here());
         let candidates = candidates_of(offsets, heads, part.shared(), position);
@@ -567,8 +567,8 @@ fn candidates_of<N: Number>(offsets: &[N], heads: &[N], shared: u16, position: P
     }
 }
 
-/// Returns the cells of a block that a seek to `position` needs: those of its row, and the next one, which ends the
-/// row.
+/// Returns the cells of a block that a seek to `position` needs: the cells of its row, and the cell after them, which
+/// ends the row.
 fn wanted_of(part: &Part, position: Position<'_>) -> Range<usize> {
     let count = part.offsets().len();
     let candidates = candidates_of(part.offsets(), part.heads(), part.shared(), position);

@@ -217,7 +217,7 @@ impl Last {
         self.any.then_some((i64::from_be_bytes(*time), kind[0]))
     }
 
-    /// Replaces the key up to its timestamp by that of the next cell, whose key has `length` bytes.
+    /// Replaces the key, up to its timestamp, by the key of the next cell, which has `length` bytes.
     fn front(&mut self, input: &mut Input<'_>, length: usize, common: usize) -> Option<()> {
         let end = length.checked_sub(TAIL)?;
         let before = if self.any { self.key.len().checked_sub(TAIL)? } else { 0 };

@@ -65,7 +65,7 @@ impl Number for [u8; 4] {
     }
 }
 
-/// Returns the range of cells whose heads equal that of `row`, if there are any.
+/// Returns the range of cells whose head equals the head of `row`; an empty range if there are none.
 #[inline]
 pub(crate) fn candidates<N: Number>(heads: &[N], shared: u16, row: &[u8]) -> Range<usize> {
     let shared = usize::from(shared);

@@ -18,8 +18,8 @@ const LEVELS_MAX: u32 = 8;
 const TOGETHER: usize = 16;
 
 impl Reader {
-    /// Prefetches what a read of the first cell of each row needs, as far as it is in memory. Returns the number of
-    /// rows for which it did so. Does nothing for a file in which most lookups find no row.
+    /// Prefetches the memory that a read of the first cell of each row needs, if the blocks are in memory. Returns the
+    /// number of rows for which it did so. Does nothing for a file in which most lookups find no row.
     pub fn prefetch_rows(&self, rows: &[&[u8]]) -> usize {
         // A damaged file may claim any number of levels.
         let is_in_vain = self.knows_rows() && self.worth.is_worth() || self.levels() > LEVELS_MAX;

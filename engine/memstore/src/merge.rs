@@ -107,7 +107,7 @@ impl Segment {
 /// of 1 KB took 150 ns in place of 95.
 const COPIES_AHEAD: usize = 4;
 
-/// The chunks of several segments under one numbering.
+/// The chunks of several segments, numbered together.
 struct Union {
     chunks: Vec<Arc<Chunk>>,
     /// For each segment, the new number of each of its chunks.
@@ -146,7 +146,7 @@ impl Union {
         place.in_chunk(self.numbers[segment][place.chunk() as usize])
     }
 
-    /// Moves the bytes of a dropped cell from the live to the dead ones of its chunk.
+    /// Moves the bytes of a dropped cell from the live bytes of its chunk to the dead ones.
     #[inline]
     fn drop(&mut self, place: Place, cell: Cell<'_>) {
         let (fill, bytes) = (&mut self.fills[place.chunk() as usize], record_bytes(cell));
@@ -286,7 +286,7 @@ pub(crate) fn compacted(
     for (segment, place, cell) in walk.take_same() {
         union.drop(union.place(segment, place), cell);
     }
-    // The span of unread cells is that of their segment.
+    // Cells that were not read are covered by the spans of their segments.
     let unseen = segments.iter().zip(any_unseen).filter(|(_, any)| *any);
     unseen.for_each(|(segment, _)| span.join(segment.span()));
     let load =

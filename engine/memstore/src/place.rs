@@ -109,7 +109,7 @@ pub(crate) fn fetch_in(chunk: &Chunk, place: Place, lines: usize) {
     (0..lines).for_each(|line| chunk.fetch(place.offset() + line * LINE));
 }
 
-/// Prefetches the key of the record at `place` in a chunk with these bytes, as far as most comparisons read it.
+/// Prefetches the part of a key that most comparisons read, of the record at `place` in a chunk with these bytes.
 #[inline]
 pub(crate) fn fetch_key(bytes: &[u8], place: Place) {
     cell::fetch(bytes, place.offset());

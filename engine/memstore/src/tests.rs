@@ -260,7 +260,8 @@ fn the_successor_goes_on_in_the_same_chunk_and_the_older_one_stays_as_it_is() {
     assert_eq!(walk(&mut cursor), flat(&models[0]), "a cursor keeps its segment alive");
 }
 
-/// Cells of one write are stored as if each had been written alone. Of two identical cells the first counts.
+/// The cells of one write are stored as if each had been written alone. If two cells are identical, the first one
+/// counts.
 #[test]
 fn cells_that_come_together_lie_as_if_each_came_alone() {
     for (rows, seed) in ALL_ROWS.into_iter().zip(50..) {
@@ -534,8 +535,8 @@ fn a_segment_that_has_all_chunks_that_it_can_tell_apart_leaves_the_rest_to_its_s
     assert_eq!(first.segment.cells(), most as u64);
 }
 
-/// Checks that the recorded live bytes of each chunk are those of the cells that the index names there, and that only
-/// chunks with recorded bytes are kept.
+/// Checks that the live bytes recorded for each chunk are the bytes of the cells that the index names in it, and that
+/// only chunks with recorded bytes are kept.
 fn check_fills(segment: &Segment) {
     let (index, fills) = (segment.index(), segment.fills());
     let mut live = vec![0; fills.len()];
@@ -708,7 +709,7 @@ fn a_cell_that_several_have_is_one() {
     assert_eq!((made.segment.cells(), made.segment.record_bytes(), made.bytes_copied), (20, bytes, 0));
 }
 
-/// Of cells that differ only in their values, the one of the newest segment wins, in a merge as in a compaction.
+/// If cells differ only in their values, the cell of the newest segment wins, in a merge as in a compaction.
 #[test]
 fn of_cells_that_are_the_same_that_of_the_newest_segment_counts() {
     let pool = Pool::new(4 << 10, 4);

@@ -745,7 +745,8 @@ impl Tree {
         right.keys.grow(right_order);
         self.add_child(trail, height + 1, above, (head, place), number, records);
         if middle < SLOTS {
-            // Counted before the upper half is dropped, so that a reader that misses it notices the split.
+            // Counted before the upper half is dropped, so that a reader that does not find its entries notices the
+            // split.
             self.splits.store(self.splits.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
             let stays = order.cut(middle - usize::from(rank < middle));
             left.keys.shrink(stays);

@@ -60,7 +60,7 @@ impl<'a> Feed<'a> {
     fn new(segment: &'a Segment, heads: &Heads, unseen_max: u32) -> Feed<'a> {
         let mut index = segment.index();
         let shorter = Shorter::of(index.heads(), heads).unwrap_or_else(|| {
-            // The common prefix is longer than was known when the heads were made.
+            // The common prefix of all segments is longer than that of these heads, so the heads are computed again.
             let mut builder = Builder::new(heads.clone(), index.len());
             for at in 0..index.len() {
                 if let Some(later) = index.place(at + AHEAD) {

@@ -119,7 +119,8 @@ fn compaction(value: usize, rows: u64, rounds: usize) {
     println!("{name:45} {compaction:10.0} {plain:12.0} {ratio:7.2}{}", verdict(ratio >= COMPACTION_MIN));
 }
 
-/// Compares the opening of a daughter region that has rewritten its half with that of one that has references only.
+/// Compares the opening of two daughter regions: one has rewritten its half of the parent's files, the other one has
+/// only references.
 fn opening(rows: u64, rounds: usize) {
     let place = Place::new(&World::real());
     let parent = place.open(served::info("", "", 1), FAMILY);

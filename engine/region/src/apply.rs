@@ -46,7 +46,7 @@ pub enum Durability {
     Skip,
     /// The write is in the log's buffer; it is synced later.
     Async,
-    /// The write is in the log, synced as far as the server is configured.
+    /// The write is in the log, and synced if the server is configured to sync.
     Sync,
     /// The write is synced to the disk.
     Fsync,

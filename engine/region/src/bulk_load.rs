@@ -304,7 +304,7 @@ impl Region {
                 while_closing: true,
                 marker: None,
             };
-            // With an intent the other stores may have their files already, or get them at the next opening.
+            // With an intent, other stores may have their files already, or will get them at the next opening.
             let changed = self.commit(store, commit).map_err(|error| match is_noted {
                 true => self.abort(format!(
                     "bulk load {sequence} is in some families only, and {} failed: {error}; restart the server, which \

@@ -77,7 +77,7 @@ pub trait CompactionMonitor: Sync {
     fn begin(&self, _cells: u64, _bytes: u64) {}
 
     /// Called with the number of cells read and bytes written since the last call. May block to slow the compaction
-    /// down; `Break` ends it without a change.
+    /// down. Returning `Break` ends the compaction without a change.
     fn advance(&self, _cells: u64, _bytes: u64) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
@@ -205,7 +205,7 @@ impl Region {
         self.rewrite_store(store, Rewrite::Compaction(request), monitor)
     }
 
-    /// Returns those of `files`, all files of the store, that a compaction takes.
+    /// Selects the files that a compaction takes from `files`, which are all files of the store.
     fn select(&self, store: &Store, files: &[Arc<StoreFile>], request: &StoreCompaction) -> Selection {
         let facts: Vec<FileFacts> = files.iter().map(|file| file.facts()).collect();
         let request = SelectionRequest {

@@ -143,7 +143,7 @@ impl FileFacts {
     }
 }
 
-/// Who requests a compaction, of which kind, and when.
+/// The facts about a request for a compaction: its origin, its kind and its time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SelectionRequest {
     /// The time of the request, in ms since 1970.
@@ -209,7 +209,7 @@ impl Selection {
 struct Measure {
     files_min: usize,
     files_max: usize,
-    /// Size in bytes below which a run qualifies whatever its ratio.
+    /// Size in bytes below which a run qualifies at any ratio.
     size_min: u64,
     size_max: u64,
     ratio: f64,

@@ -38,7 +38,8 @@ const LATE_ROWS_MAX: usize = 4_096;
 
 type Entry = [u8; ENTRY];
 
-/// The kinds of markers, and whether each masks all versions up to its timestamp or only the one that has it.
+/// The kinds of markers. The flag says whether a marker masks all versions up to its timestamp, or only the version
+/// with exactly its timestamp.
 const KINDS: [(CellType, bool); 4] = [
     (CellType::DeleteFamily, true),
     (CellType::DeleteColumn, true),

@@ -50,7 +50,7 @@ pub struct FoundStore {
     pub ignored: Vec<FileName>,
     /// Number of bytes of the files.
     pub bytes: u64,
-    /// Number of files whose bytes are those of another store: links and references.
+    /// Number of links and references, whose bytes are in the files of other stores.
     pub shared: usize,
 }
 
@@ -182,7 +182,7 @@ fn is_of_hbase(name: &StoreFileName) -> bool {
     let (digits, rest) = name.file.split_at(
         name.file.find(|letter: char| !matches!(letter, '0'..='9' | 'a'..='f')).unwrap_or(name.file.len()),
     );
-    // The name of a MOB file ends with that of its region, and such a file can be the target of a link.
+    // The name of a MOB file ends with the name of its region, and a link may have such a file as its target.
     !digits.is_empty() && (rest.is_empty() || name.loaded_as().is_some() || name.link.is_some())
 }
 

@@ -238,7 +238,7 @@ pub(crate) struct Heap {
 }
 
 impl Heap {
-    /// Creates a heap of `sources`, newest first: of two equal cells that of the first source wins.
+    /// Creates a heap of `sources`, newest first. If two sources have equal cells, the first source's cell comes first.
     pub(crate) fn new(comparator: Comparator, read_point: SequenceId, sources: Sources) -> Heap {
         Heap { comparator, read_point, sources, stand_ins: Vec::new(), steps: STEPS_MAX, ran_out: false }
     }

@@ -128,7 +128,7 @@ impl Region {
         FlushFacts {
             is_reader: self.access == Access::Reader,
             bytes,
-            // Below the flush size the limit is not reached, whatever it is: skip computing it.
+            // Below the flush size the limit is never reached: skip computing it.
             limit: if bytes < self.flush_size { self.flush_size } else { self.flush_limit(pressure) },
             has_many_markers: memory.has_many_markers,
             // `bytes` still include those being flushed; when that flush ends, the rest is checked again.
@@ -155,8 +155,8 @@ impl Region {
         }
     }
 
-    /// Whether a flush waits for [`Region::compact_memory`]. The caller should run it soon: if it is late, the flush
-    /// happens nevertheless and the compaction was wasted.
+    /// Whether a flush waits for [`Region::compact_memory`]. The caller should call that soon: if it comes too late,
+    /// the region is flushed anyway, and the compaction was useless.
     pub fn awaits_memory_compaction(&self) -> bool {
         self.memstore.awaits_room.load(Ordering::Relaxed)
     }

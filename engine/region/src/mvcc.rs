@@ -84,7 +84,7 @@ impl Mvcc {
         }
     }
 
-    /// Completes one write, whatever it awaits.
+    /// Completes one write, regardless of what it awaits.
     pub(crate) fn complete(&self, sequence: SequenceId) {
         for write in self.inner.lock().writes.iter_mut().filter(|write| write.sequence == sequence) {
             write.awaits = Awaits::Nothing;

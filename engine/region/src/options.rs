@@ -10,7 +10,7 @@ use memstore::{Level, Pool};
 
 use crate::{CompactionPolicy, DateTieredOptions, Ledger, OpenFiles, StripeOptions, WriteBudget};
 
-/// What an opened region may do to its files.
+/// The rights that an opened region has on its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// The region may flush, compact and have files deleted. Only one region in a cluster has this access.
@@ -87,8 +87,8 @@ pub struct RegionOptions {
     /// A selected file may be at most this many times as large as the other selected files together
     /// (`hbase.hstore.compaction.ratio`).
     pub compaction_ratio: f64,
-    /// Runs of files with fewer bytes than this are compacted whatever the ratio (`hbase.hstore.compaction.min.size`).
-    /// `None` for the table's flush size.
+    /// Runs of files with fewer bytes than this are compacted at any ratio (`hbase.hstore.compaction.min.size`). `None`
+    /// for the table's flush size.
     pub compaction_size_min: Option<u64>,
     /// Maximum size in bytes of a file that a minor compaction takes (`hbase.hstore.compaction.max.size`).
     pub compaction_size_max: u64,
@@ -120,7 +120,8 @@ pub struct RegionOptions {
     pub purge_deletes_after: i64,
     /// Time between major compactions of a store; zero for never (`hbase.hregion.majorcompaction`).
     pub major_period: Duration,
-    /// Fraction of the period by which it varies from store to store (`hbase.hregion.majorcompaction.jitter`).
+    /// Fraction of `major_period` by which the period varies from store to store
+    /// (`hbase.hregion.majorcompaction.jitter`).
     pub major_jitter: f64,
     /// The options that single families override, by family. Only options about compactions, files and markers count.
     pub families: BTreeMap<Bytes, RegionOptions>,

@@ -40,7 +40,7 @@ pub struct FamilyQuery {
     pub family: Bytes,
     /// The columns, sorted and without duplicates; `None` for all.
     pub qualifiers: Option<Vec<Bytes>>,
-    /// A time range for this family, instead of that of the scan.
+    /// The time range for this family, if it differs from the scan's.
     pub time_range: Option<TimeRange>,
 }
 

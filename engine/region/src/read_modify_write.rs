@@ -241,8 +241,8 @@ impl Region {
         Ok((cells, pending))
     }
 
-    /// Appends the cells that an increment or append makes to `block`, and to `answer` in the form in which they are
-    /// returned. Returns the newest of their timestamps.
+    /// Appends to `block` the cells that an increment or append creates, and to `answer` the same cells in the form in
+    /// which they are returned. Returns the newest of their timestamps.
     fn change_cells(
         self: &Arc<Self>,
         mutation: &Mutation,

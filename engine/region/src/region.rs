@@ -284,8 +284,8 @@ impl Region {
     /// Prefetches into the CPU's caches the memory that reads of `rows` will need, for all of them at once; about ten
     /// rows are best. Does nothing where that is not likely to help.
     pub fn prefetch_rows(&self, rows: &[&[u8]]) {
-        // Not with many families, since a reader mostly wants one of them. Not with invalid rows, which the read itself
-        // refuses later. Not in the catalog, whose rows have an order of their own.
+        // With many families a reader mostly wants only one of them. Invalid rows are refused later, by the read
+        // itself. Rows of the catalog have an order of their own.
         let are_rows = rows.iter().all(|row| (1..=cell::ROW_LENGTH_MAX).contains(&row.len()));
         let is_worth_it =
             rows.len() > 1 && self.stores.len() <= PREFETCH_FAMILIES_MAX && !self.info.is_meta();

@@ -61,7 +61,7 @@ pub(crate) struct Allowance {
     pub(crate) floor: SequenceId,
 }
 
-/// The retained cells of a store, in numbers, and how many of them are expected to be replaced.
+/// Numbers about a store's retained cells, and the fraction of them that is expected to be replaced.
 #[derive(Debug)]
 pub(crate) struct RetainedRows {
     /// The sequence id of the last write that the last flush covered.

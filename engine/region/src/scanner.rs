@@ -545,7 +545,7 @@ impl<'q> RegionScanner<'q> {
     }
 }
 
-/// Reads single rows one after the other with the same query, so that the cost of preparing the read is paid once.
+/// Reads single rows one after the other with the same query, so that the read is prepared only once.
 ///
 /// All rows are read at the same read point, that of the reader's creation. From the second row on, the reader keeps
 /// blocks that it has looked up, so several rows of one block cost one cache lookup, in any order.

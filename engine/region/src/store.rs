@@ -191,8 +191,8 @@ impl Store {
     }
 
     /// Prefetches into the CPU's caches the memory of rows that are read soon. Each row is looked up in the segments,
-    /// newest first, and in the files only if no segment has it. What a get needs beyond that is not prefetched. With
-    /// many files nothing is prefetched from them: useless prefetches cost as much as useful ones save.
+    /// newest first, and in the files only if no segment has it. Further sources of a row are not prefetched. Nothing
+    /// is prefetched from files if there are many: useless prefetches cost as much as useful ones save.
     pub(crate) fn prefetch_rows(&self, rows: &[&[u8]]) {
         let view = self.view.load();
         let mut rows: Rows<'_> = rows.into();

@@ -135,7 +135,7 @@ pub(crate) struct Tracker {
     stamp: Option<u64>,
     /// The largest timestamp that any list may have, including failed writes; the next must be greater.
     attempted: u64,
-    /// The list whose writing failed and may have happened; `None` once a later list is written.
+    /// The list whose write failed but may have happened; `None` when a later list was written.
     doubt: Option<FileName>,
 }
 
@@ -259,7 +259,8 @@ impl Tracker {
         Err(Error::Broken(format!("the file list in {} changes each time it was read", self.folder)))
     }
 
-    /// Replaces the list. Returns `false` if its content is not what was last read, but was written by this owner.
+    /// Replaces the list. Returns `false` if the stored content is another one than was last read, but was written by
+    /// this owner.
     fn try_replace(&mut self, list: &[Listed]) -> Result<bool> {
         let now = u64::try_from(self.world.now().0).unwrap_or(0);
         let timestamp = now.max(self.attempted + 1);

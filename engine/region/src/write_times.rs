@@ -25,8 +25,9 @@ const TAG_BITS: u32 = 20;
 const ANY_ROW: u64 = 0;
 /// Maximum time in ms that a put waits. A delete further in the future was made before the clock was set back.
 const WAIT_MAX_MS: i64 = 10;
-/// How far a timestamp may be ahead of the clock, in ms, to be applied to later writes. If it is further ahead, a
-/// client has chosen it for the replaced cell, and it does not concern the row's other columns.
+/// Maximum time in ms by which a timestamp may be ahead of the clock to be applied to later writes of the row. A
+/// timestamp further ahead was chosen by a client for the cell that was replaced, and does not concern the row's other
+/// columns.
 const AHEAD_MAX_MS: i64 = 1_000;
 
 /// The recorded times of deletes, and of writes that were stamped ahead of the clock.

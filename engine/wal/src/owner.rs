@@ -196,7 +196,7 @@ impl Claim {
         }
     }
 
-    /// Returns the error for a file that turns out to be sealed.
+    /// Returns the error for a write to a sealed file.
     pub(crate) fn fenced(&self) -> Error {
         match self.check() {
             Err(fenced @ Error::Fenced { .. }) => fenced,

@@ -420,8 +420,8 @@ impl Allocator {
         })
     }
 
-    /// Returns the bucket to empty: one with as few used slots as any other, within one [`FILL_STEPS`]th of its slots.
-    /// If the list of its fill level is short, exactly the one with the fewest.
+    /// Returns a bucket that is cheap to empty. Its number of used slots exceeds the smallest one by at most a
+    /// [`FILL_STEPS`]th of its slots. If the list of its fill level is short, it has the smallest number.
     pub(super) fn emptiest(&self) -> Option<usize> {
         let row = self.by_fill.0.iter().find(|row| !row.is_empty())?;
         let share = |at: &u32| {

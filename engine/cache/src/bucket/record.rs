@@ -175,7 +175,7 @@ impl KeptHead {
         self.0.len() as u64
     }
 
-    /// Prefetches all cache lines of the head, because a search would wait for them one after the other.
+    /// Prefetches all cache lines of the head. Otherwise a search would wait for them one after the other.
     fn fetch(&self) {
         std::hint::black_box(self.0.iter().step_by(LINE).fold(0, |sum, byte| sum ^ byte));
     }

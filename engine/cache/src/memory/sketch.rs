@@ -16,8 +16,8 @@ const SAMPLES: usize = 6;
 const LOOK: usize = 2;
 /// The greatest count of a key.
 pub(super) const FREQUENCY_MAX: u64 = 15;
-/// A mask for the lower three bits of each four-bit counter: what remains of a halved counter after the word was
-/// shifted.
+/// A mask for the lower three bits of each four-bit counter. All counters of a word are halved by one shift; the mask
+/// removes the bit that a counter gets from its neighbour.
 const HALVES: u64 = 0x7777_7777_7777_7777;
 
 #[derive(Debug)]

@@ -47,7 +47,7 @@ pub struct CopyLimits {
     pub heap_size: u64,
 }
 
-/// What a filter refuses because of one cell, when rows are [skipped](Cursor::skip_rows).
+/// The decision of a filter about one cell, when rows are [skipped](Cursor::skip_rows).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// The filter does not refuse the cell: it may be wanted.
@@ -60,8 +60,8 @@ pub enum Refused {
     Row,
 }
 
-/// The result of skipping or copying several rows. `index` is that of the cell after these rows; the cursor has not
-/// moved there yet.
+/// The result of skipping or copying several rows. `index` is the index of the cell after these rows; the cursor has
+/// not moved there yet.
 struct Run {
     rows: usize,
     /// Whether the run stopped at a row that may continue in the next block.
@@ -172,7 +172,7 @@ impl Cursor {
             if !is_asked {
                 prefetch.row_begins(examined);
             }
-            // What the cells so far say about the row.
+            // What the cells examined so far decide about the row.
             let (mut refused, mut of_row) = (Refused::Cell, 0);
             for index in first..row_end {
                 // Of a long row, only the first cells were prefetched earlier.
@@ -404,7 +404,7 @@ impl RowPrefetch<'_> {
     }
 }
 
-/// What a block shows about a row without parsing its cells.
+/// The result of looking at a row's cells without parsing them.
 enum RowView {
     /// The row is complete, and can be returned unparsed.
     Plain(PlainRow),

@@ -56,7 +56,7 @@ pub struct MemoryEvent {
     pub overtaken: bool,
 }
 
-/// Counters of what was done to a store's memory since the region was opened.
+/// Counters of the changes of a store's memory since the region was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryCounts {
     /// Number of segments that were sealed.

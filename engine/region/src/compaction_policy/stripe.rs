@@ -42,8 +42,8 @@ pub struct StripeOptions {
     /// Least number of files in a compaction of a stripe (`…compaction.minFiles`). `None` for the number of stores
     /// without stripes, but at least 3 with level 0 and 4 without.
     pub files_min: Option<usize>,
-    /// Largest number of files in a compaction of a stripe (`…compaction.maxFiles`). `None` for that of stores without
-    /// stripes.
+    /// Largest number of files in a compaction of a stripe (`…compaction.maxFiles`). `None` for the number of stores
+    /// without stripes.
     pub files_max: Option<usize>,
     /// A region is split at the border of a stripe if the larger side is less than this many times as large as the
     /// smaller side (`…region.split.max.imbalance`).

@@ -24,10 +24,10 @@ pub enum BulkLoadRefusal {
     OtherOrder {
         /// The file, as the client named it.
         path: String,
-        /// The table that it was to be loaded into.
+        /// The table into which it should be loaded.
         table: TableName,
     },
-    /// The cells of a file are of another family than the one that it should be loaded into.
+    /// The cells of a file belong to another family than the one into which the file should be loaded.
     #[error(
         "bulk load file {path} is for column family {family}, and its cells are of {found}; move it to the folder of its \
          family"

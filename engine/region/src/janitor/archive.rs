@@ -41,7 +41,7 @@ impl Janitor {
         Ok(())
     }
 
-    /// Moves those of `names` that have a holder or a reader to the archive, and deletes the others.
+    /// Moves each of `names` that has a holder or a reader to the archive, and deletes the others.
     fn drop_files(&self, names: &[FileName]) -> Result<()> {
         let _deleting = self.deleting.read();
         let condemned: Vec<Option<CondemnedFile<'_>>> =

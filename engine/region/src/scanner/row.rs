@@ -121,8 +121,8 @@ impl<'a> RowPart<'a> {
             && filter.as_ref().is_none_or(|filter| matches!(filter.transform(), Transform::Keep))
     }
 
-    /// Returns a cell of the row, unless an earlier step did. Breaks when this cell, of `heap_size` bytes, fills the
-    /// step.
+    /// Passes a cell of the row to the sink or the buffer, unless an earlier step has returned it. Breaks when this
+    /// cell, of `heap_size` bytes, reaches a limit of the step.
     #[inline]
     fn add(&mut self, cell: Cell<'_>, heap_size: usize, filter: &Option<Filter>) -> Result<ControlFlow<()>> {
         self.seen += 1;
@@ -505,7 +505,8 @@ impl RegionScanner<'_> {
                 return Ok(FamilyEnd::Cut { included });
             }
         }
-        // HBase asks the filter once more before it sees that the row is over, but not after the family's limit.
+        // As in HBase, the filter is asked once more at the end of the row's cells, but not if the family's limit was
+        // reached.
         let is_done = included < last && may_end && filter.as_ref().is_some_and(Filter::filter_all_remaining);
         Ok(if is_done { FamilyEnd::Scan } else { FamilyEnd::Family })
     }
@@ -519,7 +520,7 @@ fn judge_row(filter: &mut Filter, buffer: &mut RowBuffer) -> bool {
     }
     let mut keep = vec![true; buffer.cells.len()];
     filter.filter_row_cells(&buffer.cells(), &mut keep);
-    // A row without a remaining cell does not count as seen, as in HBase.
+    // As in HBase, `filter_row` is not asked about a row without remaining cells.
     if keep.contains(&true) && filter.filter_row() {
         return false;
     }

@@ -5,7 +5,7 @@ use super::*;
 
 /// Size of a cell without family, qualifier, row and value, in bytes: lengths, timestamp and type.
 const FRAME: u64 = 20;
-/// Size of a TTL tag in bytes, with its own length field and that of all tags.
+/// Size of a TTL tag in bytes, with its own length field and the length field of all tags.
 const TTL_TAG: u64 = 13;
 
 /// Value lengths of the cells of a row, in bytes.

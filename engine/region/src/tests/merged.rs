@@ -83,7 +83,7 @@ fn a_heap_merges_in_order_with_the_newest_source_first() {
         let sources = lists.iter().map(|cells| source(&any, &files, &cache, cells)).collect();
         let mut heap = Heap::new(ORDER, read_point, sources);
         let mut all: Vec<Written> = lists.into_iter().flatten().filter(|(_, of)| *of <= read_point).collect();
-        // The sort is stable, so among equal cells the one of the first source comes first.
+        // The sort is stable, so if cells are equal the cell of the first source comes first.
         all.sort_by(|left, right| ORDER.compare(cell(left).into(), cell(right).into()));
         let before = |place: &KeyBuf| all.partition_point(|one| place.is_after(ORDER, cell(one)));
         let begin = |row: &[u8]| before(&KeyBuf::first_on_row(row));

@@ -347,7 +347,7 @@ fn a_flush_during_replay_covers_only_replayed_records() {
     let bench = bench(Level::Adaptive, family());
     let rows = |bench: &Bench| bench.all().split(' ').count();
     for number in 0..40 {
-        // Writes of several rows: one record each, under one sequence id.
+        // Writes of several rows, each with a log record of its own, under one sequence id.
         let put = |row: i64| {
             let cells: &[(&str, i64, CellType, &[u8])] =
                 &[("f:q", number, CellType::Put, b"value"), ("g:q", number, CellType::Put, b"value")];

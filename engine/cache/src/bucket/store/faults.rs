@@ -44,7 +44,7 @@ impl Shared {
         state.index.replace(key, found);
     }
 
-    /// Removes a record that differs from what was written, unless its slot was given to another block meanwhile.
+    /// Removes a record of which a read returned wrong bytes, unless its slot was given to another block meanwhile.
     pub(super) fn note_unsound(&self, key: BlockKey, slot: Slot) {
         if !self.drop_slot(key, slot) {
             return;

@@ -11,8 +11,8 @@ use crate::comparable::compare_decimals;
 use crate::foreign::java_stream::{JavaStream, Reason};
 use crate::foreign::spark::java_order_of_floats;
 
-/// What is wrong with a value. As in HDocDB, a wrong argument makes the comparison false, and any other fault ends the
-/// scan.
+/// A fault of a value or an argument. As in HDocDB, a wrong argument makes the comparison false, and any other fault
+/// ends the scan.
 #[derive(Clone, Debug)]
 pub(super) enum Fault {
     /// An `IllegalArgumentException`.
