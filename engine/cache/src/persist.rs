@@ -1,7 +1,7 @@
 //! The bucket cache's index, saved so that the next process finds its blocks.
 //!
 //! Snapshots alternate between the two halves of a device and have a checksum, so a process that dies while it writes
-//! leaves the previous snapshot. A snapshot may be out of date: if a slot was since given to another block, its check
+//! leaves the previous snapshot. A snapshot may be out of date: if a slot was given to another block later, its check
 //! fails when it is read, and blocks written since are not found. A snapshot for another record format is ignored, and
 //! the cache begins empty.
 //!

@@ -1,4 +1,4 @@
-//! Bloom filters: whether a row, a row's column, or a row with a given prefix may be in the file.
+//! Bloom filters. A filter says whether a row, a column of a row, or a row with a given prefix may be in the file.
 //!
 //! A filter consists of chunks. A chunk is a bit array over the keys that were added while it was the open one, and is
 //! written between data blocks. The meta block is read when the file is opened, and locates the chunk for a key:

@@ -104,7 +104,7 @@ pub(crate) fn decode(encoding: Encoding, layout: Layout, block: &[u8]) -> Option
     (out.len() == size).then_some(out)
 }
 
-/// The parts of the previous cell that decoding the next one needs.
+/// The parts of the previous cell that are needed to decode the next one.
 #[derive(Default)]
 struct Last {
     key: Vec<u8>,

@@ -28,7 +28,7 @@ use crate::store_file::{FileOpener, Listed, StoreFile, StoreFileName};
 use crate::tracker::Tracker;
 use crate::{Error, Result};
 
-/// The property of a file that names the files whose cells a compaction wrote into it.
+/// The property in which a file that a compaction wrote names the files that it replaces.
 const COMPACTED: &[u8] = b"COMPACTION_EVENT_KEY";
 
 /// Where the set of a store's files is recorded.

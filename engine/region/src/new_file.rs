@@ -32,7 +32,8 @@ const REPORT_BYTES: u64 = 256 << 10;
 /// A new store file that is complete and that no list names yet.
 pub(crate) struct NewFile {
     pub(crate) file: Arc<StoreFile>,
-    /// The blocks whose cells were read from cached blocks, as [`hfile::Written::warm`]: these blocks are cached again.
+    /// Offset and length of the blocks to be cached again, because enough of their cells were read from cached blocks:
+    /// see [`hfile::Written::warm`].
     pub(crate) warm: Vec<(u64, u32)>,
     /// Keeps the janitor from deleting the file until the list names it.
     pub(crate) _pin: PinnedFile,

@@ -36,7 +36,7 @@ pub struct OpenFiles {
     kept: Mutex<KeptReaders>,
 }
 
-/// Maximum number of MOB files that stay open for the next reader, unless the owner sets another number.
+/// Maximum number of MOB files that stay open for the next reader, by default.
 const KEPT_READERS_MAX: usize = 1_000;
 
 /// Readers of MOB files that stay open after their use: the most recently used ones. They do not keep a file from being

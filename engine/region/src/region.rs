@@ -205,7 +205,8 @@ impl Region {
         self.table.load()
     }
 
-    /// Returns the sequence id with which the region was opened: greater than that of every earlier write.
+    /// Returns the sequence id with which the region was opened. It is greater than the sequence id of every earlier
+    /// write.
     pub fn open_sequence(&self) -> SequenceId {
         self.open_sequence
     }

@@ -44,8 +44,8 @@ use crate::compaction_matcher::CompactionMatcher;
 const RUNS: u64 = 1_024;
 /// Approximate overhead of a cell in bytes: the record's header and its entry in a flat index.
 const CELL_OVERHEAD: u64 = 20;
-/// Minimum fraction of its cells that memory must have dropped since the last flush; otherwise the snapshot is not
-/// examined. Also the minimum fraction of the snapshot's bytes that is worth retaining.
+/// A snapshot is examined only if memory has dropped at least this fraction of its cells since the last flush. Also the
+/// minimum fraction of the snapshot's bytes that is worth retaining.
 const SHARE_MIN: f64 = 1.0 / 16.0;
 /// The fraction of retained bytes that is expected to be replaced, before the first measurement.
 const GAIN_EXPECTED: f64 = 0.5;

@@ -17,7 +17,7 @@ thread_local! {
     static KEPT: Cell<Vec<Vec<u8>>> = const { Cell::new(Vec::new()) };
 }
 
-/// A buffer of a given length; a longer one is truncated to it.
+/// A buffer of a given length. Its memory may be longer.
 pub(super) struct Buffer {
     bytes: Vec<u8>,
     length: usize,

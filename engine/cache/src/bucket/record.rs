@@ -278,7 +278,8 @@ impl Part {
         self.head_bytes()[self.head.offsets.clone()].as_chunks().0
     }
 
-    /// Returns four bytes of each cell's row for searching, little endian, or none: [`Block::heads`].
+    /// Returns four bytes of each cell's row for searching, little endian: [`Block::heads`]. Empty if the block has
+    /// none.
     #[inline]
     pub fn heads(&self) -> &[[u8; 4]] {
         self.head_bytes()[self.head.heads.clone()].as_chunks().0

@@ -51,7 +51,8 @@ struct UnfinishedMobFile {
     writer: Writer,
 }
 
-/// A MOB file that is durable. Its pin keeps the janitor from deleting it until a store's list names a file that refers to it.
+/// A MOB file that is durable. Its pin keeps the janitor from deleting it until a store's list names a file that refers
+/// to it.
 pub(crate) struct FinishedMobFile {
     path: FileName,
     _pin: PinnedFile,
@@ -137,7 +138,8 @@ impl<'a> MobOutput<'a> {
         }
     }
 
-    /// Whether the value of a reference stays where it is because its MOB file has the maximum size. The value is not read.
+    /// Whether the value of a reference stays where it is because its MOB file has the maximum size. The value is not
+    /// read.
     fn stays_in_its_file(&mut self, cell: Cell<'_>) -> Result<bool> {
         let (Some(threshold), Some(max)) = (self.plan.threshold, self.plan.file_bytes_max) else {
             return Ok(false);

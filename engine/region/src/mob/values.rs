@@ -70,8 +70,8 @@ impl MobValues {
         }
     }
 
-    /// Returns the size in bytes of the MOB file that a reference names, without reading the value. 0 for a reference that
-    /// names no file.
+    /// Returns the size in bytes of the MOB file that a reference names, without reading the value. 0 for a reference
+    /// that names no file.
     pub(crate) fn size_of_file(&mut self, region: &Region, store: &Store, cell: Cell<'_>) -> Result<u64> {
         let Some(reference) = MobReference::parse(cell) else { return Ok(0) };
         Ok(self.cursor_of(region, store, cell, reference)?.reader().size())

@@ -23,8 +23,8 @@ fn options(owner: u64) -> Options {
     }
 }
 
-/// Appends records until another owner takes the log, and returns the error of the write that failed. Stores the largest
-/// acknowledged sequence id in `acknowledged`, and the largest flushed one in `flushed`.
+/// Appends records until another owner takes the log, and returns the error of the write that failed. Stores the
+/// largest acknowledged sequence id in `acknowledged`, and the largest flushed one in `flushed`.
 fn write_until_taken(log: &Log, first: u64, acknowledged: &AtomicU64, flushed: &AtomicU64) -> Error {
     let mut sequence = first;
     loop {
