@@ -1,4 +1,4 @@
-//! Cell blocks: many cells in one run of bytes, as they travel beside a protobuf message and inside the log.
+//! Cell blocks: many cells as contiguous bytes. A cell block follows a protobuf message on the wire, and is in the log.
 //!
 //! For each cell, `KeyValueCodec` and `KeyValueCodecWithTags` write `length 4B · the cell in KeyValue layout`; the
 //! former omits the tags. Sequence ids are not part of a cell block.
@@ -80,8 +80,8 @@ impl<'a> Iterator for Cells<'a> {
     }
 }
 
-/// Splits the bytes of the first cell, without its length prefix, off a validated block. Returns `None` at the end of
-/// the block.
+/// Splits the first cell off a validated block: returns the cell's bytes without their length prefix, and the rest of
+/// the block. Returns `None` at the end of the block.
 #[inline]
 pub fn split_cell(block: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = block.split_first_chunk::<4>()?;

@@ -27,7 +27,7 @@ pub struct CellParts<'a> {
 }
 
 impl CellParts<'_> {
-    /// Returns the size of the cell, in bytes.
+    /// Returns the size of the cell in KeyValue layout, in bytes.
     pub fn size(&self) -> usize {
         let tags = if self.tags.is_empty() { 0 } else { 2 + self.tags.len() };
         8 + KEY_LENGTH_MIN
@@ -66,7 +66,7 @@ impl CellParts<'_> {
         Ok(())
     }
 
-    /// Returns the cell in a new buffer.
+    /// Returns the cell in KeyValue layout, in a new buffer. Fails when a part is too long for the layout.
     pub fn to_vec(&self) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         self.write(&mut out)?;
@@ -194,8 +194,8 @@ impl KeyBuf {
         Key::trusted(&self.bytes)
     }
 
-    /// Returns the sequence id that orders this key among cells with an equal key: the key sorts before cells with this
-    /// sequence id and older ones.
+    /// Returns the key's sequence id. Among cells with an equal key, this key sorts after those with a greater sequence
+    /// id and before the others.
     #[inline]
     pub fn sequence(&self) -> SequenceId {
         self.sequence

@@ -1,17 +1,17 @@
-//! Prefetching cells.
+//! Prefetches cells: asks the processor to load their bytes into its caches before they are read.
 //!
-//! A prefetch costs one instruction for each cache line and does not wait. Reading a byte loads the line as well, but a
-//! processor executes only some 200 further instructions while a read waits, and under contention a read takes 0.2 to
-//! 0.3 µs.
+//! A prefetch costs one instruction for each cache line and does not wait. An ordinary read of a byte loads its line,
+//! too, but the processor executes only some 200 further instructions until the read ends. Under contention a read
+//! takes 0.2 to 0.3 µs.
 
 /// Size of a cache line of the processor, in bytes.
 const LINE: usize = 64;
-/// Number of bytes at the start of a cell that [`fetch`] prefetches: most keys, and the part of the value that a
-/// comparison reads at once. They are in up to three cache lines; with two prefetched, a filter waited for the third at
-/// every other row.
+/// Number of bytes at the start of a cell that [`fetch`] prefetches, in up to three cache lines. They contain most
+/// keys, and the part of the value that a comparison reads first. When only two lines were prefetched, a filter waited
+/// for the third one at every second row.
 const FIRST: usize = 96;
-/// Maximum number of cache lines that are prefetched for one cell: after this many consecutive lines a processor
-/// prefetches by itself.
+/// Maximum number of cache lines that are prefetched for one cell. After so many consecutive lines a processor
+/// prefetches the next ones by itself.
 const LINES_MAX: usize = 32;
 
 /// Prefetches the first bytes of the cell at `at`, at any alignment.
@@ -22,7 +22,7 @@ pub fn fetch(bytes: &[u8], at: usize) {
     byte(bytes, at.wrapping_add(FIRST - 1));
 }
 
-/// Prefetches the key of the cell at `at`, assuming a usual length, at any alignment.
+/// Prefetches the first 64 bytes of the cell at `at`, at any alignment. They contain most keys.
 #[inline]
 pub fn fetch_key(bytes: &[u8], at: usize) {
     byte(bytes, at);
@@ -35,7 +35,8 @@ pub fn fetch_whole(cell: &[u8]) {
     places(cell.len()).for_each(|at| byte(cell, at));
 }
 
-/// Returns the offsets, one in each cache line of a cell of `length` bytes, limited to the lines worth prefetching.
+/// Returns an offset in each cache line of a cell of `length` bytes, for the first [`LINES_MAX`] lines and the last
+/// one.
 #[inline]
 fn places(length: usize) -> impl Iterator<Item = usize> {
     // Depending on where the cell begins in its first line, its end may be in one line more.
@@ -53,8 +54,7 @@ fn byte(bytes: &[u8], at: usize) {
     }
 }
 
-/// Prefetches the line at this address, whatever it contains. Does nothing on processors without a known instruction
-/// for it.
+/// Prefetches the cache line at this address, which need not be valid. Does nothing on processors other than x86-64.
 #[inline]
 #[cfg_attr(
     all(target_arch = "x86_64", not(miri)),

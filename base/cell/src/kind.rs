@@ -19,7 +19,8 @@ impl Timestamp {
 pub struct SequenceId(pub u64);
 
 impl SequenceId {
-    /// Smaller than the sequence id of every write. Cells whose order no reader can distinguish any more have this id.
+    /// Less than the sequence id of every write. A cell gets this id when the order of its write no longer matters to
+    /// any reader.
     pub const ZERO: SequenceId = SequenceId(0);
     /// Greater than the sequence id of every write.
     pub const MAX: SequenceId = SequenceId(u64::MAX);

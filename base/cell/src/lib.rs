@@ -10,7 +10,8 @@
 //!  key:  rowLen 2B · row · familyLen 1B · family · qualifier · timestamp 8B · type 1B
 //! ```
 //!
-//! The length of the qualifier is the rest of the key. Tags are optional; a cell without them may end after the value.
+//! The rest of the key's length is the length of the qualifier. Tags are optional; a cell without tags may end after
+//! the value.
 //! The sequence id is stored outside the cell: in the log's record, in the memstore's index, and after the cell in an
 //! HFile block.
 //!

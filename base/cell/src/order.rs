@@ -60,8 +60,8 @@ impl Comparator {
     }
 }
 
-/// Whether two rows are equal. Neighbouring rows mostly differ at their ends, which are compared first: a walk compares
-/// at every cell, and a call that compares all bytes costs more than the result is worth.
+/// Whether two rows are equal. The ends are compared first, because neighbouring rows mostly differ there. A scan
+/// compares rows at every cell, so the comparison is inlined.
 #[inline]
 pub fn is_same_row(left: &[u8], right: &[u8]) -> bool {
     is_same(left, right)

@@ -54,7 +54,7 @@ impl<'a> Cell<'a> {
         Cell { bytes, sequence }
     }
 
-    /// Returns the key of the cell at the start of `bytes`, whose cell was validated before.
+    /// Returns the key of the cell at the start of `bytes`. The cell must have been validated before.
     #[inline]
     pub fn key_within(bytes: &'a [u8]) -> Key<'a> {
         Key::trusted(&bytes[8..8 + length_at(bytes, 0)])
@@ -136,7 +136,8 @@ impl<'a> Cell<'a> {
     }
 
     /// Returns the size that HBase counts in size limits for this cell in a memstore chunk, in bytes: 32 for the Java
-    /// object plus the cell's bytes, rounded up to 8. A cell without tags has no bytes for their length in HBase.
+    /// object plus the cell's bytes, rounded up to 8. For a cell without tags, the cell's bytes do not include a tag
+    /// length.
     ///
     /// HBase counts other sizes for cells that it reads from files; `hfile::Reader::heap_size` returns those.
     #[inline]

@@ -1,9 +1,8 @@
 //! Timers with microsecond precision.
 //!
-//! A runtime's own timer counts in milliseconds. Without this module, a caller that starts operations tens of
-//! microseconds apart would need a sleeping thread, and a hand-off for each operation. An [`Alarm`] is a timer of the
-//! system; the runtime waits for it as it waits for its sockets. On systems without such a timer, the runtime's timer
-//! is used.
+//! The runtime's own timer counts in milliseconds. A caller that starts operations tens of microseconds apart would
+//! need a sleeping thread that wakes it for each operation. An [`Alarm`] is a timer of the operating system, which the
+//! runtime awaits like a socket. On systems without such timers, an alarm uses the runtime's timer.
 
 use std::io;
 use std::time::Duration;
@@ -45,7 +44,7 @@ mod system {
         pub(super) fn new() -> io::Result<Alarm> {
             let timer =
                 timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
-            // SAFETY: the descriptor was made above and is owned by what is handed over, which nobody takes out again.
+            // SAFETY: the `AsyncFd` owns the descriptor, which was made above, and no code takes it out again.
             let registered = unsafe { AsyncFd::register_with_interest(timer, Interest::READABLE) };
             registered.map(Alarm).map_err(io::Error::from)
         }
@@ -58,7 +57,7 @@ mod system {
             timerfd_settime(self.0.get_ref(), TimerfdTimerFlags::empty(), &once)?;
             loop {
                 let mut ready = self.0.readable().await?;
-                // A wait that was dropped earlier left nothing to read.
+                // If a previous `wait` was dropped, the timer may count as readable although there is nothing to read.
                 if let Ok(rung) = ready.try_io(|timer| Ok(rustix::io::read(timer, &mut [0; 8])?)) {
                     // The timer fires once for each setting, so another read would find nothing.
                     ready.clear_ready();

@@ -5,13 +5,13 @@ use std::time::Duration;
 /// What the system reports about its wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockState {
-    /// Whether something (chrony, ntpd, systemd-timesyncd, the host of a virtual machine) keeps it synchronized.
+    /// Whether a program (chrony, ntpd, systemd-timesyncd, the host of a virtual machine) keeps the clock synchronized.
     pub is_synchronized: bool,
-    /// The largest error of the clock, as estimated by the program that keeps it synchronized.
+    /// The largest error of the clock, as estimated by that program.
     pub error_max: Duration,
 }
 
-/// Asks the system about its wall clock and changes nothing. Fails if the system does not answer, as in some sandboxes.
+/// Returns what the system reports about its wall clock. Fails if the system does not answer, as in some sandboxes.
 #[cfg(target_os = "linux")]
 pub fn clock_state() -> std::io::Result<ClockState> {
     // SAFETY: `timex` is plain numbers, for which zeros are valid; without modes the call only fills it in.
@@ -30,7 +30,7 @@ pub fn clock_state() -> std::io::Result<ClockState> {
     })
 }
 
-/// Fails: only Linux can be asked.
+/// Always fails: only Linux reports the state of its clock.
 #[cfg(not(target_os = "linux"))]
 pub fn clock_state() -> std::io::Result<ClockState> {
     Err(std::io::ErrorKind::Unsupported.into())

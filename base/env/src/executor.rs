@@ -18,8 +18,8 @@ type Boxed = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// Runs the tasks of one simulated thread; see the module documentation.
 #[derive(Debug, Default)]
 pub(crate) struct Executor {
-    /// The tasks that can run, sorted by their numbers. The order in which tasks are woken does not follow from a seed,
-    /// since tokio draws random numbers of its own.
+    /// The tasks that can run, sorted by their numbers. They are not kept in the order in which they were woken,
+    /// because that order does not follow from the seed: tokio draws random numbers of its own.
     ready: Mutex<BTreeMap<u64, Arc<Task>>>,
     /// All tasks that have not ended, in the order in which they were started, with the number of the next task.
     tasks: Mutex<(u64, BTreeMap<u64, Weak<Task>>)>,

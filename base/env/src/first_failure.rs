@@ -1,12 +1,12 @@
-//! Tells a process that it must end, and why.
+//! Records why a process must end, for the code that ends it.
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use crate::sync::Mutex;
 
-/// The first failure after which the process must end for its supervisor, which starts it again. Shared by all who may
-/// find such a failure and by those who wait for one.
+/// The first failure after which the process must end, so that its supervisor starts it again. Code that detects such
+/// failures shares this value with the code that waits for one.
 #[derive(Debug, Default)]
 pub struct FirstFailure {
     state: Mutex<State>,

@@ -1,8 +1,8 @@
 //! Hash maps whose iteration order follows from a simulation's seed.
 //!
-//! The standard library seeds each map from the operating system, so that clients cannot choose keys that collide. This
-//! module does the same. Inside a simulation all maps share one seed, because their iteration order must be the same in
-//! each run.
+//! The standard library seeds each map from the operating system, so that clients cannot choose keys that collide. The
+//! maps of this module are seeded in the same way. Inside a simulation they all share one seed, because their iteration
+//! order must be the same in each run.
 
 #[cfg(not(debug_assertions))]
 pub use std::hash::RandomState as HashState;

@@ -84,8 +84,8 @@ impl World {
         }
     }
 
-    /// Returns the world of another machine of a simulation: its time passes as here, and its random numbers follow
-    /// from a `seed` of its own.
+    /// Returns the world of another machine of a simulation. It shares the simulation's time, and draws its random
+    /// numbers from a `seed` of its own.
     pub fn beside(&self, seed: u64) -> World {
         World {
             clock: Arc::new(self.clock.beside()),
@@ -123,8 +123,8 @@ impl World {
         self.random.lock().next()
     }
 
-    /// Blocks the calling thread for `time`. In a simulated world whose clocks [`advance`](World::advance) moves, it
-    /// moves them.
+    /// Blocks the calling thread for `time`. If [`advance`](World::advance) moves this world's clocks, moves them by
+    /// `time` instead.
     pub fn pause(&self, time: Duration) {
         #[cfg(debug_assertions)]
         if simulation::is_active() {
@@ -155,7 +155,8 @@ pub fn planted(number: u32) -> bool {
     }
 }
 
-/// Records that a state was reached which tests should reach sometimes. Costs nothing in release builds.
+/// Records that the run reached `state`, for simulations, which check that some runs reach it. Costs nothing in release
+/// builds.
 #[inline(always)]
 pub fn sometimes(state: &'static str) {
     #[cfg(debug_assertions)]

@@ -4,7 +4,7 @@
 /// one that is not UTF-8.
 pub fn host_name() -> Option<String> {
     let name = rustix::system::uname().nodename().to_str().ok()?.to_owned();
-    // The name of a Linux machine that nobody has named.
+    // Linux reports "(none)" for a machine without a name.
     (!name.is_empty() && name != "(none)").then_some(name)
 }
 

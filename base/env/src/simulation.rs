@@ -42,7 +42,7 @@ pub trait Acceptor: Send + Sync + std::fmt::Debug {
     fn local(&self) -> SocketAddr;
 }
 
-/// A future that a director returns.
+/// A future that a [`Director`] returns.
 pub type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Decides what happens next in a simulation. Calls come from the simulated threads themselves.

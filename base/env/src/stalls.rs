@@ -1,13 +1,14 @@
-//! Detects when a processor of a virtual machine stood still.
+//! Detects periods in which a processor of a virtual machine stood still.
 //!
-//! The host of a virtual machine takes a processor away now and then, for 0.1 to 40 ms. No program that runs on it
-//! can tell, so a latency measured then is the machine's and not the server's. `/proc/stat` shows little of it.
+//! The host of a virtual machine takes a processor away now and then, for 0.1 to 40 ms. No program that runs on the
+//! processor can tell, so a latency measured then is the machine's and not the server's. `/proc/stat` shows little of
+//! it.
 //!
-//! So there is one thread for each processor, with priority over all others. It sleeps for one [step](Stalls::STEP)
-//! and measures how late it was woken. Ordinary threads do not delay it, nor do threads of [`Priority::Prompt`].
-//! Short work of the system does, and so does the time that Linux reserves for threads that starve behind prompt
-//! ones. The thread sees every standstill that is longer than a step and [`LATE`] together, and some of the shorter
-//! ones. It takes 2 to 4 % of a processor.
+//! So there is one thread for each processor, with priority over all others. It sleeps for one [step](Stalls::STEP) and
+//! measures how late it was woken. Neither ordinary threads nor threads of [`Priority::Prompt`] delay it. Short work of
+//! the kernel does, and so does the time that Linux reserves for ordinary threads that real-time threads would starve.
+//! The thread sees every standstill that is longer than the sum of a step and [`LATE`], and some shorter ones. It takes
+//! 2 to 4 % of a processor.
 
 use std::io;
 use std::sync::Arc;
@@ -43,8 +44,8 @@ impl Stalls {
     /// Time between two measurements.
     pub const STEP: Duration = Duration::from_micros(500);
 
-    /// Starts watching. When this returns, all processors are watched; an error means that this process may not watch
-    /// them.
+    /// Starts a thread for each processor. All processors are watched when this returns. Fails if this process may not
+    /// have threads of such priority.
     pub fn watch(world: &World) -> io::Result<Stalls> {
         let mut all = Stalls { is_over: Arc::default(), watchers: Vec::new() };
         let (begins, begun) = channel();
@@ -136,7 +137,7 @@ mod tests {
             let times = seen.iter().map(|stalls| stalls.iter().map(|stall| stall.to.since(stall.from)).sum());
             times.max().unwrap_or(Duration::ZERO)
         };
-        // A thread that shares each processor with eight busy ones is late half of the time. The machine itself may
+        // A thread that shares each processor with eight busy threads is late half of the time. The machine itself may
         // stand still once, but not repeatedly.
         let busy = 8 * thread::available_parallelism().map_or(1, usize::from);
         let mut least = Duration::MAX;

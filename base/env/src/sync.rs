@@ -49,8 +49,8 @@ mod simulated {
         static WAITERS: RefCell<HashMap<usize, Vec<ThreadId>>> = RefCell::default();
     }
 
-    /// A simulated thread that waits for a lock or condition. The wait ends when the thread is woken or this
-    /// value is dropped.
+    /// A simulated thread that waits for a lock or condition. The wait ends when the thread is woken or this value is
+    /// dropped.
     struct Waiting {
         address: usize,
         thread: ThreadId,
@@ -66,7 +66,7 @@ mod simulated {
             WAITERS.with_borrow(|all| !all.get(&self.address).is_some_and(|all| all.contains(&self.thread)))
         }
 
-        /// Ends the wait, and returns whether the thread was still waiting.
+        /// Ends the wait. Returns whether the thread was still waiting.
         fn give_up(&self) -> bool {
             leave(self.address, self.thread)
         }
@@ -88,7 +88,7 @@ mod simulated {
         });
     }
 
-    /// Ends the wait of a thread at `address`, and returns whether the thread was still waiting.
+    /// Ends the wait of a thread at `address`. Returns whether the thread was still waiting.
     fn leave(address: usize, thread: ThreadId) -> bool {
         WAITERS.with_borrow_mut(|all| {
             let Some(waiting) = all.get_mut(&address) else { return false };
@@ -194,7 +194,7 @@ mod simulated {
         }
     }
 
-    // SAFETY: as above.
+    // SAFETY: as for `lock_api::RawMutex` above.
     unsafe impl lock_api::RawMutexTimed for RawMutex {
         type Duration = Duration;
         type Instant = Instant;
@@ -213,7 +213,7 @@ mod simulated {
         }
     }
 
-    // SAFETY: as above.
+    // SAFETY: as for `lock_api::RawMutex` above.
     unsafe impl lock_api::RawMutexFair for RawMutex {
         unsafe fn unlock_fair(&self) {
             // SAFETY: the caller holds it.
@@ -233,7 +233,7 @@ mod simulated {
         }
     }
 
-    // SAFETY: as above.
+    // SAFETY: the lock within decides which threads hold it; a simulation only tries again instead of waiting.
     unsafe impl lock_api::RawRwLock for RawRwLock {
         const INIT: RawRwLock = RawRwLock(parking_lot::RawRwLock::INIT);
         type GuardMarker = lock_api::GuardNoSend;
@@ -299,8 +299,8 @@ mod simulated {
     /// See `parking_lot::Condvar`.
     #[derive(Debug, Default)]
     pub struct Condvar {
-        // Held from before the caller's lock is released until the thread waits, so that no notification is lost in
-        // between.
+        // A waiter holds it from before it releases the caller's lock until it waits, so that no notification is lost
+        // in between.
         gate: parking_lot::Mutex<()>,
         inner: parking_lot::Condvar,
     }

@@ -1,8 +1,8 @@
 //! Threads, runtimes and tasks.
 //!
 //! Foreground work (RPC and reads from memory) and background work (flush, compaction) never share a thread. A
-//! [`Runtime`] is one `current_thread` tokio runtime on a thread of its own; tasks that must leave it because they
-//! touch the disk use [`blocking`], whose pool belongs to the runtime it was called on.
+//! [`Runtime`] is one `current_thread` tokio runtime on a thread of its own. A task passes work that reads or writes a
+//! disk to [`blocking`], which runs it in the thread pool of the task's runtime.
 
 use std::future::Future;
 use std::io;
@@ -28,8 +28,8 @@ pub enum Priority {
     Serving,
     /// For flushes, compactions and similar work.
     Background,
-    /// Runs as soon as it is woken, before everything else, if the system allows it. For threads that measure others
-    /// and must not count their own waiting. Such a thread must sleep most of the time.
+    /// Runs as soon as it is woken, before all other threads, if the system allows it. For threads that measure
+    /// latencies and must not add their own waiting. Such a thread must sleep most of the time.
     Prompt,
 }
 
@@ -178,8 +178,6 @@ fn spawn_simulated<T: Send + 'static>(
 
 /// Runs `work`, and catches a panic in it, as [`std::panic::catch_unwind`] does; for work that can be given up as a
 /// whole. In a simulation, the director is informed of every panic.
-///
-/// A simulation hears of every panic.
 pub fn catch_unwind<T>(work: impl FnOnce() -> T) -> thread::Result<T> {
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
     #[cfg(debug_assertions)]
@@ -192,7 +190,7 @@ pub fn catch_unwind<T>(work: impl FnOnce() -> T) -> thread::Result<T> {
 /// Runs `work`, and catches a panic in it. `Err` is the panic's message, which the panic hook has already printed with
 /// its source location.
 ///
-/// For work that can be given up as a whole without harm to what it worked on, on threads that other work needs.
+/// For work on a thread that other work needs, if a panic leaves the data that `work` uses intact.
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(work).map_err(|panic| words_of(&*panic))
 }
@@ -205,8 +203,8 @@ fn words_of(panic: &(dyn std::any::Any + Send)) -> String {
 
 /// Runs `work` on `count` threads at once, the calling thread among them, and returns when all have ended.
 ///
-/// `work` takes its share from something that all can reach, a queue for instance: a thread that cannot be started
-/// leaves its share to the others.
+/// `work` takes its share from a place that all threads can reach, such as a queue. If a thread cannot be started, the
+/// others do its share.
 ///
 /// # Panics
 /// When `work` panics in one of them.
@@ -424,7 +422,7 @@ impl Runtime {
         let handle = Handle(Tasks::System(runtime.handle().clone()));
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let thread = spawn_thread(name, priority, move || {
-            // Either the word to stop or the runtime's own handle being dropped ends it.
+            // The future ends when `halt` sends a message, or when the sender is dropped.
             let _either = runtime.block_on(stopped);
             runtime.shutdown_timeout(Duration::from_secs(5));
         })?;
@@ -505,7 +503,7 @@ pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
         return match ended.await {
             Ok(Ok(result)) => result,
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
-            // A killed machine drops nothing.
+            // The sender is never dropped before it sends: nothing of a killed simulated machine is dropped.
             Err(_) => unreachable!("a thread of the pool ends with a result"),
         };
     }

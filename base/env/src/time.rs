@@ -60,7 +60,7 @@ impl Clock {
         Clock::Simulated { start, elapsed: Arc::default(), ahead: AtomicI64::new(0) }
     }
 
-    /// Returns the clock of another machine, which runs at the same speed.
+    /// Returns a clock for another machine, which runs at the same speed.
     pub(crate) fn beside(&self) -> Clock {
         match self {
             Clock::Real { .. } => Clock::real(),

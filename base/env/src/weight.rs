@@ -1,21 +1,22 @@
 //! Priorities of threads in the operating system's scheduler.
 //!
 //! **Nice levels.** Linux gives each thread a weight by its nice level: 1024 for level 0, 110 for 10, 15 for 19. A
-//! thread that wakes up runs at once only if it has had less than its share; otherwise the running thread continues
+//! thread that wakes up runs at once only if it has had less than its share. Otherwise the running thread continues
 //! until the next tick of the clock, 1 to 10 ms later. The smaller the weight of the running thread, the sooner it has
-//! used its share. So 8,000 gets a second beside two busy threads waited 0.7 and 1.0 ms at p99.9 when these had nice
-//! 10, and 0.2 and 0.5 ms at nice 19, the same as without busy threads. `SCHED_IDLE` was no better, and reduces the
-//! background work to one part in three hundred.
+//! used its share. So the nice level of background threads decides how long a request waits for them. This was measured
+//! by 8,000 gets a second beside two busy threads. At nice 10 their p99.9 latency was 0.7 to 1.0 ms. At nice 19 it was
+//! 0.2 to 0.5 ms, the same as without busy threads. `SCHED_IDLE` was no better, and reduces the background work to one
+//! part in three hundred.
 //!
-//! **Slices.** Among threads of one weight the running one continues for 0.7 to 3 ms and up to the next tick. Linux
-//! 6.12 and later lets a woken thread run first if it asks for a shorter slice. Serving threads ask for 0.1 ms. Then
-//! work of the system (writing files back, freeing memory) and work in the pool waits for them. With a flush or
-//! compaction now and then, the slowest thousandth of 4,000 operations a second waited 0.27 to 0.35 ms instead of
-//! 0.41 to 0.46.
+//! **Slices.** Among threads of equal weight the running thread continues for 0.7 to 3 ms and up to the next tick.
+//! Linux 6.12 and later lets a woken thread run first if it asks for a shorter slice. Serving threads ask for 0.1 ms.
+//! Then work of the kernel (writing files back, freeing memory) and work in the blocking thread pool waits for them.
+//! With a flush or compaction now and then, the slowest thousandth of 4,000 operations a second waited 0.27 to 0.35 ms
+//! instead of 0.41 to 0.46.
 //!
-//! **Raising.** Work at a small weight may not be done in time. A process may raise a weight that it lowered only
-//! with the permission (`CAP_SYS_NICE`, or a `RLIMIT_NICE`). So a [`Crew`] whose threads could not be raised keeps
-//! them at a weight at which the work gets done.
+//! **Raising.** Background work at a small weight may fall behind, so its weight must be raised again then. A process
+//! may raise a weight that it lowered only with a permission (`CAP_SYS_NICE` or `RLIMIT_NICE`). Without the permission
+//! a [`Crew`] keeps its threads at nice 10, at which the work gets done.
 
 use std::io;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use crate::threads::{Priority, Thread, spawn_thread};
 /// The nice level of background threads that could not be raised again.
 pub(crate) const BACKGROUND: i32 = 10;
 
-/// Threads whose work can be late. They use the processor time that others leave. While they [hurry](Crew::hurry),
+/// Threads whose work may be done late, in processor time that other threads leave. While they [hurry](Crew::hurry),
 /// they have the weight of serving threads.
 #[derive(Debug)]
 pub struct Crew {
@@ -69,8 +70,8 @@ impl Crew {
         })
     }
 
-    /// Gives the crew's threads the weight of serving threads (`now`), or takes it away again. Returns whether that is
-    /// a change.
+    /// Gives the crew's threads the weight of serving threads if `now` is set, or takes it away again. Returns whether
+    /// that is a change.
     pub fn hurry(&self, now: bool) -> bool {
         if self.hurries.load(Ordering::Relaxed) == now {
             return false;
@@ -81,7 +82,7 @@ impl Crew {
         }
         let nice = if now { 0 } else { self.nice };
         for member in &*members {
-            // A thread that may not be raised is no member.
+            // Only threads whose weight can be raised are members, so this does not fail.
             let _unchanged = system::set_nice(*member, nice);
         }
         true

@@ -8,7 +8,7 @@
 //! data/<namespace>/<table>/<region>/.regioninfo    PBUF delimited RegionInfo
 //! data/<namespace>/<table>/<region>/<family>/…     the region's own
 //! data/<namespace>/<table>/<region>/.bulkload      the last bulk load of several families; says whether it is unfinished
-//! staging/…                                        names of bulk loads; nothing lies there
+//! staging/…                                        paths that identify bulk loads; the server writes no file there
 //! bellows/switches                                 the master's switches
 //! bellows/unfinished                               changes of tables that are not finished
 //! .hbase-snapshot/…                                snapshots
@@ -40,8 +40,9 @@ pub fn table(name: &TableName) -> FileName {
     namespace(name.namespace()).join(name.qualifier())
 }
 
-/// Returns the account to which the cost of requests for a file is counted: the name of its table or, in parentheses,
-/// which no name of a table has, the log, snapshots, or others. Files in the archive belong to their table.
+/// Returns the account to which the cost of requests for a file is counted. That is the name of the file's table, also
+/// for a file in the archive. For other files it is `(log)`, `(snapshots)` or `(others)`; no table has a name with
+/// parentheses.
 pub fn account_of(name: &FileName) -> String {
     let parts: Vec<&str> = name.as_str().split('/').collect();
     match parts[..] {
@@ -89,7 +90,7 @@ pub fn keep_region_info(files: &dyn Files, folder: &FileName, info: &RegionInfo)
         Err(error) if error.kind() == Kind::NotFound => {}
         Err(error) => return Err(error),
     }
-    // Whole or not at all, and only if nobody else has made it meanwhile.
+    // Written whole or not at all, and only if no other process has created the file meanwhile.
     swap_confirmed(files, &name, None, &info.to_file()).map(drop)
 }
 
@@ -112,7 +113,7 @@ pub fn unfinished() -> FileName {
     FileName::new("bellows/unfinished")
 }
 
-/// Returns the folder whose subfolders name bulk loads.
+/// Returns the folder below which each bulk load has a path. The server writes no file there.
 pub fn staging() -> FileName {
     FileName::new("staging")
 }

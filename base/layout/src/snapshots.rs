@@ -1,9 +1,9 @@
 //! The folders of snapshots.
 //!
 //! ```text
-//! .hbase-snapshot/<name>/.snapshotinfo         SnapshotDescription; the snapshot exists if and only if this is there
+//! .hbase-snapshot/<name>/.snapshotinfo         SnapshotDescription; without this object there is no snapshot
 //! .hbase-snapshot/<name>/data.manifest         SnapshotDataManifest; written before, deleted after
-//! .hbase-snapshot/<name>/.deleted              for a moment while a snapshot is deleted
+//! .hbase-snapshot/<name>/.deleted              exists for a moment while a snapshot is deleted
 //! .hbase-snapshot/.tmp/<name>/.snapshotinfo    SnapshotDescription of a snapshot that is being taken or exported to here
 //! ```
 //!
@@ -61,7 +61,7 @@ pub struct SnapshotObjects {
     pub complete: Vec<String>,
     /// Every `data.manifest`, including those of snapshots that are incomplete or being taken.
     pub manifests: Vec<FileName>,
-    /// The names of snapshot folders without a `.snapshotinfo`: what a crash has left.
+    /// The names of snapshot folders without a `.snapshotinfo`, which a crash has left.
     pub incomplete: Vec<String>,
 }
 

@@ -1,12 +1,12 @@
 //! A harness for micro benchmarks: `cargo bench -p memstore`, and so on.
 //!
 //! A benchmark is a program that calls [`Sheet::time`] once for each operation, with the cost that was planned for it.
-//! The harness measures the CPU time of the calling thread, not elapsed time, so that it works on machines that others
-//! use. It runs the operation in many short chunks and prints the minimum and the median, because a chunk whose data
-//! another process evicted from the caches costs more.
+//! The harness measures the CPU time of the calling thread, not elapsed time, so that it also works on machines that
+//! others use. It runs the operation in many short chunks and prints the minimum and the median of their costs. A chunk
+//! costs more if another process evicted its data from the CPU's caches.
 //!
-//! Existing libraries measure elapsed time and judge its spread, which on a shared machine is the spread of the
-//! neighbours; and they bring more crates than the structures under test.
+//! Existing libraries measure elapsed time. On a shared machine the spread of elapsed times shows what the other
+//! processes did. Those libraries also bring more crates than the benchmarked code.
 //!
 //! `cargo bench -p memstore -- insert` runs benchmarks with `insert` in their name. `cargo test --benches` runs every
 //! benchmark once with little data, to show that it works.
