@@ -13,15 +13,17 @@ use std::fmt;
 #[non_exhaustive]
 pub enum Capability {
     /// [`FileWriter::sync`](crate::FileWriter::sync) makes the bytes written so far durable before the file is
-    /// finished. Others find them when the file was [sealed](crate::Files::seal) or finished; before that they may find
-    /// less, as in HDFS. The file has its name from its creation on.
+    /// finished. Readers find all of them once the file is [sealed](crate::Files::seal) or finished. Before that they
+    /// may find fewer, as in HDFS. The file has its name as soon as it is created.
     ///
-    /// Without it a file appears, whole, when it is finished; an unfinished one can neither be listed nor opened.
+    /// Without this capability a file appears, whole, when it is finished; an unfinished one can neither be listed nor
+    /// opened.
     SyncPrefix,
-    /// [`FileWriter::write`](crate::FileWriter::write) hands the bytes to the system: they survive the death of the
-    /// process.
+    /// [`FileWriter::write`](crate::FileWriter::write) hands the bytes to the operating system, so they survive the
+    /// death of the process.
     ///
-    /// Without it they survive only after a sync, and a name that was [sealed](crate::Files::seal) is never free again.
+    /// Without this capability they survive only after a sync, and a name that was [sealed](crate::Files::seal) can
+    /// never be used for a new file.
     WriteThrough,
     /// [`FileWriter::cut`](crate::FileWriter::cut) truncates a file that is being written.
     Cut,
@@ -29,18 +31,19 @@ pub enum Capability {
     ReuseSpace,
     /// A file that is open for reading can be read after it was deleted.
     ///
-    /// Without it a read of a deleted file may fail with [`Kind::NotFound`](crate::Kind::NotFound): the caller deletes
-    /// a file only when it has no readers.
+    /// Without this capability a read of a deleted file may fail with [`Kind::NotFound`](crate::Kind::NotFound), so the
+    /// caller deletes a file only when it has no readers.
     ReadAfterDelete,
     /// [`Files::bytes_free`](crate::Files::bytes_free) returns the number of bytes that can still be written.
     FreeSpace,
     /// A [listing](crate::Files::list) has every file that was created before it began and not deleted since.
     ///
-    /// Without it a listing may be stale.
+    /// Without this capability a listing may be stale.
     ListsAll,
-    /// A lock keeps every other process away from the storage, also on other machines.
+    /// A lock keeps every other process away from the storage, also processes on other machines.
     ///
-    /// Without it an owner records itself in the storage, and detects there that another process has taken over.
+    /// Without this capability a process records itself in the storage as the owner, and detects there that another
+    /// process has taken over.
     OneProcess,
 }
 

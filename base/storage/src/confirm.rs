@@ -1,8 +1,9 @@
-//! A swap that resolves unknown outcomes, so that its caller nearly always learns whether it happened.
+//! Swaps a small object and resolves unknown outcomes, so that the caller nearly always learns whether the swap
+//! happened.
 
 use crate::{Error, FileName, Files, Kind, Outcome, Result, Settled, Version};
 
-/// Replaces the content of a small object as [`Files::swap`] does. When the swap fails and may have happened, this
+/// Replaces the content of a small object as [`Files::swap`] does. If the swap fails and may have happened,
 /// [settles](Files::settle) it, and swaps once more if it did not happen. On success the new content is durable.
 ///
 /// An error with [`Outcome::MayHaveHappened`] means that the content is still unknown. The caller must read the object
@@ -26,10 +27,11 @@ pub fn swap_confirmed(
     }
 }
 
-/// Makes earlier deletions in the folder of `marker` durable: it creates the empty object `marker`, and the next
-/// durable write to a folder makes earlier deletions in it durable. The caller deletes the marker afterwards.
+/// Makes earlier deletions in the folder of `marker` durable, by creating the empty object `marker`: a durable write to
+/// a folder also makes earlier deletions in it durable. The caller deletes the marker afterwards.
 ///
-/// A marker left by an earlier attempt is settled, because that attempt may have failed before its write was durable.
+/// If an earlier attempt has left a marker, that attempt is settled, because it may have failed before its write was
+/// durable.
 pub fn make_deletions_durable(files: &dyn Files, marker: &FileName) -> Result<()> {
     match swap_confirmed(files, marker, None, b"") {
         Err(error) if error.kind() == Kind::Conflict => match files.settle(marker, None, b"")? {

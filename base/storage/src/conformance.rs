@@ -62,7 +62,7 @@ fn finished_files(files: &dyn Files) {
     write(files, "a/two", b"");
     write(files, "ab", b"x");
 
-    // A finished file is read by offset; its end is an error, not silence.
+    // A finished file is read by offset; a read past its end fails.
     let reader = files.open(&name("a/b/one")).expect("there");
     let mut buffer = [0; 4];
     reader.read_at(3, &mut buffer).expect("inside");
@@ -85,12 +85,12 @@ fn finished_files(files: &dyn Files) {
     assert_eq!(files.open(&name("a/none")).err().expect("absent").kind(), Kind::NotFound);
     assert_eq!(files.open(&name("a/b")).err().expect("a folder").kind(), Kind::NotFound);
 
-    // A folder is more than a prefix.
+    // A name that only begins with the folder's name is not in the folder.
     assert_eq!(listed(files, "a"), ["a/b/one", "a/two"]);
     assert_eq!(listed(files, ""), ["a/b/one", "a/two", "ab"]);
     assert_eq!(listed(files, "nowhere"), Vec::<String>::new());
 
-    // An abandoned file leaves no name.
+    // An abandoned file is not listed.
     let mut writer = files.create(&name("a/gone")).expect("new");
     writer.write(b"half").expect("written");
     assert_eq!((writer.size(), writer.name()), (4, &name("a/gone")));
@@ -98,7 +98,7 @@ fn finished_files(files: &dyn Files) {
     assert_eq!(listed(files, "a"), ["a/b/one", "a/two"]);
     assert_eq!(files.open(&name("a/gone")).err().expect("given up").kind(), Kind::NotFound);
 
-    // Many writes make one file.
+    // Many writes are appended to one file.
     let mut writer = files.create(&name("a/many")).expect("new");
     (0..1_000_u32).for_each(|part| writer.write(&part.to_be_bytes()).expect("written"));
     assert_eq!(writer.finish().expect("durable"), 4_000);
@@ -191,7 +191,7 @@ fn syncing(files: &dyn Files) {
     assert_eq!(files.create(&name("s/log")).err().expect("taken").kind(), Kind::Exists);
     writer.sync().expect("durable");
     assert_eq!(listed(files, "s"), ["s/log"]);
-    // Who reads before the seal may find less, and nothing else.
+    // A reader that opens the file before the seal may find fewer bytes, but no other bytes.
     assert!(b"a part".starts_with(&files.read(&name("s/log"), 100).expect("there")));
     drop(writer);
     files.seal(&name("s/log")).expect("sealed");

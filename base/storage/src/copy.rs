@@ -11,9 +11,9 @@ const ATTEMPTS: usize = 3;
 /// Writes all bytes of `from` into the new file `to`, finishes it, and compares both by reading them again. Returns the
 /// size in bytes.
 ///
-/// Callers delete the source afterwards, so one wrong read of it must not become the only content that is left. A copy
-/// that differs is deleted and written again; when the third one differs, too, the call fails with [`Kind::Failed`].
-/// After an error there is no copy, except after one that [may have happened](Outcome::MayHaveHappened).
+/// Callers delete the source afterwards, so one wrong read of the source must not become the only content that is left.
+/// A copy that differs is deleted and written again. If the third copy differs, too, the call fails with
+/// [`Kind::Failed`]. After an error there is no copy, unless the error [may have happened](Outcome::MayHaveHappened).
 pub fn copy<F: Files + ?Sized>(from: &dyn FileReader, files: &F, to: &FileName) -> Result<u64> {
     for _ in 0..ATTEMPTS {
         write_parts(from, files.create(to)?)?;

@@ -26,7 +26,8 @@ pub trait Device: Send + Sync + 'static {
     /// Fills `buffer` from `offset`.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
-    /// Reads like [`Device::read_at`] if the bytes are in the system's memory; returns `false` if the read would wait.
+    /// Fills `buffer` from `offset` if the bytes are in the system's memory; returns `false` if the read would have to
+    /// wait.
     fn read_now(&self, offset: u64, buffer: &mut [u8]) -> Result<bool>;
 
     /// Writes `bytes` at `offset`. After a failure the content there is undefined.
@@ -35,7 +36,7 @@ pub trait Device: Send + Sync + 'static {
     /// Returns the path of the device, for messages to operators.
     fn place(&self) -> String;
 
-    /// Whether reads of bytes in the system's memory copy them from a memory map, without a system call.
+    /// Whether [`Device::read_now`] copies bytes from a memory map, without a system call.
     fn is_mapped(&self) -> bool {
         false
     }
@@ -49,7 +50,7 @@ pub struct LocalDevice {
     place: String,
     size: u64,
     map: Option<Map>,
-    /// Whether the file system reports at once that a read would wait. Some file systems do not.
+    /// Whether the file system supports reads that fail instead of waiting. Some file systems do not.
     tells: bool,
 }
 
@@ -83,8 +84,8 @@ impl LocalDevice {
     /// Like [`LocalDevice::open`], but bytes in the system's memory are read from a [map](crate::map). The file's space
     /// is allocated at once, so a full disk is an error here.
     ///
-    /// The device is [mapped](Device::is_mapped) until a touched page is missing because the file was truncated or its
-    /// disk fails. From then on it is read by system calls.
+    /// If a page of the map turns out to be missing, because the file was truncated or its disk fails, the map is given
+    /// up: [`Device::is_mapped`] becomes false, and the device is read by system calls.
     pub fn open_mapped(path: &Path, size: u64, world: World) -> Result<LocalDevice> {
         let mut device = LocalDevice::open(path, size)?;
         match fallocate(&device.file, FallocateFlags::empty(), 0, size) {
@@ -97,8 +98,8 @@ impl LocalDevice {
         Ok(device)
     }
 
-    /// Whether reads of bytes in the system's memory can be told from reads that wait. If not, every read may wait.
-    /// This is determined when the device is opened.
+    /// Whether the file system reports that a read would wait. If not, every read may wait. This is determined when the
+    /// device is opened.
     pub fn reads_now(&self) -> bool {
         self.tells
     }
@@ -214,7 +215,7 @@ impl Scratch {
         (state.reads, state.writes)
     }
 
-    /// Lets `change` alter the bytes directly, as a damaged device would.
+    /// Calls `change` to alter the bytes directly, as a damaged device would.
     pub fn damage(&self, change: impl FnOnce(&mut [u8])) {
         change(&mut self.state.lock().bytes);
     }

@@ -1,6 +1,6 @@
 //! Reports what a folder's file system can do, for an operator who asks before a server starts or while it runs.
 //!
-//! Nothing here needs the lock of a data directory: the measurement writes one file of its own and deletes it.
+//! This needs no lock of the data directory. [`time_syncs`] writes one file of its own and deletes it.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -78,7 +78,7 @@ fn existing(path: &Path) -> io::Result<PathBuf> {
 
 #[cfg(target_os = "linux")]
 fn kind(folder: &Path) -> io::Result<FileSystem> {
-    // Numbers of the system's <linux/magic.h>; 9p, FUSE and Ceph may be anywhere, and are most often elsewhere.
+    // Numbers from the system's <linux/magic.h>. FUSE and Ceph may be on any machine, and are counted as network.
     const MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58F6];
     const NETWORK: [i64; 6] = [0x6969, 0xFF53_4D42, 0xFE53_4D42, 0x00C3_6400, 0x6573_5546, 0x0BD0_0BD0];
     let number = rustix::fs::statfs(folder)?.f_type as i64 & 0xFFFF_FFFF;

@@ -39,9 +39,9 @@ pub enum Kind {
 /// Whether a failed call may have taken effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing changed: the call may be repeated.
+    /// The call changed nothing, so it may be repeated.
     DidNotHappen,
-    /// The call may have taken effect, wholly or partly. Only the file itself can tell.
+    /// The call may have taken effect, wholly or partly. The caller must look at the file to find out.
     MayHaveHappened,
 }
 

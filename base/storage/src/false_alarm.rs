@@ -1,4 +1,4 @@
-//! Tests how code reacts to a storage call that happens and reports failure: each call fails in one run.
+//! Tests how code reacts to a storage call that takes effect but reports failure. Each call fails in one run.
 
 use crate::Memory;
 use crate::memory::Fault;
@@ -6,9 +6,10 @@ use crate::memory::Fault;
 /// Number of crashes that are tried after each run: one killed process, and losses of power with different seeds.
 const CRASHES: u64 = 8;
 
-/// Runs `change` on storage that `prepare` fills, once for each call that `change` makes. In each run one of the calls
-/// happens and reports failure, and the process continues. `change` returns whether it succeeded. After each of several
-/// crashes `check` gets the storage that the next process finds, and whether `change` had succeeded before.
+/// Runs `change` once for each storage call that it makes, on storage that `prepare` fills. In each run one of the
+/// calls takes effect but reports failure, and the process continues. `change` returns whether it succeeded. Then
+/// several crashes are tried. After each crash `check` gets the storage that the next process finds, and whether
+/// `change` had succeeded.
 ///
 /// Returns the number of runs in which `change` succeeded.
 ///

@@ -10,7 +10,7 @@
 //! This crate has two implementations: [`Local`], the disk of this machine, and [`Memory`], a file system for tests.
 //! [`Memory`] loses unsynced bytes, tears the last write, fills up and fails on request, with any set of capabilities.
 //!
-//! [`Segmented`] adds files that grow, for a log, to storage whose files appear whole.
+//! [`Segmented`] adds files that can grow, such as a log, to storage whose files appear only when they are whole.
 //!
 //! Calls block; a caller that must not wait uses a blocking thread pool. Reads of slow storage can be
 //! [awaited](FileReader::read_awaited) instead.
@@ -88,16 +88,17 @@ pub trait Files: Send + Sync + 'static {
     /// the file returns the error from [`FileWriter::finish`].
     fn create(&self, name: &FileName) -> Result<Box<dyn FileWriter>>;
 
-    /// Begins the file `name` in the space of the finished file `given_up`, which ceases to exist. The system allocates
-    /// neither new blocks nor new pages for it. Needs [`Capability::ReuseSpace`].
+    /// Begins the file `name` in the space of the finished file `given_up`, which then no longer exists. So the system
+    /// need not allocate blocks or pages. Needs [`Capability::ReuseSpace`].
     ///
     /// The caller promises that nobody needs `given_up` any more: a reader that has it open reads the new file's bytes.
-    /// This is the one exception to the rule that a finished file never changes, and only the log uses it.
+    /// Only the log uses this, the one exception to the rule that a finished file never changes.
     ///
-    /// Order of effects: the implementation writes `marker` over the front of the old file and makes it durable; then
-    /// it replaces the old name by the new one, durably. So a file found under either name begins with the marker.
-    /// Bytes that are not written yet are those of the old file, except at least [`ZEROS_MIN`] zeros after the last
-    /// byte written. They are cut off when the file is [finished](FileWriter::finish) or [cut](FileWriter::cut).
+    /// The implementation first overwrites the beginning of the old file with `marker`, durably; then it replaces the
+    /// old name by the new one, durably. So a file found under either name begins with the marker. Until new bytes are
+    /// written, the rest of the file has the old file's bytes, but at least [`ZEROS_MIN`] zeros follow the last byte
+    /// written. What is left of the old bytes is cut off when the file is [finished](FileWriter::finish) or
+    /// [cut](FileWriter::cut).
     ///
     /// Fails with [`Kind::Exists`] when `name` is taken, and with [`Kind::NotFound`] when there is no file `given_up`.
     fn reuse_space(
@@ -114,7 +115,7 @@ pub trait Files: Send + Sync + 'static {
     /// their own; they may share their bytes.
     ///
     /// Fails with [`Kind::Exists`] when the name is taken, and with [`Kind::NotFound`] when there is no file `from`.
-    /// After any other error `to` may exist and be incomplete; no object names it yet, so the caller deletes it. The
+    /// After any other error `to` may exist and be incomplete. No object names it yet, so the caller deletes it. The
     /// default implementation copies the bytes.
     fn link(&self, from: &FileName, to: &FileName) -> Result<()> {
         copy(&*self.open(from)?, self, to).map(drop)
@@ -133,9 +134,9 @@ pub trait Files: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Fences the writer of a file. After this returns, every write, cut, sync and finish of that writer fails with
-    /// [`Kind::Sealed`] and changes nothing; writes that succeeded before can be read. A finished file may be sealed,
-    /// too. Needs [`Capability::SyncPrefix`]: without it no unfinished file can be seen.
+    /// Stops the writer of a file. After this returns, every write, cut, sync and finish of that writer fails with
+    /// [`Kind::Sealed`] and changes nothing, and readers find all writes that succeeded before. A finished file may be
+    /// sealed, too. Needs [`Capability::SyncPrefix`]: without it no unfinished file can be seen.
     ///
     /// Fails with [`Kind::NotFound`] when there is no such file. After an error the seal may have happened; the caller
     /// may repeat it.
@@ -144,8 +145,8 @@ pub trait Files: Send + Sync + 'static {
     }
 
     /// Lists all files below `folder`, at any depth, in order of name. Without [`Capability::ListsAll`] the listing may
-    /// be stale. Callers that find small objects by listing (file lists, schemas, links, snapshots) need a store that
-    /// lists every object whose write ended before.
+    /// be stale. Callers that find small objects (file lists, schemas, links, snapshots) by listing need storage whose
+    /// listings contain every object that was written before.
     fn list(&self, folder: &FileName) -> Result<Vec<Entry>>;
 
     /// Deletes a file, and folders that become empty. Deleting an absent file succeeds.
@@ -177,8 +178,8 @@ pub trait Files: Send + Sync + 'static {
     /// which writer won, `new` contains bytes that no other writer writes: the owner and its term, or a nonce.
     fn swap(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Version>;
 
-    /// Decides whether a [`swap`](Files::swap) with the same arguments happened that may have happened, if necessary by
-    /// swapping again. The returned result stays true after a crash.
+    /// Decides whether a [`swap`](Files::swap) with the same arguments that may have happened did happen. If necessary,
+    /// it swaps again. The returned result stays true after a crash.
     ///
     /// Fails when it cannot be decided now; the caller may call it again.
     fn settle(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Settled>;
@@ -204,9 +205,9 @@ pub const ZEROS_MIN: usize = 16;
 /// The size of a page of the system's memory for files, in bytes: 4 KB.
 const PAGE: u64 = 4 << 10;
 
-/// Returns the offset up to which zeros follow a write in reused space that ends at `end`: the end of a page.
+/// Returns the offset up to which a write in reused space that ends at `end` is followed by zeros: the end of a page.
 ///
-/// So the first write of a page writes all of it. Otherwise the system would first read a page that is not in memory.
+/// So the first write to a page covers it whole. Otherwise the system would have to read a page that is not in memory.
 fn zeros_to(end: u64) -> u64 {
     (end + ZEROS_MIN as u64).next_multiple_of(PAGE)
 }

@@ -1,8 +1,9 @@
 //! Implements [`Files`](crate::Files) in a folder on this machine's disk.
 //!
-//! `fdatasync` makes a file's bytes durable; `fsync` of its folder, and of each parent folder that was created for it,
+//! `fdatasync` makes a file's bytes durable. `fsync` of its folder, and of each parent folder that was created for it,
 //! makes its name durable. [`swap`](crate::Files::swap) writes the new content to a second file, syncs it, and renames
-//! it over the old one. Only this and [`reuse_space`](crate::Files::reuse_space) rename a file, and no caller sees it.
+//! it over the old one. Files are renamed only there and in [`reuse_space`](crate::Files::reuse_space), and no caller
+//! notices.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -22,7 +23,7 @@ use crate::{
 
 /// The name of the file that a process locks while it uses the folder.
 const LOCK: &str = "LOCK";
-/// Suffix of a swapped object's new content until it replaces the old one. Never listed.
+/// Suffix of the file with a swapped object's new content, until it replaces the old one. Such files are never listed.
 const ASIDE: &str = ".swap~";
 
 /// Storage in a folder that only this process uses.
@@ -31,10 +32,10 @@ pub struct Local {
     root: PathBuf,
     /// Held by a swap while it reads, compares and replaces.
     swapping: Mutex<()>,
-    /// Held while folders are created or pruned. So a folder that a writer found is durable, and stays until it has a
-    /// file.
+    /// Held while folders are created or removed. So a folder that a writer has found is durable, and is not removed
+    /// before the writer has created its file.
     folders: Mutex<()>,
-    /// The files that have a writer, with their locks. No other process writes here, so any other file has none.
+    /// The files that have a writer, each with its gate. Only this process writes here, so no other file has a writer.
     writers: Arc<Mutex<HashMap<FileName, Arc<Gate>>>>,
     /// Renames a file; tests replace it by a function that fails.
     rename: fn(&Path, &Path) -> io::Result<()>,
@@ -82,7 +83,7 @@ impl Local {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {
                 let mut holder = String::new();
-                // Only for the message.
+                // Needed only for the error message.
                 let _unread = Read::by_ref(&mut lock).take(32).read_to_string(&mut holder);
                 let holder = holder.trim();
                 let by = if holder.is_empty() { String::new() } else { format!(", process {holder},") };
@@ -250,8 +251,8 @@ impl Files for Local {
     }
 
     fn seal(&self, name: &FileName) -> Result<()> {
-        // A file that is being created is visible before its writer is registered; it is registered when the lock is
-        // free.
+        // A file that is being created is visible before its writer is registered, but it is registered once this lock
+        // is free.
         drop(self.folders.lock());
         let gate = self.writers.lock().get(name).cloned();
         if let Some(gate) = gate {
@@ -317,7 +318,7 @@ impl Files for Local {
             file.sync_all()
         };
         if let Err(error) = write_aside() {
-            // The second file is never listed or read, and the next swap overwrites it.
+            // The second file that may be left is never listed or read, and the next swap overwrites it.
             let _left = fs::remove_file(&aside);
             return Err(before(error));
         }
@@ -462,7 +463,7 @@ impl FileWriter for Writer {
     }
 
     fn abandon(self: Box<Self>) {
-        // An unfinished file that remains is garbage that no list names.
+        // If the unfinished file remains, it is garbage: no list names it.
         let _left = fs::remove_file(&self.path);
     }
 }

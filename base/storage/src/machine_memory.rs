@@ -1,7 +1,7 @@
 //! How much memory this process may use: the machine's memory, or the limit of its container.
 //!
-//! A container is a control group with a limit (cgroups 2 and 1). The limits of a group's parents count, too. In a
-//! container the paths of `/proc/self/cgroup` may be those of the host; then the group at the root is the container's.
+//! A container is a control group (cgroups 2 or 1) with a limit. The limits of the group's parents count, too. In a
+//! container `/proc/self/cgroup` may contain paths of the host; then the group at the root is the container's.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -7,12 +7,12 @@
 //! the record is checked: bytes copied from a map with a loss are discarded, and the map is not used again. Its file is
 //! read instead, where a failure is an error.
 //!
-//! The map asks the system whether pages are in memory, because the caller does not want to wait for a disk. The system
-//! call costs as much as copying and checking a few kilobytes, so its answer is trusted for a second or two: the system
-//! evicts recently used pages last. If it did evict one, the reader waits for the disk.
+//! Before it copies, the map asks the system whether the pages are in memory, because the caller does not want to wait
+//! for a disk. This system call costs as much as copying and checking a few kilobytes. So its answer counts for a
+//! second or two: the system evicts recently used pages last. If it did evict one, the reader waits for the disk.
 //!
-//! Returning references to mapped bytes, without a copy, was rejected. It saves 80 ns of the 1,600 for loading and
-//! checking 16 KB, and every holder of a block would have to cope with bytes that turn to zeros.
+//! Rejected: returning references to mapped bytes instead of copies. That saves 80 ns of the 1,600 that it takes to
+//! load and check 16 KB, and every holder of a block would have to cope with bytes that turn to zeros.
 
 mod gone;
 
@@ -27,8 +27,8 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 /// Maximum number of pages that one system call asks about.
 const PAGES_AT_ONCE: usize = 64;
-/// Number of pages after the wanted ones that a query includes, because the rest of a record is read after its
-/// beginning.
+/// Number of pages after the wanted ones that a query includes, because a reader usually reads the rest of a record
+/// soon after its beginning.
 const PAGES_BESIDE: usize = 8;
 
 /// A map of a file; see the module documentation.
@@ -37,8 +37,8 @@ pub(crate) struct Map {
     length: usize,
     page: usize,
     watched: gone::Watched,
-    /// For each page, when it was last seen in memory, in seconds since `made`; 0 means never. The counter wraps; after
-    /// that, a page may once wrongly count as seen.
+    /// For each page, when it was last seen in memory, in seconds since `made`; 0 means never. The counter wraps
+    /// around, so a page may wrongly count as seen once.
     seen: Box<[AtomicU16]>,
     made: Moment,
     world: World,
@@ -80,8 +80,8 @@ impl Map {
         self.watched.is_lost()
     }
 
-    /// Fills `buffer` from `offset` and returns `true` if that takes no wait. Returns `false`, with undefined content
-    /// in `buffer`, if it would wait, beyond the map's end, or after a [loss](Map::is_lost).
+    /// Fills `buffer` from `offset` and returns `true` if it need not wait. Returns `false`, with undefined content in
+    /// `buffer`, if it would have to wait, if the range ends after the map, or after a [loss](Map::is_lost).
     #[expect(unsafe_code, reason = "touches mapped memory")]
     pub(crate) fn read_now(&self, offset: u64, buffer: &mut [u8]) -> bool {
         let Ok(from) = usize::try_from(offset) else { return false };
@@ -113,7 +113,7 @@ impl Map {
         self.seen.get(pages.clone()).is_some_and(|seen| seen.iter().all(is_fresh)) || self.look(pages, now)
     }
 
-    /// Asks whether these pages and some after them are in the system's memory, and records those that are, at time
+    /// Asks the system whether these pages and some after them are in memory, and records for those that are the time
     /// `now`. Returns whether all of these pages are; `false` if the system does not tell.
     #[expect(unsafe_code, reason = "asks the system about pages")]
     #[cold]
@@ -218,8 +218,8 @@ mod tests {
         assert!(!bench.map.is_lost());
     }
 
-    /// The system may report truncated pages as in memory, because it keeps some pages together; then they are touched,
-    /// and lost. Otherwise the map survives.
+    /// The system may report truncated pages as in memory, because it keeps some pages together. Then they are touched,
+    /// and the map is lost. Otherwise the map stays in use.
     #[test]
     fn what_is_cut_off_does_not_come_when_the_system_is_asked_again() {
         let bench = Bench::new(1 << 20);
@@ -231,7 +231,7 @@ mod tests {
         assert!(says || !bench.map.is_lost(), "what is said to be nowhere is not touched");
     }
 
-    /// Pages that are not asked about together are independent.
+    /// Asking about one page says nothing about pages that are asked about in other calls.
     #[test]
     fn each_page_is_asked_about() {
         let bench = Bench::new(1 << 20);

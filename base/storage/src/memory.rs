@@ -48,7 +48,7 @@ struct State {
     files: BTreeMap<FileName, File>,
     /// Durable files whose names were deleted from folders that were not synced since.
     deleted: BTreeMap<FileName, File>,
-    /// The content, of each object whose last swap may have happened, that a crash may bring back; `None` for no
+    /// For each object whose last swap may have happened: the content that a crash may bring back; `None` if that is no
     /// object.
     unsettled: BTreeMap<FileName, Option<File>>,
     acts: u64,
@@ -95,7 +95,7 @@ pub struct ReadCounts {
     pub running_most: usize,
 }
 
-/// Counts a running read until it ends or is dropped.
+/// A running read; it is counted until it ends or is dropped.
 struct Running<'d>(&'d DelayedReads);
 
 impl<'d> Running<'d> {
@@ -142,7 +142,7 @@ struct File {
     named: bool,
     /// Whether the writer is sealed, even if the name is deleted; shared with the writer.
     sealed: Arc<AtomicBool>,
-    /// In reused space: all bytes of the old file. The disk has them after `durable`.
+    /// The bytes of the old file, for a file in reused space. After offset `durable` the disk still has them.
     under: Vec<u8>,
 }
 
@@ -165,7 +165,7 @@ impl File {
         self.under.clear();
     }
 
-    /// Makes the bytes up to `size`, and the zeros after them, durable.
+    /// Makes the bytes up to `size` durable, and with them the zeros that follow.
     fn sync_to(&mut self, size: usize) {
         let bytes = self.bytes.lock();
         let same = self.under.len().min(bytes.len());
@@ -260,7 +260,8 @@ impl Memory {
         self.state.lock().fault = fault;
     }
 
-    /// Gives files that are opened from now on awaited reads that take `delay`; at most `at_once_max` run at once.
+    /// Delays the reads of files that are opened from now on: they take `delay`, can be awaited, and at most
+    /// `at_once_max` run at once.
     pub fn delay_reads(&self, delay: ReadDelay, at_once_max: usize) {
         self.state.lock().delayed = Some(Arc::new(DelayedReads {
             delay,
@@ -278,7 +279,7 @@ impl Memory {
         }
     }
 
-    /// Returns the counts of awaited reads since reads are delayed.
+    /// Returns the counts of awaited reads since [`delay_reads`](Memory::delay_reads) was called.
     pub fn read_counts(&self) -> ReadCounts {
         let state = self.state.lock();
         let Some(delayed) = &state.delayed else {
@@ -433,7 +434,7 @@ impl Files for Memory {
         let failure = state.act(name, "create")?;
         let (bytes, sealed) = (Arc::<Mutex<Vec<u8>>>::default(), Arc::<AtomicBool>::default());
         let published = self.capabilities.has(Capability::SyncPrefix);
-        // Like an object store, storage that publishes whole files checks the name only then.
+        // Storage whose files appear whole checks the name only when the file is finished, like an object store.
         if published {
             if state.files.contains_key(name) {
                 return Err(Error::new(Kind::Exists, Outcome::DidNotHappen, name, "create"));
@@ -693,12 +694,12 @@ impl FileWriter for Writer {
         let mut state = self.place.state.lock();
         self.check_seal("write")?;
         let failure = state.act(&self.name, "write")?;
-        // Overwriting old bytes needs no space.
+        // Old bytes are overwritten in place, which needs no space.
         let over = self.old.saturating_sub(self.size);
         let unseen = if self.published { 0 } else { self.size };
         let has_room = |part: usize| state.has_room(unseen + part.saturating_sub(over));
         if !has_room(bytes.len()) {
-            // The bytes that fit are written, as on a disk.
+            // As many of the bytes are written as fit, as on a disk.
             let fits = (0..bytes.len()).rev().find(|&part| has_room(part)).unwrap_or(0);
             self.size = put(&self.bytes, self.size, self.old, &bytes[..fits]);
             return Err(Error::new(Kind::Full, Outcome::MayHaveHappened, &self.name, "write"));
@@ -753,7 +754,7 @@ struct Reader {
     bytes: Arc<Mutex<Vec<u8>>>,
     name: FileName,
     size: u64,
-    /// The storage in which the file must still exist for a read to succeed; `None` if deleted files can be read.
+    /// The storage that is asked whether the file still exists before each read; `None` if deleted files can be read.
     deletable: Option<Memory>,
     delayed: Option<Arc<DelayedReads>>,
 }

@@ -1,12 +1,13 @@
-//! Small objects, whose whole content compare-and-swap replaces.
+//! Small objects. A compare-and-swap replaces the whole content of one.
 
 use std::fmt;
 use std::sync::Arc;
 
 /// The version of a small object, which [`Files::swap`](crate::Files::swap) compares.
 ///
-/// Opaque: the local disk uses the content itself, an object store its entity tag. Two states with equal content may
-/// have equal versions. A caller that must distinguish them puts a term or a nonce into the content.
+/// The bytes are opaque: the local disk uses the content itself, an object store its entity tag. If an object gets
+/// equal content twice, the two versions may be equal. A caller that must distinguish them puts a term or a nonce into
+/// the content.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Version(Arc<[u8]>);
 

@@ -1,6 +1,7 @@
 //! Files of this machine outside the data directory, which an operator names by path: those of a bulk load.
 //!
-//! They belong to the operator, so the server only reads them, or deletes them when it has taken them over.
+//! The files belong to the operator. The server only reads them, and deletes a file once its content has been taken
+//! over.
 
 use std::fs::{self, File};
 use std::io;

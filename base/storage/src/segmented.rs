@@ -1,23 +1,24 @@
 //! Files that grow, on storage whose files appear whole.
 //!
-//! An object store has no open file that a log could append to. [`Segmented`] stores such a file as several small
+//! An object store has no open file to which a log could append. [`Segmented`] stores a growing file as several
 //! objects: the file `F` is the objects `F/00000000.part`, `F/00000001.part` and so on ([`part`] describes their
-//! bytes). Each [sync](FileWriter::sync) writes one of them, by one conditional put that fails when the object exists.
-//! Small objects pass through unchanged.
+//! bytes). Each [sync](FileWriter::sync) writes one part, by a conditional put that fails when the object exists. Small
+//! objects pass through unchanged.
 //!
-//! **Order.** A writer writes the next part only when the previous one is certainly there. So the parts have no gap,
-//! and a reader finds all synced bytes before the first absent number.
+//! **Order.** A writer writes the next part only when the previous one is certainly stored. So the parts have no gap,
+//! and a reader that reads up to the first absent number finds all synced bytes.
 //!
-//! **Sealing** a file writes a part, too: a seal with the first absent number. The writer and the sealer compete for
-//! that number. The store refuses the second of them, which then reads the part of the first. A put that may have
-//! happened is repeated with the same bytes until its outcome is known, so a late reply never makes two contents of one
-//! part.
+//! **Sealing** a file writes a part, too: a seal under the first absent number. The writer may be writing a part under
+//! that number at the same time. The store refuses the later of the two puts, and its sender then reads the part that
+//! is there. A put that may have happened is repeated with the same bytes until its outcome is known, so one part never
+//! gets two contents.
 //!
 //! **Deleting** a file deletes its first part, without which there is no file, and then the others. A seal is never
-//! deleted: only the seal refuses a request of the old writer that arrives hours later. A seal is 48 bytes, and there
-//! is one for each server that died.
+//! deleted, because nothing else would refuse a request of the old writer that arrives hours later. A seal has 48
+//! bytes, and there is one for each server that died.
 //!
-//! No listing decides which parts count: a listing only says where the search for the first absent number begins.
+//! Listings do not decide which parts count. They only tell a reader at which number to begin its search for the first
+//! absent one.
 
 mod part;
 mod reader;
@@ -42,7 +43,7 @@ const PART_MAX: usize = 1 << 30;
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// Adds files that grow to storage whose files appear whole; see the module documentation.
+/// Storage that stores growing files as parts in other storage; see the module documentation.
 #[derive(Clone)]
 pub struct Segmented {
     base: Arc<dyn Files>,
@@ -55,7 +56,7 @@ pub struct Segmented {
 enum Put {
     /// The part is durable.
     Written,
-    /// Another part with this name already exists; its kind.
+    /// The name is taken by a part of this kind.
     Taken(PartKind),
 }
 
@@ -78,7 +79,7 @@ impl Segmented {
                 match self.base.load(name, PART_MAX) {
                     Ok(found) if found.content == bytes => return Ok(Put::Written),
                     Ok(found) => return Ok(Put::Taken(Part::parse(name, &found.content)?.kind)),
-                    // The part existed and was deleted since, so the file was sealed and deleted.
+                    // The name was taken, but the part is gone. So the file was sealed and deleted.
                     Err(gone) if gone.kind() == Kind::NotFound => return Ok(Put::Taken(PartKind::Seal)),
                     Err(unknown) => error = unknown,
                 }
@@ -114,7 +115,7 @@ impl Segmented {
         }
     }
 
-    /// Returns the number and payload size of each part of the file that a listing shows.
+    /// Lists the parts of the file. Returns the number and the payload size of each part that the listing shows.
     fn listed(&self, file: &FileName) -> Result<Vec<(u32, u64)>> {
         let listed = self.base.list(file)?;
         Ok(listed
@@ -141,8 +142,8 @@ impl Segmented {
         Ok(self.part(file, number)?.is_some_and(|part| part.kind == PartKind::Seal))
     }
 
-    /// Deletes the parts below `folder` whose file has no first part: the remains of interrupted deletions. Returns the
-    /// number of those files. Concurrent deletions and a stale listing do no harm.
+    /// Deletes parts below `folder` that interrupted deletions have left: those of files without a first part. Returns
+    /// the number of such files. Concurrent deletions and a stale listing do no harm.
     pub fn collect(&self, folder: &FileName) -> Result<usize> {
         let mut files: Vec<FileName> = Vec::new();
         for Entry { name, size } in self.base.list(folder)? {
@@ -195,8 +196,8 @@ impl Files for Segmented {
         if self.part(name, 0)?.is_none() {
             return Err(self.absent(name, "seal"));
         }
-        // Parts are written in order, so all parts before a listed one exist. A part that the listing lacks refuses the
-        // seal.
+        // Parts are written in order, so all parts before a listed one exist. If the listing lacks a later part, the
+        // put of the seal is refused.
         let mut number = self.listed(name)?.last().map_or(0, |(number, _)| *number);
         let nonce = self.world.random();
         loop {
@@ -210,7 +211,7 @@ impl Files for Segmented {
 
     fn list(&self, folder: &FileName) -> Result<Vec<Entry>> {
         let mut entries: Vec<Entry> = Vec::new();
-        // The file whose parts follow one another, and the number of the next.
+        // The file whose part was listed last, and the number of its next part.
         let mut growing: Option<(FileName, u32)> = None;
         for Entry { name, size } in self.base.list(folder)? {
             let file = name.parent().filter(|parent| parent.below(folder).is_some());

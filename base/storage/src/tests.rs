@@ -142,7 +142,7 @@ fn a_crash_leaves_old_bytes_where_new_ones_were_not_synced() {
         let found = after.read(&name("log"), 20_000).expect("its name is durable");
         let rest = found.strip_prefix(b"durable").unwrap_or_else(|| panic!("seed {seed}"));
         assert!(rest[10_000..].iter().all(|byte| b"o\0".contains(byte)), "seed {seed}");
-        // Zeros of the page that was begun first are durable with it.
+        // The rest of the first page was written as zeros with `durable`, and became durable together with it.
         assert!(rest[..4_089].iter().all(|byte| b"n\0".contains(byte)), "seed {seed}");
         assert!(rest[4_089..10_000].iter().all(|byte| b"no".contains(byte)), "seed {seed}");
         seen.insert(found);
@@ -230,7 +230,7 @@ fn what_a_killed_process_wrote_is_durable_once_the_next_one_syncs_it() {
     }
 }
 
-/// Files whose first `wrong` reads or writes, as the test chooses, change one byte and report success.
+/// Storage for tests: the first `wrong` reads or writes, as the test chooses, change one byte and report success.
 struct Lying {
     below: Memory,
     wrong: Arc<AtomicUsize>,

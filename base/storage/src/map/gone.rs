@@ -8,8 +8,8 @@
 //!    thread continues with zeros and finds the record ([`super::Map::read_now`]);
 //! 3. any other cause goes to the previous handler, or to the default action.
 //!
-//! A map is registered until it is given up, which happens only when no thread touches it any more. So a table entry
-//! that contains a just-touched address is that of an existing map, and no other memory is ever replaced.
+//! A map stays registered until no thread touches it any more. So when an entry of the table contains an address that
+//! was just touched, the map of that entry exists, and the handler never replaces other memory.
 
 use std::io;
 use std::ptr;
@@ -114,7 +114,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
         unsafe { ((*info).si_addr().addr(), (*info).si_code, libc::__errno_location()) };
     // SAFETY: as above.
     let errno_was = unsafe { *errno };
-    // Only a touch has an address, in a thread that uses the map; a signal sent by a process has none.
+    // Only access to a missing page has an address; a signal that was sent by a process has none.
     let is_touch = matches!(code, libc::BUS_ADRERR | libc::BUS_OBJERR | libc::BUS_MCEERR_AR);
     if !(is_touch && replace(address)) {
         pass_on(signal, code, info, context);
@@ -126,8 +126,8 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
 /// Replaces the page at `address` by zeros if it is in a registered map; returns whether it is.
 #[expect(unsafe_code, reason = "replaces a page of a map")]
 fn replace(address: usize) -> bool {
-    // The entry may be reused between the two loads. Its end is stored last and checked again; then both are of one
-    // map.
+    // The entry may be reused between the two loads. The end is stored last and read again, so equal ends show that
+    // both values are of one map.
     let is_within = |range: &&Range| {
         let end = range.end.load(Ordering::Acquire);
         let start = range.start.load(Ordering::Acquire);
@@ -161,8 +161,8 @@ fn pass_on(signal: libc::c_int, code: libc::c_int, info: *mut libc::siginfo_t, c
         return;
     }
     if handler == libc::SIG_DFL || handler == libc::SIG_IGN {
-        // SAFETY: `before` came from the system. The touch is repeated when this returns, and reaches that action; a
-        // signal that was sent is sent again.
+        // SAFETY: `before` came from the system. When this returns, the access to the missing page is repeated, and
+        // raises the signal for that action. A signal that a process sent is sent again.
         unsafe {
             libc::sigaction(signal, before, ptr::null_mut());
             if code <= 0 {

@@ -20,7 +20,7 @@ const SUFFIX: &str = ".part";
 /// Number of digits of a part's number in its name.
 const DIGITS: usize = 8;
 
-/// Whether the file continues after a part.
+/// Whether a growing file continues after a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PartKind {
     /// More may follow.
@@ -46,11 +46,11 @@ pub(super) struct Part<P = ()> {
     pub(super) kind: PartKind,
     /// The number of the part in the file, from 0.
     pub(super) number: u32,
-    /// Distinguishes the writers of one name.
+    /// A random number of the writer. Two writers of one name have different nonces.
     pub(super) nonce: u64,
     /// Offset of the part's payload in the file.
     pub(super) offset: u64,
-    /// Bytes of the file; empty where only the header matters.
+    /// The bytes of the file in this part; empty where only the header is needed.
     pub(super) payload: P,
 }
 
@@ -73,7 +73,7 @@ impl Part<&[u8]> {
 }
 
 impl Part {
-    /// Parses the bytes of an object. Fails when they are damaged or no part.
+    /// Parses the content of an object. Fails if it is damaged or is not a part.
     pub(super) fn parse(name: &FileName, bytes: &[u8]) -> Result<Part> {
         let damaged = |what: &str| {
             Error::new(Kind::Failed, Outcome::DidNotHappen, name, "read").because(format!(

@@ -14,8 +14,8 @@ const AT_ONCE: usize = 16;
 /// Number of parts that are requested ahead before the reader waits for the slowest one.
 const AHEAD: usize = 128;
 
-/// A growing file as it was when it was opened. It keeps the parts that were read, because a replay reads each one many
-/// times.
+/// A growing file as it was when it was opened. The reader keeps the parts that it has read, because a replay reads
+/// each part many times.
 pub(super) struct Reader {
     files: Segmented,
     name: FileName,
@@ -180,9 +180,10 @@ impl GrowingFile for Reader {
 
     fn grown(&self) -> Result<Arc<dyn FileReader>> {
         let (mut starts, mut size, mut is_ended) = (self.starts.clone(), self.size, self.is_ended);
-        // A follower has read the earlier parts.
+        // A reader that follows the file has already read the earlier parts.
         let mut parts = vec![None; starts.len()];
-        // One request shows that there is nothing new. A reader that lags reads several parts at once.
+        // The first request asks for one part only, because most often there is none. If there is one, several parts
+        // are requested at once.
         let mut at_once = 1;
         while !is_ended {
             let mut is_behind = true;
@@ -210,7 +211,7 @@ impl GrowingFile for Reader {
             at_once = (at_once * 2).min(AT_ONCE);
         }
         if starts.len() == self.starts.len() && !is_ended {
-            // A file that was deleted has no next part either.
+            // There is no next part, either, if the file was deleted.
             self.files.part(&self.name, 0)?.ok_or_else(|| self.files.absent(&self.name, "read"))?;
         }
         let (files, name) = (self.files.clone(), self.name.clone());
@@ -235,7 +236,7 @@ impl FileReader for Reader {
         }
         let (mut at, mut rest) = (offset, buffer);
         while !rest.is_empty() {
-            // Parts may be empty: the last one that begins at this offset has the byte.
+            // A part may be empty, so several can begin at this offset. The last of them has the byte.
             let index = self.starts.partition_point(|start| *start <= at) - 1;
             let part = self.part(index)?;
             let from = HEADER_LENGTH + (at - self.starts[index]) as usize;

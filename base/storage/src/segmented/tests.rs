@@ -1,5 +1,4 @@
-//! Runs the conformance suite on growing files, and tests what happens between a writer and the process that seals its
-//! file.
+//! Runs the conformance suite on growing files, and tests races between a writer and the process that seals its file.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -148,7 +147,8 @@ fn nothing_is_acknowledged_after_a_seal_that_its_reader_does_not_find() {
             let writing = scope.spawn(|| {
                 loop {
                     let next = acknowledged.load(Ordering::SeqCst) + 1;
-                    // A part costs its writer one call and the seal two, so the seal may never catch up.
+                    // For each part the writer makes one call and the sealer two, so the sealer might never catch up
+                    // without this.
                     while next > 200 && !is_sealed.load(Ordering::SeqCst) {
                         std::thread::yield_now();
                     }
@@ -191,7 +191,7 @@ fn a_reader_that_follows_a_file_sees_each_part_the_end_and_the_deletion() {
         reader = again(&reader).expect("more");
         assert_eq!(text(&reader), seen);
     }
-    // What is deleted while nobody looks has no next part; it must not look as if nothing came.
+    // After a deletion there is no next part. The reader must report the deletion, and not that nothing was written.
     let paused = Arc::clone(&reader);
     writer.finish().expect("ended");
     reader = again(&reader).expect("the end");

@@ -4,8 +4,8 @@ use super::part::{self, Part, PartKind};
 use super::{Put, Segmented};
 use crate::{Capability, Error, FileName, FileWriter, Kind, Outcome, Result};
 
-/// Maximum number of bytes that wait for a sync. More bytes are written as a part at once, which bounds the memory and
-/// the size of objects.
+/// Maximum number of bytes that wait for a sync. If more are waiting, they are written as a part at once. This limits
+/// the memory of a writer and the size of objects.
 const WAITING_MAX: usize = 16 << 20;
 
 /// The only writer of a growing file.
@@ -103,7 +103,7 @@ impl FileWriter for Writer {
 
     fn abandon(self: Box<Self>) {
         for number in 0..self.next {
-            // Without its first part the rest is not a file.
+            // Without its first part, the remaining parts are not a file.
             let _left = self.files.base.delete(&part::name(&self.name, number));
         }
     }
