@@ -19,7 +19,7 @@ pub(crate) fn is_missing(error: &HdfsError) -> bool {
         || exception(error).is_some_and(|(class, _)| class == "FileNotFoundException")
 }
 
-/// Whether the NameNode has answered, and refused the one request that was sent.
+/// Whether the error is the NameNode's refusal of the request.
 pub(crate) fn is_refusal(error: &HdfsError) -> bool {
     matches!(error, HdfsError::RPCError(..) | HdfsError::FileNotFound(_) | HdfsError::AlreadyExists(_))
 }
@@ -35,7 +35,7 @@ pub(crate) fn is_safe_mode(error: &HdfsError) -> bool {
         .is_some_and(|(class, message)| class == "SafeModeException" || message.contains("SafeModeException"))
 }
 
-/// Whether somebody else has ended the file that the caller writes.
+/// Whether another process has ended the file that the caller writes.
 pub(crate) fn is_sealed(error: &HdfsError) -> bool {
     exception(error).is_some_and(|(class, message)| {
         class == "LeaseExpiredException" || message.contains("but not UNDER_CONSTRUCTION")

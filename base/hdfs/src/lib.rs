@@ -10,12 +10,12 @@
 //! This crate cannot read the last block of a file that is being written: synced bytes can be read only after the file
 //! was sealed or finished. HDFS cannot cut a file, nor read one that was deleted.
 //!
-//! **Limits.** A sync waits [`Options::sync_max`] at most: the library waits forever for some DataNodes that have
-//! failed. Each other call waits [`Options::call_max`]. A writer whose call has failed, or was given up, writes no
-//! more.
+//! **Limits.** A sync waits [`Options::sync_max`] at most, because the HDFS library waits forever for some DataNodes
+//! that have failed. Every other call waits [`Options::call_max`] at most. After a call of a writer has failed or
+//! exceeded its limit, the writer writes no more.
 //!
-//! The HDFS library opens its own sockets and reads its own clock, not through `env`. So the simulation has a model of
-//! HDFS instead (`proof/sim`), with the capabilities that are declared here.
+//! The HDFS library opens its own sockets and reads its own clock, not through `env`. So simulations use a model of
+//! HDFS instead (`proof/sim`), with the same capabilities as this crate.
 
 mod failure;
 mod owner;
@@ -95,19 +95,19 @@ struct Shared {
     reads: Semaphore,
     /// The files that this process writes.
     writers: Mutex<HashMap<FileName, Arc<Gate>>>,
-    /// The second files of swaps that may still take place. The lock is held by a swap while it reads, compares and
-    /// replaces.
+    /// The second files of swaps that may still take place, by object. A swap holds the lock while it reads, compares
+    /// and replaces.
     swapping: Mutex<HashMap<FileName, String>>,
     /// The last field, so that the clients that run on it are dropped first.
     runtime: Runtime,
 }
 
-/// Held while a writer sends bytes of a file; true once this process has sealed the file.
+/// Whether this process has sealed the file. Locked while a writer sends bytes of the file.
 type Gate = Mutex<bool>;
 
 impl Hdfs {
-    /// Opens the folder without becoming its owner: its files can be read, and swaps, syncs and deletions fail until it
-    /// is [taken](Hdfs::take). Connects to nothing yet: the first call does.
+    /// Opens the folder without becoming its owner. Its files can be read, but swaps, syncs and deletions fail until
+    /// the folder is [taken](Hdfs::take). The first call connects to HDFS, not this one.
     pub fn open(options: Options) -> Result<Hdfs> {
         let (runtime, client) = connect(&options)?;
         Ok(Hdfs(Arc::new(Shared {
@@ -124,14 +124,14 @@ impl Hdfs {
     /// Takes the folder from its present owner, and creates it if missing. When this returns, no swap or deletion of
     /// the previous owner takes effect any more, and none of its syncs succeeds.
     ///
-    /// Fails with [`Kind::InUse`] if another process takes it at the same time, and has it then.
+    /// Fails with [`Kind::InUse`] if another process takes the folder at the same time and succeeds.
     pub fn take(&self) -> Result<()> {
         let Options { folder, owner, .. } = self.0.options.clone();
         let client = self.0.client.clone();
         let act = "take the folder of";
         let taken =
             self.wait(&FileName::root(), act, async move { owner::take(&client, &folder, &owner).await })??;
-        // Whoever takes it twice has it already.
+        // If this process took the folder before, it keeps that ownership.
         let _first = self.0.ownership.set(taken);
         Ok(())
     }
@@ -210,7 +210,7 @@ impl Hdfs {
         let failed = |error: &HdfsError| of_hdfs(error, Outcome::MayHaveHappened, name, "delete");
         match self.0.client.rename(&path, &aside, false).await {
             Ok(()) => {}
-            // One of the two is missing: the file, or the owner's folder.
+            // The file or the owner's folder is missing.
             Err(error) if is_missing(&error) => {
                 return if self.is_owned().await.map_err(|error| failed(&error))? {
                     Ok(())
@@ -220,7 +220,7 @@ impl Hdfs {
             }
             Err(error) => return Err(failed(&error)),
         }
-        // What stays there is removed when the folder is taken the next time.
+        // If the file stays there, the next process that takes the folder removes it.
         let _left = self.0.client.delete(&aside, false).await;
         self.prune(name).await;
         Ok(())
@@ -259,7 +259,7 @@ fn wait<T: Send + 'static>(
 ) -> Result<T> {
     let (done, result) = mpsc::sync_channel(1);
     drop(runtime.spawn(async move {
-        // Nobody else waits: the receiver is in this call.
+        // The receiver is in this call, so the send succeeds.
         let _received = done.send(env::timeout(limit, work).await);
     }));
     let result = result.recv().expect("the runtime runs as long as the folder is open");
@@ -283,8 +283,8 @@ impl Files for Hdfs {
         Ok(Arc::new(self.wait(name, "open", async move { Reader::open(hdfs, file).await })??))
     }
 
-    /// Does nothing for a file that was sealed or finished. Its synced bytes are on the disks of the DataNodes; any
-    /// further bytes found in it are in the memory of several DataNodes.
+    /// Does nothing for a file that was sealed or finished. The bytes that were synced are on the disks of the
+    /// DataNodes. Any other bytes of the file are in the memory of several DataNodes.
     fn sync(&self, name: &FileName) -> Result<()> {
         let (client, path, file) = (self.0.client.clone(), self.path(name), name.clone());
         self.wait(name, "sync", async move {
@@ -296,13 +296,13 @@ impl Files for Hdfs {
         })?
     }
 
-    /// A writer in this process is stopped first. A writer of a previous owner stops as well, since it checks its
-    /// ownership with each sync. A DataNode whose writer is interrupted in the middle of a sync may be left with a
-    /// block that cannot be recovered.
+    /// First stops a writer in this process. A writer of a previous owner stops, too, because it checks its ownership
+    /// with each sync. If a writer is interrupted in the middle of a sync, a DataNode may be left with a block that
+    /// cannot be recovered.
     fn seal(&self, name: &FileName) -> Result<()> {
         let gate = self.0.writers.lock().get(name).cloned();
         if let Some(gate) = gate {
-            // What is being sent is sent to its end.
+            // The lock is free only after the bytes that are being sent have been sent.
             *gate.lock() = true;
         }
         let (client, path, file) = (self.0.client.clone(), self.path(name), name.clone());

@@ -1,24 +1,25 @@
 //! The owner of a folder: the one process whose swaps and deletions take effect.
 //!
-//! HDFS has no conditional replacement of a file. But each of its renames is one act of the NameNode, and fails when
-//! the folder of its source or target is gone. So a swap writes its new content into a folder that belongs to one
-//! owner, and renames it from there over the old one. A process that takes the ownership first deletes the folder of
-//! the previous owner, with everything in it:
+//! HDFS has no conditional replacement of a file. But the NameNode carries out each rename as one atomic act, which
+//! fails if the folder of its source or target does not exist. So a swap writes its new content into a folder that
+//! belongs to one owner, and renames it from there over the old file. A process that becomes the owner first deletes
+//! the folder of the previous owner, with everything in it:
 //!
 //! ```text
 //! bellows.hdfs/00000007.owner   the name of owner 7
 //! bellows.hdfs/00000007/        its folder
 //! ```
 //!
-//! 1. The next owner creates the file `00000008.owner`, which fails when another has it, then the folder.
+//! 1. The next owner creates the file `00000008.owner`, which fails if another process has created it, and then the
+//!    folder.
 //! 2. It checks whether a higher number exists by now. If so, it gives up.
 //! 3. It deletes the folders and files of all lower numbers.
 //!
-//! The highest number is never deleted, so no number is given twice. Of two that take the place at once, the lower one
-//! gives up in step 2, or its folder is deleted in step 3. An owner that was paused, and continues after another has
-//! taken the place, finds its folder missing: neither a swap nor a deletion of it takes effect, whatever it believes. A
-//! writer looks after each sync whether the folder is there, before it reports success. So what it has reported was
-//! durable before the place was taken.
+//! The highest number is never deleted, so no number is given twice. If two processes do this at once, the one with the
+//! lower number gives up in step 2, or its folder is deleted in step 3. If an owner was paused and continues after
+//! another process became the owner, its folder is missing. So none of its swaps and deletions takes effect. After each
+//! sync, and before it reports success, a writer checks whether the owner's folder exists. So everything that it
+//! reported as durable was durable before the next process became the owner.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -95,7 +96,7 @@ pub(crate) async fn take(client: &Client, folder: &str, name: &str) -> Result<Ow
         };
         match written {
             Ok(()) => break number,
-            // A higher one has deleted it by now.
+            // An owner with a higher number has deleted it by now.
             Err(error) if is_missing(&error) || is_sealed(&error) => {
                 return Err(lost(&newest(client, folder).await));
             }

@@ -16,8 +16,8 @@ pub(crate) struct Reader {
     hdfs: Hdfs,
     name: FileName,
     size: u64,
-    /// The places of the file's blocks. They are replaced when no DataNode of a block answers, because the NameNode may
-    /// have made other copies.
+    /// The places of the file's blocks. If no DataNode of a block answers, they are asked for again, because the
+    /// NameNode may have ordered copies of the block elsewhere.
     located: Arc<Mutex<Arc<file::FileReader>>>,
 }
 
@@ -80,7 +80,7 @@ impl FileReader for Reader {
         // Two attempts are made, each with the limit of a call.
         let (done, result) = std::sync::mpsc::sync_channel(1);
         drop(self.hdfs.0.runtime.spawn(async move {
-            // Nobody else waits: the receiver is in this call.
+            // The receiver is in this call, so the send succeeds.
             let _received = done.send(reader.range(offset, length).await);
         }));
         let bytes = result.recv().expect("the runtime runs as long as the folder is open")?;

@@ -1,9 +1,10 @@
-//! Small objects: written beside, and renamed over the old one by the [owner](crate::owner).
+//! Swaps of small objects: the new content is written to a second file, which the [owner](crate::owner) renames over
+//! the old one.
 //!
-//! In this process one swap runs at a time, so no other thread replaces the object between the comparison and the
-//! rename. Another process can do so only after it has taken the folder, and then the rename fails. A rename whose
-//! answer is lost may take place late. Its second file is remembered, and deleted before the object is swapped again:
-//! then the rename has no source any more.
+//! A process runs one swap at a time, so no other thread replaces the object between the comparison and the rename.
+//! Another process can do so only after it has taken the folder, and then the rename fails. If the answer to a rename
+//! is lost, the rename may take place late. So the second file is remembered, and is deleted before the object is
+//! swapped again. Without a source the rename fails.
 
 use bytes::Bytes;
 use hdfs_native::HdfsError;
@@ -93,7 +94,7 @@ impl Hdfs {
         if (is_missing(&error) || is_sealed(&error)) && !self.is_owned().await.unwrap_or(true) {
             return Err(self.fenced(name, "swap").await);
         }
-        // Nobody reads it; it goes with the owner's folder.
+        // If the second file remains, nobody reads it, and it is deleted with the owner's folder.
         let _left = self.0.client.delete(aside, false).await;
         Err(of_hdfs(&error, Outcome::DidNotHappen, name, "swap"))
     }
@@ -154,7 +155,8 @@ impl Hdfs {
             if let Some(late) = &late {
                 hdfs.forget(&file, late).await?;
             }
-            // What the NameNode shows may not be in its journal yet. An answered change is, with everything before it.
+            // The NameNode may show a change that is not yet in its journal. Once it has answered a later change, both
+            // are.
             let client = &hdfs.0.client;
             let journaled = match client.mkdirs(&marker, 0o755, false).await {
                 Ok(()) => client.delete(&marker, false).await.map(drop),

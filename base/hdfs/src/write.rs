@@ -10,7 +10,7 @@ use storage::{Capability, Error, FileName, FileWriter, Kind, Outcome, Result};
 use crate::failure::{is_sealed, of_hdfs};
 use crate::{Gate, Hdfs};
 
-/// Maximum number of bytes that wait for a sync; more are sent at once.
+/// Maximum number of bytes that wait for a sync. If more are waiting, they are sent at once.
 const WAITING_MAX: usize = 1 << 20;
 
 /// The only writer of a file.
@@ -70,7 +70,8 @@ impl Writer {
             let pushed = env::timeout(limit, push(&mut open, bytes, reach)).await;
             match pushed.unwrap_or_else(|| Err(no_answer(limit))) {
                 Ok(()) if matches!(reach, Reach::Sent) => Ok(open),
-                // Only an owner acknowledges: whoever takes the folder finds what was acknowledged before.
+                // Only the owner of the folder acknowledges. So a process that takes the folder finds all bytes
+                // acknowledged before.
                 Ok(()) => match hdfs.is_owned().await {
                     Ok(true) => Ok(open),
                     Ok(false) => {
@@ -80,7 +81,7 @@ impl Writer {
                 },
                 Err(error) if is_sealed(&error) => Err((error, true)),
                 Err(error) => {
-                    // This writer is at its end. A file that is closed already was closed by another.
+                    // This writer has failed. If the file is closed already, another process has closed it.
                     let is_closed = hdfs.0.client.recover_lease(&path).await.unwrap_or(false);
                     Err((error, is_closed))
                 }
@@ -163,7 +164,7 @@ impl FileWriter for Writer {
 
     fn abandon(mut self: Box<Self>) {
         drop(self.open.take());
-        // An unfinished file that remains is garbage, which no list names.
+        // If the unfinished file remains, it is garbage: no list names it.
         let _left = storage::Files::delete(&self.hdfs, &self.name);
     }
 }

@@ -1,5 +1,4 @@
-//! Tests against a real HDFS: `cargo xtask test --only hdfs` starts one and passes its address. `cargo xtask test
-//! --only hdfs` starts one and says where it is.
+//! Tests against a real HDFS. `cargo xtask test --only hdfs` starts one and passes its address.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -82,7 +81,7 @@ fn of_two_owners_the_later_one_changes_the_folder_and_the_other_is_told_by_whom(
     assert_eq!(names, ["data/file", "data/list"], "owners are no files");
 }
 
-/// Many processes take the folder at once, and each that believes to own it swaps: the versions form one chain.
+/// Many processes take the folder at once, and each that believes to own it swaps. No version may be swapped twice.
 #[test]
 fn owners_that_come_at_once_never_swap_from_one_version_twice() {
     let list = name("list");
@@ -138,8 +137,8 @@ fn a_folder_that_was_not_taken_is_read_and_not_changed() {
     assert_eq!(reader.read(&name("list"), 100).expect("there"), b"one");
 }
 
-/// A writer is sealed in the middle of its syncs, by its own process or by the next owner: a reader finds exactly the
-/// bytes whose sync was acknowledged.
+/// A writer is sealed in the middle of its syncs, by its own process or by the next owner. A reader must find exactly
+/// the bytes whose sync was acknowledged.
 #[test]
 fn nothing_is_acknowledged_after_a_seal_that_its_reader_does_not_find() {
     for round in 0..4_u64 {

@@ -5,10 +5,10 @@
 //!
 //! - A file of at most [`PART_BYTES`] is one conditional PUT. A longer one is a multipart upload, whose parts are sent
 //!   while the file is written ([`upload`]).
-//! - Opening a file is one GET of its last [`TAIL_BYTES`], which also gives the size. Reads that lie there ask the
-//!   store nothing more. A file that was just written here is opened without a request.
-//! - A swap is a PUT with If-Match or If-None-Match; the version is the entity tag. A lost reply is resolved by sending
-//!   the same bytes again and, when the store refuses them, by reading the object ([`swap`]).
+//! - Opening a file is one GET of its last [`TAIL_BYTES`], whose reply also has the file's size. Reads within these
+//!   bytes need no further request. Opening a file that this process has just finished needs no request at all.
+//! - A swap is a PUT with If-Match or If-None-Match; the version is the entity tag. If a reply is lost, the same bytes
+//!   are sent again. If the store refuses them, the object is read and compared ([`swap`]).
 //! - Reads can be awaited; at most [`Options::reads_max`] run at once.
 //!
 //! Requests run on a runtime of the bucket's own, so that blocking calls can be made from any thread.
@@ -49,8 +49,8 @@ pub const PART_BYTES: usize = 16 << 20;
 /// Maximum number of files that S3 deletes in one request.
 const DELETED_AT_ONCE: usize = 1_000;
 
-/// Number of threads of the bucket's runtime. With a single one, all reads would wait while it signs a part of an
-/// upload.
+/// Number of threads of the bucket's runtime. With one thread, all reads would wait while that thread signs a part of
+/// an upload.
 const THREADS: usize = 2;
 
 /// Number of bytes at the end of a file that are read when it is opened: an HFile's trailer and, mostly, its index root
@@ -106,15 +106,16 @@ impl Options {
 pub struct Bucket(Arc<Shared>);
 
 struct Shared {
-    /// The client for requests that may be repeated without harm: it repeats them itself.
+    /// The client for requests that may be repeated without harm. It repeats failed requests by itself.
     store: AmazonS3,
-    /// The client that repeats nothing: every failure reaches the caller.
+    /// The client that repeats nothing. Every failure reaches the caller.
     once: AmazonS3,
     options: Options,
     meter: Meter,
     reads: Semaphore,
     runtime: Runtime,
-    /// The ends of files that this process has just finished, because the writer of a file opens it next.
+    /// The last bytes of files that this process has just finished. The process that writes a file usually opens it
+    /// next.
     finished: Mutex<VecDeque<FinishedFile>>,
 }
 
@@ -134,7 +135,7 @@ impl Bucket {
             Error::new(Kind::Failed, Outcome::DidNotHappen, &FileName::root(), "open the bucket of")
                 .because(error)
         };
-        // A second call finds the provider installed, which is as good.
+        // If a provider is installed already, the call fails, which does no harm.
         let _installed = rustls::crypto::ring::default_provider().install_default();
         let builder = |retry: RetryConfig| {
             let mut builder = AmazonS3Builder::from_env()
@@ -162,7 +163,7 @@ impl Bucket {
         Ok(Bucket(Arc::new(Shared { store, once, options, meter, reads, runtime, finished })))
     }
 
-    /// Keeps the end of a file that was just finished, for its opening.
+    /// Keeps the last bytes of a file that was just finished, so that opening it needs no request.
     fn note_finished(&self, name: &FileName, tail: Bytes, size: u64) {
         let mut finished = self.0.finished.lock();
         finished.truncate(FINISHED_MAX - 1);
@@ -192,7 +193,7 @@ impl Bucket {
     ) -> impl FnOnce() -> T + Send + Sync + 'static {
         let (done, result) = mpsc::sync_channel(1);
         drop(self.0.runtime.spawn(async move {
-            // Whoever has lost interest has dropped the receiver.
+            // The send fails if the caller no longer waits.
             let _received = done.send(work.await);
         }));
         let (bucket, result) = (self.clone(), Mutex::new(result));
@@ -243,7 +244,7 @@ impl Bucket {
                 Ok((tail, size))
             }
             Err(error @ object_store::Error::NotFound { .. }) => Err(failed(error)),
-            // A range of an empty object is refused.
+            // The store refuses a range of an empty object.
             Err(_) => {
                 self.0.meter.requested(name, RequestKind::Get, 0);
                 let size = self.0.store.head(path).await.map_err(failed)?.size;
@@ -372,8 +373,8 @@ impl Files for Bucket {
         self.wait(async move { bucket.swap_object(&file, &path, expected.as_ref(), new, false).await })
     }
 
-    /// Sends the bytes of the swap again: the swap happens now if it had not, so a late first request can no longer
-    /// change anything.
+    /// Sends the bytes of the swap again. If the first request has not taken effect, the second one does, so the first
+    /// can no longer change anything when it arrives late.
     fn settle(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Settled> {
         let (bucket, file, path) = (self.clone(), name.clone(), self.path(name, "settle")?);
         let (expected, new) = (expected.cloned(), Bytes::copy_from_slice(new));

@@ -1,8 +1,8 @@
 //! What a bucket costs: requests by kind, bytes and money, in total and for each account.
 //!
-//! An account stands for what a file belongs to: a table, the log, or other things. The code that opens the bucket
-//! chooses the account of each file ([`Options::account_of`](crate::Options::account_of)). Repetitions by the HTTP
-//! client are not counted again, so the provider's bill is higher than these figures while a store fails.
+//! An account is the thing to which a file belongs: a table, the log, or others. The code that opens the bucket chooses
+//! the account of each file ([`Options::account_of`](crate::Options::account_of)). Requests that the HTTP client
+//! repeats are counted once, so the provider's bill is higher than these figures while a store fails.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use env::sync::Mutex;
 use storage::FileName;
 use telemetry::Exposition;
 
-/// Maximum number of accounts. Requests of further ones are counted under [`OTHERS`].
+/// Maximum number of accounts. Requests of all further accounts are counted under [`OTHERS`].
 const ACCOUNTS_MAX: usize = 1_000;
-/// The account that counts the requests of all accounts above `ACCOUNTS_MAX`.
+/// The account for the requests of all accounts after the first `ACCOUNTS_MAX`.
 pub const OTHERS: &str = "(others)";
 /// Bytes in what providers call a gigabyte.
 const GIGABYTE: f64 = (1_u64 << 30) as f64;

@@ -1,4 +1,4 @@
-//! Checks, with objects of its own, that a store keeps the promises on which the safety of data depends.
+//! Checks that a store keeps the promises on which the safety of data depends. The check uses objects of its own.
 
 use storage::{Error, FileName, Files, Kind, Outcome, Result, Version};
 

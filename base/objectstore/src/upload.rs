@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 use crate::meter::RequestKind;
 use crate::{Bucket, PART_BYTES, TAIL_BYTES, of_store};
 
-/// Number of parts that are sent at once. The writer waits for the oldest when it has one more.
+/// Number of parts that are sent at once. If the writer has a further part, it first waits for the oldest of them.
 const PARTS_AT_ONCE: usize = 4;
 
 type Multipart = Arc<Mutex<Box<dyn MultipartUpload>>>;
@@ -75,7 +75,7 @@ impl Upload {
             self.wait_for_part()?;
         }
         self.bucket.0.meter.requested(&self.name, RequestKind::Multipart, part.len());
-        // The number of a part is its place among the calls, so they are made in order, here.
+        // The library numbers the parts in the order of these calls, so the calls are made here and not in the tasks.
         #[expect(clippy::async_yields_async, reason = "the part is sent while the next one is written")]
         let sent = self.bucket.wait(async move { multipart.lock().await.put_part(part.into()) });
         self.sending.push_back(self.bucket.0.runtime.spawn(sent));
@@ -166,7 +166,7 @@ impl FileWriter for Upload {
         self.sending.clear();
         if let Some(multipart) = self.multipart.take() {
             self.bucket.0.meter.requested(&self.name, RequestKind::Multipart, 0);
-            // Parts that stay are collected by the bucket's rule for unfinished uploads.
+            // If parts remain, the bucket's rule for unfinished uploads deletes them.
             let _left = self.bucket.wait(async move { multipart.lock().await.abort().await });
         }
     }

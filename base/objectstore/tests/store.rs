@@ -1,5 +1,5 @@
-//! Tests against a real store: `cargo xtask test --only s3` starts one and passes its address. `cargo xtask test --only
-//! s3` starts one and says where it is.
+//! Tests against a real store. `cargo xtask test --only s3` starts one, and passes its address in
+//! `BELLOWS_S3_ENDPOINT`.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -185,7 +185,7 @@ fn forward(mut from: TcpStream, mut to: TcpStream, bends: Option<(Arc<AtomicUsiz
             losses.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1)).is_ok()
         });
         if bends.as_ref().is_some_and(|(_, hides)| hides.load(Ordering::Acquire)) {
-            // Of the same length, so that the length in the head stays right.
+            // The replacement has the same length, so that the length in the header stays correct.
             while let Some(at) = buffer[..count].windows(ENTRY.len()).position(|part| part == ENTRY) {
                 buffer[at..at + ENTRY.len()].copy_from_slice(b"Hidden__>");
             }
@@ -194,7 +194,7 @@ fn forward(mut from: TcpStream, mut to: TcpStream, bends: Option<(Arc<AtomicUsiz
             break;
         }
     }
-    // Both ways: the client sees a broken connection instead of a reply.
+    // Both directions are closed, so that the client sees a broken connection instead of a reply.
     let _ended = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
 }
 
@@ -215,7 +215,7 @@ fn a_swap_whose_reply_is_lost_is_resolved_by_reading() {
         let found = bucket.load(&name("list"), 100).expect("there");
         assert_eq!((found.content, Some(found.version)), (content.into_bytes(), version.clone()));
     }
-    // The same for a file that is one request.
+    // The same for a file that is written by one request.
     lossy.losses.store(1, Ordering::Release);
     let mut writer = bucket.create(&name("f")).expect("new");
     writer.write(b"content of my own").expect("written");
