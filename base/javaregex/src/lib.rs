@@ -2,8 +2,8 @@
 //!
 //! Clients write patterns for Java, whose language differs from that of other engines in many details: `$` before a
 //! last line end, classes with union and intersection, the groups that a repeated group captures, the look-behinds that
-//! are allowed. So this crate parses Java's syntax and matches as Java 17 does, with its version of Unicode. Java
-//! itself is the reference: `cargo xtask regex` compares any number of random patterns and texts, and `tests/java.rs`
+//! are allowed. So this crate parses Java's syntax and matches as Java 17 does, with its version of Unicode. It is
+//! tested against Java: `cargo xtask regex` compares any number of random patterns and texts, and `tests/java.rs`
 //! replays recorded answers.
 //!
 //! 1. [`parse`] reads a pattern into a tree ([`syntax`]), and reports errors in Java's words.
@@ -74,7 +74,7 @@ impl fmt::Display for Syntax {
     }
 }
 
-/// The search was ended because it took more than [`STEPS_MAX`] steps, or too much memory.
+/// The error of a search that took more than [`STEPS_MAX`] steps, or too much memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManySteps;
 

@@ -1,16 +1,16 @@
 //! Runs a [program](crate::program) over a text, with backtracking.
 //!
-//! Alternatives that are still to be tried are on a stack of its own, not on the thread's. Steps and stack are limited,
-//! so a pattern that backtracks too often ends in an error after bounded time.
+//! Untried alternatives are on a stack in the heap, not on the thread's stack. The number of steps and the size of the
+//! stack are limited. So a pattern that backtracks too often ends in an error after bounded time.
 //!
-//! 1. The program runs as it is, for [`STEPS_PLAIN`] steps and some for each character.
-//! 2. If that was not enough, and the pattern has no back reference, it starts again with a memo: which operation
-//!    failed at which position, with the registers that matter there. Nothing is tried twice, so a search that would
-//!    take exponentially many steps takes few.
+//! 1. The program runs without a memo, for [`STEPS_PLAIN`] steps and some more for each character.
+//! 2. If that was not enough, it starts again with a memo, unless the pattern has a back reference. The memo records
+//!    which operation failed at which position, with the values of the registers on which that depends. So nothing is
+//!    tried twice, and a search that would take exponentially many steps takes few.
 //! 3. After [`STEPS_MAX`] steps it gives up with an error.
 //!
-//! For look-arounds, atomic groups and repetitions of whole groups the machine calls itself. The depth is that of
-//! nested groups, which the parser limits.
+//! The machine calls itself for look-arounds, atomic groups and repetitions of whole matches. The depth of these calls
+//! is that of nested groups, which the parser limits.
 
 use std::collections::{HashMap, HashSet};
 
@@ -29,7 +29,7 @@ pub(super) const STEPS_MAX: u64 = 20_000_000;
 const FRAMES_MAX: usize = 1_000_000;
 /// Maximum number of entries in the memo.
 const MEMORY_MAX: usize = 400_000;
-/// A stack with more alternatives is freed after the search.
+/// If the stack has room for more alternatives after a search, its memory is freed.
 const FRAMES_KEPT: usize = 10_000;
 
 const NOT_SET: u32 = u32::MAX;
@@ -38,7 +38,7 @@ const NOT_SET: u32 = u32::MAX;
 #[derive(Debug)]
 pub(super) struct TooMuch;
 
-/// An alternative that is tried when the present one fails.
+/// An alternative, which is tried when the current one fails.
 #[derive(Clone, Copy, Debug)]
 enum Frame {
     Try {
@@ -49,7 +49,7 @@ enum Frame {
         register: usize,
         value: u32,
     },
-    /// Takes one character from a run, down to the position `least`.
+    /// Gives up the last character of a run of characters, which must not end before `least`.
     RunLess {
         op: usize,
         at: u32,
@@ -60,8 +60,8 @@ enum Frame {
         at: u32,
         left: u32,
     },
-    /// Takes one match from a repetition of whole matches: `count` matches of `length` units each, of which `floor`
-    /// stay.
+    /// Gives up the last match of a repetition of whole matches. The repetition has `count` matches of `length` units
+    /// each, and must keep `floor` of them.
     WholeLess {
         op: usize,
         at: u32,
@@ -77,7 +77,7 @@ enum Frame {
     },
 }
 
-/// Buffers of a machine, reused for the next text.
+/// Buffers of a machine, which the next search reuses.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     stack: Vec<Frame>,
@@ -114,7 +114,7 @@ type State = Box<[u32]>;
 struct Memory {
     vain: HashSet<State>,
     apart: HashMap<State, Option<usize>>,
-    /// Number of parts that were matched separately so far; each has a memo of its own.
+    /// Number of separate matchings of parts that have begun so far. Each has a memo of its own.
     scopes: u32,
     scope: u32,
 }
@@ -126,7 +126,7 @@ struct Machine<'a, T> {
     steps: u64,
     limit: u64,
     memory: Option<Memory>,
-    /// The position at which the look-behind being matched must end.
+    /// The position before which the look-behind is matched; its match must end there.
     behind: usize,
 }
 
@@ -178,7 +178,7 @@ impl<T: Text> Machine<'_, T> {
         self.scratch.registers[register]
     }
 
-    /// Sets a register until the machine backtracks past this point.
+    /// Sets a register. Backtracking to an earlier point restores the old value.
     fn set(&mut self, register: usize, value: u32) -> Result<(), TooMuch> {
         self.push(Frame::Restore { register, value: self.register(register) })?;
         self.scratch.registers[register] = value;
@@ -189,7 +189,7 @@ impl<T: Text> Machine<'_, T> {
         head.into_iter().chain(self.program.telling.iter().map(|register| self.register(*register))).collect()
     }
 
-    /// Whether this state failed before or is being tried. Then there is no use in trying it again.
+    /// Whether this state has failed before or is being tried, so that trying it again is useless.
     fn is_vain(&mut self, op: usize, at: usize) -> Result<bool, TooMuch> {
         let Some(scope) = self.memory.as_ref().map(|memory| memory.scope) else { return Ok(false) };
         let state = self.state([scope, op as u32, at as u32]);
@@ -202,7 +202,8 @@ impl<T: Text> Machine<'_, T> {
         })
     }
 
-    /// Matches a part separately, without backtracking into it later. Returns the position where the match ends.
+    /// Matches a part of the program separately, so that the machine does not backtrack into it later. Returns the
+    /// position where the match ends.
     fn apart(&mut self, op: usize, at: usize) -> Result<Option<usize>, TooMuch> {
         let Some(memory) = &mut self.memory else { return self.run(op, at, None) };
         let outer = memory.scope;
@@ -223,7 +224,8 @@ impl<T: Text> Machine<'_, T> {
         Ok(end)
     }
 
-    /// Runs the program from an operation and a position to the end of the program or part. Returns the position there.
+    /// Runs the program from an operation and a position up to its end, or to the end of a part. Returns the position
+    /// that is reached there.
     fn run(&mut self, op: usize, at: usize, must_end: Option<usize>) -> Result<Option<usize>, TooMuch> {
         let base = self.scratch.stack.len();
         let (mut op, mut at) = (op, at);
@@ -306,7 +308,7 @@ impl<T: Text> Machine<'_, T> {
                 Frame::Try { op, at } => return Ok(Some((op, at as usize))),
                 Frame::Restore { register, value } => self.scratch.registers[register] = value,
                 Frame::RunLess { op, at, least } => {
-                    // A run that began in the middle of a surrogate pair ends there.
+                    // A run that began in the middle of a surrogate pair ends at its beginning.
                     let less = at as usize - T::width(self.text.point_before(at as usize));
                     let at = less.max(least as usize);
                     if at as u32 > least {
@@ -480,7 +482,7 @@ impl<T: Text> Machine<'_, T> {
             return Ok(Some((one.next, at)));
         }
         if min == 0 && kind == Kind::Lazy {
-            // Between here and the attempt of the body nothing changes the count permanently.
+            // Until the body is tried, nothing changes the count permanently.
             self.set_count(one, 1)?;
             self.push(Frame::Try { op: one.body, at: at as u32 })?;
             return Ok(Some((one.next, at)));
@@ -498,7 +500,7 @@ impl<T: Text> Machine<'_, T> {
 
     fn again(&mut self, one: &Loop, at: usize) -> Result<Option<(usize, usize)>, TooMuch> {
         let Times { kind, min, max, .. } = one.times;
-        // An empty iteration is the last one.
+        // After an empty iteration there is no further one.
         if one.nullable && at as u32 == self.register(one.begin) {
             return Ok(Some((one.next, at)));
         }
@@ -593,7 +595,7 @@ impl<T: Text> Machine<'_, T> {
         Ok(Some((next, end)))
     }
 
-    /// Repeats a whole match greedily. Consecutive matches of one length share one frame on the stack.
+    /// Repeats a whole match greedily. Consecutive matches of equal length share one frame on the stack.
     fn whole_greedy(
         &mut self,
         op: usize,

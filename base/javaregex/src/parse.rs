@@ -43,11 +43,11 @@ pub(super) struct Parser {
     refers_back: bool,
     wide: bool,
     runs: usize,
-    /// Sets by flag and name, so that a set that a pattern names often is built only once.
+    /// Sets that were built already, by flag and name: a pattern may name the same set many times.
     known: BTreeMap<(bool, String), Runs>,
 }
 
-/// A set of characters, and whether Java treats it as one of characters in the basic multilingual plane.
+/// A set of characters. Also records whether Java treats it as a set of characters in the basic multilingual plane.
 #[derive(Clone, Debug)]
 struct Class {
     runs: Runs,
@@ -326,7 +326,7 @@ impl Parser {
                         true => Runs::all(),
                         false => unicode::line_ends(self.has(flag::UNIX_LINES)).complement(),
                     };
-                    // For Java a dot is no sign that the pattern may meet surrogate pairs.
+                    // As in Java, a dot does not show that the pattern may match surrogate pairs.
                     self.set(Class::basic(runs))?
                 }
                 '|' | ')' => break,
@@ -357,7 +357,8 @@ impl Parser {
         self.atom()
     }
 
-    /// Parses a run of characters. If a repetition follows several characters, the last one is left for it.
+    /// Parses a run of characters. If a repetition follows, the run ends before its last character, to which alone the
+    /// repetition applies.
     fn atom(&mut self) -> Result<Node> {
         let mut points: Vec<u32> = Vec::new();
         let mut before = None;
@@ -436,7 +437,8 @@ impl Parser {
         Ok(Node::Set(Arc::new(Set::new(class.runs))))
     }
 
-    /// Parses a group of any kind with its repetition; returns `None` for a group that only changes flags.
+    /// Parses a group of any kind and the repetition that follows it; returns `None` for a group that only changes
+    /// flags.
     fn group(&mut self) -> Result<Option<Node>> {
         let flags = self.flags;
         let mut point = self.next();

@@ -1,8 +1,8 @@
 //! Compiles a pattern to a program for the [machine](crate::machine).
 //!
-//! Each operation continues with the next one unless it says otherwise. A part that is matched separately
-//! (look-arounds, atomic groups, repetitions of whole matches) follows its operation and ends in `End`; the operation
-//! jumps over it.
+//! After each operation the machine continues with the next one, unless the operation says otherwise. Some parts are
+//! matched separately: look-arounds, atomic groups, repetitions of whole matches. Such a part follows its operation and
+//! ends in `End`, and the operation then continues after it.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(super) struct Times {
     pub(super) kind: Kind,
     pub(super) min: u32,
     pub(super) max: u32,
-    /// Whether the repetition was written as `?`: then an empty match of the body counts, too.
+    /// Whether the repetition was written as `?`. Then an empty match of the body counts, too.
     pub(super) optional: bool,
 }
 
@@ -40,14 +40,15 @@ pub(super) enum Op {
     Jump(usize),
     /// A group begins: stores the position in a register.
     Open(usize),
-    /// A group ends: copies its begin from the first register, and its end, to two registers from the second on.
+    /// A group ends. Copies the position of its begin from the first register to the second; stores the end in the
+    /// register after the second.
     Close(usize, usize),
     /// Repeats characters of a set.
     Run(Arc<Set>, Times),
     LoopEnter(usize),
     LoopAgain(usize),
-    /// Repeats the part after this, by matches into which the machine never backtracks. The last match is stored from
-    /// the register `group` on.
+    /// Repeats the part that follows, by matches into which the machine never backtracks. The begin and the end of the
+    /// last match are stored in the registers from `group` on.
     Whole {
         times: Times,
         group: Option<usize>,
@@ -98,12 +99,12 @@ pub(super) struct Program {
     pub(super) loops: Vec<Loop>,
     pub(super) registers: usize,
     pub(super) first: Option<First>,
-    /// Whether a match can begin only at the beginning of the text.
+    /// Whether a match can begin only at the start of the text.
     pub(super) anchored: bool,
     /// Minimum length of a match, in units of the text.
     pub(super) length_min: usize,
     pub(super) splits_pairs: bool,
-    /// Whether the result at a position depends only on the registers in `telling`, and not on what was matched before.
+    /// Whether the result at a position depends only on the registers in `telling`. If so, the machine may use a memo.
     pub(super) forgetful: bool,
     pub(super) telling: Vec<usize>,
 }
@@ -263,8 +264,8 @@ impl Compiler {
         Ok(())
     }
 
-    /// Compiles a repetition of whole matches. `definite` means that this operation, and not the group itself, stores
-    /// the group's captures.
+    /// Compiles a repetition of whole matches. If `definite` is set, this operation stores the group's captures, and
+    /// the group itself does not.
     fn whole(&mut self, body: &Node, times: Times, definite: bool) -> Result<(), Syntax> {
         if let Node::Set(set) = body {
             self.push(Op::Run(set.clone(), times))?;

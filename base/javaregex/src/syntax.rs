@@ -1,9 +1,9 @@
 //! The tree of a pattern, and the possible lengths of its matches.
 //!
-//! The tree follows Java's where Java's choice has an effect on results. So a group is repeated in one of two ways.
-//! If its body is *definite*, that is, can match in one way only, it is repeated by whole matches into which the
-//! machine never backtracks; so is everything that is not a group. Any other group is a loop into which it can
-//! backtrack ([`Form`]).
+//! The tree has the same form as Java's where Java's choice has an effect on results. So a group is repeated in one of
+//! two ways ([`Form`]). If its body can match in one way only (Java's *deterministic* group, here *definite*), it is
+//! repeated by whole matches into which the machine never backtracks. Everything that is not a group is repeated like
+//! that, too. Any other group is a loop into which the machine can backtrack.
 
 use std::sync::Arc;
 
@@ -125,10 +125,10 @@ pub(super) struct Extent {
 impl Extent {
     const NOTHING: Extent = Extent { min: 0, max: 0, bounded: true, definite: true };
 
-    /// The extent of a node that is followed by nothing.
+    /// Returns the extent of a node at the end of a pattern.
     ///
-    /// As in Java, the extent of what follows a branch is computed separately and then added, up to the end of the
-    /// pattern. Where lengths overflow, the order of additions has an effect.
+    /// As in Java, the extent of the nodes after a branch is computed separately, up to the end of the pattern, and
+    /// then added. The order of additions matters where lengths overflow.
     pub(super) fn of(node: &Node) -> Extent {
         Extent::NOTHING.with(node)
     }

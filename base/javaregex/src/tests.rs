@@ -53,10 +53,10 @@ fn what_is_no_pattern_is_refused_in_the_words_of_java() {
 #[test]
 fn no_pattern_takes_for_ever_or_too_deep() {
     let many = "a".repeat(30);
-    // Exponentially many ways, none of which is gone twice.
+    // The patterns can match in exponentially many ways, and the memo avoids trying any twice.
     assert!(!found("(a|a)*b", 0, &many) && !found("(a*)*b", 0, &many) && !found("(?:(?:a|aa)+)+b", 0, &many));
     assert!(!found("(?:a|b|ab)*c", 0, &"ab".repeat(5_000)));
-    // With a look back at a group there is no telling, so that it is given up.
+    // With a back reference the machine cannot use a memo, so the search takes too many steps.
     let back = Regex::new("(a|a)*\\1b", 0).expect("a pattern");
     assert_eq!(back.find(many.as_bytes(), Charset::Utf8), Err(TooManySteps));
     assert!(found("(?:a|b)*", 0, &"ab".repeat(200_000)));

@@ -148,9 +148,9 @@ impl Charset {
 /// The replacement character for invalid bytes.
 const REPLACED: u16 = 0xfffd;
 
-/// Decodes UTF-8 as Java does. Java differs from the standard in how many invalid bytes become one U+FFFD: the three
-/// bytes of a surrogate become one, and so do those of a character that is cut off at the end, whatever character it
-/// would have been.
+/// Decodes UTF-8 as Java does. Java differs from the standard in the number of U+FFFD that replace invalid bytes. The
+/// three bytes of an encoded surrogate become one U+FFFD, and so do the bytes of a character that is cut off at the end
+/// of the text.
 fn utf8(bytes: &[u8], out: &mut Vec<u16>) {
     let goes_on = |at: usize| bytes.get(at).is_some_and(|byte| byte & 0xc0 == 0x80);
     let low = |at: usize| bytes.get(at).map_or(0, |byte| u32::from(byte & 0x3f));
@@ -158,7 +158,7 @@ fn utf8(bytes: &[u8], out: &mut Vec<u16>) {
     while let Some(&first) = bytes.get(at) {
         let left = bytes.len() - at;
         let head = u32::from(first);
-        // Whether the second byte cannot follow the first one.
+        // Whether the second byte cannot follow the first.
         let second = bytes.get(at + 1).copied().unwrap_or(0);
         let broken = match first {
             0xe0 => second & 0xe0 == 0x80 || !goes_on(at + 1),

@@ -115,7 +115,7 @@ pub(super) fn to_lower(point: u32) -> u32 {
     }
 }
 
-/// Returns every code point that has another case, or is the other case of one.
+/// Returns every code point that has another case, or that is the other case of a code point.
 pub(super) fn cased() -> impl Iterator<Item = u32> {
     let of = |table: &'static [(u32, u32, u32, i32)]| {
         table.iter().flat_map(|(first, last, step, _)| (*first..=*last).step_by(*step as usize))
@@ -404,7 +404,7 @@ mod tests {
                 "{lower}"
             );
         }
-        // The Kelvin sign, the long s, the sharp s: one way, the other way, no way.
+        // The Kelvin sign has a lower case only, the long s an upper case only, and the sharp s neither.
         assert_eq!((to_lower(0x212a), to_upper('k' as u32)), ('k' as u32, 'K' as u32));
         assert_eq!(to_upper(0x17f), 'S' as u32);
         assert_eq!(to_upper(0xdf), 0xdf);

@@ -1,7 +1,8 @@
 //! Compares results with those of `java.util.regex`, for random patterns and texts.
 //!
-//! `proof/java/regex/src/Answers.java` has written `tests/java.answers`. The variable `JAVA_REGEX_ANSWERS` names
-//! another file of answers; `cargo xtask regex` makes Java write one and names it.
+//! `tests/java.answers` was written by `proof/java/regex/src/Answers.java`. The environment variable
+//! `JAVA_REGEX_ANSWERS` can name another file of answers; `cargo xtask regex` makes Java write one and sets the
+//! variable.
 
 use std::fmt::Write;
 
@@ -48,7 +49,7 @@ impl Tally {
         let ours = Regex::new(&pattern, flags);
         let mut answers = words.peekable();
         if answers.next_if_eq(&"?").is_some() {
-            // Java breaks on this pattern in a way of its own.
+            // Java itself fails on this pattern.
             self.skipped += 1;
             return;
         }

@@ -5,9 +5,10 @@
 //!            16 …     eight buckets for each power of two: a bucket is at most an eighth of its values wide
 //! ```
 //!
-//! So a quantile is exact to within 6 %, over all of 64 bits, in 4 KB. Recording adds to two numbers in memory that
-//! few other threads touch: each thread uses one of [`STRIPES`] copies, and a reader adds them up. Rejected: a lock
-//! or a reservoir (cost, or loss of rare values), and more buckets (a latency needs no exact percent).
+//! So a quantile is exact to within 6 %, over all of 64 bits, in 4 KB. Recording a value adds to two numbers. Each
+//! thread uses one of [`STRIPES`] copies of the numbers, so few threads write to the same memory; a reader adds the
+//! copies up. Rejected: a lock (cost), a reservoir (loses rare values), and more buckets (a latency needs no exact
+//! percent).
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -146,7 +147,8 @@ impl Spread {
         self
     }
 
-    /// Returns the values that came after `earlier`, which is this histogram at an earlier moment.
+    /// Returns the distribution of the values that were recorded since `earlier`, an earlier result of the same
+    /// histogram.
     #[must_use]
     pub fn since(&self, earlier: &Spread) -> Spread {
         let counts = self.counts.iter().zip(&earlier.counts).map(|(now, then)| now.saturating_sub(*then));

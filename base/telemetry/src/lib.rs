@@ -1,15 +1,15 @@
 //! Counters, gauges and histograms, and the text that shows them.
 //!
 //! A [`Counter`] only grows, a [`Gauge`] goes up and down, a [`Histogram`] has the distribution of values. All are
-//! updated without a lock. The owner of some of them is a [`Source`]: it writes them, with their names, into an
-//! [`Exposition`] in the Prometheus text format. Names follow HBase's metrics: the JMX name in snake case after
-//! `hbase_` and the component (`totalRequestCount` of `RegionServer` is `hbase_regionserver_total_request_count`).
-//! Times are in seconds.
+//! updated without a lock. A [`Source`] owns some of them, and writes them with their names into an [`Exposition`],
+//! which renders the Prometheus text format. Names follow HBase's metrics: the JMX name in snake case after `hbase_`
+//! and the component (`totalRequestCount` of `RegionServer` is `hbase_regionserver_total_request_count`). Times are in
+//! seconds.
 //!
 //! Events are `tracing`'s, with a level, a target and fields. `error` must wake an operator, `warn` is read the next
 //! day, `info` describes a node's day, and `debug` a request.
 //!
-//! This crate does not know what is counted, and has no clock and no HTTP.
+//! This crate knows neither the meaning of the metrics nor clocks nor HTTP.
 
 mod bean;
 mod exposition;

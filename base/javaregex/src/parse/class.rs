@@ -76,8 +76,8 @@ impl Parser {
 
     /// Parses a class from `[` on, or from the operand of `&&`. With `whole` it takes the `]`, too.
     pub(super) fn class(&mut self, whole: bool) -> Result<Class> {
-        // The operand that was read last, and the union of all before it. Characters below 256 are kept apart, as in
-        // Java: the operand of an `&&` without a right side depends on it.
+        // `before` is the union of the operands so far, without the last one, which is `current`. As in Java,
+        // characters below 256 are kept apart, because the result of an `&&` without a right operand depends on that.
         let mut before: Option<Class> = None;
         let mut current: Option<Class> = None;
         let mut bits: Vec<u32> = Vec::new();
@@ -188,7 +188,7 @@ impl Parser {
                 if is(last, '\\') {
                     last = match self.escape_in_class(true)? {
                         escape::InClass::Point(last) => last,
-                        // Not a character, so it would come before every other one.
+                        // A class cannot end a range. Java takes it for an end that is before the start.
                         escape::InClass::Class(_) => return Err(self.error("Illegal character range")),
                     };
                 } else {

@@ -49,8 +49,8 @@ impl Parser {
         Err(self.error("Illegal/unsupported escape sequence"))
     }
 
-    /// Parses the escape at the cursor. If `create` is false, only an escape that stands for a character builds a
-    /// result.
+    /// Parses the escape at the cursor. If `create` is false, no node is built; only an escape that stands for a
+    /// character has a result.
     pub(super) fn escape(&mut self, create: bool) -> Result<Escape> {
         let point = self.skip();
         let letter = char::from_u32(point).unwrap_or('\0');
@@ -142,7 +142,7 @@ impl Parser {
 
     fn back_reference(&mut self, first: u32) -> Node {
         let mut group = first as usize;
-        // Takes as many digits as name an existing group.
+        // Takes more digits as long as they form the number of an existing group.
         while let Some(digit) = super::digit(self.peek()) {
             let longer = group * 10 + digit as usize;
             if self.groups - 1 < longer {
