@@ -1,15 +1,16 @@
 //! Replaces `${name}` in values as Hadoop's configuration does.
 //!
-//! References are replaced from left to right until none is left, at most [`LIMIT`] times. `${name}` stands for the
-//! variable `name` or, if there is none, for the value of the key `name`. `${env.NAME:-text}` and `${env.NAME-text}`
-//! contain their own default. An unresolved reference is left as it is, as in HBase.
+//! References are replaced from left to right until none is left, at most [`LIMIT`] times in one value. `${name}`
+//! stands for the variable `name` or, if there is no such variable, for the value of the key `name`.
+//! `${env.NAME:-text}` and `${env.NAME-text}` have the default `text`. An unresolved reference is left as it is, as in
+//! HBase.
 
 use crate::{Conf, Error, Result, keys};
 
 /// Maximum number of replacements in one value (`Configuration.MAX_SUBST` in Hadoop).
 const LIMIT: usize = 20;
 
-/// HBase keys that are used here only as variables in other values, with HBase's defaults.
+/// HBase keys that Bellows uses only as variables in other values, with HBase's defaults.
 const VARIABLES: &[(&str, &str)] = &[("hbase.tmp.dir", "${java.io.tmpdir}/hbase-${user.name}")];
 
 /// Replaces all references in `text`, the value of the key `name`.

@@ -47,7 +47,7 @@ kinds! {
     Size: u64, "bytes", |text| size(text).ok_or("a size in bytes, or with one of the units k m g t");
     /// A count: a whole number.
     Count: u64, "", |text| whole(text).ok_or("a whole number, zero or more");
-    /// A number that may be negative, where HBase gives that a meaning.
+    /// A number that may be negative, for keys to which HBase gives negative values a meaning.
     Number: i64, "", |text: &str| text.parse().map_err(|_| "a whole number");
     /// A fraction or a factor.
     Ratio: f64, "", |text: &str| {

@@ -12,8 +12,8 @@
 //! what was expected. [`Conf::table`] lists every key with its value and origin. Undeclared names are kept, because
 //! `${…}` may refer to them, and are listed by [`Conf::unknown`].
 //!
-//! This crate knows neither files nor the process environment, nor which values fit together. `front` reads the files
-//! and passes their text; each crate checks the options that it derives from values.
+//! This crate reads no files and no process environment, and does not know which values fit together. `front` reads the
+//! files and passes their text. Each crate checks the options that it derives from values.
 
 mod error;
 mod expand;
@@ -103,14 +103,14 @@ impl Conf {
         Ok(self)
     }
 
-    /// Sets a key from within the program. It overrides everything set before.
+    /// Sets a key from within the program. The value overrides everything that was set before.
     #[must_use]
     pub fn with<K: Kind>(mut self, key: &Key<K>, text: impl Into<String>) -> Conf {
         self.settings.insert(key.name().to_owned(), Setting { text: text.into(), origin: Origin::Program });
         self
     }
 
-    /// Adds a variable, such as `user.name` or `env.HOME`, that `${name}` may refer to although it is no key.
+    /// Adds a variable, such as `user.name` or `env.HOME`, to which `${name}` may refer although it is no key.
     #[must_use]
     pub fn with_variable(mut self, name: impl Into<String>, text: impl Into<String>) -> Conf {
         self.variables.insert(name.into(), text.into());

@@ -44,7 +44,7 @@ pub(crate) fn read(file: &str, xml: &str) -> Result<Vec<Property>> {
     }
 }
 
-/// What was read so far of a file.
+/// The part of a file that was read so far.
 #[derive(Default)]
 struct Site {
     properties: Vec<Property>,

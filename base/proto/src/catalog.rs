@@ -1,4 +1,4 @@
-//! The rows of hbase:meta: how a region and a table's state are stored in columns, and parsed.
+//! The rows of hbase:meta: in which columns a region and the state of a table are stored, and how they are parsed.
 //!
 //! ```text
 //! row <region name>   info:regioninfo         PBUF RegionInfo
@@ -136,7 +136,7 @@ impl RegionRow {
         self.region.meta_row()
     }
 
-    /// Returns the columns to write. Columns without a value here are omitted, and so keep their value in the table.
+    /// Returns the columns to write. A field without a value has no column, so the table keeps the value that it has.
     pub fn columns(&self) -> Vec<Column> {
         let mut columns = vec![
             Column::info(REGION_INFO, self.region.to_pbuf()),

@@ -1,7 +1,7 @@
 //! Table and family descriptors: attributes exactly as received, and the typed options parsed from them.
 //!
-//! A descriptor is an open map of bytes. Clients set attributes that this server does not know and expect them back, in
-//! `describe` and in the file `.tableinfo`. So [`TableDescriptor`] and [`FamilyDescriptor`] keep every pair, in the
+//! A descriptor is an open map of bytes. Clients set attributes that this server does not know, and expect to find them
+//! in `describe` and in the file `.tableinfo`. So [`TableDescriptor`] and [`FamilyDescriptor`] keep every pair, in the
 //! order received. When a region opens, the attributes that the engine uses are parsed once to [`TableOptions`] and
 //! [`FamilyOptions`]. An attribute that is not set has HBase's default in the options and stays unset in the map.
 
@@ -47,12 +47,12 @@ impl TableDescriptor {
         &self.name
     }
 
-    /// Returns the attributes.
+    /// Returns the table's attributes.
     pub fn attributes(&self) -> &Attributes {
         &self.attributes
     }
 
-    /// Returns the attributes, to be changed.
+    /// Returns the table's attributes for changes.
     pub fn attributes_mut(&mut self) -> &mut Attributes {
         &mut self.attributes
     }
@@ -67,7 +67,7 @@ impl TableDescriptor {
         self.position(name).ok().map(|at| &self.families[at])
     }
 
-    /// Adds a family, or replaces the family of that name, which is then returned.
+    /// Adds a family. If a family of that name exists, replaces and returns it.
     pub fn set_family(&mut self, family: FamilyDescriptor) -> Option<FamilyDescriptor> {
         match self.position(&family.name) {
             Ok(at) => Some(std::mem::replace(&mut self.families[at], family)),
@@ -83,7 +83,7 @@ impl TableDescriptor {
         self.position(name).ok().map(|at| self.families.remove(at))
     }
 
-    /// Parses the attributes to options, with HBase's defaults.
+    /// Parses the table's attributes to options, with HBase's defaults.
     pub fn options(&self) -> Result<TableOptions, Error> {
         TableOptions::read(self)
     }
@@ -146,12 +146,12 @@ impl FamilyDescriptor {
         &self.name
     }
 
-    /// Returns the attributes.
+    /// Returns the family's attributes.
     pub fn attributes(&self) -> &Attributes {
         &self.attributes
     }
 
-    /// Returns the attributes, to be changed.
+    /// Returns the family's attributes for changes.
     pub fn attributes_mut(&mut self) -> &mut Attributes {
         &mut self.attributes
     }
@@ -177,7 +177,7 @@ impl FamilyDescriptor {
         self.configuration.retain(|(known, _)| known != key);
     }
 
-    /// Parses the attributes to options, with HBase's defaults.
+    /// Parses the family's attributes to options, with HBase's defaults.
     pub fn options(&self) -> Result<FamilyOptions, Error> {
         FamilyOptions::read(self)
     }

@@ -1,6 +1,6 @@
 //! Errors of names, encoded forms and schemas.
 
-/// Why a name, a message or a schema is refused. Retrying cannot help: the same bytes fail in the same way.
+/// Why a name, a message or a schema is refused. A retry with the same bytes fails in the same way.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -1,16 +1,17 @@
 //! HBase's protobuf messages, written for this project, and the identities and descriptors built on them.
 //!
-//! [`pb`] contains the messages of the package `hbase.pb`. Their names, numbers, labels, types and defaults are facts
-//! of the wire and equal HBase's; the schemas in `proto/` group them in our own way. `tests/hbase/` compares them with
-//! the descriptors in HBase's own jars (run `proof/java/descriptors/check`). Services have no generated code: the
-//! server dispatches on the method's name.
+//! [`pb`] contains the messages of the package `hbase.pb`. The names, numbers, labels, types and defaults of their
+//! fields are HBase's; the schemas in `proto/` group them in our own way. `tests/hbase/` compares them with the
+//! descriptors in HBase's own jars (run `proof/java/descriptors/check`). Services have no generated code: the server
+//! dispatches on the method's name.
 //!
-//! The test `tests/schemas/generated.rs` generates the Rust code, which is committed, so that building the server needs
-//! no schema compiler. All `bytes` fields are [`bytes::Bytes`]: a message decoded from a frame borrows from it.
+//! The test `tests/schemas/generated.rs` generates the Rust code from the schemas. The generated code is committed, so
+//! that building the server needs no schema compiler. All `bytes` fields are [`bytes::Bytes`], so a decoded message
+//! shares the bytes of its frame.
 //!
-//! The crate also has types for what the messages name, which enforce their own rules: [`TableName`], [`ServerName`],
-//! [`RegionInfo`], the [`descriptor`]s of tables and families, and the rows of the [`catalog`]. The engine uses these
-//! types and never a message.
+//! The crate also has types for the things that messages name: [`TableName`], [`ServerName`], [`RegionInfo`], the
+//! [`descriptor`]s of tables and families, and the rows of the [`catalog`]. Each type enforces HBase's rules for its
+//! values. The engine uses these types and never a message.
 //!
 //! [`wire`] reads and writes single fields, for callers that cannot afford to decode a whole message.
 //!

@@ -10,7 +10,7 @@ use prost::Message;
 
 use crate::Error;
 
-/// The magic that precedes a message.
+/// The magic that precedes a protobuf message.
 pub const MAGIC: &[u8; 4] = b"PBUF";
 
 /// Returns the magic followed by the message.
@@ -29,12 +29,12 @@ pub fn encode_delimited(message: &impl Message) -> Bytes {
     out.freeze()
 }
 
-/// Decodes the message after the magic; an error calls it `what`.
+/// Decodes the message after the magic. `what` names the message in errors.
 pub fn decode<M: Message + Default>(what: &'static str, bytes: &Bytes) -> Result<M, Error> {
     M::decode(after_magic(what, bytes)?).map_err(|cause| Error::Decode { what, cause })
 }
 
-/// Decodes the message after magic and length; an error calls it `what`.
+/// Decodes the message after the magic and the length. `what` names the message in errors.
 pub fn decode_delimited<M: Message + Default>(what: &'static str, bytes: &Bytes) -> Result<M, Error> {
     M::decode_length_delimited(after_magic(what, bytes)?).map_err(|cause| Error::Decode { what, cause })
 }

@@ -143,8 +143,8 @@ impl RegionInfo {
         Ok(Self { table, start_key, end_key, id, replica, offline: false, split: false, name, encoded })
     }
 
-    /// Returns the region with the marks `offline` and `split`: both are set for a parent whose daughters serve its
-    /// rows.
+    /// Returns the region with the flags `offline` and `split`. HBase sets both for a split parent, whose rows its
+    /// daughters serve.
     pub fn with_marks(mut self, offline: bool, split: bool) -> Self {
         (self.offline, self.split) = (offline, split);
         self
@@ -210,8 +210,8 @@ impl RegionInfo {
 
     /// Whether `row` is in this region's range.
     ///
-    /// An empty key is never compared: its pointer points nowhere, and some C libraries' `memcmp` reads there with a
-    /// masked load, which costs 80 ns for unmapped memory (glibc 2.36, AVX-512).
+    /// An empty key is never compared. The pointer of an empty slice may be invalid, and glibc's `memcmp` (2.36,
+    /// AVX-512) reads there with a masked load, which costs 80 ns for unmapped memory.
     #[inline]
     pub fn contains_row(&self, row: &[u8]) -> bool {
         (self.start_key.is_empty() || row >= &*self.start_key)

@@ -1,7 +1,7 @@
 //! Reads the fields of an encoded protobuf message in place, and writes single fields.
 //!
-//! The headers of calls and the requests on the hot path are read field by field in the frame itself, which allocates
-//! and copies nothing. Everything else is decoded by `prost`. Groups are refused; no message of HBase has one.
+//! The headers of calls and the requests on the hot path are read field by field in the frame itself, without
+//! allocation or copy. All other messages are decoded by `prost`. Groups are refused; no message of HBase has one.
 
 use std::ops::Range;
 

@@ -1,6 +1,6 @@
-//! Reads files that Apache HBase 2.6.4 wrote, in `hbase_files/`, and writes them again byte for byte.
+//! Reads files that Apache HBase 2.6.4 wrote (`hbase_files/`), and checks that we write the same bytes.
 //!
-//! They come from a standalone HBase after
+//! A standalone HBase wrote the files after
 //! `create 'ns:t', {NAME=>'f', VERSIONS=>3, COMPRESSION=>'SNAPPY', TTL=>86400},
 //! {NAME=>'g', CONFIGURATION=>{'hbase.hstore.blockingStoreFiles'=>'20'}}, SPLITS=>['c','m']`.
 
@@ -74,7 +74,7 @@ fn the_catalogs_schemas_are_hbases() {
         for (our, their) in ours.families().iter().zip(theirs.families()) {
             assert_eq!(our.name(), their.name());
             same(our.attributes(), their.attributes(), &our.name().escape_ascii().to_string());
-            // What HBase states beside is what we take for granted.
+            // HBase's descriptors have further attributes. Their values must be our defaults.
             assert_eq!(our.options().unwrap(), their.options().unwrap());
         }
     }

@@ -43,10 +43,11 @@ keys! {
         "org.apache.hadoop.hbase.regionserver.compactions.ExploringCompactionPolicy";
     /// Stripes: number of stripes that a store gets at first.
     STRIPE_INITIAL_COUNT: Count = "hbase.store.stripe.initialStripeCount", "1";
-    /// Stripes: size from which a stripe is split. If unset, the flush size of the table, times the files of a
-    /// compaction of level 0, times 4, times the parts.
+    /// Stripes: size from which a stripe is split. If unset, the product of the table's flush size,
+    /// `hbase.store.stripe.compaction.minFilesL0`, 4 and `hbase.store.stripe.splitPartCount`.
     STRIPE_SPLIT_SIZE: Size = "hbase.store.stripe.sizeToSplit", "4294967296";
-    /// Stripes: number of stripes that a stripe of that size becomes. Larger ones become more.
+    /// Stripes: number of stripes into which a stripe of `hbase.store.stripe.sizeToSplit` is split. A larger stripe is
+    /// split into more.
     STRIPE_SPLIT_PARTS: Ratio = "hbase.store.stripe.splitPartCount", "2.0";
     /// Stripes: whether flushes write one file to level 0, instead of one to each stripe.
     STRIPE_FLUSH_TO_LEVEL0: Flag = "hbase.store.stripe.compaction.flushToL0", "false";
@@ -57,7 +58,8 @@ keys! {
     STRIPE_MIN: Count = "hbase.store.stripe.compaction.minFiles", "4";
     /// Stripes: most files of one compaction of a stripe. If unset, that of other stores.
     STRIPE_MAX: Count = "hbase.store.stripe.compaction.maxFiles", "10";
-    /// Stripes: a region is split between two stripes if neither side is this many times as large as the other.
+    /// Stripes: a region is split between two stripes unless one side is more than this many times as large as the
+    /// other.
     STRIPE_SPLIT_IMBALANCE: Ratio = "hbase.store.stripe.region.split.max.imbalance", "1.5";
     /// Whether a file is deleted unread when all its cells have expired.
     DELETE_EXPIRED_FILES: Flag = "hbase.store.delete.expired.storefile", "true";

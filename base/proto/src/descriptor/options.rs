@@ -5,7 +5,7 @@ use std::str::FromStr;
 use super::{Attributes, FamilyDescriptor, TableDescriptor};
 use crate::Error;
 
-/// The TTL in seconds, as the attribute writes it, with which cells never expire.
+/// The value of the TTL attribute, in seconds, with which cells never expire.
 pub const TTL_FOREVER_SECONDS: i32 = i32::MAX;
 
 /// Declares a type whose values are a closed set of words.
@@ -36,7 +36,7 @@ macro_rules! words {
 }
 
 words! {
-    /// Whether reads of the past still see deleted cells.
+    /// Whether deleted cells are kept for reads of an earlier time.
     KeepDeletedCells = False;
     /// Compactions drop deleted cells.
     #[default]
@@ -135,7 +135,7 @@ pub struct FamilyOptions {
     pub versions_min: u32,
     /// TTL in seconds; the default [`TTL_FOREVER_SECONDS`] never expires.
     pub ttl_seconds: i32,
-    /// KEEP_DELETED_CELLS: whether reads of the past still see deleted cells. Default FALSE.
+    /// KEEP_DELETED_CELLS: whether deleted cells are kept for reads of an earlier time. Default FALSE.
     pub keep_deleted_cells: KeepDeletedCells,
     /// BLOCKSIZE in bytes, before compression. Default 65536.
     pub block_bytes: u32,
@@ -174,7 +174,7 @@ pub struct FamilyOptions {
     pub prefetch_blocks_on_open: bool,
     /// COMPRESS_TAGS: whether tags are compressed, for encodings that support it. Default true.
     pub compress_tags: bool,
-    /// NEW_VERSION_BEHAVIOR: whether delete markers act by sequence id. Default false.
+    /// NEW_VERSION_BEHAVIOR: whether a delete marker hides only cells with a smaller sequence id. Default false.
     pub new_version_behavior: bool,
     /// DFS_REPLICATION: number of copies that the file system keeps; 0 means its own default. Default 0.
     pub dfs_replication: i32,

@@ -36,8 +36,8 @@ impl Default for Limits {
     }
 }
 
-/// Returns why `table` is refused, or nothing. Even with the checks switched off a schema must be usable: its
-/// attributes need values of their types, and its compression a codec.
+/// Checks a schema; the error says why it is refused. Even if the checks are switched off, a schema must be usable:
+/// each attribute needs a value of its type, and the compression needs a codec.
 pub fn check(table: &TableDescriptor, limits: &Limits) -> Result<(), Error> {
     let on = match table.attributes().text("hbase.table.sanity.checks") {
         Some(word) => word.eq_ignore_ascii_case("true"),
@@ -124,7 +124,8 @@ fn should(table: &TableDescriptor, limits: &Limits) -> Result<(), String> {
     table.families().iter().try_for_each(check_family)
 }
 
-/// Checks the classes that a schema names. There is no Java here: only classes that are built in are accepted.
+/// Checks the classes that a schema names. Bellows runs no Java, so only the classes of built-in coprocessors are
+/// accepted.
 fn check_classes(table: &TableDescriptor, limits: &Limits) -> Result<(), String> {
     const POLICIES: [&str; 6] = [
         "SteppingSplitPolicy",
@@ -158,8 +159,8 @@ fn check_classes(table: &TableDescriptor, limits: &Limits) -> Result<(), String>
     Ok(())
 }
 
-/// Checks the schema of a table with FIFO compaction, which deletes files only whole, when all their cells have
-/// expired; there may be many files.
+/// Checks the schema of a table with FIFO compaction. This policy deletes a file only when all its cells have expired,
+/// so there may be many files.
 fn check_fifo(table: &TableDescriptor, limits: &Limits) -> Result<(), String> {
     const POLICY: &str = "hbase.hstore.defaultengine.compactionpolicy.class";
     const FIFO: &str = "org.apache.hadoop.hbase.regionserver.compactions.FIFOCompactionPolicy";

@@ -1,8 +1,9 @@
 //! The store file tracker that a descriptor names.
 //!
-//! HBase knows three: DEFAULT (the files in a store's folder are the store's), FILE (a list in the store's folder names
-//! them), and MIGRATION, from one of the two to the other. A family may name its own; otherwise its table's counts,
-//! then the site's. Source: HBase 2.6 `StoreFileTrackerFactory`, `StoreUtils.createStoreConfiguration`.
+//! HBase has three trackers. With DEFAULT, the files in a store's folder are the store's files. With FILE, a list in
+//! the store's folder names them. With MIGRATION, a store migrates from DEFAULT to FILE or back. A family's own tracker
+//! counts, or else that of its table, or else that of the site's configuration. Source: HBase 2.6
+//! `StoreFileTrackerFactory`, `StoreUtils.createStoreConfiguration`.
 
 use super::{FamilyDescriptor, TableDescriptor};
 
@@ -23,8 +24,8 @@ pub enum TrackerKind {
     Default,
     /// A list in the store's folder names its files.
     File,
-    /// The store migrates from one of the others to the other. Until it ends, HBase reads by the first and writes to
-    /// both.
+    /// The store migrates from a source to a target, which are the two other trackers. During the migration HBase reads
+    /// by the source and writes to both.
     Migration,
 }
 
@@ -71,12 +72,12 @@ pub struct TrackerChoice<'a> {
 }
 
 impl<'a> TrackerChoice<'a> {
-    /// Returns the choice of a table, without those of its families; `site` where the table names none.
+    /// Returns the trackers that the table itself names, or else `site`. Its families may name others.
     pub fn of_table(table: &'a TableDescriptor, site: &'a str) -> Self {
         Self::read(site, |key| table.attributes().text(key))
     }
 
-    /// Returns the choice of a family: its own, or else the table's, or else `site`.
+    /// Returns the trackers that the family names, or else those of the table, or else `site`.
     pub fn of_family(table: &'a TableDescriptor, family: &'a FamilyDescriptor, site: &'a str) -> Self {
         Self::read(site, |key| {
             let own = family.attributes().text(key).or_else(|| family.configured(key));
@@ -90,8 +91,8 @@ impl<'a> TrackerChoice<'a> {
         Self { tracker, source: value(MIGRATION_SOURCE), target: value(MIGRATION_TARGET) }
     }
 
-    /// Returns the tracker by which HBase finds the store's files, which is the source during a migration; `None` if
-    /// the name is unknown.
+    /// Returns the tracker by which HBase finds the store's files; during a migration this is the source. Returns
+    /// `None` if the name is unknown.
     pub fn reads_by(self) -> Option<TrackerKind> {
         match TrackerKind::parse(self.tracker)? {
             TrackerKind::Migration => {

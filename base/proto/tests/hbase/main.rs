@@ -1,7 +1,7 @@
 //! Compares our schemas with HBase's own descriptors: HBase must have every message, field and enum of ours.
 //! `omissions.rs` lists what HBase has and we do not, with the reasons.
 //!
-//! The descriptors come out of HBase's jars by `proof/java/descriptors/check`, which also runs this test.
+//! `proof/java/descriptors/check` extracts the descriptors from HBase's jars, and also runs this test.
 
 #[path = "../schemas/compiled.rs"]
 mod compiled;
@@ -20,7 +20,7 @@ fn our_schemas_are_hbases() {
     let theirs =
         flatten(&prost_types::FileDescriptorSet::decode(&*dump).expect("the dump is a set of descriptors"));
     let ours = flatten(&compiled::compiled());
-    // A dump that lost its content must not make us look right.
+    // An incomplete dump must not pass as agreement.
     assert!(theirs.len() > 500, "only {} types in the dump", theirs.len());
 
     let mut wrong = Vec::new();

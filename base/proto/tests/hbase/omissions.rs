@@ -2,19 +2,19 @@
 
 /// Fields that a later HBase has and the compared release lacks: type and field. A decoder of that release skips them.
 pub(crate) const LATER: &[(&str, &str)] = &[
-    // HBase 3 writes what a reference says into the list of store files.
+    // HBase 3 also writes the content of reference files into the list of store files.
     ("hbase.pb.StoreFileEntry", "reference"),
 ];
 
-/// Fields that only we have, under numbers that HBase does not use: its readers skip them.
+/// Fields that only we have, under numbers that HBase does not use. HBase's readers skip them.
 pub(crate) const OURS: &[(&str, &str)] = &[
-    // Who may change a store's file list, so that of two servers one does.
+    // The writer of a store's file list, so that only one of two servers changes it.
     ("hbase.pb.StoreFileList", "owner"),
     ("hbase.pb.StoreFileList", "opening"),
     ("hbase.pb.StoreFileList", "commit"),
 ];
 
-/// Types that HBase 2.6 lacks: those of a later HBase first, then our own, under names that no HBase uses.
+/// Types that HBase 2.6 lacks: first those of a later HBase, then our own, whose names no HBase uses.
 pub(crate) const TYPES_BESIDE: &[&str] = &[
     // `refresh_meta` and `refresh_hfiles` of HBase 3's shell.
     "hbase.pb.RefreshMetaRequest",

@@ -1,6 +1,6 @@
-//! Promises that `src/generated.rs` is exactly what the compiler makes of the schemas in `proto/`.
+//! Checks that `src/generated.rs` is exactly what the compiler generates from the schemas in `proto/`.
 //!
-//! After a change of a schema, write it anew: `PROTO_WRITE=1 cargo test -p proto --test schemas`.
+//! After a change of a schema, write the file again: `PROTO_WRITE=1 cargo test -p proto --test schemas`.
 
 use crate::compiled::{compiled, crate_dir};
 
@@ -15,9 +15,9 @@ fn generated_code_is_what_the_schemas_say() {
         .map(|file| (module.clone(), file))
         .collect();
     let made = prost_build::Config::new()
-        // Row keys and values are slices of the frame they came in, not copies.
+        // Row keys and values share the bytes of their frame.
         .bytes(["."])
-        // The same message is the same bytes every time.
+        // Equal messages are encoded as equal bytes.
         .btree_map(["."])
         .generate(requests)
         .expect("the schemas have a form in Rust")
