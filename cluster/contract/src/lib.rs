@@ -1,5 +1,5 @@
-//! What the master and the region servers of a cluster promise each other. Each of them uses this crate and does not
-//! know the other. So the other side may be in the same process, in another one, or a test's replacement.
+//! The contract between the master and the region servers of a cluster. Both sides use this crate, and neither knows
+//! the other's code. So the other side may be in the same process, in another process, or a replacement in a test.
 //!
 //! ```text
 //!   master ── open, close, flush, rows, write … ──▶ RegionServers ──▶ region server A
@@ -7,16 +7,18 @@
 //!          ◀── MasterRequests: split this region ──────────────────── region server A
 //! ```
 //!
-//! The terms of the contract:
+//! The rules of the contract:
 //!
 //! * **Every order names a server.** A region is open on one server at most, and the master knows on which.
-//! * **Every opening has a [`Term`]**, greater than all earlier ones of that region. Orders can be repeated: opening a
-//!   region that is open under the same term changes nothing, and neither does closing a closed region.
-//! * **A term ends by its owner's word.** A server that has closed a region under a term refuses every opening under
-//!   this term or an earlier one ([`TermLedger`]), so an order that arrives late does no harm. An error as the answer
-//!   to an opening is the server's word, too, that the region is not open there.
-//! * **A report confirms and never changes** who owns a region.
+//! * **Every opening has a [`Term`]**, greater than all earlier terms of that region. Orders can be repeated: an order
+//!   to open a region that is open under the same term changes nothing, and neither does an order to close a closed
+//!   region.
+//! * **Only its server ends a term.** After a server has closed a region under a term, it refuses to open the region
+//!   under that term or an earlier one ([`TermLedger`]). So an order that arrives late does no harm. If a server
+//!   answers an order to open a region with an error, the region is not open there.
+//! * **A report confirms** which server has a region open, **and never changes it**.
 //! * **Each server has a log of its own.** The master tells every server when a region's records are no longer needed.
+//! region's records are no longer needed.
 
 mod catalog;
 mod servers;

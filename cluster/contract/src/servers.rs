@@ -12,7 +12,7 @@ use storage::FileName;
 
 use crate::{CatalogEdit, CatalogRow, OpenSequence, Stamp, Term};
 
-/// The future in which a server answers an order.
+/// The future of a server's answer to an order.
 pub type ServerFuture<T> = Pin<Box<dyn Future<Output = Result<T, Exception>> + Send>>;
 
 /// The order to open a region.
@@ -31,7 +31,8 @@ pub struct OpenOrder {
 pub struct InheritOrder {
     /// The new region, which was never open.
     pub child: RegionInfo,
-    /// The closed regions whose rows the child takes: all rows of each, or those of one region on one side of a row.
+    /// The closed regions whose rows the child takes: either all rows of each region, or the rows on one side of a
+    /// split row of a single region.
     pub parents: Vec<RegionInfo>,
     /// The schema of the table.
     pub table: Arc<TableDescriptor>,
@@ -68,7 +69,7 @@ pub struct CloneOrder {
     pub source: pb::SnapshotRegionManifest,
 }
 
-/// What decides whether a region can be split or merged.
+/// The facts that decide whether a region can be split or merged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegionShape {
     /// Whether the region refers to files of a parent. Such a region can be neither split nor merged before it is
@@ -88,50 +89,51 @@ pub struct RegionReport {
 }
 
 /// The region servers of a cluster. No call blocks: the returned future waits for the answer. An order for a server
-/// that is not among the live ones fails.
+/// that is not live fails.
 pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
-    /// Returns the servers that can be given regions.
+    /// Returns the live servers, on which regions can be opened.
     fn live(&self) -> Vec<ServerName>;
 
-    /// Opens a region and replays what the server's log has of it. It is ready for reads and writes when the future
-    /// ends.
+    /// Opens a region and replays the records that the server's log has of it. When the future ends, the region is
+    /// ready for reads and writes.
     fn open(&self, server: &ServerName, order: OpenOrder) -> ServerFuture<OpenSequence>;
 
-    /// Lets a region that is open under the order's term take over a new schema. Returns `false` if the region must be
-    /// closed and opened instead; then nothing has changed.
+    /// Applies a new schema to a region that is open under the order's term. Returns `false` and changes nothing if the
+    /// region must be closed and opened instead.
     fn alter(&self, server: &ServerName, order: OpenOrder) -> ServerFuture<bool>;
 
     /// Flushes and closes a region. From then on calls to it get `NotServingRegionException`. Closing a region that is
     /// not open succeeds.
     fn close(&self, server: &ServerName, region: &EncodedName, term: Term) -> ServerFuture<()>;
 
-    /// Removes every row of a region that is closed, including the rows that are only in the log. Can be repeated: a
-    /// crash may leave some families without rows and others with theirs.
+    /// Removes every row of a closed region, including rows that are only in the log. Can be repeated: a crash may
+    /// leave some families empty and others not.
     fn truncate(&self, server: &ServerName, order: OpenOrder) -> ServerFuture<()>;
 
-    /// Writes the files of a region that takes over rows of closed ones, as references to theirs. No data is copied.
+    /// Writes the files of a region that takes rows of closed regions, as references to their files. No data is copied.
     /// Can be repeated until the new region was opened.
     fn inherit(&self, server: &ServerName, order: InheritOrder) -> ServerFuture<()>;
 
-    /// Lists the files of a region at one moment. The caller has recorded that a snapshot is being taken, so they stay.
+    /// Lists the files of a region at one moment. The caller has recorded that a snapshot is being taken, so that no
+    /// listed file is deleted.
     fn snapshot(&self, server: &ServerName, order: SnapshotOrder)
     -> ServerFuture<pb::SnapshotRegionManifest>;
 
-    /// Writes the folder of a new region with links to the files of a snapshot, which stays meanwhile. Can be repeated
-    /// until the new region was opened.
+    /// Writes the folder of a new region with links to the files of a snapshot. The snapshot must not be deleted
+    /// meanwhile. Can be repeated until the new region was opened.
     fn write_clone(&self, server: &ServerName, order: CloneOrder) -> ServerFuture<()>;
 
-    /// Whether anybody but the closed region itself needs files in its folder: its heirs, links, readers. Snapshots
-    /// do not count: they find the files in the archive.
+    /// Whether files in the folder of a closed region are still needed by regions that took its rows, by links or by
+    /// readers. Snapshots do not count: they find their files in the archive.
     fn is_needed(&self, server: &ServerName, folder: FileName) -> ServerFuture<bool>;
 
-    /// Returns the shape of an open region. With `find_row` it includes a split row, for which the region may be
-    /// flushed.
+    /// Returns the shape of an open region. If `find_row` is set, the shape has a split row, and the region may be
+    /// flushed to find it.
     fn shape(&self, server: &ServerName, region: &EncodedName, find_row: bool) -> ServerFuture<RegionShape>;
 
-    /// Removes the folder of a table, region or family that is gone from the catalog and whose regions are closed.
-    /// Files that a link, a snapshot or a reader still needs move to the archive; all others are deleted. Can be
-    /// repeated.
+    /// Removes the folder of a table, region or family that is not in the catalog any more and whose regions are
+    /// closed. Files that a link, a snapshot or a reader still needs are moved to the archive; all others are deleted.
+    /// Can be repeated.
     fn drop_folder(&self, server: &ServerName, folder: FileName) -> ServerFuture<()>;
 
     /// Returns the regions that the server has open, with their terms.
@@ -140,9 +142,9 @@ pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
     /// Discards the log records of a closed region that was removed.
     fn forget(&self, server: &ServerName, region: &EncodedName) -> ServerFuture<()>;
 
-    /// Records the nonces in the server's log that belong to regions that no longer exist, which are those not in
-    /// `serving`: a client may repeat a call to a region that was split or merged meanwhile. Called before the regions
-    /// of a starting cluster open.
+    /// Records the nonces that the server's log has of regions that no longer exist, because a client may repeat a call
+    /// to a region that was split or merged meanwhile. `serving` names the regions that exist. Called before the
+    /// regions of a starting cluster open.
     fn recover_nonces(&self, server: &ServerName, serving: BTreeSet<EncodedName>) -> ServerFuture<()>;
 
     /// Discards the records that the server's log has from earlier runs, except those of the regions in `known`.
@@ -155,8 +157,8 @@ pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
     /// queue.
     fn compact(&self, server: &ServerName, region: &EncodedName, families: Vec<Bytes>) -> ServerFuture<()>;
 
-    /// Returns when the oldest of the region's files that major compactions have written was written, in ms since 1970;
-    /// 0 if there is none.
+    /// Returns the creation time of the oldest file of the region that a major compaction has written, in ms since
+    /// 1970; 0 if there is none.
     fn last_major_compaction(&self, server: &ServerName, region: &EncodedName) -> ServerFuture<i64>;
 
     /// Returns the load of the server and of each region that it has open.
@@ -168,8 +170,8 @@ pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
     /// Returns the newest timestamp of any cell or delete marker in an open region; zero when the region is empty.
     fn newest(&self, server: &ServerName, region: &EncodedName) -> ServerFuture<Stamp>;
 
-    /// Applies edits to an open region, all of them or none, also through a crash. They are durable when the future
-    /// ends.
+    /// Applies edits to an open region, all of them or none, even if the server crashes. They are durable when the
+    /// future ends.
     fn write(
         &self,
         server: &ServerName,
@@ -185,6 +187,6 @@ pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
 /// What a region server asks its master to do.
 pub trait MasterRequests: Send + Sync + 'static {
     /// Asks the master to split a region that has grown too large at `row`. The call returns without waiting for the
-    /// split. The master decides whether it splits the region, and a server may ask again.
+    /// split. The master decides whether it splits the region; if it does not, the server may ask again.
     fn split(&self, region: &RegionInfo, row: Bytes);
 }

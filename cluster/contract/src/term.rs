@@ -1,4 +1,4 @@
-//! Terms, which say which of several orders for one region is the latest.
+//! Terms. The terms of several orders for one region show which order is the latest.
 
 use std::collections::BTreeMap;
 
@@ -52,8 +52,8 @@ struct RegionTerm {
 }
 
 impl TermLedger {
-    /// Admits the opening of a region under `term`. The same order again is admitted. An order under an earlier term,
-    /// or under a term that was closed, is refused.
+    /// Admits the opening of a region under `term`. A repeated order is admitted. An order under an earlier term than
+    /// the last one, or under a term that was closed, is refused.
     pub fn admit_open(&mut self, region: &EncodedName, term: Term) -> Result<(), StaleTerm> {
         if let Some(known) = self.regions.get(region)
             && (term < known.term || (term == known.term && !known.is_open))
@@ -64,8 +64,8 @@ impl TermLedger {
         Ok(())
     }
 
-    /// Admits the closing of a region under `term`: openings under that term or an earlier one are over. An order with
-    /// an earlier term than that of the open region is refused.
+    /// Admits the closing of a region under `term`, and ends that term and all earlier ones. An order with an earlier
+    /// term than that of the open region is refused.
     pub fn admit_close(&mut self, region: &EncodedName, term: Term) -> Result<(), StaleTerm> {
         if let Some(known) = self.regions.get(region)
             && term < known.term
