@@ -58,8 +58,7 @@ keys! {
     STRIPE_MIN: Count = "hbase.store.stripe.compaction.minFiles", "4";
     /// Stripes: most files of one compaction of a stripe. If unset, that of other stores.
     STRIPE_MAX: Count = "hbase.store.stripe.compaction.maxFiles", "10";
-    /// Stripes: a region is split between two stripes unless one side is more than this many times as large as the
-    /// other.
+    /// Stripes: a region is split between two stripes if neither side is this many times as large as the other.
     STRIPE_SPLIT_IMBALANCE: Ratio = "hbase.store.stripe.region.split.max.imbalance", "1.5";
     /// Whether a file is deleted unread when all its cells have expired.
     DELETE_EXPIRED_FILES: Flag = "hbase.store.delete.expired.storefile", "true";
