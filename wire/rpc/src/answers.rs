@@ -1,14 +1,16 @@
 //! The memory budget of all answers of a server, from their creation until they are sent.
 //!
-//! The service bounds a single answer, and the connection bounds what its client has not read. Neither bounds the sum:
-//! a few dozen clients that request much in several calls and read nothing could use all memory. So every growing
-//! answer is counted here while it is created and while it waits for its socket. Its share moves with it from its
-//! creator to the connection, so that it is also counted while it waits for a busy thread; otherwise others could
-//! create answers as large meanwhile, and all would reach their connections at once. From half of the limit on, a
-//! connection with unread answers is served no further calls and has less time to read. At the limit answers stay
-//! small, and a scan or batch reports that there is more. At four times the limit, which only answers that cannot be
-//! cut reach, new calls are refused as when too much is queued. Small answers are not counted, so that they need no
-//! access to a number that all threads share.
+//! The service limits a single answer, and the connection limits the answers that its client has not read. Neither
+//! limits the sum: a few dozen clients that request much in several calls and read nothing could use all memory. So
+//! every growing answer is counted here while it is created and while it waits to be sent. Its [`Share`] moves with it
+//! to the connection, so that it is counted without a gap. Otherwise other calls could create equally large answers
+//! meanwhile. Small answers are not counted, so that they need no access to a number that all threads share.
+//!
+//! - Above half of the limit, a connection with unread answers is served no further calls, and its client has less time
+//!   to read.
+//! - Above the limit, answers stay small: a scan or batch reports that there is more.
+//! - Above four times the limit, new calls are refused, like calls above the limit of the queue. Only answers that
+//!   cannot be cut use so much.
 //!
 //! A share also keeps the [permits](crate::LargePermit) of large answers until they are sent.
 
@@ -17,10 +19,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{LargeBudget, LargePermit};
 
-/// Number of bytes of an answer, or of a connection's output, that are not counted.
+/// Size up to which an answer, or a connection's output, is not counted, in bytes.
 const FREE: u64 = 64 << 10;
 
-/// Minimum step by which the count of a growing answer increases, in bytes.
+/// Minimum step by which the counted size of a growing answer increases, in bytes.
 const STEP: u64 = 1 << 20;
 
 /// The memory budget of the answers of one server. Clones share it.
@@ -35,7 +37,7 @@ struct Sum {
 }
 
 impl Answers {
-    /// Creates a budget of `max` bytes that counts no answer as large.
+    /// Creates a budget of `max` bytes that treats no answer as large.
     pub fn new(max: u64) -> Answers {
         Answers::with_large(max, LargeBudget::unlimited())
     }
@@ -60,7 +62,7 @@ impl Answers {
         self.0.taken.load(Ordering::Relaxed)
     }
 
-    /// Whether so much more than the limit is in use that nothing may be added.
+    /// Whether more than four times the limit is in use, so that new calls are refused.
     pub fn is_over(&self) -> bool {
         self.taken() > self.0.max.saturating_mul(4)
     }
@@ -77,7 +79,7 @@ impl Answers {
 pub struct Share {
     of: Answers,
     bytes: u64,
-    /// The permits of the large answers among them.
+    /// The permits of large answers in this share.
     permits: Vec<LargePermit>,
 }
 
@@ -88,13 +90,13 @@ impl Share {
         if missing == 0 {
             return true;
         }
-        // Existing bytes are counted even beyond the limit.
+        // The bytes exist already, so they are counted even above the limit.
         self.bytes += missing.max(STEP);
         let before = self.of.0.taken.fetch_add(missing.max(STEP), Ordering::Relaxed);
         before + missing.max(STEP) <= self.of.0.max
     }
 
-    /// Sets the number of counted bytes.
+    /// Sets the number of bytes that this share counts.
     pub fn set(&mut self, bytes: u64) {
         let counted = if bytes <= FREE { 0 } else { bytes };
         if counted > self.bytes {
@@ -124,17 +126,17 @@ impl Share {
     }
 
     /// Returns the size above which a part of the answer must wait for memory, in bytes; `None` if the answer already
-    /// has its permit.
+    /// has a permit.
     pub fn large_from(&self) -> Option<u64> {
         self.permits.is_empty().then(|| self.of.large().small_max())
     }
 
-    /// Whether this answer has the permit of a large answer.
+    /// Whether this answer has a permit.
     pub fn has_permit(&self) -> bool {
         !self.permits.is_empty()
     }
 
-    /// Adds the bytes and permits of `other`. They are counted at every moment meanwhile.
+    /// Adds the bytes and permits of `other` to this share, without a moment at which they are not counted.
     pub fn take_over(&mut self, mut other: Share) {
         debug_assert!(Arc::ptr_eq(&self.of.0, &other.of.0), "shares of two servers");
         self.bytes += std::mem::take(&mut other.bytes);

@@ -75,7 +75,7 @@ pub struct User {
     pub real: Option<String>,
 }
 
-/// The version that a client states. Some answers depend on it; clients that state none get the oldest form.
+/// The version that a client states. Some answers depend on it. A client that states none gets the oldest form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientVersion {
     /// The full version, such as `2.6.4-hadoop3`.
@@ -168,7 +168,7 @@ pub struct Reply {
     pub message: Bytes,
     /// The cell block in the connection's codec, uncompressed; empty when there is none.
     pub cells: Bytes,
-    /// The bytes that the answers' budget counted while the reply grew, if it counted any. They move to the connection.
+    /// The share of the answers' budget that counted the reply while it grew, if any. It moves to the connection.
     pub share: Option<Share>,
 }
 
@@ -183,7 +183,7 @@ impl Reply {
         Reply { message: message.encode_to_vec().into(), cells: cells.into(), share: None }
     }
 
-    /// Counts the reply's bytes in the budget by `share`, because the reply may wait for its connection's thread.
+    /// Counts the reply's bytes by `share` until it is sent, because it may have to wait for its connection's thread.
     pub fn counted_by(mut self, mut share: Share) -> Reply {
         share.set((self.message.len() + self.cells.len()) as u64);
         self.share = Some(share);
@@ -191,12 +191,11 @@ impl Reply {
     }
 }
 
-/// How a service answers.
+/// A service's answer to a call.
 pub enum Answer {
     /// The answer is here already.
     Now(Result<Reply, Exception>),
-    /// The answer comes later, when something that the call waits for has happened. Other calls of the connection
-    /// continue meanwhile.
+    /// The answer comes when the future ends. Other calls of the connection are served meanwhile.
     Later(Pin<Box<dyn Future<Output = Result<Reply, Exception>> + Send>>),
 }
 

@@ -1,8 +1,8 @@
 //! The client side: one connection to one service of one server, with any number of concurrent calls.
 //!
 //! [`Connection::call`] appends a frame to the connection's output and returns a future. The connection's task writes
-//! the collected frames, reads answers and wakes their callers. Callers may share a connection: concurrent calls are
-//! sent with one write. Dropping a future abandons its call; the server still runs it.
+//! all frames that were appended, reads answers and wakes their callers. If several callers share a connection, their
+//! concurrent calls are sent with one write. Dropping the future abandons the call, but the server still runs it.
 //!
 //! A broken connection stays broken. The caller decides whether and where to reconnect, and learns from
 //! [`Error::happened`] whether the call may have been applied.
@@ -105,7 +105,7 @@ impl Error {
     /// Returns whether the failed call was applied.
     pub fn happened(&self) -> Happened {
         match self {
-            // What an exception means depends on its class, which the caller knows; a refusing server has done nothing.
+            // A server that refuses a call has done nothing. The caller interprets other exceptions by their class.
             Error::Remote(_) | Error::Connect { .. } | Error::Closed { .. } | Error::NotSent { .. } => {
                 Happened::No
             }
@@ -230,7 +230,7 @@ struct State {
     waiting: HashMap<u32, oneshot::Sender<Outcome>>,
     output: Output,
     task: Option<Waker>,
-    /// How the connection ended; set as soon as it accepts no more calls.
+    /// The error that ended the connection; set as soon as the connection accepts no more calls.
     ended: Option<Error>,
 }
 
@@ -349,7 +349,7 @@ impl Connection {
         let mut state = self.shared.state.lock();
         if let Some(ended) = &state.ended {
             return Err(match ended {
-                // The reason of the end tells more than the end itself.
+                // The server's exception tells more than the fact that the connection has ended.
                 Error::Remote(exception) => Error::Remote(exception.clone()),
                 ended => Error::Closed { address, reason: ended.to_string() },
             });
@@ -394,7 +394,7 @@ struct Waiting {
     call_id: u32,
     receiver: oneshot::Receiver<Outcome>,
     shared: Arc<Shared>,
-    /// Keeps the connection open while the call waits.
+    /// Keeps the connection open while the caller waits.
     _guard: Arc<Guard>,
     over: bool,
 }
@@ -427,7 +427,8 @@ async fn dial(address: SocketAddr, limit: Duration) -> Result<env::Stream, Error
     }
 }
 
-/// Requests the cluster id from the server at `address` with the preamble `Regist`, which needs no service and no user.
+/// Requests the cluster id from the server at `address`, by the preamble `Regist`, for which no service or user is
+/// needed.
 pub async fn cluster_id(address: SocketAddr, limit: Duration) -> Result<String, Error> {
     let asked = async {
         let mut stream = dial(address, limit).await?;
@@ -483,7 +484,7 @@ fn take_frame(input: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, Strin
     Ok(Some(input.split_to(length).freeze()))
 }
 
-/// Decodes a frame to the id of its call and the outcome of the call. Fails for a malformed frame.
+/// Decodes a frame to the id of its call and the result of the call. Fails for a malformed frame.
 fn decode(
     frame: &Bytes,
     compressor: Compressor,

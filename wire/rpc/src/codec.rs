@@ -1,4 +1,4 @@
-//! Encodings of cells outside messages, and compression of cell blocks.
+//! Encodings of cells in cell blocks, and compression of cell blocks.
 //!
 //! The compressors are Hadoop's. gzip is one plain stream. Snappy and LZ4 use blocks:
 //!
@@ -6,8 +6,8 @@
 //!  raw length 4B · ( chunk length 4B · chunk )+      repeated; the chunks of a block unpack to its raw length
 //! ```
 //!
-//! The caller bounds the decompressed size, and so does the maximum that the received bytes can decompress to: a
-//! claimed length alone allocates nothing.
+//! Memory for the output is limited by the caller's maximum, and by the maximum to which the received bytes can
+//! decompress. A length that the sender claims allocates nothing.
 
 use std::io::{self, Read, Write};
 
@@ -83,8 +83,7 @@ pub enum Error {
 /// Uncompressed size of a block that is written, in bytes: less than the 256 KB buffers of Hadoop's decompressors.
 const BLOCK_LENGTH: usize = 128 << 10;
 
-/// Maximum factor by which Snappy data can expand (a copy of 64 bytes takes three bytes), and a little more for short
-/// inputs.
+/// Maximum factor by which Snappy data can expand: a copy of 64 bytes takes three bytes. Rounded up for short inputs.
 const SNAPPY_RATIO: usize = 22;
 
 /// Maximum factor by which LZ4 data can expand.
@@ -177,7 +176,7 @@ impl Compressor {
         Error::Malformed { compressor: self, what }
     }
 
-    /// Iterates over blocks and chunks; `unpack` receives a chunk and the maximum size of its output.
+    /// Decompresses the chunks of all blocks: `unpack` receives a chunk and the maximum size of its output.
     fn unblock(
         self,
         packed: &[u8],

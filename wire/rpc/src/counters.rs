@@ -1,7 +1,7 @@
 //! Counters of a server.
 //!
-//! Every serving thread has its own counters, so that counting moves no cache line between cores. A reader adds them
-//! up.
+//! Every serving thread has its own counters, so that cores do not contend for a cache line. A reader adds the counters
+//! of all threads.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -51,8 +51,8 @@ counters! {
     connections_accepted,
     /// Number of connections refused because too many were open.
     connections_refused,
-    /// Number of connections closed because the client made no progress: in the handshake, in a request, in reading, or
-    /// idle.
+    /// Number of connections closed because the client made no progress: in the handshake, within a request, in reading
+    /// answers, or because it sent no call.
     connections_expired,
     /// Number of requests passed to a service.
     calls,
@@ -68,7 +68,7 @@ counters! {
     bytes_received,
     /// Number of bytes written.
     bytes_sent,
-    /// Number of reads from sockets; calls divided by reads shows how well clients batch.
+    /// Number of reads from sockets. The number of calls for each read shows how well clients batch.
     reads,
     /// Number of writes to sockets.
     writes,

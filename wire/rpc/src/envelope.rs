@@ -1,4 +1,4 @@
-//! The messages around a call: connection header, request header, response header.
+//! The headers of the protocol: of a connection, of a request, and of a response.
 //!
 //! ```text
 //!  request    total 4B · length varint · RequestHeader  · length varint · parameter · cell block
@@ -18,7 +18,7 @@ use crate::{ClientVersion, Exception, Text, TraceParent, User};
 /// The call id of a frame that answers no call, because the connection itself failed.
 pub(crate) const NO_CALL: u32 = u32::MAX;
 
-/// The most frequent methods. Their names are static, which avoids a reference count on the frame.
+/// The most frequent methods. Their names are static texts, which need no reference to the frame.
 const METHODS: [&str; 4] = ["Get", "Mutate", "Multi", "Scan"];
 
 fn text(bytes: &Bytes, range: Range<usize>) -> Result<Text, Malformed> {
@@ -33,7 +33,7 @@ fn owned(bytes: &Bytes, range: Range<usize>) -> Result<String, Malformed> {
     }
 }
 
-/// Decodes an attribute (`NameBytesPair`). The value is copied, since attributes outlive the frame.
+/// Decodes an attribute (`NameBytesPair`). The value is copied, since an attribute is kept for longer than the frame.
 fn attribute(bytes: &Bytes, range: Range<usize>) -> Result<(String, Bytes), Malformed> {
     let mut pair = (String::new(), Bytes::new());
     let mut fields = Fields::new(bytes, range);
@@ -47,8 +47,8 @@ fn attribute(bytes: &Bytes, range: Range<usize>) -> Result<(String, Bytes), Malf
     Ok(pair)
 }
 
-/// Maximum number of attributes in a header: each takes many times the memory of its bytes, as long as the connection
-/// lives.
+/// Maximum number of attributes in a header. An attribute takes many times the memory of its bytes for as long as the
+/// connection lives.
 const ATTRIBUTES_MAX: usize = 1_000;
 
 fn add_attribute(
@@ -271,13 +271,13 @@ pub(crate) fn delimited(frame: &[u8], at: usize) -> Result<Range<usize>, Malform
 /// A length-prefixed message in the frame of a request.
 pub(crate) struct RequestPart {
     pub(crate) range: Range<usize>,
-    /// Whether the stated length is larger than what is left of the frame; the message then ends with the frame.
+    /// Whether the stated length is larger than the rest of the frame. The message then ends with the frame.
     pub(crate) overruns: bool,
 }
 
-/// Finds the length-prefixed message at `at` of a request's frame, and reads its length as HBase does: the low 32 bits
-/// of the varint count, and a length that exceeds the frame means its rest. Clients rely on this: one of them encodes
-/// every length from 128 bytes upwards too large.
+/// Finds the length-prefixed message at `at` in a request's frame. Reads its length as HBase does: only the low 32 bits
+/// of the varint count, and a length that exceeds the frame stands for the rest of the frame. Some clients need this:
+/// one of them encodes every length of 128 bytes or more too large.
 pub(crate) fn request_part(frame: &[u8], at: usize) -> Result<RequestPart, Malformed> {
     let Some((length, taken)) = varint(&frame[at..], at)? else {
         return Err(Malformed { offset: at, what: "length of a message cut short" });
@@ -403,7 +403,7 @@ mod tests {
         let mut encoded = Vec::new();
         ours.encode(&mut encoded);
         assert_eq!(pb::RequestHeader::decode(&encoded[..]), Ok(theirs.clone()));
-        // A client without an SDK sends an empty message.
+        // A client without an OpenTelemetry SDK sends an empty message.
         let mut trace = pb::RpctInfo::default();
         let decoded = |trace: &pb::RpctInfo| {
             let traced = pb::RequestHeader { trace_info: Some(trace.clone()), ..theirs.clone() };

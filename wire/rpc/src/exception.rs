@@ -41,7 +41,7 @@ pub mod class {
         CALL_DROPPED = "org.apache.hadoop.hbase.CallDroppedException" false;
         /// The rest of a batch was not done: the client must retry it immediately.
         RETRY_IMMEDIATELY = "org.apache.hadoop.hbase.RetryImmediatelyException" false;
-        /// The results of a batch became too large: the client must retry the rest immediately.
+        /// The results of a batch became too large: the client must retry the remaining actions immediately.
         MULTI_ACTION_RESULT_TOO_LARGE = "org.apache.hadoop.hbase.MultiActionResultTooLarge" false;
         /// A quota is exceeded; the text states how long to wait.
         RPC_THROTTLING = "org.apache.hadoop.hbase.quotas.RpcThrottlingException" false;
@@ -162,8 +162,8 @@ pub struct Exception {
 }
 
 impl Exception {
-    /// Creates an exception of `class`, with that class's answer to whether the client may retry. A class that is not
-    /// in [`class`] may be retried.
+    /// Creates an exception of `class`. The list in [`class`] says whether the client may retry; for a class that is
+    /// not in the list, it may.
     pub fn new(class: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Exception {
         let class = class.into();
         let do_not_retry = class::ALL.iter().any(|(name, never)| *name == class && *never);
@@ -171,8 +171,8 @@ impl Exception {
         Exception { class, message: message.into(), do_not_retry, server_overloaded, moved_to: None }
     }
 
-    /// Creates an exception for a failure that may not recur. gohbase passes it on to the application, so do not use it
-    /// for routine conditions.
+    /// Creates an exception for a failure that may not recur. The client gohbase passes it on to the application, so
+    /// routine conditions must not use it.
     pub fn io(message: impl Into<String>) -> Exception {
         Exception::new(class::IO, message)
     }
@@ -206,8 +206,8 @@ impl Exception {
         Exception::new(class::REGION_TOO_BUSY, message)
     }
 
-    /// Creates the exception for an unknown method. Clients search the text for the Java class, from which they learn
-    /// that a server is older than they are, and then use another call.
+    /// Creates the exception for an unknown method. Clients search the text for the Java class. It tells them that the
+    /// server is older than they are, and they then use another call.
     pub fn unknown_method(service: &str, method: &str) -> Exception {
         Exception::do_not_retry(format!("{}: {service} has no method {method}", class::UNSUPPORTED_OPERATION))
     }

@@ -1,11 +1,11 @@
 //! Polls many waiting answers in one task.
 //!
-//! Each waiting future has a slot with its own waker. Waking it adds the slot's index to a list, and wakes the task if
+//! Each waiting future has a slot with its own waker. The waker adds the slot's index to a list, and wakes the task if
 //! the list was empty. So a task with a thousand waiting calls polls only those that can continue, and a group commit
-//! that answers sixty of them wakes it once. Slots and their wakers are reused.
+//! that ends the wait of sixty calls wakes the task once. Slots and their wakers are reused.
 //!
-//! A new future runs at the next poll and not before: then all requests that arrived together have been started, and
-//! the first one that waits for the log writes it for all.
+//! A new future first runs at the next poll. By then all requests that arrived together have been started, and the
+//! first one that waits for the log writes the log for all.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -62,7 +62,7 @@ impl Wake for Bell {
         let task = {
             let mut woken = self.list.0.lock();
             woken.indexes.push(self.index);
-            // The first entry has woken the task already.
+            // If there are other entries, the first of them has already woken the task.
             if woken.indexes.len() == 1 { woken.task.clone() } else { None }
         };
         if let Some(task) = task {
@@ -135,7 +135,7 @@ impl<K, T> Flight<K, T> {
         }
         self.fresh = fresh;
         for index in woken.drain(..) {
-            // Cleared before the future runs, so that a later wake-up counts for the next poll.
+            // This is cleared before the future runs, so that a wake-up during the run counts for the next poll.
             self.slots[index].bell.rung.store(false, Ordering::Release);
             if let Some((tag, ended)) = self.run(index) {
                 done(tag, ended);
@@ -183,7 +183,7 @@ mod tests {
         assert!(flight.poll(&mut context, |tag, value| ended.push((tag, value.expect("no panic")))));
         assert_eq!(ended, [(2, 20), (0, 0)]);
         assert_eq!(flight.len(), 2);
-        // A reused slot is woken like a new one.
+        // A reused slot is woken like a new slot.
         flight.push(9, Box::pin(async { 9 }));
         flight.poll(&mut context, |tag, value| ended.push((tag, value.expect("no panic"))));
         assert_eq!(ended.last(), Some(&(9, 9)));

@@ -1,23 +1,23 @@
-//! The memory budget of large requests and large answers: they wait for each other.
+//! The memory budget of large requests and large answers, which wait until it has room for them.
 //!
 //! A value of 100 MB is in memory several times while it is written or read: in the request, in the log's buffer and in
-//! the memstore, or in a block and in the answer. A few clients that do this together would take gigabytes. So a
-//! request longer than [`LargeBudget::is_large`] allows waits until the budget has room, before more of it is read than
-//! the connection has in its buffer. A service waits in the same way before it reads a large value from storage.
+//! the memstore, or in a block and in the answer. A few clients that do this together would take gigabytes. So a large
+//! request ([`LargeBudget::is_large`]) waits until the budget has room, before the connection reads more of it than
+//! fits in its buffer. A service waits in the same way before it reads a large value from storage.
 //!
-//! 1. [`LargeBudget::acquire`] queues; permits are granted in the order of asking. One that is larger than the whole
-//!    budget is granted when nothing else is.
-//! 2. The [`LargePermit`] moves with the request, and with what the service makes of it. Its last clone returns the
-//!    bytes.
-//! 3. Whoever has a permit never waits for another one ([`LargeBudget::take`] counts without waiting), and the
-//!    connection limits the time in which the rest of a request must arrive. So nobody waits forever.
+//! 1. [`LargeBudget::acquire`] waits in a queue, and permits are granted in the order of the queue. A permit for more
+//!    bytes than the whole budget is granted when no other permit exists.
+//! 2. The [`LargePermit`] moves with the request, and with everything that the service makes of it. When the last clone
+//!    of the permit is dropped, its bytes return to the budget.
+//! 3. The holder of a permit never waits for another permit ([`LargeBudget::take`] counts without waiting), and the
+//!    connection limits the time in which the rest of a request must arrive. So no request waits forever.
+//! 4. An allocator may keep freed memory. So if a [`Reclaim`] is set, the bytes of a permit return when the process has
+//!    given the memory back to the system.
 //!
-//! 4. An allocator may keep what was freed. So the bytes of a permit return when the process has given the memory back
-//!    to the system, if a [`Reclaim`] was set.
+//! The size of some answers becomes known only when they are in memory. They are then counted without waiting
+//! ([`LargeBudget::take`]).
 //!
-//! An answer whose size becomes known only when it is in memory is counted then ([`LargeBudget::take`]).
-//!
-//! Small requests never get here. The lock is taken a few times for each large one.
+//! Small requests do not use the budget. Each large request takes the budget's lock a few times.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -38,7 +38,7 @@ pub struct LargeBudget(Arc<Budget>);
 struct Budget {
     /// Requests and answers of at most this many bytes are not counted.
     small_max: u64,
-    /// Maximum number of bytes for which permits are granted at the same time. A single larger one is an exception.
+    /// Maximum number of bytes for which permits are granted at the same time. Only a single permit may have more.
     max: u64,
     reclaim: Option<Reclaim>,
     state: Mutex<State>,
@@ -91,12 +91,12 @@ impl LargeBudget {
         LargeBudget::reclaiming(small_max, max, None)
     }
 
-    /// Creates a budget whose permits return after `reclaim`.
+    /// Creates a budget to which the bytes of a permit return after `reclaim`, if it is set.
     pub fn reclaiming(small_max: u64, max: u64, reclaim: Option<Reclaim>) -> LargeBudget {
         LargeBudget(Arc::new(Budget { small_max, max, reclaim, state: Mutex::default() }))
     }
 
-    /// Creates a budget that counts nothing and never makes anybody wait.
+    /// Creates a budget that counts nothing, so that nothing waits.
     pub fn unlimited() -> LargeBudget {
         LargeBudget::new(u64::MAX, u64::MAX)
     }
@@ -150,7 +150,7 @@ impl LargeBudget {
         state.taken == 0 || state.taken.saturating_add(bytes) <= self.0.max
     }
 
-    /// Returns the waker of the first place in the queue, if there is room for it.
+    /// Returns the waker of the first waiter in the queue, if there is room for it.
     fn next(&self, state: &State) -> Option<Waker> {
         let first = state.queue.front()?;
         self.admits(state, first.bytes).then(|| first.waker.clone())
@@ -159,16 +159,16 @@ impl LargeBudget {
 
 impl LargePermit {
     /// Waits until memory that the holder of this permit has freed is back with the system. Called between two steps
-    /// that each need as much memory as the request has, since the allocator may not reuse the memory of the first step
-    /// for the second.
+    /// that each need as much memory as the request has, because the allocator may not reuse the memory of the first
+    /// step for the second.
     pub async fn reclaim(&self) {
         let Some(reclaim) = &self.0.of.0.reclaim else { return };
         let (done, is_done) = oneshot::channel();
-        // The holder may be gone by then.
+        // If the holder is gone, the send fails.
         reclaim(Box::new(move || {
             let _is_gone = done.send(());
         }));
-        // An error says that the process ends.
+        // The receiver fails only when the process ends.
         let _ended = is_done.await;
     }
 }
@@ -187,7 +187,7 @@ impl Future for LargeWait {
     type Output = LargePermit;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<LargePermit> {
-        // A replaced waker may be the last owner of a task: it is dropped after the lock.
+        // A replaced waker may be the last owner of a task, so it is dropped after the lock is released.
         let _replaced;
         let next = {
             let mut state = self.of.0.state.lock();

@@ -1,14 +1,14 @@
-//! HBase's RPC: a sans-I/O core and thin drivers for server and client.
+//! HBase's RPC: the protocol as code without I/O, and thin drivers that connect it to sockets, for server and client.
 //!
 //! A server is a set of [`Services`], each of which answers [`Call`]s by name with an [`Answer`]. A service may rely on
-//! this:
+//! the following:
 //!
 //! * The frame was read completely, its limits were enforced, and the cell block after the parameter is decompressed.
-//! * A call runs in the task that read its frame. An [`Answer::Now`] is sent with all other answers of the same read;
-//!   an [`Answer::Later`] is polled by the same task while further frames are served.
-//! * A panic inside a service fails that one call.
+//! * A call runs in the task that read its frame. An [`Answer::Now`] is sent with all other answers to the frames of
+//!   the same read. An [`Answer::Later`] is polled by the same task while further frames are served.
+//! * A panic inside a service fails only the call that it was serving.
 //!
-//! This crate does not know the messages of the services. It knows only the headers around them.
+//! This crate knows only the headers around the messages of services, and not the messages.
 
 mod answers;
 mod call;

@@ -33,8 +33,8 @@ pub struct Options {
     pub connections_max: usize,
     /// Number of connections above which idle ones are closed. Default 4000. Key: `hbase.ipc.client.idlethreshold`.
     pub idle_threshold: usize,
-    /// Time without input and without calls after which a connection is idle. Default 20 s, twice HBase's
-    /// `hbase.ipc.client.connection.maxidletime` as HBase counts it.
+    /// Time without input and without calls after which a connection is idle. Default 20 s: HBase waits for twice the
+    /// value of its key `hbase.ipc.client.connection.maxidletime`.
     pub idle_max: Duration,
     /// Time limit from connecting to the end of the connection header. Default 60 s. Key:
     /// `bellows.ipc.server.handshake.timeout`.
@@ -52,9 +52,9 @@ pub struct Options {
     /// Maximum size of a request or answer that needs no permit of the budget for large ones, in bytes. Default 16 MB.
     /// Key: `bellows.ipc.server.large.size.min`.
     pub large_size_min: usize,
-    /// Limit for the sum of the large requests and answers that the server works on at the same time, in bytes; a
-    /// single one may be larger. Each takes about three times its size of memory. Default 112 MB. Key:
-    /// `bellows.ipc.server.large.size.max`.
+    /// Limit for the sum of the large requests and answers that the server works on at the same time, in bytes. A
+    /// single large request may exceed it. Each request takes memory of about three times its size. Default 112 MB.
+    /// Key: `bellows.ipc.server.large.size.max`.
     pub large_size_max: usize,
     /// How long a client may take to send the rest of a large request once there is room for it. Default 60 s. Key:
     /// `bellows.ipc.server.large.read.timeout`.

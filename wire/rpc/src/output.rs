@@ -1,4 +1,5 @@
-//! The output of a socket: it copies small parts together, and sends large parts from where they are in memory.
+//! The bytes that wait to be sent on a socket. Small parts are copied together, and large parts are sent without a
+//! copy.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -116,7 +117,7 @@ impl Output {
         self.put_shared(frame.into());
     }
 
-    /// Appends a frame that answers no call and states why the connection ends.
+    /// Appends a frame that answers no call. Its exception says why the connection ends.
     pub fn put_fatal(&mut self, exception: &Exception) {
         self.put_exception(NO_CALL, exception);
     }

@@ -1,8 +1,8 @@
 //! The server: listeners, threads, and connections that stay on one thread.
 //!
-//! One thread accepts connections and passes each to the thread that has the fewest. Everything else about a connection
-//! runs on its thread, see [`connection`]. A server starts in two steps, [`Server::bind`] and then [`Bound::serve`],
-//! since a caller that registers the server somewhere must know its port first.
+//! One thread accepts connections, and passes each to the thread that has the fewest. All other work for a connection
+//! runs on that thread, see [`connection`]. A server starts in two steps, [`Server::bind`] and then [`Bound::serve`],
+//! because a caller that registers the server somewhere must first know its port.
 
 mod connection;
 
@@ -198,7 +198,8 @@ impl Bound {
     }
 }
 
-/// A serving thread as the accepting task sees it. That task runs on one of the runtimes, and so must not own them.
+/// A serving thread, as the task that accepts connections sees it. This task runs on one of the runtimes, so it must
+/// not own them.
 struct Handle {
     runtime: env::Handle,
     shard: Arc<Shard>,
@@ -210,13 +211,13 @@ async fn accept(listener: Listener, shared: Arc<Shared>, threads: Vec<Handle>) {
     loop {
         let accepted = tokio::select! {
             biased;
-            // The sender is owned by `shared`.
+            // The sender is owned by `shared`, so this wait does not fail.
             _stopped = stopping.wait_for(|stop| *stop) => return,
             accepted = listener.accept() => accepted,
         };
         match accepted {
             Ok((stream, remote)) => admit(stream, remote, &shared, &threads),
-            // The client has left, or file descriptors are exhausted: neither ends the server.
+            // The client has left, or file descriptors are exhausted. Neither ends the server.
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 env::sleep(Duration::from_millis(50)).await;
@@ -241,7 +242,7 @@ fn admit(stream: Stream, remote: SocketAddr, shared: &Arc<Shared>, threads: &[Ha
     }
     count(&thread.shard.connections_accepted, 1);
     let open = Open::new(Arc::clone(shared), Arc::clone(&thread.connections));
-    // A socket belongs to the runtime that accepted it; it is detached to be moved to another one.
+    // A socket belongs to the runtime that accepted it. It is detached so that it can move to another runtime.
     let moved = stream.set_nodelay(true).and_then(|()| stream.detach());
     let shard = Arc::clone(&thread.shard);
     thread.runtime.spawn(async move {

@@ -8,27 +8,28 @@ use crate::{Answer, Call, Reclaim, UpcomingRequests};
 
 /// Answers the calls of one protobuf service.
 ///
-/// `call` runs on a thread that serves sockets, so it must not wait. Work that waits (for the log, the disk, another
-/// server) goes into an [`Answer::Later`], and work that blocks a thread runs in `env::blocking` inside it.
+/// `call` runs on a thread that serves sockets, so it must not wait. If a call must wait (for the log, the disk,
+/// another server), it returns an [`Answer::Later`]. Work that blocks a thread runs in `env::blocking` inside that
+/// future.
 pub trait Service: Send + Sync + 'static {
     /// Answers one call. Unknown methods get [`Exception::unknown_method`](crate::Exception::unknown_method).
     fn call(&self, call: Call) -> Answer;
 
-    /// Shows the service requests that arrived together, before the first is served, so that it can prefetch memory for
-    /// all of them. It must not change any result. Returns whether it prefetched anything; if not, the next requests
-    /// will probably not need it either.
+    /// Lets the service inspect requests that arrived together, before the first of them is served, so that it can
+    /// prefetch memory for all of them. This must not change any result. Returns whether the service prefetched
+    /// anything; if not, it probably will not for the next requests, either.
     ///
-    /// The path through the layers: the connection sees that its buffer holds several requests ([`UpcomingRequests`]);
+    /// The steps of a prefetch: the connection finds several requests in its buffer ([`UpcomingRequests`]).
     /// `regionserver` reads the region and the row of each Get, and of each write that reads, without decoding the
-    /// request; `Region`, `Store`, the memstore's `Segment` and `hfile::Reader` each have a `prefetch_rows`, which
-    /// makes each step of the lookup for all rows and asks memory for what the next step reads. A Multi does the same
-    /// for its own actions. `docs/rfcs/0007-prefetch.md` says why it pays.
+    /// request. `Region`, `Store`, the memstore's `Segment` and `hfile::Reader` each have a function `prefetch_rows`.
+    /// It makes each step of the lookup for all rows, and prefetches the memory that the next step reads. A Multi does
+    /// the same for its own actions. `docs/rfcs/0007-prefetch.md` has the reasons and the figures.
     fn prefetch(&self, _upcoming: UpcomingRequests<'_>) -> bool {
         false
     }
 }
 
-/// The services that a server offers, by their unqualified names in the `.proto` file.
+/// The services that a server offers, by their names in the `.proto` file without the package.
 #[derive(Clone, Default)]
 pub struct Services {
     by_name: BTreeMap<&'static str, Arc<dyn Service>>,
@@ -54,7 +55,7 @@ impl Services {
         self
     }
 
-    /// Sets how freed memory is given back to the system after a large request or answer.
+    /// Sets the function that gives freed memory back to the system after a large request or answer.
     pub fn with_reclaim(mut self, reclaim: Option<Reclaim>) -> Services {
         self.reclaim = reclaim;
         self

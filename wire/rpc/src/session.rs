@@ -1,20 +1,20 @@
-//! The server side of a connection, without the socket.
+//! The protocol of the server side of a connection, without the socket.
 //!
 //! ```text
 //!  preamble ──► connection header ──► requests …                    HBas 0 0x50
-//!     │ ▲  └──► one SASL message, thrown away ──► header …          HBas 0 0x51/0x52: "go on without SASL"
+//!     │ ▲  └──► one SASL message, discarded ──► header …            HBas 0 0x51/0x52: "go on without SASL"
 //!     │ └─ "Securi": answered, then the preamble again
 //!     └──► "Regist": the cluster's id, and the end
 //! ```
 //!
-//! [`Session::next`] consumes bytes and returns one [`Step`] at a time: a request to serve, that bytes are missing, or
-//! that the connection ends. The session itself appends the protocol's own answers to the output; the caller answers
-//! the requests. The caller's buffer grows with the received bytes. A length that a client claims is compared with the
-//! limits and never allocated.
+//! [`Session::next`] consumes bytes and returns one [`Step`] at a time: that a request can be served, that bytes are
+//! missing, or that the connection ends. The session appends the answers of the protocol itself to the output, and the
+//! caller answers the requests. The caller's buffer grows with the received bytes. A length that a client claims is
+//! compared with the limits and never allocated.
 //!
-//! As in HBase, a frame that is too long is answered by its call id before the connection ends; an error in a request
-//! leaves the connection open; an error in the preamble or header is reported in a frame without a call, and ends the
-//! connection.
+//! Errors are handled as in HBase. A frame that is too long is answered with its call id, and then the connection ends.
+//! An error in a request leaves the connection open. An error in the preamble or the connection header is reported in a
+//! frame that answers no call, and ends the connection.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -35,15 +35,15 @@ const VERSION: u8 = 0;
 const AUTH_SIMPLE: u8 = 80;
 const AUTH_KERBEROS: u8 = 81;
 const AUTH_DIGEST: u8 = 82;
-/// The answer of this server, which has no SASL, in the place where a client that begins SASL expects the length of a
-/// token. The client then continues with simple authentication.
+/// What this server, which has no SASL, sends to a client that begins SASL, in place of the length of a token. The
+/// client then continues with simple authentication.
 const SWITCH_TO_SIMPLE_AUTH: i32 = -88;
 const PREAMBLE_LENGTH: usize = 6;
-/// Maximum length of a request header that the session waits for in a frame that it refuses anyway.
+/// Maximum length of a request header, in bytes, for which the session waits in a frame that it refuses anyway.
 const REFUSED_HEADER_LENGTH_MAX: u64 = 64 << 10;
 
-/// Maximum length of a frame that the name of its method may keep in memory, in bytes. The name in a longer frame is
-/// copied.
+/// Maximum length of a frame that the name of its method keeps in memory, in bytes. The method's name in a longer frame
+/// is copied.
 const METHOD_SHARED_MAX: usize = 1 << 20;
 
 /// Limits of one connection.
@@ -55,7 +55,7 @@ pub struct Limits {
     pub header_size_max: usize,
     /// Maximum size of a cell block after decompression, in bytes.
     pub cells_size_max: usize,
-    /// Minimum for the time-out of a client's call, in place of a smaller one that the client states.
+    /// Minimum for the time-out of a client's call. It replaces a smaller time-out that the client states.
     pub timeout_min: Duration,
 }
 
@@ -89,7 +89,7 @@ pub struct Request {
 pub enum Ending {
     /// Sends pending output, then closes.
     Close,
-    /// Sends pending output while at most this many bytes are read and discarded: otherwise a client that writes its
+    /// Sends pending output, while at most this many bytes are read and discarded. Otherwise a client that writes its
     /// whole request before it reads would lose the answer.
     Drain(u64),
 }
@@ -168,7 +168,7 @@ impl Session {
     }
 
     fn preamble(&mut self, input: &mut BytesMut, output: &mut Output) -> Option<Step> {
-        // Four bytes that are not ours suffice to refuse: a client of another protocol may send no more.
+        // Four other bytes suffice to refuse: a client of another protocol may send no more.
         let Some(magic) = input.first_chunk::<4>() else {
             return Some(Step::Starved(PREAMBLE_LENGTH - input.len()));
         };
@@ -317,7 +317,7 @@ impl Session {
             _ => Compressor::None,
         };
         // `header.cipher` requests encryption together with SASL's privacy. Like HBase, the server ignores it on a
-        // plain connection, and the client continues in clear text because it gets no answer to it.
+        // plain connection. The client gets no answer to it, and continues in clear text.
         let info = ConnectionInfo {
             user: header.user,
             service,
@@ -390,7 +390,7 @@ impl Session {
             None => Bytes::new(),
             Some(length) => {
                 let length = length as usize;
-                // After a parameter that runs to the end of the frame there is no room for a cell block.
+                // If the parameter extends to the end of the frame, there is no room for a cell block.
                 if overruns || length > frame.len() - to {
                     return Err(unreadable(Malformed {
                         offset: to,
@@ -415,10 +415,10 @@ impl Session {
             .timeout
             .filter(|timeout| *timeout > 0)
             .map(|timeout| Duration::from_millis(u64::from(timeout)).max(self.limits.timeout_min));
-        // The rest of the frame becomes the parameter; a slice of it would need a reference count.
+        // The rest of the frame becomes the parameter, because a slice of the frame would need a reference count.
         frame.truncate(to);
         frame.advance(from);
-        // The name of the method is kept for longer than the parameter; it must not keep a large frame.
+        // The name of the method is kept for longer than the parameter, and must not keep a large frame in memory.
         let method =
             if size > METHOD_SHARED_MAX { Text::from(header.method.as_str()) } else { header.method };
         Ok(Request {
@@ -435,7 +435,7 @@ impl Session {
         })
     }
 
-    /// Waits for the header of a frame that is refused unread, so that the refusal has the call's id.
+    /// Waits for the header of a frame that is refused, so that the refusal has the call's id.
     fn too_big(&mut self, length: u64, input: &mut BytesMut, output: &mut Output) -> Option<Step> {
         let call_id = match varint(input, 0) {
             Ok(None) => return Some(Step::Starved(1)),

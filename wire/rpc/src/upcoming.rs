@@ -1,8 +1,8 @@
-//! Requests that have been received and are not served yet.
+//! Requests that have been received but not served yet.
 //!
-//! A client may send several requests at once. While the first is served the others are in the buffer behind it. A
-//! service may inspect them, in order to prefetch memory for all of them together. An inspection only locates the parts
-//! of requests and consumes nothing; it ends at a malformed request, which is reported when it is served.
+//! A client may send several requests at once. While the first is served, the others are behind it in the buffer. A
+//! service may inspect them, so that it can prefetch memory for all of them together. An inspection only finds the
+//! parts of requests and consumes nothing. It ends at a malformed request, which is reported when it is served.
 
 use crate::envelope::{method_of, request_part};
 
@@ -14,8 +14,8 @@ pub struct UpcomingRequests<'a> {
 }
 
 impl<'a> UpcomingRequests<'a> {
-    /// Maximum number of requests that are inspected together: what a service prefetches for them fits the processor's
-    /// first-level cache.
+    /// Maximum number of requests that are inspected together. The memory that a service prefetches for them fits in
+    /// the processor's first-level cache.
     pub const TOGETHER: usize = 16;
 
     pub(crate) fn of(input: &'a [u8]) -> UpcomingRequests<'a> {

@@ -310,7 +310,7 @@ fn who_stands_still_is_cut_off() {
         assert_eq!(silent.read(&mut [0; 1]).await.expect("an orderly end"), 0, "in the handshake");
         let mut half = raw(&fixture).await;
         half.write_all(b"\x00\x00\x10\x00half a req").await.expect("taken");
-        // Unread bytes make the end a reset.
+        // The server closes the connection with unread bytes, so the client may see a reset.
         let ended = half.read(&mut [0; 1]).await;
         assert!(matches!(ended, Ok(0) | Err(_)), "in the middle of a request");
         assert_eq!(fixture.server.counters().connections_expired, 2);
@@ -327,7 +327,7 @@ fn idle_connections_go_when_there_are_many() {
     fixture.run(async {
         let (mut first, mut second) = (raw(&fixture).await, raw(&fixture).await);
         let (mut a, mut b) = ([0; 1], [0; 1]);
-        // One above the threshold: exactly one of the two is closed.
+        // One connection more than the threshold is open, so exactly one of the two is closed.
         tokio::select! {
             ended = first.read(&mut a) => assert_eq!(ended.expect("an orderly end"), 0),
             ended = second.read(&mut b) => assert_eq!(ended.expect("an orderly end"), 0),
@@ -363,7 +363,8 @@ fn a_client_that_does_not_read_is_cut_off_and_costs_no_more_than_the_mark() {
     });
 }
 
-/// Otherwise answers that other threads create meanwhile would find room that does not exist.
+/// An answer must be counted without a gap. Otherwise answers that other threads create meanwhile would find room that
+/// does not exist.
 #[test]
 fn an_answer_counts_without_a_gap_from_its_making_until_it_is_written() {
     let fixture = Fixture::new(Options { threads: 1, ..Options::default() });
@@ -378,7 +379,8 @@ fn an_answer_counts_without_a_gap_from_its_making_until_it_is_written() {
             calls.extend_from_slice(&[0x20, 1, 0]);
         }
         stream.write_all(&calls).await.expect("taken");
-        // All came together: the third looks when the first two are answered and nothing is written.
+        // All three calls came together. The third reads the counter when the first two are answered and not yet
+        // written.
         let mut frame = Vec::new();
         for id in 1..=3u8 {
             let length = stream.read_u32().await.expect("a length");
@@ -388,7 +390,7 @@ fn an_answer_counts_without_a_gap_from_its_making_until_it_is_written() {
         }
         let taken = u64::from_be_bytes(*frame.last_chunk().expect("a number"));
         assert_eq!(taken, 2 << 20);
-        // Of one thread: served when the first connection's turn is over.
+        // There is one thread, which serves this call after the turn of the first connection.
         fixture.connect().await.call(call("Echo", b"")).await.expect("answered");
     });
     assert_eq!(fixture.server.counters().answers_size, 0);
@@ -445,7 +447,7 @@ impl Service for Diary {
             })
             .collect();
         self.0.lock().push(format!("prefetched {}", seen.join(" ")));
-        // Of nothing that has the number 50 in front anything is of use.
+        // Prefetching is of no use for requests of which the first has the number 50.
         seen.first().is_some_and(|first| first != "50")
     }
 }
@@ -471,7 +473,7 @@ fn a_service_is_told_of_what_has_come_together_and_called_for_each_as_ever() {
         stream.write_all(&frames).await.expect("taken");
         stream.read_exact(&mut vec![0; 8 * usize::from(count)]).await.expect("answered");
         assert_eq!(fixture.server.counters().panics, 0);
-        // Should it panic at that, it is called nevertheless.
+        // If the service panics while it prefetches, the calls are served nevertheless.
         stream.write_all(&[frame(98), frame(99)].concat()).await.expect("taken");
         stream.read_exact(&mut [0; 2 * 8]).await.expect("answered");
         assert_eq!(fixture.server.counters().panics, 1);
@@ -501,7 +503,7 @@ fn a_service_that_was_told_in_vain_is_left_alone_for_a_while() {
     fixture.run(async {
         let mut stream = raw(&fixture).await;
         let frame = |id| [0, 0, 0, 11, 8, 0x08, id, 0x1a, 2, b'G', b'o', 0x20, 1, 1, id];
-        // In vain twice, with what is not told between, and then of use each time.
+        // Prefetching is useless twice, with the skipped rounds between, and then useful each time.
         for id in [[50; 17].as_slice(), &[51; 20]].concat() {
             stream.write_all(&[frame(id), frame(id)].concat()).await.expect("taken");
             stream.read_exact(&mut [0; 2 * 8]).await.expect("answered");
@@ -544,8 +546,8 @@ fn a_call_whose_client_has_given_up_is_dropped_without_an_answer() {
             ]);
         }
         stream.write_all(&calls).await.expect("taken");
-        // All came together. The first makes 25 ms pass: too many for the second and third, whose time is 20 ms (no
-        // time-out counts as less) and 24 ms. The fourth has 1 ms left, and makes another 25 ms pass.
+        // All four calls came together. The first makes 25 ms pass. That is too long for the second and the third,
+        // whose time-outs are 20 ms (the minimum) and 24 ms. The fourth has 1 ms left, and makes another 25 ms pass.
         let mut answers = [0; 3 * 8];
         stream.read_exact(&mut answers).await.expect("answered");
         let ids: Vec<u8> = answers.chunks(8).map(|frame| frame[6]).collect();
@@ -582,7 +584,7 @@ fn whoever_floods_gives_way_to_the_other_connections_of_its_thread() {
             floods.push(env::spawn(async move {
                 // RequestHeader{call_id = 1, method_name = "Spin", request_param = true}, an empty parameter
                 let spin = [0, 0, 0, 12, 10, 0x08, 1, 0x1a, 4, b'S', b'p', b'i', b'n', 0x20, 1, 0];
-                // It is cut when the server ends.
+                // The write fails when the server ends.
                 let _cut = stream.write_all(&spin.repeat(100_000)).await;
                 stream
             }));
@@ -611,7 +613,7 @@ fn stopping_answers_what_waits_and_then_closes() {
     let stopping =
         env::spawn_thread("stop", env::Priority::Foreground, move || server.stop()).expect("a thread");
     runtime.handle().block_on(async {
-        // New connections are refused from the moment at which the listener is gone.
+        // When the listener is gone, new connections are refused.
         while env::dial(address).await.is_ok() {}
         gate.add_permits(1);
         assert_eq!(waiting.await.expect("answered").message, "last");

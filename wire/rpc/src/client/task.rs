@@ -1,4 +1,4 @@
-//! The task of a client connection: writes collected frames, reads answers, and wakes callers.
+//! The task of a client connection: writes the frames of calls, reads answers, and wakes callers.
 
 use std::future::{Future, poll_fn};
 use std::io::IoSlice;
@@ -100,7 +100,7 @@ impl Task {
     /// Reads once, and passes complete answers to their callers.
     fn read(&mut self, shared: &Shared, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         if self.input.capacity() - self.input.len() < READ / 4 {
-            // The buffer grows with the received bytes; a claimed length does not count.
+            // The buffer grows with the bytes that were received. A length that the server claims allocates nothing.
             self.input.reserve(READ.max(self.input.len()));
         }
         match ready!(pin!(self.stream.read_buf(&mut self.input)).poll(context)) {

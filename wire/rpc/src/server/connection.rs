@@ -1,22 +1,24 @@
 //! Runs one connection on its thread.
 //!
-//! The task repeats these steps as long as anything progresses:
+//! The task repeats these steps as long as any of them makes progress:
 //!
-//! 1. Serve all complete frames of the input, each in this task; append ready answers to the output. The service may
-//!    prefetch for the [upcoming requests](UpcomingRequests).
-//! 2. Poll waiting calls that can continue, including those that have just started to wait: by then all requests that
-//!    arrived together have been started, and wait for one write of the log.
-//! 3. Write the output, as much as the socket accepts: one write for all answers of a round.
-//! 4. Read more, once the input has no complete frame any more: further requests stay in the socket's buffer.
+//! 1. Serve all complete frames of the input in this task, and append the answers that are ready to the output. The
+//!    service may prefetch memory for the [upcoming requests](UpcomingRequests).
+//! 2. Poll waiting calls that can continue, and calls that have just started to wait. By then all requests that arrived
+//!    together have been started, so one write of the log serves all of them.
+//! 3. Write the output, as much as the socket accepts. All answers of a round share a write.
+//! 4. If the input has no complete frame any more, read from the socket. Until then further requests stay in the
+//!    socket's buffer.
 //!
-//! After [`REQUESTS_PER_WRITE`] requests the task yields to the other connections of its thread. While unsent output
-//! exceeds [`Options::output_high`], steps 1 and 4 pause, so an unread answer costs no more memory than that. While all
-//! answers together use too much memory, they pause as long as any output is unsent. A waiting call is always polled to
-//! its end, even when its client is gone: stopping in the middle of a write would leave others waiting for it.
+//! After [`REQUESTS_PER_WRITE`] requests the task yields to the other connections of its thread. Steps 1 and 4 pause
+//! while more output than [`Options::output_high`] is unsent, so answers that a client does not read take no more
+//! memory than that. If the answers of all connections use too much memory, the steps pause as long as any output is
+//! unsent. A waiting call is always polled to its end, even if its client has left: other calls may wait for a write
+//! that it has begun.
 //!
-//! Before step 4 reads on in a [large](crate::LargeBudget) request, it waits for a permit. Nothing else of the
-//! connection is read meanwhile, since requests arrive in order; calls that wait are still polled and answered. A
-//! connection that pauses reading leaves the queue, so that it delays no other connection.
+//! Before step 4 reads the rest of a [large](crate::LargeBudget) request, it waits for a permit. Until then nothing
+//! else is read from this connection, because requests arrive in order; calls that wait are still polled and answered.
+//! If the steps pause, the connection leaves the queue for permits, so that it delays no other connection.
 
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
@@ -43,12 +45,12 @@ use crate::{
 const READ_MIN: usize = 16 << 10;
 /// Maximum free room for a read, in bytes: the step by which the buffer of a large request grows.
 const READ_MAX: usize = 1 << 20;
-/// Number of requests after which a connection writes its answers and lets the thread's other connections run, however
-/// much input remains. The runtime polls its sockets after about 60 turns, which must not take longer than this when
-/// many clients flood the server.
+/// Number of requests after which a connection writes its answers and lets the thread's other connections run, even if
+/// it has more input. The runtime polls its sockets after about 60 such turns. If many clients flood the server, these
+/// turns must not take too long.
 const REQUESTS_PER_WRITE: usize = 128;
-/// Number of rounds without prefetching after a round in which the service prefetched nothing. Showing puts to the
-/// service, which never prefetches for them, cost one percent of a put.
+/// Number of rounds without prefetching after a round in which the service prefetched nothing. A service never
+/// prefetches for puts, and inspecting them took one percent of the time of a put.
 const PREFETCH_SKIPS: u32 = 15;
 /// Maximum number of slices in one write to the socket.
 const SLICES: usize = 32;
@@ -82,9 +84,9 @@ struct Served {
 enum Phase {
     /// The connection reads and answers.
     Serving,
-    /// The connection reads no more; it answers the waiting calls, and then ends in this way.
+    /// The connection reads no more. It answers the waiting calls, and then ends in this way.
     Ending(Ending),
-    /// Everything was sent and the socket is shut down; up to this many bytes are still read and discarded.
+    /// Everything was sent and the socket is shut down. Up to this many bytes are still read and discarded.
     Draining(u64),
 }
 
@@ -95,17 +97,18 @@ pub(super) struct Connection {
     session: Session,
     input: BytesMut,
     output: Output,
-    /// The bytes of the output that the answers' budget counts.
+    /// The share of the answers' budget that counts the output.
     share: Share,
     /// Whether serving and reading pause because too much output is unsent.
     held_back: bool,
     flight: Flight<Waiting, Result<Reply, Exception>>,
     phase: Phase,
-    /// The client is gone: nothing can be written any more.
+    /// Whether the client has left, so that nothing can be written any more.
     broken: bool,
-    /// Upper limit for the number of requests that the service has already been shown.
+    /// Upper limit for the number of requests at the front of the input that the service has inspected for prefetching.
     prefetched: usize,
-    /// Number of further rounds in which the service is not shown the next requests, because it had no use for them.
+    /// Number of further rounds in which the service does not inspect requests, because it prefetched nothing the last
+    /// time.
     prefetch_skips: u32,
     /// Approximate number of bytes that the next step still needs.
     wanted: usize,
@@ -160,7 +163,7 @@ impl Connection {
         tokio::select! {
             biased;
             () = served => return,
-            // The sender is owned by `shared`.
+            // The sender is owned by `shared`, so this wait does not fail.
             _stopped = stopping.wait_for(|stop| *stop) => {}
         }
         if matches!(self.phase, Phase::Serving) {
@@ -208,7 +211,7 @@ impl Connection {
                                 moved = true;
                             }
                             _ => {
-                                // The client may be gone already, which is not an error at the end.
+                                // The client may have left already, which is no error at the end.
                                 let _gone = ready!(Pin::new(&mut self.stream).poll_shutdown(context));
                                 return Poll::Ready(());
                             }
@@ -255,7 +258,7 @@ impl Connection {
                     self.prefetch_skips -= 1;
                 } else {
                     let telling = || service.prefetch(UpcomingRequests::of(&self.input));
-                    // A panic here fails no call, since prefetching has no effect.
+                    // A panic here fails no call, since prefetching has no effect on results.
                     let was_of_use = env::catch_unwind(telling).unwrap_or_else(|_| {
                         count(&self.shard.panics, 1);
                         tracing::error!(remote = %self.remote, "a service panicked while it prefetched");
@@ -286,7 +289,7 @@ impl Connection {
                     };
                     self.call(request, permit);
                     if large {
-                        // The large buffer of one request is not kept for small ones.
+                        // The large buffer of one request is not kept for the small requests that follow.
                         self.input = BytesMut::from(&self.input[..]);
                     }
                 }
@@ -411,7 +414,7 @@ impl Connection {
         let Admission::Waiting(wait) = &mut self.admission else { return true };
         match Pin::new(wait).poll(context) {
             Poll::Ready(permit) => {
-                // The client could not send meanwhile.
+                // The client could not send while the request waited, so its time limit begins now.
                 self.received = self.shared.world.moment();
                 self.admission = Admission::Granted(permit, self.received);
                 self.arm();
@@ -429,17 +432,19 @@ impl Connection {
 
     /// Makes step 4 of a round: reads more. Returns whether any bytes arrived.
     fn read(&mut self, context: &mut Context<'_>) -> bool {
-        // Room for the missing bytes, but never more than was received already: a claimed length alone takes no memory.
+        // Makes room for the missing bytes, but not for more than was received so far: a length that the client claims
+        // allocates nothing.
         let room = self.wanted.min(self.input.len().max(READ_MIN)).clamp(READ_MIN, READ_MAX);
         if self.input.capacity() - self.input.len() < READ_MIN {
-            // A request with a permit gets all of its room at once: a buffer that grows leaves its smaller ones behind.
+            // A request with a permit gets all of its room at once. A buffer that grows would leave its smaller
+            // predecessors behind.
             let has_permit = matches!(self.admission, Admission::Granted(..));
             self.input.reserve(if has_permit { self.wanted.max(room) } else { room });
         }
         match poll_read(&mut self.stream, context, &mut self.input) {
             Poll::Pending => false,
             Poll::Ready(Ok(0)) => {
-                // A partial frame is lost; complete ones were served. The client may still read pending answers.
+                // A partial frame is lost; complete frames were served. The client may still read pending answers.
                 self.phase = Phase::Ending(Ending::Close);
                 true
             }
@@ -502,7 +507,7 @@ impl Connection {
             next = next.min(until(*since, options.large_read_max));
         }
         if let Some(stalled) = self.stalled {
-            // The answers' budget may become short at any time.
+            // The answers' budget may run short at any time.
             let short = until(stalled, options.write_stall_short);
             let short = if short.is_zero() { options.write_stall_short } else { short };
             next = next.min(until(stalled, options.write_stall_max).min(short));
@@ -533,7 +538,7 @@ impl Connection {
         {
             Some("it sent a large request too slowly (bellows.ipc.server.large.read.timeout)")
         } else if matches!(self.admission, Admission::Waiting(_)) {
-            // The client waits for this server.
+            // The client waits for an answer of this server.
             None
         } else if !self.input.is_empty() && self.output.is_empty() && quiet >= options.read_stall_max {
             Some("it stopped in the middle of a request")
@@ -571,7 +576,7 @@ fn answer(
     let (info, _) = session.opened().expect("calls come after the header");
     let written = result.and_then(|mut reply| {
         reply.cells = info.compressor.compress(reply.cells);
-        // The final size is known when the output is written.
+        // The size of an answer is final when the output is written.
         let mut has_permit = false;
         if let Some(made) = reply.share.take() {
             has_permit = made.has_permit();
@@ -579,7 +584,7 @@ fn answer(
         }
         let (bytes, large) = ((reply.message.len() + reply.cells.len()) as u64, shared.answers.large());
         if large.is_large(bytes) && !has_permit {
-            // It came from memory: it does not wait, but others wait for it.
+            // This answer is in memory already, so it does not wait, but other requests wait for it.
             share.keep(large.take(bytes));
         }
         output.put_reply(call_id, reply)
@@ -610,7 +615,7 @@ fn unpanic(
 
 /// Reads into the free room of `input`; `Ok(0)` is the end of the stream.
 ///
-/// The future keeps no state between two polls, so a new one each time continues the read.
+/// The future keeps no state between two polls, so each call may create a new future.
 fn poll_read(
     stream: &mut Stream,
     context: &mut Context<'_>,

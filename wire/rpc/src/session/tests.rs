@@ -1,4 +1,4 @@
-//! Feeds a session with what clients send, and with input that no client should send.
+//! Feeds a session with bytes that clients send, and with bytes that no client should send.
 
 use super::*;
 use crate::client::Invocation;
@@ -61,8 +61,8 @@ fn header(call_id: u32) -> RequestHeader {
     RequestHeader { call_id, method: Text::from("Get"), has_param: true, ..RequestHeader::default() }
 }
 
-/// Returns what a session makes of `bytes`: a line for each step and each frame that it answers. `cuts` are the
-/// positions at which the input arrives in pieces.
+/// Returns the output of a session for `bytes`: a line for each step and each frame that it answers. `cuts` are the
+/// positions at which the input is cut into pieces.
 fn transcript(bytes: &[u8], cuts: &[usize]) -> Vec<String> {
     let (mut session, mut input, mut output) = (session(), BytesMut::new(), Output::default());
     let mut lines = Vec::new();
@@ -131,7 +131,7 @@ fn check(bytes: &[u8], expected: &[&str]) {
     let matches = whole.len() == expected.len()
         && whole.iter().zip(expected).all(|(line, expected)| line.contains(expected));
     assert!(matches, "got {whole:#?}\nexpected {expected:#?}");
-    // However the bytes are cut, the same comes out.
+    // The transcript must not depend on where the input is cut.
     let every: Vec<usize> = (1..bytes.len()).collect();
     assert_eq!(transcript(bytes, &every), whole, "byte by byte");
     for cut in 1..bytes.len().min(400) {
@@ -278,7 +278,7 @@ fn a_parameter_longer_than_its_frame_is_the_rest_of_the_frame() {
         (1, 201),
         (2, 400),
         (3, (1 << 31) - 1),
-        // Of a length only the low 32 bits count.
+        // Only the low 32 bits of a length count.
         (4, (1 << 32) + 150),
         (5, 1 << 31),
         (6, u64::MAX),
@@ -356,7 +356,7 @@ fn a_frame_that_is_too_long_is_refused_by_its_call_id() {
     let mut frame = request(&header(5), b"some", b"");
     frame[..4].copy_from_slice(&(300u32 << 20).to_be_bytes());
     bytes.extend(&frame);
-    // No version was stated: the client may not know the newer class.
+    // If the client has stated no version, it may not know the newer class.
     check(
         &bytes,
         &["opened", "answer 5 DoNotRetryIOException: RPC data length of 314572800", "ended Drain(314572800)"],
@@ -409,8 +409,8 @@ fn a_stated_timeout_is_at_least_the_minimum_and_zero_is_none() {
     }
 }
 
-/// Feeds random bytes, and valid bytes with random changes, for many seeds: there is no panic, output stays in
-/// proportion to input, and the transcript is the same however the input is cut.
+/// Feeds random bytes, and valid bytes with random changes, for many seeds. The session must not panic, its output must
+/// stay in proportion to its input, and its transcript must not depend on where the input is cut.
 #[test]
 fn whatever_comes_the_session_stands() {
     let mut good = hello();
