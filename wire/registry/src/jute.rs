@@ -1,8 +1,9 @@
 //! Jute, ZooKeeper's record encoding: big-endian numbers, and a length of four bytes before text, bytes and lists.
 //!
-//! A length of -1 means null. ZooKeeper's clients use it for an empty value, and so does this reader.
+//! A length of -1 means null, which ZooKeeper's clients send for an empty value. This reader returns an empty value for
+//! it.
 
-/// The error of input that ends early or is not valid text.
+/// The error of input that ends early or contains invalid text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("malformed record: {0}")]
 pub(crate) struct Malformed(pub(crate) &'static str);
@@ -49,7 +50,7 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn texts(&mut self) -> Result<Vec<&'a str>, Malformed> {
         let count = self.int()?;
-        // The list grows with the data that arrive, since the count is only a claim.
+        // The list grows with the data that was received, because the count may be false.
         let mut texts = Vec::new();
         for _ in 0..count.max(0) {
             texts.push(self.text()?);

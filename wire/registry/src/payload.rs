@@ -4,8 +4,8 @@
 //!  0xFF · length 4B · writer's id · salt 8B · "PBUF" · protobuf        length covers id and salt
 //! ```
 //!
-//! HBase recognizes its own writes by the part before `PBUF`. Java clients also read a node without that part. gohbase
-//! requires it, with a length between 1 and 65,000.
+//! The part before `PBUF` says which process wrote the data, which HBase uses to recognize its own writes. Java clients
+//! also read data without that part. The client gohbase requires it, with a length between 1 and 65,000.
 
 /// The first byte of the data of a znode with HBase's envelope.
 const MAGIC: u8 = 0xff;

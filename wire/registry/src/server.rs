@@ -1,8 +1,8 @@
 //! The ZooKeeper listener and its connections, on a thread of their own.
 //!
 //! A client connects with session id zero or with the id of its previous session. A session outlives its connection by
-//! its time-out, so that a client can resume it. It owns nothing, since clients cannot create nodes. Instead of a
-//! connect request a client may send one of ZooKeeper's four-letter words.
+//! its time-out, so that the client can resume it. A session has no znodes, since clients cannot create any. Instead of
+//! a connect request a client may send one of ZooKeeper's four-letter words.
 
 use std::io;
 use std::net::SocketAddr;
@@ -112,8 +112,8 @@ struct ResumableSession {
     password: [u8; 16],
     timeout: Duration,
     seen: Moment,
-    /// The number of connections that use the session. It is two while a client has reconnected and its old socket is
-    /// not yet known to be dead.
+    /// Number of connections that use the session. It is two after a client has reconnected, until the server notices
+    /// that the old socket is dead.
     connections: u32,
 }
 
@@ -195,7 +195,7 @@ async fn accept(listener: Listener, shared: Arc<Shared>) {
     loop {
         let accepted = tokio::select! {
             biased;
-            // The sender is owned by `shared`.
+            // The sender is owned by `shared`, so this wait does not fail.
             _stopped = stopping.wait_for(|stop| *stop) => return,
             accepted = listener.accept() => accepted,
         };
@@ -331,7 +331,7 @@ impl Connection {
             return Some((connect.session, timeout));
         }
         if sessions.len() >= options.sessions_max {
-            // The client that left first is the least likely to return.
+            // Drops the session whose client left first: it is the least likely to return.
             let oldest = sessions
                 .iter()
                 .filter(|(_, known)| known.connections == 0)
@@ -409,7 +409,7 @@ impl Connection {
         let version = concat!("Zookeeper version: 3.8-readonly (bellows ", env!("CARGO_PKG_VERSION"), ")\n");
         match word {
             "ruok" => "imok".to_owned(),
-            // Otherwise clients that accept a read-only server would keep looking for a writable one.
+            // The answer is not "ro": clients that accept a read-only server would keep looking for a writable one.
             "isro" => "rw".to_owned(),
             "srvr" => format!("{version}{}", summary()),
             "stat" => format!("{version}Clients:\n /{}\n\n{}", self.remote, summary()),

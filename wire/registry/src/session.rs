@@ -1,4 +1,5 @@
-//! The protocol of one ZooKeeper connection without its socket: it takes a frame and produces frames.
+//! The protocol of one ZooKeeper connection, without its socket: from each received frame it produces the frames to
+//! send.
 //!
 //! ```text
 //!  frame      length 4B · record
@@ -6,9 +7,9 @@
 //!  event      xid -1 · zxid -1 · error 0 · type 4B · state 4B · path
 //! ```
 //!
-//! A watch is a path, a kind, and the zxid at the time it was set. It fires when the node's own zxids show a later
-//! change. So the tree needs no list of watchers, and watches that a client restores when it reconnects are handled in
-//! the same way.
+//! A watch is a path, a kind, and the last zxid at the time when it was set. The watch fires when the node's own zxids
+//! show a later change. So the tree needs no list of watchers. Watches that a client restores when it reconnects are
+//! handled in the same way.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -55,8 +56,8 @@ pub(crate) mod op {
     pub(crate) const GET_ALL_CHILDREN_NUMBER: i32 = 104;
     pub(crate) const WHO_AM_I: i32 = 107;
     pub(crate) const CLOSE_SESSION: i32 = -11;
-    /// In a request or answer of several operations (multi): the type code of the marker at its end, and of a failed
-    /// part of the answer.
+    /// The type code in a request or answer of several operations (multi) that marks its end, or a failed part of the
+    /// answer.
     pub(crate) const MULTI_MARK: i32 = -1;
 }
 
@@ -74,9 +75,9 @@ mod event {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Watch {
-    /// A watch that a client sets by reading an existing node.
+    /// A watch that a client sets when it reads an existing node.
     Data,
-    /// A watch that a client sets by checking for a node that does not exist.
+    /// A watch that a client sets when it checks for a node that does not exist.
     Exists,
     Children,
 }
@@ -162,7 +163,7 @@ impl Session {
             }
             op::AUTH => {
                 let (_, scheme, _) = (request.int()?, request.text()?, request.bytes()?);
-                // Identities are not checked, but a scheme that ZooKeeper does not know is refused.
+                // Identities are not checked, but an authentication scheme that ZooKeeper does not have is refused.
                 if matches!(scheme, "digest" | "ip" | "world") {
                     0
                 } else {
@@ -205,7 +206,7 @@ impl Session {
             reply.0.extend_from_slice(&body.0);
         }
         out.extend_from_slice(&reply.finish());
-        // Watches restored by a new connection may have to fire at once.
+        // A watch that a new connection restores may have to fire at once.
         if operation == op::SET_WATCHES {
             self.events(tree, out);
         }
@@ -227,8 +228,8 @@ impl Session {
         }
     }
 
-    /// Answers whether the client has a watch of this kind on `path`, and removes it for the operation that removes
-    /// watches. Kinds on the wire are 1 children, 2 data, 3 any.
+    /// Returns 0 if the client has a watch of this kind on `path`, or else the code for no watcher. If `operation`
+    /// removes watches, removes it. The kinds on the wire are 1 for children, 2 for data, and 3 for any.
     fn known_watch(&mut self, operation: i32, path: &str, kind: i32) -> i32 {
         let kinds: &[Watch] = match kind {
             1 => &[Watch::Children],
@@ -322,7 +323,8 @@ fn write_stat(out: &mut Writer, stat: &Stat) {
         .long(stat.modified_at)
         .int(stat.version)
         .int(stat.children_version)
-        // The version of the access list, which never changes, and the session that owns an ephemeral node.
+        // Two constants: the version of the access list, which never changes, and the session that owns an ephemeral
+        // node.
         .int(0)
         .long(0)
         .int(stat.length)
@@ -354,7 +356,8 @@ impl Connect {
         Ok(Connect { timeout_ms, session, password: padded })
     }
 
-    /// Returns the answer to a connect request; session zero means that the requested session has expired.
+    /// Returns the answer to a connect request. Session id zero tells the client that the requested session has
+    /// expired.
     pub(crate) fn reply(timeout_ms: i32, session: i64, password: &[u8; 16]) -> Vec<u8> {
         let mut reply = Writer::frame();
         reply.int(0).int(timeout_ms).long(session).bytes(password).bool(false);

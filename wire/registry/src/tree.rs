@@ -1,7 +1,7 @@
 //! The tree of znodes.
 //!
-//! Every change has a number, as in ZooKeeper (`zxid`). A node records the numbers of its creation, of the last change
-//! of its data, and of the last change of its children. A watch is therefore only a number to compare with; see
+//! Every change has a number, as in ZooKeeper (`zxid`). A node records the zxids of its creation, of the last change of
+//! its data, and of the last change of its children. So a watch only needs a zxid with which these are compared; see
 //! [`crate::session`].
 
 use std::collections::BTreeMap;

@@ -63,7 +63,7 @@ async fn hello(stream: &mut env::Stream, session: &[u8]) -> (i32, Vec<u8>) {
     let mut answer = [0; 41];
     stream.read_exact(&mut answer).await.expect("answered");
     let timeout = i32::from_be_bytes([answer[8], answer[9], answer[10], answer[11]]);
-    // The session's id, and the password with its length, as they are sent to come back.
+    // The session's id and its password with a length, in the form in which a client sends them back.
     (timeout, answer[12..40].to_vec())
 }
 
@@ -84,7 +84,7 @@ fn a_session_is_come_back_to_and_a_wrong_one_is_over() {
         wrong[20] ^= 1;
         let mut other = env::dial(fixture.server.address()).await.expect("connects");
         assert_eq!(hello(&mut other, &wrong).await.0, 0, "a wrong password finds no session");
-        // Said goodbye (xid 1, close), it is gone.
+        // After the client has closed the session (xid 1, close), the session does not exist any more.
         again.write_all(&[0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5]).await.expect("taken");
         let mut goodbye = Vec::new();
         again.read_to_end(&mut goodbye).await.expect("an orderly end");
@@ -125,7 +125,7 @@ fn limits_are_kept() {
     let ended = async |bytes: &[u8]| {
         let mut stream = env::dial(fixture.server.address()).await.expect("connects");
         stream.write_all(bytes).await.expect("taken");
-        // Unread bytes make the end a reset.
+        // The server closes the connection with unread bytes, so the client may see a reset.
         matches!(stream.read(&mut [0; 1]).await, Ok(0) | Err(_))
     };
     fixture.run(async {
