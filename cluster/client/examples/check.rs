@@ -54,7 +54,7 @@ fn main() -> Checked {
     let runtime = Runtime::start("check", 2)?;
     let (sender, receiver) = std::sync::mpsc::channel();
     runtime.spawn(async move {
-        // The receiver waits below.
+        // The receiver waits below, so the send succeeds.
         let _sent = sender.send(all(&cluster).await);
     });
     receiver.recv()??;
@@ -63,7 +63,7 @@ fn main() -> Checked {
 }
 
 fn say(line: &str) {
-    // Nobody reads: nothing to be done.
+    // If standard output is closed, nobody reads the line.
     let _closed = writeln!(std::io::stdout(), "{line}");
 }
 
@@ -232,7 +232,7 @@ async fn conditions(table: &Table) -> Checked {
     let row = table.get(Get::row("k")).await?;
     check!(row.value("f", "a") == Some(b"1") && row.value("f", "lock").is_none(), "both happened: {row:?}");
     check!(!table.check_and_mutate(mine.then(Delete::row("k"))).await?.0, "the lock is gone");
-    // The order is HBase's: what is given, compared with what is there.
+    // In HBase's order, the given value is compared with the stored one.
     let greater = CheckAndMutate::column("k", "f", "a").compares(Comparison::Greater, "2");
     check!(
         table.check_and_mutate(greater.then(Put::row("k").set("f", "a", "2"))).await?.0,

@@ -1,9 +1,9 @@
-//! Checks whether a server is alive, as a client sees it: for each line of input it makes a new connection, a put and a
-//! get. It can also write rows for others to read.
+//! Checks whether a server is alive, as a client sees it. For each line of input the program makes a new connection, a
+//! put and a get. It can also write rows that other programs read.
 //!
 //! ```text
 //! pulse HOST:PORT        beat        →  alive MICROSECONDS | dead: WHY
-//!                        fill COUNT  →  region NAME | dead: WHY       so many rows of 1 MB, in one region
+//!                        fill COUNT  →  region NAME | dead: WHY       writes COUNT rows of 1 MB into one region
 //! ```
 
 use std::io::{BufRead, Write};
@@ -34,7 +34,7 @@ fn main() -> Result<(), Failure> {
                 Some(rows) => fill(&cluster, rows).await,
                 None => beat(&cluster, number).await.map(|()| String::new()),
             };
-            // The receiver waits below.
+            // The receiver waits below, so the send succeeds.
             let _sent = sender.send(outcome);
         });
         let answer = match receiver.recv()? {

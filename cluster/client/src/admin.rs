@@ -1,6 +1,7 @@
 //! Administration: tables, namespaces and cluster status.
 //!
-//! The master runs changes as procedures. A call starts one and returns its id; the client polls until it has ended.
+//! The master runs changes as procedures. A call starts a procedure and returns its id. The client then asks for the
+//! result until the procedure has ended.
 
 use std::time::Duration;
 
@@ -100,7 +101,7 @@ impl Admin {
         Ok(())
     }
 
-    /// Merges regions of one table. Each must be beside the next one, unless the merge is `forcible`.
+    /// Merges regions of one table. They must be neighbours, in order of their keys, unless the merge is `forcible`.
     pub async fn merge_regions(&self, regions: &[RegionInfo], forcible: bool) -> Result<()> {
         let (nonce_group, nonce) = self.nonce();
         let request = pb::MergeTableRegionsRequest {
@@ -250,7 +251,7 @@ impl Admin {
         let answer: Result<pb::FlushTableResponse> = self.cluster.on_master("FlushTable", &request).await;
         match answer {
             Ok(answer) => self.finished(answer.proc_id).await,
-            // Masters before 2.6 have no such call, so the client flushes each region.
+            // A master before HBase 2.6 does not have this call, so the client flushes each region.
             Err(Error::Remote(exception)) if exception.message.contains(class::UNSUPPORTED_OPERATION) => {
                 for location in self.cluster.locations(table).await? {
                     self.flush_region(&location).await?;
@@ -277,7 +278,7 @@ impl Admin {
     }
 
     /// Asks a read replica to become the primary. Returns `true` if it is the primary already. Otherwise it begins to
-    /// become the primary, and answers as one as soon as it has taken over the log.
+    /// become the primary, and answers as the primary once it has taken over the log.
     pub async fn promote_replica(&self) -> Result<bool> {
         let request = pb::PromoteReplicaRequest {};
         let answer: pb::PromoteReplicaResponse = self.cluster.on_master("PromoteReplica", &request).await?;
@@ -384,7 +385,8 @@ impl Admin {
         Ok(())
     }
 
-    /// Makes the master compare hbase:meta, the open regions and their folders now. The master's web page has the result.
+    /// Makes the master compare hbase:meta, the open regions and their folders now. The master's web page shows the
+    /// result.
     pub async fn run_self_check(&self) -> Result<()> {
         let request = pb::RunHbckChoreRequest {};
         let _ran: pb::RunHbckChoreResponse =
@@ -392,7 +394,8 @@ impl Admin {
         Ok(())
     }
 
-    /// Waits until a procedure has ended. Masters that return no procedure id have finished the work when they answer.
+    /// Waits until a procedure has ended. If the master returned no procedure id, the work was finished when it
+    /// answered.
     pub(crate) async fn finished(&self, id: Option<u64>) -> Result<()> {
         use pb::get_procedure_result_response::State;
         let Some(id) = id else { return Ok(()) };

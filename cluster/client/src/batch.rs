@@ -1,9 +1,9 @@
 //! Runs many actions at once: groups them by server and region, and retries each action on its own.
 //!
 //! 1. The client locates the region of every action that is not done.
-//! 2. Actions for one server share a request (several when they are long), and actions for one region share a part of
-//!    it. Actions that must be atomic form a part of their own. Cells travel in the cell block in the order of the
-//!    actions.
+//! 2. Actions for one server share a request, or several if they are long. In it, actions for one region share a part
+//!    (a `RegionAction`). Actions that must be atomic have a part of their own. The cells are in the cell block, in the
+//!    order of the actions.
 //! 3. The client sends all requests, then reads all answers. A part fails as a whole or action by action.
 //! 4. Actions that failed with a retriable error start again at step 1.
 
@@ -106,7 +106,7 @@ impl Action {
     }
 }
 
-/// The part of a request for one region. Actions are named by their index in the batch.
+/// The part of a request for one region, with the indices of its actions in the batch.
 struct Part {
     location: Arc<Location>,
     indexes: Vec<usize>,
@@ -233,7 +233,8 @@ impl Table {
         let size_max = self.cluster.0.options.batch_size_max;
         let mut requests = vec![Request::default()];
         for part in parts {
-            // The region's part that takes independent actions. It is absent at first, and after an atomic part.
+            // Whether the last part for this region takes further independent actions. There is none at first, or after
+            // an atomic part.
             let mut open = false;
             for index in part.indexes {
                 let action = &actions[index];
@@ -283,7 +284,7 @@ impl Table {
                 }
                 let region_action = request.message.region_action.last_mut().expect("pushed above");
                 for (offset, mut action) in encoded.into_iter().enumerate() {
-                    // The index in the batch, or for an atomic part the index inside the part.
+                    // The action's index in the batch; in an atomic part, its index in the part.
                     let place = if region_action.atomic() { offset } else { index };
                     action.index = Some(place as u32);
                     region_action.action.push(action);
@@ -304,8 +305,8 @@ impl Table {
         requests
     }
 
-    /// Decodes an answer into the outcomes of its actions. An error applies to every action that the answer leaves
-    /// without a result.
+    /// Decodes an answer into the outcomes of its actions. If this fails, the caller records the error for every action
+    /// without an outcome.
     fn take_in(
         &self,
         actions: &[Action],
@@ -344,7 +345,7 @@ impl Table {
                     (Some(_), Err(failure)) => error = Some(failure),
                     (None, one) => {
                         let index = entry.index() as usize;
-                        // The indices in a part ascend, since actions keep their order.
+                        // Actions keep their order, so the indices in a part ascend.
                         if part.indexes.binary_search(&index).is_err() {
                             return Err(unreadable(
                                 METHOD,

@@ -46,8 +46,8 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// Creates a client for the cluster named in `options`. Nothing is sent before the first operation; the connections
-    /// run on that operation's runtime.
+    /// Creates a client for the cluster that `options` names. The first operation connects to the cluster, and its
+    /// runtime runs the connections.
     pub fn connect(world: World, options: Options) -> Cluster {
         let connections = Connections::new(world.clone(), &options);
         Cluster(Arc::new(Shared {
@@ -82,7 +82,7 @@ impl Cluster {
         }
     }
 
-    /// Returns the region that contains `row` and its server, from the cache where possible.
+    /// Returns the region that contains `row`, and the region's server, from the cache where possible.
     pub async fn locate(&self, table: &TableName, row: &[u8]) -> Result<Location> {
         let mut tries = self.tries();
         loop {
@@ -112,7 +112,7 @@ impl Cluster {
         Attempts { shared: Arc::clone(&self.0), started: self.0.world.moment(), count: 0 }
     }
 
-    /// Looks a region up in the cache, then in hbase:meta.
+    /// Finds a region in the cache or, if it is not there, in hbase:meta.
     pub(crate) async fn find(
         &self,
         table: &TableName,
@@ -218,7 +218,7 @@ impl Cluster {
         Ok(rows)
     }
 
-    /// Updates the location cache after a server's answer about a region.
+    /// Updates the location cache after a call for a region failed with `error`.
     pub(crate) fn learn(&self, error: &Error, location: &Location) {
         let Shared { cache, meta, .. } = &*self.0;
         match error.advice() {
@@ -251,7 +251,7 @@ impl Cluster {
         self.0.connections.of_server(server, CLIENT_SERVICE).await
     }
 
-    /// Sets the deadline and the priority of a call.
+    /// Returns the call with the deadline and the priority that apply to its region.
     pub(crate) fn timed(&self, region: &RegionInfo, invocation: Invocation) -> Invocation {
         let invocation = invocation.within(self.0.options.call_max);
         match region.table() {
@@ -317,7 +317,7 @@ impl Cluster {
         self.on_master_service("MasterService", method, request).await
     }
 
-    /// As [`on_master`](Cluster::on_master), with another service of the master.
+    /// Like [`on_master`](Cluster::on_master), for another service of the master.
     pub(crate) async fn on_master_service<M: Message + Default>(
         &self,
         service: &'static str,

@@ -11,7 +11,7 @@ use rpc::client::Connection;
 
 use crate::{Error, Options, Result};
 
-/// For how long no call tries to connect to a server that was unreachable, as HBase's
+/// After a server was unreachable, no call tries to connect to it for this time. HBase's key is
 /// `hbase.ipc.client.failed.servers.expiry`.
 const FAILED: Duration = Duration::from_secs(2);
 
@@ -60,7 +60,7 @@ impl Connections {
             None => {
                 let address = resolve(&server.address()).await?;
                 let mut addresses = self.addresses.lock();
-                // Of a restarted server only the newest incarnation is kept.
+                // If a server was restarted, only its newest process is kept.
                 addresses.retain(|known, _| (&known.host, known.port) != (&server.host, server.port));
                 addresses.insert(server.clone(), address);
                 address

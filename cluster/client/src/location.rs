@@ -1,8 +1,9 @@
 //! The cache of region locations.
 //!
-//! For each table the cache holds its regions by start key. A lookup in hbase:meta is a reversed scan from the largest
-//! possible name of a region that could hold the row; the first row found is the region. The scan reads a few more rows
-//! and so caches neighbouring regions. A stale entry is removed when a server rejects a call because of it.
+//! For each table the cache holds its regions by start key. A lookup in hbase:meta is a reversed scan that begins at
+//! the largest possible name of a region with the row; the first row that it finds is the region. The scan reads a few
+//! more rows, so neighbouring regions are cached, too. When a server rejects a call because an entry is stale, the
+//! entry is removed.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -68,7 +69,7 @@ impl Cache {
         regions.insert(location.region.start_key().clone(), Arc::new(location));
     }
 
-    /// Removes a location, unless a newer one has replaced it.
+    /// Removes a location, unless a newer location of the region has replaced it.
     pub(crate) fn remove(&self, location: &Location) {
         let mut tables = self.tables.lock();
         if let Some(regions) = tables.get_mut(location.region.table())
@@ -108,7 +109,8 @@ pub(crate) fn meta_start(table: &TableName, row: &[u8], which: LookupMode) -> By
     key.into()
 }
 
-/// Returns the stop row of that reversed scan: the smallest possible name of a region of the table.
+/// Returns the stop row of the reversed scan of hbase:meta for a lookup: the smallest possible name of a region of the
+/// table.
 pub(crate) fn meta_stop(table: &TableName) -> Bytes {
     let mut key = table.as_bytes().to_vec();
     key.extend_from_slice(b",,");

@@ -7,7 +7,7 @@ use proto::pb;
 use crate::filter::{Comparison, Filter, binary};
 use crate::{Error, Result};
 
-/// The durability that a write needs before it is acknowledged.
+/// What the server must have done with a write before it acknowledges it.
 pub use proto::pb::mutation_proto::Durability;
 
 /// The timestamp that stands for the server's current time (HBase's `LATEST_TIMESTAMP`).
@@ -68,7 +68,7 @@ pub struct Get {
 }
 
 impl Get {
-    /// Reads the newest version of every column of `row`.
+    /// Creates a read of the newest version of every column of `row`.
     pub fn row(row: impl Into<Bytes>) -> Get {
         Get {
             row: row.into(),
@@ -177,7 +177,7 @@ impl Mutation {
         self.attributes.push(pb::NameBytesPair { name: name.to_owned(), value: Some(value.into()) });
     }
 
-    /// Whether applying the change twice differs from applying it once, so that it needs a nonce.
+    /// Whether the change must not be applied twice, so that it needs a nonce.
     pub(crate) fn needs_nonce(&self) -> bool {
         matches!(self.kind, MutationType::Increment | MutationType::Append)
     }
@@ -521,7 +521,8 @@ impl CheckAndMutate {
         self.compares(Comparison::Equal, value)
     }
 
-    /// Requires `value op current`. This order is HBase's, and opposite to that of filters.
+    /// Requires that the comparison `value op current` is true. HBase compares in this order here, and in the opposite
+    /// order in filters.
     pub fn compares(self, op: Comparison, value: impl Into<Bytes>) -> CheckAndMutate {
         CheckAndMutate { compare: Some((op, value.into())), ..self }
     }

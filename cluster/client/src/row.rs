@@ -121,7 +121,7 @@ impl Row {
     }
 }
 
-/// The cells of an answer, consumed result by result.
+/// The cells of an answer, from which each result takes its own in order.
 pub(crate) struct Cells {
     method: &'static str,
     bytes: Bytes,

@@ -1,11 +1,11 @@
 //! Scans: reading rows in key order.
 //!
 //! A scan visits the regions in key order. In each region it opens a scanner on the server, fetches rows until the
-//! region has no more, and continues at the region's boundary. When a server loses the scanner, moves the region or
-//! dies, the scan opens a new scanner after the last complete row, so the caller sees every row once.
+//! region has no more, and then continues in the next region. If a server loses the scanner, moves the region or dies,
+//! the scan opens a new scanner after the last complete row. So the caller sees every row once.
 //!
-//! A server may split a long row into partial results. The scan joins them, unless the caller asks for partial results;
-//! then cells that were returned before a failure are skipped when they arrive again.
+//! A server may split a long row into partial results. The scan joins them, unless the caller asks for partial results.
+//! In that case, cells that the caller has received before a failure are skipped when the server sends them again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -175,7 +175,7 @@ impl Scan {
     }
 }
 
-/// The start position of the next server-side scanner.
+/// The row at which the next scanner on a server begins.
 struct Position {
     row: Bytes,
     inclusive: bool,
@@ -199,7 +199,7 @@ pub struct Scanner {
     ready: VecDeque<Row>,
     /// The parts of an incomplete row that were received so far.
     pieces: Option<Row>,
-    /// The last cell that was returned of a row that may continue. Cells up to it are skipped when they arrive again.
+    /// The last returned cell of a row that may continue. Cells up to it are skipped when the server sends them again.
     handed_out: Option<OwnedCell>,
     read_point: Option<u64>,
     left: Option<u64>,
@@ -266,8 +266,8 @@ impl Scanner {
             self.table.cluster.learn(&error, &open.location);
         }
         match error.class() {
-            // The server lost the scanner; this does not concern the region's location. An opening call reads as well,
-            // and fails in this way when the region is closed meanwhile.
+            // The server lost the scanner, but the region's location may still be right. A call that opens a scanner
+            // also reads, and fails in this way if the region is closed meanwhile.
             Some(
                 class::UNKNOWN_SCANNER
                 | class::SCANNER_RESET
@@ -392,7 +392,8 @@ impl Scanner {
             self.open = None;
             return Ok(());
         }
-        // Servers before 1.1 do not report whether the region has more; then an empty answer means that it has not.
+        // Servers before HBase 1.1 do not report whether the region has more rows. An empty answer then means that it
+        // has none.
         let exhausted = !answer.heartbeat_message() && count == 0 && answer.more_results_in_region.is_none();
         if exhausted || answer.more_results_in_region == Some(false) {
             self.whole();
@@ -408,7 +409,7 @@ impl Scanner {
             return;
         }
         if let Some(last) = &self.handed_out {
-            // The beginning of this row was received before a failure.
+            // The cells of this row up to `last` were received before a failure.
             if row.key() == last.row() {
                 let comparator = self.comparator();
                 row.cells.retain(|cell| {
@@ -450,7 +451,7 @@ impl Scanner {
         }
     }
 
-    /// Moves the incomplete row, which turned out to be complete, to the rows that are ready.
+    /// Moves the partial row, which is now known to be complete, to the rows that are ready.
     fn whole(&mut self) {
         if let Some(row) = self.pieces.take() {
             self.position = Position {

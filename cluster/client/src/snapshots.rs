@@ -32,8 +32,8 @@ impl Admin {
         Ok(answer.snapshots)
     }
 
-    /// Deletes a snapshot. The master does not recognize a retry: if the first attempt deletes it and its answer is
-    /// lost, the next one fails because there is no such snapshot.
+    /// Deletes a snapshot. The master does not recognize a retry. So if the answer of a successful attempt is lost, the
+    /// next attempt fails because the snapshot does not exist.
     pub async fn delete_snapshot(&self, name: &str) -> Result<()> {
         let request = pb::DeleteSnapshotRequest { snapshot: description(name, None) };
         let _empty: pb::DeleteSnapshotResponse = self.cluster.on_master("DeleteSnapshot", &request).await?;

@@ -34,7 +34,7 @@ impl Table {
         cells.row(&result)
     }
 
-    /// Whether a read would return a cell.
+    /// Whether the read would return any cell.
     pub async fn exists(&self, get: Get) -> Result<bool> {
         let (result, _) = self.read(get.existence_only()).await?;
         Ok(result.exists())

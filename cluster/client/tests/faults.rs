@@ -1,4 +1,5 @@
-//! Tests the client against servers that fail as a test says: which calls it repeats, where, and how often.
+//! Tests the client against servers that fail as each test says: which calls the client repeats, on which server, and
+//! how often.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -178,7 +179,7 @@ fn scan(request: &pb::ScanRequest) -> Result<Reply, Exception> {
     });
     Ok(Reply::of(&pb::ScanResponse {
         results: results.collect(),
-        // The next call is number 0 of this scanner.
+        // The next call of this scanner has number 0.
         scanner_id: Some(from + 3),
         more_results: Some(true),
         more_results_in_region: Some(from + 3 < 20),
@@ -336,7 +337,7 @@ fn a_scan_gives_every_row_once_whatever_happens_to_its_scanner() {
             while let Some(row) = scanner.next().await.expect("goes on") {
                 rows.push(String::from_utf8_lossy(row.key()).into_owned());
                 if rows.len() % 6 == 0 {
-                    // The second meets the call that opens the next one, which reads as well.
+                    // The second exception is the answer to the call that opens the next scanner, which also reads.
                     fixture.fail([lost(class), lost(class)]);
                 }
             }

@@ -1,9 +1,10 @@
 //! Records what was requested of the server, and what it acknowledged.
 //!
-//! The ledger has two contents of each row: the one after the last acknowledged change, and the one after a change
-//! whose answer is missing. A row belongs to one writer, which has one change under way at a time. So after a crash a
-//! row has exactly one of the two contents; if a reader has seen the second, it has that one. Counters that several
-//! writers add to have bounds instead: at least everything acknowledged, at most that and everything under way.
+//! The ledger has two contents of each row: the content after the last acknowledged change, and the content after a
+//! change whose answer is missing. A row belongs to one writer, which has one change under way at a time. So after a
+//! crash a row has exactly one of the two contents; if a reader has seen the second, it must be the second. Counters to
+//! which several writers add have bounds instead: at least the sum of everything acknowledged, and at most that plus
+//! everything under way.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -26,16 +27,16 @@ pub(crate) struct Row {
     pub(crate) next_seen: bool,
 }
 
-/// A counter that several writers add to.
+/// A counter to which several writers add.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counter {
     /// The value at the last comparison between two loads.
     pub(crate) base: i64,
     pub(crate) acknowledged: i64,
     pub(crate) under_way: i64,
-    /// Every value that a reply returned since then.
+    /// Every value that a reply returned since that comparison.
     pub(crate) returned: HashSet<i64>,
-    /// The largest value that was returned or read since then.
+    /// The largest value that was returned or read since that comparison.
     pub(crate) seen: i64,
 }
 
@@ -52,7 +53,7 @@ pub(crate) enum SideTable {
     },
 }
 
-/// Something that may be in one of these states; the first is the acknowledged one.
+/// A state that may be one of several; the first is the acknowledged one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Uncertain<T> {
     pub(crate) now: T,
@@ -67,8 +68,8 @@ pub(crate) enum Fate {
     Lives,
     /// The server is about to be killed, or was killed.
     Dies,
-    /// The server's disk is about to fail, and then the server is killed. A system that is losing its disk may report
-    /// success for a sync that began before and wrote nothing. So answers from now on do not count.
+    /// The server's disk is about to fail, and then the server is killed. While a disk fails, the system may report
+    /// success for a sync that wrote nothing, if the sync began before. So answers from now on do not count.
     Breaks,
 }
 
@@ -99,8 +100,8 @@ impl Row {
 }
 
 impl Ledger {
-    /// Returns a number that grows with every call, over all rounds. Used as timestamps of rows that are also deleted,
-    /// where two changes in one millisecond of the server's clock would hide each other.
+    /// Returns a number that grows with every call, over all rounds. It is the timestamp of changes of rows that are
+    /// also deleted: with the server's clock, two changes in one millisecond would hide each other.
     pub(crate) fn tick(&self) -> i64 {
         let mut content = self.0.lock();
         content.tick += 1;
@@ -117,7 +118,7 @@ impl Ledger {
         self.0.lock().rows.get(key).map(|row| row.least().clone()).unwrap_or_default()
     }
 
-    /// Records that a change is about to be sent that leaves a row with this content.
+    /// Records that a change is about to be sent. `next` is the content of the row after it.
     pub(crate) fn begin(&self, key: &str, next: Columns) {
         let mut content = self.0.lock();
         let row = content.rows.entry(key.to_owned()).or_default();
@@ -162,12 +163,12 @@ impl Ledger {
         }
     }
 
-    /// Records that an addition is about to be sent.
+    /// Records that an addition to a counter is about to be sent.
     pub(crate) fn begin_addition(&self, key: &str, amount: i64) {
         self.0.lock().counters.entry(key.to_owned()).or_default().under_way += amount;
     }
 
-    /// Records that the addition was acknowledged, with this new value.
+    /// Records that an addition was acknowledged with the new value `value`.
     pub(crate) fn done_addition(&self, key: &str, amount: i64, value: i64) {
         let mut content = self.0.lock();
         if content.fate == Fate::Breaks {
@@ -198,12 +199,12 @@ impl Ledger {
         }
     }
 
-    /// Returns the least value of a counter that a reader must see.
+    /// Returns the minimum value of a counter that a reader must see.
     pub(crate) fn least_of_counter(&self, key: &str) -> i64 {
         self.0.lock().counters.get(key).map_or(0, |counter| counter.seen)
     }
 
-    /// Records a value that was read of a counter.
+    /// Records a value of a counter that a reader has read.
     pub(crate) fn saw_counter(&self, key: &str, least: i64, value: i64) {
         let mut content = self.0.lock();
         if content.fate == Fate::Breaks {

@@ -1,14 +1,14 @@
-//! The client of a crash test: it loads a server until the server dies, remembers what was acknowledged, and compares
-//! afterwards.
+//! The client of a crash test. It loads a server until the server dies, records what was acknowledged, and afterwards
+//! compares this with what the server has.
 //!
 //! It reads one command a line on its input, and answers each with one line:
 //!
 //! ```text
 //! load HOST:PORT      loading                     writers, readers and an administrator work from now on
-//! dying               alive | bad: WHY            it is about to be killed: operations may fail from now on
-//! breaking            alive | bad: WHY            its disk is about to fail: it may refuse from now on, too
-//! dead                dead ACKNOWLEDGED           the server was killed: what had no answer may or may not be there
-//! verify HOST:PORT    good ROWS | bad: WHY        everything acknowledged is there, and nothing that was never asked for
+//! dying               alive | bad: WHY            the server is about to be killed: operations may fail from now on
+//! breaking            alive | bad: WHY            the server's disk is about to fail: it may refuse from now on, too
+//! dead                dead ACKNOWLEDGED           the server was killed: changes without an answer may be there
+//! verify HOST:PORT    good ROWS | bad: WHY        everything acknowledged is there, nothing that was not requested
 //! summary             KIND COUNT, …               how much of each kind was acknowledged
 //! ```
 //!
@@ -34,7 +34,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Number of concurrent writers.
 const WRITERS: u64 = 4;
-/// Number of concurrent readers. What one of them has seen must still exist afterwards.
+/// Number of concurrent readers. A row content that a reader has seen must still exist afterwards.
 const READERS: u64 = 2;
 
 /// The tasks that load a server until it is killed.
@@ -100,7 +100,7 @@ fn begin(runtime: &Runtime, ledger: &Arc<Ledger>, server: &str, seed: u64) -> Lo
         let mut stopped = stopped.clone();
         tasks.push(runtime.spawn(async move {
             tokio::select! {
-                // The sender is kept until the tasks have ended.
+                // The sender is kept until the tasks have ended, so this wait ends only when the server is dead.
                 _dead = stopped.wait_for(|dead| *dead) => {}
                 () = work => {}
             }
@@ -128,8 +128,8 @@ async fn guard(ledger: Arc<Ledger>, who: String, work: impl Future<Output = Resu
     }
 }
 
-/// Whether the server's fate explains this error: no answer came until all attempts were used up, its disk has failed,
-/// or it has just noticed that another server has its files.
+/// Whether the server's fate explains this error. It does if no attempt got an answer, if the server's disk has failed,
+/// or if the server has just noticed that another server has its files.
 fn is_fate(fate: Fate, error: &client::Error) -> bool {
     match error {
         _ if fate == Fate::Lives => false,
@@ -143,7 +143,7 @@ fn is_fate(fate: Fate, error: &client::Error) -> bool {
     }
 }
 
-/// Sets the server's fate, and returns the answer: there must be no complaint until now.
+/// Sets the server's fate, and returns the answer to the command. There must be no complaints until now.
 fn still_good(ledger: &Ledger, fate: Fate) -> String {
     match ledger.seal(fate).first() {
         None => "alive".to_owned(),

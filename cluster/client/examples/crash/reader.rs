@@ -1,5 +1,5 @@
-//! A reader of the crash test. Each row that it sees must be complete, not older than the last acknowledged change, and
-//! must stay.
+//! A reader of the crash test. Each row that it sees must be complete, must not be older than the last acknowledged
+//! change, and must stay.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub(crate) async fn run(cluster: Cluster, ledger: Arc<Ledger>, random: World) ->
             look(&ledger, &key, &least, &row);
             ledger.count("get");
         }
-        // Without a rest it would take the processor from the writers.
+        // Without a pause the reader would take the processor from the writers.
         env::sleep(std::time::Duration::from_millis(random.random() % 4)).await;
     }
 }

@@ -1,6 +1,6 @@
 //! Verifies that everything acknowledged is there, and nothing that was never requested.
 //!
-//! From then on the content that was found counts as read, so it must stay.
+//! The content that is found counts as read, so it must stay in later rounds.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::admin::ALTERATION;
 use crate::ledger::{Columns, Content, Ledger, SideTable};
 use crate::writer::TABLE;
 
-/// One in this many of the rows found is also read by its key.
+/// One of so many rows that are found is also read by its key.
 const READ_BY_KEY: usize = 9;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -140,7 +140,7 @@ async fn side_table(cluster: &Cluster, ledger: &Ledger, name: &str) -> Result<()
     let found = match cluster.admin().table_state(&table).await? {
         None => SideTable::Absent,
         Some(TableState::Disabled) => match (&known.now, &known.next) {
-            // What is in a table that serves nobody shows when it is enabled.
+            // The content of a disabled table cannot be read; it is checked when the table is enabled.
             (SideTable::Disabled { row }, _) | (_, Some(SideTable::Disabled { row })) => {
                 SideTable::Disabled { row: row.clone() }
             }

@@ -16,13 +16,13 @@ use crate::ledger::{Columns, Fate, Ledger};
 
 /// The name of the table.
 pub(crate) const TABLE: &str = "crash";
-/// Number of counters that all writers add to.
+/// Number of counters to which all writers add.
 pub(crate) const SHARED: u64 = 3;
 /// Number of rows of each kind that a writer has.
 const ROWS: u64 = 12;
 /// Number of rows of each kind whose columns a writer always changes together.
 pub(crate) const ATOMIC: u64 = 6;
-/// Size in bytes above which an appended value is started anew.
+/// Size of an appended value, in bytes, above which the writer replaces it by a new one.
 const APPENDED_MAX: usize = 4_000;
 
 type Done = Result<(), Error>;
@@ -40,7 +40,8 @@ enum Change {
     Delete(Delete),
 }
 
-/// Returns the key of a row. Its first digit, by which the table is split into regions, differs from row to row.
+/// Returns the key of a row. The table is split into regions by the first digit of its keys, so rows are in all
+/// regions.
 pub(crate) fn key(writer: u64, kind: &str, number: u64) -> String {
     let digit = (writer * 7 + number * 11 + kind.len() as u64 * 5) % 16;
     format!("{digit:x}-{kind}-{writer}-{number:02}")
@@ -98,7 +99,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Returns a random change of a row, at an explicit timestamp: a put of some columns, or a delete of some kind.
+    /// Returns a random change of a row, with an explicit timestamp: a put of some columns, or a delete of some kind.
     fn change(&self, kind: &str, number: u64) -> (String, Columns, Change) {
         let (row, tick) = (key(self.number, kind, number), self.ledger.tick());
         let mut columns = self.ledger.row(&row);
@@ -150,7 +151,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Sends changes of rows in all regions in one call; each is acknowledged by itself.
+    /// Sends changes of rows in all regions in one call. Each change is acknowledged separately.
     async fn batch(&self) -> Done {
         let (mut rows, mut actions) = (Vec::new(), Vec::new());
         for number in 0..ROWS * 2 {
@@ -237,7 +238,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Sends a check that holds, with one put or two changes, at the server's timestamp.
+    /// Sends a check whose condition holds, with one put or with two changes, at the server's timestamp.
     async fn check_and_put(&self) -> Done {
         let row = key(self.number, "check", self.below(ROWS));
         let mut columns = self.ledger.row(&row);
@@ -265,7 +266,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Sends a check that does not hold and must change nothing.
+    /// Sends a check whose condition does not hold. It must change nothing.
     async fn refused_check(&self) -> Done {
         let row = key(self.number, "check", self.below(ROWS));
         let check = CheckAndMutate::column(row.clone(), "f", "v")
@@ -279,7 +280,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Sends three puts and a delete that are applied atomically: a reader sees one number in all columns.
+    /// Sends three puts and a delete that are applied atomically, so that a reader sees the same number in all columns.
     async fn several_at_once(&self) -> Done {
         let row = key(self.number, "atomic", self.below(ATOMIC));
         let tick = self.ledger.tick();

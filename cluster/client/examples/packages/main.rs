@@ -1,21 +1,21 @@
-//! Stores Debian's package index in a table: each package a row, each field a column, each version of the package a
-//! version of the cells.
+//! Stores Debian's package index in a table. Each package is a row, each field a column, and each version of the
+//! package a version of the cells.
 //!
 //! ```text
 //! cargo run --release -p client --example packages -- load            apt's own lists, of this machine
 //! cargo run --release -p client --example packages -- get bash        one row, by its key
-//! cargo run --release -p client --example packages -- prefix libboost rows that begin so
+//! cargo run --release -p client --example packages -- prefix libboost rows whose key begins with a prefix
 //! cargo run --release -p client --example packages -- find Section games    rows by the newest value of a column
 //! cargo run --release -p client --example packages -- verify          the whole table against the lists
-//! cargo run --release -p client --example packages -- drop            away with the table
+//! cargo run --release -p client --example packages -- drop            deletes the table
 //! ```
 //!
-//! `--server HOST:PORT` in front names another server than 127.0.0.1:16000, HBase or Bellows. `load` and `verify` take
+//! `--server HOST:PORT` in front names a server (HBase or Bellows) other than 127.0.0.1:16000. `load` and `verify` take
 //! lists as arguments: files in the format of a Packages file, plain or compressed by LZ4 (as apt keeps them in
 //! containers).
 //!
-//! Versions of a package are numbered from 1 in Debian's order of versions; that number is the timestamp of the cells,
-//! so the newest version is what a plain Get answers.
+//! The versions of a package are numbered from 1 in Debian's order of versions. This number is the timestamp of the
+//! cells, so a plain Get returns the newest version.
 
 mod source;
 mod verify;
@@ -40,7 +40,7 @@ const SERVER: &str = "127.0.0.1:16000";
 const TABLE: &str = "packages";
 const FAMILY: &str = "f";
 
-/// Number of rows in one request, so that the source need not be in memory twice.
+/// Number of rows in one request, so that the whole source is not in memory twice.
 const ROWS_AT_ONCE: usize = 500;
 
 fn main() -> Result<(), Failure> {
@@ -58,7 +58,7 @@ fn main() -> Result<(), Failure> {
     let runtime = Runtime::start("packages", 2)?;
     let (sender, receiver) = std::sync::mpsc::channel();
     runtime.spawn(async move {
-        // The receiver waits below.
+        // The receiver waits below, so the send succeeds.
         let _sent = sender.send(run(&world, &cluster, command).await);
     });
     receiver.recv()?
@@ -160,7 +160,7 @@ async fn create(cluster: &Cluster, table: &Table) -> Result<(), Failure> {
     let mut descriptor = TableDescriptor::new(name);
     let family = FamilyDescriptor::new(FAMILY)?.with("VERSIONS", i32::MAX).with("COMPRESSION", "LZ4");
     descriptor.set_family(family);
-    // About as many packages in each.
+    // The keys at which the table is split into regions of about as many packages each.
     let splits: Vec<Bytes> = ["golang", "libm", "p"].into_iter().map(Bytes::from).collect();
     cluster.admin().create_table(&descriptor, &splits).await?;
     Ok(())
@@ -184,7 +184,7 @@ async fn load(table: &Table, index: &Index) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints the newest version in the format of a package list, and the numbers of the others.
+/// Prints the newest version in the format of a package list, and the numbers of the older versions.
 fn show(row: &Row) -> Result<(), Failure> {
     let newest = row.cells().iter().map(client::OwnedCell::timestamp).max();
     let mut fields = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Reads lists of packages as apt keeps them: stanzas of `Field: value` lines, with an empty line between two stanzas;
-//! a line that begins with a space or a tab goes on with the value above.
+//! Reads lists of packages as apt keeps them: stanzas of `Field: value` lines, with an empty line between two stanzas.
+//! A line that begins with a space or a tab continues the value of the previous line.
 #![expect(clippy::disallowed_methods, reason = "the lists are files of the machine, not of a server")]
 
 use std::collections::BTreeMap;
@@ -62,7 +62,8 @@ pub(crate) fn lists_of_apt() -> Result<Vec<PathBuf>, Failure> {
 }
 
 impl Index {
-    /// Adds a list, and returns the number of new versions. A stanza that an earlier list had is the same version.
+    /// Adds a list, and returns the number of new versions. A stanza that is equal to one of an earlier list is no new
+    /// version.
     pub(crate) fn add(&mut self, list: &Path) -> Result<usize, Failure> {
         let failed = |why: &dyn std::fmt::Display| format!("{}: {why}", list.display());
         let content = read(list).map_err(|error| failed(&error))?;
@@ -107,7 +108,7 @@ fn read(list: &Path) -> Result<Bytes, Failure> {
 
 fn stanzas(content: &Bytes) -> Result<Vec<Stanza>, Failure> {
     let mut stanzas = Vec::new();
-    // Where the fields of the stanza begin and end: name, value, end.
+    // The offsets of each field in the stanza: the begin of its name, and the begin and the end of its value.
     let mut fields: Vec<(usize, usize, usize)> = Vec::new();
     let mut at = 0;
     let mut line_number = 0usize;

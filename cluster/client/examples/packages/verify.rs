@@ -8,7 +8,7 @@ use client::{Comparison, Filter, Get, Row, Scan, Table};
 use crate::source::{Index, Stanza};
 use crate::{FAMILY, Failure};
 
-/// One in this many packages is read by its key.
+/// One of so many packages is read by its key.
 const BY_KEY: usize = 50;
 
 /// A cell: qualifier, timestamp, value.

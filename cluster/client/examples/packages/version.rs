@@ -1,7 +1,8 @@
 //! Debian's order of versions: `[epoch:]upstream[-revision]` (Debian Policy, 5.6.12).
 //!
-//! Upstream and revision are compared piece by piece, alternating between non-digits and digits. Among non-digits a
-//! tilde sorts before everything, even the end, and letters before all others. Digits compare as a number.
+//! Upstream and revision are compared piece by piece: non-digits, then digits, and so on. Among non-digits a tilde
+//! sorts before everything, even before the end, and letters sort before all other characters. Digits compare as a
+//! number.
 
 use std::cmp::Ordering;
 
@@ -51,7 +52,8 @@ fn pieces(mut one: &[u8], mut other: &[u8]) -> Ordering {
     Ordering::Equal
 }
 
-/// Splits off the non-digits, and the number after them without its leading zeros; returns these and the rest.
+/// Splits off the non-digits at the start, and then a number. Returns the non-digits, the number without leading zeros,
+/// and the rest.
 fn next_piece(version: &[u8]) -> (&[u8], &[u8], &[u8]) {
     let count = |bytes: &[u8], holds: fn(&u8) -> bool| bytes.iter().take_while(|byte| holds(byte)).count();
     let (word, rest) = version.split_at(count(version, |byte| !byte.is_ascii_digit()));
@@ -59,7 +61,7 @@ fn next_piece(version: &[u8]) -> (&[u8], &[u8], &[u8]) {
     (word, &digits[count(digits, |digit| *digit == b'0')..], rest)
 }
 
-/// The rank of the end of a word: after a tilde and before everything else.
+/// The rank of the end of a piece: after a tilde and before all other characters.
 const END: u16 = 1;
 
 fn weight(byte: u8) -> u16 {

@@ -1,4 +1,4 @@
-//! Records what was written, when it was acknowledged, and what readers of the replica have seen.
+//! Records which writes were made, when each was acknowledged, and which of them readers of the replica have seen.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use client::Row;
 use env::sync::Mutex;
 use env::{Moment, World};
 
-/// Number of rows of the test, which are rewritten all the time.
+/// Number of rows of the test. They are written again and again.
 pub(crate) const ROWS: u64 = 400;
-/// One write of a row in this many deletes it.
+/// One of so many writes of a row deletes the row.
 const DELETED_EACH: u64 = 10;
 
 /// Returns the name of a row.
@@ -27,7 +27,7 @@ struct Written {
     seen: u64,
 }
 
-/// Judges what readers see; see the module documentation.
+/// Judges whether the content that a reader finds is allowed; see the module documentation.
 pub(crate) struct Judge {
     world: World,
     rows: Vec<Mutex<Written>>,
@@ -117,14 +117,14 @@ impl Judge {
         self.check(row, found, asked, before)
     }
 
-    /// Judges the content that a reader has found. Its request began at `asked`, when a reader had already seen write
-    /// `before`.
+    /// Judges the content that a reader has found. Its request began at `asked`, when some reader had already seen the
+    /// write `before` or a later one.
     fn check(&self, row: u64, found: Option<&Row>, asked: Moment, before: u64) -> Result<(), String> {
         let mut written = self.rows[row as usize].lock();
         let name = row_name(row);
         let number = match found {
             Some(found) => number_of(found).map_err(|why| format!("{name}: {why}"))?,
-            // The earliest deletion that it may be.
+            // The earliest deletion that explains the missing row.
             None => match (before..=written.begun).find(|number| Judge::deletes(*number)) {
                 Some(number) => number,
                 None => {
@@ -142,7 +142,8 @@ impl Judge {
             return Err(format!("{name} has write {number}, and a reader has seen write {before} before"));
         }
         written.seen = written.seen.max(number);
-        // What was acknowledged before the question and was not seen is as late as it is old.
+        // The first write that the reader should have seen was acknowledged before the request. The lag is the time
+        // since then.
         let missed = written.acknowledged.get(number as usize).filter(|at| **at < asked);
         let lag = missed.map_or(Duration::ZERO, |at| asked.since(*at));
         drop(written);

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Each row has a number, in both of its families, that grows with each write; every tenth write deletes the row. So
-//! the content shows which write a reader saw. It must be a complete write that was requested, and not older than one
-//! that a reader saw before.
+//! the content shows which write a reader saw. It must be a whole write that was requested, and must not be older than
+//! a write that a reader saw before.
 
 mod judge;
 
@@ -32,7 +32,7 @@ const WRITERS: u64 = 4;
 const READERS: u64 = 2;
 /// Size of a value without its number, in bytes.
 const PADDING: usize = 200;
-/// Time after the last write within which the replica must have everything.
+/// Time after the last write within which the replica must have all writes.
 const EQUAL_WITHIN: Duration = Duration::from_secs(10);
 
 fn main() -> Result<(), Failure> {
@@ -164,7 +164,7 @@ async fn read(
             let acknowledged = judge.last_acknowledged(row);
             refresh(cluster, table, &row_name(row), random).await?;
             judge.refreshed();
-            // From here on older content is an error.
+            // From here on a reader that sees older content is an error.
             judge.must_have(row, acknowledged);
         }
         let (asked, before) = (judge.now(), judge.seen(row));
@@ -187,8 +187,8 @@ async fn refresh(cluster: &Cluster, table: &client::Table, row: &str, random: &W
     Ok(())
 }
 
-/// Flushes, compacts and splits the table, and creates and drops others, which must appear on and disappear from the
-/// replica.
+/// Flushes, compacts and splits the table. Also creates and drops other tables, which must appear on and disappear from
+/// the replica.
 async fn administrate(
     primary: &Cluster,
     replica: &Cluster,
@@ -205,7 +205,8 @@ async fn administrate(
             6 => {
                 let regions = admin.regions(&table).await?;
                 let region = &regions[random.random() as usize % regions.len()].region;
-                // A region with halves of its parent's files is not split yet, and one of few rows never.
+                // A region that still has references to its parent's files cannot be split, and neither can one with
+                // few rows.
                 if regions.len() < 8
                     && let Err(error) = admin.split_region(region, None).await
                 {
@@ -287,7 +288,7 @@ fn is_read_only(error: &Error) -> bool {
     }
 }
 
-/// Waits until both servers have the same rows, and they are the expected ones.
+/// Waits until both servers have the same rows. They must be the expected rows.
 async fn compare(judge: &Judge, primary: &Cluster, replica: &Cluster) -> Result<usize, Failure> {
     let scan = |cluster: &Cluster| {
         let table = cluster.table(TABLE);
