@@ -12,8 +12,8 @@ use crate::inventory::Inventory;
 use crate::replay::write_log;
 use crate::{Error, Result};
 
-/// Writes the file lists of all stores, names the tracker DEFAULT in descriptors that name none, and copies to `log`
-/// the writes that are only in HBase's logs. After a failure or a crash it may be repeated, following another
+/// Writes the file lists of all stores, names the tracker DEFAULT in descriptors that name none, and copies the writes
+/// that are only in HBase's logs to a log in `log`. After a failure or a crash it may be repeated, after another
 /// [`look`](crate::look). Afterwards the caller writes the version file of this project, and [archives HBase's
 /// logs](crate::archive_logs).
 ///

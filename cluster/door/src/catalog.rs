@@ -1,4 +1,4 @@
-//! The content of hbase:meta.
+//! Reads the content of hbase:meta.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ impl Catalog {
             }
             let is_state =
                 |c: &&catalog::Column| *c.family == *catalog::TABLE && *c.qualifier == *catalog::STATE;
-            // An empty value is how HBase clears a column.
+            // HBase clears a column by writing an empty value.
             if let Some(column) = row.columns.iter().find(is_state).filter(|column| !column.value.is_empty())
             {
                 let table = TableName::from_bytes(&row.key).map_err(failed)?;

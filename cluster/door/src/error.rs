@@ -10,7 +10,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The folder is no root folder of HBase.
+    /// The folder is not a root folder of HBase.
     #[error(
         "{0} has no hbase.version: it is no root folder of Apache HBase; name the folder that hbase.rootdir says"
     )]

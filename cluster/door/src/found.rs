@@ -21,7 +21,7 @@ pub struct FoundTable {
     pub descriptor: TableDescriptor,
     /// The state of the table.
     pub state: TableState,
-    /// The regions of the table: all that hbase:meta or a folder names.
+    /// The regions of the table: all regions that hbase:meta or a folder names.
     pub regions: Vec<FoundRegion>,
 }
 
@@ -41,16 +41,16 @@ pub struct FoundRegion {
 pub enum Shutdown {
     /// HBase was stopped in order: there are no logs.
     Clean,
-    /// HBase may have been killed. The caller has made sure that no process of it runs.
+    /// HBase may have been killed. The caller has made sure that none of its processes runs.
     MaybeKilled,
 }
 
-/// The program that keeps a root.
+/// The program to which a root belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keeper {
-    /// Apache HBase: the tracker that a family names says where the set of its files is recorded.
+    /// Apache HBase: the tracker that a family names decides where the names of its files are recorded.
     HBase,
-    /// This project: every store has a list, whatever its family names.
+    /// This project: every store has a file list, whatever tracker its family names.
     Bellows,
 }
 
@@ -68,7 +68,8 @@ impl Keeper {
     }
 }
 
-/// Returns the trackers that HBase uses for a family. A table that names none is from a release that had only DEFAULT.
+/// Returns the trackers that HBase uses for a family. If the table names no tracker, it was created by a release that
+/// had only DEFAULT.
 pub(crate) fn choice<'a>(table: &'a TableDescriptor, family: &'a FamilyDescriptor) -> TrackerChoice<'a> {
     TrackerChoice::of_family(table, family, TrackerKind::Default.as_str())
 }

@@ -1,9 +1,9 @@
 //! Checks a root of this project that no server has open: hbase:meta, the folders of regions, and every store's file
 //! list with the files that it names.
 //!
-//! Nothing is written. Writes that only the log has of hbase:meta are read with it, so a root that was killed can be
-//! checked, too. What a start will finish, such as an interrupted split, is a note; its table is not compared further.
-//! A running server has more to compare and checks itself (`master::Inconsistency`).
+//! Nothing is written. Writes to hbase:meta that are only in the log are read, too, so a root whose server was killed
+//! can be checked. A change that the next start will finish, such as a split, is a note, and its table is not compared
+//! further. A running server has more to compare and checks itself (`master::Inconsistency`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ pub fn fsck(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) -> Resu
         let named: BTreeSet<_> = named.map(RegionInfo::encoded_name).collect();
         for folder in folders.iter().filter(|folder| !named.contains(folder)) {
             let folder = layout::region(&name, folder);
-            // Without this file it is no region's: files that snapshots need may lie in it.
+            // A folder without this file is not counted as a region's: it may hold files that snapshots need.
             if read_region_info(&**files, &folder).is_ok() {
                 checkup.finds(Inconsistency::OrphanFolder { table: name.clone(), folder });
             }
@@ -97,18 +97,19 @@ pub fn fsck(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) -> Resu
     Ok(checkup)
 }
 
-/// What a region is for its table.
+/// What a region is in its table.
 #[derive(Clone, Copy, PartialEq)]
 enum Role {
-    /// It has rows of its own.
+    /// The region has rows of its own.
     Serving,
-    /// It was split or merged. The master deletes its folder and then its entry in hbase:meta, so a crash may leave the
-    /// entry alone. If a child still needs a file of the parent, fsck reports that file with the child.
+    /// The region was split or merged. The master deletes its folder first and its entry in hbase:meta second, so a
+    /// crash may leave only the entry. If a child still needs a file of the parent, fsck reports that file with the
+    /// child.
     Parent,
 }
 
 impl FsckReport {
-    /// Notes a parent whose deletion a crash has interrupted.
+    /// Adds a note about a parent whose deletion a crash has interrupted.
     fn half_deleted(&mut self, parent: &RegionInfo) {
         self.notes.push(format!(
             "the deletion of region {parent}, which was split or merged, is not finished; the server does it"
@@ -155,8 +156,8 @@ impl FsckReport {
         Ok(())
     }
 
-    /// Checks that the folder of `region` says it is this region's, and that every file in the region's file lists can be
-    /// opened.
+    /// Checks that the `.regioninfo` in the folder of `region` is that of the region, and that every file in the
+    /// region's file lists can be opened.
     fn check_region(
         &mut self,
         files: &Arc<dyn Files>,

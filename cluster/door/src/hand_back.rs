@@ -1,8 +1,8 @@
 //! Hands a root back to HBase.
 //!
-//! In a root that was closed in order, folders, store files, lists, descriptors and hbase:meta are HBase's already.
-//! HBase's master also needs to know where hbase:meta was last, and which servers there were; it then assigns
-//! everything again, as after a restart. Both are in the master's own region, which this module writes.
+//! In a root that was closed in order, folders, store files, lists, descriptors and hbase:meta are as HBase has them.
+//! HBase's master also needs to know which server had hbase:meta open last, and which servers there were. It then
+//! assigns all regions again, as after a restart. Both facts are in the master's own region, which this module writes.
 //!
 //! 1. Check that everything is in store files and nothing is unfinished; otherwise change nothing.
 //! 2. In stores of families that do not name the tracker FILE, move files that the list does not name to the archive:
@@ -11,7 +11,7 @@
 //! 4. Delete this project's log and its own small objects.
 //! 5. The caller deletes the version file of this project. From then on the root is HBase's.
 //!
-//! After a crash before the last step the root is still this project's, and the whole may be repeated.
+//! After a crash before the last step the root is still this project's, and all steps may be repeated.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,8 +37,8 @@ use crate::{Error, Result};
 /// The folder of HBase's master.
 const MASTER: &str = "MasterData";
 
-/// Makes a root that this project has closed in order one that HBase can open, except for the version file of this
-/// project, which the caller deletes.
+/// Converts a root that this project has closed in order to one that HBase can open. Only the version file of this
+/// project is left, which the caller deletes.
 pub fn hand_back(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) -> Result<()> {
     let inventory = inventory(files, world)?;
     let notes = check_finished(files)?;
@@ -56,8 +56,8 @@ pub fn hand_back(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) ->
     Ok(log.delete(&FileName::new("bellows.wal.of"))?)
 }
 
-/// Moves files that a store's list does not name to the archive, in stores whose files HBase finds without a list, or
-/// may find so after a migration.
+/// Moves files that a store's list does not name to the archive. Only for stores whose files HBase finds without a
+/// list, or may find so after a migration.
 fn make_folders_exact(inventory: &Inventory, files: &Arc<dyn Files>) -> Result<()> {
     for table in &inventory.tables {
         for region in &table.regions {
@@ -151,8 +151,8 @@ fn master_table() -> TableDescriptor {
     table
 }
 
-/// Writes the region of HBase's master. It says that hbase:meta was open on the first of these servers, and that all of
-/// them were online.
+/// Writes the region of HBase's master. The region says that hbase:meta was open on the first of `servers`, and that
+/// all of them were online.
 fn write_master_data(files: &Arc<dyn Files>, servers: &[ServerName], world: &World) -> Result<()> {
     delete_folder(&**files, MASTER)?;
     let table = master_table();
@@ -189,7 +189,7 @@ fn write_master_data(files: &Arc<dyn Files>, servers: &[ServerName], world: &Wor
         outcome.map_err(failed)?;
     }
     region.close().map_err(failed)?;
-    // The files in the folder are the store's, as HBase's DEFAULT tracker has it.
+    // For HBase's DEFAULT tracker, the files in the folder are the store's files.
     for entry in files.list(&folder)? {
         if entry.name.parent().is_some_and(|parent| parent.last() == ".filelist") {
             files.delete(&entry.name)?;

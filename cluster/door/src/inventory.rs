@@ -1,4 +1,4 @@
-//! Reads the content of a root folder of HBase: tables, regions, the files of every store.
+//! Reads the content of a root folder of HBase: tables, regions, and the files of every store.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -32,12 +32,12 @@ pub struct Inventory {
     pub(crate) rows: Vec<RegionRow>,
     /// HBase's logs whose writes are not all in store files.
     pub(crate) logs: Vec<LogFile>,
-    /// The findings about an adoption: what prevents it, what it loses, and what is worth knowing.
+    /// The findings about an adoption: what prevents it, what it loses, and what the operator should know.
     pub report: Report,
 }
 
-/// Reads everything that an adoption depends on, and writes nothing. `files` is the root folder, `log` the storage that
-/// has the folder `WALs`.
+/// Reads everything on which an adoption depends, and writes nothing. `files` is the root folder, and `log` is the
+/// storage with the folder `WALs`.
 pub fn look(
     files: &Arc<dyn Files>,
     log: &Arc<dyn Files>,
@@ -137,7 +137,7 @@ impl FoundTable {
                 ));
             }
         }
-        // Regions that were merged, and what HBase's janitor had not come to.
+        // The remaining folders have no row: merged regions, or folders that HBase's CatalogJanitor had not deleted.
         for folder in folders {
             let folder = layout::region(self.descriptor.name(), &folder);
             match read_region_info(&**files, &folder) {

@@ -6,23 +6,23 @@
 //!                              └─ Report: what blocks, what is left behind, what is worth knowing
 //! ```
 //!
-//! [`look`] reads everything that the adoption depends on, and writes nothing: descriptors, hbase:meta, the master's
-//! procedures, the head of every store file, and the logs of killed servers. The changes come in this order:
+//! [`look`] reads everything on which an adoption depends, and writes nothing: descriptors, hbase:meta, the master's
+//! procedures, the head of every store file, and the logs of killed servers. Then the changes are made in this order:
 //!
-//! 1. [`adopt()`] writes a file list for each store whose files are those in its folder. Tables keep the tracker that
-//!    they name; a descriptor that names none gets DEFAULT, the only tracker of HBase's older releases.
+//! 1. [`adopt()`] writes a file list for each store whose files are all files in its folder. Tables keep the tracker
+//!    that they name. A descriptor that names none gets DEFAULT, the only tracker of HBase's older releases.
 //! 2. [`adopt()`] copies the writes that are only in HBase's logs to a log of this project, from which the next start
 //!    recovers.
 //! 3. The caller writes the version file of this project. From then on the root is no longer HBase's.
-//! 4. [`archive_logs`] moves HBase's logs to the folder of logs that HBase no longer needs.
+//! 4. [`archive_logs`] moves HBase's logs to `oldWALs`, the folder of logs that HBase no longer needs.
 //!
-//! Until step 3, HBase can open the root after every single write: it reads no list of a store whose tracker is
-//! DEFAULT. So a crash needs no repair; the adoption is repeated, and lists of stores that HBase keeps by folder are
-//! written again. From step 3 on the lists count, whatever the descriptors name.
+//! Until step 3, HBase can open the root after every single write, because it does not read the list of a store whose
+//! tracker is DEFAULT. So a crash needs no repair: the adoption is repeated, and writes the lists of such stores again.
+//! From step 3 on the lists count, whatever tracker a descriptor names.
 //!
 //! [`hand_back()`] is the way back, for a root that was closed in order.
 //!
-//! This crate does not know processes: its caller makes sure that neither program runs on the root.
+//! This crate knows nothing of processes. Its caller makes sure that neither HBase nor Bellows runs on the root.
 
 mod adopt;
 mod catalog;

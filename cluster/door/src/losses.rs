@@ -1,4 +1,4 @@
-//! Finds what an adoption cannot carry over.
+//! Finds the features and data of a root that an adoption cannot carry over.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub struct Report {
     pub blockers: Vec<String>,
     /// Features that HBase uses with this root and that Bellows will not provide after the adoption.
     pub left_behind: Vec<String>,
-    /// Findings that are worth knowing.
+    /// Other findings that the operator should know.
     pub notes: Vec<String>,
     /// Number of regions.
     pub regions: usize,
@@ -88,7 +88,7 @@ fn is_built_in(class: &str) -> bool {
     sanity::Limits::default().coprocessors.iter().any(|known| known == class)
 }
 
-/// Reports what a table's descriptor requests and Bellows does not provide.
+/// Reports the features that a table's descriptor requests and Bellows does not have.
 pub(crate) fn of_table(table: &TableDescriptor, report: &mut Report) {
     let name = table.name();
     for family in table.families() {
@@ -137,7 +137,7 @@ pub(crate) fn of_table(table: &TableDescriptor, report: &mut Report) {
     }
 }
 
-/// Reports what the root as a whole has that is not carried over.
+/// Reports the features of the whole root that are not carried over.
 pub(crate) fn of_root(files: &dyn Files, tables: &[FoundTable], report: &mut Report) -> Result<()> {
     for (name, words) in FEATURES {
         if tables.iter().any(|table| table.descriptor.name().as_str() == name) {

@@ -1,7 +1,7 @@
 //! Reads a region of HBase without changing its folder.
 //!
-//! The engine finds a store's files in a list. HBase's DEFAULT tracker keeps none, so the lists are kept in memory,
-//! over the files.
+//! The engine finds a store's files in a file list. HBase's DEFAULT tracker writes none, so this module keeps such
+//! lists in memory, in storage that passes all other calls to the root's files.
 
 use std::sync::Arc;
 

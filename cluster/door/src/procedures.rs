@@ -1,12 +1,12 @@
-//! The procedures that HBase's master had not finished when it ended. They are in a region of the master's own,
+//! Reads the procedures that HBase's master had not finished when it ended. They are in the master's own region,
 //! `master:store`.
 //!
 //! ```text
 //! MasterData/data/master/store/<region>/proc    row: number of the procedure, 8 bytes · proc:d: Procedure
 //! ```
 //!
-//! A procedure that ended keeps its row for a while; an empty value says that the row is to be deleted. Source: HBase
-//! 2.6 `RegionProcedureStore`.
+//! A procedure that has ended keeps its row for a while. An empty value marks a row that is to be deleted. Source:
+//! HBase 2.6 `RegionProcedureStore`.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(crate) fn rows(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) 
         FoundStore::find(files, &folder, &info, family, by, world).map_err(Error::of_region(&folder))
     });
     let found = FoundRegion { stores: stores.collect::<Result<_>>()?, info, folder };
-    // HBase leaves these logs also when it is stopped in order.
+    // HBase leaves these logs even if it is stopped in order.
     let logs = logs_of_servers(&**log, &FileName::new("MasterData/WALs"))?.into_iter();
     let logs = logs.map(|name| LogFile::scan(log, name)).collect::<Result<Vec<_>>>()?;
     let recovered = recovered(&logs, found.info.encoded_name().as_str().as_bytes(), world)?;
@@ -49,9 +49,10 @@ pub(crate) fn rows(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) 
 
 /// Returns the procedures that are not finished, as class and number.
 ///
-/// A ServerCrashProcedure is left out: it divides the logs of a server that ended, and assigns the server's regions. An
-/// adoption reads these logs, and a start opens all regions. HBase's master begins one when its region server is faster
-/// at an orderly stop than the master is. Its steps are procedures, too, and count.
+/// A ServerCrashProcedure is left out. It divides the logs of a server that ended, and assigns the server's regions. An
+/// adoption reads these logs itself, and a start opens all regions. At an orderly stop, HBase's master begins such a
+/// procedure if its region server stops before the master does. The steps of a ServerCrashProcedure are procedures,
+/// too, and are not left out.
 pub(crate) fn unfinished(rows: &[CatalogRow]) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for row in rows {

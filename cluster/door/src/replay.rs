@@ -1,11 +1,11 @@
 //! Copies the writes of a killed HBase that are only in its logs to a log of this project, from which the next start
 //! recovers each region.
 //!
-//! A region's writes may be in several files: those of successive servers, or the same writes twice when HBase had to
-//! begin a new file after an error. This project's log needs them in the order of their sequence ids. So the files are
-//! read in passes: a region's writes are copied from a file once those of all files with lower sequence ids were
-//! copied. The files' names are mostly in that order, and one pass is enough. Memory is bounded by one entry, and by
-//! the sequence ids of writes that are in two files.
+//! The writes of a region may be in several files: in those of successive servers, or twice if HBase had to begin a new
+//! file after an error. This project's log needs them in the order of their sequence ids. So the files are read in
+//! passes. A region's writes are copied from a file after those of all files with lower sequence ids. Mostly the names
+//! of the files are in that order, and one pass is enough. Memory is needed only for one entry, and for the sequence
+//! ids of writes that are in two files.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) struct LogFile {
     /// The lowest and the highest sequence id of each region's writes.
     extents: BTreeMap<Vec<u8>, (u64, u64)>,
     pub(crate) entries: usize,
-    /// Number of bytes at the end of the file that are no complete entry.
+    /// Number of bytes of an incomplete entry at the end of the file.
     pub(crate) torn: u64,
 }
 
@@ -61,11 +61,11 @@ impl LogFile {
     }
 }
 
-/// Passes each write of a file to the caller, and returns the number of torn bytes at its end.
+/// Passes each write of a file to `act`, and returns the number of bytes of an incomplete entry at the file's end.
 fn read(files: &Arc<dyn Files>, name: &FileName, act: &mut dyn FnMut(Entry) -> Result<()>) -> Result<u64> {
     let mut reader = Reader::open(files.open(name)?, name.clone())?;
     while let Some(entry) = reader.next_entry()? {
-        // Markers of flushes and the like say nothing that the files do not.
+        // Markers, such as those of flushes, say nothing that the store files do not show.
         if entry.cells.count() > 0 {
             act(entry)?;
         }
@@ -73,11 +73,11 @@ fn read(files: &Arc<dyn Files>, name: &FileName, act: &mut dyn FnMut(Entry) -> R
     Ok(reader.torn())
 }
 
-/// Returns the logs of region servers below `folder`, which has a folder for each server, as `WALs` has.
+/// Returns the logs of region servers below `folder`, which has a folder for each server, like `WALs`.
 pub(crate) fn logs_of_servers(files: &dyn Files, folder: &FileName) -> Result<Vec<FileName>> {
     let mut found = Vec::new();
     for entry in files.list(folder)? {
-        // Files of this project lie in the folder itself.
+        // Log files of this project are in the folder itself.
         if let Some((server, _)) = entry.name.below(folder).and_then(|below| below.split_once('/'))
             && server.contains(',')
         {
@@ -93,15 +93,15 @@ pub(crate) fn logs_of_servers(files: &dyn Files, folder: &FileName) -> Result<Ve
     Ok(found)
 }
 
-/// How far the copying of a region's writes has got.
+/// The progress of copying the writes of one region.
 #[derive(Default)]
 struct Progress {
     /// The files that have writes of the region, in the order of the writes' sequence ids.
     files: VecDeque<usize>,
     last: Option<u64>,
-    /// The sequence id at which the next file's writes begin, if this file has later ones.
+    /// The sequence id at which the writes of the next file begin, if the current file has later writes.
     overlaps_from: Option<u64>,
-    /// The sequence ids that were copied and may occur again.
+    /// The sequence ids that were copied and may occur again in the next file.
     recent: HashSet<u64>,
 }
 
@@ -227,7 +227,7 @@ pub(crate) fn delete_own_logs(place: &dyn Files) -> Result<()> {
 pub fn archive_logs(files: &dyn Files, log: &dyn Files) -> Result<()> {
     for name in logs_of_servers(log, &FileName::new(LOGS))? {
         let away = FileName::new("oldWALs").join(name.last());
-        // What an earlier attempt has left may not be whole.
+        // An earlier attempt may have left an incomplete copy.
         log.delete(&away)?;
         storage::copy(&*log.open(&name)?, log, &away)?;
         log.delete(&name)?;
