@@ -1,12 +1,12 @@
-//! Features that this master does not have. It answers as HBase does when these features are switched off: with the
-//! same classes of exceptions, or the same empty lists, which clients can handle. Source: HBase 2.6
+//! Answers the calls of features that this master does not have. The answers are those of HBase when these features are
+//! switched off: the same classes of exceptions, or the same empty lists, which clients can handle. Source: HBase 2.6
 //! `MasterRpcServices`, `SnapshotManager`, `MasterQuotaManager`, `HMaster`.
 
 use prost::Message;
 use proto::pb;
 use rpc::{Exception, Reply};
 
-/// Returns HBase's answer to a method of a feature that is off; `None` for any other method.
+/// Returns HBase's answer to a method of a feature that is switched off; `None` for any other method.
 pub(crate) fn answer(method: &str) -> Option<Result<Reply, Exception>> {
     let unsupported = |words: &str| {
         Some(Err(Exception {
@@ -39,7 +39,7 @@ pub(crate) fn answer(method: &str) -> Option<Result<Reply, Exception>> {
         "AddReplicationPeer" => refused(
             "java.lang.UnsupportedOperationException: replication to other clusters is not supported by this master",
         ),
-        // As in HBase, a server that is not decommissioned stays as it is.
+        // As in HBase, a call for a server that is not decommissioned changes nothing.
         "RecommissionRegionServer" => empty(&pb::RecommissionRegionServerResponse {}),
         "DecommissionRegionServers" => refused(
             "java.lang.UnsupportedOperationException: this cluster has one server, which cannot be decommissioned",

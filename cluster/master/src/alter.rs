@@ -1,9 +1,9 @@
-//! Changes of a table's schema, and how its regions follow.
+//! Changes the schema of a table and brings the table's regions to the new schema.
 //!
-//! The master writes the new descriptor, then goes from region to region. An open region takes over most changes, and
-//! scans continue. A region that cannot take over a change is closed and opened again; clients retry calls that meet a
-//! closed region. The files of a deleted family are deleted as well, because a later family of the same name must not
-//! find them. An intent makes sure of that across a crash.
+//! The master writes the new descriptor, then goes from region to region. An open region applies most changes while it
+//! serves, and scans continue. For other changes the region is closed and opened again; clients that call it meanwhile
+//! retry. The files of a deleted family are deleted as well, because a later family of the same name must not find
+//! them. An intent completes this deletion after a crash.
 
 use std::sync::Arc;
 
@@ -115,8 +115,8 @@ impl Master {
         })
     }
 
-    /// Submits a change of a schema. `change` makes the new schema from the old one. It is called at once, so that a
-    /// bad request is refused at once, and again when the procedure runs.
+    /// Submits a change of a schema. `change` makes the new schema from the old one. It is called before the procedure
+    /// is submitted, so that a bad request is refused at once, and again when the procedure runs.
     fn alter(
         self: &Arc<Self>,
         name: TableName,
@@ -181,14 +181,15 @@ impl Master {
         self.reopen(table, families)
     }
 
-    /// Brings every open region of the table to the new schema: a region that cannot take it over is closed and opened.
-    /// Deletes each region's files of the families in `gone` while that region is closed.
+    /// Brings every open region of the table to the new schema. A region that cannot apply it while it serves is closed
+    /// and opened. If `gone` names families, closes every open region, and deletes each region's files of these
+    /// families while it is closed.
     pub(crate) fn reopen(&self, table: &Arc<TableDescriptor>, gone: &[Bytes]) -> Result<(), Exception> {
         let name = table.name();
         if name.is_meta() {
             return self.reopen_meta(table);
         }
-        // From hbase:meta: a start calls this before the view is read.
+        // The regions are read from hbase:meta, because a start calls this before it has read the view.
         let content = self.catalog.read().map_err(|error| Exception::io(error.to_string()))?;
         let rows = content.regions.get(name).into_iter().flatten();
         let regions: Vec<RegionInfo> = rows.map(|row| row.region.clone()).collect();
@@ -206,7 +207,7 @@ impl Master {
             let is_altered = was_open && gone.is_empty() && self.regions.alter(region, table)?;
             if !is_altered {
                 if was_open {
-                    // While it serves, so that there is little to flush when it does not.
+                    // The region is flushed while it serves, so that its closing has little to flush.
                     self.regions.flush(region.encoded_name(), &[])?;
                     self.regions.close(region.encoded_name())?;
                 }
@@ -214,7 +215,7 @@ impl Master {
                 if !was_open {
                     return removed;
                 }
-                // Whatever became of the files, the region must not stay closed.
+                // The region must not stay closed if the files could not be deleted.
                 self.open(region, table).and(removed)?;
             }
             self.update_view(|view| {
@@ -224,14 +225,14 @@ impl Master {
             });
             Ok(())
         });
-        // The chore tries again to open a region that could not be reopened. The regions after it still have the old schema: a
-        // schema with which none can be opened makes one region unavailable, not all. The caller gets the error.
+        // The chore tries again to open a region that could not be reopened. The regions after it keep the old schema.
+        // So if no region can be opened with the new schema, only one region is unavailable. The caller gets the error.
         self.update_view(|view| view.tables.get_mut(name).map(|known| known.reopening = 0));
         outcome
     }
 
-    /// Reopens hbase:meta, which is not listed in any catalog. Its readers retry while it is closed. If it cannot be
-    /// opened with the new schema it is opened with the old one, since nothing works without it.
+    /// Reopens hbase:meta, which is not listed in any catalog. Clients that read it retry while it is closed. If it
+    /// cannot be opened with the new schema, it is opened with the old one, since nothing works without it.
     fn reopen_meta(&self, table: &Arc<TableDescriptor>) -> Result<(), Exception> {
         let region = RegionInfo::meta();
         let old =

@@ -1,10 +1,12 @@
 //! The assignment of regions to servers: the master's side of the contract with the region servers.
 //!
-//! A region is opened on one server, under a term greater than all earlier ones, and closed there. All other orders
-//! about a region go to its owner. Calls here wait for the answer, so they are made from threads that may block.
+//! A region is opened on one server, under a term greater than all its earlier terms, and is closed there. All other
+//! orders about the region go to this server, its owner. Calls of this module wait for the answers of servers, so they
+//! are made from threads that may block.
 //!
-//! The owners are kept in memory. hbase:meta names them as well, for clients and for the next start of the master. But
-//! no region is open when a process starts, so a start assigns each region again, to its last server if that is live.
+//! The owners are kept in memory. hbase:meta names them, too, for clients and for the next start of the master. But no
+//! region is open when a process starts. So a start assigns each region again, to its last server if that server is
+//! live.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,12 +28,12 @@ use storage::FileName;
 pub(crate) struct Assignment {
     pub(crate) server: ServerName,
     pub(crate) term: Term,
-    /// Whether the master has told the server to close the region and has no answer yet.
+    /// Whether the master has ordered the server to close the region and has no answer yet.
     is_closing: bool,
 }
 
-/// Timestamps that never occur twice: the present time, or one more than the last timestamp. Used for catalog edits,
-/// terms and region ids.
+/// Timestamps that never occur twice: the present time or, if that is not greater than the last timestamp, one more
+/// than that. Used for catalog edits, terms and region ids.
 #[derive(Debug)]
 pub(crate) struct StampClock {
     world: World,
@@ -49,7 +51,7 @@ impl StampClock {
         Stamp(*last)
     }
 
-    /// Makes all later stamps greater than `newest`.
+    /// Makes all later timestamps greater than `newest`.
     pub(crate) fn stamp_after(&self, newest: Stamp) {
         let mut last = self.last.lock();
         *last = newest.0.max(*last);
@@ -79,8 +81,8 @@ impl Assignments {
         self.owners.lock().get(region).cloned()
     }
 
-    /// Opens a region and returns its new row. A region that is open stays where it is. Another goes to the server that
-    /// `last` names, if that is live, else to the server with the fewest regions.
+    /// Opens a region and returns its new row. A region that is open stays where it is. A closed region goes to the
+    /// server that `last` names if that server is live, or else to the server with the fewest regions.
     pub(crate) fn open(
         &self,
         region: &RegionInfo,
@@ -88,7 +90,7 @@ impl Assignments {
         last: Option<&ServerName>,
     ) -> Result<RegionRow, Exception> {
         let name = region.encoded_name();
-        // A term whose end was ordered must end before another begins.
+        // If the closing of the region was ordered, that term must end before another begins.
         if self.owner(name).is_some_and(|owner| owner.is_closing) {
             self.close(name)?;
         }
@@ -99,7 +101,7 @@ impl Assignments {
                 None => {
                     let server = choose(&self.servers.live(), &owners, last)?;
                     let owner = Assignment { server, term: Term(self.clock.next().0), is_closing: false };
-                    // Before the order is sent, so that a concurrent close knows the server.
+                    // The owner is recorded before the order is sent, so that a concurrent close knows the server.
                     owners.insert(name.clone(), owner.clone());
                     owner
                 }
@@ -109,7 +111,7 @@ impl Assignments {
         match env::block_on(self.servers.open(&owner.server, order)) {
             Ok(OpenSequence(sequence)) => Ok(RegionRow::open(region.clone(), owner.server, sequence)),
             Err(cause) => {
-                // The server's word that the region is not open there.
+                // An error as the answer means that the region is not open there.
                 let mut owners = self.owners.lock();
                 if owners.get(name) == Some(&owner) {
                     owners.remove(name);
@@ -119,7 +121,7 @@ impl Assignments {
         }
     }
 
-    /// Lets an open region take over a new schema. Returns `false` if the region must be reopened instead; see
+    /// Applies a new schema to an open region. Returns `false` if the region must be reopened instead; see
     /// [`RegionServers::alter`].
     pub(crate) fn alter(&self, region: &RegionInfo, table: &Arc<TableDescriptor>) -> Result<bool, Exception> {
         let owner = self.owners.lock().get(region.encoded_name()).cloned();
@@ -187,7 +189,8 @@ impl Assignments {
         env::block_on(self.servers.write_clone(&server, order))
     }
 
-    /// Whether anybody but its closed region needs files of a folder. See [`RegionServers::is_needed`].
+    /// Whether files of a folder are still needed, by anything but the folder's closed region. See
+    /// [`RegionServers::is_needed`].
     pub(crate) fn is_needed(&self, folder: FileName) -> Result<bool, Exception> {
         let server = choose(&self.servers.live(), &self.owners.lock(), None)?;
         env::block_on(self.servers.is_needed(&server, folder))
@@ -211,7 +214,7 @@ impl Assignments {
         for server in self.servers.live() {
             let reports = env::block_on(self.servers.report(&server))?;
             let owners = self.owners.lock();
-            // A report of another server or term than the owner's says nothing of the region.
+            // A report of a server that is not the owner, or under another term, is ignored.
             let confirmed = reports.into_iter().filter(|report| {
                 let owner = owners.get(&report.region);
                 owner.is_some_and(|owner| owner.server == server && owner.term == report.term)
@@ -221,8 +224,8 @@ impl Assignments {
         Ok(open)
     }
 
-    /// Discards the log records of a region that was removed. Every server is told, because any may have had the
-    /// region.
+    /// Discards the log records of a region that was removed. The order goes to every server, because any of them may
+    /// have had the region.
     pub(crate) fn forget(&self, region: &EncodedName) -> Result<(), Exception> {
         for server in self.servers.live() {
             env::block_on(self.servers.forget(&server, region))?;
@@ -256,7 +259,7 @@ impl Assignments {
         self.ask(region, |server| self.servers.compact(server, region, families.to_vec()))
     }
 
-    /// Returns when the oldest file that a major compaction wrote was written. See
+    /// Returns the creation time of the region's oldest file that a major compaction has written. See
     /// [`RegionServers::last_major_compaction`].
     pub(crate) fn last_major_compaction(&self, region: &EncodedName) -> Result<i64, Exception> {
         self.ask(region, |server| self.servers.last_major_compaction(server, region))
@@ -313,8 +316,8 @@ impl Assignments {
     }
 }
 
-/// Chooses the server for a region: the one that had it last, whatever its start code, if that is live; else the one
-/// with the fewest regions.
+/// Chooses the server for a region: its last server, whatever the start code, if that server is live; or else the
+/// server with the fewest regions.
 fn choose(
     live: &[ServerName],
     owners: &BTreeMap<EncodedName, Assignment>,

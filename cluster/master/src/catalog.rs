@@ -26,7 +26,7 @@ pub(crate) struct Catalog {
 pub(crate) struct CatalogContent {
     pub(crate) regions: BTreeMap<TableName, Vec<RegionRow>>,
     pub(crate) states: BTreeMap<TableName, TableState>,
-    /// Rows that cannot be read, with the reasons. Any client may write to hbase:meta.
+    /// Rows that cannot be read, with the reasons. Such rows can exist, because any client may write to hbase:meta.
     pub(crate) unreadable: Vec<Error>,
 }
 
@@ -43,7 +43,7 @@ impl CatalogContent {
             let columns = || row.columns.iter().map(|c| (&*c.family, &*c.qualifier, c.value.clone()));
             let region = RegionRow::decode(columns()).unwrap_or_else(|cause| {
                 told(cause);
-                // The region alone is needed: its server and its state are of no use after a start.
+                // Only the region itself is decoded. After a start its server and its state are of no use.
                 let who = columns().filter(|(_, qualifier, _)| *qualifier == catalog::REGION_INFO);
                 RegionRow::decode(who).ok().flatten()
             });
@@ -52,7 +52,7 @@ impl CatalogContent {
             }
             let state =
                 row.columns.iter().find(|c| *c.family == *catalog::TABLE && *c.qualifier == *catalog::STATE);
-            // An empty value is how HBase clears a column.
+            // HBase clears a column by writing an empty value.
             if let Some(column) = state.filter(|column| !column.value.is_empty()) {
                 let table = TableName::from_bytes(&row.key);
                 match table.and_then(|table| Ok((table, catalog::decode_table_state(&column.value)?))) {
@@ -90,8 +90,8 @@ impl Catalog {
         Catalog { regions, clock, meta: RegionInfo::meta().encoded_name().clone() }
     }
 
-    /// Makes all later stamps greater than every timestamp in `region`. The clock may have been set back since those
-    /// rows were written, and an old delete marker must not hide a new row.
+    /// Makes all later timestamps greater than every timestamp in `region`. Otherwise, if the clock was set back since
+    /// a row was deleted, the old delete marker would hide a new row.
     pub(crate) fn stamp_after(&self, region: &EncodedName) -> Result<(), Exception> {
         self.clock.stamp_after(self.regions.newest(region)?);
         Ok(())
@@ -111,7 +111,7 @@ impl Catalog {
         self.write(&self.meta, rows.into_iter().map(put).collect())
     }
 
-    /// Writes rows of regions and removes those of `gone`, all or nothing.
+    /// Writes rows of regions and removes the rows of `gone`, all together or none.
     pub(crate) fn replace_regions<'a>(
         &self,
         rows: impl IntoIterator<Item = &'a RegionRow>,

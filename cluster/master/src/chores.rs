@@ -1,4 +1,4 @@
-//! What the master does by itself, in one thread: each chore has a period, a configuration key.
+//! The work that the master does periodically, in one thread. A configuration key sets the period of each chore.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::reopen::Reopening;
 use crate::selection::Selection;
 use crate::switches::Switch;
 
-/// Time between two looks at what is due. Each look also carries on unfinished changes.
+/// Time between two checks which chores are due. Each check also completes unfinished changes.
 const CHORE_PERIOD: Duration = Duration::from_secs(10);
 
-/// When a chore is due: once in each period. The first period begins when the chores start.
+/// When a chore is due: once in each period. The first period begins when the chores' thread starts.
 struct Schedule {
     period: Duration,
     last: Moment,
@@ -25,7 +25,7 @@ impl Schedule {
         Schedule { period, last: now }
     }
 
-    /// Whether a run is due, which then counts as done. A period of zero never is.
+    /// Whether the chore is due. If it is, it counts as done now. With a period of zero a chore is never due.
     fn is_due(&mut self, now: Moment) -> bool {
         let due = !self.period.is_zero() && now.since(self.last) >= self.period;
         if due {
@@ -36,11 +36,11 @@ impl Schedule {
 }
 
 impl Master {
-    /// Starts the thread that collects parents (`hbase.catalogjanitor.interval`), deletes expired snapshots
-    /// (`hbase.master.cleaner.snapshot.interval`), normalizes tables (`hbase.normalizer.period`), checks the
-    /// catalog (`hbase.master.hbck.chore.interval`), requests compactions of MOB families
-    /// (`hbase.mob.compaction.chore.period`), opens regions that could not be opened, and carries on what an earlier
-    /// failure has left. It ends when the process ends or the master is dropped.
+    /// Starts the thread of the chores. It ends when the process ends or the master is dropped. The chores delete
+    /// unneeded parents of splits and merges (`hbase.catalogjanitor.interval`) and expired snapshots
+    /// (`hbase.master.cleaner.snapshot.interval`), normalize tables (`hbase.normalizer.period`), check the catalog
+    /// (`hbase.master.hbck.chore.interval`), request compactions of MOB families (`hbase.mob.compaction.chore.period`),
+    /// open regions that could not be opened, and complete changes that an earlier failure has interrupted.
     pub fn start_chores(self: &Arc<Self>) -> std::io::Result<()> {
         let master: Weak<Master> = Arc::downgrade(self);
         let (now, options) = (self.world.moment(), &self.options);
@@ -95,8 +95,8 @@ impl Master {
         env::spawn_thread("master-chore", Priority::Background, body).map(drop)
     }
 
-    /// Submits an empty change for each table that has an unfinished one. The unfinished change is completed before the
-    /// empty one.
+    /// Submits an empty change for each table that has an unfinished change, because the unfinished change is completed
+    /// before the empty one begins.
     fn carry_on_what_waits(self: &Arc<Self>) {
         for intent in self.intents.all() {
             let table = intent.table();

@@ -1,14 +1,14 @@
 //! Tables made from snapshots: clones under a new name, and restorations of existing tables.
 //!
-//! In both cases the regions are new, and their files are links to those of the snapshot; no data is copied. A snapshot
+//! In both cases the regions are new, and their files are links to the snapshot's files; no data is copied. A snapshot
 //! cannot be deleted while an intent names it.
 //!
-//! A clone is a creation (see [`crate::tables`]) whose regions get their links before their rows. A restoration is of a
+//! A clone is a creation (see [`crate::tables`]) whose regions get their links before their rows. A restoration needs a
 //! disabled table, which stays disabled:
 //!
 //! 1. Store the intent: schema, new regions, and the snapshot.
-//! 2. Write the new regions' folders, with links. A failure up to here ends the restoration, and the table is as
-//!    before.
+//! 2. Write the new regions' folders, with links. If this step or the first fails, the restoration ends, and the table
+//!    is unchanged.
 //! 3. In one mutation, replace the old regions in hbase:meta by the new ones.
 //! 4. Write the snapshot's schema as the table's, and delete the old regions' folders. Files that the snapshot or a
 //!    link needs move to the archive.
@@ -63,13 +63,13 @@ pub enum CopyKind {
 pub(crate) enum RestoreOutcome {
     /// The table has the content of the snapshot.
     Done,
-    /// The table is as before the restoration.
+    /// The table is as it was before the restoration.
     Undone(Exception),
 }
 
 impl Master {
-    /// Submits the restoration of a disabled table, or a clone under a name that no table has. Permissions are not
-    /// restored: there are none.
+    /// Submits the restoration of a disabled table, or a clone under a name that no table has. There are no permissions
+    /// to restore.
     pub(crate) fn restore_snapshot(
         self: &Arc<Self>,
         request: &pb::RestoreSnapshotRequest,
@@ -106,7 +106,7 @@ impl Master {
         }
         let tracker =
             request.custom_sft.clone().filter(|tracker| !tracker.is_empty() && kind == CopyKind::Clone);
-        // Refused at once, not in the procedure, where clients are told less.
+        // Refused here and not in the procedure, where clients would get a less precise answer.
         if let Err(refusal) = self.plan(&snapshot, &table, kind, tracker.as_deref())
             && !is_unchecked(&refusal)
         {
@@ -170,8 +170,8 @@ impl Master {
         Ok(())
     }
 
-    /// Determines the schema and the regions of a table made from a snapshot. `tracker` is the one that the client
-    /// chose for a clone.
+    /// Determines the schema and the regions of a table made from a snapshot. `tracker` is the store file tracker that
+    /// the client chose for a clone.
     fn plan(
         &self,
         snapshot: &str,
@@ -317,8 +317,8 @@ impl Master {
     }
 }
 
-/// Returns the regions of a snapshot by their first row. Parents of splits, whose files the daughters name, and the
-/// region of MOB files are left out.
+/// Returns the regions of a snapshot by their first row. Leaves out split parents, whose files the daughters name, and
+/// the region of MOB files.
 fn sources<'a>(
     snapshot: &str,
     manifest: &'a pb::SnapshotDataManifest,
@@ -327,8 +327,8 @@ fn sources<'a>(
     for source in &manifest.region_manifests {
         let region = RegionInfo::try_from(&source.region_info)
             .map_err(|error| corrupted(snapshot, &error.to_string()))?;
-        // HBase counts the table's MOB files to a region that nobody opens. A clone finds them by the name of their
-        // table.
+        // HBase counts the table's MOB files to a region that no server opens. A clone finds these files by the name of
+        // their table.
         let is_of_mob_files = *region.encoded_name() == layout::mob_region(region.table());
         if !region.is_split() && region.replica().0 == 0 && !is_of_mob_files {
             found.insert(region.start_key().clone(), (region, source));

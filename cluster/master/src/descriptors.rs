@@ -4,9 +4,9 @@
 //! .tabledesc/.tableinfo.0000000001.637    PBUF TableSchema; 637 is its length
 //! ```
 //!
-//! A change writes the file with the next number and then deletes the earlier ones. The complete file with the greatest
-//! number counts. The length in the name shows whether a crash cut the file short. Names without a length, or without a
-//! number, are from older releases of HBase.
+//! To change a schema, the master writes a file with the next number and then deletes the earlier ones. The complete
+//! file with the greatest number counts. The length in the name shows whether a crash cut the file short. Older
+//! releases of HBase wrote names without a length or without a number.
 
 use bytes::Bytes;
 use proto::{TableDescriptor, TableName};
@@ -40,7 +40,7 @@ impl Version {
     }
 }
 
-/// Returns every version of a descriptor in a folder, the newest first.
+/// Returns every version of a descriptor in a folder, newest first.
 fn versions(files: &dyn Files, folder: &FileName) -> storage::Result<Vec<(Version, FileName)>> {
     let mut found = Vec::new();
     for entry in files.list(folder)? {
@@ -85,7 +85,7 @@ pub fn write(files: &dyn Files, descriptor: &TableDescriptor) -> storage::Result
 /// Writes `descriptor` durably as the newest in the folder of a table's descriptors, and deletes the older ones.
 pub fn write_in(files: &dyn Files, folder: &FileName, descriptor: &TableDescriptor) -> storage::Result<()> {
     let content = descriptor.to_file();
-    // Incomplete files count, too: their numbers are taken.
+    // Incomplete files count, too, because their numbers are taken.
     let entries = files.list(folder)?;
     let parsed = entries.iter().filter_map(|entry| entry.name.below(folder).and_then(Version::parse));
     let number = parsed.map(|version| version.number).max().unwrap_or(0) + 1;

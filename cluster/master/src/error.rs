@@ -81,8 +81,9 @@ pub(crate) fn of_proto(error: proto::Error) -> rpc::Exception {
     }
 }
 
-/// Whether the exception is one of Java's unchecked ones. In HBase they fail the procedure, and a call that waits for
-/// its procedure is answered with the procedure's id: the client asks for the outcome, and does not retry.
+/// Whether the exception is an unchecked one of Java. In HBase an unchecked exception fails the procedure, and a call
+/// that waits for the procedure is answered with the procedure's id. Then the client asks for the outcome, and does not
+/// retry.
 pub(crate) fn is_unchecked(exception: &rpc::Exception) -> bool {
     exception.class.starts_with("java.lang.")
 }

@@ -1,9 +1,8 @@
 //! `HbckService`: the checks and repairs that HBCK2 and the shell's `hbck_chore_run` ask for.
 //!
-//! A check compares hbase:meta, the master's view of it, the open regions and their folders; the chore runs one in each
-//! `hbase.master.hbck.chore.interval`. A repair is an ordinary procedure where it
-//! can be one. What only makes sense with several servers, or with procedures that can get stuck, is refused with the
-//! reason.
+//! A check compares hbase:meta, the master's view of it, the open regions and their folders. The chore runs a check in
+//! each `hbase.master.hbck.chore.interval`. Where possible, a repair is an ordinary procedure. Requests that only make
+//! sense with several servers, or with procedures that can get stuck, are refused with the reason.
 
 mod check;
 mod folders;
@@ -24,7 +23,7 @@ use crate::error::of_proto;
 use crate::procedure::{Outcome, ProcedureId, acting_for};
 use crate::service::user_of;
 
-/// HBase's id of no procedure: -1.
+/// The id by which HBase reports that there is no procedure: -1.
 const NO_PROCEDURE: u64 = u64::MAX;
 
 /// Answers the calls of `HbckService`.
@@ -39,7 +38,7 @@ impl HbckService {
         HbckService { master }
     }
 
-    /// Decodes the parameter and acts on the blocking thread pool.
+    /// Decodes the parameter, and calls the handler on the blocking thread pool.
     fn with<M: Message + Default + 'static>(
         &self,
         call: &Call,
@@ -84,7 +83,7 @@ impl Service for HbckService {
                 self.with(&call, |master, request| schedule_crashes(master, &request))
             }
             "ScheduleSCPsForUnknownServers" => {
-                // hbase:meta names this server alone: a start puts its name into every row.
+                // No other server is in hbase:meta: at its start, this server puts its own name into every row.
                 let none = pb::ScheduleScPsForUnknownServersResponse { pid: Vec::new() };
                 Ok(Reply::of(&none)).into()
             }
@@ -93,8 +92,8 @@ impl Service for HbckService {
     }
 }
 
-/// Submits a procedure for each region and returns their ids. As in HBase 2.6, an unknown region is left out and is no
-/// failure.
+/// Submits a procedure for each region and returns their ids. As in HBase 2.6, an unknown region has no id in the
+/// answer, and is no error.
 fn each(
     regions: &[pb::RegionSpecifier],
     submit: impl Fn(&pb::RegionSpecifier) -> Result<ProcedureId, Exception>,
@@ -120,7 +119,7 @@ fn set_table_state(master: &Master, request: &pb::SetTableStateInMetaRequest) ->
 
 /// Sets regions' states without opening or closing them. Returns the previous states.
 fn set_region_states(master: &Master, request: &pb::SetRegionStateInMetaRequest) -> Result<Reply, Exception> {
-    // All are looked up before the first is changed.
+    // All regions are looked up before the first state is changed.
     let known = request.states.iter().map(|wanted| Ok((wanted, master.find(&wanted.region_specifier)?)));
     let known: Vec<_> = known.collect::<Result<_, Exception>>()?;
     let mut states = Vec::with_capacity(known.len());
@@ -138,7 +137,7 @@ fn set_region_states(master: &Master, request: &pb::SetRegionStateInMetaRequest)
 }
 
 /// Answers a request to bypass procedures. As in HBase, a procedure that has ended or is unknown is not bypassed, and a
-/// time to wait of 0 ms is refused. Here a running procedure is refused, too.
+/// waiting time of 0 ms is refused. Unlike in HBase, a running procedure is refused, too.
 fn bypass(master: &Master, request: &pb::BypassProcedureRequest) -> Result<Reply, Exception> {
     for id in &request.proc_id {
         if request.wait_time() == 0 {
@@ -157,8 +156,8 @@ fn bypass(master: &Master, request: &pb::BypassProcedureRequest) -> Result<Reply
     Ok(Reply::of(&pb::BypassProcedureResponse { bypassed }))
 }
 
-/// Answers a request for crash procedures without beginning any. A live server is refused. A dead one, such as an
-/// earlier run of this server, needs no recovery: the start has replayed the log.
+/// Answers a request for procedures that recover crashed servers; none is begun. A live server is refused. A dead
+/// server, such as an earlier run of this one, needs no recovery, because the start has replayed its log.
 fn schedule_crashes(
     master: &Master,
     request: &pb::ScheduleServerCrashProcedureRequest,

@@ -1,13 +1,13 @@
 //! Intents: changes of tables, written durably before their first step and removed after their last step.
 //!
-//! One small object holds all of them, so no folder is listed to find them. A start carries out every intent that it
-//! finds ([`crate::startup`]). Each change can be repeated from its first step: it begins by removing what an earlier
-//! attempt has left. Therefore an intent is removed *before* the table can be used, never after.
+//! One small object has all intents, so no folder is listed to find them. A start carries out every intent that it
+//! finds ([`crate::startup`]). Each change can be repeated from its first step, which removes everything that an
+//! earlier attempt has left. Therefore an intent is removed *before* the table can be used, never after.
 //!
-//! Each write of the object has another number, so that a swap that a store carries out late does not find the content
-//! that it expects. Each master begins at a random number above the last one, so the numbers also tell it whether it
-//! wrote what it finds. If another process wrote the object, that process has taken over the files, and this master
-//! reports that the server must end.
+//! Each write of the object has another number. So if a store carries out a swap late, the swap does not find the
+//! content that it expects. Each master begins at a random number greater than the last one, so the number in the
+//! object shows which master wrote it. If another process wrote the object, that process has taken over the files, and
+//! this master reports that the server must end.
 //!
 //! The object is a sequence of delimited messages. The first is `NameBytesPair{"written", number of the write 8B}`. The
 //! intents follow:
@@ -39,7 +39,7 @@ use crate::replace::{Replacement, Step};
 /// A change of a table that has begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Intent {
-    /// Creates the table. If a table of its name exists, it is replaced: it is the same table before its truncation.
+    /// Creates the table. If a table of this name exists, the creation is a truncation, which replaces that table.
     Create {
         /// The schema of the table.
         table: Arc<TableDescriptor>,
@@ -53,7 +53,7 @@ pub enum Intent {
     },
     /// Deletes families with their files.
     DeleteFamilies {
-        /// The table's schema without them.
+        /// The table's schema without these families.
         table: Arc<TableDescriptor>,
         /// The families.
         families: Vec<Bytes>,
@@ -80,15 +80,15 @@ pub struct IntentKey {
 }
 
 impl IntentKey {
-    /// Returns the key of a change of a whole table.
+    /// Returns the key for a change of a whole table.
     pub fn of_table(table: &TableName) -> IntentKey {
         IntentKey { table: table.clone(), region: None }
     }
 }
 
 impl Intent {
-    /// Returns the key of the intent: the table's for a change of a whole table, else that of the first region that
-    /// changes.
+    /// Returns the key of the intent. If the intent changes a whole table, the key is the table's; otherwise it is that
+    /// of the first region that changes.
     pub fn key(&self) -> IntentKey {
         let region = self.regions().and_then(|regions| regions.first()).map(|region| region.name().clone());
         IntentKey { table: self.table().clone(), region }
@@ -259,8 +259,8 @@ fn encode_number(out: &mut Vec<u8>, number: u64) {
     message.encode_length_delimited(out).expect("a growing buffer takes any message");
 }
 
-/// Removes the write number from `bytes`, and returns it; 0 for an object of an earlier version of this program, which
-/// wrote none.
+/// Removes the number of the write from `bytes`, and returns it. Returns 0 for an object of an earlier version of this
+/// program, which wrote no number.
 fn decode_number(bytes: &mut Bytes) -> Result<u64, proto::Error> {
     let mut rest = bytes.clone();
     if !rest.has_remaining() {
@@ -290,20 +290,20 @@ const SIZE_MAX: usize = 64 << 20;
 pub struct Intents {
     files: Arc<dyn Files>,
     state: Mutex<State>,
-    /// The number of the write that this master found when it opened the object.
+    /// The number of the last write when this master opened the object.
     found: u64,
-    /// The number before this master's first write.
+    /// The number that precedes this master's first write.
     first: u64,
-    /// Where it is reported that another process wrote the object.
+    /// Where this master reports that another process has written the object.
     replaced: Arc<FirstFailure>,
 }
 
 #[derive(Default)]
 struct State {
     by_key: BTreeMap<IntentKey, Intent>,
-    /// The version of the object that was last read or written; `None` while there is no object.
+    /// The version of the object that was last read or written; `None` while the object does not exist.
     version: Option<Version>,
-    /// Whether a write of the object failed and may have happened: it must be read again before the next change.
+    /// Whether a write of the object failed but may have happened. Then the object must be read before the next change.
     is_in_doubt: bool,
     /// The number of the last write of the object.
     written: u64,
@@ -330,8 +330,8 @@ impl State {
 }
 
 impl Intents {
-    /// Reads the intents that an earlier run of the master has left. If another process writes intents later, that is
-    /// recorded in `replaced`.
+    /// Reads the intents that an earlier run of the master has left. If another process writes the object later, this
+    /// is recorded in `replaced`.
     pub fn open(files: Arc<dyn Files>, world: &World, replaced: Arc<FirstFailure>) -> Result<Intents, Error> {
         let mut state = State::read(&*files)?;
         let found = state.written;
@@ -350,14 +350,14 @@ impl Intents {
         self.state.lock().by_key.values().cloned().collect()
     }
 
-    /// Returns the intents of a table: one of the whole table, or those of some of its regions.
+    /// Returns the intents of a table: one intent of the whole table, or intents of some of its regions.
     pub fn of(&self, table: &TableName) -> Vec<Intent> {
         let state = self.state.lock();
         state.by_key.values().filter(|intent| intent.table() == table).cloned().collect()
     }
 
-    /// Writes an intent, and replaces the one with the same key. A change of a whole table also replaces those of its
-    /// regions. Durable when this returns.
+    /// Writes an intent, and replaces the intent with the same key. A change of a whole table also replaces the intents
+    /// of the table's regions. Durable when this returns.
     pub fn begin(&self, intent: Intent) -> storage::Result<()> {
         self.change(|by_key| {
             if intent.regions().is_none() {
@@ -382,7 +382,7 @@ impl Intents {
             }
             let mut by_key = state.by_key.clone();
             act(&mut by_key);
-            // Also after an attempt that failed, which may still be carried out.
+            // The number also grows after a failed attempt, which the store may still carry out.
             state.written += 1;
             let written = state.written;
             let mut content = Vec::new();
@@ -393,7 +393,8 @@ impl Intents {
                     *state = State { by_key, version: Some(version), is_in_doubt: false, written };
                     return Ok(());
                 }
-                // An earlier attempt was carried out after the object had been read again, or another process wrote it.
+                // Either the store has carried out an earlier attempt after the object was read, or another process
+                // wrote the object.
                 Err(error) if error.kind() == Kind::Conflict => {
                     state.is_in_doubt = true;
                     self.read_again(&mut state)?;
@@ -409,7 +410,7 @@ impl Intents {
         }
     }
 
-    /// Reads the object after a failed write, and finds out whether this master still is the only writer.
+    /// Reads the object after a failed write, and finds out whether this master is still its only writer.
     fn read_again(&self, state: &mut State) -> storage::Result<()> {
         let found = State::read(&*self.files).map_err(|error| match error {
             Error::Storage(error) => error,
@@ -456,7 +457,8 @@ mod tests {
         Intents::open(Arc::new(memory.clone()), &world, Arc::default()).unwrap()
     }
 
-    /// A process that was stopped and goes on finds out that another one has its files, whoever of both writes first.
+    /// A process that was stopped and continues detects that another process has its files, whichever of the two writes
+    /// first.
     #[test]
     fn a_master_that_was_replaced_says_so() {
         let memory = Memory::new();
@@ -484,7 +486,7 @@ mod tests {
         let intents = open(&memory, 1);
         intents.begin(delete("a")).unwrap();
         let before = intents.state.lock().version.clone();
-        // What was written late is known as this master's, although its version is not.
+        // The second write stands for the late one: its number is known to be this master's, but its version is not.
         intents.begin(delete("b")).unwrap();
         intents.state.lock().version = before;
         intents.begin(delete("c")).expect("the object is read and written once more");
@@ -506,7 +508,7 @@ mod tests {
         intents.end(&delete("a").key()).expect("it is read again and written once more");
         intents.end(&delete("b").key()).expect("what was kept is known");
         assert_eq!(open(&memory).all(), []);
-        // The object cannot even be read.
+        // Here even reading the object fails.
         fail(&memory, true);
         assert_eq!(intents.begin(delete("c")).unwrap_err().outcome(), Outcome::MayHaveHappened);
         assert_eq!(open(&memory.kill()).all(), [delete("c")]);
@@ -518,7 +520,7 @@ mod tests {
         let delete = |name: &str| Intent::Delete { table: name.parse().unwrap() };
         let intents = open(&memory, 1);
         intents.begin(delete("a")).unwrap();
-        // As after a failure whose outcome nobody could read.
+        // The state after a failure whose outcome could not be read.
         let written = intents.state.lock().version.replace(Version::new(*b"other"));
         intents.state.lock().is_in_doubt = true;
         intents.begin(delete("b")).expect("the object was read first");

@@ -16,11 +16,11 @@
 //! * **A change happens completely or not at all**, through a crash at any step. The master writes an intent first
 //!   ([`intents`]). It creates folders and descriptors before catalog rows, and deletes them after. A start carries out
 //!   the intents that it finds ([`startup`]).
-//! * **A table has one change at a time**, and a region too. Changes of different tables, and of different regions of a table, run
-//!   at the same time ([`procedure`], [`procedure::locks`]).
+//! * **A table has one change at a time**, and so has a region. Changes of different tables, and of different regions
+//!   of a table, run at the same time ([`procedure`], [`procedure::locks`]).
 //!
-//! What it does not know: sockets, logs, cells, and who the region servers are. It reaches them through the `contract`
-//! crate; [`assignments`] says where each region is.
+//! This crate does not know sockets, logs, cells, or where the region servers run. It calls region servers through the
+//! `contract` crate; [`assignments`] knows on which server each region is.
 
 mod absent;
 mod alter;
@@ -85,7 +85,7 @@ use procedure::{ProcedureId, Procedures};
 use switches::{Switch, Switches};
 use view::CatalogView;
 
-/// A copy of the tables' states for clients that do not ask the master: HBase 1 clients read them in ZooKeeper.
+/// A copy of the tables' states for clients that do not ask the master. HBase 1 clients read it in ZooKeeper.
 pub trait TableStateMirror: Send + Sync + 'static {
     /// Sets the state of a table, or removes the table when `state` is `None`. Changes are passed in order; the call
     /// must not wait.
@@ -102,16 +102,16 @@ pub struct Master {
     catalog: Catalog,
     intents: Intents,
     procedures: Arc<Procedures>,
-    /// Whether another process has taken over the files.
+    /// Records that another process has taken over the files.
     replaced: Arc<FirstFailure>,
     switches: Switches,
     view: RwLock<CatalogView>,
     mirror: Arc<dyn TableStateMirror>,
-    /// Tables that have files but cannot be read, and why. No table of these names can be created.
+    /// Tables that have files but cannot be read, with the reasons. No table of these names can be created.
     unreachable_tables: RwLock<BTreeMap<TableName, String>>,
     /// The report of the last check of the catalog; `None` before the first check.
     hbck_report: Mutex<Option<HbckReport>>,
-    /// Tables whose creation failed and could not be undone yet. The clients were answered with the failure.
+    /// Tables whose creation failed and could not be undone yet. The failure was the answer to the client.
     failed_creations: Mutex<BTreeSet<TableName>>,
     /// The last `flush-table-proc` of each table, for clients that ask whether it is done.
     last_flushes: Mutex<BTreeMap<TableName, ProcedureId>>,
@@ -121,16 +121,16 @@ pub struct Master {
     snapshot_use: Mutex<()>,
     /// The tables and plans that wait for the normalizer.
     normalizer: Mutex<NormalizerQueue>,
-    /// Whether the process is ending. The chore's thread checks it, under this lock, before it waits.
+    /// Whether the process is ending. The chores' thread checks it under this lock before it waits.
     stopping: Mutex<bool>,
-    /// Wakes the chore's thread when the process ends or the normalizer's queue gets tables. Used with `stopping`.
+    /// Wakes the chores' thread when the process ends or the normalizer's queue gets tables. Used with `stopping`.
     stopped: Condvar,
     /// Whether this is the master of a read replica, which refuses every change.
     is_mirror: AtomicBool,
-    /// The primary that a read replica follows. The master asks the follower to catch up with it.
+    /// The part of a read replica that follows the primary. The master asks it to catch up with the primary.
     followed_primary: OnceLock<Arc<dyn mirror::FollowedPrimary>>,
     cluster_id: String,
-    /// Host, port and start time, by which clients tell this master from its predecessor.
+    /// Host, port and start time of this master, by which clients distinguish it from earlier masters.
     name: ServerName,
 }
 
@@ -140,8 +140,9 @@ impl Master {
         &self.cluster_id
     }
 
-    /// Waits until another process has taken over the files, and returns a sentence that says so. The server must end
-    /// then. Procedures that have not ended before are not answered: only the other process knows what becomes of them.
+    /// Waits until another process has taken over the files, and returns a sentence that says so. Then the server must
+    /// end. Clients get no answer about procedures that have not ended before, because only the other process knows
+    /// their outcome.
     pub fn replaced(&self) -> impl Future<Output = String> + Send + use<> {
         self.replaced.happened()
     }
@@ -159,7 +160,7 @@ impl Master {
         row.expect("a master that has started has opened hbase:meta")
     }
 
-    /// Ends the chore and waits until no procedure runs. The process calls this before it ends.
+    /// Ends the chores' thread and waits until no procedure runs. The process calls this before it ends.
     pub fn wait_idle(&self) {
         *self.stopping.lock() = true;
         self.stopped.notify_all();
@@ -176,11 +177,11 @@ impl Master {
         read(&self.view.read())
     }
 
-    /// Changes the view, and the mirror of table states with it. The caller has changed hbase:meta already.
+    /// Changes the view, and the mirror of table states with it. The caller has already changed hbase:meta.
     fn update_view<T>(&self, change: impl FnOnce(&mut CatalogView) -> T) -> T {
         let mut view = self.view.write();
         let result = change(&mut view);
-        // Under the lock, so that the mirror gets the changes in the order of the view.
+        // This is done under the lock, so that the mirror gets the changes in the order of the view.
         for (table, state) in view.take_state_changes() {
             self.mirror.set(&table, state);
         }

@@ -1,7 +1,8 @@
 //! Checks a merge.
 //!
-//! The checks and their words are HBase's. [`crate::replace`] carries a merge out. One check is stricter: with
-//! `forcible` HBase merges regions across a third one, whose rows two regions cover from then on. Here that is refused.
+//! The checks and their messages are HBase's. [`crate::replace`] carries out the merge. One check is stricter. With
+//! `forcible`, HBase also merges regions that have another region between them, whose rows then belong to two regions.
+//! Here that is refused.
 
 use std::sync::Arc;
 
@@ -62,7 +63,8 @@ impl Master {
             });
             let shape = self.regions.shape(parent.encoded_name(), false)?;
             if has_parents || shape.has_references {
-                // A compaction and the collection of its parents end that, so clients may try again.
+                // A compaction of the region and the deletion of its parents remove the cause, so clients may try
+                // again.
                 return Err(Exception::io(format!(
                     "{} NOT mergeable: it refers to files of its parents, or these are not deleted yet",
                     parent.encoded_name()
@@ -72,7 +74,7 @@ impl Master {
         Ok(())
     }
 
-    /// Refuses a merged region that would cover rows of a region that is not merged.
+    /// Refuses a merge whose result would cover rows of a region that is not merged.
     fn check_nothing_between(&self, child: &RegionInfo, parents: &[RegionInfo]) -> Result<(), Exception> {
         let is_parent = |region: &RegionInfo| parents.iter().any(|parent| parent.name() == region.name());
         let between = self.read_view(|view| {
@@ -89,8 +91,7 @@ impl Master {
     }
 }
 
-/// Refuses regions that cannot be merged into one. Returns their table. The regions are in the order of their start
-/// keys.
+/// Refuses regions that cannot be merged into one. Returns their table. `parents` are in the order of their start keys.
 fn check_together(parents: &[RegionInfo], forcible: bool) -> Result<TableName, Exception> {
     let refused = |words: String| Err(Exception::new(class::MERGE_REGION, words));
     let mut unique: Vec<&Bytes> = parents.iter().map(RegionInfo::name).collect();
@@ -126,8 +127,8 @@ fn check_together(parents: &[RegionInfo], forcible: bool) -> Result<TableName, E
     Ok(first.table().clone())
 }
 
-/// Returns the region that covers all of `parents`. Its id is greater than theirs, as clients expect of the newer of
-/// two regions.
+/// Returns the region that covers all of `parents`. Its id is greater than the ids of the parents, as clients expect of
+/// the newer of two regions.
 fn merged(parents: &[RegionInfo], id: RegionId) -> Result<RegionInfo, proto::Error> {
     let first = parents.first().expect("at least two were merged");
     let start = parents.iter().map(RegionInfo::start_key).min().cloned().unwrap_or_default();

@@ -1,13 +1,13 @@
-//! The master of a read replica. Its catalog is a copy of the primary's, with the replica's own server as the place of
-//! each region.
+//! The master of a read replica. Its catalog is a copy of the primary's, in which every region is on the replica's own
+//! server.
 //!
-//! It is a master like any other, over files of its own that have only hbase:meta and hbase:namespace.
-//! [`Mirror::follow`] is called periodically with the primary's catalog. It opens new regions, closes those that are
-//! gone, and writes its own hbase:meta, in which clients find this server. Calls that would change something are
-//! refused.
+//! It is an ordinary master, whose own files have only hbase:meta and hbase:namespace. [`Mirror::follow`] is called
+//! periodically with the primary's catalog. It opens regions that are new in that catalog, closes those that are not in
+//! it any more, and writes the replica's hbase:meta, in which clients find this server. Calls that would change
+//! something are refused.
 //!
-//! A region that cannot be opened, for instance because it is being dropped, is FAILED_OPEN until a later call opens
-//! it.
+//! A region that cannot be opened, for instance because the primary is dropping it, is FAILED_OPEN until a later call
+//! of `follow` opens it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,11 +29,11 @@ use crate::{Error, Master, descriptors};
 
 /// The part of a read replica that follows the primary.
 pub trait FollowedPrimary: Send + Sync {
-    /// Waits until everything that the primary had acknowledged before this call is visible here, in its tables of that
-    /// moment. Fails with the cause if that takes too long.
+    /// Waits until this replica shows everything that the primary had acknowledged before this call, in the tables that
+    /// existed then. Fails with the cause if that takes too long.
     fn refresh(&self) -> Result<(), String>;
 
-    /// Requests the promotion: when this process has stopped, which the caller causes, it starts again as the primary.
+    /// Requests the promotion. The caller then stops this process, which starts again as the primary.
     fn promote(&self);
 }
 
@@ -56,9 +56,9 @@ pub struct MirrorOutcome {
 }
 
 impl Master {
-    /// Submits the procedure behind `refresh_meta` or `refresh_hfiles`, which may be repeated. When it has ended, this
-    /// server has everything that the primary had acknowledged before the call: both commands bring tables and rows up
-    /// to date, because the one log has both. A server that is not a replica is always up to date.
+    /// Submits the procedure of `refresh_meta` or `refresh_hfiles`, which may be repeated. When it has ended, this
+    /// server has everything that the primary had acknowledged before the call. Both commands bring tables and rows up
+    /// to date, because one log has both. A server that is not a replica is always up to date.
     pub(crate) fn refresh(self: &Arc<Self>, kind: ProcedureKind) -> Result<ProcedureId, Exception> {
         let master = Arc::clone(self);
         let submission = Submission { kind, locks: LockSet::none(), nonce: None };
@@ -72,7 +72,7 @@ impl Master {
 }
 
 impl PrimaryCatalog {
-    /// Returns the region of hbase:namespace, as named by `meta`.
+    /// Returns the region of hbase:namespace, according to the rows `meta` of hbase:meta.
     pub fn namespace_region(meta: Vec<CatalogRow>) -> Option<RegionInfo> {
         let content = CatalogContent::of(meta);
         content.regions.get(&TableName::namespaces())?.first().map(|row| row.region.clone())
@@ -84,7 +84,7 @@ pub struct Mirror {
     master: Arc<Master>,
     /// The primary's files.
     files: Arc<dyn Files>,
-    /// The tables as of the last call; an unchanged table is skipped.
+    /// The primary's tables at the last call of `follow`; a table that has not changed is skipped.
     last: BTreeMap<TableName, PrimaryTable>,
 }
 
@@ -102,8 +102,8 @@ impl std::fmt::Debug for Mirror {
 }
 
 impl Mirror {
-    /// Creates a mirror of the primary whose descriptors are in `files`. From now on `master` refuses every change, and
-    /// asks `primary` when a client wants to see the latest.
+    /// Creates a mirror of the primary whose descriptors are in `files`. From now on `master` refuses every change.
+    /// When a client wants to see the latest state, it asks `primary`.
     pub fn new(master: Arc<Master>, files: Arc<dyn Files>, primary: Arc<dyn FollowedPrimary>) -> Mirror {
         if master.followed_primary.set(primary).is_err() {
             tracing::warn!("the master mirrors a primary already; another one is not asked");
@@ -112,8 +112,8 @@ impl Mirror {
         Mirror { master, files, last: BTreeMap::new() }
     }
 
-    /// Updates the served tables to the primary's. With `reread`, also reads the descriptors of tables whose regions
-    /// have not changed.
+    /// Makes the served tables equal to the primary's. With `reread`, also reads the descriptors of tables whose
+    /// regions have not changed.
     pub fn follow(&mut self, primary: &PrimaryCatalog, reread: bool) -> Result<MirrorOutcome, Error> {
         let mut content = CatalogContent::of(primary.meta.clone());
         let told = |cause| Error::Region { act: "mirroring the catalog".to_owned(), cause: Box::new(cause) };
@@ -182,7 +182,7 @@ impl Master {
         let is_served = matches!(state, TableState::Enabled | TableState::Enabling);
         let state = if is_served { TableState::Enabled } else { TableState::Disabled };
         if known.as_ref().is_some_and(|known| known.descriptor != *descriptor) {
-            // Each region is opened again, with the new schema.
+            // The schema is new, so each region is opened again.
             self.in_parallel(old_rows.clone(), |row| self.regions.close(row.region.encoded_name()))?;
         }
         let serves = |row: &RegionRow| is_served && !row.region.is_offline() && !row.region.is_split();
@@ -247,7 +247,7 @@ impl Master {
             self.catalog.put_namespace(&region, namespace)?;
         }
         let is_gone = |name: &&String| !theirs.iter().any(|one| name_of(&one.name) == **name);
-        // Before the primary's are known, there are the two that are always there.
+        // As long as the primary's namespaces are unknown, the two built-in ones stay.
         for name in own.keys().filter(is_gone).filter(|_| !theirs.is_empty()) {
             self.catalog.remove_namespace(&region, name)?;
         }

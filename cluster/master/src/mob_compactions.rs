@@ -1,8 +1,8 @@
 //! Requests major compactions of MOB families, as HBase's MobFileCompactionChore does.
 //!
-//! Periodic major compactions rewrite store files and leave MOB files as they are. Only a requested one rewrites these,
-//! without the values to which no cell refers any more. As in HBase, all regions of a table are requested at once; each
-//! server compacts them one after the other.
+//! Periodic major compactions rewrite store files and leave MOB files as they are. Only a requested major compaction
+//! rewrites MOB files, and drops the values to which no cell refers any more. As in HBase, the compactions of all
+//! regions of a table are requested at once. Each server runs them one after the other.
 
 use bytes::Bytes;
 use proto::EncodedName;
@@ -12,8 +12,8 @@ use crate::Master;
 use crate::view::TableEntry;
 
 impl Master {
-    /// Requests a major compaction of each MOB family of each enabled table. A region that cannot be asked is left to
-    /// the next period.
+    /// Requests a major compaction of each MOB family of each enabled table. If a region cannot be asked, the next
+    /// period asks it.
     pub(crate) fn compact_mob_families(&self) {
         let mut wanted: Vec<(EncodedName, Vec<Bytes>)> = Vec::new();
         self.read_view(|view| {
@@ -34,7 +34,7 @@ impl Master {
     }
 }
 
-/// Returns the names of a table's MOB families. A family whose options cannot be read is not among them.
+/// Returns the names of a table's MOB families, without families whose options cannot be read.
 fn mob_families(table: &TableEntry) -> Vec<Bytes> {
     let all = table.descriptor.families().iter();
     let mob = all.filter(|family| family.options().is_ok_and(|options| options.is_mob));

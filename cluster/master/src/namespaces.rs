@@ -81,7 +81,8 @@ impl Master {
                 &name.clone(),
                 nonce,
                 move |master, region| {
-                    // Removed from the view first, under the lock of the count: no table can be created in it from here on.
+                    // The namespace is removed from the view first, under the lock under which its tables are counted.
+                    // From then on no table can be created in it.
                     let namespace = master.update_view(|view| {
                 if !view.namespaces.contains_key(&name) {
                     return Err(not_found(&name));

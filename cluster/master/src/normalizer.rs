@@ -6,9 +6,9 @@
 //! the chore, each period ─▶      (last)          (at most so many bytes a second)
 //! ```
 //!
-//! The call is answered as soon as its tables are in the queue, as in HBase. The chore takes them from there. A plan
-//! that is refused when it is submitted, because the table has changed since, is logged and given up: the next run
-//! plans again.
+//! As in HBase, the call is answered as soon as its tables are in the queue, from which the chore takes them. If a plan
+//! is refused when it is submitted, because the table has changed since, the plan is logged and given up. The next run
+//! makes new plans.
 
 pub(crate) mod plans;
 
@@ -28,12 +28,12 @@ use crate::switches::Switch;
 use crate::view::is_in_transition;
 use plans::{Plan, SizedRegion, TableRules};
 
-/// The tables that wait for the normalizer, and the plans of the one before them.
+/// The tables that wait for the normalizer, and the remaining plans of the table that was taken last.
 #[derive(Debug, Default)]
 pub(crate) struct NormalizerQueue {
     tables: VecDeque<TableName>,
     plans: VecDeque<Plan>,
-    /// When the next plan may be submitted; `None` if it may be at once.
+    /// When the next plan may be submitted; `None` if no pause is needed.
     next_plan: Option<Moment>,
 }
 
@@ -43,7 +43,7 @@ impl NormalizerQueue {
         self.plans.is_empty() && !self.tables.is_empty()
     }
 
-    /// Adds tables, each once: before all others, or after them.
+    /// Adds tables to the queue, each once: before all others if `first` is set, or else after them.
     fn add(&mut self, tables: Vec<TableName>, first: bool) {
         if first {
             self.tables.retain(|waiting| !tables.contains(waiting));
@@ -62,8 +62,8 @@ impl NormalizerQueue {
 type Sizes = BTreeMap<Bytes, u64>;
 
 impl Master {
-    /// Puts the selected tables that are enabled into the normalizer's queue. Returns whether the normalizer runs: it
-    /// does not when it is switched off, or while a region is in transition.
+    /// Puts the selected tables that are enabled into the normalizer's queue. Returns whether the normalizer runs. It
+    /// does not run if it is switched off or while a region is in transition.
     pub(crate) fn normalize(&self, selection: &Selection<'_>, first: bool) -> Result<bool, Exception> {
         let in_transition = self.read_view(|view| {
             view.tables.values().flat_map(|table| &table.regions).any(|row| is_in_transition(row.state))
@@ -80,7 +80,7 @@ impl Master {
             selected.filter(is_enabled).collect()
         });
         self.normalizer.lock().add(enabled, first);
-        // The chore looks at the queue under this lock before it waits.
+        // The chores' thread checks the queue under this lock before it waits.
         drop(self.stopping.lock());
         self.stopped.notify_all();
         Ok(true)
@@ -88,7 +88,7 @@ impl Master {
 
     /// Plans and submits what the queue has, as far as the limit of bytes a second allows.
     pub(crate) fn run_normalizer(self: &Arc<Self>) {
-        // Asked for once in a run, and only if there is a table to normalize.
+        // The sizes are read once in a run, and only if there is a table to normalize.
         let mut sizes: Option<Sizes> = None;
         loop {
             if !self.switches.is_on(Switch::Normalizer) {
@@ -113,7 +113,7 @@ impl Master {
             };
             let rate = self.options.normalizer.bytes_per_second;
             if rate > 0 {
-                // As in HBase a plan costs a megabyte at least, and is paid for by the next one.
+                // As in HBase, a plan counts as one megabyte at least, and the next plan waits for it.
                 let bytes = plan.megabytes().max(1) << 20;
                 let pause = Duration::from_secs_f64(bytes as f64 / rate as f64);
                 queue.next_plan = Some(now.plus(pause));
@@ -123,7 +123,7 @@ impl Master {
         }
     }
 
-    /// Returns the plans for a table; none if it is gone, not enabled, or not to be normalized.
+    /// Returns the plans for a table; none if the table does not exist, is not enabled, or is not to be normalized.
     fn plan_table(&self, table: &TableName, sizes: &mut Option<Sizes>) -> Vec<Plan> {
         let rules = self.read_view(|view| {
             let table = view.tables.get(table).filter(|table| table.state == TableState::Enabled)?;
@@ -137,7 +137,7 @@ impl Master {
             let sized = serving.map(|row| SizedRegion {
                 info: row.region.clone(),
                 megabytes: sizes.get(row.region.name()).copied().unwrap_or(0),
-                // A region without a report is as good as closed: its size is not known.
+                // A region without a report counts as closed, because its size is unknown.
                 is_open: row.state == RegionState::Open && sizes.contains_key(row.region.name()),
             });
             sized.collect()

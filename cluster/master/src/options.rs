@@ -16,7 +16,7 @@ pub struct Options {
     /// `hbase.regionserver.executor.openregion.threads`: number of regions that are opened or closed at the same time.
     /// Default 3.
     pub open_threads: usize,
-    /// Limits of a schema. `hbase.table.sanity.checks` switches most of them off.
+    /// The limits against which schemas are checked. `hbase.table.sanity.checks` switches most checks off.
     pub sanity: sanity::Limits,
     /// `hbase.store.file-tracker.impl`: the store file tracker of tables that name none. Default FILE.
     pub tracker: TrackerKind,
@@ -43,7 +43,7 @@ pub struct Options {
     pub meta_versions: u32,
     /// `hbase.meta.blocksize`: block size of a new hbase:meta, in bytes. Default 8192.
     pub meta_block_bytes: u64,
-    /// `hbase.master.info.port`: the port of the web page, as told to clients; -1 for none. Default 16010.
+    /// `hbase.master.info.port`: the port of the web page that clients are told; -1 for none. Default 16010.
     pub info_port: i32,
     /// The release of HBase that is reported to clients.
     pub hbase_version: String,
@@ -102,7 +102,7 @@ impl Options {
         })
     }
 
-    /// Refuses settings that cannot work. The error names the key.
+    /// Checks that the settings can work. The error names the key that does not.
     pub fn check(&self) -> Result<(), Error> {
         for (key, value) in [
             ("hbase.regionserver.executor.openregion.threads", self.open_threads),

@@ -1,11 +1,12 @@
 //! Deletes the files and rows of parents of splits and merges once nobody needs them, as HBase's CatalogJanitor does.
 //!
-//! A parent of a split keeps its row in hbase:meta, marked as split. Parents of a merge are named by the row of the
-//! merged region. The files of both are read through references until the children have been compacted. Then the master
+//! The parent of a split keeps its row in hbase:meta, marked as split. The parents of a merge are named in the row of
+//! the merged region. The files of parents are read through references until the children have been compacted. Then the
+//! master
 //!
-//! 1. has the parent's folder dropped; from here on a repetition finds nothing to drop;
-//! 2. gives up what the logs have of the parent;
-//! 3. removes its row, or the columns that name it.
+//! 1. orders that the parent's folder be dropped; a repetition of this step finds nothing to drop;
+//! 2. orders that the log records of the parent be discarded;
+//! 3. removes the parent's row, or the columns that name the parent.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::Master;
 use crate::procedure::ProcedureKind;
 
 impl Master {
-    /// Collects all parents whose files nobody needs, and returns their number.
+    /// Deletes all parents whose files nobody needs, and returns their number.
     pub(crate) fn collect_parents(self: &Arc<Self>) -> Result<usize, Exception> {
         let has_parents = |row: &RegionRow| row.region.is_split() || !row.merged_from.is_empty();
         let tables: Vec<TableName> = self.read_view(|view| {
@@ -29,7 +30,7 @@ impl Master {
             let (collected, tally) = std::sync::mpsc::channel();
             let name = table.clone();
             let id = self.submit(ProcedureKind::CollectParents, &table, None, move |master| {
-                // Nobody waits for the number when this master ends.
+                // The send fails if this master ends, and then nobody waits for the number.
                 let _ended = collected.send(master.collect_parents_of(&name)?);
                 Ok(())
             })?;
@@ -39,14 +40,15 @@ impl Master {
         Ok(count)
     }
 
-    /// Collects the parents of one table. No other procedure of the table runs meanwhile.
+    /// Deletes the parents of one table. No other procedure of the table runs meanwhile.
     fn collect_parents_of(&self, table: &TableName) -> Result<usize, Exception> {
         let rows = self
             .read_view(|view| view.tables.get(table).map(|table| table.regions.clone()))
             .unwrap_or_default();
         let mut count = 0;
         for row in rows {
-            // All at once, as in HBase: the columns are numbered from 0 without a gap.
+            // As in HBase, all parents of a merge are deleted together: their columns are numbered from 0 without a
+            // gap.
             let mut needed = row.merged_from.iter().map(|parent| self.is_needed(parent));
             if needed.try_fold(false, |any, needed| needed.map(|needed| any || needed))? {
                 continue;
@@ -61,7 +63,8 @@ impl Master {
                 });
                 count += row.merged_from.len();
             }
-            // The last to go is the row: it names the others.
+            // The row of the split parent is removed last, because it names the parents from which the region was
+            // merged.
             if row.region.is_split() && !self.is_needed(&row.region)? {
                 self.drop_parent(&row.region)?;
                 self.catalog.replace_regions([], std::slice::from_ref(&row.region))?;

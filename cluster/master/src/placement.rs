@@ -14,8 +14,8 @@ use crate::procedure::{Context, NonceKey, Outcome, ProcedureId, ProcedureKind, S
 use crate::{Master, table_not_found};
 
 impl Master {
-    /// Submits the move of an open region to a given server, or to any other server. It stays where it is if that
-    /// server is not live, or if there is no other.
+    /// Submits the move of an open region to a given server, or to any other server. The region stays where it is if
+    /// the given server is not live, or if there is no other server.
     pub(crate) fn move_region(
         self: &Arc<Self>,
         region: &pb::RegionSpecifier,
@@ -87,8 +87,8 @@ impl Master {
         })
     }
 
-    /// Refuses, as HBase does, to assign a region that is open, or to unassign one that is closed. A region whose row
-    /// says open while no server has it open may be assigned: this is the remedy.
+    /// Refuses, as HBase does, to assign a region that is open, or to unassign one that is closed. If a region's row
+    /// says that it is open but no server has it open, it may be assigned, which repairs this state.
     pub(crate) fn check_transition(
         &self,
         region: &pb::RegionSpecifier,
@@ -131,8 +131,8 @@ impl Master {
         })
     }
 
-    /// Submits a procedure of HBase's older kind, which is named by its signature. The only one here is the flush of
-    /// the table that `instance` names. As in HBase, the flush of a missing table does nothing, and missing families
+    /// Submits a procedure of HBase's older kind, which its signature names. The only such procedure here is the flush
+    /// of the table that `instance` names. As in HBase, the flush of a missing table does nothing, and missing families
     /// are skipped.
     pub(crate) fn execute(
         self: &Arc<Self>,
@@ -142,7 +142,7 @@ impl Master {
             return Err(Exception::do_not_retry(not_registered(procedure)));
         }
         let name: TableName = procedure.instance().parse().map_err(of_proto)?;
-        // Clients of 2.x name families here, all in one value.
+        // Clients of HBase 2.x name the families here, all in one value.
         let named = procedure.configuration.iter().filter(|pair| pair.name == "families");
         let named: Vec<Bytes> = named
             .flat_map(|pair| {
@@ -166,27 +166,28 @@ impl Master {
             }
             master.flush_all(&flushed, &families, context)
         })?;
-        // Of tables that are there, so that nobody can fill memory with names.
+        // Only tables that exist are kept, so that clients cannot fill the memory with names.
         let mut last = self.last_flushes.lock();
         last.retain(|table, _| self.read_view(|view| view.tables.contains_key(table)));
         last.insert(name, id);
         Ok(id)
     }
 
-    /// Whether the last procedure of this signature and instance has ended. Fails with its exception if it failed.
+    /// Whether the last procedure with this signature and instance has ended. Fails with the procedure's exception if
+    /// it failed.
     pub(crate) fn is_done(&self, procedure: &pb::ProcedureDescription) -> Result<bool, Exception> {
         if !is_flush(procedure) {
             return Err(Exception::io(not_registered(procedure)));
         }
         let name: TableName = procedure.instance().parse().map_err(of_proto)?;
         let Some(id) = self.last_flushes.lock().get(&name).copied() else {
-            // Nothing was begun. Of a table that is not there, nothing is left to do either.
+            // No such procedure was begun. For a table that does not exist, nothing needs to be done.
             return Ok(self.read_view(|view| !view.tables.contains_key(&name)));
         };
         match self.procedures.outcome(id) {
             Some(Outcome::Running { .. }) => Ok(false),
             Some(Outcome::Finished { result, .. }) => result.map(|_| true),
-            // It ended so long ago that its outcome was forgotten.
+            // The procedure ended so long ago that its outcome was deleted.
             None => Ok(true),
         }
     }
@@ -224,7 +225,7 @@ impl Master {
         )
     }
 
-    /// Returns the schema of a table, which must be enabled.
+    /// Returns the schema of a table. Fails if the table is not enabled.
     pub(crate) fn check_enabled(&self, name: &TableName) -> Result<Arc<TableDescriptor>, Exception> {
         self.read_view(|view| match view.tables.get(name) {
             None => Err(table_not_found(name)),
@@ -233,7 +234,7 @@ impl Master {
         })
     }
 
-    /// Refuses a region that its table does not have, or no longer has, such as a parent of a split.
+    /// Refuses a region that does not serve rows of its table, such as a parent of a split.
     pub(crate) fn check_serves(&self, region: &RegionInfo) -> Result<(), Exception> {
         let is_there = self.read_view(|view| {
             let table = view.tables.get(region.table());
@@ -245,8 +246,8 @@ impl Master {
         Err(Exception::new(class::UNKNOWN_REGION, region.name().escape_ascii().to_string()))
     }
 
-    /// Returns when the oldest file of a table that a major compaction wrote was written, in ms since 1970. As in
-    /// HBase, 0 if some region has no such file.
+    /// Returns the creation time of the table's oldest file that a major compaction has written, in ms since 1970. As
+    /// in HBase, returns 0 if some region has no such file.
     pub(crate) fn last_major_compaction(&self, table: &pb::TableName) -> Result<i64, Exception> {
         let name = TableName::try_from(table).map_err(of_proto)?;
         let rows = self.serving(&name).unwrap_or_default();
@@ -305,7 +306,7 @@ impl Master {
         self.in_parallel(rows, |row| {
             context.check_aborted()?;
             match self.regions.flush(row.region.encoded_name(), families) {
-                // A split or a merge closes it, and a region that is closed flushes everything.
+                // A split or a merge closes the region, and its closing flushes everything.
                 Err(cause) if cause.class == class::NOT_SERVING_REGION => Ok(()),
                 done => done,
             }
@@ -314,7 +315,7 @@ impl Master {
     }
 }
 
-/// Whether a procedure of the older kind is the flush of a table.
+/// Whether a procedure of HBase's older kind is the flush of a table.
 fn is_flush(procedure: &pb::ProcedureDescription) -> bool {
     procedure.signature == "flush-table-proc"
 }

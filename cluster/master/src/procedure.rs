@@ -1,15 +1,15 @@
-//! Procedures: changes that take time. Clients start them and poll for their end.
+//! Procedures: changes that take time. A client starts a procedure, and then asks until it has ended.
 //!
 //! Each procedure runs on a thread of its own, as soon as it has its locks ([`locks`]), up to a limit of threads. The
-//! outcome is kept for a while for clients that poll. A submission with the nonce of an earlier one returns the id of
-//! that one.
+//! outcome is kept for a while for clients that ask for it. A submission with the nonce of an earlier one returns the
+//! id of the earlier procedure.
 //!
 //! A procedure that waits for its locks can be aborted. A running one can be aborted until it has passed its point of
 //! no return ([`Context::pass_point_of_no_return`]); it checks for an abort at the steps that it can undo.
 //!
-//! Procedures are not durable; their intents are ([`crate::intents`]). The steps are ordered so that the catalog alone
-//! shows, after a crash, whether the table exists (see [`crate::tables`]). The id of a procedure of an earlier master
-//! is answered "not found", upon which clients look at the table itself.
+//! Procedures are not stored, but their intents are ([`crate::intents`]). The steps are ordered so that after a crash
+//! the catalog alone shows whether the table exists (see [`crate::tables`]). To a client that asks for a procedure of
+//! an earlier master, the master answers "not found"; the client then looks at the table itself.
 
 mod context;
 mod kind;
@@ -35,11 +35,11 @@ pub use parameters::Parameters;
 use crate::procedure::locks::{LockSet, LockStatus, Locks, Resource};
 use context::aborted;
 
-/// The id by which clients poll a procedure.
+/// The id by which clients ask for a procedure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProcedureId(pub u64);
 
-/// A nonce group and a nonce by which a client marks a repeated submission. A nonce of zero marks nothing.
+/// A nonce group and a nonce, by which the master recognizes a repeated submission. A nonce of zero is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NonceKey {
     /// The client's nonce group.
@@ -115,7 +115,7 @@ pub struct Submission {
     pub nonce: Option<NonceKey>,
 }
 
-/// What lists show of a procedure.
+/// A procedure as lists show it.
 #[derive(Clone, Debug)]
 pub struct Summary {
     /// The id of the procedure.
@@ -138,12 +138,12 @@ pub struct Summary {
 
 type Work = Box<dyn FnOnce(&Context) -> Result<Bytes, Exception> + Send>;
 
-/// The result of asking to abort a procedure.
+/// The answer to a request to abort a procedure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Abort {
     /// The procedure can be aborted.
     Possible,
-    /// An abort was requested, and will happen.
+    /// An abort was requested, and the procedure will end by it.
     Requested,
     /// The procedure has passed its point of no return.
     TooLate,
@@ -172,7 +172,7 @@ struct Inner {
     locks: Locks,
     /// The work of procedures that wait for their locks.
     waiting: HashMap<ProcedureId, Work>,
-    /// Procedures that have begun and wait for other locks; their threads are blocked.
+    /// Procedures that have begun and wait for other locks. Their threads are blocked.
     relocking: BTreeSet<ProcedureId>,
     running: usize,
 }
@@ -181,8 +181,8 @@ struct Inner {
 pub struct Procedures {
     world: World,
     options: Options,
-    /// Whether another process has taken over the files. What procedures end with from then on is told to nobody: only the
-    /// other process knows.
+    /// Records that another process has taken over the files. From then on no client gets the outcome of a procedure,
+    /// because only the other process knows it.
     replaced: Arc<FirstFailure>,
     inner: Mutex<Inner>,
     changed: Condvar,
@@ -192,7 +192,8 @@ thread_local! {
     static USER: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
 }
 
-/// Calls `act`, whose submissions belong to `user`. Every path from a request to a submission is one call on one thread.
+/// Calls `act`, whose submissions belong to `user`. Everything from a request to its submission runs in one call on one
+/// thread.
 pub fn acting_for<T>(user: Option<Arc<str>>, act: impl FnOnce() -> T) -> T {
     let before = USER.replace(user);
     let result = act();
@@ -309,8 +310,8 @@ impl Procedures {
         self.inner.lock().locks.status()
     }
 
-    /// Aborts a procedure. Returns whether it will end without its change. A waiting one ends at once. A running one is
-    /// not aborted unless `may_interrupt` is set, nor after its point of no return.
+    /// Aborts a procedure. Returns whether the procedure will end without its change. A waiting procedure ends at once.
+    /// A running procedure is aborted only if `may_interrupt` is set and it has not passed its point of no return.
     pub fn abort(self: &Arc<Self>, id: ProcedureId, may_interrupt: bool) -> bool {
         let mut inner = self.inner.lock();
         if inner.waiting.remove(&id).is_some() {
@@ -329,7 +330,7 @@ impl Procedures {
         true
     }
 
-    /// Waits until the procedure `id` has ended, and returns its result; `None` when it is unknown.
+    /// Waits until the procedure `id` has ended, and returns its result; `None` for an unknown procedure.
     pub fn wait(&self, id: ProcedureId) -> Option<Result<Bytes, Exception>> {
         let mut inner = self.inner.lock();
         loop {
@@ -340,8 +341,8 @@ impl Procedures {
         }
     }
 
-    /// Returns a future that resolves when the procedure `id` has ended. It resolves to `None` when the procedure is
-    /// unknown.
+    /// Returns a future that resolves when the procedure `id` has ended. For an unknown procedure it resolves to
+    /// `None`.
     pub fn end_of(self: &Arc<Self>, id: ProcedureId) -> ProcedureEnd {
         ProcedureEnd { procedures: Arc::clone(self), id }
     }

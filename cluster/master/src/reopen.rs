@@ -1,8 +1,8 @@
 //! Retries the opening of regions whose opening failed.
 //!
-//! A start records a region whose opening failed as FAILED_OPEN, and all other regions serve. The cause is often
-//! temporary, such as a failed read or a store that did not answer. So the chore retries, with pauses that double up to
-//! [`PAUSE_MAX`], as long as the region is in that state and its table is enabled. HBase also retries for ever.
+//! If the opening of a region fails, the start records it as FAILED_OPEN, and all other regions serve. The cause is
+//! often temporary, such as a failed read or a store that did not answer. So the chore retries as long as the region is
+//! in that state and its table is enabled, with pauses that double up to [`PAUSE_MAX`]. HBase also retries forever.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +47,7 @@ impl Master {
         reopening.last = Some((now, pause));
         for row in failed {
             let table = row.region.table().clone();
-            // What runs may take longer than the pause; attempts must not queue up behind it.
+            // A running procedure may take longer than the pause. Further attempts must not queue up behind it.
             if self.procedures.is_busy(&table) {
                 continue;
             }

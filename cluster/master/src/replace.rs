@@ -1,7 +1,7 @@
-//! Splits and merges: regions that are replaced by others over the same rows.
+//! Splits and merges: other regions take the place of regions over the same rows.
 //!
-//! A split replaces one region by two, a merge several by one. The steps are the same. Each is stored before its act
-//! begins ([`crate::intents`]), and every act can be repeated.
+//! A split replaces one region by two, a merge several by one. The steps are the same. Each step has an act. A step is
+//! stored before its act begins ([`crate::intents`]), and every act can be repeated.
 //!
 //! ```text
 //! step      act                                                               after a failure, an abort or a crash
@@ -12,8 +12,9 @@
 //! Restore   open the parents again, drop the children's folders               Restore again
 //! ```
 //!
-//! Until the step `Record` is stored, the rows belong to the parents; from then on they belong to the children. No step
-//! is acted on before it is stored, so parents that take writes again can never be replaced by children that lack them.
+//! Until the step `Record` is stored, the rows belong to the parents; from then on they belong to the children. The act
+//! of `Restore` begins only after this step is stored. So parents that take writes again can never be replaced by
+//! children that lack these writes.
 //!
 //! A parent's files stay until no child refers to them any more; see [`crate::parents`].
 
@@ -33,11 +34,11 @@ use crate::{Master, table_not_found};
 /// A split or a merge that was begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replacement {
-    /// The regions that give up their rows: one is split, several are merged.
+    /// The regions that give up their rows: one region in a split, several in a merge.
     pub parents: Vec<RegionInfo>,
     /// The regions that take over the rows of the parents.
     pub children: Vec<RegionInfo>,
-    /// The step whose act is next or running.
+    /// The step whose act is running or comes next.
     pub step: Step,
 }
 
@@ -70,26 +71,26 @@ enum Event {
     Interrupted,
 }
 
-/// Whether a failed step may be retried.
+/// Whether the act of a step may be repeated after a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Repetition {
     Possible,
     UsedUp,
 }
 
-/// What a replacement does after an event.
+/// The reaction of a replacement to an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Step(Step),
-    /// It repeats the act.
+    /// Repeats the act.
     Again,
-    /// It leaves the step stored until the next change of the table, or the next start.
+    /// Leaves the step stored, for the next change of the table or the next start.
     Wait,
     End,
 }
 
 impl Step {
-    /// The word that is stored for each step.
+    /// The text that is stored for each step.
     pub(crate) const NAMES: [(Step, &'static str); 5] = [
         (Step::Close, "close"),
         (Step::Create, "create"),
@@ -105,13 +106,13 @@ impl Step {
             (Step::Create, Event::Done) => Next::Step(Step::Record),
             (Step::Record, Event::Done) => Next::Step(Step::Open),
             (Step::Open | Step::Restore, Event::Done) => Next::End,
-            // Nothing has happened.
+            // Nothing has been done.
             (Step::Close, Event::NotStored(_) | Event::Aborted) => Next::End,
             (Step::Close | Step::Create, _) | (Step::Record, Event::Aborted) => Next::Step(Step::Restore),
             (Step::Record, Event::NotStored(UsedUp)) => Next::Step(Step::Restore),
             (Step::Record, Event::Failed(UsedUp)) => Next::Wait,
             (Step::Open | Step::Restore, Event::Failed(UsedUp) | Event::NotStored(UsedUp)) => Next::Wait,
-            // From the step `Record` on nobody aborts it.
+            // No abort is possible from the step `Record` on.
             (Step::Open | Step::Restore, Event::Aborted)
             | (_, Event::Interrupted | Event::Failed(Possible) | Event::NotStored(Possible)) => Next::Again,
         }
@@ -151,11 +152,11 @@ impl Replacement {
         format!("the {verb} of {parents} into {children}")
     }
 
-    /// Returns the first rows of the children: closed, on no server.
+    /// Returns the first rows of the children in hbase:meta: closed, on no server.
     fn child_rows(&self) -> Vec<RegionRow> {
         let merged_from = if self.is_split() { Vec::new() } else { self.parents.clone() };
         let row = |child: &RegionInfo| RegionRow {
-            // As in HBase: a location that clients may replace by any other.
+            // As in HBase, this is a location that clients replace by any other.
             open_sequence: Some(1),
             merged_from: merged_from.clone(),
             ..RegionRow::new(child.clone(), RegionState::Closed)
@@ -192,7 +193,7 @@ impl Master {
         if let Some(waiting) = left {
             return Err(Exception::io(format!("{} waits in step {:?}", waiting.words(), waiting.step)));
         }
-        // A child that is open must not be replaced, moved or truncated while the opening of another is tried again.
+        // While the opening of one child is retried, an open child must not be replaced, moved or truncated.
         if !env::planted(31) {
             context.lock_new(&replacement.children);
         }
@@ -212,7 +213,8 @@ impl Master {
         self.carry_out(replacement, stored, phase, None)
     }
 
-    /// Carries out the steps of `replacement`, from its current one. That step is stored already if it equals `stored`.
+    /// Carries out the steps of `replacement`, from its current step on. The current step is already stored if it
+    /// equals `stored`.
     fn carry_out(
         &self,
         mut replacement: Replacement,
@@ -235,7 +237,8 @@ impl Master {
                 (Step::Record, Some(context)) => context.pass_point_of_no_return(),
                 _ => Ok(()),
             };
-            // Once only: after a first act that may have happened, a step counts as begun whatever a second store says.
+            // A step is stored only once. If the first store may have happened, the step counts as begun, whatever a
+            // second attempt says.
             let storing = if stored == Some(step) || go_on.is_err() {
                 Ok(())
             } else {
@@ -262,7 +265,7 @@ impl Master {
                 (Next::Step(next), acted) => {
                     failures = 0;
                     replacement.step = next;
-                    // The first failure is what the client is told.
+                    // The client gets the first failure.
                     failure = failure.or(acted.err());
                 }
                 (Next::Again, _) => {
@@ -315,7 +318,7 @@ impl Master {
     }
 
     fn close_parents(&self, replacement: &Replacement) -> Result<(), Exception> {
-        // While they serve, so that there is little to flush when they do not.
+        // The parents are flushed while they serve, so that their closing has little to flush.
         for parent in &replacement.parents {
             self.regions.flush(parent.encoded_name(), &[])?;
         }
@@ -331,7 +334,7 @@ impl Master {
     fn create_children(&self, replacement: &Replacement) -> Result<(), Exception> {
         let table = self.descriptor(replacement.table())?;
         let last = self.server_of_parents(replacement);
-        // Their rows are not served meanwhile.
+        // The rows are not served meanwhile.
         self.in_parallel(replacement.child_rows(), |row| {
             let child = &row.region;
             layout::keep_region_info(&*self.files, &layout::region_folder(child), child)
@@ -346,7 +349,8 @@ impl Master {
         self.catalog.replace_regions(children.iter().chain(&parent), gone)?;
         self.update_view(|view| {
             if let Some(table) = view.tables.get_mut(replacement.table()) {
-                // A region that is split keeps its row, which may name the parents from which it was merged.
+                // The row of a region that is split stays, because it may name the parents from which the region was
+                // merged.
                 if parent.is_none() {
                     table.regions.retain(|row| !replacement.is_parent(&row.region));
                 }
@@ -357,7 +361,7 @@ impl Master {
     }
 
     fn open_children(&self, replacement: &Replacement) -> Result<(), Exception> {
-        // A table that was disabled while they waited opens them when it is enabled.
+        // If the table was disabled while the children waited, they are opened when it is enabled.
         let Ok(table) = self.check_enabled(replacement.table()) else { return Ok(()) };
         let last = self.server_of_parents(replacement);
         let mut rows = replacement.child_rows();
@@ -365,8 +369,8 @@ impl Master {
         self.in_parallel(rows, |row| self.open_on(&row.region, &table, last.as_ref()))
     }
 
-    /// Whether a later replacement has taken the rows of a region, or decides whether the region is opened. A child
-    /// that was opened can have been split or merged since its own replacement began to wait.
+    /// Whether a later replacement has taken the rows of a region, or will decide whether the region is opened. This
+    /// can happen to a child that was opened, while its own replacement waits.
     fn is_replaced(&self, region: &RegionInfo) -> bool {
         if env::planted(31) {
             return false;
@@ -378,7 +382,8 @@ impl Master {
         !serves || self.intents.of(region.table()).into_iter().any(is_parent)
     }
 
-    /// Returns the server on which the parents were: the children open there, because their blocks are cached.
+    /// Returns the server on which the parents were. The children open there, because the parents' blocks are cached
+    /// there.
     fn server_of_parents(&self, replacement: &Replacement) -> Option<ServerName> {
         replacement.parents.iter().find_map(|parent| self.last_server(parent))
     }
@@ -417,7 +422,7 @@ mod tests {
                 assert_eq!(step.after(event), N::Again);
             }
         }
-        // A step that is not stored has not begun.
+        // A step that was not stored has not begun.
         assert_eq!(S::Close.after(E::NotStored(last)), N::End);
         assert_eq!(S::Record.after(E::NotStored(last)), N::Step(S::Restore));
         assert_eq!(S::Open.after(E::NotStored(last)), N::Wait);

@@ -7,7 +7,7 @@ use storage::{Files, Kind, swap_confirmed};
 
 use crate::Error;
 
-/// HBase's number for the layout that 2.x reads and writes.
+/// The number by which HBase 2.x identifies its layout of the root directory.
 const LAYOUT_VERSION: &str = "8";
 /// Maximum size of either file, in bytes.
 const SIZE_MAX: usize = 4096;

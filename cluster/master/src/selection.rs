@@ -11,9 +11,9 @@ use crate::view::TableEntry;
 /// A choice of tables, by names or by pattern and namespace.
 #[derive(Debug, Clone, Copy)]
 pub struct Selection<'a> {
-    /// Selects these tables, if the list is not empty. Missing tables are left out.
+    /// If the list is not empty, selects the tables that it names. Missing tables are left out.
     pub names: &'a [pb::TableName],
-    /// Otherwise selects tables whose whole name matches, with or without `default:`.
+    /// If `names` is empty, selects tables whose whole name matches, with or without `default:`.
     pub regex: Option<&'a str>,
     /// Selects tables of this namespace. An empty name selects all, as gohbase sends it.
     pub namespace: Option<&'a str>,
@@ -32,9 +32,9 @@ impl<'a> Selection<'a> {
         Selection { names: &[], regex: None, namespace: None, system: false }
     }
 
-    /// Returns the predicate for table names, when no table is named.
+    /// Returns the predicate that decides by name whether a table is selected. Used if `names` is empty.
     fn test(&self) -> Result<impl Fn(&TableName) -> bool + use<'a>, Exception> {
-        // The whole name has to match, as in Java's `matches`.
+        // As in Java's `matches`, the whole name has to match.
         let regex = match self.regex {
             None => None,
             Some(pattern) => Some(Regex::new(pattern, 0).map_err(|error| {
@@ -45,7 +45,7 @@ impl<'a> Selection<'a> {
         };
         let (namespace, system) = (self.namespace.filter(|name| !name.is_empty()), self.system);
         Ok(move |table: &TableName| {
-            // A pattern that backtracks too often matches nothing.
+            // A pattern that exceeds the limit of backtracking matches nothing.
             let matches = |regex: &Regex| {
                 let plain = regex.matches(table.as_str()).unwrap_or(false);
                 plain

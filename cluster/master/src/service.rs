@@ -67,13 +67,13 @@ impl Service for MasterService {
     }
 }
 
-/// The message of a refused change on a read replica. HBase 3 has an exception class for this, which clients of HBase 2
-/// do not know. Clients do not retry the class that is sent instead, either.
+/// The message of a refused change on a read replica. HBase 3 has an exception class for this refusal, but clients of
+/// HBase 2 do not know it. They do not retry the class that is sent instead, either.
 pub(crate) const READ_ONLY: &str = "Operation not allowed in Read-Only Mode: this server is a read replica; ask the primary, or start this \
                          server without --read-replica to make it the primary";
 
-/// Whether a read replica answers a method: the method changes nothing, or only the replica's own process. A promotion
-/// is done by the process that is started afterwards.
+/// Whether a read replica answers a method. It does if the method changes nothing, or only the replica's own process.
+/// The promotion itself is done by the process that is started afterwards.
 fn reads(method: &str) -> bool {
     let verbs = ["Get", "get", "List", "Is", "Has", "Refresh"];
     let others = ["Shutdown", "StopMaster", "StopServer", "ClearDeadServers", "PromoteReplica"];
@@ -82,8 +82,8 @@ fn reads(method: &str) -> bool {
 
 type Outcomes = Result<Reply, Exception>;
 
-/// How long before the client's time limit an answer is sent that was held until the end of a procedure: a tenth of the
-/// limit, but at most this.
+/// If an answer is held until the end of a procedure, it is sent before the client's time limit: a tenth of the limit
+/// earlier, but at most this much earlier.
 const ANSWER_MARGIN_MAX: Duration = Duration::from_secs(1);
 
 /// Decodes the parameter and calls the handler on the blocking thread pool.
@@ -101,9 +101,10 @@ fn with<M: Message + Default + 'static>(
     }
 }
 
-/// Decodes the parameter, submits a procedure, and answers when the procedure has ended, with its exception if it
-/// failed with a checked one. HBase does this for changes after which clients continue without polling. Shortly before
-/// the client's time limit the procedure's id is the answer; the procedure continues, and the client may poll it.
+/// Decodes the parameter, submits a procedure, and answers when the procedure has ended. If the procedure failed with a
+/// checked exception, the exception is the answer. HBase does this for changes after which clients continue without
+/// asking for the result. If the client's time limit is near, the answer is the procedure's id; the procedure
+/// continues, and the client may ask for its result.
 fn with_end<M: Message + Default + 'static>(
     master: &Arc<Master>,
     call: Call,
@@ -135,8 +136,8 @@ pub(crate) fn user_of(call: &Call) -> Option<Arc<str>> {
     call.connection.user.effective.as_deref().map(Arc::from)
 }
 
-/// Returns for how long, from now on, the answer to a call may be held, so that a client that waits until `deadline`
-/// still gets it.
+/// Returns how long the answer to a call may be held from now on, so that a client that waits until `deadline` still
+/// gets it.
 fn held_max(call: &Call, world: &env::World) -> Option<Duration> {
     let (timeout, deadline) = (call.timeout?, call.deadline?);
     let margin = (timeout / 10).min(ANSWER_MARGIN_MAX);
@@ -159,7 +160,8 @@ mod tests {
     fn a_read_replica_answers_what_reads_and_refuses_what_changes() {
         let refused: Vec<&str> =
             HANDLERS.into_iter().flatten().map(|(name, _)| *name).filter(|name| !reads(name)).collect();
-        // Every method that is added is in one of the two lists; look here whether it is in the right one.
+        // Every new method must be added to one of the two lists here, depending on whether a read replica may answer
+        // it.
         for change in [
             "CreateTable",
             "DeleteTable",

@@ -1,16 +1,17 @@
 //! Snapshots: a table's schema, its regions, and the names of their files at one moment.
 //!
-//! A snapshot copies no data. The files that its manifest names are kept by the janitor of the region servers, in the
-//! data folder or in the archive, until the snapshot is deleted. The layout is HBase's (`layout::snapshot`).
+//! A snapshot copies no data. The janitor of the region servers keeps the files that its manifest names, in the data
+//! folder or in the archive, until the snapshot is deleted. The layout is HBase's (`base/layout/src/snapshots.rs`).
 //!
-//! 1. The master records durably that the snapshot is being taken. From now on no file of the table is deleted.
-//! 2. Each region is flushed, if that was asked for, and lists its files. Regions do not agree on a moment, as in
-//!    HBase.
-//! 3. The master writes the manifest, then `.snapshotinfo`. The snapshot exists.
-//! 4. The object of step 1 is deleted.
+//! 1. The master stores an object that says that the snapshot is being taken. From now on no file of the table is
+//!    deleted.
+//! 2. Each region is flushed, if the client asked for that, and lists its files. As in HBase, the regions do this at
+//!    different moments.
+//! 3. The master writes the manifest, then `.snapshotinfo`. Now the snapshot exists.
+//! 4. The master deletes the object of step 1.
 //!
-//! A deletion begins with `.snapshotinfo`, so a snapshot that exists is always whole. A start deletes what a crash has
-//! left of either ([`Master::discard_incomplete_snapshots`]).
+//! A deletion begins with `.snapshotinfo`, so a snapshot that exists is always complete. A start deletes the remains of
+//! snapshots whose taking or deletion a crash has interrupted ([`Master::discard_incomplete_snapshots`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -156,7 +157,8 @@ impl Master {
             if !self.is_expired(&snapshot) {
                 continue;
             }
-            // One that a copy needs, or that a client deletes meanwhile, does not keep the others.
+            // A snapshot that cannot be deleted, because a copy needs it or a client deletes it meanwhile, does not end
+            // the loop.
             match self.delete_snapshot(&snapshot.name) {
                 Ok(()) => {
                     let ttl_s = snapshot.ttl();
@@ -205,7 +207,7 @@ impl Master {
         }
     }
 
-    /// Refuses calls about snapshots where they are switched off.
+    /// Refuses calls about snapshots if snapshots are switched off.
     pub(crate) fn check_snapshots_enabled(&self) -> Result<(), Exception> {
         if self.options.snapshots_enabled {
             return Ok(());
@@ -248,7 +250,7 @@ impl Master {
             let locked = self.regions_of(name);
             let locks = LockSet::snapshot(name, &locked);
             context.relock(locks.clone());
-            // A split may have ended before the locks were granted.
+            // A split may have ended before the locks were granted. Then the locks must include the new regions.
             if locks.has_regions(&self.regions_of(name)) {
                 return;
             }
@@ -262,8 +264,8 @@ impl Master {
         })
     }
 
-    /// Takes a snapshot. The caller's locks keep other procedures from changing the table or its regions meanwhile, and
-    /// from taking another snapshot of this name. The snapshot can be aborted until the manifest is written.
+    /// Takes a snapshot. The caller has locks, so no other procedure changes the table or its regions meanwhile, or
+    /// takes another snapshot of this name. The snapshot can be aborted until the manifest is written.
     fn take_snapshot(
         &self,
         mut snapshot: pb::SnapshotDescription,
@@ -321,7 +323,7 @@ impl Master {
                 "it is unknown whether the snapshot is complete; the next start decides, and the table's files are kept until then"
             ),
             _ => {
-                // Of a snapshot that is complete only the object that said that it is being taken is left.
+                // If the snapshot is complete, this deletes only the object that says that it is being taken.
                 if let Err(cause) = self.discard_snapshot(&snapshot.name) {
                     tracing::warn!(snapshot = snapshot.name, %cause,
                         "what is left of taking the snapshot is deleted at the next start; files of the table stay until then");
@@ -331,7 +333,7 @@ impl Master {
         written.map_err(|(cause, _)| cause)
     }
 
-    /// Writes the manifest, then the object that makes the snapshot exist.
+    /// Writes the manifest, and then `.snapshotinfo`, with which the snapshot exists.
     fn write_snapshot(
         &self,
         snapshot: &pb::SnapshotDescription,
@@ -348,8 +350,8 @@ impl Master {
             .map_err(|error| (of_storage(error.clone()), error.outcome()))
     }
 
-    /// Deletes the objects of an incomplete snapshot; of a complete one, only the object that says that it is being
-    /// taken.
+    /// Deletes the objects of an incomplete snapshot. If the snapshot is complete, deletes only the object that says
+    /// that it is being taken.
     fn discard_snapshot(&self, name: &str) -> storage::Result<()> {
         match self.files.open(&layout::snapshot_info(name)) {
             Ok(_) => {}
@@ -362,7 +364,7 @@ impl Master {
         Ok(())
     }
 
-    /// Deletes a snapshot. Once its `.snapshotinfo` is durably gone, the rest is not needed.
+    /// Deletes a snapshot. Once the deletion of `.snapshotinfo` is durable, the other objects are garbage.
     fn remove_snapshot(&self, name: &str) -> storage::Result<()> {
         let objects = self.files.list(&layout::snapshot(name))?;
         if objects.is_empty() {
@@ -398,7 +400,7 @@ fn illegal(words: &str) -> Exception {
     Exception::do_not_retry(format!("{}: {words}", class::ILLEGAL_ARGUMENT))
 }
 
-/// Describes a snapshot in HBase's words.
+/// Returns a description of a snapshot in HBase's format.
 pub(crate) fn words_of(snapshot: &pb::SnapshotDescription) -> String {
     format!(
         "{{ ss={} table={} type={} ttl={} }}",

@@ -1,6 +1,7 @@
 //! Checks a split, and chooses the row at which a region is split.
 //!
-//! The checks and their words are HBase's, which its shell and tools know. [`crate::replace`] carries a split out.
+//! The checks and their messages are HBase's, since its shell and tools know them. [`crate::replace`] carries out the
+//! split.
 
 use std::sync::{Arc, Weak};
 
@@ -67,7 +68,7 @@ impl Master {
         Ok(id)
     }
 
-    /// Refuses the split of a region that may not be split, whatever its data.
+    /// Checks whether a region may be split at all, without regard to its data.
     fn check_split(&self, region: &RegionInfo) -> Result<(), Exception> {
         if region.is_meta() || *region.table() == TableName::namespaces() {
             return Err(Exception::do_not_retry(format!("table {} has one region for good", region.table())));
@@ -83,11 +84,12 @@ impl Master {
         self.check_serves(region)
     }
 
-    /// Returns the row to split a region at: the requested row, if it is inside the region, else the best one.
+    /// Returns the row at which a region is split: the requested row, if it is inside the region, or else the row that
+    /// divides the region's data best.
     fn split_row(&self, region: &RegionInfo, asked: Option<Bytes>) -> Result<Bytes, Exception> {
         let shape = self.regions.shape(region.encoded_name(), asked.is_none())?;
         if shape.has_references {
-            // A compaction ends that, so clients may try again.
+            // A compaction removes the cause, so clients may try again.
             return Err(Exception::io(format!(
                 "{} NOT splittable: it refers to files of its parent until it is compacted",
                 region.encoded_name()

@@ -1,19 +1,20 @@
 //! The start of a master: it creates a cluster in an empty root directory, or opens one that an earlier master has
 //! left.
 //!
-//! 1. hbase.id and hbase.version ([`crate::root`]).
-//! 2. Incomplete snapshots that a crash has left are deleted ([`crate::snapshots`]); hbase:meta is opened, which
+//! 1. The files hbase.id and hbase.version are read or created ([`crate::root`]).
+//! 2. Incomplete snapshots that a crash has left are deleted ([`crate::snapshots`]). hbase:meta is opened, which
 //!    replays its log.
 //! 3. Unfinished changes are finished ([`crate::intents`]).
 //! 4. hbase:meta is read.
-//! 5. hbase:namespace is opened or created; then the regions of all tables that are not disabled, several at a time.
-//! 6. A table that was being enabled becomes enabled; one that was being disabled is closed again, flushed, and
+//! 5. hbase:namespace is opened or created. Then the regions of all tables that are not disabled are opened, several at
+//!    a time.
+//! 6. A table that was being enabled becomes enabled. A table that was being disabled is flushed, closed again, and
 //!    disabled.
 //!
-//! A region that cannot be opened is FAILED_OPEN in hbase:meta and in the log; all others serve. A table without a
-//! descriptor, a change that cannot be finished and a row of hbase:meta that cannot be read are logged and left as they
-//! are. While any of these problems exists, no record of the write-ahead log is discarded because its region is
-//! unknown. Without hbase:meta or hbase:namespace the start fails.
+//! A region that cannot be opened is recorded as FAILED_OPEN in hbase:meta and reported in the server's log; all others
+//! serve. The following problems are logged and left as they are: a table without a descriptor, a change that cannot be
+//! finished, and a row of hbase:meta that cannot be read. While such a problem exists, records of the write-ahead log
+//! are kept even if their region is unknown. Without hbase:meta or hbase:namespace the start fails.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
@@ -37,7 +38,7 @@ use crate::view::{CatalogView, TableEntry};
 use crate::{Error, Master, Options, TableStateMirror, descriptors, root};
 
 impl Master {
-    /// Creates or opens the cluster in `files`. When this returns every table can be served, and `mirror` has every
+    /// Creates or opens the cluster in `files`. When this returns, every table can be served, and `mirror` has every
     /// table's state.
     pub fn start(
         world: World,
@@ -142,7 +143,7 @@ impl Master {
         let mut all_read = content.unreadable.is_empty();
         for table in content.regions.keys().chain(content.states.keys()).cloned().collect::<Vec<_>>() {
             if table.is_meta() || self.read_view(|view| view.tables.contains_key(&table)) {
-                // A table whose change was just finished is in the view as ENABLING.
+                // The view already has a table whose change was just finished, as ENABLING.
                 continue;
             }
             if unfinished.contains(&table) {
@@ -199,8 +200,8 @@ impl Master {
         Ok(())
     }
 
-    /// Opens the regions of all tables that are not disabled. This includes tables that were being disabled: the log
-    /// may have records that only their regions can flush.
+    /// Opens the regions of all tables that are not disabled. They include tables that were being disabled, because the
+    /// log may have records that only their regions can flush.
     fn open_tables(&self, all_read: bool) -> Result<(), Error> {
         let namespaces = TableName::namespaces();
         let (mut rows, mut enabling, mut disabling) = (Vec::new(), Vec::new(), Vec::new());
@@ -229,7 +230,7 @@ impl Master {
                 .map_err(wrap)?;
         }
         let known = self.read_view(|view| {
-            // All writes of a split parent are in files.
+            // All writes of a split parent are in store files, so its log records are not needed.
             let rows = view.tables.values().flat_map(|table| &table.regions);
             let rows = rows.filter(|row| !row.region.is_split());
             rows.map(|row| row.region.encoded_name().clone()).collect()

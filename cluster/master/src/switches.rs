@@ -1,7 +1,7 @@
 //! The switches by which operators turn the master's chores on and off.
 //!
-//! One server has no use for a balancer, but tools read and set its switch and expect the previous value. The switches
-//! are stored in one small object, so they survive a restart.
+//! A single server has no use for a balancer, but tools set its switch and expect its previous value. The switches are
+//! stored in one small object, so they survive a restart.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ pub enum Switch {
     Balancer,
     /// Whether regions are split and merged by size.
     Normalizer,
-    /// Whether the catalog is cleaned.
+    /// Whether unneeded parents of splits and merges are deleted.
     CatalogJanitor,
-    /// Whether old files are cleaned.
+    /// Whether files that nobody needs are deleted.
     Cleaner,
     /// Whether regions are split.
     Split,
@@ -60,7 +60,7 @@ struct State {
     on: [bool; Switch::ALL.len()],
     /// The version of the object that was last read or written; `None` while there is no object.
     version: Option<Version>,
-    /// Whether a write of the object failed and may have happened: it must be read again before the next change.
+    /// Whether a write of the object failed but may have happened. Then the object must be read before the next change.
     is_in_doubt: bool,
     /// The number of the last write of the object.
     written: u64,
@@ -70,8 +70,8 @@ struct State {
 const WRITTEN: &str = "written=";
 
 impl State {
-    /// Reads the object: one `key=on|off` a line, and `written=NUMBER`. The number differs in each write, so that a
-    /// swap that a store carries out late does not find the content that it expects.
+    /// Reads the object: one `key=on|off` a line, and `written=NUMBER`. The number differs in each write. So if a store
+    /// carries out a swap late, the swap does not find the content that it expects.
     fn read(files: &dyn Files, name: &FileName) -> storage::Result<State> {
         let mut on = [true; Switch::ALL.len()];
         let (content, version) = match files.load(name, SIZE_MAX) {
@@ -128,7 +128,7 @@ impl Switches {
                 .zip(wanted)
                 .map(|(switch, on)| format!("{}={}\n", switch.key(), if on { "on" } else { "off" }))
                 .collect();
-            // Also after an attempt that failed, which may still be carried out.
+            // The number also grows after a failed attempt, which the store may still carry out.
             state.written += 1;
             let text = format!("{text}{WRITTEN}{}\n", state.written);
             let version =
@@ -171,7 +171,7 @@ mod tests {
         assert!(
             [Switch::Balancer, Switch::Split, Switch::Merge].iter().all(|switch| !reopened.is_on(*switch))
         );
-        // The object cannot even be read: the next change would have to read it first.
+        // Here even reading the object fails, so the next change would have to read it first.
         fault(true);
         assert_eq!(switches.set(Switch::Split, true).unwrap_err().outcome(), Outcome::MayHaveHappened);
         assert!(switches.state.lock().is_in_doubt);

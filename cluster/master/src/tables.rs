@@ -1,17 +1,17 @@
 //! Creates, enables, disables, truncates and deletes tables.
 //!
-//! A creation has these steps. A truncation of a disabled table has the same ones.
+//! A creation has these steps, and so has the truncation of a disabled table:
 //!
 //! 1. store the intent: the complete schema and regions;
 //! 2. delete what has the table's name: catalog rows first, then files;
 //! 3. write the descriptor's file, and each region's `.regioninfo`;
 //! 4. write the regions' rows to hbase:meta, as CLOSED, then the table's state, as ENABLING;
-//! 5. remove the intent: from here on the catalog alone says what is to be done;
+//! 5. remove the intent: from here on the catalog alone shows what is left to do;
 //! 6. open the regions and set each row to OPEN, then the table's state to ENABLED.
 //!
-//! After a crash before step 5 the next start begins at 2 with the same regions; after a crash later than that it goes
-//! on at 6. A failure without a crash, such as a full disk, turns the intent into one that deletes the table, which is
-//! carried out at once.
+//! After a crash before step 5 the next start begins at step 2 with the same regions. After a later crash it continues
+//! at step 6. After a failure without a crash, such as a full disk, the master replaces the intent by one that deletes
+//! the table, and carries it out at once.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -107,7 +107,8 @@ impl Master {
         let id = self.submit(ProcedureKind::Enable, &name.clone(), nonce, move |master| {
             master.read_view(|view| match view.tables.get(&name) {
                 None => Err(table_not_found(&name)),
-                // No other procedure of the table runs now, so ENABLING is left by an enabling that failed.
+                // No other procedure of the table runs now, so the table is ENABLING because an earlier procedure
+                // failed to enable it.
                 Some(table) if matches!(table.state, TableState::Disabled | TableState::Enabling) => Ok(()),
                 Some(table) => Err(Exception::new(class::TABLE_NOT_DISABLED, table.state_words())),
             })?;
@@ -128,7 +129,7 @@ impl Master {
         if let Some(id) = self.procedures.repeated(nonce) {
             return Ok(id);
         }
-        // Without hbase:namespace all namespaces would be lost. HBase allows that.
+        // HBase allows this. But without hbase:namespace all namespaces would be unavailable.
         if name.is_meta() || name == TableName::namespaces() {
             return Err(Exception::new(class::CONSTRAINT, format!("Cannot disable {name}")));
         }
@@ -214,10 +215,10 @@ impl Master {
         self.submit_with(&table, submission, work)
     }
 
-    /// Submits `work` on a table. Before `work` runs, the intents of this table that an earlier failure has left are
+    /// Submits `work` on a table. Before `work` runs, intents of this table that an earlier failure has left are
     /// carried out. Failed creations of other tables are undone, too: a disk that was full may have space by now.
     ///
-    /// The procedure can be aborted until `work` calls [`Context::pass_point_of_no_return`], which every work does.
+    /// The procedure can be aborted until `work` calls [`Context::pass_point_of_no_return`], which all work must do.
     pub(crate) fn submit_with(
         self: &Arc<Self>,
         table: &TableName,
@@ -244,14 +245,14 @@ impl Master {
         })
     }
 
-    /// Carries out the intents that earlier failures have left of a table, before a procedure works on the table. It
-    /// takes the lock of the whole table for that.
+    /// Carries out intents of a table that earlier failures have left, before a procedure works on the table. Takes the
+    /// lock of the whole table for that.
     fn resume_for(&self, name: &TableName, context: &Context) -> Result<(), Exception> {
         if context.excludes(&Resource::Table(name.clone())) {
             return self.resume(name);
         }
-        // A procedure holds the locks of its regions as long as its intent exists. So an intent whose regions are not
-        // locked was left behind.
+        // A procedure holds the locks of its regions as long as its intent exists. So if the regions of an intent are
+        // not locked, an earlier failure has left the intent.
         let is_left = |intent: &Intent| {
             let regions = intent.regions().unwrap_or_default();
             let mut names = regions.iter().map(|region| region.encoded_name().clone());
@@ -264,8 +265,7 @@ impl Master {
         Ok(())
     }
 
-    /// Carries out the intents that earlier failures have left of a table. No other procedure of the table runs
-    /// meanwhile.
+    /// Carries out intents of a table that earlier failures have left. No other procedure of the table runs meanwhile.
     fn resume(&self, name: &TableName) -> Result<(), Exception> {
         self.intents.of(name).into_iter().try_for_each(|intent| self.resume_intent(name, intent))
     }
@@ -275,7 +275,7 @@ impl Master {
             Intent::Create { .. } | Intent::Copy(SnapshotCopy { kind: CopyKind::Clone, .. })
                 if !self.read_view(|view| view.tables.contains_key(name)) =>
             {
-                // A creation that failed and could not be undone. Its client was answered with the failure.
+                // The creation failed and could not be undone. Its client got the failure as answer.
                 let delete = Intent::Delete { table: name.clone() };
                 self.intents.begin(delete.clone()).map_err(of_storage)?;
                 self.finish(&delete)
@@ -291,7 +291,7 @@ impl Master {
                 self.carry_on(&replacement, Phase::Service).or_else(|cause| {
                     let left = self.intents.of(name).into_iter().find(|left| left.key() == key);
                     match left {
-                        // Regions that do not open must not keep the table from being disabled and deleted.
+                        // A table whose regions cannot be opened must still be possible to disable and delete.
                         Some(Intent::Replace(Replacement { step: Step::Open, .. })) => Ok(()),
                         _ => Err(cause),
                     }
@@ -299,7 +299,7 @@ impl Master {
             }
             Intent::TruncateRegion { ref region, .. } => {
                 self.finish(&intent)?;
-                // A region that does not open must not keep the table from being disabled and deleted.
+                // A table whose region cannot be opened must still be possible to disable and delete.
                 if let Ok(table) = self.check_enabled(name)
                     && let Err(cause) = self.open(region, &table)
                 {
@@ -342,8 +342,8 @@ impl Master {
     /// Adds a new table to the view.
     fn announce(&self, table: &Arc<TableDescriptor>) -> Result<(), Exception> {
         let name = table.name();
-        // Checked and added under one lock: the deletion of the namespace sees the table, or this sees that the
-        // namespace is deleted.
+        // The namespace is checked and the table added under one lock. So either a deletion of the namespace sees the
+        // table, or this check sees that the namespace is deleted.
         self.update_view(|view| {
             if view.tables.contains_key(name) {
                 return Err(Exception::new(class::TABLE_EXISTS, name.to_string()));
@@ -363,7 +363,7 @@ impl Master {
         self.finish(&intent)
     }
 
-    /// Carries out an intent from its first step, or a split or merge from the step it is in, and removes it.
+    /// Carries out an intent from its first step, or a split or merge from its current step. Then removes the intent.
     pub(crate) fn finish(&self, intent: &Intent) -> Result<(), Exception> {
         match intent {
             Intent::Create { table, regions } => self.make(table, regions, || {
@@ -416,8 +416,8 @@ impl Master {
         Ok(())
     }
 
-    /// Undoes a creation that failed. Returns the failure; if the undoing fails, too, the message says so, and the next
-    /// change of any table tries it again.
+    /// Undoes a creation that failed. Returns the failure. If the creation cannot be undone, the message says so, and
+    /// the next change of any table tries again.
     fn undo_creation(&self, table: &TableName, failure: Exception) -> Exception {
         let undone = self
             .intents
@@ -495,7 +495,7 @@ impl Master {
         }
     }
 
-    /// Records that the opening of a region failed. If hbase:meta cannot be written now, only the view records it: this
+    /// Records that the opening of a region failed. If hbase:meta cannot be written now, only the view records it. This
     /// process retries the opening, and the next process opens the region anyway.
     fn record_failed_open(&self, region: &RegionInfo) {
         let row = RegionRow::new(region.clone(), RegionState::FailedOpen);
@@ -538,8 +538,8 @@ impl Master {
         Ok(())
     }
 
-    /// Returns a new region id: the time, as in HBase, but never the same twice. A table that is created again at once
-    /// must not get the log records of its predecessor.
+    /// Returns a new region id. As in HBase it is the time, but no id is returned twice: a table that is created again
+    /// at once must not get the log records of its predecessor.
     pub(crate) fn new_region_id(&self) -> RegionId {
         RegionId(self.clock.next().0)
     }
@@ -557,7 +557,7 @@ impl Master {
         Err(Exception::new(class::NAMESPACE_NOT_FOUND, table.namespace()))
     }
 
-    /// Checks before a submission that the table exists and is not in `state`. As in HBase, the message of the
+    /// Checks, before a submission, that the table exists and is not in `state`. As in HBase, the message of the
     /// exception is only the table's name.
     fn check_is_there_and_not(
         &self,
@@ -587,8 +587,8 @@ impl Master {
         })
     }
 
-    /// Calls `act` for every row, several at a time. Returns the first failure; rows that have not begun by then are
-    /// skipped.
+    /// Calls `act` for every row, several at a time. Returns the first failure. Rows for which `act` was not called by
+    /// then are skipped.
     pub(crate) fn in_parallel(
         &self,
         rows: Vec<RegionRow>,

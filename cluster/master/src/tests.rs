@@ -1,4 +1,4 @@
-//! Tests of the master on a disk and two region servers in memory: every change, and every change interrupted at each
+//! Tests of the master with a disk and two region servers in memory: every change, and every change interrupted at each
 //! of its steps.
 
 mod crash;

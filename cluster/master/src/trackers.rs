@@ -1,11 +1,11 @@
 //! The store file trackers that a table may name, and how they change.
 //!
-//! Every store has a file list, whatever tracker its table names, and only the list says which files count. The name
-//! says how HBase finds the files after a hand-back, for which `door::hand_back` prepares the folders. So a change of
-//! the tracker changes the descriptor, and nothing is migrated. The names that are accepted, the transitions between
-//! them, and the words of each refusal are HBase's.
+//! Every store has a file list, whatever tracker its table names, and only the list says which files count. The named
+//! tracker says how HBase finds the files after a hand-back (`cluster/door/src/hand_back.rs` prepares the folders). So
+//! a change of the tracker changes the descriptor, and no files are migrated. The accepted names, the transitions
+//! between them, and the messages of refusals are HBase's.
 //!
-//! A name that HBase does not know is answered with HBase's unchecked exception. It fails the procedure, not the call.
+//! For an unknown name HBase has an unchecked exception, which fails the procedure and not the call. So it does here.
 //!
 //! Source: HBase 2.6 `StoreFileTrackerValidationUtils`, `ModifyStoreFileTrackerProcedure`.
 
@@ -21,12 +21,12 @@ use crate::error::{of_proto, of_storage};
 use crate::procedure::{NonceKey, ProcedureId, ProcedureKind};
 use crate::{Master, descriptors};
 
-/// The class of HBase's failures while it loads a class by name.
+/// The exception class with which HBase fails when it cannot load a class by its name.
 const RUNTIME: &str = "java.lang.RuntimeException";
 
 impl Master {
-    /// Submits the change of the tracker of a table, or of one of its families. If it has this tracker already, nothing
-    /// changes, not even the spelling.
+    /// Submits the change of the tracker of a table, or of one of its families. If the table or family has this tracker
+    /// already, nothing changes, not even the spelling.
     pub(crate) fn change_tracker(
         self: &Arc<Self>,
         table: &pb::TableName,
@@ -62,7 +62,8 @@ impl Master {
         })
     }
 
-    /// Returns the table with the tracker `wanted`, which the user wrote as `spelling`; `None` if it has that already.
+    /// Returns the table with the tracker `wanted`, which the user wrote as `spelling`; `None` if the table has this
+    /// tracker already.
     fn with_tracker(
         &self,
         table: &TableDescriptor,
@@ -81,7 +82,7 @@ impl Master {
         Some(table)
     }
 
-    /// As [`with_tracker`](Self::with_tracker), for one family.
+    /// Like [`with_tracker`](Self::with_tracker), for one family.
     fn with_family_tracker(
         &self,
         table: &TableDescriptor,
@@ -109,7 +110,7 @@ impl Master {
         Ok(Some(table))
     }
 
-    /// Names the site's tracker in a descriptor that names none, as HBase does when a table is created.
+    /// If a descriptor names no tracker, sets the site's tracker in it, as HBase does when a table is created.
     pub(crate) fn name_tracker(&self, table: &mut TableDescriptor) {
         if table.attributes().text(TRACKER).is_none_or(str::is_empty) {
             let name = self.options.tracker.as_str();
@@ -172,7 +173,7 @@ impl Master {
     }
 }
 
-/// Gives a clone the tracker that its client chose, for all families.
+/// Sets the tracker that the client chose for a clone, in the table and in all its families.
 pub(crate) fn choose_for_clone(table: &mut TableDescriptor, tracker: &str) {
     table.attributes_mut().set(TRACKER.into(), tracker.to_owned().into());
     for family in table.families().to_vec() {
@@ -183,8 +184,8 @@ pub(crate) fn choose_for_clone(table: &mut TableDescriptor, tracker: &str) {
     }
 }
 
-/// Gives a snapshot's schema that names no tracker that of the table. HBase before 2.5 named none, and the door names
-/// DEFAULT in the tables that it adopts.
+/// If a snapshot's schema names no tracker, sets the table's tracker in it. HBase before 2.5 named none, and `bellows
+/// adopt` sets DEFAULT in the tables that it takes over.
 pub(crate) fn inherit(snapshot: &mut TableDescriptor, table: &TableDescriptor) {
     if let (None, Some(tracker)) = (snapshot.attributes().text(TRACKER), table.attributes().text(TRACKER)) {
         snapshot.attributes_mut().set(TRACKER.into(), tracker.to_owned().into());
@@ -202,7 +203,7 @@ fn check_new_family(table: &TableDescriptor, family: &FamilyDescriptor, site: &s
     }
 }
 
-/// Refuses a change from one choice to another. `shown` is the family with its table.
+/// Refuses a change from one choice of trackers to another. `shown` names the family and its table in messages.
 fn check_change(
     before: TrackerChoice<'_>,
     after: TrackerChoice<'_>,
@@ -277,7 +278,7 @@ fn load(name: &str) -> Result<TrackerKind, Exception> {
     })
 }
 
-/// Returns one end of a migration. HBase accepts a migration as the end of another, and then opens no region of the
+/// Returns the tracker at one end of a migration. HBase accepts MIGRATION there, too, and then opens no region of the
 /// table.
 fn end(key: &str, name: Option<&str>) -> Result<TrackerKind, Exception> {
     let Some(name) = name else {

@@ -14,7 +14,7 @@ pub struct TableEntry {
     pub descriptor: Arc<TableDescriptor>,
     /// The state of the table.
     pub state: TableState,
-    /// The regions of the table by start key. A parent that was split comes after its first daughter.
+    /// The regions of the table by start key. A split parent comes after its first daughter.
     pub regions: Vec<RegionRow>,
     /// Number of regions that still have the schema before the last change.
     pub reopening: usize,
@@ -43,7 +43,8 @@ impl TableEntry {
 
     /// Replaces the row of a region, or adds it.
     ///
-    /// As in hbase:meta, where columns keep the values that a new row lacks, a merged region keeps its parents.
+    /// A merged region keeps its parents if the new row lacks them, because hbase:meta keeps columns that a new row
+    /// does not set.
     pub fn update(&mut self, mut row: RegionRow) {
         match self.regions.iter_mut().find(|known| known.region.name() == row.region.name()) {
             Some(known) => {
@@ -54,7 +55,7 @@ impl TableEntry {
             }
             None => self.regions.push(row),
         }
-        // A region that is split comes after those that serve.
+        // A split parent comes after the regions that serve.
         sort(&mut self.regions);
     }
 }

@@ -16,7 +16,7 @@ use crate::catalog::CatalogContent;
 use crate::error::of_storage;
 use crate::view::TableEntry;
 
-/// The result of a check.
+/// The result of a check of the catalog.
 #[derive(Clone, Debug)]
 pub struct HbckReport {
     /// When the check began.
@@ -27,13 +27,13 @@ pub struct HbckReport {
     pub inconsistencies: Vec<Inconsistency>,
 }
 
-/// A contradiction in the catalog.
+/// A contradiction between hbase:meta, the master's view, the open regions and the folders.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Inconsistency {
     /// A row of hbase:meta cannot be read.
     #[error("{0}")]
     Unreadable(String),
-    /// hbase:meta lacks the state of a table, or has another one than the master.
+    /// hbase:meta has no state of a table, or a state other than the master's.
     #[error("hbase:meta has the state {found} of table {table}, expected {expected}; fixMeta writes it")]
     TableState {
         /// The table.
@@ -104,13 +104,13 @@ pub enum Inconsistency {
         /// The region that has its rows.
         child: Box<RegionInfo>,
     },
-    /// A region is open that is in no table.
+    /// An open region belongs to no table.
     #[error("region {0} is open and in no table; restart the server, which opens only what hbase:meta has")]
     Stray(EncodedName),
     /// A region of hbase:meta has no folder.
     #[error("region {0} has no folder; stop the server and put the folder back, or truncate the region")]
     NoFolder(Box<RegionInfo>),
-    /// A folder of a region that hbase:meta does not have.
+    /// There is a folder of a region that hbase:meta does not have.
     #[error(
         "{folder} is the folder of a region that is not in hbase:meta; its rows are not served: load its files with \
          BulkLoadHFilesTool, or delete it"
@@ -124,10 +124,10 @@ pub enum Inconsistency {
 }
 
 impl Master {
-    /// Checks the catalog, logs what is wrong, and keeps the report for [`hbck_report`](Master::hbck_report).
+    /// Checks the catalog, logs the inconsistencies, and keeps the report for [`hbck_report`](Master::hbck_report).
     ///
-    /// Reads hbase:meta once and lists the folder of all tables once. A table that changes meanwhile is left out,
-    /// because a change under way is no inconsistency.
+    /// Reads hbase:meta once and lists the folder of all tables once. Tables that a procedure is changing are left out,
+    /// because they may be in any state between the steps of the change.
     pub(crate) fn run_hbck(&self) -> Result<HbckReport, Exception> {
         let began = self.world.now();
         let mut inconsistencies = Vec::new();
@@ -145,7 +145,7 @@ impl Master {
         }
         let rows = before.values().flat_map(|table| &table.regions);
         let named: BTreeSet<&EncodedName> = rows.map(|row| row.region.encoded_name()).collect();
-        // A table that is being created has open regions before it has a name here.
+        // While a table is being created, its regions are open before the view has it.
         if self.procedures.unfinished() == 0 && self.intents.all().is_empty() {
             let stray = open.iter().filter(|region| !named.contains(region));
             inconsistencies.extend(stray.cloned().map(Inconsistency::Stray));
@@ -184,7 +184,8 @@ impl Master {
         tables.into_iter().filter(|table| self.is_busy(table)).chain(with_intents).collect()
     }
 
-    /// Compares the folders of regions with the rows of hbase:meta. Where listings may be stale nothing is compared.
+    /// Compares the folders of regions with the rows of hbase:meta. Compares nothing on storage whose listings may be
+    /// stale.
     fn check_folders(
         &self,
         tables: &BTreeMap<TableName, TableEntry>,
@@ -240,7 +241,7 @@ fn check_table(
     for row in &table.regions {
         match in_meta.get(row.region.name()) {
             None => found.push(Inconsistency::NoRow(boxed(row))),
-            // A row without a server keeps the columns that tell the last one, as in HBase.
+            // As in HBase, a row without a server keeps the columns that name the last server.
             Some(meta) if meta.state != row.state || (row.server.is_some() && meta.server != row.server) => {
                 found.push(Inconsistency::Row {
                     region: boxed(row),
@@ -291,7 +292,7 @@ pub fn gaps(table: &TableName, rows: &[&RegionRow]) -> Vec<Inconsistency> {
     let mut hole = |start: &Bytes, end: &Bytes| {
         found.push(Inconsistency::Hole { table: table.clone(), start: start.clone(), end: end.clone() });
     };
-    // The region that reaches farthest so far; `None` at the beginning.
+    // The region with the greatest end key so far; `None` at the beginning.
     let mut last: Option<&RegionInfo> = None;
     let mut overlaps = Vec::new();
     for RegionRow { region, .. } in rows {
@@ -324,7 +325,7 @@ pub fn gaps(table: &TableName, rows: &[&RegionRow]) -> Vec<Inconsistency> {
 }
 
 impl Inconsistency {
-    /// Returns the table concerned, if known.
+    /// Returns the table that the inconsistency is about, if it is known.
     pub fn table(&self) -> Option<&TableName> {
         match self {
             Inconsistency::Unreadable(_) | Inconsistency::Stray(_) => None,

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use proto::{EncodedName, RegionInfo, TableName};
 use storage::{FileName, Files};
 
-/// The regions that have a folder. A folder counts when it says which region it belongs to (`.regioninfo`). Other
-/// folders may hold store files that snapshots or readers still need.
+/// The regions that have a folder. A folder counts if its `.regioninfo` says to which region it belongs. A folder
+/// without this file may hold store files that snapshots or readers still need.
 #[derive(Debug, Default)]
 pub(super) struct RegionFolders {
     pub(super) regions: BTreeSet<(TableName, EncodedName)>,

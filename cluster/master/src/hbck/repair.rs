@@ -1,4 +1,4 @@
-//! Implements `fixMeta`: it writes into hbase:meta what is missing there, and creates regions for rows that no region
+//! Implements `fixMeta`: writes rows and states that hbase:meta lacks, and creates regions for rows that no region
 //! covers.
 
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use crate::procedure::ProcedureKind;
 use crate::{Master, table_not_found};
 
 impl Master {
-    /// Repairs what the last check found and the master can decide: rows and states that hbase:meta lacks or has wrong,
-    /// and holes. Returns the report of a second check, with the remaining inconsistencies. If there are overlaps, it
-    /// fails with an exception that names them.
+    /// Repairs those inconsistencies of the last check for which there is only one remedy: rows and states that
+    /// hbase:meta lacks or has wrong, and holes. Returns the report of a second check, with the remaining
+    /// inconsistencies. If there are overlaps, fails with an exception that names them.
     pub(crate) fn fix_meta(self: &Arc<Self>) -> Result<HbckReport, Exception> {
         for inconsistency in self.run_hbck()?.inconsistencies {
             let Some(table) = inconsistency.table().cloned() else { continue };
@@ -50,7 +50,7 @@ impl Master {
                 }
             }
             Inconsistency::Hole { table, start, end } => self.fill(table, start, end),
-            // Assigning, unassigning, and deleting rows and folders are the operator's to decide.
+            // The operator must decide whether to assign or unassign a region, or to delete a row or a folder.
             Inconsistency::Unreadable(_)
             | Inconsistency::Unknown(_)
             | Inconsistency::Overlap(..)

@@ -1,11 +1,12 @@
-//! Decides which regions of a table are too large or too small in comparison with the others, by the rules of HBase's
+//! Decides which regions of a table are too large or too small compared with the others, by the rules of HBase's
 //! `SimpleRegionNormalizer`.
 //!
-//! All sizes are whole megabytes, as regions report them: at least 1 for any data, 0 for none. The measure is the
-//! table's target size, or its size divided by the target count, or by the number of its regions.
+//! All sizes are whole megabytes, as regions report them: at least 1 for any data, 0 for none. The *measure* is the
+//! size that regions should have. It is the table's target size or, without one, the table's size divided by its target
+//! number of regions or, without that, by the present number.
 //!
 //! 1. A region larger than twice the measure is split.
-//! 2. Neighbours that are at most as large as the measure together are merged, if each is old and large enough.
+//! 2. Neighbours that together are not larger than the measure are merged, if each of them is old and large enough.
 //!
 //! Everything here is a function of numbers. [`super`] asks for the sizes and submits the plans.
 
@@ -69,11 +70,11 @@ pub(crate) struct SizedRegion {
     pub(crate) info: RegionInfo,
     /// The size of the region's store files, in MB.
     pub(crate) megabytes: u64,
-    /// Whether the region is open. Others are counted, but not changed.
+    /// Whether the region is open. Other regions are counted, but not changed.
     pub(crate) is_open: bool,
 }
 
-/// A change of regions that brings a table nearer to its measure.
+/// A change of regions that brings their sizes nearer to the measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Plan {
     Split(SizedRegion),
@@ -134,15 +135,14 @@ impl TableRules {
         })
     }
 
-    /// Forbids splits, or merges, when the cluster's switch is off.
+    /// Forbids splits or merges if the cluster's switch for them is off.
     pub(crate) fn restrict(&mut self, splits: bool, merges: bool) {
         self.settings.splits &= splits;
         self.settings.merges &= merges;
     }
 
     /// Returns the plans for a table whose serving regions are `regions`, in the order of their start keys. `now` is in
-    /// ms since
-    /// 1970. Splits come first; plans beyond the limit of sizes are left for a later run.
+    /// ms since 1970. Splits come first. Plans beyond the limit of sizes are left for a later run.
     pub(crate) fn plan(&self, regions: &[SizedRegion], now: u64) -> Vec<Plan> {
         if regions.is_empty() {
             return Vec::new();
@@ -165,7 +165,7 @@ impl TableRules {
         plans
     }
 
-    /// Returns the size that regions should have, in MB.
+    /// Returns the measure: the size that regions should have, in MB.
     fn measure(&self, regions: &[SizedRegion]) -> f64 {
         if let Some(target) = self.target_megabytes {
             return target as f64;
@@ -174,8 +174,8 @@ impl TableRules {
         total as f64 / self.target_count.map_or(regions.len() as f64, |count| count as f64)
     }
 
-    /// Returns runs of neighbours that are at most `measure` MB together. A region alone may be larger: a run begins
-    /// with any region, and takes empty ones whatever its size.
+    /// Returns the merges: runs of neighbours that together have at most `measure` MB. Only a run of one region and
+    /// empty regions may have more.
     fn merges(&self, regions: &[SizedRegion], measure: u64, now: u64) -> Vec<Plan> {
         let settings = &self.settings;
         if regions.len() < settings.merge_count_min || measure < settings.merge_megabytes_min {
@@ -273,10 +273,10 @@ mod tests {
     fn a_region_beyond_twice_the_average_is_split_and_small_neighbours_are_merged() {
         assert_eq!(words(&[], &regions(&[10, 10, 10, 10])), "");
         assert_eq!(words(&[], &regions(&[10, 10, 10, 90])), "split 3, merge 0+1+2");
-        // The average is 20: exactly twice as large is not too large.
+        // The average is 20 MB: a region of exactly twice the average is not split.
         assert_eq!(words(&[], &regions(&[40, 15, 15, 10])), "");
         assert_eq!(words(&[], &regions(&[41, 15, 14, 10])), "split 0");
-        // 15 and 5 are as large as the average together.
+        // The regions of 15 and 5 MB together are as large as the average.
         assert_eq!(words(&[], &regions(&[25, 15, 5, 35])), "merge 1+2");
     }
 
@@ -289,7 +289,7 @@ mod tests {
             "split 0, split 1, split 2, split 3"
         );
         assert_eq!(words(&[("NORMALIZER_TARGET_REGION_COUNT", "2")], &sizes), "merge 0+1, merge 2+3");
-        // HBase takes -1 for absent.
+        // For HBase, -1 means that there is no target.
         assert_eq!(words(&[("NORMALIZER_TARGET_REGION_COUNT", "-1")], &sizes), "");
     }
 

@@ -1,4 +1,4 @@
-//! The interface of a running procedure to its state, and a future of its end.
+//! Access of a running procedure to its abort flag and its locks, and a future for the end of a procedure.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Context {
         }
     }
 
-    /// As [`check_aborted`](Context::check_aborted). After success, the procedure can no longer be aborted.
+    /// Like [`check_aborted`](Context::check_aborted). After success, the procedure can no longer be aborted.
     pub fn pass_point_of_no_return(&self) -> Result<(), Exception> {
         let mut inner = self.procedures.inner.lock();
         let entry = inner.known.get_mut(&self.id).expect("kept until it has ended");
@@ -82,7 +82,7 @@ pub(super) fn aborted() -> Exception {
     Exception::new(class::PROCEDURE_ABORTED, "abort requested")
 }
 
-/// Resolves when a procedure has ended, without a thread that waits for it. See [`Procedures::end_of`].
+/// A future that resolves when a procedure has ended. No thread waits for it. See [`Procedures::end_of`].
 #[derive(Debug)]
 pub struct ProcedureEnd {
     pub(super) procedures: Arc<Procedures>,

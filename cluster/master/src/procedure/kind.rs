@@ -41,7 +41,7 @@ pub enum ProcedureKind {
     Unassign,
     /// Opens a region whose opening failed.
     Reopen,
-    /// Deletes parents of splits and merges that nobody needs.
+    /// Deletes parents of splits and merges whose files nobody needs.
     CollectParents,
     /// Completes a change that an earlier failure has interrupted.
     CarryOn,
@@ -62,8 +62,8 @@ pub enum ProcedureKind {
 }
 
 impl ProcedureKind {
-    /// Returns the name of the Java class that does the same in HBase, without its package. Work that is
-    /// not a procedure in HBase gets a name of the same form.
+    /// Returns the name of HBase's Java class with the same task, without its package. Work that is not a procedure in
+    /// HBase gets a name of the same form.
     const fn class(self) -> &'static str {
         match self {
             ProcedureKind::Create => "CreateTableProcedure",

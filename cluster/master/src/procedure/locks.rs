@@ -1,7 +1,7 @@
 //! The locks of procedures, with the rules of HBase's `MasterProcedureScheduler`.
 //!
-//! A procedure locks namespaces, tables and regions, each shared or exclusively. It takes all of its locks at once or
-//! waits for all of them. So it never waits while it holds a lock, and there is no deadlock.
+//! A procedure locks namespaces, tables and regions, each shared or exclusively. It takes all of its locks at once, or
+//! waits until all are free. So it never waits while it holds a lock, and there is no deadlock.
 //!
 //! | procedure | namespace | table | regions |
 //! |---|---|---|---|
@@ -12,10 +12,11 @@
 //! | flushes a table | shared | shared | |
 //! | changes a namespace | exclusive | hbase:namespace shared | |
 //!
-//! Locks are granted in the order of arrival: a request waits for every earlier request that it conflicts with, even if
-//! that one waits itself. So a sequence of splits cannot keep an alter waiting for ever.
+//! Locks are granted in the order of arrival. A request waits for every earlier request with which it conflicts, even
+//! if that request is itself waiting. So an alter cannot wait forever because splits keep arriving.
 //!
-//! HBase 2.6 refuses to split regions of a table while a snapshot of it is taken. Here a split waits for the snapshots.
+//! HBase 2.6 refuses to split regions of a table while a snapshot of the table is taken. Here a split waits for the
+//! snapshot.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -38,9 +39,9 @@ pub enum Resource {
 /// How a lock is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// By any number of procedures, while none holds it exclusively.
+    /// Held by any number of procedures, while none holds the lock exclusively.
     Shared,
-    /// By one procedure.
+    /// Held by a single procedure.
     Exclusive,
 }
 
@@ -49,7 +50,7 @@ pub enum Mode {
 pub struct LockSet(BTreeMap<Resource, Mode>);
 
 impl LockSet {
-    /// Returns no locks, for work that changes nothing that others lock.
+    /// Returns an empty set, for work on things that no procedure locks.
     pub fn none() -> LockSet {
         LockSet(BTreeMap::new())
     }
@@ -59,7 +60,7 @@ impl LockSet {
         LockSet::table_in(table, Mode::Exclusive)
     }
 
-    /// Returns the locks for work that excludes only changes of the whole table.
+    /// Returns the locks for work that can run beside any work except a change of the whole table.
     pub fn table_shared(table: &TableName) -> LockSet {
         LockSet::table_in(table, Mode::Shared)
     }
@@ -118,13 +119,14 @@ pub enum Holders {
 pub struct LockStatus {
     /// What is locked.
     pub resource: Resource,
-    /// The holders; `None` when it is reserved for an earlier request in the queue that waits for another lock.
+    /// The holders. `None` if the lock is reserved: an earlier request in the queue needs it and waits for another
+    /// lock.
     pub holders: Option<Holders>,
-    /// The procedures that wait for it, in the order of arrival, with the mode that each wants.
+    /// The procedures that wait for the lock, in the order of arrival, each with the mode that it requests.
     pub waiting: Vec<(ProcedureId, Mode)>,
 }
 
-/// All locks, and the procedures that wait for some. A pure state machine.
+/// All locks, and the procedures that wait for locks. A pure state machine.
 #[derive(Debug, Default)]
 pub struct Locks {
     held: BTreeMap<Resource, Holders>,
@@ -141,7 +143,7 @@ impl Locks {
     /// Grants the locks of the first request in the queue that conflicts neither with a holder nor with an earlier
     /// request. `may_run` returns whether a procedure may run now; if not, it keeps its place.
     pub fn grant(&mut self, may_run: impl Fn(ProcedureId) -> bool) -> Option<ProcedureId> {
-        // What those earlier in the queue wait for.
+        // The locks that earlier requests in the queue wait for.
         let mut wanted = BTreeMap::new();
         let mut found = None;
         for (index, (id, locks)) in self.queue.iter().enumerate() {
@@ -214,8 +216,8 @@ impl Locks {
         self.queue.len()
     }
 
-    /// Returns every lock that is held or waited for: namespaces, then tables, then regions, each in the order of their
-    /// names. A waiting procedure is listed at the locks that are not free for it.
+    /// Returns every lock that is held or waited for: namespaces, then tables, then regions, each sorted by name. A
+    /// waiting procedure is listed at each lock that is not free for it.
     pub fn status(&self) -> Vec<LockStatus> {
         let mut all: BTreeMap<&Resource, Vec<(ProcedureId, Mode)>> =
             self.held.keys().map(|resource| (resource, Vec::new())).collect();
@@ -236,14 +238,15 @@ impl Locks {
         all.into_iter().map(status).collect()
     }
 
-    /// Whether a lock is free: no holder conflicts, and no earlier request in the queue, whose locks are in `wanted`.
+    /// Whether a lock is free: neither a holder nor an earlier request in the queue conflicts. `wanted` has the locks
+    /// of the earlier requests.
     fn is_free(&self, resource: &Resource, mode: Mode, wanted: &BTreeMap<&Resource, Mode>) -> bool {
         wanted.get(resource).is_none_or(|earlier| are_both_shared(*earlier, mode))
             && self.held.get(resource).is_none_or(|holders| holders.admit(mode))
     }
 }
 
-/// Adds the locks of a queued request to those that later requests must respect.
+/// Adds the locks of a queued request to `wanted`, which later requests must respect.
 fn want<'a>(wanted: &mut BTreeMap<&'a Resource, Mode>, locks: &'a LockSet) {
     for (resource, mode) in &locks.0 {
         let all = wanted.entry(resource).or_insert(*mode);

@@ -1,11 +1,11 @@
 //! The parameters of procedures, as `list_procedures` shows them.
 //!
-//! HBase's procedures keep their state in a message of their own, and HBase's client shows it as JSON. This module
-//! writes the same messages. What HBase keeps in addition to the parameters, such as the numbers of the steps that a
-//! procedure went through, is not shown.
+//! Each of HBase's procedures keeps its state in a message, which HBase's client shows as JSON. This module writes the
+//! same messages. Their parts that are not parameters, such as the numbers of the steps that a procedure went through,
+//! are not shown.
 //!
-//! The client must know a message by its name and find all required fields in it, or it lists no procedure at all. So
-//! only messages that every HBase 2.x has are used; procedures of flushes and snapshots have none.
+//! If the client does not know a message by its name, or misses a required field in it, it lists no procedure at all.
+//! So only messages that every HBase 2.x has are used, and procedures of flushes and snapshots have none.
 //!
 //! Source: HBase 2.6, the messages `…StateData` of its master.
 

@@ -89,7 +89,7 @@ fn more_than_the_limit_is_refused() {
     procedures.wait_idle();
 }
 
-/// Submits a procedure that runs until the test lets it continue, and then checks whether it is aborted.
+/// Submits a procedure that runs until the test lets it continue, and that then checks whether it was aborted.
 fn held(procedures: &Arc<Procedures>, is_past_return: bool) -> (ProcedureId, mpsc::Sender<()>) {
     let (go, wait) = mpsc::channel();
     let (say, began) = mpsc::channel();
@@ -144,7 +144,7 @@ fn a_list_has_what_waits_runs_and_ended() {
     assert!(matches!(list[0].outcome, Outcome::Finished { .. }) && list[1].updated > list[0].updated);
     go.send(()).expect("it waits");
     procedures.wait_idle();
-    // What a client has read is forgotten sooner.
+    // An outcome that a client has read is deleted sooner.
     procedures.note_read(running);
     world.advance(Options::default().read_outcome_kept);
     let left: Vec<_> = procedures.list().iter().map(|summary| summary.id).collect();

@@ -29,11 +29,12 @@ pub(super) const HANDLERS: &[(&str, Handler)] = &[
     }),
     ("ClearDeadServers", |_, call| {
         answer(call.decode().map(|request: pb::ClearDeadServersRequest| {
-            // What could not be cleared comes back: no server here is dead.
+            // The answer names the servers that could not be cleared. No server of the request is dead, so these are
+            // all.
             Reply::of(&pb::ClearDeadServersResponse { server_name: request.server_name })
         }))
     }),
-    // What balancers decided. HBase keeps nothing of it unless it is configured to.
+    // Returns the balancer's decisions, of which there are none. HBase keeps them only if it is configured to.
     ("GetLogEntries", |_, call| {
         const MESSAGES: &str = "org.apache.hadoop.hbase.shaded.protobuf.generated.MasterProtos$";
         answer(call.decode().and_then(|request: pb::LogRequest| {
@@ -55,7 +56,7 @@ pub(super) const HANDLERS: &[(&str, Handler)] = &[
             "no master coprocessor endpoint is registered here",
         )))
     }),
-    // One process: who stops the master, or shuts the cluster down, ends it. The answer goes out first.
+    // Master and region server are one process, so both calls end it. The answer is sent first.
     ("Shutdown", |master, call| {
         tracing::info!(client = %call.connection.remote, "shut down by a client's request");
         master.regions.stop();

@@ -12,7 +12,7 @@ use crate::error::is_unchecked;
 use crate::procedure::locks::{Holders, LockStatus, Resource};
 use crate::procedure::{Outcome, ProcedureId, ProcedureKind, Summary};
 
-/// How long clients poll an older procedure whose answer was not held until its end, in ms. HBase's number.
+/// How long clients ask for the end of an older procedure that was not awaited, in ms. HBase's value.
 const PROCEDURE_TIMEOUT_MS: i64 = 60_000;
 
 /// The user that is shown for a procedure that the master itself has submitted.
@@ -33,7 +33,8 @@ pub(super) const HANDLERS: &[(&str, Handler)] = &[
         let procedure = master.procedures.list().iter().map(described).collect();
         now(&pb::GetProceduresResponse { procedure })
     }),
-    // HBase 3 and Amazon EMR have these. HBase answers before the end of the procedure, which its shell awaits.
+    // Calls of HBase 3 and of Amazon EMR. HBase answers before the procedure has ended, and its shell waits for the
+    // end.
     ("RefreshMeta", |master, call| {
         with_end(
             master,
@@ -64,7 +65,7 @@ pub(super) const HANDLERS: &[(&str, Handler)] = &[
             },
         )
     }),
-    // HBase has another class for a signature that is not known here.
+    // For an unknown signature HBase answers this call with another exception class.
     ("ExecProcedureWithRet", |master, call| {
         with_end(
             master,
@@ -112,7 +113,7 @@ fn procedure_result(master: &Master, request: &pb::GetProcedureResultRequest) ->
 }
 
 /// Encodes a procedure as HBase's message. As in HBase, a procedure that waits for its locks is RUNNABLE and not
-/// locked, and a failed one is ROLLEDBACK.
+/// locked, and a failed procedure is ROLLEDBACK.
 fn described(summary: &Summary) -> pb::Procedure {
     use pb::ProcedureState as State;
     let (state, submitted, result, exception) = match &summary.outcome {
@@ -146,7 +147,8 @@ fn described(summary: &Summary) -> pb::Procedure {
 
 /// Encodes all locks as HBase's messages.
 fn locks(master: &Master) -> Vec<pb::LockedResource> {
-    // Read before the locks: a procedure that is submitted between the two has no description yet, and is left out.
+    // The procedures are read before the locks. So a procedure that is submitted in between has no description yet, and
+    // is left out.
     let known: BTreeMap<ProcedureId, pb::Procedure> =
         master.procedures.list().iter().map(|summary| (summary.id, described(summary))).collect();
     let resource = |status: LockStatus| {
@@ -173,7 +175,8 @@ fn locks(master: &Master) -> Vec<pb::LockedResource> {
             waiting_procedures: status.waiting.iter().filter_map(|(id, _)| known.get(id).cloned()).collect(),
         }
     };
-    // A lock that nobody holds yet will be granted to one who waits for another; clients know only locks with a holder.
+    // A lock without a holder is reserved for a procedure that waits for another lock. Clients only know locks with a
+    // holder, so it is left out.
     let held = master.procedures.locks().into_iter().filter(|status| status.holders.is_some());
     held.map(resource).collect()
 }
@@ -183,7 +186,7 @@ fn milliseconds(time: env::WallTime) -> u64 {
 }
 
 fn foreign(exception: Exception) -> pb::ForeignExceptionMessage {
-    // The client makes an IOException of an unchecked one, with this message alone.
+    // From an unchecked exception the client makes an IOException that has only this message.
     let message = match is_unchecked(&exception) {
         true => exception.text(),
         false => exception.message,

@@ -7,7 +7,7 @@ use super::{Handler, now, with};
 use crate::procedure::NonceKey;
 use crate::switches::Switch;
 
-/// How long clients that do not know of procedures poll a snapshot, in ms. HBase's number.
+/// How long clients that do not know procedures ask for the end of a snapshot, in ms. HBase's value.
 const SNAPSHOT_TIMEOUT_MS: i64 = 300_000;
 
 pub(super) const HANDLERS: &[(&str, Handler)] = &[

@@ -10,7 +10,7 @@ use crate::switches::Switch;
 pub(super) const HANDLERS: &[(&str, Handler)] = &[
     ("Balance", |master, _| {
         now(&pb::BalanceResponse {
-            // One server: a run that finds nothing to move.
+            // There is only one server, so a run of the balancer finds nothing to move.
             balancer_ran: master.switches.is_on(Switch::Balancer),
             moves_calculated: Some(0),
             moves_executed: Some(0),
@@ -88,7 +88,7 @@ pub(super) const HANDLERS: &[(&str, Handler)] = &[
     ("IsCleanerChoreEnabled", |master, _| {
         now(&pb::IsCleanerChoreEnabledResponse { value: master.switches.is_on(Switch::Cleaner) })
     }),
-    // These three as HBase answers when quotas are not enabled.
+    // The next three calls are answered as HBase answers them when quotas are not enabled.
     ("SwitchRpcThrottle", |_, _| {
         now(&pb::SwitchRpcThrottleResponse { previous_rpc_throttle_enabled: false })
     }),

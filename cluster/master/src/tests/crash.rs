@@ -1,6 +1,5 @@
-//! Tests that kill the master at every write that a change makes to the disk and to hbase:meta.
-//!
-//! The next master finds the change complete or not begun, and can continue from there.
+//! Tests that kill the master at every write that a change makes to the disk and to hbase:meta. The next master must
+//! find the change complete or not begun, and must be able to continue.
 
 use std::collections::BTreeSet;
 
@@ -17,15 +16,15 @@ use crate::view::covers_all_rows;
 
 type Change = fn(&Life) -> Result<(), Exception>;
 
-/// Runs `change` after `before` repeatedly, and kills the master at a later step each time, until the change completes.
-/// `check` gets the next master, and whether the change was reported as done.
+/// Runs `before` and then `change` again and again, and kills the master one step later each time, until `change`
+/// completes. `check` gets the next master, and whether the change was reported as done.
 fn at_every_act(before: Change, change: Change, check: impl Fn(&Life, bool)) {
     let prepared = || {
         let life = Life::first();
         before(&life).expect("the preparation works");
         life
     };
-    // On the disk: the act fails, or takes place and is not told; afterwards the place is gone.
+    // First the writes to the disk: the write fails, or takes effect but reports failure; afterwards no call works.
     let mut cut = 0;
     for outcome in [Outcome::DidNotHappen, Outcome::MayHaveHappened] {
         for act in 1.. {
@@ -35,7 +34,7 @@ fn at_every_act(before: Change, change: Change, check: impl Fn(&Life, bool)) {
             let told = change(&life).is_ok();
             cut += usize::from(!told);
             life.files.set_fault(None);
-            // By turns the process was killed, and the machine lost its power.
+            // Alternately the process is killed and the machine loses its power.
             let next = if act % 2 == 0 { life.next() } else { life.after_power_loss(act) };
             check(&next, told);
             if told {
@@ -43,7 +42,7 @@ fn at_every_act(before: Change, change: Change, check: impl Fn(&Life, bool)) {
             }
         }
     }
-    // In the catalog.
+    // Then the writes to the catalog.
     for writes in 0.. {
         let life = prepared();
         life.servers.die_after(Some(writes));
@@ -98,7 +97,8 @@ fn a_deletion() {
             life.done(life.master.enable_table(&pb_name("t"), None)).expect("the table is whole");
             assert_serves(life, "t", 2);
         } else {
-            // After a loss of power deleted files may be back. They are nobody's, and in nobody's way.
+            // After a loss of power deleted files may exist again. No table uses them, and they must not prevent a
+            // creation.
             life.create("t", &["f"], &[]).expect("nothing is in the way");
         }
     });
@@ -114,7 +114,7 @@ fn an_enabling_and_a_disabling() {
         }
         assert_serves(life, "t", 2);
     };
-    // These write to the catalog alone.
+    // The following changes write only to the catalog.
     for writes in 0..4 {
         for (before, change) in [
             (disabled as Change, enable),
@@ -235,7 +235,7 @@ fn a_split() {
     assert!(rolled_back > 3 && finished > 3, "{rolled_back} were rolled back and {finished} finished");
 }
 
-/// A split fails at every storage call without a crash: it is undone or completed at once, or by the next change.
+/// A split fails at every storage call, without a crash. It must be undone or completed at once, or by the next change.
 #[test]
 fn a_split_that_fails_at_every_act_of_the_disk() {
     for outcome in [Outcome::DidNotHappen, Outcome::MayHaveHappened] {
@@ -320,7 +320,7 @@ fn a_collection_of_merged_parents() {
         assert!(left == 0 || !told);
         let row = life.master.read_view(|view| view.tables[&name("t")].regions[0].clone());
         assert!(row.merged_from.is_empty(), "nothing is known of the parents");
-        // The next split and merge find nothing in their way.
+        // The next split and merge must succeed.
         let region = region_at(life, "");
         life.done(life.master.split_region(&(&region).into(), Some("k".into()), None)).expect("split");
         life.servers.compact(&region_at(life, ""));
@@ -413,7 +413,7 @@ fn a_collection_of_a_parent() {
         assert!(left == 0 || !told);
         let rows = life.master.read_view(|view| view.tables[&name("t")].regions.len());
         assert_eq!(rows, 3, "the parent has no row any more");
-        // A loss of power may bring its folder back; then it is nobody's.
+        // A loss of power may bring the parent's folder back. Then it belongs to no region.
         let parents = folders(life).len() - rows;
         assert!(parents <= 1);
         if told && parents == 0 {
@@ -440,8 +440,8 @@ fn a_split_whose_mutation_may_have_happened_is_never_rolled_back() {
     assert_agree(&life, &["", "m", "s"]);
 }
 
-/// A panic ends the procedure, but the table stays usable: if hbase:meta does not name the daughters yet, the split is
-/// undone; otherwise it is completed.
+/// A panic ends the procedure, but the table must stay usable. If hbase:meta does not name the daughters yet, the split
+/// is undone; otherwise it is completed.
 #[test]
 fn a_split_that_panics_is_undone_or_finished_by_the_next_change() {
     for is_recorded in [false, true] {
@@ -574,7 +574,8 @@ fn a_failure_without_a_crash_leaves_nothing_behind() {
     life.servers.refuse(None);
     table(&life).expect("nothing is in the way");
 
-    // A disk that fails once, at every act: either the table is there whole or it can be made at once.
+    // The disk fails once, at each write in turn. Then the table must be there completely, or its creation must succeed
+    // at once.
     for act in 1.. {
         let life = Life::first();
         let fault = Fault {
@@ -613,7 +614,7 @@ fn a_namespace_that_is_being_deleted_takes_no_table() {
     let namespace = pb::NamespaceDescriptor { name: "ns".into(), configuration: Vec::new() };
     life.done(life.master.create_namespace(&namespace, None)).expect("created");
     let region = life.master.namespace_region().expect("there");
-    // As between the two steps of the deletion.
+    // The state between the two steps of the deletion.
     life.master.update_view(|view| view.namespaces.remove("ns"));
     let table =
         std::sync::Arc::new(proto::TableDescriptor::try_from(schema("ns:t", &["f"])).expect("lawful"));
@@ -625,7 +626,7 @@ fn a_namespace_that_is_being_deleted_takes_no_table() {
     assert!(life.next().master.namespace("ns").is_err());
 }
 
-/// Asserts that each existing snapshot can be read, and that nothing is left of the others.
+/// Asserts that each existing snapshot can be read, and that no objects of other snapshots are left.
 fn assert_snapshots_are_whole(life: &Life) {
     for name in names(life) {
         let manifest = life.files.read(&layout::snapshot_manifest(&name), 1 << 20).expect("it is there");
@@ -673,7 +674,7 @@ fn a_deletion_of_a_snapshot() {
     );
 }
 
-/// Returns a table of two regions with a snapshot. The table was then changed and disabled.
+/// Creates a table of two regions and takes a snapshot of it. Then changes and disables the table.
 fn changed_since(life: &Life) -> Result<(), Exception> {
     table(life)?;
     take(life, "s", "t")?;

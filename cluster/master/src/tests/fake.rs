@@ -1,4 +1,4 @@
-//! Two region servers in memory, which implement the contract for tests. Their catalog rows last as long as their disk:
+//! Two region servers in memory, which implement the contract for tests. Their catalog rows are kept with the disk, so
 //! a new master sees what the previous one wrote.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ use crate::{Error, Master, Options, TableStateMirror};
 
 type Cells = BTreeMap<Bytes, BTreeMap<(Bytes, Bytes), (u64, Bytes)>>;
 
-/// What survives the process: catalog rows, durable as soon as they are written.
+/// The content that survives the process: catalog rows, which are durable as soon as they are written.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Durable {
     rows: Arc<Mutex<BTreeMap<EncodedName, Cells>>>,
@@ -29,8 +29,8 @@ pub(super) struct Durable {
     lives: Arc<Mutex<i64>>,
 }
 
-/// Two region servers on one disk. Every promise of the contract is checked: no region is open twice, every order goes
-/// to the server that has the region, and terms only rise.
+/// Two region servers on one disk. They check every promise of the contract: no region is open twice, every order goes
+/// to the server that has the region, and terms only grow.
 pub(super) struct FakeServers {
     files: Memory,
     durable: Durable,
@@ -39,21 +39,21 @@ pub(super) struct FakeServers {
     open: Mutex<BTreeMap<EncodedName, (ServerName, Term)>>,
     last_terms: Mutex<BTreeMap<EncodedName, Term>>,
     refused: Mutex<Option<Bytes>>,
-    /// Number of next closings that fail after the region is closed.
+    /// Number of the next closings that report failure although the region is closed.
     failing_closes: Mutex<usize>,
     /// Whether calls that would fail panic instead.
     panics: Mutex<bool>,
-    /// While this is set, the opening of a region and a snapshot of it wait.
+    /// While this is set, orders to open a region or to take a snapshot of it wait.
     paused: Mutex<bool>,
     resumed: Condvar,
     writes_left: Mutex<Option<u64>>,
     flushed: Mutex<Vec<EncodedName>>,
     /// The regions and families whose major compaction was requested, in order.
     pub(super) compacted: Mutex<Vec<(EncodedName, Vec<Bytes>)>>,
-    /// The number of next flushes that find the region closed.
+    /// Number of the next flushes that find the region closed.
     late_flushes: Mutex<usize>,
     discarded: Mutex<BTreeSet<EncodedName>>,
-    /// The regions whose log records are kept; `None` while no call has named them: all records are kept.
+    /// The regions whose log records are kept. `None` until a call has named them: then all records are kept.
     known: Mutex<Option<BTreeSet<EncodedName>>>,
     stopped: Mutex<BTreeSet<ServerName>>,
     /// The row that every region reports as the best one for a split.
@@ -64,7 +64,7 @@ pub(super) struct FakeServers {
     schemas: Mutex<Vec<(EncodedName, Arc<TableDescriptor>)>>,
     /// The sizes that regions report, in MB, by start key; 0 for all others.
     pub(super) sizes: Mutex<BTreeMap<Bytes, u32>>,
-    /// Whether open regions take over new schemas.
+    /// Whether open regions apply new schemas.
     takes_over: Mutex<bool>,
 }
 
@@ -100,7 +100,7 @@ impl FakeServers {
         })
     }
 
-    /// From now on open regions take over new schemas.
+    /// From now on open regions apply new schemas.
     pub(super) fn take_over(&self) {
         *self.takes_over.lock() = true;
     }
@@ -115,28 +115,28 @@ impl FakeServers {
         *self.refused.lock() = start_key.map(Bytes::from);
     }
 
-    /// Makes the next closings fail when the region is already closed, as with a flush that finds the disk full.
+    /// Makes the next `count` closings fail although the region is closed then, as when its flush finds the disk full.
     pub(super) fn fail_closes(&self, count: usize) {
         *self.failing_closes.lock() = count;
     }
 
-    /// Makes the next flushes find their region closed, as by a split that was faster.
+    /// Makes the next `count` flushes find their region closed, as if a split had been faster.
     pub(super) fn close_before_flushes(&self, count: usize) {
         *self.late_flushes.lock() = count;
     }
 
-    /// From now on refused openings and failing closings panic (`panics`), or fail again.
+    /// From now on, orders that this server refuses or fails panic if `panics` is set, or else return errors again.
     pub(super) fn panic_instead(&self, panics: bool) {
         *self.panics.lock() = panics;
     }
 
-    /// From now on opening a region waits, until this is called with `false`.
+    /// While `paused` is set, orders to open a region wait.
     pub(super) fn pause(&self, paused: bool) {
         *self.paused.lock() = paused;
         self.resumed.notify_all();
     }
 
-    /// After this number of further catalog writes, every write fails as if the process had died.
+    /// After this number of further catalog writes, every write fails, as if the process had died.
     pub(super) fn die_after(&self, writes: Option<u64>) {
         *self.writes_left.lock() = writes;
     }
@@ -185,7 +185,7 @@ impl FakeServers {
         stamp: Stamp,
         edits: Vec<CatalogEdit>,
     ) -> Result<(), Exception> {
-        // All of them or none: the process dies before the batch or after it.
+        // The process dies before the batch or after it, so all of its edits are written or none.
         if let Some(left) = self.writes_left.lock().as_mut() {
             if *left == 0 {
                 return Err(Exception::io("the process was killed by the test"));
@@ -198,7 +198,7 @@ impl FakeServers {
         for edit in edits {
             match edit {
                 CatalogEdit::Put(row) => {
-                    // As in a region: a deletion hides what has its timestamp or an older one.
+                    // As in a region, a deletion hides rows with its timestamp or an older one.
                     let hidden =
                         deleted.get(&(region.clone(), row.key.clone())).is_some_and(|&at| at >= stamp.0);
                     assert!(!hidden, "row {} is hidden by its own deletion", row.key.escape_ascii());
@@ -300,7 +300,7 @@ impl FakeServers {
             }
         }
         for family in families {
-            // As a region's file list: what was deleted before it stays deleted.
+            // A durable write to the folder, as of a region's file list, makes earlier deletions in it durable.
             self.files.swap(&family.join(".list"), None, b"").map_err(failed)?;
         }
         Ok(())
@@ -392,7 +392,7 @@ impl FakeServers {
     pub(super) fn compact(&self, region: &RegionInfo) {
         let file = layout::region_folder(region).join("f").join("0123.refers");
         self.files.delete(&file).expect("the disk works");
-        // As the store's new file list: what was deleted before it stays deleted.
+        // A durable write to the folder, as of the new file list, makes earlier deletions in it durable.
         let list = file.parent().expect("a family").join(".compacted");
         self.files.swap(&list, None, b"").expect("the disk works");
     }
@@ -411,7 +411,7 @@ impl FakeServers {
             self.files.delete(&entry.name).map_err(failed)?;
             folders.extend(entry.name.parent());
         }
-        // Of a family: what was deleted stays deleted.
+        // A durable write to the family's folder makes earlier deletions in it durable.
         for folder in folders.iter().filter(|folder| folder.as_str().split('/').count() >= 5) {
             let last = folder.join(".emptied");
             self.files.swap(&last, None, b"").map_err(failed)?;
@@ -452,7 +452,7 @@ fn server(name: &str) -> ServerName {
     name.parse().expect("a server's name")
 }
 
-/// Returns an answer that comes at once.
+/// Returns an answer that is available at once.
 fn answered<T: Send + 'static>(answer: Result<T, Exception>) -> ServerFuture<T> {
     Box::pin(std::future::ready(answer))
 }
@@ -606,7 +606,7 @@ impl RegionServers for FakeServers {
     }
 }
 
-/// Records the states that a master mirrored.
+/// Records the table states that a master passes to its mirror.
 #[derive(Default)]
 pub(super) struct MirroredStates(Mutex<BTreeMap<TableName, TableState>>);
 
@@ -644,14 +644,14 @@ impl Life {
         Life::on(Memory::new(), Durable::default()).expect("an empty root directory is founded")
     }
 
-    /// As [`first`](Life::first), with other options.
+    /// Like [`first`](Life::first), with other options.
     pub(super) fn first_with(change: impl FnOnce(&mut Options)) -> Life {
         Life::begin(Memory::new(), Durable::default(), 1_700_000_000_000, change)
             .expect("an empty root directory is founded")
     }
 
     pub(super) fn on(files: Memory, durable: Durable) -> Result<Life, Error> {
-        // Time goes on between two lives.
+        // Between two masters time passes.
         let life = {
             let mut lives = durable.lives.lock();
             *lives += 1;
@@ -675,7 +675,7 @@ impl Life {
         let name = "localhost,16000,1".parse().expect("a server's name");
         let world = World::simulated(1, WallTime(time));
         let mirrored = Arc::new(MirroredStates::default());
-        // A failing act is not repeated: what a test breaks stays broken.
+        // Failed steps are not retried, so that a failure that a test injects stays visible.
         let mut options = Options {
             procedures: procedure::Options { retries_max: 0, ..procedure::Options::default() },
             ..Options::default()

@@ -1,5 +1,5 @@
-//! Tests of storage calls that happen and report failure, one at a time, in a master that continues to run; then a
-//! restart.
+//! Tests storage calls that take effect but report failure. Each call fails once, in a master that continues to run.
+//! Then the master is restarted.
 
 use storage::Files;
 use storage::memory::Fault;
@@ -10,9 +10,9 @@ use super::snapshots::{clone, names, take};
 /// Number of losses of power that are tried after each call, in addition to a restart without one.
 const CRASHES: u64 = 6;
 
-/// Runs `change` after `before`, once for each call that it makes and each kind of restart: that call happens and
-/// reports failure. `check` gets the next master, and whether the change was reported as done. Returns the number of
-/// calls that reported failure although the change was done.
+/// Runs `before` and then `change`, once for each call that `change` makes and each kind of restart. That call takes
+/// effect but reports failure. `check` gets the next master, and whether the change was reported as done. Returns the
+/// number of calls that reported failure although the change was done.
 fn at_every_call(before: impl Fn(&Life), change: impl Fn(&Life) -> bool, check: impl Fn(&Life, bool)) -> u64 {
     let mut overcome = 0;
     for after in 1.. {

@@ -102,7 +102,7 @@ fn a_hole_is_found_after_a_start_and_filled_by_an_empty_region() {
     bench.life = bench.life.next();
     bench.service = HbckService::new(Arc::clone(&bench.life.master));
     let hole = Inconsistency::Hole { table: name("t"), start: "g".into(), end: "n".into() };
-    // The rows that were there are in the folder of the region that hbase:meta no longer has.
+    // The rows of the lost region are still in its folder, but hbase:meta does not have the region any more.
     let orphan =
         Inconsistency::OrphanFolder { table: name("t"), folder: layout::region_folder(&lost.region) };
     assert_eq!(bench.check(), [hole, orphan.clone()]);
@@ -210,7 +210,7 @@ fn a_row_that_was_changed_by_hand_is_found_and_written_again() {
 #[test]
 fn a_region_on_a_server_that_is_gone_is_found() {
     let bench = Bench::new();
-    // hbase:meta has to be read.
+    // The check must read hbase:meta, so that region stays open.
     let stays = bench.life.servers.server_of(RegionInfo::meta().encoded_name()).expect("it is open");
     let lost: Vec<RegionRow> =
         bench.rows().into_iter().filter(|row| row.server.as_ref() != Some(&stays)).collect();

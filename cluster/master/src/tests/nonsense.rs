@@ -1,5 +1,5 @@
-//! Tests that damaged or missing catalog rows and files make only their own table unreachable, and that all other
-//! tables are served.
+//! Tests that damaged or missing catalog rows and files make only their own table unavailable. All other tables must be
+//! served.
 
 use std::sync::Arc;
 
@@ -93,7 +93,7 @@ fn a_table_without_a_descriptor_is_out_of_reach_and_keeps_its_files() {
     let refused = next.create("t", &["f"], &[]).unwrap_err();
     assert!(refused.message.contains(".tableinfo"), "{refused}");
     assert!(next.files_of("t").contains(&kept));
-    // With its descriptor it is served again.
+    // With its descriptor the table is served again.
     let table = TableDescriptor::try_from(schema("t", &["f"])).unwrap();
     descriptors::write(&next.files, &table).unwrap();
     assert_eq!(next.next().state("t"), TableState::Enabled);
@@ -110,7 +110,7 @@ fn a_change_that_cannot_be_finished_keeps_only_its_table_from_serving() {
     intents.begin(Intent::Create { table, regions }).unwrap();
     let mut out_of_reach = 0;
     for act in 1..20 {
-        // A start in which one act on the disk fails.
+        // A start in which one storage call fails.
         let files = life.files.kill();
         let fault = Fault {
             act: files.acts() + act,

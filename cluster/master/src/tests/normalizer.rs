@@ -1,4 +1,4 @@
-//! Tests of the normalizer on two servers: which calls make it run, and what it does to tables.
+//! Tests of the normalizer on two servers: which calls make it run, and which splits and merges it submits.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn create(life: &Life, table: &str) {
         .to_vec();
     let splits = ["c", "f", "m"].map(Bytes::from);
     life.done(life.master.create_table(&schema, &splits, None)).expect("created");
-    // A region's id is its time of creation; only later it counts as older than no time at all.
+    // A region's id is its creation time. Without a later time the region would not be older than a minimum age of 0.
     life.master.world.advance(Duration::from_secs(1));
 }
 

@@ -1,4 +1,4 @@
-//! Tests of the master with two region servers that it knows only through the contract.
+//! Tests of the master with two region servers, which it knows only through the contract.
 
 use std::collections::BTreeSet;
 

@@ -42,7 +42,7 @@ pub(super) fn call(life: &Life, timeout: Option<Duration>, method: &str, param: 
     }
 }
 
-/// Returns what an answer resolves to.
+/// Returns the reply or exception to which an answer resolves.
 pub(super) fn end_of(runtime: &Runtime, answer: Answer) -> Result<Reply, Exception> {
     match answer {
         Answer::Now(outcome) => outcome,
@@ -82,7 +82,7 @@ impl Client {
         Ok(M::decode(reply.message).expect("the answer is the message it should be"))
     }
 
-    /// Polls a procedure to its end, as clients do.
+    /// Asks for the result of a procedure until it has ended, as clients do.
     fn poll(&self, proc_id: Option<u64>) -> pb::GetProcedureResultResponse {
         let request = pb::GetProcedureResultRequest { proc_id: proc_id.expect("an id to poll") };
         loop {
@@ -111,7 +111,7 @@ fn a_table_is_made_found_and_removed_over_the_wire() {
     let request = pb::CreateTableRequest { table_schema: schema("t", &["f"]), ..Default::default() };
     let twice = client.call::<pb::CreateTableResponse>("CreateTable", &request).unwrap_err();
     assert_eq!((&*twice.class, &*twice.message), (class::TABLE_EXISTS, "t"));
-    // What is found out only later travels in the procedure's result.
+    // A failure that is found only when the procedure runs is in the procedure's result.
     let request = pb::EnableTableRequest { table_name: pb_name("t"), ..Default::default() };
     let response: pb::EnableTableResponse = client.call("EnableTable", &request).unwrap();
     let told =
@@ -225,7 +225,7 @@ fn bytes_that_are_no_message_are_refused_whatever_the_method() {
         let refused = client.raw(method, Bytes::from_static(&[0xff; 9])).unwrap_err();
         assert_eq!(refused.class, class::DO_NOT_RETRY_IO, "{method}");
     }
-    // A message whose required parts are missing decodes to empty ones: refused by what they mean.
+    // A message without its required parts decodes to empty parts, which must be refused.
     for method in ["CreateTable", "DeleteTable", "DisableTable", "ModifyTable", "AddColumn", "GetTableState"]
     {
         let refused = client.raw(method, Bytes::new());
@@ -323,7 +323,7 @@ fn procedures_show_their_parameters_in_hbases_messages() {
             message.type_url.strip_prefix("type.googleapis.com/hbase.pb.").expect("a message of HBase");
         (name.to_owned(), message.value.clone())
     };
-    // The fields' numbers, and their values if they are bytes.
+    // The numbers of the fields, and the values of those that are bytes.
     let fields = |value: &[u8]| {
         let mut fields = proto::wire::Fields::of(value);
         let mut found = Vec::new();

@@ -131,7 +131,7 @@ fn what_hbase_refuses_is_refused_with_its_class() {
     assert_eq!((&*tracker.class, &*tracker.message), (class::TABLE_NOT_ENABLED, "t"));
     life.done(life.master.enable_table(&table, None)).unwrap();
     let told = |outcome: Result<(), Exception>| outcome.unwrap_err().message;
-    // The words that HBase 2.6.4 has in the same places.
+    // HBase 2.6.4 has these messages in the same places.
     assert_eq!(told(life.done(life.master.enable_table(&table, None))), "tableName=t, state=ENABLED");
     assert_eq!(
         told(life.done(life.master.delete_table(&table, None))),
@@ -294,7 +294,7 @@ fn flushing_reaches_every_region_by_both_ways() {
     life.done(life.master.execute(&flush)).unwrap();
     assert_eq!(life.servers.flushed(), 4);
     assert!(life.master.is_done(&flush).unwrap());
-    // As HBase has it: what is not there has nothing to flush.
+    // As in HBase, the flush of a table that does not exist does nothing.
     let absent = procedure("flush-table-proc", "absent");
     life.done(life.master.execute(&absent)).unwrap();
     assert!(life.master.is_done(&absent).unwrap());
@@ -345,7 +345,7 @@ fn a_region_whose_truncation_failed_is_opened_when_the_truncation_is_carried_on(
     life.servers.fail_closes(1);
     life.done(life.master.truncate_region(&first, None)).unwrap_err();
     assert_eq!(life.servers.open_count(), 3);
-    // The next change of the table completes it first.
+    // The next change of the table first completes the interrupted one.
     life.done(life.master.truncate_region(&second, None)).unwrap();
     assert!(!life.files_of("t").contains(&file));
     assert_eq!(life.servers.open_count(), 4);
@@ -430,7 +430,8 @@ fn a_clock_that_was_set_back_hides_nothing_that_is_made_anew() {
     life.create("t", &["f"], &["m"]).unwrap();
     life.done(life.master.disable_table(&pb_name("t"), None)).unwrap();
     life.done(life.master.delete_table(&pb_name("t"), None)).unwrap();
-    // The machine comes up a year before: the fake server refuses a row that its own deletion would hide.
+    // The clock is set back by a year before the next start. The fake server refuses a row that an earlier deletion of
+    // this row would hide.
     let life = Life::at(life.files.kill(), life.durable.clone(), 1_660_000_000_000).unwrap();
     life.create("t", &["f"], &["m"]).unwrap();
     life.done(life.master.disable_table(&pb_name("t"), None)).unwrap();
