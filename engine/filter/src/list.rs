@@ -113,7 +113,7 @@ impl List {
             Operator::MustPassOne => {
                 let mut dropped = true;
                 for filter in self.filters_mut() {
-                    // Every filter gets the row key, since some begin the row's state with it.
+                    // Every filter gets the row key, since some filters reset their state when they get it.
                     dropped &= filter.filter_all_remaining() || filter.filter_row_key(row);
                 }
                 dropped

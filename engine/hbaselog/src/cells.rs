@@ -135,8 +135,8 @@ impl Values {
         let mut done = 0;
         loop {
             let (in_before, out_before) = (stream.total_in(), stream.total_out());
-            // There is room for one byte more than the value has. It shows whether the stream has too many bytes, and
-            // lets the decoder read the bytes of the flush.
+            // There is room for one byte more than the value has. That byte shows whether the stream has too many.
+            // While there is room, the decoder also reads the flush marker at the end of the input.
             let mut spare = [0];
             let room = if done < length { &mut out[begin + done..] } else { &mut spare[..] };
             let status = stream

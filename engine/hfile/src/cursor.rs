@@ -240,7 +240,7 @@ impl Cursor {
         self.seek_from_open(position)
     }
 
-    /// Like [`Cursor::seek`], for a position that is probably in another block. For a reader that needs little more
+    /// Like [`Cursor::seek`], for a position that is probably in another block, and a reader that needs little more
     /// than the row. Does not compare with the first and last cell of the open block, which are seldom in the
     /// processor's cache.
     pub fn seek_far(&mut self, position: Position<'_>) -> Result<()> {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! root          entry, entry, …            entry: offset 8B · size on disk 4B · vint key length · key
-//! leaf, middle  n 4B · (n+1) × offset of the entry 4B, counted behind these · entry, entry, …
+//! leaf, middle  n 4B · (n+1) × offset of the entry 4B, from the end of these · entry, entry, …
 //!                                          entry: offset 8B · size on disk 4B · key
 //! ```
 //!

@@ -1,17 +1,17 @@
 //! HFile v3: the file that stores the cells of a store, sorted, in blocks.
 //!
 //! ```text
-//! ┌────────────────────────────────────────────┬───────────────────────────────┬─────────┐
+//! ┌─────────────────────────────────────────────┬───────────────────────────────┬─────────┐
 //! │ data blocks; between them leaf index blocks │ root index · meta index ·     │ trailer │
-//! │ and chunks of the bloom filter as they fill │ file info · bloom metas       │ 4096 B  │
-//! └────────────────────────────────────────────┴───────────────────────────────┴─────────┘
-//!                                               └ read when the file is opened
+//! │ and chunks of the Bloom filter as they fill │ file info · bloom metas       │ 4096 B  │
+//! └─────────────────────────────────────────────┴───────────────────────────────┴─────────┘
+//!                                                └ read when the file is opened
 //! ```
 //!
 //! [`Writer`] takes cells in order and writes from front to back. A [`Reader`] is opened once for all readers of the
-//! file. Each of these has its own [`Cursor`], which borrows cells from blocks that the cache shares. A block's
-//! checksum is verified when it is read from storage. The cells of a cached block were validated then, so they are not
-//! checked again.
+//! file. Each scan has its own [`Cursor`], which borrows cells from blocks that the cache shares. A block's checksum is
+//! verified when it is read from storage. The cells of a cached block were validated then, so they are not checked
+//! again.
 //!
 //! The format is described in `docs/formats/hfile.md` and beside the code that writes it ([`format`]). Files are
 //! exchangeable with Apache HBase 2.x in both directions. This crate does not know which files a store has, what a

@@ -484,7 +484,7 @@ mod tests {
         };
         let cells =
             || active.slots.each_ref().map(|slot| slot.figures.cells.load(Ordering::Relaxed))[..2].to_vec();
-        // As an earlier segment at this address could have left it.
+        // An earlier segment at this address could have left this value.
         LAST_SLOT.set((std::ptr::from_ref(&active).addr(), 1));
         insert(b"a");
         assert_eq!(cells(), [1, 0]);

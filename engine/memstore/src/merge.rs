@@ -235,7 +235,7 @@ fn emptied(loads: &[Load], cleaning: Cleaning) -> Vec<bool> {
         emptied[number] = true;
         free = free.saturating_add(loads[number].dead);
     }
-    // A copy leaves another remnant, so existing ones are emptied with it.
+    // A compaction that copies cells leaves another remnant, so it also empties the existing ones.
     if emptied.iter().zip(loads).any(|(emptied, load)| *emptied && load.live > 0) {
         emptied.iter_mut().zip(loads).for_each(|(emptied, load)| *emptied |= load.is_remnant());
     }

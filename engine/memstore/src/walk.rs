@@ -28,8 +28,8 @@ const AHEAD: usize = 16;
 /// Number of further cells that are prefetched together. A prefetch waits only for the translation of its address.
 /// Issued together, prefetches overlap these waits; issued one by one, they made a walk a quarter slower.
 const TOGETHER: usize = 32;
-/// Number of runs that are found at a time, as soon as only [`RUNS_LEFT`] are left. These still contain more cells than
-/// are prefetched.
+/// Number of runs that are found at a time. The next ones are found when only [`RUNS_LEFT`] are left, which still have
+/// more cells than are prefetched.
 const RUNS: usize = 1_024;
 const RUNS_LEFT: usize = 128;
 

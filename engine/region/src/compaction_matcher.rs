@@ -1,7 +1,7 @@
 //! Decides which cells a flush or a compaction keeps.
 //!
 //! It drops versions beyond the family's limit, expired cells, and masked cells that no reader can ask for. Delete
-//! markers stay unless all files take part (a major compaction): only then nothing older is left for them to mask. With
+//! markers stay unless all files take part (a major compaction): only then no older cell is left for them to mask. With
 //! NEW_VERSION_BEHAVIOR all cells stay until a major compaction, because a masked version may have displaced an older
 //! one in another file. HBase does the same (`IncludeAllCompactionQueryMatcher`).
 //!

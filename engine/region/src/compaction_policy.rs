@@ -1,7 +1,7 @@
 //! Selects the files of a store that its next compaction takes.
 //!
 //! The functions are pure: they take facts about files and numbers, and return a [`Selection`]. The facts are ordered
-//! from the oldest file to the newest, and a selection is a run of neighbours. Then the new file can take the place of
+//! from the oldest file to the newest, and a selection is a run of neighbours. So the new file can take the place of
 //! the old ones, and no version overtakes another. A store with [stripes](stripe) may leave out files between the
 //! selected ones: they have other rows, or the sequence ids of the cells say which is newer.
 //!

@@ -19,8 +19,8 @@
 //!    inserted again beside the put, under the put's sequence id. The marker needs no log record: a replay either
 //!    replays the marker's own record first, or finds the marker in the list of a file.
 //!
-//! A raw scan does not see dropped markers or versions. A put is taken for one of another row only if 120 bits of MD5
-//! collide.
+//! A raw scan does not see dropped markers or versions. A put to another row is taken for a masked one only if 120
+//! bits of MD5 collide.
 
 use bytes::Bytes;
 use cell::{Cell, CellParts, CellType, Timestamp};

@@ -2,7 +2,7 @@
 //!
 //! The owner's log has everything in one order: edits, and markers for each change of a store's file list. A follower
 //!
-//! 1. reads the file lists and the log up to a place ([`RegionFollower::open`]);
+//! 1. reads the file lists and the log up to a position ([`RegionFollower::open`]);
 //! 2. applies every later record, in order ([`RegionFollower::apply`]): it inserts the cells of an edit into memory; at
 //!    a marker it adds and removes files, and drops the cells that the new files have from memory;
 //! 3. makes what was applied visible to readers ([`RegionFollower::show`]).
@@ -11,11 +11,11 @@
 //!
 //! **Lists and log.** The lists are read later than the log, so they may be ahead of it. Each list and each marker has
 //! a timestamp ([`wal::ListState`]), which grows with every change, regardless of the owner. The follower skips a
-//! marker whose change its list has already. It applies a later one, and the resulting file names must have the digest
-//! in the marker. An owner that opens the region writes a marker with all files that it has found; the follower applies
-//! the difference in the same way. Three things make the follower [outdated](FollowOutcome::Outdated): a digest that
-//! differs, a marker without a timestamp, and a file that was compacted away and deleted before the follower opened it.
-//! An outdated follower still serves the data that it has, until a new one is opened in its place.
+//! marker whose change its list has already. It applies later markers, and the resulting file names must have the
+//! digest in the marker. An owner that opens the region writes a marker with all files that it has found; the follower
+//! applies the difference in the same way. Three things make the follower [outdated](FollowOutcome::Outdated): a digest
+//! that differs, a marker without a timestamp, and a file that was compacted away and deleted before the follower
+//! opened it. An outdated follower still serves the data that it has, until a new one is opened in its place.
 //!
 //! **What readers see.** The files of a new follower may have writes that it has not yet read in the log, and it cannot
 //! tell which cells these are. So its user must not serve the region before the follower has applied everything that

@@ -8,7 +8,7 @@
 //!    redundant cells. When dropping, cells are copied out of chunks that are mostly dead ([`memstore::Cleaning`]). The
 //!    result replaces the segments unless a flush has taken them meanwhile.
 //! 4. A flush takes the active segment and the pipeline. It may leave rows that were rewritten since the last flush in
-//!    memory: see [`retained`](crate::retained_rows).
+//!    memory: see [`retained_rows`](crate::retained_rows).
 //!
 //! **What may be dropped.** The same cells that a flush drops, by the same rules
 //! ([`CompactionMatcher`](crate::compaction_matcher)), up to the read point. Newer cells are kept and hide nothing,
@@ -16,7 +16,7 @@
 //! scanner's read point is at least the view's horizon, which is the read point up to which cells were dropped.
 //!
 //! **Delete markers too** ([`crate::RegionOptions::drop_markers`]). Cells that were put and deleted in memory are
-//! dropped together with their markers, if cells of the row can be in the pipeline only. A dropped marker leaves a
+//! dropped together with their markers, if no cell of the row can be outside the pipeline. A dropped marker leaves a
 //! record of 24 bytes: see [`dropped_markers`](crate::dropped_markers). If the marker would have masked a later put, it
 //! is inserted again. A marker is dropped only if its timestamp is [some time](crate::Region::late_before) before the
 //! pipeline was sealed. Puts with older timestamps are recorded as they arrive, so every other put outside the pipeline
@@ -27,9 +27,10 @@
 //! are applied to the rows of some randomly chosen cells. The probability of a row is proportional to its number of
 //! cells, so the mean over the sampled rows is an estimate for all cells.
 //!
-//! **Limits.** The pipeline has at most two segments more than its limit; while the background is behind, the active
-//! segment grows instead. There is one exception: a segment can address a fixed number of chunks, and is sealed when it
-//! has them, even within a write and at any level. At [`Level::None`] such segments become flat and wait for the flush.
+//! **Limits.** The pipeline has at most two segments more than its limit; while the background thread is late, the
+//! active segment grows instead. There is one exception: a segment can address a fixed number of chunks, and is sealed
+//! when it has them, even within a write and at any level. At [`Level::None`] such segments become flat and wait for
+//! the flush.
 //!
 //! **When to flush.** At the flush size, unless a compaction can make memory smaller. In that case the active segment
 //! is sealed, however small, and all segments are compacted once more ([`crate::Region::needs_flush`]). This repeats

@@ -1,8 +1,8 @@
 //! Writing store files, for flushes and compactions.
 //!
 //! A file is written at its final place under a random name, and pinned, so that the janitor keeps it until the store's
-//! list names it. A file is written even if it has no cells, because it records up to which sequence id the store is in
-//! files. Otherwise a crash would replay log records of deleted cells, and sequence ids would begin again. A stripe
+//! list names it. A file is written even if it has no cells, because it records up to which sequence id all writes are
+//! in files. Otherwise a crash would replay log records of deleted cells, and sequence ids would begin again. A stripe
 //! whose last file would disappear gets a file without cells, because a stripe is known by its files.
 
 use std::sync::Arc;

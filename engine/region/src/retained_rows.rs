@@ -21,8 +21,8 @@
 //! keeps its markers, because cells that they mask may be in the log; a major compaction flushes first. The file lists
 //! all dropped markers, whatever their sequence ids, and replay looks them up for each put.
 //!
-//! **Nothing is retained twice** without being written again. So a log record is needed for two flushes at most, and no
-//! edit is in memory alone for longer.
+//! **A cell is retained by one flush only.** The next flush writes it, if memory has no newer version by then. So a log
+//! record is needed for two flushes at most, and no edit is in memory alone for longer.
 //!
 //! **Whether retaining pays** is measured. Retained bytes that are no longer in memory at the next flush were replaced
 //! there and never written. If these were too few, nothing is retained for some flushes. Stores whose memory drops next

@@ -420,8 +420,8 @@ impl Allocator {
         })
     }
 
-    /// Returns a bucket that is cheap to empty. Its number of used slots exceeds the smallest one by at most a
-    /// [`FILL_STEPS`]th of its slots. If the list of its fill level is short, it has the smallest number.
+    /// Returns a bucket that is cheap to empty: from the lowest fill level that has buckets, the emptiest of the first
+    /// [`COMPARED_MAX`] buckets.
     pub(super) fn emptiest(&self) -> Option<usize> {
         let row = self.by_fill.0.iter().find(|row| !row.is_empty())?;
         let share = |at: &u32| {

@@ -1,9 +1,9 @@
 //! The bucket cache's blocks on devices.
 //!
-//! 1. An admitted block waits in memory for a writer, where readers find it. Admission is decided before the block is
-//!    written: the index is a [`Shelf`] of its own.
+//! 1. The index, a [`Shelf`] like that of the memory tier, decides whether a block is admitted. An admitted block waits
+//!    in memory for a writer; readers find it there.
 //! 2. A writer allocates a slot, writes the record, and stores the location and the checksum of the record's head in
-//!    the index. When no slot of the size is free it evicts blocks, and finally empties the bucket that holds least.
+//!    the index. When no slot of the size is free it evicts blocks, and finally empties the least filled bucket.
 //! 3. A read takes the location and checksum from the index, reads without a lock, and verifies. If the slot was given
 //!    to another block meanwhile, the check fails and the read is a miss; so no writer waits for readers. A reader of a
 //!    few cells reads the head of the record, and then the bytes that contain those cells. Where reading a head costs a

@@ -1,10 +1,11 @@
 //! `SparkSQLPushDownFilter` of HBase's Spark connector: keeps the rows for which an expression over their columns is
 //! true.
 //!
-//! The expression is a text whose words are separated by single spaces: `( age >= 0 AND ( name == 1 OR name isNull )
-//! )`. A name stands for a column of Spark's table, which is mapped to a family and a qualifier, or to the row key (no
-//! family, `key`). A number is the index of a value that the filter brings with it. For `<`, `<=`, `>` and `>=` the
-//! first byte of this value is its type (the connector's NaiveEncoder); the other operators compare plain bytes.
+//! The expression is a text whose words are separated by single spaces, such as
+//! `( age >= 0 AND ( name == 1 OR name isNull ) )`. A name is that of a column of Spark's table, which is mapped to a
+//! family and a qualifier, or to the row key (no family, `key`). A number is the index of a value in the filter's
+//! message. For `<`, `<=`, `>` and `>=` the first byte of this value is its type (the connector's NaiveEncoder); the
+//! other operators compare plain bytes.
 //!
 //! As in Java, a row is kept when the expression cannot be evaluated, for example because a cell is shorter than its
 //! type. Unlike in Java, the values of such a row are cleared before the next row.

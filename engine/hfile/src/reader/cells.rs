@@ -33,7 +33,7 @@ impl Reader {
         Some(end)
     }
 
-    /// Returns the range of the cell at `place` of a validated block, and its sequence id.
+    /// Returns the range of the cell at offset `place` of a validated block, and its sequence id.
     #[inline]
     pub(crate) fn place_of_cell(&self, bytes: &[u8], place: usize) -> (Range<usize>, SequenceId) {
         let end = self.end_before_number(bytes, place).expect("the block was checked");

@@ -46,7 +46,7 @@ type TableFamily = (String, String);
 
 impl Janitor {
     /// Deletes the MOB files below `root` that no store file names, and returns their number. Reads each store file
-    /// once, unless no family with the name of its family has MOB files. Deletes nothing where [a listing may be
+    /// once, if there are MOB files of a family with the same name. Deletes nothing where [a listing may be
     /// stale](Capability::ListsAll): the listing could lack a store file that names a MOB file.
     pub fn clean_mob_files(&self, root: &FileName) -> Result<usize> {
         if !self.files.capabilities().has(Capability::ListsAll) && !env::planted(32) {

@@ -75,8 +75,8 @@ impl<'a> Judge<'a> {
             && !(cell.cell_type().is_some_and(CellType::is_delete) && self.masks_nothing_else(cell))
     }
 
-    /// Whether a marker masks nothing outside the pipeline, and so is dropped. The caller has already applied it to the
-    /// rest of its row.
+    /// Whether a marker masks nothing outside the pipeline. Such a marker is recorded, and the caller drops it. The
+    /// matcher already knows the marker, so later cells of its row are still masked.
     fn masks_nothing_else(&mut self, marker: Cell<'_>) -> bool {
         let Some(pending_drops) =
             self.pending_drops.as_mut().filter(|pending_drops| pending_drops.may_drop(marker))

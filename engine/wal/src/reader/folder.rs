@@ -101,9 +101,9 @@ pub(crate) fn read_folder(
     let mut whole_of_owner = WholeOfOwner::default();
     for (number, name) in numbered.into_iter().rev() {
         let look = look_at(&**files, number, &name, &whole_of_owner);
-        // The previous owner may have given the file up while it was read here, so that its bytes were overwritten or
-        // deleted. If so, bad bytes are neither damage nor a torn tail, and an error of the storage is no failure. If
-        // the file is still not given up now, it was not overwritten while it was read.
+        // The previous owner may have given the file up while it was read here: it was deleted, or became a spare and
+        // was overwritten. Then bad bytes are neither damage nor a torn tail, and an error of the storage is no
+        // failure. A file that is still not given up now was not overwritten while it was read.
         let is_doubtful = match &look {
             Err(Error::Corrupt { .. } | Error::Storage(_)) => true,
             Ok(Look::Begun(begun)) => !begun.contents.ended,
