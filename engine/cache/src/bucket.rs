@@ -101,8 +101,8 @@ pub struct BucketCounts {
     pub dropped: u64,
     /// Number of reads that returned other bytes than were written.
     pub corrupt: u64,
-    /// Number of blocks whose slot, according to the index that the last process left, now holds another block. This
-    /// happens when that process was killed after it had saved the index.
+    /// Number of blocks that the last process had saved in its index, although their slots now hold other blocks.
+    /// This happens when that process was killed after it had saved the index.
     pub stale: u64,
     /// Number of reads and writes that failed.
     pub failed: u64,

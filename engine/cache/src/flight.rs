@@ -75,7 +75,8 @@ impl Flight {
     }
 }
 
-/// The task of reading a block for itself and its followers. Dropping it unfinished makes the followers read.
+/// The caller that reads a block, for itself and its followers. If it is dropped before it has the block, the
+/// followers read.
 pub(crate) struct Leader<'f> {
     flights: &'f Flights,
     key: BlockKey,

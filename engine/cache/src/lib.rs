@@ -211,14 +211,16 @@ pub struct Cache {
     persistence: Option<Persistence>,
     flights: Flights,
     files: Mutex<HashMap<Box<str>, Arc<FileEntry>>>,
-    /// Number of known files at which the cache next forgets files that are not open and have no cached block.
+    /// Number of known files at which the cache next removes entries of files that are not open and have no cached
+    /// block.
     sweep_at: AtomicU64,
     tables: Mutex<Vec<Arc<Tally>>>,
     prefetch: Prefetch,
     last_file: AtomicU64,
 }
 
-/// Number of known files at which the cache first forgets those that are not open and have no cached block.
+/// Number of known files at which the cache first removes entries of files that are not open and have no cached
+/// block.
 const FILES_UNSWEPT: u64 = 1024;
 
 impl Cache {

@@ -46,7 +46,7 @@ pub struct Reader {
     source: Source,
     /// The dictionaries of compressed cells; `None` for a file that is not compressed.
     dictionaries: Option<Dictionaries>,
-    /// Whether the file was closed in order, so that every entry is complete.
+    /// Whether the file was closed cleanly, so that every entry is complete.
     closed: bool,
     /// Number of bytes of an incomplete entry at the end of the file.
     torn: u64,
@@ -197,7 +197,7 @@ impl Reader {
     }
 }
 
-/// Returns the offset at which the entries of a file that was closed in order end; `None` for any other file.
+/// Returns the offset at which the entries of a cleanly closed file end; `None` for any other file.
 fn entries_end(file: &dyn FileReader, size: u64) -> Result<Option<u64>> {
     let Some(at) = size.checked_sub(8) else { return Ok(None) };
     let mut end = [0; 8];

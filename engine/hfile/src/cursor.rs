@@ -557,8 +557,8 @@ impl std::fmt::Debug for Cursor {
     }
 }
 
-/// Returns the cells of a block one of which may be the first at or after `position`; if none of them is, it is the
-/// cell after them. Assumes that the row has the prefix that all rows of the block share.
+/// Returns the cells of a block among which the first cell at or after `position` may be. If it is not among them,
+/// it is the cell after them. Assumes that the row has the prefix that all rows of the block share.
 #[inline]
 fn candidates_of<N: Number>(offsets: &[N], heads: &[N], shared: u16, position: Position<'_>) -> Range<usize> {
     match heads.len() {

@@ -52,7 +52,8 @@ use crate::place::Place;
 use crate::records::Records;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
 
-/// Maximum number of inner levels: with seven children each this exceeds every possible place.
+/// Maximum number of inner levels. A tree of this height has more leaves than there are places, if each node has
+/// seven children.
 const HEIGHT_MAX: usize = 16;
 /// Number of descents after which a reader walks to the right instead.
 const DESCENTS_MAX: usize = 4;

@@ -163,8 +163,8 @@ pub(crate) struct RowTarget<'a> {
     pub(crate) qualifiers: Option<&'a [Bytes]>,
     /// Whether a cell can be hidden only by cells with the same or a newer timestamp.
     pub(crate) newest_counts: bool,
-    /// Whether the read is a get. A get may skip a row without wanted cells; a scan must see the row, because it counts
-    /// it.
+    /// Whether the read is a get. A get may skip a row without wanted cells. A scan must see such a row, because it
+    /// counts the row.
     pub(crate) is_get: bool,
 }
 
@@ -477,9 +477,9 @@ impl Heap {
         self.reorder()
     }
 
-    /// Starts at the first cell of a row, and skips rows before `end` while `refuses` rejects them. Stops also where
-    /// the rows do not follow each other in one file whose cells are all visible, or another source has a cell among
-    /// them. Returns the number of skipped rows; 0 does not mean that the next row is accepted.
+    /// Skips rows before `end` while `refuses` rejects them; the current cell is the first one of a row. All
+    /// skipped rows are in one file whose cells are all visible, and no other source has a cell among them. Returns the
+    /// number of skipped rows; 0 does not mean that the next row is accepted.
     pub(crate) fn skip_rows(
         &mut self,
         end: Option<&[u8]>,

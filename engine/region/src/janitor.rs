@@ -86,7 +86,7 @@ impl Janitor {
         }
     }
 
-    /// Makes the janitor keep each file for `grace` after it first heard that the file is unlisted. Has no effect on
+    /// Makes the janitor keep each file for `grace` after the file was first offered for deletion. Has no effect on
     /// storage that only [one process](Capability::OneProcess) can open, because there are no other readers.
     #[must_use]
     pub fn keeping(mut self, world: World, grace: Duration) -> Janitor {

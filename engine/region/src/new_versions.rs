@@ -30,7 +30,7 @@ struct Count {
     versions: SmallVec<[SequenceId; 4]>,
 }
 
-/// The period of writes up to a marker over many timestamps, after the previous such marker.
+/// The period of writes between two consecutive markers that mask many timestamps each.
 #[derive(Clone, Debug)]
 struct Era {
     /// Sequence id of the marker that ends the period; `SequenceId::MAX` for the current period.

@@ -121,7 +121,8 @@ impl Retention {
 struct RewrittenBytes {
     floor: SequenceId,
     width: u64,
-    /// For each range of sequence ids after the floor: the bytes of rewritten cells, and the first of them.
+    /// For each range of sequence ids after the floor: the bytes of rewritten cells, and their smallest sequence
+    /// id.
     runs: Vec<(u64, SequenceId)>,
     all: u64,
     /// Number of bytes of cells that the last flush retained.

@@ -158,8 +158,8 @@ impl StoreFile {
         Reference::of_file(&bytes).map_err(corrupt)
     }
 
-    /// Returns the newest sequence id in the file, or that up to which it records the store's writes as flushed, if
-    /// greater.
+    /// Returns the greater of two sequence ids: the newest one of a cell in the file, and the one up to which the
+    /// file records the store's writes as flushed.
     pub(crate) fn newest_sequence(&self) -> SequenceId {
         self.max_sequence().max(self.reader.newest_sequence().unwrap_or_default())
     }

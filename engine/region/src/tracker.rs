@@ -189,8 +189,8 @@ impl Tracker {
         Ok((tracker, listed))
     }
 
-    /// Takes over the list, which names `listed`, for the log's owner of this name, on storage that another process
-    /// could reach. When this returns, every change by a previous owner fails.
+    /// Takes over the list, which names `listed`, for `owner`, the name of the log's owner. When this returns,
+    /// every change by a previous owner fails. On storage that no other process can reach, writes nothing.
     pub(crate) fn claim(&mut self, owner: &str, listed: &[Listed]) -> Result<()> {
         owner.clone_into(&mut self.owner);
         if self.files.capabilities().has(Capability::OneProcess) {

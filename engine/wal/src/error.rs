@@ -42,7 +42,7 @@ pub enum Error {
         /// The new owner's name.
         by: String,
     },
-    /// The log was closed in order.
+    /// The log was closed cleanly.
     #[error("the log is closed")]
     Closed,
     /// The record is longer than the limit; nothing was written.

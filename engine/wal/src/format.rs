@@ -48,10 +48,9 @@ use env::WallTime;
 
 /// The first bytes of every log file.
 pub(crate) const MAGIC: &[u8; 8] = b"BELLOWAL";
-/// The format version of a file that this version writes in new space.
+/// The format version of a new file in new space.
 pub(crate) const VERSION: u32 = 4;
-/// The format version of a file that this version writes in the space of an older one. Files with a greater version are
-/// refused.
+/// The format version of a new file in the space of an older one. Files with a greater version are refused.
 pub(crate) const VERSION_OVER: u32 = 5;
 /// The format version of files in the space of an older one that were written before files had an index.
 const VERSION_OVER_BEFORE_INDEX: u32 = 3;
@@ -81,7 +80,7 @@ pub enum Kind {
     Whole = 3,
     /// The index of a section of the file, which ends with this record's batch.
     Index = 4,
-    /// The region was closed in order. The record's sequence id is the region's last one.
+    /// The region was closed cleanly. The record's sequence id is the region's last one.
     RegionClose = 5,
     /// A flush of all writes up to and including the sequence id began.
     FlushStart = 6,

@@ -568,7 +568,7 @@ impl Log {
         self.shared.claim.owner.epoch
     }
 
-    /// Closes the log in order: all appended records become durable, and the file gets its end record.
+    /// Closes the log cleanly: all appended records become durable, and the file gets its end record.
     pub fn close(&self) -> Result<()> {
         let closed = {
             let _rolling = self.shared.rolling.lock();

@@ -39,11 +39,11 @@ pub struct StripeOptions {
     pub flush_to_level0: bool,
     /// Least number of files in a compaction of level 0 (`…compaction.minFilesL0`).
     pub level0_files_min: usize,
-    /// Least number of files in a compaction of a stripe (`…compaction.minFiles`). `None` for the number of stores
-    /// without stripes, but at least 3 with level 0 and 4 without.
+    /// Least number of files in a compaction of a stripe (`…compaction.minFiles`). `None` for the same number as in
+    /// stores without stripes, but at least 3 with level 0 and 4 without.
     pub files_min: Option<usize>,
-    /// Largest number of files in a compaction of a stripe (`…compaction.maxFiles`). `None` for the number of stores
-    /// without stripes.
+    /// Largest number of files in a compaction of a stripe (`…compaction.maxFiles`). `None` for the same number as
+    /// in stores without stripes.
     pub files_max: Option<usize>,
     /// A region is split at the border of a stripe if the larger side is less than this many times as large as the
     /// smaller side (`…region.split.max.imbalance`).
@@ -225,8 +225,8 @@ impl Facts<'_> {
         files
     }
 
-    /// Returns the best compaction of one stripe, together with all files of level 0 if `with_level0`. Delete markers
-    /// are dropped only if it takes the whole stripe and leaves no file in level 0.
+    /// Returns the best compaction of one stripe, together with all files of level 0 if `with_level0`. Delete
+    /// markers are dropped only if the compaction takes the whole stripe and leaves no file in level 0.
     fn one_stripe(&self, with_level0: bool) -> Option<Selection> {
         let has_level0 = !self.stripes.level0.is_empty();
         let mut best: Option<(&Stripe, Vec<usize>, u64)> = None;
@@ -298,8 +298,8 @@ fn selection(mut files: Vec<usize>, output: OutputLayout, purges: Option<StripeR
     Selection { files, major: false, output, purges }
 }
 
-/// Returns what the next compaction takes of `files`, all files of a store, oldest first, which form these stripes;
-/// empty if there is nothing to do.
+/// Selects what the next compaction takes of `files`, which are all files of a store with these stripes, oldest
+/// first. The selection is empty if there is nothing to do.
 pub(crate) fn select_of_stripes(
     files: &[FileFacts],
     stripes: &Stripes,

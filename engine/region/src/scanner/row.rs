@@ -512,8 +512,8 @@ impl RegionScanner<'_> {
     }
 }
 
-/// Lets the filter judge the whole row, and keeps the cells that it accepts. Returns `false` when the row is dropped. If
-/// only all of its cells are dropped, returns `true`: HBase still reads the families that the filter does not need.
+/// Lets the filter judge the whole row, and keeps the cells that it accepts. Returns `false` when the row is dropped.
+/// If only all of its cells are dropped, returns `true`: HBase still reads the families that the filter does not need.
 fn judge_row(filter: &mut Filter, buffer: &mut RowBuffer) -> bool {
     if buffer.cells.is_empty() {
         return false;
