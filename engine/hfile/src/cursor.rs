@@ -266,8 +266,8 @@ impl Cursor {
                             Some(index) if self.move_to(index) => return Ok(()),
                             Some(index) if index == count => {
                                 self.advance_far()?;
-                                // Cells of the next block with the same key, too, may be before this position by their
-                                // sequence ids.
+                                // The next block may have cells with the same key that are before this position by
+                                // their sequence ids.
                                 let comparator = self.reader.comparator();
                                 let is_before =
                                     |cell: Cell<'_>| comparator.compare(cell.into(), position).is_lt();

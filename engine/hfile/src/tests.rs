@@ -305,7 +305,7 @@ fn every_flipped_byte_and_every_cut_is_an_error_or_the_same_cells() {
     }
 }
 
-/// HBase writes such files: its encoder for ROW_INDEX_V1 does not compress tags, although the file info says so.
+/// HBase's encoder for ROW_INDEX_V1 does not compress tags, although the file info says that they are compressed.
 #[test]
 fn tags_of_a_row_index_are_not_compressed_whatever_the_file_info_says() {
     let cells = sample(40, 5);

@@ -50,6 +50,6 @@ impl<T> PinnedCell<T> {
 // what `Arc<T>` needs.
 #[expect(unsafe_code, reason = "a pointer that stands for a shared borrow")]
 unsafe impl<T: Send + Sync> Send for PinnedCell<T> {}
-// SAFETY: as above; through `&PinnedCell` the bytes are only read.
+// SAFETY: as for `Send`; through `&PinnedCell` the bytes are only read.
 #[expect(unsafe_code, reason = "a pointer that stands for a shared borrow")]
 unsafe impl<T: Send + Sync> Sync for PinnedCell<T> {}

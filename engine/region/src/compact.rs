@@ -357,7 +357,7 @@ impl Region {
             let reader = &made.file.reader;
             // A read error is ignored here; the next reader of the block reports it.
             let _read = reader.warm(reader.cached().kept_of_compaction(bytes), true);
-            // Do not replace files that are being read by one that cannot be read.
+            // If a new file cannot be read, it must not replace files that are being read.
             if let Err(error) = reader.warm_blocks(&made.warm, false) {
                 new.iter().for_each(|file| store.give_up(file));
                 return Err(error.into());

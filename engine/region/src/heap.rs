@@ -205,8 +205,8 @@ impl RowTarget<'_> {
     /// Returns the newest timestamp that a wanted cell of `source` can have in the first column; `None` if unknown.
     fn newest_in(&self, source: &Source) -> Result<Option<Timestamp>> {
         match source {
-            // The active segment comes first, when no cell is found yet, so it is never deferred, even if its figures
-            // lag behind.
+            // The active segment's figures may be outdated. This does no harm: the segment is the first source, when no
+            // cell is found yet, so it is never deferred.
             Source::Memory(cursor) => {
                 let segment = Some(cursor.segment()).filter(|segment| !segment.may_delete_families());
                 let newest = |(_, newest)| newest;

@@ -106,7 +106,7 @@ impl Janitor {
     /// storage; reads nothing while the grace of every candidate lasts.
     pub fn collect(&self, candidates: &[FileName]) -> Result<Vec<FileName>> {
         let _deleting = self.deleting.read();
-        // A file in use is not condemned, and its grace has not begun: it may be a file that is being written.
+        // A file in use may be one that is being written: it is not condemned, and its grace does not begin.
         let condemned: Vec<CondemnedFile<'_>> = candidates
             .iter()
             .filter_map(|name| self.open_files.condemn(name))

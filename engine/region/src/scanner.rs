@@ -286,7 +286,7 @@ impl<'q> RegionScanner<'q> {
             self.progress = Progress::EndedByFilter;
             return Ok(Step::default());
         }
-        // Only a step in memory can fail for want of a block, and be repeated.
+        // Only a step in memory can fail because a block is missing, and be repeated.
         let filter_before = if mode == ReadMode::MemoryOnly && self.traits.remembers_rows {
             self.filter.clone()
         } else {

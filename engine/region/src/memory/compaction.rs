@@ -51,8 +51,8 @@ impl<'a> Judge<'a> {
             // from it.
             && !store.has_stripes()
             && view.snapshot.is_empty()
-            // No write is incomplete: an incomplete one hides nothing yet, and dropping its marker must not make cells
-            // visible.
+            // All sealed writes must be complete: an incomplete delete hides nothing yet, and dropping its marker must
+            // not make cells visible.
             && view.sealed.through <= horizon
             && view.files.iter().map(|file| file.dropped_markers.size()).sum::<u64>() <= store.accordion.share / LISTED_MARKERS_DIVISOR;
         let pending_drops = || PendingDrops::new(&store.accordion.late.lock(), view.sealed.below);

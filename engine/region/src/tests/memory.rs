@@ -344,7 +344,7 @@ fn a_queue_writes_nothing_to_files() {
 
 #[test]
 fn a_marker_stays_while_it_may_mask_something() {
-    // The row is in a file, the family keeps deleted cells, or it has NEW_VERSION_BEHAVIOR.
+    // The row is in a file, or the family has KEEP_DELETED_CELLS or NEW_VERSION_BEHAVIOR.
     let kept = [
         (family(), true),
         (family().with("KEEP_DELETED_CELLS", "TRUE"), false),
