@@ -35,7 +35,7 @@ impl Worth {
         self.is_worth.load(Ordering::Relaxed)
     }
 
-    /// Records whether a lookup found `row`, or whether the filter admitted it.
+    /// Records whether a lookup found `row`. If the filter was checked, its answer counts as the result.
     #[inline]
     pub(crate) fn note(&self, row: &[u8], is_there: bool) {
         if counts(row) {

@@ -77,7 +77,7 @@ fn is_reshaped(old: &FamilyDescriptor, new: &FamilyDescriptor) -> bool {
         }
 }
 
-/// Returns the family's options with every option that an open region can change set to a fixed value.
+/// Returns the family's options, in which those that an open region can change are replaced by fixed values.
 fn lasting_of_family(options: FamilyOptions) -> FamilyOptions {
     FamilyOptions {
         versions_max: 1,

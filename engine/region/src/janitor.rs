@@ -64,7 +64,8 @@ pub struct Janitor {
     /// Locked shared while store files are deleted, and exclusively while [`mob`] reads which MOB files the store files
     /// name.
     deleting: RwLock<()>,
-    /// Files of dropped folders that wait for the end of their readers, on storage where a deleted file cannot be read.
+    /// Files of dropped folders that are deleted when their last reader has ended, on storage where a deleted file
+    /// cannot be read.
     left_for_readers: Mutex<BTreeSet<FileName>>,
 }
 

@@ -100,7 +100,7 @@ impl Bench {
         Bench { files, world, table, region, log }
     }
 
-    /// Opens the same region, empty, over another log.
+    /// Opens a region with the same name, but without files, over another log.
     fn reopen_over(&self, log: Arc<wal::Log>) -> Arc<Region> {
         Region::open(Opening {
             info: self.region.info().clone(),

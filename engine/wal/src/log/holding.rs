@@ -11,7 +11,7 @@ impl Shared {
         *durable = (*durable).max(LogPosition { file: number, offset });
     }
 
-    /// Creates the holder `name`, which needs every existing file, unless there is one of this name.
+    /// Creates the holder `name` if it does not exist. The new holder needs every existing file.
     pub(super) fn begin_holder(&self, name: &str) -> Result<()> {
         let mut objects = self.holders.lock();
         if objects.has(name) {

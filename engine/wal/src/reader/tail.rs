@@ -97,7 +97,7 @@ impl LogTail {
         self.index = Some(reader);
     }
 
-    /// Returns the position after everything that was returned.
+    /// Returns the position after the last returned record.
     pub fn position(&self) -> LogPosition {
         self.position
     }

@@ -12,7 +12,7 @@ const REMEDY_FULL: &str = "its blocks are still read, and all others are read fr
      replace it, and restart the server";
 
 impl Shared {
-    /// Removes a record that cannot be read from the index. Returns `false` if the index does not have it any more.
+    /// Removes from the index a record that cannot be read. Returns `false` if the index no longer has the record.
     pub(super) fn drop_slot(&self, key: BlockKey, slot: Slot) -> bool {
         let mut state = self.state.lock();
         let same = state.index.peek(key).is_some_and(|entry| entry.slot() == Some(slot));
