@@ -159,7 +159,7 @@ enum Engine {
 }
 
 impl Bucket {
-    /// Creates a cache in its own memory of at most `bytes_max`.
+    /// Creates a cache in its own memory of at most `bytes_max` bytes.
     pub fn offheap(bytes_max: usize, options: &BucketOptions) -> Bucket {
         Bucket { combined: true, engine: Engine::Memory(Memory::new(bytes_max, options.in_memory_share)) }
     }

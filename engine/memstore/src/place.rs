@@ -51,7 +51,7 @@ impl Place {
         (self.0 & ((1 << OFFSET_BITS) - 1)) as usize * GRAIN
     }
 
-    /// Returns the same record's place after its chunk was renumbered.
+    /// Returns the place of the same record when its chunk has the number `chunk`.
     #[inline]
     pub(crate) fn in_chunk(self, chunk: u32) -> Place {
         Place(chunk << OFFSET_BITS | self.0 & ((1 << OFFSET_BITS) - 1))

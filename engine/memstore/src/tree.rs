@@ -688,7 +688,7 @@ impl Tree {
         right.keys.grow(right_order.let_go());
     }
 
-    /// Waits for other writers that change inner nodes.
+    /// Excludes other writers from changing inner nodes until the result is dropped.
     fn change(&self) -> MutexGuard<'_, ()> {
         let changing = self.shape.changing.lock();
         begin();

@@ -110,7 +110,8 @@ struct Shorter {
 impl Shorter {
     const SAME: Shorter = Shorter { lead: 0, bits: 0, left: u64::MAX };
 
-    /// Returns `None` if neither prefix begins with the other.
+    /// Creates the conversion from the first heads to the second ones; `None` if the longer prefix does not begin with
+    /// the shorter one.
     fn of(longer: &Heads, shorter: &Heads) -> Option<Shorter> {
         let lead = longer.prefix().strip_prefix(shorter.prefix())?;
         let bits = 8 * lead.len().min(8) as u32;

@@ -10,7 +10,7 @@
 //! 2. The selection is a major compaction if a client asks for one, or if one is [due](major) and the store has few
 //!    files.
 //! 3. Otherwise the policy chooses a run. References are always taken, because they keep a parent's files.
-//! 4. A run is cut to the maximum number of files, its oldest first, unless a client asks for a major compaction.
+//! 4. Of a run with too many files only the oldest ones are taken, unless a client asks for a major compaction.
 //!
 //! Policies, names and defaults are HBase's (`SortedCompactionPolicy` and the classes below it).
 

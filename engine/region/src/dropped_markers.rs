@@ -220,7 +220,7 @@ pub(crate) struct PendingDrops {
 }
 
 impl PendingDrops {
-    /// Returns `None` when no marker may be dropped before the next flush.
+    /// Creates an empty collection; `None` when no marker may be dropped before the next flush.
     pub(crate) fn new(late: &LateRows, below: i64) -> Option<PendingDrops> {
         let pending =
             || PendingDrops { below, late: late.rows.clone(), dropped: Vec::new(), rows: HashSet::default() };

@@ -59,7 +59,7 @@ pub struct Flushed {
 
 /// The result of flushing one store.
 struct StoreFlushed {
-    /// More than one if the store has stripes.
+    /// The new files; more than one only if the store has stripes.
     files: Vec<Arc<StoreFile>>,
     /// The sequence id up to which all writes of the store are in files.
     through: SequenceId,

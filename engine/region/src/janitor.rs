@@ -42,7 +42,7 @@ use grace::Grace;
 use holders::{BackReferences, FileLists};
 use snapshots::Snapshots;
 
-/// A party that may need a file that its store no longer lists.
+/// A holder: something that may need a file that its store no longer lists.
 pub trait FileHolder: Send + Sync {
     /// For each of `files` that this holder needs, sets the entry of `held` to true. Leaves the other entries
     /// unchanged.

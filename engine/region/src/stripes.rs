@@ -75,7 +75,7 @@ pub(crate) struct Stripe {
 pub(crate) struct Stripes {
     /// Indices of the files that are in no stripe, oldest first.
     pub(crate) level0: Vec<usize>,
-    /// In the order of their rows; none if all files are of level 0.
+    /// The stripes in the order of their rows; none if all files are of level 0.
     pub(crate) stripes: Vec<Stripe>,
 }
 

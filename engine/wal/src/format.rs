@@ -82,13 +82,13 @@ pub enum Kind {
     Index = 4,
     /// The region was closed cleanly. The record's sequence id is the region's last one.
     RegionClose = 5,
-    /// A flush of all writes up to and including the sequence id began.
+    /// A flush began, which covers all writes up to and including the sequence id.
     FlushStart = 6,
     /// A flush was committed: all writes up to and including the sequence id are in files.
     FlushCommit = 7,
     /// A flush failed; its cells stay in memory.
     FlushAbort = 8,
-    /// Files were replaced by others with the same cells.
+    /// A compaction has replaced files.
     Compaction = 9,
     /// Files were bulk-loaded; the record's sequence id is that of their cells.
     BulkLoad = 10,

@@ -420,7 +420,7 @@ impl<V> Shelf<V> {
         }
     }
 
-    /// Removes the next victim.
+    /// Removes and returns the next victim.
     pub(crate) fn pop(&mut self) -> Option<V> {
         let places = [Place::Main, Place::Window, Place::InMemory];
         let victim = places.into_iter().find_map(|place| self.victim(place))?;
@@ -428,7 +428,7 @@ impl<V> Shelf<V> {
         self.remove(victim)
     }
 
-    /// Removes all values for which `wanted` returns true.
+    /// Removes and returns all values for which `wanted` returns true.
     pub(crate) fn remove_where(&mut self, wanted: impl Fn(&V) -> bool) -> Vec<V> {
         let found: Vec<u32> = (0..self.kept.len() as u32)
             .filter(|&at| self.kept[at as usize].value.as_ref().is_some_and(&wanted))
@@ -436,13 +436,13 @@ impl<V> Shelf<V> {
         found.into_iter().filter_map(|at| self.remove(at)).collect()
     }
 
-    /// Removes the value of a key.
+    /// Removes and returns the value of a key.
     pub(crate) fn remove_key(&mut self, key: BlockKey) -> Option<V> {
         let at = self.find(key, hash_of(key))?;
         self.remove(at)
     }
 
-    /// Removes all values of a file.
+    /// Removes and returns all values of a file.
     pub(crate) fn remove_file(&mut self, file: FileId) -> Vec<V> {
         let mut gone = Vec::new();
         while let Some(&at) = self.files.get(&file) {

@@ -50,7 +50,7 @@ impl<'a> JavaStream<'a> {
         Ok(JavaStream { data, at: 0 })
     }
 
-    /// Returns the next bytes.
+    /// Returns the next `length` bytes.
     pub(super) fn bytes(&mut self, length: usize) -> Result<&[u8], Reason> {
         let end = self.at.checked_add(length).filter(|end| *end <= self.data.len());
         let end = end

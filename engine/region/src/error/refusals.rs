@@ -24,7 +24,7 @@ pub enum BulkLoadRefusal {
     OtherOrder {
         /// The file, as the client named it.
         path: String,
-        /// The table into which it should be loaded.
+        /// The table into which the file should be loaded.
         table: TableName,
     },
     /// The cells of a file belong to another family than the one into which the file should be loaded.
@@ -67,7 +67,7 @@ pub enum HeirRefusal {
     HalfFile {
         /// The file's name in its store.
         file: String,
-        /// The region that lists it.
+        /// The region that lists the file.
         region: EncodedName,
     },
     /// The rows of the new region are not those on one side of a row.

@@ -18,7 +18,7 @@ pub(crate) struct FileCursor {
     half: Option<Arc<Reference>>,
 }
 
-/// A half has the methods that do not move the cursor, unchanged.
+/// Gives access to the methods that do not move the cursor: they are the same for a half.
 impl std::ops::Deref for FileCursor {
     type Target = hfile::Cursor;
 

@@ -17,7 +17,7 @@ use crate::index::{FileSpan, RegionExtent, SectionIndex, Sequences, index_record
 pub(super) struct Batch {
     /// Room for the batch's header, followed by the records.
     pub(super) bytes: Vec<u8>,
-    /// The sequence ids of each region in it.
+    /// The sequence ids of each region in the batch.
     pub(super) regions: HashMap<Box<[u8]>, Sequences>,
     /// The position in the stream of records that the log has reached when the batch is written.
     pub(super) upto: u64,

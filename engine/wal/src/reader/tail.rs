@@ -158,7 +158,7 @@ impl LogTail {
         }
     }
 
-    /// Returns the files from the position on that were begun and count.
+    /// Returns the files that were begun, from the tail's position on.
     fn begun_files(&self) -> Result<Vec<LiveFile>> {
         let mut begun: Vec<LiveFile> = Vec::new();
         let noted = noted_files(&*self.files, &self.folder)?;
