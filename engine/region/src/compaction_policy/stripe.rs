@@ -4,9 +4,9 @@
 //! rows, and ranges that get no writes are left alone.
 //!
 //! 1. If there are references, all files become new stripes.
-//! 2. If level 0 has enough files, or all of them have expired, its cells are written into the stripes. If one whole
-//!    stripe is due too, and not for a split, its files take part, so that its delete markers can be dropped. If there
-//!    are no stripes yet, the first ones are made.
+//! 2. If level 0 has enough files, or all of them have expired, its cells are written into the stripes. If all files of
+//!    a stripe would be compacted next, without a split, they take part too, so that the stripe's delete markers can be
+//!    dropped. If there are no stripes yet, the first ones are made.
 //! 3. Neighbouring stripes whose cells have all expired become one.
 //! 4. Otherwise the exploring policy chooses within each stripe, and the best choice is taken. If it takes a whole
 //!    stripe above a certain size, the stripe is split.

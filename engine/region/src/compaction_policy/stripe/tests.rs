@@ -254,7 +254,7 @@ fn markers_go_when_level_0_takes_part() {
 
 const TTL: i64 = 1_000_000;
 
-/// A store of which each stripe has two files: `e` has expired, `n` has not, and `m` has one of both.
+/// Returns a store whose stripes have two files each. Both have expired (`e`), none has (`n`), or one has (`m`).
 fn aged(stripes: &str, level0: &str) -> Case {
     let file = |newest: i64| FileFacts {
         span: Some(TimeSpan { oldest: Timestamp(0), newest: Timestamp(newest) }),
