@@ -245,7 +245,7 @@ impl Region {
             Rewrite::Truncation => 0,
         };
         let files = store.view.load().files.clone();
-        // Only these files: a flush may add another at any moment.
+        // Only these files may be replaced, although a flush may add another one at any moment.
         let selection = match purpose {
             Rewrite::Compaction(request) => self.select(store, &files, request),
             Rewrite::Truncation => Selection { files: (0..files.len()).collect(), ..Selection::default() },

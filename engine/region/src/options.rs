@@ -37,7 +37,7 @@ pub struct RegionOptions {
     pub open_files: Arc<OpenFiles>,
     /// Where regions report that they were aborted, shared by all regions of a server. A region aborts when it cannot
     /// know whether a change happened. It can be opened again only by a restart of the server, which replays the log.
-    /// So the server ends, and its supervisor starts it again, as with HBase's.
+    /// So the server ends, like a region server of HBase, and its supervisor starts it again.
     pub first_abort: Arc<FirstFailure>,
     /// In-memory compaction of stores whose family does not set it (`hbase.hregion.compacting.memstore.type`).
     pub in_memory_compaction: Level,

@@ -220,7 +220,7 @@ pub(super) fn empty_batch() -> Vec<u8> {
     vec![0; BATCH_HEADER_LENGTH]
 }
 
-/// Returns the name of file `number`, padded with zeros so that names sort like numbers.
+/// Returns the name of file `number`. The number is padded with zeros, so that names sort like numbers.
 pub(crate) fn file_name(folder: &FileName, number: u64) -> FileName {
     folder.join(&format!("{number:020}.wal"))
 }
