@@ -6,8 +6,7 @@
 //! | procedure | namespace | table | regions |
 //! |---|---|---|---|
 //! | creates, deletes, enables, disables, truncates, alters, clones or restores a table | shared | exclusive | |
-//! | splits, merges, moves, assigns, unassigns or truncates regions | shared | shared | exclusive, those that it makes,
-//! too |
+//! | splits, merges, moves, assigns, unassigns or truncates regions | shared | shared | exclusive, also of new ones |
 //! | takes a snapshot of a table | shared | shared | shared, all |
 //! | flushes a table | shared | shared | |
 //! | changes a namespace | exclusive | hbase:namespace shared | |
