@@ -13,13 +13,13 @@ use crate::RegionServer;
 use crate::background::PendingCompactions;
 use crate::counters::count;
 
-/// The service behind shell commands such as `flush`, `compact` and `status`.
+/// Answers the calls of AdminService, which are behind shell commands such as `flush`, `compact` and `status`.
 #[derive(Clone, Debug)]
 pub struct AdminService {
     server: Arc<RegionServer>,
 }
 
-/// Methods that change data, which a read replica refuses.
+/// Methods that change data. A read replica refuses them.
 const CHANGES: [&str; 5] =
     ["FlushRegion", "RollWALWriter", "CompactRegion", "CompactionSwitch", "ClearCompactionQueues"];
 
@@ -125,7 +125,7 @@ impl AdminService {
         Ok(Reply::of(&pb::GetRegionLoadResponse { region_loads }))
     }
 
-    /// Returns the named families, which must exist; all families if none is named.
+    /// Returns the families that `named` lists, which must exist, or all families if it lists none.
     fn families(&self, region: &Region, named: &[Bytes]) -> Result<Vec<Bytes>, Exception> {
         if named.is_empty() {
             return Ok(region.table().families().iter().map(|family| family.name().clone()).collect());
@@ -151,7 +151,7 @@ impl AdminService {
     fn flush(&self, call: &Call) -> Result<Answer, Exception> {
         let request: pb::FlushRegionRequest = call.decode()?;
         let region = self.server.regions().find(&request.region)?;
-        // All families together are a flush of the region, as in HBase.
+        // If no family is named, the whole region is flushed, as in HBase.
         let families = match &request.family {
             Some(family) => self.families(&region, std::slice::from_ref(family))?,
             None => Vec::new(),
@@ -256,7 +256,7 @@ impl Service for AdminService {
     }
 }
 
-/// Drops the waiting compactions of the named queues, `long` and `short` in HBase's words.
+/// Drops the waiting compactions of the named queues, which HBase calls `long` and `short`.
 fn clear_compaction_queues(server: &RegionServer, names: &[String]) -> Result<(), Exception> {
     for name in names {
         match &**name {
@@ -279,8 +279,8 @@ fn compaction_state(compacting: PendingCompactions) -> i32 {
     state as i32
 }
 
-/// Returns a size in units of `1 << shift` bytes, at least 1 for any bytes at all: balancers and people read 0 as
-/// empty.
+/// Returns a size in units of `1 << shift` bytes. A size above 0 gives at least 1, because balancers and people take 0
+/// for empty.
 fn in_units(bytes: u64, shift: u32) -> u32 {
     u32::try_from(bytes >> shift).unwrap_or(u32::MAX).max(u32::from(bytes > 0))
 }
@@ -347,7 +347,7 @@ impl RegionServer {
         let counters = self.counters().snapshot();
         let megabytes = |bytes: u64| u32::try_from(bytes >> 20).unwrap_or(u32::MAX);
         let cache = &self.foundation().cache;
-        // In place of a Java heap: memstores and cached blocks, and their limits.
+        // HBase reports its Java heap here. The values are those of memstores and cached blocks, and of their limits.
         let used = self.background.memory().saturating_add(cache.counts().bytes);
         let max = self.options().memstore_bytes_max.saturating_add(cache.bytes_max() as u64);
         pb::ServerLoad {

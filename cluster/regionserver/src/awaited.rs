@@ -1,15 +1,16 @@
 //! Reads that wait for storage without blocking a thread.
 //!
-//! A read begins in memory. If it misses a block that can be awaited, its task awaits the block and repeats the read.
-//! Awaited blocks are held until the read ends, so each repetition gets further. For everything else (the local disk, a
-//! row lock, processor time) the read moves to the blocking thread pool. Before it does so for a large MOB value, it
-//! waits until the server has memory for the value and the answer ([`rpc::LargeBudget`]).
+//! A read first tries to find everything in memory. If it misses a block that can be awaited, its task awaits the block
+//! and repeats the read. Awaited blocks are held until the read ends, so each repetition gets further. If the read
+//! needs anything else (the local disk, a row lock, processor time), it moves to the blocking thread pool. Before it
+//! moves because of a large MOB value, it waits until the server has memory for the value and the answer
+//! ([`rpc::LargeBudget`]).
 
 use hfile::ArrivedBlock;
 use region::{Error, ReadMode};
 use rpc::Share;
 
-/// Maximum number of bytes of blocks that one read holds. A read that needs more continues where it may block.
+/// Maximum number of bytes of blocks that one read holds. A read that needs more moves to the blocking thread pool.
 const ARRIVED_BYTES_MAX: usize = 64 << 20;
 
 /// Maximum number of blocks that a scan holds from row to row.
@@ -25,8 +26,8 @@ pub(crate) struct AwaitedBlocks {
 }
 
 impl AwaitedBlocks {
-    /// Waits until the read that failed with `error` can be repeated in memory; returns `None` if it must be repeated
-    /// where it may block.
+    /// Waits until the read that failed with `error` can be repeated in memory. Returns `None` if it must be repeated
+    /// on the blocking thread pool.
     pub(crate) async fn wait(&mut self, error: Error) -> Result<Option<()>, Error> {
         match error {
             Error::Missing(block) if self.bytes + block.length() <= ARRIVED_BYTES_MAX => {
@@ -40,8 +41,8 @@ impl AwaitedBlocks {
         }
     }
 
-    /// Releases blocks after a row. The next row begins in the blocks read last, one or two for each file, which are
-    /// kept.
+    /// Releases blocks after a row. Keeps the blocks that were read last, one or two for each file, because the next
+    /// row begins there.
     pub(crate) fn row_ended(&mut self) {
         let mut spent = self.blocks.len().saturating_sub(KEPT_BLOCKS_MAX);
         let spent_bytes: usize = self.blocks[..spent].iter().map(ArrivedBlock::length).sum();
@@ -54,9 +55,8 @@ impl AwaitedBlocks {
     }
 }
 
-/// Repeats `read`, which failed in memory with `error`, until it succeeds. `share` is the part of the answers' memory
-/// budget that this answer uses. `read` must fail with [`Error::MobValue`] for a cell of more bytes than its second
-/// argument.
+/// Repeats `read`, which failed in memory with `error`, until it succeeds. `share` is the answer's share of the memory
+/// budget of all answers. `read` must fail with [`Error::MobValue`] for a cell of more bytes than its second argument.
 pub(crate) async fn repeat<T: Send + 'static>(
     mut error: Error,
     share: &mut Share,
@@ -77,7 +77,7 @@ pub(crate) async fn repeat<T: Send + 'static>(
     let large_from = share.large_from();
     let (outcome, mut read) = env::blocking(move || (read(ReadMode::Any, large_from), read)).await;
     match outcome {
-        // How large the value is was not in memory.
+        // The size of the value could not be found in memory.
         Err(Error::MobValue { bytes }) => {
             share.admit_large(bytes).await;
             env::blocking(move || read(ReadMode::Any, None)).await

@@ -1,23 +1,24 @@
 //! Background work: flushes, compactions, expiry of leases.
 //!
-//! Requests for flushes and compactions are queued, each region once, and taken by threads of low priority. A further
-//! thread, the chore, wakes once in a period and does what is due: it flushes old edits, frees memory, shortens the log
-//! and closes scanners whose lease has expired.
+//! Requests for flushes and compactions wait in queues, with one entry for each region or store. Threads of low
+//! priority take them. Another thread, the chore, wakes once in a period and does the work that is due: it flushes old
+//! edits, frees memory, shortens the log and closes scanners whose lease has expired.
 //!
-//! **Memory.** The server adds up all memstores after each write. Above the lower limit
-//! (`hbase.regionserver.global.memstore.size.lower.limit`) it flushes one region after the other and slows writers (see
-//! [`crate::memory`]). Above the upper limit (`hbase.regionserver.global.memstore.size`) it refuses writes as too busy,
-//! and clients retry. HBase blocks the handler threads of such writes; here a call has no thread that could be blocked.
+//! **Memory.** After each write the server computes the size of all memstores. Above the lower limit
+//! (`hbase.regionserver.global.memstore.size.lower.limit`) it flushes one region after the other and delays answers to
+//! writes (see [`crate::memory`]). Above the upper limit (`hbase.regionserver.global.memstore.size`) it refuses writes
+//! as too busy, and clients retry. HBase blocks the handler threads of such writes; here a call has no thread that
+//! could be blocked.
 //!
 //! **Too many files.** While a store has more files than `hbase.hstore.blockingStoreFiles`, a region that flushes
 //! because it is full waits for a compaction, at most `hbase.hstore.blockingWaitTime`. Flushes that free the server's
 //! memory, and those of hbase:meta, do not wait.
 //!
-//! **Priority.** Flushes and compactions use the CPU time that serving leaves, until they become urgent: see
+//! **Priority.** Flushes and compactions use the CPU time that serving threads leave, until they become urgent: see
 //! [`crate::urgency`].
 //!
-//! A failed flush or compaction is logged with region, cause and remedy, counted, and queued again. Each failure in a
-//! row doubles the wait, up to a limit. A failure loses nothing: the edits stay in memory and in the log, and the files
+//! A failed flush or compaction is logged with region, cause and remedy, counted, and queued again. Each further
+//! failure doubles the wait, up to a limit. No data is lost: the edits stay in memory and in the log, and the old files
 //! stay.
 
 mod chore;
@@ -41,11 +42,11 @@ use queues::Queues;
 use crate::RegionServer;
 use crate::memory::MemoryQueue;
 
-/// Greatest nice level of threads that compact memory: segments that wait for these threads make reads expensive.
+/// Nice level of threads that compact memory, at most. Reads become expensive while segments wait for these threads.
 const MEMORY_NICE: u8 = 10;
 
-/// One condition variable for each kind of thread. A thread woken without need would run before the one that woke it
-/// has responded.
+/// One condition variable for each kind of thread, so that only a thread with work is woken. A thread that is woken
+/// without need would run before the thread that woke it has answered its client.
 #[derive(Default)]
 struct Wakes {
     flushes: Condvar,
@@ -61,7 +62,7 @@ pub(crate) struct Background {
     wakes: Wakes,
     stopping: AtomicBool,
     compaction_enabled: AtomicBool,
-    /// Whether a compaction runs with the settings for quiet hours.
+    /// Whether a compaction with the settings for off-peak hours is running.
     off_peak_compaction: AtomicBool,
     /// The rate at which compactions may write.
     pub(crate) compaction_budget: WriteBudget,
@@ -69,10 +70,10 @@ pub(crate) struct Background {
     memory: AtomicI64,
     /// When the server last searched for files that no list names.
     swept: Mutex<Option<Moment>>,
-    /// The count of requests when it was last read, and the time of that reading.
+    /// The number of requests at the last reading, and the time of that reading.
     requests: Mutex<(u64, Option<Moment>)>,
     requests_per_second: AtomicU64,
-    /// The number of the log's current file, and since when it is current.
+    /// The number of the log's current file, and the time since which the log writes to it.
     log_file: Mutex<Option<(u64, Moment)>>,
     pub(crate) memory_queue: MemoryQueue,
     /// The threads that flush and compact.
@@ -101,7 +102,7 @@ impl Background {
         }
     }
 
-    /// Starts the threads of `server`. They have weak references to it, so that dropping the server ends them.
+    /// Starts the threads of `server`. They have weak references to the server, so they end when it is dropped.
     pub(crate) fn start(server: &Arc<RegionServer>) -> std::io::Result<()> {
         for index in 0..server.options().flushers {
             let name = format!("flush-{index}");
@@ -120,14 +121,14 @@ impl Background {
         for index in 0..server.options().memory_compactors.min(cores) {
             let name = format!("memory-{index}");
             let steps = Self::steps(server, &name, MemoryQueue::compact_next);
-            // PendingCompactions memory is more urgent than other background work, so these threads have their own priority.
+            // Compacting memory is more urgent than other background work, so these threads have their own priority.
             server.background.memory_crew.spawn(&name, steps)?;
         }
         env::spawn_thread("chore", Priority::Background, Self::steps(server, "chore", Background::chore))
             .map(drop)
     }
 
-    /// The body of a thread: one `step` after the other until the server stops or is dropped.
+    /// The body of a thread: calls `step` until the server stops or is dropped.
     fn steps(
         server: &Arc<RegionServer>,
         name: &str,
@@ -140,7 +141,7 @@ impl Background {
                 if server.background.stops() {
                     return;
                 }
-                // If the thread ended here, its queue would never be served again.
+                // The panic must not end the thread, because nothing else serves its queue.
                 if let Err(words) = env::caught(|| step(&server)) {
                     tracing::error!(
                         thread,
@@ -155,7 +156,8 @@ impl Background {
     /// Ends the threads after their current step.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
-        // Hold the lock, or a thread that has just checked would sleep and miss the notification.
+        // The lock is held, because a thread that has just checked for the stop would otherwise miss the notification
+        // and sleep.
         let _queues = self.queues.lock();
         for wake in [
             &self.wakes.flushes,
@@ -169,8 +171,8 @@ impl Background {
         self.compaction_budget.wake();
     }
 
-    /// Whether the threads should end. A thread that checks this under its queue's lock before it waits misses no
-    /// notification.
+    /// Whether the threads should end. A thread must check this under its queue's lock before it waits, or it may miss
+    /// the notification.
     pub(crate) fn stops(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
@@ -185,18 +187,18 @@ impl Background {
         u64::try_from(self.memory.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
-    /// Updates the sum of all memstores by what `region` has in memory now. Returns the sum in bytes.
+    /// Updates the sum of all memstores by the present memory of `region`. Returns the sum in bytes.
     pub(crate) fn account(&self, region: &Region) -> u64 {
         self.account_for(region, region.memory())
     }
 
-    /// As [`Background::account`], for memory that the caller has already read.
+    /// Like [`Background::account`], for a size that the caller has already read.
     pub(crate) fn account_for(&self, region: &Region, memory: InMemory) -> u64 {
         let change = region.memory_change(memory);
         u64::try_from(self.memory.fetch_add(change, Ordering::Relaxed) + change).unwrap_or(0)
     }
 
-    /// Takes a region that is dropped out of the sum of all memstores.
+    /// Subtracts a region that is dropped from the sum of all memstores.
     pub(crate) fn disregard(&self, region: &Region) {
         self.account_for(region, InMemory::default());
     }

@@ -1,4 +1,4 @@
-//! Finds a file to be loaded: in the server's storage, or elsewhere on this machine.
+//! Finds a file that is to be loaded: in the server's storage, or elsewhere on this machine.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl Source {
         }
     }
 
-    /// Refuses a file that a store, a snapshot or the log may need, because a load without copying deletes it.
+    /// Refuses a file that a store, a snapshot or the log may need: a load that does not copy the file deletes it.
     pub(crate) fn check_may_go(&self) -> Result<(), PathRefusal> {
         match self {
             Source::Within(name) if is_own_data(name) => Err(PathRefusal::OwnData { name: name.clone() }),
@@ -92,7 +92,7 @@ impl Source {
     }
 }
 
-/// Whether HBase keeps its own data under this name, which a load must never delete.
+/// Whether HBase keeps its own data under this name. A load must never delete such a file.
 fn is_own_data(name: &FileName) -> bool {
     let first = name.as_str().split('/').next().unwrap_or_default();
     matches!(first, "data" | "archive" | "mobdir" | "WALs" | "oldWALs" | "MasterData" | "bellows")

@@ -1,7 +1,7 @@
-//! Classifies calls, and shows samples of them to an observer, which finds where the load is.
+//! Classifies calls, and passes samples of them to an observer, which finds regions and rows with much load.
 //!
-//! One call in [`SAMPLED_ONE_IN`] is shown with its region, its rows and its duration. Kind, region and rows are read
-//! from the encoded parameter without decoding it.
+//! One call in [`SAMPLED_ONE_IN`] is passed on, with its region, its rows and its duration. Kind, region and rows are
+//! read from the encoded parameter without decoding it.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use proto::wire::{Fields, Value};
 use rpc::ConnectionInfo;
 use telemetry::{Exposition, Histogram, Spread};
 
-/// One call in this many is shown to the observer.
+/// One of so many calls is passed to the observer.
 pub const SAMPLED_ONE_IN: u32 = 16;
-/// Maximum number of rows of one batch that are shown.
+/// Maximum number of rows of one batch that are passed to the observer.
 const ROWS_MAX: usize = 16;
 
-/// What a call of ClientService does.
+/// The kind of a call of ClientService.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CallKind {
     /// Get.
     Get,
-    /// Scan, an open or a step.
+    /// Scan: a call that opens a scanner or continues with it.
     Scan,
     /// A batch.
     Multi,
@@ -89,7 +89,7 @@ impl CallKind {
         }
     }
 
-    /// Whether a call of this kind changes rows; a batch counts as one that does.
+    /// Whether a call of this kind changes rows. A batch counts as a change.
     pub fn is_write(self) -> bool {
         !matches!(self, CallKind::Get | CallKind::Scan | CallKind::Other)
     }
@@ -129,7 +129,7 @@ pub struct CallSample<'a> {
     pub region: &'a [u8],
     /// The row that the sample is about; for a scan the start row.
     pub row: &'a [u8],
-    /// Time from the request's last byte to the response; for a batch, that of the whole batch.
+    /// Time from the last byte of the request to the response; for a batch, the time of the whole batch.
     pub took: Duration,
     /// Number of rows of the call for which this sample stands.
     pub weight: u32,
@@ -160,7 +160,8 @@ pub(crate) fn is_sampled() -> bool {
     })
 }
 
-/// Shows the rows of a call to `observer`. A continued scan has no row: its opening was shown.
+/// Passes the rows of a call to `observer`. A call that continues a scan has no row, because the row was passed on when
+/// the scan was opened.
 pub(crate) fn show(
     observer: &dyn CallObserver,
     connection: &ConnectionInfo,
@@ -184,7 +185,7 @@ pub(crate) fn show(
                     actions.map(move |action| (of_region.bytes, action.bytes))
                 })
             };
-            // Evenly spread rows of a large batch, each representing those up to the next.
+            // Takes rows of a large batch at equal distances. Each stands for the rows up to the next one.
             let stride = actions().count().div_ceil(ROWS_MAX).max(1);
             for (of_region, action) in actions().step_by(stride) {
                 let operation = fields(action).find(|field| matches!(field.number, 2 | 3));
@@ -203,7 +204,7 @@ pub(crate) fn show(
     }
 }
 
-/// Whether a scan is opened over a whole table: without a start and without an end.
+/// Whether the call opens a scan over a whole table, without start and stop row.
 pub(crate) fn is_full_scan(param: &[u8]) -> bool {
     bytes_of(param, 2).is_some_and(|scan| {
         let empty = |number| bytes_of(scan, number).is_none_or(<[u8]>::is_empty);
@@ -232,7 +233,7 @@ fn mutation_kind(param: &[u8]) -> CallKind {
     kind
 }
 
-/// Returns the name of a call's region, for a batch that of the first one; `None` if the parameter names none.
+/// Returns the name of a call's region; for a batch, that of its first region. `None` if the parameter names no region.
 pub(crate) fn region_of(kind: CallKind, param: &[u8]) -> Option<&[u8]> {
     match kind {
         CallKind::Multi => region_name(bytes_of(param, 1)?),

@@ -1,7 +1,7 @@
 //! Spans of calls whose client records a trace.
 //!
-//! The client sends `traceparent` with the call. A [`SpanObserver`], if the server has one, receives a span of each
-//! such call when the call is answered. Other calls cost nothing here.
+//! The client sends `traceparent` with the call. If the server has a [`SpanObserver`], the observer receives a span of
+//! each such call when the call is answered. Calls without a trace cost nothing here.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub struct CallSpan {
     pub user: String,
     /// When the last byte of the request was read.
     pub started: WallTime,
-    /// Time from `started` until the answer was handed over.
+    /// Time from `started` until the connection got the answer.
     pub took: Duration,
     /// Size of the request in bytes.
     pub request_bytes: u64,

@@ -1,7 +1,7 @@
-//! Writes the cells of an answer: in a cell block if the connection has a codec, else in the message.
+//! Writes the cells of an answer: into a cell block if the connection has a codec, or else into the message.
 //!
-//! Small blocks and messages are written into a buffer that the thread keeps. Replies are cut off it, and it is reused
-//! from its start once all of them were sent. So a small reply allocates no memory.
+//! Small blocks and messages are written into a buffer that the thread keeps. Each reply is cut off the buffer. Once
+//! all of these replies were sent, the buffer is reused from its start. So a small reply allocates no memory.
 
 use std::cell::Cell as Slot;
 
@@ -13,11 +13,11 @@ use rpc::{Codec, Reply};
 
 /// Initial size of a thread's buffer, in bytes.
 const ROOM: usize = 16 << 10;
-/// Free space in bytes below which the buffer is reused from its start, or is replaced if replies from it were not sent
-/// yet.
+/// If the buffer has less free space than this, in bytes, it is reused from its start. If some replies from it were not
+/// sent yet, it is replaced.
 const ROOM_LEAST: usize = 2 << 10;
-/// Size of a cell in bytes above which its reply may have to wait for memory; smaller cells are not compared with the
-/// limit.
+/// Size of a cell in bytes above which its reply may have to wait for memory. Smaller cells are not compared with the
+/// limit of the budget.
 const LARGE_CELL: usize = 1 << 16;
 /// Maximum size in bytes of a buffer that the thread keeps.
 const ROOM_KEPT_MAX: usize = 64 << 10;
@@ -34,14 +34,14 @@ impl Room {
     /// Returns a buffer for `bytes` bytes of cells and a small message.
     fn of_thread(bytes: usize) -> Room {
         let (mut room, least) = (KEPT.take(), bytes + ROOM_LEAST);
-        // Growing the buffer would copy replies that nobody needs any more.
+        // The buffer is not grown, because that would copy replies that were already handed over.
         if room.capacity() < least && !room.try_reclaim(least) {
             room = BytesMut::with_capacity(least.max(ROOM));
         }
         Room(room)
     }
 
-    /// Cuts off what was written.
+    /// Cuts the written bytes off the buffer.
     fn cut(&mut self) -> Bytes {
         if self.0.len() > ROOM_KEPT_MAX {
             return std::mem::take(&mut self.0).freeze();
@@ -54,13 +54,13 @@ impl Drop for Room {
     fn drop(&mut self) {
         self.0.clear();
         if self.0.capacity() <= ROOM_KEPT_MAX {
-            // Fails when the thread is ending; then the buffer is freed.
+            // This fails when the thread is ending. Then the buffer is freed.
             let _ended = KEPT.try_with(|kept| kept.set(std::mem::take(&mut self.0)));
         }
     }
 }
 
-/// Receives the cells of a whole reply from the engine. Results are cut out of it by [`Mark`]s.
+/// Receives the cells of a whole reply from the engine. [`Mark`]s divide them into results.
 #[derive(Debug)]
 pub(crate) struct CellsOut {
     codec: Codec,
@@ -72,8 +72,7 @@ pub(crate) struct CellsOut {
     cell_bytes_max: u64,
     /// Size of the largest refused cell, in bytes.
     refused: u64,
-    /// The number of cells of each row that has [ended](CellSink::row_ends) since the [last step
-    /// began](CellsOut::begin_step).
+    /// The number of cells of each row that has [ended](CellSink::row_ends) since the last [`CellsOut::begin_step`].
     ended: Vec<u32>,
     /// The total number of cells when the last row of `ended` ended.
     counted: usize,
@@ -107,14 +106,14 @@ impl CellsOut {
         }
     }
 
-    /// Refuses cells of more than `bytes` bytes: they are left out, and [`CellsOut::refused`] reports it.
+    /// Refuses cells of more than `bytes` bytes: leaves them out, and records it for [`CellsOut::refused`].
     pub(crate) fn refuse_above(mut self, bytes: u64) -> CellsOut {
         self.cell_bytes_max = bytes;
         self
     }
 
-    /// Returns the size of the largest cell that was refused, in bytes; 0 if none was. If one was, the reply is
-    /// incomplete.
+    /// Returns the size of the largest cell that was refused, in bytes; 0 if none was. If a cell was refused, the reply
+    /// is incomplete.
     pub(crate) fn refused(&self) -> u64 {
         self.refused
     }
@@ -155,14 +154,14 @@ impl CellsOut {
         Mark { block: self.block.0.len(), count: self.count, heap_size: self.heap_size }
     }
 
-    /// Like [`CellsOut::mark`], at the begin of a step that may return several rows.
+    /// Like [`CellsOut::mark`], at the beginning of a step that may return several rows.
     pub(crate) fn begin_step(&mut self) -> Mark {
         self.ended.clear();
         self.counted = self.count;
         self.mark()
     }
 
-    /// Returns the number of cells in each row that the step has ended; empty if the step returned one row through the
+    /// Returns the number of cells in each row that ended in this step. Empty if the step returned one row through the
     /// matcher.
     pub(crate) fn ended(&self) -> &[u32] {
         &self.ended
@@ -190,9 +189,10 @@ impl CellsOut {
         self.messages.get(mark.count)?.row.as_deref()
     }
 
-    /// Returns the result with the cells after `mark`: only their number if they are in the cell block, else the cells.
+    /// Returns the result with the cells after `mark`. If the cells are in the cell block, the result has only their
+    /// number.
     ///
-    /// Cells in messages are moved into the result, so results must be made in order.
+    /// Cells that are not in the block are moved into the result, so results must be made in order.
     pub(crate) fn result(&mut self, mark: Mark) -> pb::Result {
         if self.is_block() {
             let count = i32::try_from(self.since(mark)).unwrap_or(i32::MAX);
@@ -262,7 +262,7 @@ pub(crate) fn to_message(cell: Cell<'_>) -> pb::Cell {
     }
 }
 
-/// Counts cells and drops them, for a read that only asks whether any exist.
+/// Counts cells and drops them, for a read that asks only whether the row exists.
 #[derive(Debug, Default)]
 pub(crate) struct CellCounter(pub(crate) usize);
 

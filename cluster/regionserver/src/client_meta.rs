@@ -1,6 +1,6 @@
-//! ClientMetaService and BootstrapNodeService: a client that knows one address finds the other servers.
+//! ClientMetaService and BootstrapNodeService, by which a client that knows one address finds the other servers.
 //!
-//! Masters and region servers respond from one [`ClusterView`], which the master keeps up to date.
+//! Masters and region servers answer from a [`ClusterView`], which the master keeps up to date.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use arc_swap::ArcSwap;
 use proto::{RegionInfo, ServerName, pb};
 use rpc::{Answer, Call, Exception, Reply, Service, class};
 
-/// Where a replica of hbase:meta is served.
+/// The location of a replica of hbase:meta.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetaLocation {
     /// The region that is the replica.
     pub region: RegionInfo,
     /// The server of the replica; `None` while it is not assigned.
     pub server: Option<ServerName>,
-    /// The sequence number with which it was opened.
+    /// The sequence id with which the replica was opened.
     pub open_sequence: u64,
 }
 
@@ -28,8 +28,8 @@ struct Seen {
     region_servers: Vec<ServerName>,
 }
 
-/// What is known of the cluster: its id, masters, region servers and the place of hbase:meta. One writer at a time
-/// changes it; readers never wait.
+/// The cluster's id, masters and region servers, and the locations of hbase:meta. One writer at a time changes the
+/// view; readers never wait.
 #[derive(Debug, Default)]
 pub struct ClusterView {
     seen: ArcSwap<Seen>,

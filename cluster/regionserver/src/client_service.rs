@@ -33,7 +33,7 @@ impl ClientService {
     }
 }
 
-/// Answers a call that names a region, by work that may block.
+/// Answers a call that names a region by work that runs on the blocking thread pool.
 fn blocking_on_region<M: Message + Default + 'static>(
     server: &Arc<RegionServer>,
     call: &Call,

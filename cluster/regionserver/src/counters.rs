@@ -17,7 +17,7 @@ macro_rules! counters {
         }
 
         impl Counters {
-            /// Returns the present values; each is read by itself.
+            /// Returns the present values. Each counter is read separately.
             pub fn snapshot(&self) -> Snapshot {
                 Snapshot { $($name: self.$name.load(Ordering::Relaxed),)* }
             }

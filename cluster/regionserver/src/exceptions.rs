@@ -1,5 +1,5 @@
-//! Maps errors of the engine and of bulk loads to exceptions for clients, the only place where errors get a Java class.
-//! Only faults in a request's own bytes become exceptions elsewhere, where the request is decoded (`request`).
+//! Maps errors of the engine and of bulk loads to exceptions for clients. No other place gives an error a Java class.
+//! Exceptions for invalid requests are made where the request is decoded (`request`).
 //!
 //! Each mapping tells the client what to do: look the region up again, wait, or give up.
 
@@ -20,7 +20,8 @@ pub fn of_region(error: &Error, server: &ServerName) -> Exception {
         Error::TooBusy(_) => Exception::region_too_busy(text),
         Error::RowTooBig { .. } => Exception::new(class::ROW_TOO_BIG, text),
         Error::BadTimestamp { .. } => Exception::new(class::FAILED_SANITY_CHECK, text),
-        // HBase passes its comparators' exceptions on; retrying a pattern that is too costly does not help.
+        // As in HBase, the exception of a comparator reaches the client. A retry does not help if a pattern takes too
+        // many steps.
         Error::Filter(filter::Failure::TooManySteps { .. }) => Exception::do_not_retry(text),
         Error::Filter(_) => Exception::io(text),
         Error::NotALong(_)
@@ -37,20 +38,20 @@ pub fn of_region(error: &Error, server: &ServerName) -> Exception {
         | Error::FilterNeedsWholeRows
         | Error::NoMobValue { .. }
         | Error::Schema(_) => Exception::do_not_retry(text),
-        // This region acknowledges nothing any more; the next server to open it has all acknowledged writes.
+        // This region acknowledges nothing any more. The next server that opens it has all acknowledged writes.
         Error::Aborted(_) | Error::Fenced { .. } => {
             Exception::new(class::REGION_SERVER_ABORTED, format!("Server {server} aborting: {text}"))
         }
-        // Trying again does not mend a damaged file.
+        // A retry does not repair a damaged file.
         Error::Corrupt { .. } | Error::File(_) => Exception::do_not_retry(text),
         Error::Log(_) | Error::Storage(_) | Error::InDoubt { .. } | Error::Broken(_) => Exception::io(text),
-        // `WouldBlock` is handled where reads run in memory. A variant added later and forgotten here must not be
-        // retried.
+        // `WouldBlock` is handled where reads run in memory. If a variant is added later and forgotten here, clients
+        // must not retry it.
         _ => Exception::do_not_retry(format!("unexpected: {text}")),
     }
 }
 
-/// Returns the exception for a bulk load that failed. A missing file is reported as a file of the caller.
+/// Returns the exception for a bulk load that failed. A missing file is reported as one that the caller named.
 pub(crate) fn of_bulk_load(error: &Error, server: &ServerName) -> Exception {
     match error {
         Error::Storage(error) if error.kind() == Kind::NotFound => {

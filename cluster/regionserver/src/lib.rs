@@ -14,11 +14,12 @@
 //! Protobuf ends here: the engine works on cells. Errors of the engine become HBase's exceptions in one place,
 //! [`exceptions`].
 //!
-//! **Waiting.** A service is called on the thread that serves sockets, and answers from memory at once. A read that
-//! needs the disk fails in the engine without effect, and is repeated where it may block. A write is applied at once,
-//! and its response waits for the log without holding a thread.
+//! **Waiting.** A service is called on the thread that serves sockets, and answers from memory at once. If a read needs
+//! the disk, it fails in the engine without effect, and is repeated on the blocking thread pool. A write is applied at
+//! once. Its response waits for the log, without a thread.
 //!
-//! This crate does not know where regions should be (the master decides that) and has no sockets (`rpc` has them).
+//! This crate does not know on which server a region should be (the master decides that) and has no sockets (`rpc` has
+//! them).
 
 mod admin_service;
 mod awaited;

@@ -1,4 +1,4 @@
-//! The in-process implementation of the contract between master and region servers.
+//! The implementation of the contract between master and region servers within one process.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,8 @@ use crate::RegionServer;
 /// Maximum number of the master's orders that run at the same time; more orders wait.
 const ORDERS_MAX: usize = 32;
 
-/// A cluster with one region server, in this process. Orders run on threads of their own, since they block on storage.
+/// A cluster with one region server, in this process. Orders run on threads of their own, because they block on
+/// storage.
 #[derive(Debug)]
 pub struct LocalServers {
     inner: Arc<Inner>,
@@ -141,7 +142,7 @@ impl RegionServers for LocalServers {
             let name = region.encoded_name().clone();
             let opened = inner.told(inner.server.open_region(region, table));
             if opened.is_err() {
-                // The response will say that the region is not open, so its opening must never be served.
+                // The response will say that the region is not open. So this opening must never be served.
                 inner.terms.lock().admit_close(&name, term).map_err(StaleTerm::exception)?;
             }
             Ok(OpenSequence(opened?.open_sequence().0))
@@ -176,7 +177,7 @@ impl RegionServers for LocalServers {
     fn truncate(&self, server: &ServerName, order: OpenOrder) -> ServerFuture<()> {
         self.order(server, move |inner| {
             let OpenOrder { region, table, term } = order;
-            // Prevents an opening under an earlier term meanwhile.
+            // Refuses an order to open the region under an earlier term meanwhile.
             inner.terms.lock().admit_close(region.encoded_name(), term).map_err(StaleTerm::exception)?;
             inner.told(inner.server.truncate_region(region, table))
         })

@@ -1,19 +1,20 @@
 //! The memory of all memstores of the server: memory compaction, the choice of regions to flush, and write throttling.
 //!
-//! **Compaction.** A region is queued once when a write has sealed a segment; see [`region::Region::compact_memory`].
-//! The compaction threads do not queue behind flushes and file compactions, which take long; while they are behind,
-//! active segments grow. Their priority is low until some region has as much memory as it may hold and waits for them.
-//! Then it is that of serving threads, because a flush that overtakes them costs more and discards their work.
+//! **Compaction.** When a write has sealed a segment, its region is queued once; see
+//! [`region::Region::compact_memory`]. The compaction threads are other threads than those for flushes and file
+//! compactions, which take long. While the compaction threads lag, active segments grow. Their priority is low until
+//! some region has as much memory as it may have and waits for them. Then they have the priority of serving threads,
+//! because a flush that begins before their work is done costs more and makes the work useless.
 //!
-//! **Which region is flushed** when memory must be freed: first regions that do not compact in memory, then those whose
-//! memory drops the smallest share of their writes; among equals the fullest. So a region whose writes would soon fill
-//! its memory again is not chosen. Memory that is being flushed counts as free, so only as many flushes begin as are
-//! needed. See [`flush_worth`].
+//! **Which region is flushed** when memory must be freed: first the regions that do not compact in memory, then those
+//! whose compaction drops the smallest share of their writes. Among equals, the region with the most memory is flushed.
+//! So a region whose memory would soon be full again is not chosen. Memory that is being flushed counts as free, so
+//! that no more flushes begin than are needed. See [`flush_worth`].
 //!
-//! **Write throttling.** Responses to writes are delayed between the lower and the upper mark, and in the last quarter
-//! below a region's own limit. The delay grows with the square of the fill, up to `bellows.memstore.slowing.max`.
-//! Clients that wait for responses slow down gradually to the rate that flushes can free, instead of being refused at
-//! once. A delayed response holds no thread.
+//! **Write throttling.** Responses to writes are delayed while all memstores together are between the lower and the
+//! upper limit, and while a region is in the last quarter below its own limit. The delay grows with the square of the
+//! fill, up to `bellows.memstore.slowing.max`. So clients that wait for responses gradually slow down to the rate at
+//! which flushes free memory, and are not refused at once. A delayed response holds no thread.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -61,26 +62,27 @@ impl MemoryQueue {
         };
         drop(waiting);
         region.compact_memory(server.memory_pressure());
-        // The priority stays high while another region in the queue waits.
+        // The priority stays high if another region in the queue has as much memory as it may have.
         let presses = queue.waiting.lock().iter().any(|region| region.awaits_memory_compaction());
         server.background.memory_crew.hurry(presses);
         server.background.account(&region);
     }
 }
 
-/// Returns how many bytes flushing a region is worth when memory must be freed; the region with the most is flushed
-/// first. For a region that compacts in memory, half of its bytes count, less the share that its compactions drop.
+/// Returns the worth of flushing a region, in bytes, when memory must be freed. The region with the greatest worth is
+/// flushed first. For a region that compacts in memory, half of its bytes count, less the share that its compactions
+/// drop.
 fn flush_worth(memory: MemoryUse) -> f64 {
     let bytes = memory.bytes as f64;
     if memory.compacts { bytes / 2.0 * (1.0 - memory.dropped.clamp(0.0, 1.0)) } else { bytes }
 }
 
-/// Returns the delay of a response when memory is `full`: 0 where throttling begins, 1 where writes are refused.
+/// Returns the delay of a response. `full` is 0 where throttling begins, and 1 where writes are refused.
 fn slowing(full: f64, longest: Duration) -> Duration {
     if full > 0.0 { longest.mul_f64(full.min(1.0).powi(2)) } else { Duration::ZERO }
 }
 
-/// Returns how full the memory for memstores is with `bytes` in use: 1 means the lower limit.
+/// Returns how full the memory for memstores is with `bytes` in use; 1 is the lower limit `low`.
 pub(crate) fn pressure(bytes: u64, low: u64) -> f64 {
     bytes as f64 / low.max(1) as f64
 }
@@ -89,7 +91,7 @@ pub(crate) fn pressure(bytes: u64, low: u64) -> f64 {
 pub(crate) const SLOW_FROM: f64 = 0.75;
 
 impl RegionServer {
-    /// Returns how full the memory for memstores is: 1 means the lower limit.
+    /// Returns how full the memory for memstores is; 1 is the lower limit.
     pub(crate) fn memory_pressure(&self) -> f64 {
         pressure(self.background.memory(), self.options().memstore_bytes_low())
     }
@@ -114,8 +116,8 @@ impl RegionServer {
         slowing(full, options.slowing_max)
     }
 
-    /// Queues a flush of the most suitable region if memstores exceed the lower limit, not counting memory that is
-    /// being flushed.
+    /// Queues a flush of the region with the greatest [`flush_worth`] if memstores exceed the lower limit, without the
+    /// memory that is being flushed.
     pub(crate) fn relieve_memory(&self) {
         let low = self.options().memstore_bytes_low();
         if self.background.memory() <= low {

@@ -51,7 +51,7 @@ impl FamilyMemory {
     }
 }
 
-/// Writes the memstore metrics by table and family, because metrics for each region would be too many.
+/// Writes the memstore metrics by table and family. Metrics for each region would be too many.
 fn show_memory(regions: &[Arc<Region>], out: &mut Exposition) {
     let mut families: BTreeMap<(String, String), FamilyMemory> = BTreeMap::new();
     for region in regions {
@@ -73,7 +73,7 @@ fn show_memory(regions: &[Arc<Region>], out: &mut Exposition) {
             out.gauge(&format!("bellows_memstore_{name}"), help, &labels, value(memory) as f64);
         }
     }
-    // These count from the opening of the regions.
+    // These values are counted since the opening of the regions.
     let counters: [(&str, &str, Value); 10] = [
         ("sealed", "Segments that were full.", |memory| memory.sealed),
         ("flattened", "Segments that became flat.", |memory| memory.flattened),

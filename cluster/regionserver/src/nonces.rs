@@ -1,21 +1,24 @@
-//! Nonces: an increment or append that a client repeats, because it lost the first response, is applied once.
+//! Nonces: if a client repeats an increment or append because it lost the response, the operation is applied only once.
 //!
-//! 1. [`begin`](Nonces::begin) records the operation as running, or returns that it was applied before or runs now.
+//! 1. [`begin`](Nonces::begin) records that the operation runs, or returns that it was applied before or runs now.
 //! 2. A successful operation is recorded for the grace period, with the sequence id of its write. A failed one is
-//!    forgotten, so that the client can try again. The record is made when the write is applied and not when the client
-//!    is answered: clients that go away while they wait are those that repeat.
-//! 3. A repeated operation waits until the first write is durable. It is answered with the row right after that write
-//!    (read at its sequence id), as HBase does.
-//! 4. The log has the nonces of its writes. Opening a region hands over those that replay has read, so that a
-//!    repetition after a crash is recognised. As in HBase, records older than one and a half grace periods are ignored.
+//!    forgotten, so that the client can try again. The operation is recorded when the write is applied and not when the
+//!    client is answered, because a client that disconnects while it waits is likely to repeat the call.
+//! 3. A repeated operation waits until the first write is durable. As in HBase, the answer is the row right after that
+//!    write, read at its sequence id.
+//! 4. The log has the nonces of its writes. When a region is opened, the nonces that replay has read are recorded here,
+//!    so that a repetition after a crash is recognized. As in HBase, records older than one and a half grace periods
+//!    are ignored.
 //!
-//! An operation that is repeated while the first one runs waits for its end. Nonce zero turns all of this off.
+//! If an operation is repeated while the first one runs, it waits for the end of the first. Nonce zero turns all of
+//! this off.
 //!
-//! At 100,000 operations a second a grace period has millions of nonces. To grow one table of them, or to search it for
-//! old ones, would stop a thread for tens of milliseconds. So the nonces are in many small tables with a lock each.
+//! At 100,000 operations a second, a grace period has millions of nonces. If they were in one table, growing it or
+//! searching it for old nonces would stop a thread for tens of milliseconds. So the nonces are in many small tables,
+//! each with its own lock.
 //!
-//! Each operation hashes its nonce about three times. Clients choose the nonces, so that the hash must be keyed. Two
-//! multiplications by a secret seed cost less than the standard library's SipHash.
+//! Each operation hashes its nonce about three times. Clients choose the nonces, so the hash must have a secret seed.
+//! Two multiplications by the seed cost less than the standard library's SipHash.
 
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, Hasher};
@@ -28,7 +31,7 @@ use env::{HashMap, Moment, World};
 use region::RecoveredNonce;
 use tokio::sync::watch;
 
-/// Identifies an operation that a client may repeat: the client's number, and the operation's.
+/// Identifies an operation that a client may repeat, by the client's number and the operation's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Nonce {
     pub(crate) group: u64,
@@ -36,14 +39,14 @@ pub(crate) struct Nonce {
 }
 
 enum State {
-    /// The operation runs. The sender, once there is one, wakes repetitions that wait for its end.
+    /// The operation runs. The sender, if there is one, wakes the repetitions that wait for the operation's end.
     Running(Option<watch::Sender<()>>),
     Done(Moment, SequenceId),
 }
 
 type Table = HashMap<Nonce, State, Seeded>;
 
-/// Hashes two numbers that clients choose, keyed by a secret seed. With the seed, a client could choose numbers that
+/// Hashes two numbers that clients choose, with a secret seed. A client that knew the seed could choose numbers that
 /// collide.
 #[derive(Clone, Copy)]
 struct Seeded(u64);
@@ -91,11 +94,11 @@ pub(crate) enum NonceClaim {
     Fresh(NonceGuard),
     /// The operation was applied before, with this sequence id.
     Repeated(SequenceId),
-    /// Another call applies the operation now; begin again when this is closed.
+    /// Another call applies the operation now. Call [`Nonces::begin`] again when this is closed.
     InProgress(watch::Receiver<()>),
 }
 
-/// An operation that runs under a nonce. If it is dropped without [`done`](NonceGuard::done), it has failed.
+/// A running operation under a nonce. If this is dropped without [`done`](NonceGuard::done), the operation has failed.
 pub(crate) struct NonceGuard(Option<(Arc<Nonces>, Nonce)>);
 
 impl Nonces {
@@ -107,7 +110,7 @@ impl Nonces {
 
     /// Returns the table for `nonce`.
     fn table_of(&self, nonce: Nonce) -> &Mutex<Table> {
-        // Clients use random numbers or count; the lowest bits differ either way.
+        // Clients use random numbers or count, so the lowest bits differ in either case.
         &self.seen[(nonce.nonce ^ nonce.group) as usize % TABLES]
     }
 
@@ -140,7 +143,7 @@ impl Nonces {
             match self.begin(nonce) {
                 NonceClaim::Fresh(running) => return Ok(running),
                 NonceClaim::Repeated(sequence) => return Err(sequence),
-                // An error is how the end of the other operation shows: its sender is gone.
+                // When the other operation ends, its sender is dropped, which is an error here.
                 NonceClaim::InProgress(mut ended) => while ended.changed().await.is_ok() {},
             }
         }
@@ -156,7 +159,7 @@ impl Nonces {
                 State::Running(_) => true,
                 State::Done(when, _) => now.since(*when) < self.grace_period,
             });
-            // After a rush its memory goes, too.
+            // After many nonces were removed, the table's memory is freed, too.
             let left = table.len();
             if before > 4 * left {
                 table.shrink_to(2 * left);

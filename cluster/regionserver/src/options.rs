@@ -113,7 +113,7 @@ impl Options {
     /// Returns the options in `conf`.
     pub fn from_conf(conf: &Conf) -> conf::Result<Options> {
         use keys::{cluster, master, region, regionserver as key, rpc, split, store};
-        // Negative numbers turn a warning off.
+        // A negative number turns a warning off.
         let millis = |ms: i64| u64::try_from(ms).ok().map(Duration::from_millis);
         let warn_time = conf.value(&rpc::WARN_RESPONSE_TIME)?;
         let warn_bytes = conf.value(&rpc::WARN_RESPONSE_SIZE)?;
@@ -199,7 +199,7 @@ impl Options {
 
     /// Returns the number of bytes in memstores above which regions are flushed to free memory.
     pub fn memstore_bytes_low(&self) -> u64 {
-        // Above 2^53 the product is inexact, where it means no limit anyway.
+        // Above 2^53 the product is inexact, but then it is so large that it means no limit.
         (self.memstore_bytes_max as f64 * self.memstore_lower) as u64
     }
 
@@ -296,8 +296,9 @@ impl Options {
         };
         let override_with = |options: &RegionOptions, said: Vec<(String, String)>| -> RegionOptions {
             let mut options = options.clone();
-            // Each key is read alone, so that an invalid one does not hide the others. The newer of two names comes
-            // last. An engine comes after the policy, over which it wins, and the default engine before it.
+            // Each key is read separately, so that an invalid one does not hide the others. Later values replace
+            // earlier ones: a newer name comes after an older name of the same key, and an engine after the policy that
+            // it replaces. The default engine comes before the policy.
             let mut said = said;
             let place = |key: &str, value: &str| {
                 let is_engine = key == keys::store::ENGINE.name();
@@ -334,8 +335,8 @@ impl Options {
     pub fn of_log(conf: &Conf, memstore_bytes: u64) -> conf::Result<wal::Options> {
         use keys::region;
         let file_bytes_max: u64 = conf.value(&region::WAL_ROLL_SIZE)?;
-        // HBase's rule (`AbstractFSWAL.calculateMaxLogFiles`): the log holds twice what fits into memory, here into the
-        // memstores. With fewer files regions would be flushed while their memory has room.
+        // HBase's rule (`AbstractFSWAL.calculateMaxLogFiles`): the log holds twice as much as the memory, here as the
+        // memstores. With fewer files, regions would be flushed although their memory has room.
         let twice = memstore_bytes.saturating_mul(2) / file_bytes_max.max(1);
         let files_min = conf.value(&region::MAX_LOGS)?;
         let files_max = match conf.value_if_set(&region::MAX_LOGS)? {
@@ -364,12 +365,12 @@ fn ms(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Whether a type of MOB compactions leaves large MOB files as they are. As in HBase, every other word is `full`.
+/// Whether a type of MOB compactions leaves large MOB files as they are. As in HBase, any unknown type means `full`.
 fn is_mob_optimized(kind: &str) -> bool {
     kind == "optimized"
 }
 
-/// Returns the compaction policy of an engine or, if the engine names none, that of a policy's class.
+/// Returns the compaction policy that belongs to an engine; if the engine has none, the policy of the class `policy`.
 fn policy_of(engine: &str, policy: &str) -> CompactionPolicy {
     let of_engine = CompactionPolicy::of_engine(engine).flatten();
     of_engine.or_else(|| CompactionPolicy::of_class(policy)).unwrap_or_default()
@@ -415,14 +416,14 @@ fn override_by(options: &mut RegionOptions, conf: &Conf) -> conf::Result<()> {
     if let Some(engine) = conf.value_if_set(&store::ENGINE)? {
         match CompactionPolicy::of_engine(&engine) {
             Some(Some(policy)) => options.compaction_policy = policy,
-            // The engine that is HBase's default leaves the choice to the other key.
+            // HBase's default engine leaves the choice of the policy to the other key.
             Some(None) if options.compaction_policy == CompactionPolicy::Stripe => {
                 options.compaction_policy = CompactionPolicy::default();
             }
             _ => {}
         }
     }
-    // No class stands for stripes: they come with their engine, which does not read this key.
+    // The stripe policy has no class name: it belongs to its engine, which does not read this key.
     if options.compaction_policy != CompactionPolicy::Stripe {
         set(conf, &store::COMPACTION_POLICY, &mut options.compaction_policy, |name| {
             CompactionPolicy::of_class(&name).unwrap_or_default()
@@ -597,7 +598,7 @@ mod tests {
     fn default_options_equal_the_keys_defaults() {
         let conf = Conf::new();
         let regions = Options::of_regions(&conf).expect("defaults");
-        // This is the greatest number in HBase. Puts wait in a server, whose clock advances by itself.
+        // HBase's default is this greatest number. Puts wait in a server, because its clock advances by itself.
         let expected = RegionOptions {
             compaction_size_max: i64::MAX as u64,
             put_waits_for_delete: true,

@@ -1,7 +1,7 @@
 //! The regions that are open on this server, which requests find by full or encoded name without a lock.
 //!
-//! Readers load one shared map; opening and closing replace it. A second table has the regions that are being opened,
-//! for which clients should wait, and regions that moved to another server, whose new location clients are told.
+//! Readers load one shared map, which is replaced when a region is opened or closed. A second table has the regions
+//! that are being opened, for which clients should wait, and the new locations of regions that moved to another server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,8 @@ const MOVED_REMEMBERED: Duration = Duration::from_secs(2 * 60);
 pub struct MovedTo {
     /// The server that has the region now.
     pub server: ServerName,
-    /// The sequence id with which the region was opened there. Clients use the location with the greater one.
+    /// The sequence id with which the region was opened there. Of two locations, clients use the one with the greater
+    /// id.
     pub sequence: u64,
 }
 
@@ -83,7 +84,7 @@ impl OnlineRegions {
         self.open.load().by_encoded.get(name.as_str().as_bytes()).cloned()
     }
 
-    /// Whether exactly this object is the one that is open under its name.
+    /// Whether this object is the region that is open under its name.
     pub fn is_open(&self, region: &Arc<Region>) -> bool {
         self.open.load().by_name.get(region.info().name()).is_some_and(|open| Arc::ptr_eq(open, region))
     }
@@ -107,7 +108,7 @@ impl OnlineRegions {
         self.open.load().by_name.len()
     }
 
-    /// Records that a region is being opened: clients that ask for it are told to wait.
+    /// Records that a region is being opened. Clients that ask for the region are told to wait.
     pub fn begin_opening(&self, encoded: EncodedName, name: Bytes) {
         self.elsewhere.lock().opening.insert(encoded, name);
     }
@@ -132,7 +133,8 @@ impl OnlineRegions {
         elsewhere.moved.remove(&encoded);
     }
 
-    /// Removes a region, which requests no longer find. With `moved_to`, they get the new location.
+    /// Removes a region, so that requests do not find it any more. If `moved_to` is set, clients are told the new
+    /// location.
     pub fn remove(&self, encoded: &EncodedName, moved_to: Option<MovedTo>) -> Option<Arc<Region>> {
         let region = self.by_encoded_name(encoded)?;
         if let Some(moved_to) = moved_to.filter(|moved_to| moved_to.server != self.server) {

@@ -1,23 +1,23 @@
 //! A read replica serves reads of regions that another server, the primary, writes.
 //!
-//! One thread reads the primary's log as it grows, and hands each record to the follower of its region
-//! ([`region::RegionFollower`]). The primary does not know of its replicas, which write and delete nothing in its
-//! storage.
+//! One thread reads the primary's log as it grows, and passes each record to the follower of its region
+//! ([`region::RegionFollower`]). The primary does not know its replicas, which write and delete nothing in its storage.
 //!
-//! 1. **Opening.** The replica reads the region's file lists, and its records in the log up to the tail's position. The
-//!    tail notes where each region's records are. It does not advance while regions are opened.
+//! 1. **Opening.** The replica reads the region's file lists, and the region's records in the log up to the tail's
+//!    position. The tail knows where each region's records are. It does not advance while regions are opened.
 //! 2. **Serving.** A region is served after the next round that reads the log to its end. By then the replica has read
-//!    everything in the log that the region's files had when it was opened.
-//! 3. **Rounds.** In each round, one every [poll](ReplicaOptions::poll), the tail returns the new records. After the
-//!    round readers see all of them.
-//! 4. **Opening again.** An outdated follower is replaced by a new one. This happens when a new owner has found
-//!    other files, or when a file was compacted away and deleted before it was opened. The primary keeps such files for
-//!    `hbase.master.hfilecleaner.ttl`, so that needs a replica that was suspended. The old region is served until then.
-//!    If a log file was deleted before it was read, all regions are opened again.
+//!    every log record of which the region's files had writes when it was opened.
+//! 3. **Rounds.** In each round the tail returns the new records of the log. A round begins every
+//!    [poll](ReplicaOptions::poll). After it, readers see all of these records.
+//! 4. **Opening again.** A follower that is outdated is replaced by a new one, and the old region is served until then.
+//!    A follower is outdated if a new owner of the primary's storage has found other files. It is also outdated if a
+//!    file was compacted away and deleted before the follower opened it. The primary keeps such files for
+//!    `hbase.master.hfilecleaner.ttl`, so this happens only to a replica that was suspended. If a log file was deleted
+//!    before it was read, all regions are opened again.
 //!
-//! **Lag.** A round that reaches the end of the log shows everything that was acknowledged before it began. The lag is
-//! the time since the beginning of the last such round that left no region outdated. It depends on no other machine's
-//! clock, and does not grow when the primary writes nothing.
+//! **Lag.** A round that reaches the end of the log shows everything that was acknowledged before the round began. The
+//! lag is the time since the beginning of the last such round that left no region outdated. It does not depend on
+//! another machine's clock, and does not grow while the primary writes nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,11 +35,11 @@ use crate::RegionServer;
 
 /// Maximum number of attempts to open a region whose files are deleted meanwhile.
 const ATTEMPTS_MAX: usize = 20;
-/// Maximum time that the opening of a region waits until the region is served.
+/// Maximum time for which an order to open a region waits until the region is served.
 const SERVED_WITHIN: Duration = Duration::from_secs(60);
-/// Maximum time that a client waits for the latest writes.
+/// Maximum time for which a client waits for the latest writes.
 const REFRESHED_WITHIN: Duration = Duration::from_secs(60);
-/// Maximum number of rounds without a pause, to catch up after regions were opened again.
+/// Maximum number of rounds without a pause, which are made to catch up after regions were opened again.
 const ROUNDS_MAX: usize = 10;
 /// Number of threads that reopen regions.
 const OPENERS: usize = 8;
@@ -120,16 +120,16 @@ struct Pace {
 /// A region that the replica follows.
 struct Followed {
     follower: RegionFollower,
-    /// Whether the follower's region is the one that is served.
+    /// Whether the follower's region is the one that clients find now.
     is_served: bool,
-    /// Whether clients may find the region.
+    /// Whether clients may find the region at all.
     is_public: bool,
 }
 
 /// How a round ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Round {
-    /// The round reached the end of the log with this number of new records, and every region is served.
+    /// The round reached the end of the log and read this number of new records, and every region is served.
     Current(u64),
     /// Another round must follow at once.
     Again,
@@ -204,8 +204,8 @@ impl Replica {
         self.regions.lock().len()
     }
 
-    /// Refuses a call of a method that writes, and any call when the replica's lag exceeds the maximum. The writing
-    /// actions of a batch are refused one by one.
+    /// Refuses a call of a method that writes. If the replica's lag exceeds the maximum, refuses any call. A batch is
+    /// not refused here; each of its actions that write is refused when it runs.
     pub(crate) fn check(&self, method: &str) -> Result<(), Exception> {
         if matches!(method, "Mutate" | "PrepareBulkLoad" | "BulkLoadHFile" | "CleanupBulkLoad") {
             return Err(refused());
@@ -239,8 +239,8 @@ impl Replica {
         true
     }
 
-    /// [Waits](Replica::wait_current) for the primary's acknowledged writes, as long as a client may be kept waiting.
-    /// The error names the lag.
+    /// [Waits](Replica::wait_current) for the primary's acknowledged writes, for at most `REFRESHED_WITHIN`. The
+    /// error names the lag.
     pub fn refresh(&self) -> Result<(), String> {
         if self.wait_current(REFRESHED_WITHIN) {
             return Ok(());
@@ -252,8 +252,8 @@ impl Replica {
         ))
     }
 
-    /// Opens a region and follows it. When this returns the region is current. With `is_public` clients can find it
-    /// from now on.
+    /// Opens a region and follows it. When this returns, the region has all acknowledged writes. If `is_public` is set,
+    /// clients can find the region from now on.
     pub(crate) fn open(&self, opening: &Opening, is_public: bool) -> Result<Arc<Region>, region::Error> {
         let name: Box<[u8]> = opening.info.encoded_name().as_str().as_bytes().into();
         let opening = Opening { files: Arc::clone(&self.primary.files), ..opening.clone() };
@@ -283,7 +283,7 @@ impl Replica {
         }
     }
 
-    /// Follows a region that clients cannot find here: one of the primary's catalog.
+    /// Follows a region of the primary's catalog, which clients cannot find here.
     pub fn watch(
         &self,
         server: &RegionServer,
@@ -293,7 +293,7 @@ impl Replica {
         self.open(&server.opening(info, table), false)
     }
 
-    /// Returns the current object of a region. It changes when the region is opened again.
+    /// Returns the present object of a region. Another object replaces it when the region is opened again.
     pub fn region(&self, name: &EncodedName) -> Option<Arc<Region>> {
         let regions = self.regions.lock();
         let followed = regions.get(name.as_str().as_bytes()).filter(|followed| followed.is_served)?;
@@ -305,7 +305,7 @@ impl Replica {
         self.regions.lock().remove(name.as_str().as_bytes());
     }
 
-    /// Opens a follower at the tail's position. The caller keeps the tail from advancing.
+    /// Opens a follower at the tail's position. The caller makes sure that the tail does not advance meanwhile.
     fn open_follower(&self, opening: &Opening) -> Result<RegionFollower, region::Error> {
         let position = self.tail.lock().position();
         let mut attempts = 0;
@@ -319,13 +319,14 @@ impl Replica {
             if !is_gone(&error) || attempts == ATTEMPTS_MAX {
                 return Err(error);
             }
-            // Retired or compacted away meanwhile: both are younger when they are read again.
+            // The region was closed by its owner, or a file was compacted away, while it was opened. Both are read
+            // anew.
             self.renew_reader(&reader)?;
         }
     }
 
-    /// Reads the log again, unless another thread has done so since `old` was read. The caller keeps the tail from
-    /// advancing.
+    /// Reads the log again, unless another thread has done so since `old` was read. The caller makes sure that the tail
+    /// does not advance meanwhile.
     fn renew_reader(&self, old: &Arc<LogReader>) -> Result<(), wal::Error> {
         let mut kept = self.reader.lock();
         if Arc::ptr_eq(&kept, old) {
@@ -436,7 +437,8 @@ impl Replica {
                         let mut regions = self.regions.lock();
                         let name = opening.info.encoded_name().as_str().as_bytes();
                         if let Some(followed) = regions.get_mut(name) {
-                            // What was served stays where clients find it until the new one is current.
+                            // The region that was served stays where clients find it, until the new one has all
+                            // records.
                             server.background.disregard(followed.follower.region());
                             (followed.follower, followed.is_served) = (follower, false);
                         }
@@ -464,7 +466,7 @@ impl Replica {
         (*self.reader.lock(), *self.tail.lock()) = (reader, tail);
         let openings: Vec<Opening> = {
             let mut regions = self.regions.lock();
-            // What cannot be opened now has missed records.
+            // Regions that cannot be opened now have missed records.
             regions.values_mut().for_each(|followed| followed.follower.give_up());
             regions.values().map(|followed| followed.follower.opening().clone()).collect()
         };
@@ -485,7 +487,7 @@ impl Followed {
     }
 }
 
-/// Whether the error means that a file was deleted because its owner no longer needs it.
+/// Whether the error means that a file was deleted because the primary no longer needed it.
 pub(crate) fn is_gone(error: &region::Error) -> bool {
     match error {
         region::Error::Storage(error) => error.kind() == Kind::NotFound,
@@ -497,7 +499,8 @@ pub(crate) fn is_gone(error: &region::Error) -> bool {
 
 /// Returns the exception for a call that would change something.
 pub(crate) fn refused() -> Exception {
-    // HBase 3 has a class of its own for this, which clients of HBase 2 do not know; it is one of these.
+    // HBase 3 has an exception class for this refusal, which clients of HBase 2 do not know. It is a subclass of the
+    // class that is sent here.
     Exception::do_not_retry(
         "Operation not allowed in Read-Only Mode: this server is a read replica; write to the primary, or start this server \
          without --read-replica to make it the primary",

@@ -1,6 +1,6 @@
 //! Decodes requests: messages and cell blocks become the engine's queries, mutations and filters.
 //!
-//! This module touches no region. It refuses invalid requests, with HBase's messages where clients may depend on them.
+//! This module calls no region. It refuses invalid requests, with HBase's messages where clients may depend on them.
 
 mod cells;
 mod comparator;
@@ -28,8 +28,8 @@ use proto::pb;
 use region::TimeRange;
 use rpc::Exception;
 
-/// Decodes a time range; a missing bound is unlimited, and `None` means all timestamps. An invalid range is an
-/// exception that HBase's clients retry, as HBase has it.
+/// Decodes a time range. A missing bound is unlimited, and `None` means all timestamps. As in HBase, the exception for
+/// an invalid range allows a retry.
 fn time_range(range: Option<&pb::TimeRange>) -> Result<Option<TimeRange>, Exception> {
     let Some(range) = range else { return Ok(None) };
     let from = range.from.unwrap_or(0) as i64;
@@ -48,7 +48,7 @@ fn time_range(range: Option<&pb::TimeRange>) -> Result<Option<TimeRange>, Except
     Ok(Some(TimeRange { from: cell::Timestamp(from), until: cell::Timestamp(until) }))
 }
 
-/// Refuses a row that no cell can have. As in HBase, the exception allows a retry.
+/// Refuses a row that is too long for any cell. As in HBase, the exception allows a retry.
 pub(crate) fn check_row(row: &[u8]) -> Result<(), Exception> {
     match row.len() {
         0 => Err(Exception::io("Row length is 0")),

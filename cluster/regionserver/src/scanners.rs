@@ -1,13 +1,14 @@
 //! The scanners that clients have open, and their leases.
 //!
-//! 1. A call takes the engine's scanner out of its entry. Meanwhile its lease cannot expire, and a second call is
-//!    refused.
-//! 2. The client numbers its calls. A call whose number is not the next one was lost or repeated, and is refused.
+//! 1. A call takes the engine's scanner out of its entry. Until the call puts it back, the lease cannot expire, and a
+//!    second call is refused.
+//! 2. The client numbers its calls. If a call's number is not the next one, a call was lost or repeated, and the call
+//!    is refused.
 //! 3. At its end the call puts the scanner back with a new lease, or closes it.
-//! 4. The server remembers an exhausted scanner for the time of a lease. A client that closes it again, or asks for
-//!    more, gets an empty answer and not UnknownScannerException.
-//! 5. For a scanner whose region was closed here, the server remembers the region's name for the time of a lease. The
-//!    client is told once that the region has changed, as by HBase, and looks for it elsewhere.
+//! 4. The server remembers an exhausted scanner for the time of a lease. If a client closes this scanner again, or asks
+//!    it for more, it gets an empty answer and not UnknownScannerException.
+//! 5. If a region is closed here, the server remembers the region's name for each of its scanners, for the time of a
+//!    lease. As in HBase, the client is told once that the region has changed, and looks for it elsewhere.
 //!
 //! A scanner's id begins with a hash of the server's name and ends with a counter, so that ids of other servers, or of
 //! earlier starts of this one, are unknown here.
@@ -31,9 +32,9 @@ pub(crate) struct ScannerId(pub(crate) u64);
 pub(crate) struct ScannerState {
     /// The engine's scanner.
     pub(crate) scanner: RegionScanner<'static>,
-    /// The row of which the last reply returned only a part; `None` if it ended with a whole row.
+    /// The row of which the last reply returned only a part; `None` if the reply ended with a complete row.
     pub(crate) unfinished_row: Option<Bytes>,
-    /// Bytes of the last reply's cell block, an estimate for the next one.
+    /// Size of the last reply's cell block in bytes, as an estimate for the next one.
     pub(crate) block_bytes: usize,
 }
 
@@ -57,9 +58,9 @@ struct State {
 #[derive(Default)]
 struct Table {
     held: HashMap<ScannerId, Arc<OpenScanner>>,
-    /// Exhausted scanners, each with the number of its next call, and the time until which it is remembered.
+    /// Exhausted scanners. Each has the number of its next call, and the time until which it is remembered.
     ended: HashMap<ScannerId, (u64, Moment)>,
-    /// Scanners whose region was closed here, each with the region's name, and the time until which it is remembered.
+    /// Scanners whose region was closed here. Each has the region's name, and the time until which it is remembered.
     parted: HashMap<ScannerId, (String, Moment)>,
 }
 
@@ -82,7 +83,7 @@ pub(crate) enum TakenScanner {
 
 impl Scanners {
     pub(crate) fn new(server: &ServerName, world: World, lease: Duration) -> Scanners {
-        // FNV-1a: any hash does, it only has to differ between servers and lives.
+        // The hash is FNV-1a. Any hash would do, if it differs between servers and between runs of a server.
         let hash = server
             .to_string()
             .bytes()
@@ -116,7 +117,7 @@ impl Scanners {
         held
     }
 
-    /// Takes a scanner for a call. `call` is the call's number, where the client numbers its calls.
+    /// Takes a scanner for a call. `call` is the number of the call, if the client numbers its calls.
     pub(crate) fn take(&self, id: ScannerId, call: Option<u64>) -> Result<TakenScanner, Exception> {
         let held = match self.find(id, call)? {
             Some(held) => held,
@@ -161,7 +162,7 @@ impl Scanners {
         self.table.lock().held.remove(&held.id);
     }
 
-    /// Closes the scanners of a region that is closed here. Their clients are told when they ask for more.
+    /// Closes the scanners of a region that is closed here. A client is told when it asks for more.
     pub(crate) fn close_region(&self, region: &Arc<Region>) {
         let (name, until) = (region.info().to_string(), self.lease_end());
         let mut parted = Vec::new();
@@ -201,7 +202,7 @@ impl Scanners {
         dropped.len()
     }
 
-    /// Returns the scanner with this id; `None` when it is exhausted and the client may not have learned that yet.
+    /// Returns the scanner with this id; `None` for an exhausted scanner whose client may not know that yet.
     fn find(&self, id: ScannerId, call: Option<u64>) -> Result<Option<Arc<OpenScanner>>, Exception> {
         let now = self.world.moment();
         let mut table = self.table.lock();
@@ -223,8 +224,8 @@ impl Scanners {
             )));
         }
         match table.ended.get(&id) {
-            // HBase expects the number after the next one, and reports other numbers. Clients that know when a scanner
-            // has ended do not call it again; the others do not number their calls.
+            // HBase expects the number after the next one here, and reports other numbers. A client that knows that its
+            // scanner has ended does not call it again, and other clients do not number their calls.
             Some((next, until)) if *until > now => match call {
                 Some(call) if call != *next + 1 => Err(Exception::new(
                     class::OUT_OF_ORDER_SCANNER_NEXT,
@@ -245,7 +246,7 @@ impl Scanners {
 }
 
 impl State {
-    /// Whether the lease has expired; a scanner that a call has taken out has no lease.
+    /// Whether the lease has expired. A scanner that a call has taken has no lease.
     fn has_expired(&self, now: Moment) -> bool {
         self.kept.is_some() && self.lease_end <= now
     }

@@ -47,14 +47,14 @@ pub struct Foundation {
     pub recovered: Option<Arc<wal::LogReader>>,
 }
 
-/// Reads the configuration again; the error is returned to the operator.
+/// Reads the configuration again. The operator gets the error.
 type Reread = Box<dyn Fn() -> Result<Conf, String> + Send + Sync>;
 
 /// A region server. Services hold it by `Arc`.
 pub struct RegionServer {
     name: ServerName,
     options: ArcSwap<Options>,
-    /// The options of regions opened from now on.
+    /// The options of regions that are opened from now on.
     region_options: ArcSwap<RegionOptions>,
     foundation: Foundation,
     regions: OnlineRegions,
@@ -71,7 +71,7 @@ pub struct RegionServer {
     pub(crate) user_loads: UserLoads,
     pub(crate) janitor: Janitor,
     pub(crate) split_requests: SplitRequests,
-    /// When each region was last flushed, or else opened.
+    /// When each region was last flushed or, before its first flush, opened.
     flush_times: Mutex<HashMap<EncodedName, WallTime>>,
     reread: Mutex<Option<Reread>>,
     /// Follows the primary, if this is a read replica.
@@ -114,7 +114,7 @@ impl RegionServer {
         })
     }
 
-    /// Makes this server a read replica: from now on it opens regions of tables for reading only, and follows them.
+    /// Makes this server a read replica. From now on it opens regions of tables for reading only, and follows them.
     /// Only hbase:meta and hbase:namespace are its own.
     pub fn follow(self: &Arc<Self>, replica: Arc<Replica>) -> std::io::Result<()> {
         replica.start(self)?;
@@ -183,7 +183,7 @@ impl RegionServer {
         self.scanners.count()
     }
 
-    /// Lets an open region take over a new schema. Returns `false` if the region must be opened again instead.
+    /// Applies a new schema to an open region. Returns `false` if the region must be opened again instead.
     pub(crate) fn alter_region(
         &self,
         region: &Region,
@@ -224,15 +224,15 @@ impl RegionServer {
                     replayed = region.replayed(), sequence = region.open_sequence().0,
                     ms = self.foundation.world.moment().since(began).as_millis() as u64, "region opened");
                 self.nonces.recover(&region.take_recovered_nonces());
-                // Nothing but replayed writes is in memory yet.
+                // The memory has only replayed writes yet.
                 count_many(&self.counters.replayed_bytes, region.memstore_bytes() as usize);
                 self.note_flush(&encoded);
                 self.regions.insert(region.clone());
-                // The parent's files stay until its heirs have their own.
+                // The files of the parent are kept until the region has files of its own.
                 if region.has_references() {
                     self.background.consider_compaction(&region);
                 }
-                // Many regions together may replay more than fits into memory, before any client writes.
+                // Many regions together may replay more than fits into memory before any client writes.
                 if self.background.account(&region) > self.options().memstore_bytes_low()
                     && let Err(error) = self.flush(&region, region::FlushReason::MemstoreSize)
                 {
@@ -263,15 +263,15 @@ impl RegionServer {
         }
     }
 
-    /// Removes every row of a closed region, including rows in the log. Requests do not find the region meanwhile.
-    /// Blocks on storage.
+    /// Removes every row of a closed region, including rows that are only in the log. Requests do not find the region
+    /// meanwhile. Blocks on storage.
     pub fn truncate_region(
         &self,
         info: RegionInfo,
         table: Arc<TableDescriptor>,
     ) -> Result<(), region::Error> {
         let region = Region::open(self.opening(info, table))?;
-        // Close it even after a failure: an open region would hold its part of the log.
+        // The region is closed even after a failure, because an open region would hold its part of the log.
         let truncated = region.truncate();
         region.close()?;
         truncated?;
@@ -293,15 +293,15 @@ impl RegionServer {
         parents.iter().try_for_each(|parent| parent.close().map(drop))
     }
 
-    /// Lists the files of an open region at one moment, for a snapshot; with `flush`, those of all acknowledged writes.
-    /// Blocks on storage.
+    /// Lists the files of an open region at one moment, for a snapshot. If `flush` is set, the files have all
+    /// acknowledged writes. Blocks on storage.
     pub fn snapshot(
         &self,
         region: &Arc<Region>,
         flush: bool,
     ) -> Result<pb::SnapshotRegionManifest, region::Error> {
         if flush {
-            // On a queue of its own and with its task shown; what is written meanwhile is little.
+            // The flush is separate, so that it is shown as a task. Few writes arrive between it and the listing.
             self.flush(region, region::FlushReason::Requested)?;
         }
         region.snapshot(flush)
@@ -328,9 +328,9 @@ impl RegionServer {
         Region::write_clone(files, world, &layout::region_folder(region), source)
     }
 
-    /// Closes a region: requests no longer find it, its scanners end, and its memory is flushed. With `moved_to`,
-    /// clients are told the new location. Returns `false` if it is not open here. A region whose writes could not be
-    /// flushed continues to serve, and closing it can be tried again. Blocks on storage.
+    /// Closes a region: requests do not find it any more, its scanners end, and its memory is flushed. If `moved_to` is
+    /// set, clients are told the new location. Returns `false` if the region is not open here. If its writes could not
+    /// be flushed, the region continues to serve, and the caller can try again to close it. Blocks on storage.
     pub fn close_region(
         &self,
         encoded: &EncodedName,
@@ -352,7 +352,7 @@ impl RegionServer {
             self.background.disregard(&region);
         }
         let flushed = closed.inspect_err(|error| {
-            // Its writes are in memory alone: another opening would not find them.
+            // The writes of the region are only in its memory, so another opening would not find them.
             if !matches!(error, region::Error::Aborted(_)) {
                 self.regions.insert(Arc::clone(&region));
             }
@@ -362,11 +362,11 @@ impl RegionServer {
         Ok(true)
     }
 
-    /// Closes and flushes every region. Tries all; then returns the first error.
+    /// Closes and flushes every region. Tries all of them, and then returns the first error.
     pub fn close_all(&self) -> Result<(), region::Error> {
         let mut outcome = Ok(());
         let mut regions = self.regions.all();
-        // Close the catalog last, so that clients can still look regions up.
+        // The catalog is closed last, so that clients can look up regions until then.
         regions.sort_by_key(|region| (region.info().table().is_system(), region.info().is_meta()));
         for region in regions {
             let closed = self.close_region(region.info().encoded_name(), None).map(drop);
@@ -386,7 +386,8 @@ impl RegionServer {
         self.flush_times.lock().insert(region.clone(), self.foundation.world.now());
     }
 
-    /// Returns when a region was last flushed, or else opened, in ms since 1970; 0 for an unknown region.
+    /// Returns when a region was last flushed or, before its first flush, opened, in ms since 1970; 0 for an unknown
+    /// region.
     pub(crate) fn last_flush(&self, region: &EncodedName) -> u64 {
         self.flush_times.lock().get(region).map_or(0, |time| time.0.max(0) as u64)
     }
@@ -435,7 +436,7 @@ impl RegionServer {
         };
         for region in self.regions.all() {
             region.tune(&Options::of_table(&of_regions, &region.table()));
-            // Too many files by the new options are compacted now.
+            // Stores that have too many files under the new options are compacted now.
             self.background.consider_compaction(&region);
         }
         self.region_options.store(Arc::new(of_regions));
@@ -443,7 +444,7 @@ impl RegionServer {
         Ok(())
     }
 
-    /// Asks the process to stop: requests are refused from now on, and [`stopped`](RegionServer::stopped) returns.
+    /// Asks the process to stop. Requests are refused from now on, and [`stopped`](RegionServer::stopped) returns.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.background.stop();
@@ -469,8 +470,8 @@ impl RegionServer {
         }
     }
 
-    /// Waits until a region was aborted. Returns its name and the cause, in one sentence. The server must end then: the
-    /// next start opens the region.
+    /// Waits until a region was aborted. Returns the region's name and the cause, in one sentence. Then the server must
+    /// end, and the next start opens the region.
     pub fn region_aborted(&self) -> impl Future<Output = String> + Send + use<> {
         self.foundation.region_options.first_abort.happened()
     }
@@ -507,7 +508,7 @@ impl RegionServer {
         }
     }
 
-    /// Flushes a region that a large request has written to, if its memory is half of the flush size. The permit is
+    /// Flushes a region to which a large request has written, if its memory has half of the flush size. The permit is
     /// held until the flush ends, so that the next large request finds the memory free.
     pub(crate) fn flush_large(&self, region: &Arc<Region>, permit: &LargePermit) {
         if region.memory_exceeds_half() {
@@ -515,7 +516,8 @@ impl RegionServer {
         }
     }
 
-    /// Refuses writes on a read replica, and while all memstores together exceed their limit, except to hbase:meta.
+    /// Refuses writes on a read replica. Also refuses writes while all memstores together exceed their limit, except to
+    /// hbase:meta.
     pub(crate) fn check_memory(&self, options: &Options, region: &Region) -> Result<(), Exception> {
         self.check_primary()?;
         if self.background.memory() > options.memstore_bytes_max && !region.info().is_meta() {
@@ -531,7 +533,8 @@ impl RegionServer {
     /// Returns the exception that a client gets for an engine's error.
     pub(crate) fn exception(&self, error: &region::Error) -> Exception {
         if self.replica.get().is_some() && replica::is_gone(error) {
-            // The next round brings the files in its place. Clients go on where they were.
+            // The next round of the replica finds the files that replaced the deleted one. Then clients continue where
+            // they were.
             return Exception::not_serving_region(format!(
                 "a file was compacted away by the primary and deleted before it was read: {error}"
             ));

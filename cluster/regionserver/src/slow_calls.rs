@@ -1,7 +1,7 @@
 //! The last slow calls and large responses, for the shell's `get_slowlog_responses` and `get_largelog_responses`.
 //!
-//! A ring of `hbase.regionserver.slowlog.ringbuffer.size` entries in memory. Entries are HBase's own messages, made
-//! when a call turns out to be slow or large; other calls cost nothing here.
+//! They are in a ring buffer of `hbase.regionserver.slowlog.ringbuffer.size` entries in memory. The entries are HBase's
+//! own messages. They are made when a call turns out to be slow or large, so other calls cost nothing here.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -78,8 +78,8 @@ impl SlowCalls {
     }
 }
 
-/// Whether a request selects an entry. By HBase's rule all conditions of the request must hold, or one of them, as it
-/// says. Without conditions every entry is selected.
+/// Whether a request selects an entry. As in HBase, the request says whether all of its conditions must hold or only
+/// one. Without conditions every entry is selected.
 fn is_selected(request: &pb::SlowLogResponseRequest, entry: &pb::SlowLogPayload) -> bool {
     let region = entry.region_name();
     let conditions = [
@@ -114,7 +114,7 @@ pub(crate) fn entry(call: &RunningCall, remarkable: SlowCallFacts) -> pb::SlowLo
     pb::SlowLogPayload {
         start_time: now.0.saturating_sub(took_ms),
         processing_time: i32::try_from(took_ms).unwrap_or(i32::MAX),
-        // A call is begun by the thread that has read it, so it waits in no queue.
+        // The thread that has read a call also begins it, so the call waits in no queue.
         queue_time: 0,
         response_size: i64::try_from(answer_bytes).unwrap_or(i64::MAX),
         client_address: call.connection.remote.to_string(),

@@ -2,14 +2,13 @@
 //!
 //! | policy | a store is too large above |
 //! |---|---|
-//! | Stepping (default) | twice the flush size if it is the table's only region here, else `MAX_FILESIZE` |
-//! | IncreasingToUpperBound | twice the flush size times the cube of the number of the table's regions here, at most
-//! `MAX_FILESIZE` |
+//! | Stepping (default) | twice the flush size for the table's only region on the server, else `MAX_FILESIZE` |
+//! | IncreasingToUpperBound | twice the flush size × (regions of the table on the server)³, at most `MAX_FILESIZE` |
 //! | ConstantSize | `MAX_FILESIZE` |
-//! | KeyPrefix, DelimitedKeyPrefix | as IncreasingToUpperBound; rows with a common prefix stay together |
+//! | KeyPrefix, DelimitedKeyPrefix | as for IncreasingToUpperBound; rows with a common prefix stay together |
 //! | Disabled | never |
 //!
-//! The decision is a pure function of sizes. A server looks at a region after each flush and compaction, and asks the
+//! The decision is a pure function of sizes. The server checks a region after each flush and compaction, and asks the
 //! master for the split. Source: HBase 2.6 `RegionSplitPolicy` and its subclasses.
 
 use bytes::Bytes;
@@ -17,7 +16,7 @@ use proto::{RegionInfo, TableDescriptor};
 
 /// The package of HBase's policies.
 const PACKAGE: &str = "org.apache.hadoop.hbase.regionserver.";
-/// Number of regions above which IncreasingToUpperBound uses the greatest size.
+/// Number of regions above which IncreasingToUpperBound uses `MAX_FILESIZE`.
 const REGIONS_CUBED_MAX: u64 = 100;
 
 /// The site's settings for splits, which a table can override.
@@ -27,9 +26,9 @@ pub struct SplitOptions {
     pub policy: String,
     /// Size of a store's files in bytes at which a region is split (`hbase.hregion.max.filesize`).
     pub file_bytes_max: u64,
-    /// Fraction by which this size differs between regions (`hbase.hregion.max.filesize.jitter`).
+    /// Fraction by which `file_bytes_max` differs between regions (`hbase.hregion.max.filesize.jitter`).
     pub jitter: f64,
-    /// Whether all stores of a region are added up (`hbase.hregion.split.overallfiles`).
+    /// Whether the sizes of all stores of a region are added up (`hbase.hregion.split.overallfiles`).
     pub all_stores: bool,
     /// The first size, in bytes, of policies whose size grows; twice the flush size if unset
     /// (`hbase.increasing.policy.initial.size`).
@@ -52,9 +51,9 @@ enum Growth {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Prefix {
     None,
-    /// Rows with the same first bytes; the number says how many.
+    /// Rows whose first bytes are equal; the number says how many bytes.
     Length(usize),
-    /// Rows that are the same up to the first occurrence of these bytes.
+    /// Rows that are equal up to the first occurrence of these bytes.
     Delimiter(Bytes),
 }
 
@@ -97,7 +96,7 @@ impl SplitPolicy {
             }
             _ => None,
         };
-        // A restriction of the table counts with every policy.
+        // A table's split restriction counts with every policy.
         let restriction = "hbase.regionserver.region.split_restriction.";
         let prefix = of_policy.or_else(|| match said(&format!("{restriction}type")) {
             Some("KeyPrefix") => length(&format!("{restriction}prefix_length")).map(Prefix::Length),
@@ -136,8 +135,8 @@ impl SplitPolicy {
         size > most
     }
 
-    /// Returns the row to split at, in place of the middle `row`: the row's prefix, if rows with a common prefix stay
-    /// together. `None` if that row is not inside the region.
+    /// Returns the row at which to split, instead of the middle `row`: the prefix of `row`, if rows with a common
+    /// prefix stay together. `None` if the result is not inside the region.
     pub(crate) fn split_row(&self, row: &Bytes, region: &RegionInfo) -> Option<Bytes> {
         let end = match &self.prefix {
             Prefix::None => row.len(),
@@ -151,12 +150,12 @@ impl SplitPolicy {
     }
 }
 
-/// Returns `bytes` changed by up to half of the fraction `jitter`. The result is always the same for one region.
+/// Returns `bytes`, changed by up to half of the fraction `jitter`. The result depends only on the region.
 fn with_jitter(bytes: u64, jitter: f64, region: &RegionInfo) -> u64 {
     let name = region.encoded_name().as_str();
     let number = u32::from_str_radix(name.get(..8).unwrap_or_default(), 16).unwrap_or(u32::MAX / 2);
     let share = (f64::from(number) / f64::from(u32::MAX) - 0.5) * jitter;
-    // Beyond 2^53 the product is inexact, where no file ends.
+    // Above 2^53 the product is inexact, but no file is that large.
     (bytes as f64 * (1.0 + share)) as u64
 }
 
@@ -237,7 +236,7 @@ mod tests {
             by("DelimitedKeyPrefixRegionSplitPolicy", "DelimitedKeyPrefixRegionSplitPolicy.delimiter", "__");
         assert_eq!(row(&delimiter, "user_1__a__b"), Some("user_1".into()));
         assert_eq!(row(&delimiter, "nothing"), Some("nothing".into()));
-        // The prefix is the region's own start, or before it.
+        // The prefix is the region's start key, or is before it.
         assert_eq!(row(&delimiter, "b__7"), None);
         assert_eq!(
             row(&by("KeyPrefixRegionSplitPolicy", "prefix_split_key_policy.prefix_length", "1"), "bc"),

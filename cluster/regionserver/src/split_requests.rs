@@ -1,8 +1,8 @@
-//! Requests from the master the split of regions that have grown too large.
+//! Requests splits of regions that have grown too large from the master.
 //!
-//! The server looks at a region after each of its flushes and compactions. The policy decides by the sizes of its
-//! stores ([`crate::split_policy`]). A region is not split while it refers to files of its parent, or while it has so
-//! many files that it needs a compaction first.
+//! The server checks a region after each of its flushes and compactions. The policy decides by the sizes of the
+//! region's stores ([`crate::split_policy`]). A region is not split while it refers to files of its parent, or while it
+//! has so many files that it needs a compaction first.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use region::Region;
 use crate::RegionServer;
 use crate::split_policy::SplitPolicy;
 
-/// Time after a request in which no other one is made for the same region.
+/// Time after a request in which the same region is not requested again.
 const REPEAT_AFTER: Duration = Duration::from_secs(60);
 
-/// The master, and the splits that were requested from it lately.
+/// The master, and the splits that were recently requested from it.
 #[derive(Default)]
 pub(crate) struct SplitRequests {
     master: Mutex<Option<Arc<dyn MasterRequests>>>,
@@ -28,20 +28,21 @@ pub(crate) struct SplitRequests {
 }
 
 impl SplitRequests {
-    /// Forgets a region that is no longer here.
+    /// Forgets a region that is no longer on this server.
     pub(crate) fn forget(&self, region: &EncodedName) {
         self.asked.lock().remove(region);
     }
 }
 
 impl RegionServer {
-    /// Sets the master from which splits are requested. Without a master none is requested.
+    /// Sets the master from which splits are requested. Without a master no split is requested.
     pub fn set_master(&self, master: Arc<dyn MasterRequests>) {
         *self.split_requests.master.lock() = Some(master);
     }
 
-    /// Returns the row at which to split a region; `None` if it has too little data, or its policy keeps all rows
-    /// together. Memory has no middle row, so a region without files is flushed first, as in HBase. Blocks on storage.
+    /// Returns the row at which to split a region; `None` if the region has too little data, or if its policy keeps all
+    /// rows together. A middle row can only be found in files, so a region without files is flushed first, as in HBase.
+    /// Blocks on storage.
     pub fn find_split_row(&self, region: &Arc<Region>) -> Result<Option<Bytes>, region::Error> {
         if region.load().files == 0 && region.memstore_bytes() > 0 {
             self.flush(region, region::FlushReason::Requested)?;

@@ -1,8 +1,8 @@
 //! Lists what the server is doing, for HBase's `/rs-status?format=json` and its shell's `processlist`.
 //!
-//! Two kinds of work are listed: background tasks (flushes, compactions, opening and closing regions), shown until a
-//! minute after their end; and calls of clients that wait for the log, the disk or each other. A call answered on the
-//! thread that has read it takes a fraction of a millisecond and is never listed.
+//! Two kinds of work are listed. Background tasks (flushes, compactions, opening and closing regions) are listed until
+//! a minute after their end. Calls of clients are listed while they wait for the log, the disk or each other. A call
+//! that is answered on the thread that has read it takes a fraction of a millisecond, and is never listed.
 
 mod calls;
 
@@ -52,7 +52,7 @@ pub enum TaskFilter {
     /// Background tasks.
     #[default]
     General,
-    /// Calls. HBase means its handler threads, including idle ones. There are none here.
+    /// Calls. In HBase these are the handler threads, including idle ones, of which there are none here.
     Handler,
     /// Calls of clients.
     Rpc,
@@ -61,7 +61,7 @@ pub enum TaskFilter {
 }
 
 impl TaskFilter {
-    /// Returns the filter with HBase's name; `None` for another word.
+    /// Returns the filter with HBase's name; `None` for an unknown name.
     pub fn of_name(name: &str) -> Option<TaskFilter> {
         Some(match name {
             "all" => TaskFilter::All,
@@ -158,7 +158,7 @@ impl Tasks {
     }
 }
 
-/// A running task.
+/// A running task. Dropping the guard without [`end`](TaskGuard::end) marks the task as failed.
 #[derive(Debug)]
 pub(crate) struct TaskGuard {
     tasks: Arc<Tasks>,

@@ -12,13 +12,13 @@
 //!           min of a compaction     blocking files
 //! ```
 //!
-//! Flushes have limits of their own, and none by default. Their limit rises with the memory of all memstores; from the
-//! lower limit of memstores on, above which regions are flushed to free memory, there is none
+//! Flushes have limits of their own, and by default none. Their limit rises with the memory of all memstores. Above the
+//! lower limit of memstores, at which regions are flushed to free memory, flushes have no limit
 //! (`PressureAwareFlushThroughputController`).
 //!
-//! In off-peak hours compactions have another limit. A running compaction checks the limit with every quarter of a
-//! megabyte, and its wait ends when the limit rises or the compaction has to end. HBase checks it after as many bytes
-//! as may be written in a second, so its compactions write in bursts.
+//! In off-peak hours compactions have another limit. A running compaction checks the limit after every quarter of a
+//! megabyte. Its pause ends when the limit rises or the compaction is cancelled. HBase checks the limit after as many
+//! bytes as may be written in a second, so its compactions write in bursts.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub enum OffPeakHours {
     /// No hours are off-peak.
     #[default]
     Never,
-    /// From the first hour until before the second; over midnight if the second is less.
+    /// From the first hour until before the second. If the second is less, the hours include midnight.
     Between(i64, i64),
 }
 
@@ -75,9 +75,9 @@ pub struct ThroughputOptions {
 }
 
 impl ThroughputOptions {
-    /// Returns the limit in bytes a second under `pressure`: 0 if no store has more files than a compaction needs,
-    /// above 1 if some store has more than its flushes may wait for. 0 if no store has more files than a compaction
-    /// needs, above 1 if some store has more than its flushes may wait for. [`u64::MAX`] means no limit.
+    /// Returns the limit in bytes a second under `pressure`. The pressure is 0 if no store has more files than a
+    /// compaction needs, and above 1 if some store has so many files that its flushes must wait. [`u64::MAX`] means no
+    /// limit.
     pub fn limit(&self, pressure: f64, is_off_peak: bool) -> u64 {
         if !self.is_limited || pressure > 1.0 {
             return u64::MAX;
@@ -91,8 +91,8 @@ impl ThroughputOptions {
 }
 
 impl RegionServer {
-    /// Sets the limit of compactions by the store that is closest to making flushes wait, and the limit of flushes by
-    /// memory.
+    /// Sets the limit of compactions by the store that is closest to the number of files at which flushes wait, and the
+    /// limit of flushes by the memory of memstores.
     pub(crate) fn tune_throughput(&self, regions: &[Arc<Region>]) {
         let pressure = regions.iter().map(|region| region.compaction_pressure()).fold(0.0, f64::max);
         let options = self.options();

@@ -1,11 +1,12 @@
 //! The priority of flushes and compactions.
 //!
 //! Flushes and compactions use the CPU time that serving threads leave, so that no answer waits for them (see
-//! [`env::Crew`]). A server that is busy with reads leaves little, and memory or files could run short. So they get the
-//! priority of serving threads while
+//! [`env::Crew`]). A server that is busy with reads leaves little CPU time, and it could run out of memory or have too
+//! many files. So they get the priority of serving threads while
 //!
-//! 1. the memstores together are above the lower mark, or a region is near its own limit, so that writers are slowed,
-//! 2. a flush waits because a store has too many files,
+//! 1. the memstores together exceed the lower limit, or a region is near its own limit, so that answers to writes are
+//!    delayed;
+//! 2. a flush waits because a store has too many files;
 //! 3. a flush or compaction has run for longer than `bellows.background.patience`.
 //!
 //! The priority is lowered again when a flush or compaction ends, and by the chore.
@@ -26,7 +27,7 @@ impl Background {
 }
 
 impl RegionServer {
-    /// Sets the priority of flushes and compactions by how urgent they are.
+    /// Sets the priority of flushes and compactions according to their urgency.
     pub(crate) fn set_background_priority(&self) {
         let now = self.foundation().world.moment();
         if self.background_presses(now) {

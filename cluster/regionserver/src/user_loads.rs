@@ -1,6 +1,6 @@
 //! Requests by user and client, for the cluster's status: HBase's hbtop and `bellows top` show them.
 //!
-//! Counted from sampled calls, so each number is an unbiased estimate.
+//! The requests are counted from sampled calls, so each number is an unbiased estimate.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use proto::pb;
 
 use crate::call_sample::{CallKind, CallObserver, CallSample, SAMPLED_ONE_IN};
 
-/// Maximum number of pairs of user and client that are counted separately. Later ones are counted together, as
+/// Maximum number of pairs of user and client that are counted separately. All further pairs are counted together, as
 /// `(others)` without an address.
 const PAIRS_MAX: usize = 1_024;
 const OTHERS: &str = "(others)";
@@ -31,7 +31,7 @@ pub(crate) struct UserLoads {
 
 impl UserLoads {
     fn add(&self, user: &str, client: IpAddr, rows: u64, is_write: bool) {
-        // A sample that meets another thread is left out, so that no call waits.
+        // If another thread has the lock, the sample is left out, so that no call waits.
         let Some(mut counts) = self.counts.try_lock() else { return };
         let is_known = counts.get(user).is_some_and(|clients| clients.contains_key(&Some(client)));
         let is_full = !is_known && counts.values().map(HashMap::len).sum::<usize>() >= PAIRS_MAX;

@@ -1,7 +1,7 @@
 //! Measures the duration of each call, and records calls that were slow or had large answers.
 //!
-//! A call lasts from the arrival of its last byte until its response is handed over. Slow calls and large responses are
-//! logged with HBase's words `(responseTooSlow)` and `(responseTooLarge)`, for tools that search for them.
+//! A call lasts from the arrival of its last byte until the connection gets the response. Slow calls and large
+//! responses are logged with HBase's words `(responseTooSlow)` and `(responseTooLarge)`, for which tools search.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,15 +45,16 @@ impl Times {
     }
 }
 
-/// A call whose response comes later. It is listed as waiting until then, or until its client is gone.
+/// A call whose response comes later. It is listed as waiting until then, or until its client has left.
 struct Watched {
     server: Arc<RegionServer>,
     slot: Option<CallSlot>,
-    /// The parameter of a call that is sampled.
+    /// The parameter of the call, if the call is sampled.
     sampled: Option<Bytes>,
 }
 
-/// Returns `answer`, and records its duration if it is complete. For a later response, [`later`] records it.
+/// Returns `answer`, and records the call's duration if the answer is complete. For a later response, [`later`] records
+/// it.
 pub(crate) fn watch(server: &Arc<RegionServer>, call: &Call, answer: Answer) -> Answer {
     if let Answer::Now(outcome) = &answer {
         let took = server.foundation().world.moment().since(call.received);
@@ -73,7 +74,7 @@ pub(crate) fn watch(server: &Arc<RegionServer>, call: &Call, answer: Answer) -> 
     answer
 }
 
-/// A response that waits for `outcome` and records the duration when it is complete.
+/// Returns a response that waits for `outcome`, and that records the call's duration when it is complete.
 pub(crate) fn later(
     server: &Arc<RegionServer>,
     call: &Call,
@@ -143,7 +144,7 @@ fn answer_size(outcome: &Result<Reply, Exception>) -> u64 {
     outcome.as_ref().map_or(0, |reply| (reply.message.len() + reply.cells.len()) as u64)
 }
 
-/// The observers of calls: the server's own, and the one that was given to it.
+/// The observers of a call: the server's own, and the one that [`RegionServer::observe_calls`] has set.
 struct Observers<'a> {
     user_loads: &'a UserLoads,
     other: Option<&'a dyn CallObserver>,
@@ -182,7 +183,7 @@ impl RegionServer {
         call_sample::show(&observers, connection, kind, param, took);
     }
 
-    /// Whether a span is wanted of a call that has this `parent`.
+    /// Whether a call with this `parent` needs a span.
     fn is_traced(&self, parent: Option<&TraceParent>) -> bool {
         parent.is_some_and(TraceParent::is_sampled) && self.span_observer.get().is_some()
     }

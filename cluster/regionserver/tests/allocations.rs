@@ -1,5 +1,5 @@
-//! Tests that a get of a row in memory allocates nothing and changes no task or thread, from the bytes of its frame to
-//! the bytes of its response.
+//! Tests that a get of a row in memory, from the bytes of its frame to the bytes of its response, allocates nothing and
+//! moves to no other task or thread.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -111,7 +111,7 @@ impl Bench {
         self.warm();
     }
 
-    /// Gets every row, so that all their blocks are in memory.
+    /// Gets every row, so that the blocks of all rows are in memory.
     fn warm(&self) {
         for number in 0..ROWS {
             let found = self.region.get(&Scan::get(row(number)), ReadMode::Any, &mut Nothing);
@@ -142,8 +142,8 @@ impl Bench {
         framed(&[&header("Multi", call_id), &request.encode_length_delimited_to_vec()])
     }
 
-    /// Processes the bytes of one frame as a connection does. Passes the response to `look` and returns its size in
-    /// bytes.
+    /// Processes the bytes of one frame as a connection does. Passes the response to `look`, and returns the response's
+    /// size in bytes.
     fn serve(&mut self, frame: &[u8], look: impl FnOnce(&[u8])) -> usize {
         self.input.reserve(frame.len());
         self.input.extend_from_slice(frame);

@@ -23,8 +23,8 @@ impl Background {
 }
 
 impl RegionServer {
-    /// Does the periodic work: expires leases and old nonces, and queues flushes of old edits, to free memory, and to
-    /// let the log delete files.
+    /// Does the periodic work. Expires leases and old nonces. Queues flushes of old edits, flushes that free memory,
+    /// and flushes that let the log delete files.
     pub(crate) fn run_chore(&self) {
         count_many(&self.counters().scanner_leases_expired, self.scanners.expire());
         self.nonces.forget_old();
@@ -100,7 +100,8 @@ impl RegionServer {
         *last = (requests, Some(now));
     }
 
-    /// Deletes files that compactions have given up and no reader uses. Searches all folders once in a while.
+    /// Deletes files that compactions have replaced and that no reader uses. Once in a while, searches all folders for
+    /// them.
     fn remove_unnamed_files(&self, regions: &[Arc<Region>]) {
         for region in regions.iter().filter(|region| region.has_given_up_files()) {
             self.clean(region, Search::GivenUp);

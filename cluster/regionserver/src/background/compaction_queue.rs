@@ -1,11 +1,12 @@
-//! The queue of compactions: one entry for each store and kind, the most urgent first.
+//! The queue of compactions, with one entry for each store and kind, the most urgent first.
 //!
-//! A compaction is large if it takes more bytes than the throttle point. Large ones have threads of their own, so that
-//! small ones never wait behind one that takes an hour. A thread for large ones takes a small one when it has nothing
-//! else to do. Two compactions of one store never run at once.
+//! A compaction is large if it takes more bytes than the throttle point. Large compactions have threads of their own,
+//! so that a small one never waits behind a large one that takes an hour. If there is no large one, such a thread takes
+//! a small one. Two compactions of one store never run at once.
 //!
-//! The order is that of HBase: the fewer files a store may still get before its flushes wait, the more urgent it is; a
-//! client's request counts as one file left. Stores of system tables come before all others.
+//! The order is HBase's. The fewer files a store may still get before its flushes wait, the more urgent is its
+//! compaction. For a client's request, the number of files that may still come counts as one. Stores of system tables
+//! come before all others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,12 +21,12 @@ use super::queues::Retry;
 /// HBase's priority of a client's request (`Store.PRIORITY_USER`).
 const USER_PRIORITY: i64 = 1;
 
-/// Who requests a compaction.
+/// Who has requested a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// The server requests it, because of the store's policy.
+    /// The server has requested it, because of the store's policy.
     System,
-    /// A client requests it.
+    /// A client has requested it.
     User,
 }
 
@@ -46,7 +47,8 @@ pub(super) struct QueuedCompaction {
     pub(super) origin: Origin,
     pub(super) lane: Lane,
     pub(super) again: Retry,
-    /// The urgency, the least first: whether the table is a user table, the number of files left, the order of arrival.
+    /// The urgency, the most urgent first: whether the table is a user table, the number of files that may still come,
+    /// the order of arrival.
     order: (bool, i64, u64),
 }
 
@@ -59,7 +61,7 @@ impl QueuedCompaction {
     ) -> QueuedCompaction {
         let priority = match origin {
             Origin::User => USER_PRIORITY,
-            // As in HBase, no request of the server looks like a client's.
+            // As in HBase, a request of the server never has the priority of a client's.
             Origin::System if plan.files_left == USER_PRIORITY => USER_PRIORITY + 1,
             Origin::System => plan.files_left,
         };
@@ -107,8 +109,8 @@ pub(super) struct CompactionQueue {
 }
 
 impl CompactionQueue {
-    /// Queues a compaction. If one of the same store and kind is already queued, it becomes at least as urgent as this
-    /// one.
+    /// Queues a compaction. If a compaction of the same store and kind is queued already, that entry becomes at least
+    /// as urgent as this one.
     pub(super) fn push(&mut self, mut wanted: QueuedCompaction) {
         let same = |known: &&mut QueuedCompaction| {
             known.is_of(&wanted.region, &wanted.family) && known.major == wanted.major
@@ -128,8 +130,8 @@ impl CompactionQueue {
         self.waiting.push(wanted);
     }
 
-    /// Takes the most urgent compaction that is due for a thread of `lane`; its store is busy until
-    /// [`CompactionQueue::end`]. If there is none, returns the time until the next one is due.
+    /// Takes the most urgent compaction that is due for a thread of `lane`. Its store is busy until
+    /// [`CompactionQueue::end`] is called. If no compaction is due, returns the time until the next one is.
     pub(super) fn take(&mut self, lane: Lane, now: Moment) -> Result<QueuedCompaction, Option<Duration>> {
         let is_free = |wanted: &QueuedCompaction| {
             !self.running.iter().any(|(region, family)| wanted.is_of(region, family))
@@ -145,12 +147,13 @@ impl CompactionQueue {
             }
         }
         let mine = self.waiting.iter().filter(|wanted| lanes.contains(&wanted.lane));
-        // One that is due waits for its store, not for the clock: without this the threads would ask again and again.
+        // A compaction that is already due waits for its store and not for the clock. So it does not count here:
+        // otherwise the threads would ask again and again.
         let later = mine.filter_map(|wanted| wanted.again.due).filter(|due| *due > now);
         Err(later.map(|due| due.since(now)).min())
     }
 
-    /// Records that a compaction taken from the queue no longer occupies its store.
+    /// Records that a compaction that was taken has ended, so that its store is not busy any more.
     pub(super) fn end(&mut self, wanted: &QueuedCompaction) {
         let is_it = |(region, family): &(Arc<Region>, Bytes)| wanted.is_of(region, family);
         if let Some(at) = self.running.iter().position(is_it) {
@@ -158,7 +161,7 @@ impl CompactionQueue {
         }
     }
 
-    /// Queues again a compaction that was taken and has [ended](CompactionQueue::end).
+    /// Puts a compaction back that was taken and has [ended](CompactionQueue::end).
     pub(super) fn put_back(&mut self, wanted: QueuedCompaction) {
         self.waiting.push(wanted);
     }

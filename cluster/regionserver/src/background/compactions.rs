@@ -1,4 +1,4 @@
-//! Background compactions: which one is next, and what follows it.
+//! Background compactions: which compaction is next, and what is done after it.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::RegionServer;
 use crate::counters::count;
 use crate::tasks::TaskGuard;
 
-/// Watches one compaction: shows its progress, slows it down, and ends it when compactions are switched off.
+/// Watches one compaction. Shows its progress, limits its rate, and ends it when compactions are switched off.
 struct Watch<'a> {
     server: &'a RegionServer,
     task: &'a TaskGuard,
@@ -46,7 +46,7 @@ impl CompactionMonitor for Watch<'_> {
     }
 }
 
-/// Reserves the quiet hours' larger ratio for one compaction at a time, as HBase does.
+/// Reserves the larger ratio of off-peak hours for one compaction at a time, as HBase does.
 struct OffPeak<'a>(Option<&'a AtomicBool>);
 
 impl Drop for OffPeak<'_> {
@@ -58,7 +58,7 @@ impl Drop for OffPeak<'_> {
 }
 
 impl Background {
-    /// Turns compactions on or off; running ones end. Returns whether they were on.
+    /// Turns compactions on or off. If they are turned off, running ones end. Returns whether they were on.
     pub(crate) fn switch_compaction(&self, enabled: bool) -> bool {
         let before = self.compaction_enabled.swap(enabled, Ordering::AcqRel);
         let _queues = self.queues.lock();
@@ -73,8 +73,8 @@ impl Background {
         self.compaction_enabled.load(Ordering::Acquire)
     }
 
-    /// Queues the compactions that a client asks for, of every family if none is named. Stores without anything to
-    /// compact get none, nor do tables whose COMPACTION_ENABLED is false.
+    /// Queues the compactions that a client requests: of the given families, or of every family if none is given.
+    /// Stores that have nothing to compact are left out, and so are tables whose COMPACTION_ENABLED is false.
     pub(crate) fn request_compaction(&self, region: &Arc<Region>, major: bool, families: Vec<Bytes>) {
         self.request(region, major, families, Origin::User);
     }
@@ -98,7 +98,7 @@ impl Background {
             let wanted = QueuedCompaction::new(region, wanted.family, &plan, origin);
             let lane = wanted.lane;
             self.queues.lock().compactions.push(wanted);
-            // A thread for large ones takes small ones, too.
+            // A thread for large compactions takes small ones, too.
             self.wakes.large_compactions.notify_one();
             if lane == Lane::Small {
                 self.wakes.small_compactions.notify_one();
@@ -140,7 +140,7 @@ impl Background {
         let quiet = background.begin_off_peak(server);
         let request = StoreCompaction {
             family: wanted.family.clone(),
-            // The server's own are major if the policy says so when they begin.
+            // Whether a compaction that the server requested is major, is decided by its policy when it begins.
             major: wanted.major && is_user,
             is_user,
             off_peak: quiet.0.is_some(),
@@ -170,7 +170,7 @@ impl Background {
         }
         server.set_background_priority();
         match outcome {
-            // Another compaction of the store has just done the work.
+            // Another compaction of the store has done the work meanwhile.
             Ok(0) => {}
             Ok(files) => {
                 let took = server.foundation().world.moment().since(now);
@@ -183,7 +183,7 @@ impl Background {
                 server.clean(&region, Search::GivenUp);
             }
             Err(_) if !server.regions().is_open(&region) => {}
-            // It waits until compactions are on again.
+            // The compaction waits until compactions are switched on again.
             Err(region::Error::Interrupted(_)) => return background.put_back(wanted),
             Err(error) => {
                 count(&counters.compactions_failed);
@@ -202,7 +202,7 @@ impl Background {
         server.consider_split(&region);
     }
 
-    /// Queues the compaction again; the counts of queued compactions stay.
+    /// Queues a compaction again, without changing the counts of pending compactions.
     fn put_back(&self, wanted: QueuedCompaction) {
         self.queues.lock().compactions.put_back(wanted);
         self.wakes.large_compactions.notify_one();
@@ -217,7 +217,7 @@ impl Background {
 }
 
 impl RegionServer {
-    /// Does what must follow a bulk load, which has flushed the region and added files.
+    /// Does the work that follows a bulk load, which has flushed the region and added files.
     pub(crate) fn loaded(&self, region: &Arc<Region>) {
         self.background.account(region);
         self.background.consider_compaction(region);

@@ -37,8 +37,8 @@ fn remedy(error: &region::Error) -> &'static str {
 }
 
 impl RegionServer {
-    /// When the disk is full for a store file, deletes the log's spare files so that the next attempt finds space.
-    /// While the log has spare files, it does not run out of space itself.
+    /// If a flush or compaction found the disk full, deletes the log's spare files, so that the next attempt finds
+    /// space. The log itself does not run out of space while it has spare files.
     pub(super) fn give_way(&self, error: &region::Error) {
         if matches!(error, region::Error::Storage(error) if error.kind() == storage::Kind::Full) {
             self.foundation().log.remove_spares();

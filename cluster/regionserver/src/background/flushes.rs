@@ -1,4 +1,4 @@
-//! Background flushes: which one is next, why, and what follows it.
+//! Background flushes: which flush is next, why it is made, and what is done after it.
 
 use std::sync::Arc;
 
@@ -34,7 +34,8 @@ impl Background {
             let waited = now.since(since);
             if waited < server.options().blocking_wait {
                 let again = Retry { due: Some(now.plus(server.options().blocking_wait / 100)), ..again };
-                // A compaction may take minutes: large requests do not wait for it.
+                // The wait for a compaction may take minutes. The permits are returned, so that large requests do not
+                // wait for it, too.
                 let held_since = Some(since);
                 queues.flushes.push_back(Flush {
                     region: region.clone(),
@@ -61,7 +62,7 @@ impl Background {
         queues.began.push(now);
         drop(queues);
         if let Some(permit) = permits.first() {
-            // The flush needs as much as the request, whose own memory was freed a moment ago.
+            // The flush needs as much memory as the request had, whose memory was freed a moment ago.
             env::block_on(permit.reclaim());
         }
         let outcome = attempt(|| server.flush(&region, server.reason_to_flush(&region)));
@@ -83,7 +84,7 @@ impl Background {
         }
         count(&server.counters().flushes_failed);
         let (wait, again) = again.after_failure(server.foundation().world.moment(), &server.options());
-        // If it was requested again meanwhile, that request runs at once and has its own failures.
+        // If a flush was requested meanwhile, that request is in the queue, and is due at once.
         if !queues.flushes.iter().any(|waiting| Arc::ptr_eq(&waiting.region, &region)) {
             let (held_since, permits) = (None, Vec::new());
             queues.flushes.push_back(Flush { region: region.clone(), again, held_since, permits });
@@ -136,8 +137,8 @@ impl RegionServer {
         Ok(flushed)
     }
 
-    /// Returns the reason for a flush that no client requested. Edits that are old or hold back the log must be flushed
-    /// completely, and so must memory that blocks writes.
+    /// Returns the reason for a flush that no client requested. If edits are old, hold back the log, or fill the memory
+    /// so that writes are blocked, the flush must write all edits of the region.
     pub(super) fn reason_to_flush(&self, region: &Region) -> FlushReason {
         let name = region.info().encoded_name().as_str().as_bytes();
         let holds_back = || self.regions_holding_back().iter().any(|region| **region == *name);
@@ -149,7 +150,7 @@ impl RegionServer {
         region.reason_to_flush(self.memory_pressure(), urgency)
     }
 
-    /// Returns the regions whose edits keep the log from deleting files beyond its limit.
+    /// Returns the regions with edits that keep the log from deleting files, while it has more files than its limit.
     pub(super) fn regions_holding_back(&self) -> Vec<Box<[u8]>> {
         self.foundation().log.regions_holding_back(self.background.memory())
     }

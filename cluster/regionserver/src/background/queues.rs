@@ -1,4 +1,5 @@
-//! The queue of flushes, in which each region is once, and the state that it shares with the queue of compactions.
+//! The queue of flushes, which has each region at most once, and the state that it shares with the queue of
+//! compactions.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,9 +17,9 @@ use crate::Options;
 pub(super) struct Flush {
     pub(super) region: Arc<Region>,
     pub(super) again: Retry,
-    /// When the flush began to wait for a compaction; `None` if it does not wait for one.
+    /// When the flush began to wait for a compaction of the region; `None` if it does not wait for one.
     pub(super) held_since: Option<Moment>,
-    /// The permits of the large requests that have filled the region; returned when the region was flushed.
+    /// The permits of the large requests that have filled the region. They are returned when the region was flushed.
     pub(super) permits: Vec<LargePermit>,
 }
 
@@ -42,14 +43,14 @@ impl Retry {
         self.due.is_none_or(|due| due <= now)
     }
 
-    /// Counts a further failure. Returns the pause, and the next attempt.
+    /// Counts a further failure. Returns the pause after it, and when the next attempt is due.
     pub(super) fn after_failure(self, now: Moment, options: &Options) -> (Duration, Retry) {
         let wait = options.retry_min.saturating_mul(1 << self.failures.min(20)).min(options.retry_max);
         (wait, Retry { failures: self.failures.saturating_add(1), due: Some(now.plus(wait)) })
     }
 }
 
-/// Takes the first entry that is due. If none is, returns the time until the next one is.
+/// Takes the first entry that is due. If no entry is due, returns the time until the next one is.
 pub(super) fn next_due<T>(
     queue: &mut VecDeque<T>,
     again: impl Fn(&T) -> Retry,
@@ -79,7 +80,7 @@ pub(crate) struct QueueCounts {
 }
 
 impl Queues {
-    /// Removes one flush or compaction that began at `moment`.
+    /// Removes the flush or compaction that began at `moment` from the running ones.
     pub(super) fn ended(&mut self, moment: Moment) {
         if let Some(at) = self.began.iter().position(|began| *began == moment) {
             self.began.swap_remove(at);
@@ -88,10 +89,10 @@ impl Queues {
 }
 
 impl Background {
-    /// Queues a flush, unless the region's flush waits or runs.
+    /// Queues a flush, unless a flush of the region waits or runs.
     ///
-    /// While a flush runs, its edits still count as memory and hold back the log; a second flush would write a small
-    /// file of the few edits since. The thread that flushes checks at its end whether another flush is due.
+    /// While a flush runs, its edits still count as memory and hold back the log. A second flush would only write a
+    /// small file with the few edits since. At its end, the thread that flushes checks whether another flush is due.
     pub(crate) fn request_flush(&self, region: &Arc<Region>) {
         let mut queues = self.queues.lock();
         if queues.flushing.iter().any(|flushing| Arc::ptr_eq(flushing, region)) {
@@ -104,7 +105,7 @@ impl Background {
         }
     }
 
-    /// Queues a flush, also while another one of the region runs, and holds `permit` until it ends.
+    /// Queues a flush even while another one of the region runs. Holds `permit` until the queued flush ends.
     pub(crate) fn request_flush_for(&self, region: &Arc<Region>, permit: LargePermit) {
         let mut queues = self.queues.lock();
         match queues.flushes.iter_mut().find(|waiting| Arc::ptr_eq(&waiting.region, region)) {

@@ -1,12 +1,12 @@
 //! Bulk load: PrepareBulkLoad, BulkLoadHFile, CleanupBulkLoad.
 //!
-//! 1. A loading tool asks for a token, the name of a staging folder. Nothing is written there, since files go straight
-//!    into the stores' folders; the token identifies the load in repeated calls.
-//! 2. The tool names files for a region. The answer `false` says that some do not fit, because the region was split
-//!    meanwhile: the tool splits these files and tries again.
+//! 1. A loading tool asks for a token, which is the path of a staging folder. The server writes nothing there, because
+//!    files are loaded directly into the stores' folders. The token identifies the load in repeated calls.
+//! 2. The tool names files for a region. If the answer is `false`, some files have rows outside of the region, because
+//!    the region was split meanwhile. The tool then splits these files and tries again.
 //! 3. The tool gives the token back.
 //!
-//! Files that the caller hands over, which is the default, are deleted after the load, as HBase moves them.
+//! By default, the tool hands its files over, and they are deleted after the load, because HBase moves them.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(super) fn prepare(server: &Arc<RegionServer>, call: &Call) -> Answer {
     Ok(Reply::of(&pb::PrepareBulkLoadResponse { bulk_token })).into()
 }
 
-/// Answers CleanupBulkLoad: deletes what is in the load's staging folder.
+/// Answers CleanupBulkLoad: deletes the files in the load's staging folder.
 pub(super) fn cleanup(server: &Arc<RegionServer>, call: &Call) -> Answer {
     count(&server.counters().requests);
     let request: pb::CleanupBulkLoadRequest = match call.decode() {
@@ -72,7 +72,7 @@ fn staging_folder(files: &dyn Files, token: &str) -> Result<FileName, PathRefusa
     }
 }
 
-/// Returns the files that a request names. Refuses files that the server needs and that the load would delete.
+/// Returns the files that a request names. Refuses files that the load would delete although the server needs them.
 fn sources(files: &dyn Files, request: &pb::BulkLoadHFileRequest) -> Result<Vec<Source>, PathRefusal> {
     let named = |pair: &pb::bulk_load_h_file_request::FamilyPath| {
         let source = Source::parse(files, &pair.path)?;
@@ -84,7 +84,7 @@ fn sources(files: &dyn Files, request: &pb::BulkLoadHFileRequest) -> Result<Vec<
     request.family_path.iter().map(named).collect()
 }
 
-/// Answers BulkLoadHFile when the files are in the region, durably.
+/// Answers BulkLoadHFile once the files are durably in the region.
 pub(super) fn load(server: &Arc<RegionServer>, call: &Call) -> Answer {
     let region_of: fn(&pb::BulkLoadHFileRequest) -> &pb::RegionSpecifier = |request| &request.region;
     blocking_on_region(server, call, region_of, |server, region, request| {

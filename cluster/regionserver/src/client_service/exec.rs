@@ -1,9 +1,9 @@
 //! ExecService: coprocessor endpoints that HBase loads into every region.
 //!
-//! MultiRowMutationService is in every region, as in HBase; AggregateService, and RowCountService, BulkDeleteService
-//! and RefreshHFilesService of HBase's examples in those whose table names their class. RefreshHFilesService is in
-//! every region of a read replica, too: HBase 2 has no other call for that. Code of users cannot be loaded. The service
-//! may be named with or without its package.
+//! As in HBase, MultiRowMutationService is in every region. AggregateService is in regions whose table names its class.
+//! So are RowCountService, BulkDeleteService and RefreshHFilesService of HBase's examples. RefreshHFilesService is also
+//! in every region of a read replica, because HBase 2 has no other call for that. The code of users cannot be loaded.
+//! The service may be named with or without its package.
 
 mod aggregate;
 mod bulk_delete;
@@ -103,8 +103,8 @@ pub(super) fn run_blocking(
     }
 }
 
-/// Waits until everything that the primary of this read replica had acknowledged is visible here. On any other server
-/// there is nothing to refresh: only the open region itself changes its file lists.
+/// On a read replica, waits until everything that the primary had acknowledged is visible. On any other server there is
+/// nothing to refresh, because only the open region itself changes its file lists.
 fn refresh(server: &RegionServer) -> Result<(), Exception> {
     let Some(replica) = server.replica() else { return Ok(()) };
     replica.refresh().map_err(Exception::io)
@@ -152,8 +152,8 @@ fn mutate_rows(
         )?;
         if !region.info().contains_row(&asked.mutation.row) {
             let message = format!("Requested row out of range '{}'", asked.mutation.row.escape_ascii());
-            // A first row out of range means that the region has moved; a later one, that the rows are in several
-            // regions.
+            // If the first row is outside of the region, the region has moved. If a later row is, the rows are in
+            // several regions.
             return Err(match mutations.is_empty() {
                 true => Exception::new(class::WRONG_REGION, message),
                 false => Exception::do_not_retry(message),

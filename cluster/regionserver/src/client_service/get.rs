@@ -1,4 +1,4 @@
-//! Get: reads one row, or whether the row exists.
+//! Get: reads one row, or checks whether the row exists.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ impl Work {
         let request = GetRequest::decode(&call.param).map_err(|error| call.unreadable(&error))?;
         let region = server.regions().find(&request.region)?;
         let query = request.query(&region.table(), &server.foundation().world)?;
-        // Clients before 1.3, or of unknown version, expect the cells in the message.
+        // A client before HBase 1.3, or of unknown version, expects the cells in the message.
         let in_block = call.connection.client_is_at_least(1, 3);
         Ok(Work { region, query, codec: if in_block { call.connection.codec } else { Codec::None } })
     }

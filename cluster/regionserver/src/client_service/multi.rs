@@ -1,20 +1,21 @@
 //! Multi: actions on many regions of this server in one call.
 //!
-//! The reply has one result for each RegionAction, in order. If the RegionAction failed as a whole, its result is that
-//! exception. Otherwise it has one entry for each action, in order: an exception, or a result, which is empty for puts
-//! and deletes. Only atomic and conditional RegionActions set `processed`; its presence tells a Java client how to read
-//! the rest.
+//! The reply has one result for each RegionAction, in order. If the RegionAction failed as a whole, its result is an
+//! exception. Otherwise the result has one entry for each action, in order: an exception, or a result, which is empty
+//! for puts and deletes. Only atomic and conditional RegionActions set `processed`. A Java client reads the rest of the
+//! reply differently if `processed` is set.
 //!
-//! 1. RegionActions run one after the other. Puts and deletes of a RegionAction that is not atomic are collected and
-//!    applied together, before the next increment or append and at its end.
-//! 2. The call begins on the serving thread. The rest of it moves to the blocking thread pool at the first action that
-//!    must wait: for the disk, for a row's lock, or for writes of this call that it must see and that are not durable
-//!    yet.
-//! 3. At the end the call waits for all of its writes together. A write that did not become durable is an exception.
+//! 1. RegionActions run one after the other. If a RegionAction is not atomic, its puts and deletes are collected. They
+//!    are applied together before its next increment or append, and at its end.
+//! 2. The call begins on the serving thread. At the first action that must wait, the rest of the call moves to the
+//!    blocking thread pool. An action must wait for the disk, for a row's lock, or for writes of this call that it must
+//!    see and that are not durable yet.
+//! 3. At the end the call waits for all of its writes together. If a write did not become durable, its entries are
+//!    exceptions.
 //!
-//! The cells of mutations are in the request's cell block in the order of the actions, and are consumed also when the
-//! action is refused. The cells of gets, increments and appends go into the reply's cell block in the order of their
-//! entries; those of atomic actions stay in the message.
+//! The cells of mutations are in the request's cell block in the order of the actions. They are consumed even if the
+//! action is refused. The cells that gets, increments and appends return are in the reply's cell block in the order of
+//! their entries. Cells that atomic actions return are in the message.
 //!
 //! Gets with equal queries share one reader of the region until the call writes something.
 
@@ -40,15 +41,15 @@ use crate::request::{self, RequestCells, RequestedMutation};
 use crate::watch::later;
 use crate::{Options, RegionServer};
 
-/// Maximum number of actions of a call that begins on the serving thread. More actions would occupy it for milliseconds
-/// while other clients wait; moving to another thread takes a hundredth of that.
+/// Maximum number of actions of a call that begins on the serving thread. More actions would occupy the thread for
+/// milliseconds while other clients wait. Moving the call to another thread takes a hundredth of that time.
 const INLINE_ACTIONS_MAX: usize = 256;
 
-/// Maximum number of bytes reserved for the cells of rows not yet read, which are expected to be as large as the first
-/// row.
+/// Maximum number of bytes that are reserved for the cells of rows that were not read yet. They are expected to be as
+/// large as the first row.
 const ROOM_MAX: usize = 256 << 10;
 
-/// Answers when every write is durable.
+/// Answers once every write is durable.
 pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
     count(&server.counters().requests);
     count(&server.counters().multis);
@@ -81,10 +82,10 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
     }
 }
 
-/// How far [`Work::run`] got.
+/// Where [`Work::run`] has stopped.
 enum Run {
     Done,
-    /// The next action must run where it may block.
+    /// Before an action that must run on the blocking thread pool.
     MayBlock,
 }
 
@@ -94,13 +95,13 @@ struct PendingWrite {
     pending: Pending,
     /// The index of the RegionAction.
     region_action: usize,
-    /// The entries that wait; empty for all entries.
+    /// The entries that wait for the write; empty for all entries.
     entries: Vec<usize>,
-    /// Whether cells of the write are in the reply's block and cannot be removed.
+    /// Whether cells that the write returned are in the reply's block, from which they cannot be removed.
     gave_cells: bool,
 }
 
-/// State of a nonce before its operation begins.
+/// What is known of a nonce before its operation begins.
 enum NonceLookup {
     /// The operation may begin.
     New(Option<NonceGuard>),
@@ -130,22 +131,22 @@ struct Work {
     actions: usize,
     cells: RequestCells,
     out: CellsOut,
-    /// The limits for this call.
+    /// The server's options when the call began.
     options: Arc<Options>,
     /// The part of the answers' memory budget that the reply uses.
     share: Share,
     /// The permit of a large request.
     permit: Option<LargePermit>,
-    /// Length of the MOB value for which a get must block, in bytes.
+    /// Length of the MOB value because of which a get must block, in bytes.
     mob_bytes: u64,
-    /// Whether the client understands that it must ask for the rest again.
+    /// Whether the client understands an answer that tells it to ask for the rest again.
     knows_too_large: bool,
     results: Vec<RegionResult>,
     processed: Option<bool>,
     pending_writes: Vec<PendingWrite>,
-    /// The exception that the whole reply must be, if any.
+    /// The exception that replaces the whole reply, if any.
     broken: Option<Exception>,
-    /// The RegionAction that was interrupted, and its progress.
+    /// The interrupted RegionAction, and its progress.
     current: Option<Current>,
 }
 
@@ -158,11 +159,12 @@ struct Current {
     gathered: Vec<Mutation>,
     /// The entry of each mutation in `gathered`.
     entries_of_gathered: Vec<usize>,
-    /// Why none of the collected mutations is applied: HBase decodes all of them before it applies the first.
+    /// The exception because of which none of the collected mutations is applied. HBase decodes all mutations before it
+    /// applies the first.
     spoiled: Option<Exception>,
-    /// A decoded mutation that must run where it may block.
+    /// A decoded mutation that must run on the blocking thread pool.
     taken: Option<RequestedMutation>,
-    /// A reader for gets that are alike; dropped when the call writes.
+    /// A reader for gets with equal queries; dropped when the call writes.
     reader: Option<(u32, RowReader)>,
 }
 
@@ -261,7 +263,7 @@ impl Work {
         Run::Done
     }
 
-    /// Runs the actions of one RegionAction. Returns the progress if the next action would have to block and must not.
+    /// Runs the actions of one RegionAction. Returns the progress if the next action would have to block but must not.
     fn actions(
         &mut self,
         mut current: Current,
@@ -355,10 +357,10 @@ impl Work {
                 }
             },
         };
-        // A delete of the newest version is collected too: as in HBase, a get between two mutations does not see them.
+        // A delete of the newest version is collected, too. As in HBase, a get between two mutations does not see them.
         if matches!(asked.mutation.kind, MutationKind::Put | MutationKind::Delete) {
             if current.gathered.is_empty() {
-                // After one put or delete, the rest usually are too.
+                // The actions after a put or delete usually are puts or deletes, too.
                 let rest = current.entries.capacity() - current.entries.len();
                 current.gathered.reserve(rest);
                 current.entries_of_gathered.reserve(rest);
@@ -376,12 +378,13 @@ impl Work {
 
     fn is_reply_full(&mut self) -> bool {
         let bytes = self.out.heap_size();
-        // Ask for both: the memory of the reply counts even if its client would not understand a cut.
+        // `admits` is always called, because the reply's memory counts even if the client does not understand an
+        // incomplete reply.
         let is_full = !self.share.admits(bytes) || bytes > self.options.result_bytes_max;
         self.knows_too_large && is_full
     }
 
-    /// Runs one get; returns `None` if it would have to block and must not.
+    /// Runs one get; returns `None` if it would have to block but must not.
     fn get(
         &mut self,
         current: &mut Current,
@@ -390,7 +393,7 @@ impl Work {
         alike: Option<u32>,
         mode: ReadMode,
     ) -> Result<Option<pb::Result>, Exception> {
-        // The get must see what this call has written to the region.
+        // The get must see the writes of this call to the region.
         if self.pending_writes.iter().any(|write| Arc::ptr_eq(&write.region, &current.region)) {
             match mode {
                 ReadMode::MemoryOnly => return Ok(None),
@@ -443,7 +446,7 @@ impl Work {
         Ok(asked.of_group(self.request.nonce_group.unwrap_or_default()))
     }
 
-    /// Applies the collected puts and deletes. They stay collected if that would have to block and must not.
+    /// Applies the collected puts and deletes. They stay collected if that would have to block but must not.
     fn apply_gathered(&mut self, current: &mut Current, mode: ReadMode) -> Result<(), Refused> {
         if let Some(exception) = current.spoiled.take() {
             current.gathered.clear();
@@ -533,7 +536,7 @@ impl Work {
         }
     }
 
-    /// Claims the nonce of the mutations, if they have one.
+    /// Claims the nonce of the first mutation that has one.
     fn begin(&self, asked: &[RequestedMutation], mode: ReadMode) -> NonceLookup {
         let Some(asked) = write::first_with_nonce(asked) else { return NonceLookup::New(None) };
         let nonce = asked.nonce(self.request.nonce_group.unwrap_or_default());
@@ -550,7 +553,7 @@ impl Work {
     }
 
     /// Runs an atomic or conditional RegionAction, whose mutations of one row are applied together. Returns `None` if
-    /// it would have to block and must not.
+    /// it would have to block but must not.
     fn row_action(
         &mut self,
         region: &Arc<Region>,
@@ -572,7 +575,7 @@ impl Work {
                     first.result = Some(merged);
                 }
                 if condition.is_none() {
-                    // Clients before HBase 2.4 look for it here.
+                    // Clients before HBase 2.4 read it from the reply itself.
                     self.processed = Some(true);
                 }
                 pb::RegionActionResult {
@@ -660,7 +663,7 @@ impl Work {
         let request = self.request.clone();
         for (_, mutation) in actions.iter().filter_map(|action| request.mutation(action)) {
             let count = usize::try_from(mutation.associated_cell_count.unwrap_or(0)).unwrap_or(0);
-            // Missing cells fail the next mutation.
+            // If cells are missing, the next mutation fails.
             let _skipped = self.cells.take(count);
         }
     }
@@ -706,7 +709,7 @@ impl Work {
         }
     }
 
-    /// Like [`Work::await_durable`], in the middle of a RegionAction, blocking the thread.
+    /// Like [`Work::await_durable`], but in the middle of a RegionAction, and blocks the thread.
     fn wait_durable(&mut self, current: &mut Current) {
         for write in std::mem::take(&mut self.pending_writes) {
             let Err(error) = write.pending.wait_blocking() else { continue };
@@ -721,8 +724,9 @@ impl Work {
         }
     }
 
-    /// Makes the reply. Cells are in the block in the order of the entries. The cells of a write that did not become
-    /// durable would be read as another entry's; then the whole reply is the exception.
+    /// Makes the reply. Cells are in the block in the order of the entries. If a write that returned cells did not
+    /// become durable, the client would take its cells for those of another entry. Then the whole reply is the
+    /// exception.
     fn reply(self: Box<Self>) -> Result<Reply, Exception> {
         if let Some(exception) = self.broken {
             return Err(exception);

@@ -16,8 +16,8 @@ use crate::nonces::{NonceClaim, NonceGuard};
 use crate::request::{self, RequestCells, RequestedMutation};
 use crate::watch::later;
 
-/// Length of a request in bytes above which a put leaves the serving thread, and its log record uses the request's
-/// memory. Copying a large value would delay other clients.
+/// Length of a request, in bytes, above which a put leaves the serving thread, where copying a large value would delay
+/// other clients. The log record of such a put uses the request's memory.
 const IN_PLACE_MIN: usize = 1 << 20;
 
 /// Applies the mutation and responds when it is durable.
@@ -31,7 +31,7 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
     };
     if call.size > IN_PLACE_MIN && work.is_plain_put() {
         return later(server, call, async move {
-            // The connection has dropped the call by now, so the put is the only owner of its cells.
+            // The connection has dropped the call by now, so only this put still holds the request's memory.
             if let Some(permit) = &work.permit {
                 permit.reclaim().await;
             }
@@ -87,7 +87,7 @@ impl Work {
         server.check_memory(&options, &region)?;
         let mut cells = RequestCells::new(call.cells.clone());
         let nonce_group = request.nonce_group.unwrap_or(0);
-        // A part of a large request would keep all of it in memory.
+        // A slice of a large request would keep the whole request in memory.
         let row = request.mutation.row.as_ref().map(|row| match call.size > IN_PLACE_MIN {
             true => Bytes::copy_from_slice(row),
             false => row.clone(),
@@ -111,7 +111,7 @@ impl Work {
         })
     }
 
-    /// Runs on the serving thread if nothing must be waited for: neither the disk, nor a row lock, nor a running call
+    /// Runs the mutation on the serving thread if it need not wait for the disk, for a row lock, or for a running call
     /// with the same nonce.
     fn run_at_once(&self) -> Result<(Reply, Pending), region::Error> {
         let running = match write::first_with_nonce(std::slice::from_ref(&self.asked)) {
@@ -136,13 +136,13 @@ impl Work {
         Ok((out.reply(&pb::MutateResponse { result, processed, metrics: None }), pending))
     }
 
-    /// Returns the reply to a repeated mutation that was applied before as the write `sequence`.
+    /// Returns the reply to a repeated mutation that was applied before, by the write with the sequence id `sequence`.
     fn repeat(&self, sequence: SequenceId) -> Result<Reply, Exception> {
         let mut out = CellsOut::new(self.codec);
         let start = out.mark();
         write::read_again(&self.region, &self.asked.mutation, sequence, &mut out)
             .map_err(|error| self.server.exception(&error))?;
-        // A repeated checkAndMutate reports success again.
+        // For a repeated checkAndMutate the condition held, so the reply reports success again.
         let processed = self.check.as_ref().map(|_| true);
         let result = Some(out.result(start));
         Ok(out.reply(&pb::MutateResponse { result, processed, metrics: None }))
@@ -166,7 +166,7 @@ impl Work {
         Ok((CellsOut::new(self.codec).reply(&response), pending))
     }
 
-    /// After a large request, flushes the region if the request has filled it.
+    /// After a large request, flushes the region that the request has written to, if the request has filled it.
     fn flush_large(&self) {
         if let Some(permit) = &self.permit {
             self.server.flush_large(&self.region, permit);

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use crate::RegionServer;
 use crate::request::{region_named, row_that_is_read};
 
-/// Prefetches the rows that will soon be read. Returns whether there were any.
+/// Prefetches the rows that these requests will read. Returns whether there were any.
 pub(super) fn prefetch(server: &RegionServer, upcoming: UpcomingRequests<'_>) -> bool {
     let mut any = false;
     let asked = upcoming.filter_map(|(method, param)| row_that_is_read(method, param));
@@ -20,7 +20,8 @@ pub(super) fn prefetch(server: &RegionServer, upcoming: UpcomingRequests<'_>) ->
     any
 }
 
-/// Calls `tell` for each region of which several rows are asked, with all its rows, in any order.
+/// Calls `tell` with the rows of each region from which several rows are requested. The order of the regions is
+/// arbitrary.
 fn by_region<'a>(asked: impl Iterator<Item = (&'a [u8], &'a [u8])>, mut tell: impl FnMut(&[u8], &[&[u8]])) {
     let mut asked: SmallVec<[_; UpcomingRequests::TOGETHER]> = asked.collect();
     if !asked.is_sorted_by_key(|(region, _)| *region) {

@@ -1,16 +1,17 @@
 //! Scan: opening, continuing, renewing and closing scanners.
 //!
-//! One call, after the scanner is found or opened:
+//! After a call has found or opened its scanner, it takes these steps:
 //!
-//! 1. Rows are read until the client's number of rows, the size limit of a reply or the time limit of the call is
-//!    reached, or the region is exhausted. Reading begins on the serving thread, in memory. When a block must be read
+//! 1. It reads rows until the client's number of rows, the size limit of a reply or the time limit of the call is
+//!    reached, or until the region is exhausted. It begins on the serving thread, in memory. When a block must be read
 //!    or [`INLINE_TIME`] is over, it continues from there on the blocking thread pool.
 //! 2. A reply without rows means that the region is exhausted, unless it is a heartbeat. So a call that reaches its
 //!    time or size limit before it finds a row replies with a heartbeat.
-//! 3. The scanner is put back, or closed if the region or scan is exhausted or the client asks for it.
+//! 3. It puts the scanner back. It closes the scanner instead if the region or the scan is exhausted or the client asks
+//!    for that.
 //!
 //! After any error the scanner is closed, because rows may have been read that the client never received. The error
-//! says so, unless it is one that a retry cannot help.
+//! tells the client so, unless a retry cannot help.
 
 mod edge;
 
@@ -33,17 +34,17 @@ use crate::request;
 use crate::scanners::{OpenScanner, ScannerId, ScannerState, TakenScanner};
 use crate::watch::later;
 
-/// Maximum number of rows between two clock readings, which may cost more than a row. Slow rows, read from disk or
-/// judged by a slow filter, make the clock be read after every row.
+/// Maximum number of rows between two clock readings, since a reading may cost more than a row. If rows are slow,
+/// because of the disk or of a filter, the clock is read after every row.
 const STEPS_PER_LOOK_MAX: u32 = 16;
 
 /// Maximum number of rows that one step returns: as many as between two clock readings.
 const ROWS_AT_ONCE: usize = 16;
 
-/// Number of results for which space is reserved, if the client asks for as many.
+/// Number of results for which space is reserved, if the client asks for at least as many.
 const RESULTS_AT_ONCE: usize = 64;
 
-/// If clock readings are further apart than this, the clock is read after every row.
+/// If the time between two clock readings was longer than this, the clock is read after every row.
 const LOOKS_APART_MAX: Duration = Duration::from_micros(100);
 
 /// Answers one call of a scanner.
@@ -72,8 +73,9 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
     }
 }
 
-/// Decides when to read the clock: after one row, then after twice as many as before while rows are cheap, and after
-/// one again when they are not. A filter may take milliseconds for a row, and the call has a deadline.
+/// Decides when to read the clock. The first reading is after one row. While rows are cheap, the number of rows before
+/// the next reading doubles; otherwise it is one again. A filter may take milliseconds for a row, and the call has a
+/// deadline.
 struct ClockChecks {
     steps_per_check: u32,
     steps: u32,
@@ -156,7 +158,7 @@ fn open(
     scan: &pb::Scan,
     response: &mut pb::ScanResponse,
 ) -> Result<(Arc<OpenScanner>, Box<ScannerState>), Exception> {
-    // A request without a region is an error, even if it names a scan.
+    // A request without a region is an error, even if it has a scan.
     let region = server.regions().find(&request.region.clone().unwrap_or_default())?;
     let query = request::scan(&region.table(), scan, &server.foundation().world)?;
     let scanner = region.scanner(query).map_err(|error| server.exception(&error))?;
@@ -275,13 +277,13 @@ impl Work {
         }
     }
 
-    /// Waits for memory if the next value is large, and continues where it may block.
+    /// Waits for memory if the next value is large, and continues on the blocking thread pool.
     async fn read_where_it_may_block(mut self: Box<Self>) -> Result<Reply, Exception> {
         self.share.admit_large(self.mob_bytes).await;
         env::blocking(move || self.read_to_end()).await
     }
 
-    /// Continues where it may block, to the end.
+    /// Continues to the end on the blocking thread pool.
     fn read_to_end(mut self) -> Result<Reply, Exception> {
         let outcome = self.read(ReadMode::Any, None);
         self.finish(outcome.map(drop))
@@ -311,7 +313,7 @@ impl Work {
         self.read_where_it_may_block().await
     }
 
-    /// Reads until the reply is complete. With `inline_end` it pauses at that time, between two steps of the engine.
+    /// Reads until the reply is complete. If `inline_end` is set, pauses at that time, between two steps of the engine.
     fn read(&mut self, mode: ReadMode, inline_end: Option<Moment>) -> Result<Read, region::Error> {
         let before = hfile::data_bytes_of_thread();
         let outcome = self.read_rows(mode, inline_end);
@@ -320,7 +322,7 @@ impl Work {
     }
 
     fn read_rows(&mut self, mode: ReadMode, inline_end: Option<Moment>) -> Result<Read, region::Error> {
-        // After a move to another thread time has passed.
+        // If the read has moved to another thread, time has passed.
         let now = inline_end.map_or_else(|| self.server.foundation().world.moment(), |_| self.resumed);
         let mut checks = ClockChecks::new(now);
         while self.results < self.results_max {
@@ -394,7 +396,8 @@ impl Work {
 
     /// Returns the maximum number of rows that the next step may return.
     fn rows_at_once(&self) -> usize {
-        // Results in messages are made one by one, and a partial row may be followed by more of it.
+        // A reply without a cell block gets its results one by one. And after a partial row, the next cells may belong
+        // to the same row.
         let may_go_on = if self.results == 0 { self.last_row.is_some() } else { self.last_is_partial };
         if !self.out.is_block() || may_go_on {
             return 1;
@@ -404,7 +407,7 @@ impl Work {
         left.clamp(1, ROWS_AT_ONCE)
     }
 
-    /// Adds the rows that a step has returned, one result each.
+    /// Adds the rows that a step has returned, each as one result.
     fn add_rows(&mut self) {
         let rows = self.out.ended();
         self.results += rows.len();
@@ -432,8 +435,8 @@ impl Work {
         }
     }
 
-    /// Completes a partial result: if it is followed by another row, or by nothing, its row was complete. Returns
-    /// whether the limit of rows is reached then.
+    /// Called before a further result. If the last result is partial and the next one is of another row, the row of the
+    /// last result was complete. Returns whether the limit of rows is reached then.
     fn is_row_limit_reached_before(&mut self, mark: crate::cells::Mark) -> bool {
         let before_is_unfinished =
             if self.results == 0 { self.last_row.is_some() } else { self.last_is_partial };
@@ -471,10 +474,11 @@ impl Work {
     fn finish(mut self, outcome: Result<(), region::Error>) -> Result<Reply, Exception> {
         self.held.region.count_filtered(self.scanned.filtered_rows);
         let now = self.server.foundation().world.moment();
-        // A new scanner would not help: a filter that cannot judge a cell cannot judge it later either.
+        // A filter that fails at a cell would fail again, so a new scanner would not help.
         let is_of_filter = matches!(outcome, Err(region::Error::Filter(_)));
         let outcome = outcome.map_err(|error| self.server.exception(&error)).and_then(|()| {
-            // The client does not wait any more. The rows read would be lost if it continued with this scanner.
+            // The client does not wait any more. If it continued with this scanner, the rows that were read would be
+            // lost.
             match self.client_deadline {
                 Some(end) if now > end => {
                     Err(Exception::io("Client deadline exceeded, cannot return results"))
@@ -489,11 +493,11 @@ impl Work {
         let response = &mut self.response;
         response.stale = Some(false);
         response.more_results_in_region = Some(match self.results_max {
-            // A call for no rows continues later, unless it closes the scanner.
+            // After a call for no rows the scan continues, unless the call closes the scanner.
             0 => !self.close,
             _ => self.more,
         });
-        // Old clients drop rows that come with this flag, so it is sent in a reply without rows.
+        // Old clients drop the rows of a reply with this flag, so only a reply without rows has it.
         if self.results == 0 && self.kept.scanner.is_filter_done() {
             response.more_results = Some(false);
         }
@@ -526,7 +530,7 @@ impl Work {
         Ok(self.out.reply(&self.response).counted_by(self.share))
     }
 
-    /// Returns the exception for the client: one that forbids a retry, or one that says that the scanner is closed.
+    /// Returns the exception for the client. Either it forbids a retry, or it says that the scanner is closed.
     fn after_failure(&self, exception: Exception) -> Exception {
         if exception.do_not_retry {
             return exception;
@@ -548,7 +552,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the steps, out of `steps` steps that each take `cost`, after which the clock is read.
+    /// Returns the steps after which the clock is read, out of `steps` steps that each take `cost`.
     fn checks(world: &World, checks: &mut ClockChecks, cost: Duration, steps: u32) -> Vec<u32> {
         let is_looked_after = |_: &u32| {
             world.advance(cost);
@@ -567,12 +571,12 @@ mod tests {
         let mut state = ClockChecks::new(world.moment());
         let (cheap, dear) = (Duration::from_micros(1), Duration::from_millis(13));
         assert_eq!(checks(&world, &mut state, cheap, 63), [1, 3, 7, 15, 31, 47, 63]);
-        // The rows that were assumed to be cheap, then each row.
+        // First as many rows as were expected to be cheap, then the clock is read after each row.
         assert_eq!(checks(&world, &mut state, dear, 19), [16, 17, 18, 19]);
         assert_eq!(checks(&world, &mut state, cheap, 7), [1, 3, 7]);
         let mut state = ClockChecks::new(world.moment());
         assert_eq!(checks(&world, &mut state, dear, 5), [1, 2, 3, 4, 5]);
-        // Between cheap and dear: as many rows together as fit into the time.
+        // If rows are neither cheap nor slow, the clock is read after as many rows as fit into the time.
         let mut state = ClockChecks::new(world.moment());
         assert_eq!(checks(&world, &mut state, Duration::from_micros(30), 13), [1, 3, 7, 8, 10]);
     }

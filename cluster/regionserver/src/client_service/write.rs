@@ -1,4 +1,4 @@
-//! The part that Mutate and Multi share: writes of one row, their nonces, and returned cells.
+//! The code that Mutate and Multi share: writes of one row, their nonces, and the cells that they return.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::request::RequestedMutation;
 
 /// The result of a write that is not durable yet.
 pub(super) struct WriteOutcome {
-    /// Whether the condition held; `None` if there is none.
+    /// Whether the condition held; `None` if the write has no condition.
     pub(super) processed: Option<bool>,
     /// Whether cells were returned into the reply; puts and deletes return none.
     pub(super) has_result: bool,
@@ -24,16 +24,16 @@ pub(super) struct WriteOutcome {
     pub(super) pending: Pending,
 }
 
-/// Returns the first of these mutations whose nonce matters: an increment or append.
+/// Returns the first mutation whose nonce matters, which is an increment or append.
 pub(super) fn first_with_nonce(asked: &[RequestedMutation]) -> Option<&RequestedMutation> {
     asked.iter().find(|asked| {
         asked.nonce != 0 && matches!(asked.mutation.kind, MutationKind::Increment | MutationKind::Append)
     })
 }
 
-/// Writes mutations of one row together, optionally with a condition. If it would have to block and must not, it writes
-/// nothing. Cells returned by increments and appends go into `out`. A claimed nonce is recorded as done when the write
-/// is applied; if nothing is written, it counts as never claimed.
+/// Writes mutations of one row together, optionally with a condition. If that would have to block but must not, writes
+/// nothing. Cells that increments and appends return go into `out`. A claimed nonce is recorded as done when the write
+/// is applied. If nothing is written, the nonce counts as never claimed.
 pub(super) fn write_row(
     server: &RegionServer,
     region: &Arc<Region>,
@@ -86,8 +86,8 @@ pub(super) fn write_row(
 }
 
 /// Reads the response to a repeated increment or append: its columns as of the write `sequence`. If a flush or an
-/// in-memory compaction has dropped one of those versions, the present ones are returned, where HBase returns older
-/// ones or nothing. Waits first until everything read is durable.
+/// in-memory compaction has dropped one of these versions, returns the present versions, where HBase returns older
+/// versions or nothing. First waits until everything that is read is durable.
 pub(super) fn read_again(
     region: &Arc<Region>,
     mutation: &Mutation,

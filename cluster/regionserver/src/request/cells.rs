@@ -1,13 +1,13 @@
 //! The cell block of a request, consumed mutation by mutation.
 //!
-//! Every mutation states its number of cells, which are in the order of the actions. The cells of a refused mutation
-//! must be consumed too, or the next mutation would get them.
+//! Every mutation states its number of cells, and the cells are in the order of the actions. The cells of a refused
+//! mutation must be consumed, too; otherwise the next mutation would get them.
 
 use bytes::Bytes;
 use cell::CellBlock;
 use rpc::Exception;
 
-/// The rest of the cell block, which no mutation has consumed yet.
+/// The part of the cell block that no mutation has consumed yet.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestCells {
     rest: Bytes,
@@ -19,7 +19,7 @@ impl RequestCells {
     }
 
     /// Takes and checks the next `count` cells, without copying them. If a cell is missing or malformed, the position
-    /// of the rest is unknown, and every later call fails too.
+    /// of the rest is unknown, so every later call fails, too.
     pub(crate) fn take(&mut self, count: usize) -> Result<CellBlock, Exception> {
         let mut end = 0usize;
         for index in 0..count {

@@ -94,8 +94,8 @@ fn charset(name: &str) -> Result<Charset, Exception> {
     })
 }
 
-/// Returns the bytes of a comparator. In a condition only they count: HBase compares bytes with them, whatever the
-/// class.
+/// Returns the bytes of a comparator. In a condition only its bytes count: whatever its class, HBase compares them with
+/// the value.
 pub(super) fn value_of(comparator: &pb::Comparator) -> Result<Bytes, Exception> {
     Ok(match comparable(comparator)? {
         Comparable::Binary(value)
@@ -110,7 +110,7 @@ pub(super) fn value_of(comparator: &pb::Comparator) -> Result<Bytes, Exception> 
     })
 }
 
-/// Decodes the message of class `name`; errors contain the name.
+/// Decodes the message of the class `name`. Errors contain the name.
 pub(super) fn read<M: Message + Default>(name: &str, bytes: Bytes) -> Result<M, Exception> {
     M::decode(bytes).map_err(|error| Exception::do_not_retry(format!("unable to read {name}: {error}")))
 }

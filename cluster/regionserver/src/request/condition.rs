@@ -13,8 +13,8 @@ pub(crate) fn condition(condition: &pb::Condition, world: &World) -> Result<Chec
     let test = match &condition.filter {
         Some(filter) => Test::Filter(filter::filter(filter, world)?),
         None => {
-            // A missing family or comparator is read as empty: the region then misses the family, and an unknown
-            // comparator class allows a retry. HBase does the same.
+            // As in HBase, a missing family or comparator counts as empty. The region then reports that the family does
+            // not exist, and the exception for an unknown comparator class allows a retry.
             let comparator = condition.comparator.clone().unwrap_or_default();
             let value = comparator::value_of(&comparator).map_err(|error| Exception::io(error.message))?;
             Test::Value {
@@ -28,7 +28,7 @@ pub(crate) fn condition(condition: &pb::Condition, world: &World) -> Result<Chec
     Ok(Check { row: condition.row.clone(), test, time_range: time_range(condition.time_range.as_ref())? })
 }
 
-/// Refuses mutations of several rows, or of another row than the checked one, as HBase does. Then nothing is written.
+/// Refuses mutations of several rows, or of a row that is not the checked one. As in HBase, nothing is written then.
 pub(crate) fn check_rows(check: Option<&Check>, mutations: &[&Mutation]) -> Result<(), Exception> {
     let Some(first) = mutations.first() else { return Ok(()) };
     if let Some(other) = mutations.iter().find(|other| other.row != first.row) {

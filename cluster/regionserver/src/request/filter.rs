@@ -1,7 +1,8 @@
 //! Translates `Filter` messages into the engine's filters.
 //!
-//! A message has the name of the filter's Java class and the bytes of the protobuf message of the same short name.
-//! Filters contain filters as bytes, so a short message could nest thousands of them; the depth is limited here.
+//! A message has the name of the filter's Java class and the encoded message that has the class's short name. A filter
+//! can contain other filters as encoded bytes, so a short message could nest thousands of them. The depth is limited
+//! here.
 
 use cell::Timestamp;
 use env::World;
@@ -34,7 +35,7 @@ fn nested(proto: &pb::Filter, world: &World, depth: usize) -> Result<Filter, Exc
     }
     let bytes = proto.serialized_filter.clone().unwrap_or_default();
     let name = proto.name.as_str();
-    // An error in an inner filter is reported with HBase's wrapping.
+    // An error in an inner filter is wrapped as in HBase.
     let inner = |proto: &pb::Filter| {
         nested(proto, world, depth + 1)
             .map_err(|error| undeserialized("org.apache.hadoop.hbase.DoNotRetryIOException", &error))
@@ -145,7 +146,8 @@ fn nested(proto: &pb::Filter, world: &World, depth: usize) -> Result<Filter, Exc
                 pb::filter_list::Operator::MustPassAll => Operator::MustPassAll,
                 pb::filter_list::Operator::MustPassOne => Operator::MustPassOne,
             };
-            // Allocated exactly, so that a wide list takes no more memory than its filters.
+            // The vector has exactly the needed size, so that a list of many filters takes no more memory than its
+            // filters.
             let mut filters = Vec::with_capacity(read.filters.len());
             for proto in &read.filters {
                 filters.push(inner(proto)?);
@@ -160,8 +162,7 @@ fn nested(proto: &pb::Filter, world: &World, depth: usize) -> Result<Filter, Exc
 }
 
 fn compared(compare: &pb::CompareFilter) -> Result<(CompareOperator, Comparable), Exception> {
-    // As in HBase, a missing comparator fails at the first comparison, and never with the operator that compares
-    // nothing.
+    // As in HBase, a missing comparator fails at the first comparison. The operator that compares nothing never fails.
     let with = compare.comparator.as_ref().map_or(Ok(Comparable::Missing), comparable)?;
     Ok((comparator::operator(compare.compare_op)?, with))
 }
@@ -170,7 +171,7 @@ fn comparable(comparator: &pb::Comparator) -> Result<Comparable, Exception> {
     comparator::comparable(comparator).map_err(|error| undeserialized("java.io.IOException", &error))
 }
 
-/// Returns an error in building a filter, in the words of a Java stack trace.
+/// Returns the exception for a filter that cannot be built. Its text is that of a Java stack trace.
 fn undeserialized(class: &str, error: &Exception) -> Exception {
     Exception::do_not_retry(format!(
         "org.apache.hadoop.hbase.exceptions.DeserializationException: {class}: {}",
@@ -187,8 +188,9 @@ fn single(read: pb::SingleColumnValueFilter, exclude: bool) -> Result<Filter, Ex
     Ok(Filter::single_column_value(family, qualifier, operator, with, if_missing, latest_only, exclude))
 }
 
-/// Builds a FuzzyRowFilter. Its masks mark fixed bytes in one of three ways. Most clients send prepared masks: 0xFF for
-/// a fixed byte; for any byte 2, or 0 before `is_mask_v2`. Masks written by hand use 0 for a fixed byte and 1 for any.
+/// Builds a FuzzyRowFilter. Its masks mark fixed bytes in one of three ways. Most clients send prepared masks, in which
+/// a fixed byte is 0xFF, and any other byte is 2 (or 0, before `is_mask_v2`). In masks written by hand a fixed byte is
+/// 0, and any other byte is 1.
 fn fuzzy(read: pb::FuzzyRowFilter) -> Result<Filter, Exception> {
     let any = if read.is_mask_v2() { 2 } else { 0 };
     let key = |pair: pb::BytesBytesPair| {
@@ -286,7 +288,7 @@ mod tests {
             stop_row: Some("s".into()),
             stop_row_inclusive: Some(false),
         };
-        // Each filter keeps the cell r1 f:q=v and refuses the one given beside it.
+        // Each filter keeps the cell r1 f:q=v, and refuses the cell that is given beside it.
         for (filter, row, qualifier, cell_value) in [
             (of("RowFilter", &pb::RowFilter { compare_filter: compare("r1") }), "x1", "q", "v"),
             (of("QualifierFilter", &pb::QualifierFilter { compare_filter: compare("q") }), "r1", "x", "v"),

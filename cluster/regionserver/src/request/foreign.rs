@@ -1,4 +1,4 @@
-//! Translates filters of programs that put a jar on HBase's servers: HDocDB, and HBase's Spark connector.
+//! Translates the filters of programs that install a jar on HBase's servers: HDocDB, and HBase's Spark connector.
 
 use bytes::Bytes;
 use filter::{Filter, SparkColumn};
@@ -33,7 +33,7 @@ struct ColumnMapping {
     name: String,
 }
 
-/// Builds the filter of a Java class that is not HBase's own; returns `None` if the class is not known here.
+/// Builds the filter of a Java class that is not HBase's own. Returns `None` for an unknown class.
 pub(super) fn filter(class: &str, bytes: Bytes) -> Option<Result<Filter, Exception>> {
     let made = match class {
         "io.hdocdb.store.HDocumentFilter" => Filter::documents(&bytes),
@@ -91,9 +91,9 @@ mod tests {
         assert!(filter("com.example.Filter", Bytes::new()).is_none());
     }
 
-    /// Compares with `tests/golden/spark.txt`, which has random expressions and rows with the answers of the class in
-    /// hbase-spark 1.0.0: `kept|dropped  filter  row  {family:qualifier:value}…`, all bytes in hexadecimal.
-    /// `SparkGolden.java` beside it wrote the file.
+    /// Compares with `tests/golden/spark.txt`. The file has random expressions and rows, with the answers of the class
+    /// in hbase-spark 1.0.0: `kept|dropped  filter  row  {family:qualifier:value}…`, all bytes in hexadecimal.
+    /// `SparkGolden.java` in the same folder wrote it.
     #[test]
     fn rows_are_judged_as_by_the_java_class() {
         use cell::{Cell, CellParts, CellType, SequenceId, Timestamp};

@@ -1,11 +1,11 @@
-//! `GetRequest`, decoded only as far as it differs from earlier ones.
+//! Decodes a `GetRequest`, but only the parts that differ from earlier requests.
 //!
 //! Clients mostly send the same Get for different rows. A Get's message begins with the row. If the bytes after the row
-//! equal those of a Get that this thread served recently, the cached query is reused with the new row and nothing is
+//! equal those of a Get that this thread served recently, the cached query is reused with the new row, and nothing is
 //! allocated.
 //!
-//! Messages in another field order are decoded as usual, and so are Gets with a filter, whose state would outlive the
-//! row.
+//! Messages in another field order are decoded as usual. So are Gets with a filter, because a filter's state would be
+//! kept for the next row.
 
 use std::cell::Cell as Slot;
 use std::ops::{Deref, Range};
@@ -48,13 +48,13 @@ pub(crate) struct GetRequest {
 
 #[derive(Debug)]
 enum Wanted {
-    /// This row, with a cached query.
+    /// This row, with a query from the cache.
     Like(Bytes, Box<CachedQuery>),
-    /// Another Get. The second field has the bytes after its row if its query may be cached.
+    /// A Get that is not in the cache. If its query may be cached, the second field has the bytes after its row.
     Whole(Box<pb::Get>, Option<Vec<u8>>),
 }
 
-/// The query of a Get. Dropping it returns it to the thread's cache, if it may be used again.
+/// The query of a Get. When it is dropped, it returns to the thread's cache if it may be used again.
 #[derive(Debug)]
 pub(crate) struct GetQuery {
     kept: Option<Box<CachedQuery>>,
@@ -62,7 +62,7 @@ pub(crate) struct GetQuery {
 }
 
 impl GetRequest {
-    /// Decodes a request; the error is that of the plain decoder.
+    /// Decodes a request. Errors are those of the plain decoder.
     pub(crate) fn decode(bytes: &Bytes) -> Result<GetRequest, DecodeError> {
         if let Some(request) = GetRequest::split(bytes) {
             return Ok(request);
@@ -82,13 +82,13 @@ impl GetRequest {
         if let Some(like) = like {
             return Some(GetRequest { region, wanted: Wanted::Like(row, like) });
         }
-        // Decoded from a copy, so that the cached query does not hold the frame.
+        // The Get is decoded from a copy, so that the cached query does not keep the frame in memory.
         let get = pb::Get::decode(Bytes::copy_from_slice(&bytes[get])).ok()?;
         let rest = (rest.len() <= REST_MAX).then(|| bytes[rest].to_vec());
         Some(GetRequest { region, wanted: Wanted::Whole(Box::new(pb::Get { row, ..get }), rest) })
     }
 
-    /// Returns the query; refuses a kind of Get that HBase no longer answers.
+    /// Returns the query. Refuses a kind of Get that HBase does not answer any more.
     pub(crate) fn query(self, table: &TableDescriptor, world: &World) -> Result<GetQuery, Exception> {
         match self.wanted {
             Wanted::Like(row, mut kept) => {
@@ -109,8 +109,8 @@ impl GetRequest {
     }
 }
 
-/// Returns the query of a Get for `row`; the row in the message is ignored. Refuses a kind of Get that HBase no longer
-/// answers.
+/// Returns the query of a Get for `row`; the row in the message is ignored. Refuses a kind of Get that HBase does not
+/// answer any more.
 pub(crate) fn query(
     table: &TableDescriptor,
     row: Bytes,
@@ -149,9 +149,9 @@ impl Deref for GetQuery {
 impl Drop for GetQuery {
     fn drop(&mut self) {
         let Some(mut query) = self.kept.take().filter(|_| self.may_be_kept) else { return };
-        // The row is part of the frame, whose memory is reused.
+        // The row is a part of the frame, whose memory must become free.
         (query.scan.start, query.scan.stop) = (Bytes::new(), Bytes::new());
-        // Fails when the thread is ending; then the query is freed.
+        // This fails when the thread is ending. Then the query is freed.
         let _ended = CACHED_QUERIES.try_with(|slot| {
             let mut kept = slot.take();
             if kept.len() == CACHED_QUERIES_MAX {
@@ -184,7 +184,7 @@ impl Split {
         let mut fields = Fields::new(bytes, get.clone());
         let Some((1, _, Value::Bytes(row))) = fields.next().ok()? else { return None };
         let rest = fields.rest();
-        // A second row would replace the first.
+        // A second row would replace the first, so the plain decoder must decode such a message.
         while let Some((number, ..)) = fields.next().ok()? {
             if number == 1 {
                 return None;

@@ -1,11 +1,11 @@
 //! Decodes `MultiRequest` with little work per action.
 //!
 //! The actions of a batch are usually alike: gets of the same columns, or puts whose cells are in the cell block. Their
-//! messages differ only in the row, which comes first. So a message is split after its row; if the rest equals that of
-//! the previous action, it is already decoded, and an action costs only the search for its row.
+//! messages differ only in the row, which comes first. So each message is split after its row. If the rest equals that
+//! of the previous action, it is already decoded, and only the row must be found.
 //!
-//! Requests in another form (other field order, unknown fields, truncated) are left to the plain decoder, and so are
-//! its errors.
+//! Requests in another form (other field order, unknown fields, truncated) are decoded by the plain decoder, which also
+//! reports errors.
 
 use std::ops::Range;
 
@@ -61,7 +61,7 @@ enum What {
     Mutation(pb::MutationProto),
 }
 
-/// What an action asks for.
+/// What an action asks the region to do.
 #[derive(Debug)]
 pub(crate) enum ActionKind<'a> {
     /// A get of this row. Gets with the same number differ only in their rows.
@@ -90,7 +90,7 @@ impl RegionAction {
 impl MultiRequest {
     /// Decodes a request. Errors are those of the plain decoder.
     pub(crate) fn decode(bytes: &Bytes) -> Result<MultiRequest, DecodeError> {
-        // Positions take four bytes; no frame is longer.
+        // Positions take four bytes, which is enough for every frame.
         if u32::try_from(bytes.len()).is_ok()
             && let Some(request) = MultiRequest::split(bytes)
         {
@@ -176,7 +176,7 @@ impl MultiRequest {
                 && bytes[alike.rest.clone()] == bytes[rest.clone()]
         };
         if !self.alike.last().is_some_and(is_alike) {
-            // A second row would replace the first.
+            // A second row would replace the first, so the plain decoder must decode such a message.
             while let Some((number, ..)) = fields.next().ok()? {
                 if number == 1 {
                     return None;
@@ -193,7 +193,7 @@ impl MultiRequest {
         Some(Action::Like { index: index.unwrap_or_default(), alike: self.alike.len() as u32 - 1, row })
     }
 
-    /// Returns what an action of this request asks for.
+    /// Returns what an action of this request asks the region to do.
     pub(crate) fn kind_of<'a>(&'a self, action: &'a Action) -> ActionKind<'a> {
         match action {
             Action::Like { alike, row, .. } => {

@@ -92,7 +92,7 @@ fn durability(durability: DurabilityProto) -> Durability {
     }
 }
 
-/// Returns the named row, or else the row of the first cell.
+/// Returns the row `named` or, if there is none, the row of the first cell.
 fn row(named: Option<Bytes>, beside: &CellBlock) -> Result<Bytes, Exception> {
     let row = match (named, beside.cells().next()) {
         (Some(row), _) => row,
@@ -109,7 +109,7 @@ fn check(cell: Cell<'_>, row: &[u8], bytes_max: u64) -> Result<(), Exception> {
             format!("The row in {cell:?} doesn't match the original one {}", row.escape_ascii()),
         ));
     }
-    // HBase accepts any type byte, and its own tools then fail on the file.
+    // HBase accepts any type byte, but its own tools then fail on the file.
     if !matches!(cell.cell_type(), Some(kind) if !matches!(kind, CellType::Minimum | CellType::Maximum)) {
         return Err(Exception::do_not_retry(format!(
             "Cell[{cell:?}] has the type code {}, expected that of a put or of a delete",
@@ -119,7 +119,7 @@ fn check(cell: Cell<'_>, row: &[u8], bytes_max: u64) -> Result<(), Exception> {
     if cell.timestamp().0 < 0 {
         return Err(Exception::io(format!("Timestamp cannot be negative. ts={}", cell.timestamp().0)));
     }
-    // HBase counts the cell's 4-byte length prefix, and no length of absent tags.
+    // HBase counts the cell's 4-byte length prefix. If there are no tags, it does not count their length field.
     let bytes = if cell.tags().is_empty() { cell.bytes_without_tags() } else { cell.bytes() };
     let size = bytes.len() as u64 + 4;
     if bytes_max > 0 && size > bytes_max {
@@ -139,7 +139,7 @@ fn cells_of_message(
 ) -> Result<CellBlock, Exception> {
     let default = proto.timestamp.map_or(Timestamp::LATEST, |ts| Timestamp(ts as i64));
     let mut out = Vec::new();
-    // Written directly into the block and checked when it is complete, so that a value is copied once.
+    // The cells are written directly into the block, and checked when it is complete. So a value is copied only once.
     let mut put = |parts: CellParts<'_>| {
         let at = out.len();
         out.reserve(parts.size() + 6);
@@ -171,7 +171,7 @@ fn cells_of_message(
             put(CellParts {
                 row,
                 family: &column.family,
-                // A family marker has no qualifier, and no marker has a value, whatever the client sends.
+                // A family marker has no qualifier, and no delete marker has a value, even if the client sends one.
                 qualifier: match cell_type.is_family_delete() {
                     true => b"",
                     false => value.qualifier.as_deref().unwrap_or_default(),
@@ -206,7 +206,7 @@ fn malformed(error: cell::Malformed) -> Exception {
     Exception::do_not_retry(format!("a cell of the request: {error}"))
 }
 
-/// Returns the cells with a time to live in their tags, in place of any that they had.
+/// Returns the cells with a time to live in their tags, which replaces any that they had.
 fn with_ttl(cells: &CellBlock, ttl: &[u8]) -> Result<CellBlock, Exception> {
     if ttl.len() != 8 {
         return Err(Exception::io(format!(

@@ -50,7 +50,7 @@ pub(crate) fn scan(table: &TableDescriptor, scan: &pb::Scan, world: &World) -> R
             )));
         }
     }
-    // Clients older than this field send one row as a range with equal bounds.
+    // Clients that are older than this field send a scan of one row as a range with equal bounds.
     let include_stop = scan.include_stop_row.unwrap_or(!start.is_empty() && start == stop);
     let raw = attribute(&scan.attribute, "_raw_").is_some_and(flag);
     if raw && scan.column.iter().any(|column| !column.qualifier.is_empty()) {
@@ -59,7 +59,7 @@ pub(crate) fn scan(table: &TableDescriptor, scan: &pb::Scan, world: &World) -> R
     let filter = scan.filter.as_ref().map(|proto| filter::filter(proto, world)).transpose()?;
     let batch = scan.batch_size.filter(|batch| *batch > 0);
     if batch.is_some() && filter.as_ref().is_some_and(|filter| filter.has_filter_row()) {
-        // As in HBase, the exception allows a retry.
+        // As in HBase, this exception allows a retry.
         return Err(Exception::io(
             "Cannot set batch on a scan using a filter that returns true for filter.hasFilterRow",
         ));
@@ -93,7 +93,7 @@ pub(crate) fn scan(table: &TableDescriptor, scan: &pb::Scan, world: &World) -> R
     })
 }
 
-/// Returns the offset; a negative one, which Java clients can set, skips nothing.
+/// Returns the offset. Java clients can set a negative offset, which skips nothing.
 fn offset(number: u32) -> u32 {
     if number > i32::MAX as u32 { 0 } else { number }
 }
@@ -116,7 +116,7 @@ fn mob(attributes: &[pb::NameBytesPair]) -> MobRead {
     }
 }
 
-/// Returns the requested families, each once, with sorted qualifiers. An empty list means every family of the table; it
+/// Returns the requested families, each once, with sorted qualifiers. An empty list means every family of the table. It
 /// is expanded only if some family has its own time range.
 fn families(
     table: &TableDescriptor,
@@ -136,7 +136,7 @@ fn families(
             }
         };
         match &mut query.qualifiers {
-            // If a whole family and some of its columns are requested, the last one counts, as in HBase.
+            // As in HBase, if a whole family and some of its columns are requested, the last request counts.
             Some(_) if qualifiers.is_empty() => query.qualifiers = None,
             Some(known) => known.extend_from_slice(qualifiers),
             None if is_new || qualifiers.is_empty() => {}

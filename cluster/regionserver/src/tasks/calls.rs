@@ -1,7 +1,8 @@
 //! The calls that wait for the log, the disk or each other.
 //!
-//! Every write waits for the log, so a call enters and leaves this list for each write. Each thread has its own shard,
-//! whose lock is contended only by snapshots and by calls that end on another thread.
+//! Every write waits for the log, so each write adds its call to this list and removes it again. Each thread has a
+//! shard of the list. The shard's lock is contended only while the list is read, and by calls that end on another
+//! thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,7 +32,8 @@ pub(crate) struct RunningCall {
     pub(crate) traceparent: Option<Box<TraceParent>>,
 }
 
-/// What a call is about. A write keeps no part of its frame, because that memory is reused while the write waits.
+/// The region that a call is about, or its parameter. A write keeps no part of its frame, because that memory is reused
+/// while the write waits.
 #[derive(Clone, Debug)]
 pub(crate) enum Subject {
     /// The name of the region.

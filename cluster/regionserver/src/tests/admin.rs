@@ -153,7 +153,7 @@ fn slow_calls_and_large_answers_are_kept_for_the_operator() {
             log_message: wanted.encode_to_vec().into(),
         };
         let entry: pb::LogEntry = bench.admin("GetLogEntries", &request).expect("a ring");
-        // The Java client loads the class of this name.
+        // The Java client loads the class with this name.
         assert!(entry.log_class_name.ends_with(".AdminProtos$SlowLogResponses"), "{}", entry.log_class_name);
         pb::SlowLogResponses::decode(entry.log_message).expect("entries").slow_log_payloads
     };
@@ -353,7 +353,7 @@ fn file_names_split_rows_and_sizes_are_reported() {
         }
     }
     bench.put("a", "g:1", "small");
-    // Memory is flushed for the response.
+    // The memory is flushed to find the row.
     let middle = info().best_split_row.expect("many rows");
     assert!((&b"c"[..]..=b"f").contains(&&middle[..]), "{middle:?}");
     assert_eq!(files(&["f"]).expect("a list").len(), 1);

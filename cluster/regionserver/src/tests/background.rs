@@ -59,7 +59,7 @@ fn a_running_flush_is_not_queued_again() {
     assert_eq!(background.waiting().flushes, 0);
 }
 
-/// Runs one step of a background thread in its own thread; the receiver gets a message when it ends.
+/// Runs one step of a background thread in a thread of its own. The receiver gets a message when the step ends.
 fn once(bench: &Bench, step: fn(&RegionServer)) -> mpsc::Receiver<()> {
     let (server, (tell, told)) = (Arc::clone(&bench.server), mpsc::channel());
     let thread = env::spawn_thread("once", Priority::Background, move || {
@@ -72,7 +72,8 @@ fn once(bench: &Bench, step: fn(&RegionServer)) -> mpsc::Receiver<()> {
 
 const LONG: Duration = Duration::from_secs(3_600);
 const SOON: Duration = Duration::from_secs(30);
-/// Time without a report after which a thread counts as not woken. If the thread is only slow, the test proves nothing.
+/// If a thread has not reported after this time, it counts as not woken. A slow machine can only make the test pass
+/// wrongly.
 const A_WHILE: Duration = Duration::from_millis(100);
 
 #[test]
@@ -358,7 +359,7 @@ fn an_old_log_file_is_rolled_whatever_its_size() {
     let period = Duration::from_secs(3600);
     let bench = Bench::with(Options { log_roll_period: period, ..Options::default() }, &[("", "")]);
     let log = bench.server.foundation().log.clone();
-    // The marker of the region's opening is in the first file.
+    // The first file has the marker of the region's opening.
     log.roll().expect("alive");
     let first = log.file_number();
     bench.server.run_chore();
@@ -398,7 +399,7 @@ fn spare_log_files_are_deleted_when_idle() {
     let period = Duration::from_secs(3600);
     let (bench, needed) = with_files_ready(Options { log_roll_period: period, ..Options::default() });
     let log = &bench.server.foundation().log;
-    // The last file may be large. The next one, rolled because of its age, is nearly empty.
+    // The last file may be large. The next file, which the chore begins because of the age, is nearly empty.
     for _ in 0..3 {
         bench.server.run_chore();
         bench.world.advance(period);
@@ -532,12 +533,12 @@ fn a_region_that_has_grown_too_large_asks_for_its_split() {
     bench.world.advance(Duration::from_secs(61));
     fill(170..180);
     assert_eq!(asked().len(), 1, "it asks again");
-    // The same by a compaction, and not by one that has been told to wait.
+    // A compaction requests a split, too, but not within the pause after a request.
     bench.world.advance(Duration::from_secs(61));
     bench.server.background.request_compaction(&region, true, Vec::new());
     Background::compact_next(&bench.server);
     assert_eq!(asked().len(), 1);
-    // With a second region of its table it may be as large as MAX_FILESIZE.
+    // With a second region of its table on the server, the region may grow to MAX_FILESIZE.
     bench.server.open_region(super::bench::region("x", "y"), region.table().clone()).expect("opens");
     bench.world.advance(Duration::from_secs(61));
     fill(180..190);

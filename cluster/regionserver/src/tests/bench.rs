@@ -26,7 +26,7 @@ pub(crate) struct Bench {
     pub(super) version: Option<(u32, u32)>,
     pub(super) timeout: Option<Duration>,
     pub(super) answers: rpc::Answers,
-    /// The server's storage, which tests fill up, fail and kill.
+    /// The server's storage. Tests fill it, make it fail, and kill it.
     pub(super) place: storage::Memory,
     client: ClientService,
     admin: AdminService,
@@ -44,7 +44,7 @@ impl Bench {
         Bench::of(options, RegionOptions::default(), 1 << 20, regions)
     }
 
-    /// As [`with`](Bench::with), with region options, and a cache of `cache_bytes` bytes.
+    /// Like [`with`](Bench::with), with region options, and a cache of `cache_bytes` bytes.
     pub(super) fn of(
         options: Options,
         region_options: RegionOptions,
@@ -54,7 +54,7 @@ impl Bench {
         Bench::with_cache(options, region_options, cache::Cache::with_bytes(cache_bytes), regions)
     }
 
-    /// As [`of`](Bench::of), over an existing cache.
+    /// Like [`of`](Bench::of), with an existing cache.
     pub(super) fn with_cache(
         options: Options,
         region_options: RegionOptions,
@@ -209,7 +209,7 @@ impl Bench {
     fn wait(&self, answer: Answer) -> Result<Reply, Exception> {
         match answer {
             Answer::Now(outcome) => outcome,
-            // A call that hangs must fail its test.
+            // A call that never ends must fail its test.
             Answer::Later(future) => {
                 let bounded = async { env::timeout(Duration::from_secs(60), future).await };
                 self.runtime.handle().block_on(bounded).expect("an answer within a minute")

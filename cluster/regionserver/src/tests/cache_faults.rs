@@ -1,5 +1,5 @@
-//! Tests reads by clients while the bucket cache's device fails in every way: no wrong byte is returned and no request
-//! fails.
+//! Tests reads by clients while the device of the bucket cache fails in every way. No wrong byte may be returned, and
+//! no request may fail.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -150,7 +150,7 @@ impl Scene {
         Scene::check(reply.cells, from..from + count);
     }
 
-    /// Lets clients read random rows and checks the results; `meanwhile` runs at every 16th request.
+    /// Lets clients read random rows, and checks the results. Calls `meanwhile` at every 16th request.
     fn load(&self, meanwhile: impl Fn(u64) + Sync) {
         let clients = AtomicUsize::new(0);
         env::together("client", CLIENTS, || {
@@ -200,7 +200,7 @@ fn device_faults_never_reach_clients() {
         device.set_fault(DeviceFault::None);
         scene.load(|_| {});
     }
-    // One fault after the other while clients read and write, and flipped bits in blocks.
+    // While clients read and write, sets one fault after the other, and flips bits in blocks.
     scene.load(|turn| match turn as usize % (FAULTS.len() + 2) {
         0 => device.set_fault(DeviceFault::None),
         1 => device.damage(|bytes| bytes.iter_mut().step_by(4_001).for_each(|byte| *byte ^= 4)),
@@ -247,7 +247,7 @@ fn a_mapped_file_that_is_cut_and_scribbled_on_costs_hits_and_nothing_more() {
     assert!(corrupt > 0);
     behind.set_len(DEVICE / 8).expect("cut");
     scene.load(|_| {});
-    // Truncated parts cannot be read, or are zeros after a write behind them.
+    // Truncated parts cannot be read or, if a later part was written again, are zeros.
     let counts = scene.counts();
     assert!(counts.failed + counts.corrupt > corrupt, "{counts:?}");
     behind.set_len(DEVICE).expect("longer again");

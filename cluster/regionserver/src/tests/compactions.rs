@@ -41,7 +41,7 @@ fn the_store_closest_to_holding_flushes_back_comes_first() {
     assert_eq!(bench.server.background.waiting().compactions.small, 3);
     Background::compact_next_small(&bench.server);
     assert_eq!((files(&first), files(&second)), (vec![3, 0], vec![1, 4]));
-    // A client's request is more urgent than both that are left.
+    // A client's request is more urgent than the two that are left in the queue.
     bench.server.background.request_compaction(&first, true, vec!["f".into()]);
     Background::compact_next_small(&bench.server);
     assert_eq!((files(&first), files(&second)), (vec![1, 0], vec![1, 4]));
@@ -63,7 +63,7 @@ fn large_compactions_have_threads_of_their_own() {
     Background::compact_next(&bench.server);
     assert_eq!(files(&region), [1, 0]);
     assert_eq!(bench.server.background.compacting(&region), PendingCompactions::default());
-    // Without a large one the thread takes a small one.
+    // If there is no large compaction, the thread takes a small one.
     let bench = Bench::with(no_wait(), &[("", "")]);
     write_files(&bench, "a", "f:x", 3);
     let region = region_of(&bench, "a");
@@ -92,7 +92,7 @@ fn switching_compactions_off_ends_a_running_one_and_it_waits() {
     write_files(&bench, "a", "f:x", 3);
     let region = region_of(&bench, "a");
     bench.server.background.consider_compaction(&region);
-    // A limit of a byte a second holds it until the switch.
+    // A limit of one byte a second keeps the compaction running until compactions are switched off.
     bench.server.background.compaction_budget.set_limit(1);
     let (server, (tell, told)) = (Arc::clone(&bench.server), std::sync::mpsc::channel());
     let thread = env::spawn_thread("compacts", env::Priority::Background, move || {
@@ -144,7 +144,7 @@ fn the_limit_of_flushes_follows_memory_and_acts() {
     assert_eq!(budget.limit(), u64::MAX, "before the first check");
     bench.server.run_chore();
     assert_eq!(budget.limit(), 100 * MB);
-    // A byte a second: the flush waits until the limit rises.
+    // At one byte a second the flush waits until the limit is raised.
     bench.put("a", "f:x", "1");
     budget.set_limit(1);
     let (region, (tell, told)) = (region_of(&bench, "a"), std::sync::mpsc::channel());

@@ -134,7 +134,7 @@ fn rows_that_a_scan_finds_are_deleted_in_batches() {
 fn families_columns_and_versions_are_deleted() {
     let bench = Bench::new();
     let region = filled(&bench);
-    // The newest version of each row's column; the older one is seen then.
+    // Deletes the newest version of each row's column. Then the older version can be seen.
     assert_eq!(delete(&bench, &region, scan_of("f", "a", 1), (3, None)), Ok((5, Some(5))));
     assert_eq!(counts(&bench, &region), (5, 10));
     assert_eq!(delete(&bench, &region, scan_of("f", "a", 9), (3, Some(10))), Ok((5, Some(5))));

@@ -119,7 +119,7 @@ fn increments_and_appends_return_the_new_values() {
     quiet.attribute.push(pb::NameBytesPair { name: "_rr_".into(), value: Some(Bytes::from_static(&[0])) });
     let (response, cells) = bench.mutate_if(quiet, None).expect("an append");
     assert_eq!((response.result.expect("empty").associated_cell_count, cells.len()), (Some(0), 0));
-    // An increment makes a value newer than the last, even newer than the clock.
+    // An increment makes a value newer than the previous one, even if that is newer than the clock.
     bench.world.advance(std::time::Duration::from_millis(10));
     bench.put("r", "f:n", "not eight bytes");
     let error = bench.mutate(increment("r", "f:n", 1)).expect_err("no long");
@@ -169,7 +169,7 @@ fn a_repetition_after_a_crash_is_recognised_from_the_log() {
     let append = pb::MutationProto { nonce: Some(11), ..mutation(MutationType::Append, "r", "f:a", "x") };
     assert_eq!(add(&bench, 9), number(5));
     bench.mutate(append.clone()).expect("an append");
-    // Log records of writes already in files also restore their nonces.
+    // Log records of writes that are already in files also restore their nonces.
     let region = bench.server.regions().all().remove(0);
     region.flush(region::FlushReason::Requested).expect("flushes");
     assert_eq!(add(&bench, 10), number(10));
@@ -198,7 +198,7 @@ fn a_repetition_whose_version_is_gone_is_answered_with_the_present_row_and_never
     flush();
     assert_eq!(add(10), number(10));
     assert_eq!(add(11), number(15));
-    // One version is kept: that of nonce 10 is gone, while the older file has that of nonce 9.
+    // One version is kept. The one written with nonce 10 is gone, while the older file still has the one of nonce 9.
     flush();
     assert_eq!(add(10), number(15));
     assert_eq!(add(9), number(5), "it is still there");
@@ -309,7 +309,7 @@ fn an_abandoned_write_holds_up_nobody() {
         };
         bench.send_and_abandon(bench.call("Mutate", &request, Bytes::new()));
     }
-    // This write awaits less than the earlier ones, and becomes visible after them.
+    // This write waits for less than the earlier ones, but becomes visible after them.
     let mut last = mutation(MutationType::Put, "d", "f:x", "1");
     last.durability = Some(pb::mutation_proto::Durability::SkipWal as i32);
     bench.mutate(last).expect("a put");

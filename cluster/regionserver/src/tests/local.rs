@@ -178,7 +178,7 @@ fn daughters_take_the_rows_of_their_side_and_a_merged_region_takes_all() {
         inherit(daughter, &[&parent]).expect("written again, as after a crash");
     }
     assert_eq!(daughters.each_ref().map(open), [vec!["a", "c"], vec!["m", "z"]]);
-    // Of four files the newest, and those with rows of the side.
+    // The parent has four files. Each daughter refers to the newest file, and to the files that have rows of its side.
     let files = bench.server.regions().all().iter().map(|region| region.load().files).collect::<Vec<_>>();
     assert_eq!(files, [3, 2]);
     assert!(bench.server.regions().all().iter().all(|region| region.open_sequence() > opened_at));
@@ -186,7 +186,7 @@ fn daughters_take_the_rows_of_their_side_and_a_merged_region_takes_all() {
         done(servers.is_needed(&name, layout::region_folder(region))).expect("the lists can be read")
     };
     assert!(shape(&daughters[0]).has_references && is_needed(&parent));
-    // Neither all rows nor one side of them; and a parent that is half of another.
+    // Refused: a region that takes neither all rows of the parent nor those of one side.
     assert!(
         inherit(&new("b", "c", 11), &[&parent]).expect_err("refused").message.contains("neither all rows")
     );

@@ -99,7 +99,7 @@ fn a_malformed_put_fails_all_puts_of_its_region_action() {
         .iter()
         .map(|entry| entry.exception.is_some())
         .collect();
-    // HBase decodes all actions of a region before it applies the first.
+    // HBase decodes all actions on a region before it applies the first.
     assert_eq!(outcome, [true, true, true]);
     assert!(bench.row("a").is_empty());
 }
@@ -178,7 +178,7 @@ fn conditional_actions_report_whether_they_were_applied() {
         assert_eq!((result.processed, result.result_or_exception.len()), (Some(held), 2));
     }
     assert_eq!(bench.row("a"), ["f:x=1", "f:y=1", "f:z=1"]);
-    // The form of older clients.
+    // The request has the form that older clients send.
     let request = pb::MultiRequest {
         region_action: vec![pb::RegionAction { atomic: Some(true), ..bench.on("a", vec![put(0, "a", 1)]) }],
         nonce_group: None,

@@ -15,10 +15,10 @@ use crate::{Foundation, Options, Primary, RegionServer, Replica, ReplicaOptions}
 
 use pb::mutation_proto::MutationType;
 
-/// Time within which a replica must have done what it usually does within a few ms.
+/// Maximum time for something that a replica usually does within a few ms.
 const SOON: Duration = Duration::from_secs(20);
 
-/// The primary's storage as the replica reaches it; it may not answer for a while.
+/// The primary's storage as the replica reaches it. A test can make it fail for a while.
 struct Reach {
     place: Memory,
     is_cut: Arc<AtomicBool>,
@@ -56,7 +56,7 @@ fn server(port: u16, files: Arc<dyn Files>, log: Arc<dyn Files>) -> Arc<RegionSe
         world,
         files,
         log: Arc::new(log),
-        // So that every read is one of the place.
+        // Without a cache every read is a read of the storage.
         cache: Arc::new(cache::Cache::with_bytes(0)),
         region_options: RegionOptions { compaction_size_min: Some(0), ..RegionOptions::default() },
         recovered: None,
@@ -64,7 +64,7 @@ fn server(port: u16, files: Arc<dyn Files>, log: Arc<dyn Files>) -> Arc<RegionSe
     RegionServer::new(
         ServerName { host: "localhost".into(), port, start_code: 1 },
         foundation,
-        // Replaced files go at once, so that a test can have one deleted under a replica.
+        // Replaced files are deleted at once, so that a test can have a file deleted while a replica uses it.
         Options { unnamed_files_grace: Duration::ZERO, ..Options::default() },
     )
 }
@@ -96,7 +96,7 @@ impl Pair {
         self.primary.server.regions().all()[0].clone()
     }
 
-    /// Returns the answer to a get on the replica, once the replica has all writes.
+    /// Returns the cells that a get on the replica finds once the replica has all writes.
     fn seen(&self, row: &'static str) -> Vec<String> {
         assert!(self.replica.server.replica().expect("it is one").wait_current(SOON), "it becomes current");
         self.replica.row(row)
@@ -104,7 +104,7 @@ impl Pair {
 
     /// Returns the exception with which a get on the replica finally fails.
     fn refused(&self, row: &'static str) -> rpc::Exception {
-        // Moments of one world: each has its own beginning.
+        // Moments of different worlds cannot be compared.
         let world = World::real();
         let began = world.moment();
         loop {
@@ -161,7 +161,7 @@ fn a_file_that_is_deleted_under_a_replica_is_no_missing_row() {
         pair.primary.put("a", "f:q", value);
         pair.region().flush(FlushReason::Requested).expect("flushed");
     }
-    // A write brings the markers into the log.
+    // A write makes the log write its markers, too.
     pair.primary.put("z", "f:q", "v");
     assert_eq!(pair.seen("a"), ["f:q=3"]);
     pair.cut(true);
@@ -181,7 +181,7 @@ fn a_replica_that_missed_a_part_of_the_log_begins_again() {
     pair.primary.put("a", "f:q", "0");
     assert_eq!(pair.seen("a"), ["f:q=0"]);
     pair.cut(true);
-    // Several files of the log come and go.
+    // The log begins several files and deletes old ones.
     let log = &pair.primary.server.foundation().log;
     for _ in 0..5 {
         pair.primary.put("a", "f:q", &"x".repeat(3_000));

@@ -62,7 +62,7 @@ fn a_small_region_takes_one_call_and_closes_its_scanner() {
     assert_eq!((response.heartbeat_message, response.ttl, response.stale), (None, Some(60_000), Some(false)));
     assert!(response.mvcc_read_point.expect("a read point") > 0);
     assert_eq!(bench.server.open_scanners(), 0);
-    // A further close and a further call find nothing.
+    // After the scanner was closed, a further close and a further call find an exhausted scanner.
     let id = response.scanner_id.expect("an id");
     let (again, cells) = bench.next(id, 0, None).expect("known");
     assert!(cells.is_empty() && again.cells_per_result.is_empty());
@@ -108,7 +108,7 @@ fn a_reply_counts_as_response_memory_until_sent() {
     };
     let scanned = bench.client("Scan", &scan, Bytes::new()).expect("a scan");
     let bytes = (scanned.message.len() + scanned.cells.len()) as u64;
-    // All three rows, because the size limit is checked only before a row.
+    // The answer has all three rows, because the size limit is checked only before a row.
     assert!(bytes > 240 << 10);
     assert_eq!(bench.answers.taken(), bytes);
     drop(scanned);
@@ -202,7 +202,8 @@ fn are_the_same_out_of_a_file(bench: &Bench) {
             bench.put(&ROWS[at..=at], "f:y", &"2".repeat(at));
         }
     }
-    // A limit of cells in a family that is never met makes the server judge each cell.
+    // A limit of cells in a family, even one that is never reached, makes the server send each cell through the
+    // matcher.
     let replies = |number: u32, limit: Option<u32>, size: Option<u64>, store_limit: Option<u32>| {
         let column = pb::Column { family: b"f".as_slice().into(), qualifier: Vec::new() };
         let scan =
@@ -238,15 +239,16 @@ fn are_the_same_out_of_a_file(bench: &Bench) {
         let about = format!("{:?}, rows, limit of rows and size {way:?}", bench.codec);
         let copied = replies(way.0, way.1, way.2, None);
         assert_eq!(copied, replies(way.0, way.1, way.2, Some(u32::MAX)), "{about}");
-        // The sizes of cells differ between memory and files, which shows where several of them are added up.
+        // The counted sizes of cells differ between memory and files, which shows where sizes of several cells are
+        // added up.
         if way.2 != Some(1_000) {
             assert_eq!(copied, in_memory, "{about}");
         }
     }
 }
 
-/// A row was cut at a marker that masks its rest, so only the next row shows that it is complete. From then on it
-/// counts, and the rows copied from a file are limited to the remaining number.
+/// A row was cut at a marker that masks the rest of the row, so only the next row shows that it is complete. From then
+/// on it counts, and only the remaining number of rows is copied from a file.
 #[test]
 fn a_row_found_complete_counts_before_rows_are_copied() {
     let bench = Bench::new();
@@ -285,7 +287,7 @@ fn a_limit_of_rows_ends_the_whole_scan() {
     assert_eq!(rows(cells), ["a", "a", "b", "b"]);
     assert_eq!((response.more_results, response.more_results_in_region), (Some(false), Some(true)));
     assert_eq!(bench.server.open_scanners(), 0);
-    // A row in two parts counts once, even if only the next row shows its end.
+    // A row in two parts counts as one, even if only the next row shows its end.
     let (response, cells) = bench.open(pb::Scan { batch_size: Some(1), ..Default::default() }, |request| {
         request.limit_of_rows = Some(1);
     });
@@ -348,7 +350,7 @@ fn a_scan_beyond_the_region_returns_the_regions_rows() {
     assert_eq!(read("n", "", &reversed), "n");
     assert_eq!(read("n", "", &reversed_exclusive), "");
     assert_eq!(read("g", "", &reversed), "");
-    // The region before, with a start row behind its end.
+    // In the previous region, a reversed scan with a start row after the region's end.
     let scan = pb::Scan { start_row: Some("z".into()), reversed: Some(true), ..Default::default() };
     assert_eq!(rows(bench.open(scan, |_| {}).1), ["c", "a"]);
     // The row of a Get must be in the region.
@@ -388,7 +390,7 @@ fn as_many_cells_fit_into_a_result_size_as_with_hbase() {
         let found = [fit("r00", "r99", size), fit("r00", "r99", size + 1)];
         assert_eq!(found, [rows, rows + 1], "rows within {size} bytes");
     }
-    // A client counts 32 bytes and the size of each cell, and expects as many cells as fit.
+    // A client counts 32 bytes and the size for each cell, and expects as many cells as fit.
     for cells in 1..50 {
         assert_eq!(fit("row", "rox", cells * (32 + 1_051)), cells as usize, "{cells} cells");
     }
@@ -430,7 +432,7 @@ fn a_small_scan_at_a_region_edge_gets_a_heartbeat_first() {
     };
     assert_eq!(open_as(b"", &backwards(false), &plain).0, "");
     assert_eq!(open_as(b"", &backwards(true), &plain).0, "c");
-    // First opens, larger scans, clients without heartbeats, and single calls get their rows at once.
+    // The first call of a scan, larger scans, clients without heartbeats, and single calls get their rows at once.
     assert_eq!(open_as(b"", &from(""), &plain).0, "a");
     assert_eq!(open_as(b"n", &from("nn"), &plain).0, "p");
     let of_size =
@@ -516,7 +518,7 @@ fn a_scan_continues_across_flushes_and_compactions() {
     let major = region::CompactionRequest { major: true, families: Vec::new() };
     let mut seen = Vec::new();
     for call in 0..3 {
-        // Written after the scan began: not visible to it.
+        // This is written after the scan began, so the scan does not see it.
         bench.put("c", "f:z", "later");
         bench.server.flush(&region, region::FlushReason::Requested).expect("flushes");
         region.compact_memory(1.0);
@@ -595,7 +597,7 @@ fn an_expired_client_deadline_closes_the_scanner() {
     }
 }
 
-/// A slow pattern is evaluated on a thread for which no other client waits, and the clock is read after the first cell.
+/// A slow pattern is evaluated on a thread for which no other client waits. The clock is read after the first cell.
 #[test]
 fn a_fruitless_scan_sends_heartbeats_within_a_row() {
     let options = Options { scan_time_min: Duration::ZERO, ..Options::default() };
@@ -631,7 +633,7 @@ fn a_fruitless_scan_sends_heartbeats_within_a_row() {
     // Each row has two cells; the next call continues after the first of them.
     assert!(cursors.len() > 4, "{cursors:?}");
     assert_eq!((&cursors[0][..], &cursors[1][..]), (&b"a"[..], &b"a"[..]));
-    // A client without partial results waits for the end.
+    // A client that cannot handle partial results waits for the end.
     let (whole, _) = bench.open(pb::Scan { filter: None, ..Default::default() }, |request| {
         request.client_handles_partials = Some(false)
     });

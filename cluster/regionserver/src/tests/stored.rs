@@ -1,4 +1,4 @@
-//! Tests of reads from storage: they begin on the serving thread and continue elsewhere.
+//! Tests of reads from storage, which begin on the serving thread and continue on another thread.
 
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn bench() -> Bench {
     bench
 }
 
-/// As [`bench`], over storage whose reads wait until the test completes them.
+/// Like [`bench`], over storage whose reads wait until the test completes them.
 fn delayed(rows: &[&'static str], value: &str) -> Bench {
     let bench = Bench::with_delayed_reads(ReadDelay::UntilCompleted, 8);
     rows.iter().for_each(|row| bench.put(row, "f:x", value));
@@ -57,7 +57,7 @@ fn gets_await_a_block_together_and_hold_no_thread() {
             }
             Poll::Pending => true,
         });
-        // All wait for the same block, and none occupies a thread of the pool.
+        // All gets wait for the same block, and none of them occupies a thread of the pool.
         let counts = bench.place.read_counts();
         assert!(gets.is_empty() || (gets.len(), counts.running) == (30, 1), "{counts:?}");
         bench.place.complete_reads(1);
@@ -70,7 +70,7 @@ fn gets_await_a_block_together_and_hold_no_thread() {
 fn a_scan_awaits_one_block_after_the_other() {
     let rows = ["a", "b", "c", "d", "e", "f"];
     let bench = Bench::with_delayed_reads(ReadDelay::For(Duration::from_millis(1)), 8);
-    // One block for each row.
+    // Each row has a block of its own.
     rows.iter().for_each(|row| bench.put(row, "f:x", &row.repeat(70_000)));
     let region = bench.server.regions().all().remove(0);
     bench.server.flush(&region, region::FlushReason::Requested).expect("flushes");
@@ -83,7 +83,7 @@ fn a_scan_awaits_one_block_after_the_other() {
     let reply = bench.client("Scan", &request, Bytes::new()).expect("a reply");
     assert_eq!(self::rows(reply.cells), rows);
     let reads = bench.place.read_counts().begun;
-    // Bytes after a block of unknown length may be read twice.
+    // The size of the block is unknown, so the bytes after it may be read twice.
     assert!((2..=8).contains(&reads), "{reads} reads");
 }
 

@@ -1,9 +1,9 @@
 //! AggregateService: computes sums, extremes and counts over the rows of a region, for tables that name the endpoint
 //! `org.apache.hadoop.hbase.coprocessor.AggregateImplementation`.
 //!
-//! A client asks every region and combines the answers. The interpreter that it names says which numbers the values
-//! are. As in HBase an interpreter looks at no column: every cell that the scan returns counts, and a value of another
-//! length is no number.
+//! A client calls every region and combines the answers. The client also names an interpreter, which says how a value
+//! is read as a number. As in HBase, an interpreter ignores columns: every cell that the scan returns counts, unless
+//! its value does not have the length of a number.
 //!
 //! | method | first part | second part |
 //! |---|---|---|
@@ -46,7 +46,7 @@ impl Interpreter {
             Some("LongColumnInterpreter") => Ok(Interpreter::Long),
             Some("DoubleColumnInterpreter") => Ok(Interpreter::Double),
             Some("BigDecimalColumnInterpreter") => Ok(Interpreter::Decimal),
-            // HBase lets the client retry, which does not help.
+            // HBase lets the client retry, which would not help.
             _ => Err(Exception::do_not_retry(format!(
                 "java.lang.ClassNotFoundException: {class}; this server has LongColumnInterpreter, \
                  DoubleColumnInterpreter and BigDecimalColumnInterpreter"
@@ -64,7 +64,7 @@ impl Interpreter {
         })
     }
 
-    /// Returns the weight of a median without weights: Java's `MIN_VALUE`.
+    /// Returns the weight of a median if no weights are given: Java's `MIN_VALUE`.
     fn min_value(self) -> Number {
         match self {
             Interpreter::Long => Number::Long(i64::MIN),
@@ -74,7 +74,7 @@ impl Interpreter {
     }
 }
 
-/// A number with Java's arithmetic. All numbers of a request are of one kind.
+/// A number with Java's arithmetic. All numbers of a request have the same kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Number {
     Long(i64),
@@ -125,7 +125,7 @@ impl Number {
 /// The sum of the numbers read so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Sum {
-    /// There was no number.
+    /// No number was read.
     Nothing,
     Number(Number),
     /// The sum is too large for this server.

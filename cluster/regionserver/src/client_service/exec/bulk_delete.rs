@@ -1,4 +1,4 @@
-//! BulkDeleteService: deletes what a scan finds in a region, for tables that name the endpoint
+//! BulkDeleteService: deletes the rows or cells that a scan finds in a region. For tables that name the endpoint
 //! `org.apache.hadoop.hbase.coprocessor.example.BulkDeleteEndpoint` of HBase's examples.
 //!
 //! | type | deletes of each row that the scan finds |
@@ -8,8 +8,8 @@
 //! | COLUMN | all versions of the columns found |
 //! | VERSION | the versions found; with a timestamp, that version of the columns found |
 //!
-//! Rows are deleted in batches, each as one write of the region; a row changes as a whole. One scanner reads all
-//! batches, so filters count over all of them, and what is written meanwhile is not found.
+//! Rows are deleted in batches. Each batch is one write of the region, and has all deletes of its rows. One scanner
+//! reads all batches. So filters count over all of them, and the scan does not find rows that are written meanwhile.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::request::{self, RequestCells};
 /// The Java class that a table names to have this endpoint.
 pub(super) const CLASS: &str = "org.apache.hadoop.hbase.coprocessor.example.BulkDeleteEndpoint";
 
-/// Maximum number of rows in a batch, whatever the client asks for: their deletes are in memory together.
+/// Maximum number of rows in a batch, whatever the client asks for, because all deletes of a batch are in memory.
 const ROWS_MAX: usize = 10_000;
 
 /// The fields of HBase's `BulkDeleteRequest`.
@@ -55,7 +55,7 @@ pub(super) struct BulkDeleteResponse {
     pub(super) versions: Option<u64>,
 }
 
-/// What is deleted of a row.
+/// The part of a row that is deleted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Row,
@@ -64,7 +64,7 @@ enum Kind {
     Version,
 }
 
-/// A column's family and qualifier, with the timestamp of a version if it counts.
+/// A column's family and qualifier, and the timestamp if only one version is deleted.
 type Target = (Bytes, Bytes, Option<u64>);
 
 /// The deletes of one batch of rows.

@@ -1,12 +1,13 @@
-//! Java's BigDecimal as BigDecimalColumnInterpreter computes with it: rounded to two places, half to even.
+//! Java's BigDecimal with the arithmetic of BigDecimalColumnInterpreter: rounded to two places, half to even.
 //!
-//! A value is a scale of 4 bytes and then the unscaled number, big-endian in two's complement, as `Bytes.toBytes`
-//! writes it. Here a number has at most 16 bytes, which is some 36 digits before the point. Java's are unlimited.
+//! A value is a scale of 4 bytes and then the unscaled number, big-endian in two's complement, as HBase's
+//! `Bytes.toBytes` writes it. Here a number has at most 16 bytes, or some 36 digits before the point; Java's have no
+//! limit.
 
-/// The scale of all numbers that are computed with.
+/// The scale of all numbers after reading.
 const SCALE: i32 = 2;
 
-/// The exponent of the largest power of ten that fits a number here.
+/// The exponent of the largest power of ten that fits into 16 bytes.
 const POWER_MAX: u32 = 38;
 
 /// A decimal number: `unscaled` × 10^-`scale`.
@@ -27,7 +28,7 @@ impl Decimal {
             .split_first_chunk::<4>()
             .filter(|(_, bytes)| !bytes.is_empty())
             .ok_or("a BigDecimal has 5 bytes or more")?;
-        // Leading bytes that repeat the sign say nothing.
+        // Leading bytes that only repeat the sign are not needed.
         let sign = if bytes[0] >= 0x80 { 0xff } else { 0 };
         let (head, tail) = bytes.split_at(bytes.len().saturating_sub(16));
         if head.iter().any(|byte| *byte != sign) || (!head.is_empty() && (tail[0] ^ sign) >= 0x80) {
@@ -43,7 +44,7 @@ impl Decimal {
         } else if shift >= 0 {
             10i128.checked_pow(power).and_then(|power| number.checked_mul(power))
         } else if power > POWER_MAX {
-            // Less than half of the last place, whatever the number is: 2^127 < 5 * 10^38.
+            // Less than half of the last place for any number of 16 bytes: 2^127 < 5 * 10^38.
             Some(0)
         } else {
             Some(rounded(number, 10i128.pow(power)))
@@ -71,16 +72,16 @@ impl Decimal {
     pub(super) fn encode(self) -> Vec<u8> {
         let word = self.unscaled.to_be_bytes();
         let sign = if self.unscaled < 0 { 0xff } else { 0 };
-        // All bytes from the first that says more than the sign.
+        // Begins at the first byte that is not only a repetition of the sign.
         let start = (0..15).find(|&at| word[at] != sign || (word[at + 1] ^ sign) >= 0x80).unwrap_or(15);
         [&self.scale.to_be_bytes()[..], &word[start..]].concat()
     }
 }
 
-/// Returns the quotient, rounded to the nearest number and half to the even one. The divisor is a power of ten.
+/// Returns the quotient, rounded to the nearest number, or to the even one of two. The divisor is a power of ten.
 fn rounded(number: i128, divisor: i128) -> i128 {
     let (quotient, rest) = (number / divisor, (number % divisor).unsigned_abs());
-    // Twice the rest may be more than the type holds.
+    // Twice the rest might not fit into the type.
     let above = rest.cmp(&(divisor.unsigned_abs() - rest));
     if above.is_gt() || (above.is_eq() && quotient % 2 != 0) { quotient + number.signum() } else { quotient }
 }

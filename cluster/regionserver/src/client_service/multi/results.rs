@@ -1,7 +1,7 @@
 //! The results of a Multi's actions, and the encoding of its reply.
 //!
-//! Most entries hold only the number of their cells in the reply's cell block, or nothing. These take a few bytes in
-//! memory and are encoded directly; the others hold the protobuf message.
+//! Most entries have nothing, or only the number of their cells in the reply's cell block. They take a few bytes in
+//! memory and are encoded directly. Other entries have the protobuf message.
 
 use prost::Message;
 use prost::encoding::encode_varint;
@@ -107,7 +107,7 @@ impl RegionResult {
         RegionResult::Whole(failed(exception))
     }
 
-    /// Replaces the named entries, or all if none is named, by exceptions.
+    /// Replaces the entries with these indices by exceptions, or all entries if no index is given.
     pub(super) fn fail(&mut self, entries: &[usize], exception: &Exception) {
         match self {
             _ if entries.is_empty() => *self = RegionResult::failed(exception),
@@ -127,7 +127,7 @@ pub(super) fn failed(exception: &Exception) -> pb::RegionActionResult {
     pb::RegionActionResult { exception: Some(pair(exception)), ..Default::default() }
 }
 
-/// Returns an exception in the form in which a reply has it.
+/// Returns an exception in the form in which a reply contains it.
 fn pair(exception: &Exception) -> pb::NameBytesPair {
     pb::NameBytesPair { name: exception.class.to_string(), value: Some(exception.text().into()) }
 }

@@ -1,4 +1,4 @@
-//! The empty heartbeat that opens a scan at the edge of a region.
+//! The empty heartbeat that is the first answer to a scan at the edge of a region.
 //!
 //! HBase's asynchronous client (2.x; every scan of 3.x) loses a scan that crosses a region boundary when cells come too
 //! early. `AsyncTableResultScanner.resumePrefetch` calls `resumer.resume()` and then sets `resumer = null`:
@@ -9,28 +9,30 @@
 //! 3. If the cells of that answer fill the cache, the client suspends the scan and stores a new resumer. `resume()`
 //!    returns, and the new resumer is overwritten by `null`: nothing continues the scan, and `next()` waits for ever.
 //!
-//! An answer without cells cannot fill the cache in step 3. The client then asks for cells with a second call, and that
-//! answer is always handled on its network thread, which waits until the application's thread has left `resume()`. So
-//! one more call at the boundary rules the loss out, whatever the speed of server, network and client. A delay would
-//! only make it rare: it cannot be longer than every pause of the client's thread.
+//! An answer without cells cannot fill the cache in step 3. The client then requests cells by a second call. The answer
+//! to this call is always handled on the client's network thread, which waits until the application's thread has left
+//! `resume()`. So one more call at the boundary prevents the loss, whatever the speed of server, network and client. A
+//! delay would only make the loss rare, because the client's thread may pause for longer.
 //!
-//! The cache holds twice `maxResultSize` and is resumed when it is half empty, so only an answer of about
-//! `maxResultSize` can fill it. Scans that ask for more than [`Options::edge_heartbeat_below`] pay nothing: the client
-//! needs far longer to receive such an answer than to attach a listener.
+//! The client's cache holds twice `maxResultSize`, and the client resumes the scan when it is half empty. So only an
+//! answer of about `maxResultSize` can fill it. Scans with a `maxResultSize` of at least
+//! [`Options::edge_heartbeat_below`] get no heartbeat: to receive such an answer takes far longer than to attach a
+//! listener.
 
 use proto::{RegionInfo, pb};
 
 use crate::Options;
 use crate::scanners::ScannerId;
 
-/// Whether this request opens a scanner at the edge of `region` and its client might lose cells that come at once.
+/// Whether this request opens a scanner at the edge of `region`, and its client might lose the scan if it got cells at
+/// once.
 pub(super) fn needs_heartbeat(
     options: &Options,
     request: &pb::ScanRequest,
     scan: &pb::Scan,
     region: &RegionInfo,
 ) -> bool {
-    // If the client asks for no row, or closes the scanner, no second call follows.
+    // If the client asks for no row or closes the scanner, it makes no second call.
     let goes_on = request.number_of_rows() > 0 && !request.close_scanner();
     let understands = request.client_handles_heartbeats() && request.client_handles_partials();
     let is_small =
@@ -38,15 +40,15 @@ pub(super) fn needs_heartbeat(
     goes_on && understands && is_small && is_at_edge(scan, region)
 }
 
-/// Whether the scan starts where a client continues after exhausting the previous region: at the region's first row or,
-/// in reverse, before the first row of the next region. The first region of a scan has no such edge.
+/// Whether the scan starts where a client continues after it has exhausted the previous region. That is the region's
+/// first row or, for a reversed scan, the end of the region. The first region of a scan has no such edge.
 fn is_at_edge(scan: &pb::Scan, region: &RegionInfo) -> bool {
     let start = scan.start_row();
     let edge = if scan.reversed() { region.end_key() } else { region.start_key() };
     !start.is_empty() && start == edge && scan.include_start_row() != scan.reversed()
 }
 
-/// Makes `response` a heartbeat of a scanner that has more rows in its region.
+/// Makes `response` a heartbeat that says that the scanner has more rows in its region.
 pub(super) fn make_heartbeat(response: &mut pb::ScanResponse, id: ScannerId) {
     response.scanner_id = Some(id.0);
     response.heartbeat_message = Some(true);
