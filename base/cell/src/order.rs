@@ -100,7 +100,7 @@ pub fn is_same(left: &[u8], right: &[u8]) -> bool {
     }
 }
 
-/// Compares two names or values. A different first byte decides without a call; no byte of an empty slice is read.
+/// Compares two names or values. If their first bytes differ, no call is needed. No byte of an empty slice is read.
 #[inline]
 pub fn compare_bytes(left: &[u8], right: &[u8]) -> Ordering {
     match (left.first(), right.first()) {

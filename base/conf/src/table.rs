@@ -21,7 +21,7 @@ pub struct Row {
     pub meaning: &'static str,
 }
 
-/// Every declared key, in order of name. Prints as aligned columns: name, value with unit, origin.
+/// All declared keys, sorted by name, for display as aligned columns: name, value with unit, origin.
 #[derive(Debug)]
 pub struct Table<'a> {
     conf: &'a Conf,

@@ -93,7 +93,7 @@ impl Executor {
     pub(crate) fn run(self: &Arc<Self>) {
         *self.thread.lock() = simulation::current();
         simulation::set_executor(Some(Arc::clone(self)));
-        // Also after a panic.
+        // The tasks are dropped even after a panic.
         let _dropped = DropTasks(self);
         while !self.stopping.load(Ordering::Acquire) {
             let Some(task) = self.next() else {

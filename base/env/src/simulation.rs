@@ -1,4 +1,4 @@
-//! What a simulation uses instead of the operating system.
+//! The interface through which a simulation replaces the operating system.
 //!
 //! A simulation runs a whole cluster in one thread. Each thread of a simulated machine is a coroutine, which gives
 //! control back wherever a real thread would wait: for a lock, a condition, a timer, a task or a disk. The
@@ -174,7 +174,7 @@ pub(crate) fn set_executor(executor: Option<Arc<Executor>>) -> Option<Arc<Execut
 pub struct Timer(parking_lot::Mutex<(bool, Option<Waker>)>);
 
 impl Timer {
-    /// Returns whether the timer's time is over.
+    /// Marks the timer's time as over, and wakes the task that waits for it.
     pub fn ring(&self) {
         let waker = {
             let mut state = self.0.lock();

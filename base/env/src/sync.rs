@@ -1,7 +1,7 @@
 //! Locks and condition variables.
 //!
-//! They are `parking_lot`'s. In builds with debug assertions a wait inside a simulation suspends the simulated thread
-//! instead of the system's.
+//! The types are those of `parking_lot`. In builds with debug assertions, a wait inside a simulation suspends the
+//! simulated thread and not the thread of the system.
 
 #[cfg(not(debug_assertions))]
 pub use parking_lot::{

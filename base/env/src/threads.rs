@@ -21,10 +21,10 @@ use crate::weight;
 /// How the operating system should weigh a thread against the others of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priority {
-    /// For work whose answer somebody waits for.
+    /// For work whose result a client waits for.
     Foreground,
-    /// As [`Foreground`](Priority::Foreground), for threads that seldom run long: when woken they run before others of
-    /// this process, if the system supports it.
+    /// Like [`Foreground`](Priority::Foreground), for threads that seldom run for long. When such a thread is woken, it
+    /// runs before other threads of this process, if the system supports that.
     Serving,
     /// For flushes, compactions and similar work.
     Background,
@@ -152,7 +152,7 @@ pub fn spawn_thread<T: Send + 'static>(
                 Priority::Serving => weight::be_brief(),
                 Priority::Background => weight::lower(),
                 Priority::Prompt => {
-                    // Without the permission it waits like others, and the measurement is less exact.
+                    // Without the permission the thread waits like others, and the measurement is less exact.
                     let _is_prompt = weight::be_prompt();
                 }
             }
@@ -169,7 +169,7 @@ fn spawn_simulated<T: Send + 'static>(
     let (ends, ended) = tokio::sync::oneshot::channel();
     let work = Box::new(move || {
         let result = catch_unwind(work);
-        // No thread has to join it.
+        // The send fails if nobody joins this thread.
         let _detached = ends.send(result);
     });
     let thread = simulation::with(|director| director.spawn(name, work)).expect("it is active")?;
@@ -211,7 +211,7 @@ fn words_of(panic: &(dyn std::any::Any + Send)) -> String {
 pub fn together(name: &str, count: usize, work: impl Fn() + Sync) {
     #[cfg(debug_assertions)]
     if simulation::is_active() {
-        // As if no other thread could be started.
+        // A simulation behaves as if no other thread could be started.
         return work();
     }
     thread::scope(|scope| {
@@ -277,7 +277,7 @@ impl Handle {
                         })
                         .await;
                     drop(task);
-                    // Nobody has to wait for it.
+                    // The send fails if nobody waits for the task.
                     let _detached = ends.send(result);
                 }));
                 Task(Spawned::Simulated(spawned, ended))
@@ -400,8 +400,8 @@ impl Runtime {
         Runtime::start_as(name, Priority::Foreground, blocking_threads_max)
     }
 
-    /// Starts a runtime whose thread has the given priority. The threads of its blocking pool inherit only the
-    /// scheduler weight of [`Priority::Serving`], and only if it is not above the usual weight.
+    /// Starts a runtime whose thread has the given priority. The threads of its blocking pool inherit the priority, but
+    /// not the short time slices of [`Priority::Serving`].
     pub fn start_as(name: &str, priority: Priority, blocking_threads_max: usize) -> io::Result<Runtime> {
         #[cfg(debug_assertions)]
         if simulation::is_active() {

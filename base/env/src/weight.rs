@@ -113,7 +113,7 @@ impl Member {
             let mut members = crew.members.lock();
             members.push(id);
             let nice = if crew.hurries() { 0 } else { crew.nice };
-            // Without the permission it keeps its weight. Then the foreground is slower, which is no error.
+            // Without the permission the thread keeps its weight. Then foreground work is slower, which is no error.
             let _unchanged = system::set_nice(id, nice);
             Some(id)
         } else {
@@ -138,7 +138,7 @@ impl Drop for Member {
 
 /// Gives the calling thread the weight of background work.
 pub(crate) fn lower() {
-    // Without the permission it keeps its weight. Then the foreground is slower, which is no error.
+    // Without the permission the thread keeps its weight. Then foreground work is slower, which is no error.
     let _unchanged = system::set_nice(system::this_thread(), BACKGROUND);
 }
 

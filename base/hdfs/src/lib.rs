@@ -341,7 +341,7 @@ impl Files for Hdfs {
                 };
                 for found in listed {
                     let last = found.path.rsplit('/').next().unwrap_or_default();
-                    // The listing of a file is the file itself, and is no listing of a folder.
+                    // HDFS lists a file as itself, which is not a listing of a folder.
                     if last.is_empty() || !found.isdir && found.path == hdfs.path(&folder) {
                         continue;
                     }

@@ -697,7 +697,7 @@ impl<T: Text> Machine<'_, T> {
         match place {
             Place::Begin => at == 0,
             Place::End => at == end,
-            // Not at the end of the text, even after a line end, as in Java.
+            // As in Java, no line begins at the end of the text, even after a line end.
             Place::LineBegin { .. } if at == end => false,
             Place::LineBegin { .. } if at == 0 => true,
             Place::LineBegin { unix: true } => unit(at - 1) == 0x0a,
@@ -713,7 +713,7 @@ impl<T: Text> Machine<'_, T> {
                 if last && (left > 2 || left == 2 && !both) {
                     return false;
                 }
-                // Not between the two characters of a `\r\n`.
+                // No line ends between the two characters of `\r\n`.
                 left == 0 || ends(unit(at)) && !(unit(at) == 0x0a && at > 0 && unit(at - 1) == 0x0d)
             }
             Place::WordBound { is, unicode } => {

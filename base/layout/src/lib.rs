@@ -94,10 +94,10 @@ pub fn keep_region_info(files: &dyn Files, folder: &FileName, info: &RegionInfo)
     swap_confirmed(files, &name, None, &info.to_file()).map(drop)
 }
 
-/// The start key of the region to which HBase counts a table's MOB files. No server opens this region.
+/// The start key of the pseudo-region to which a table's MOB files belong in HBase. No server opens this region.
 pub const MOB_REGION_START: &[u8] = b".mob";
 
-/// Returns the encoded name of the region to which HBase counts a table's MOB files.
+/// Returns the encoded name of the pseudo-region to which a table's MOB files belong in HBase.
 pub fn mob_region(name: &TableName) -> EncodedName {
     let region = RegionInfo::new(name.clone(), MOB_REGION_START.into(), "".into(), RegionId(0));
     region.expect("a first row and no last one").encoded_name().clone()

@@ -58,7 +58,7 @@ impl Sheet {
         self.test
     }
 
-    /// Measures `work`, which does `times` operations in each call, and prints the cost of one beside the `planned`
+    /// Measures `work`, which does `times` operations in each call. Prints the cost of one operation and its `planned`
     /// cost, in nanoseconds. `prepare` makes the data of a call and is not measured. Returns the cost, or `None` if the
     /// command line did not select this benchmark.
     pub fn time<T>(

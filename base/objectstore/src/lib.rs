@@ -57,8 +57,8 @@ const THREADS: usize = 2;
 /// and Bloom filter metadata.
 pub const TAIL_BYTES: u64 = 64 << 10;
 
-/// Where a bucket is, and its limits. A field that is `None` comes from the environment and the provider's usual chain:
-/// `AWS_ACCESS_KEY_ID`, a web identity, the container's or the instance's metadata.
+/// Where a bucket is, and its limits. If a field is `None`, its value comes from the environment (such as
+/// `AWS_ACCESS_KEY_ID`), from a web identity, or from the metadata of the container or the instance.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The name of the bucket.
@@ -129,7 +129,7 @@ struct FinishedFile {
 const FINISHED_MAX: usize = 32;
 
 impl Bucket {
-    /// Creates the client of a bucket. It connects to nothing yet: the first request does.
+    /// Creates the client of a bucket. The first request connects to the store, not this call.
     pub fn new(options: Options) -> Result<Bucket> {
         let failed = |error: String| {
             Error::new(Kind::Failed, Outcome::DidNotHappen, &FileName::root(), "open the bucket of")

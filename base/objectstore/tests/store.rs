@@ -177,7 +177,7 @@ impl Drop for Lossy {
 }
 
 fn forward(mut from: TcpStream, mut to: TcpStream, bends: Option<(Arc<AtomicUsize>, Arc<AtomicBool>)>) {
-    /// What the opening and the closing tag of an object in a listing end with.
+    /// The last bytes of the opening tag and of the closing tag of an object in a listing.
     const ENTRY: &[u8] = b"Contents>";
     let mut buffer = vec![0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut buffer) {

@@ -70,8 +70,8 @@ impl TableName {
         &self.printed
     }
 
-    /// Returns the bytes of the formatted name. Region names begin with it, and it is the row of the table's state in
-    /// hbase:meta.
+    /// Returns the bytes of the formatted name. Region names begin with these bytes, and they are the row key of the
+    /// table's state in hbase:meta.
     pub fn as_bytes(&self) -> &[u8] {
         self.printed.as_bytes()
     }

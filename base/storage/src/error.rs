@@ -67,7 +67,7 @@ impl Error {
             .because(format!("this storage cannot {lacks}"))
     }
 
-    /// Returns the error with the reason in the words of the system or the store.
+    /// Returns the error with a reason: the message of the system or of the store.
     #[must_use]
     pub fn because(mut self, reason: impl Into<String>) -> Error {
         self.reason = Some(reason.into());

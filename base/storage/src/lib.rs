@@ -16,7 +16,8 @@
 //! [awaited](FileReader::read_awaited) instead.
 //!
 //! An error says whether the call [did not happen or may have happened](Outcome). If it did not happen, the caller may
-//! repeat it. If it may have happened, only the file itself can tell; for a swap, [`Files::settle`] finds out.
+//! repeat it. If it may have happened, the caller must look at the file to find out; for a swap, [`Files::settle`] does
+//! that.
 
 // The bans of `clippy.toml` point to this crate.
 #![expect(
@@ -250,8 +251,8 @@ pub trait FileWriter: Send {
 
 /// A file open for reading.
 ///
-/// After the file was deleted, reads go on with [`Capability::ReadAfterDelete`]; without it they may fail with
-/// [`Kind::NotFound`].
+/// After the file was deleted, reads still succeed if the storage has [`Capability::ReadAfterDelete`]. Otherwise they
+/// may fail with [`Kind::NotFound`].
 pub trait FileReader: Send + Sync {
     /// Returns the size that the file had when it was opened, in bytes.
     fn size(&self) -> u64;

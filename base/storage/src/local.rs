@@ -66,7 +66,7 @@ impl Local {
 
     /// Opens `root`, which is created if missing.
     ///
-    /// Fails with [`Kind::InUse`] while another process holds it.
+    /// Fails with [`Kind::InUse`] while another process holds the folder.
     pub fn open(root: impl Into<PathBuf>) -> Result<Local> {
         let root = root.into();
         let lock_name = FileName::new(LOCK);

@@ -14,8 +14,10 @@ impl FileName {
         FileName("".into())
     }
 
+    /// Creates a name. Names come from our own code, never from input.
+    ///
     /// # Panics
-    /// When a part is empty, `.` or `..`, or contains a NUL. Names come from our own code, never from input.
+    /// When a part is empty, `.` or `..`, or contains a NUL.
     pub fn new(name: impl Into<Box<str>>) -> FileName {
         let name = name.into();
         assert!(

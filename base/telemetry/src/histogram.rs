@@ -17,7 +17,7 @@ use std::time::Duration;
 const STRIPES: usize = 4;
 /// Values below this have buckets of their own.
 const EXACT: u64 = 16;
-/// Number of buckets for each power of two, as a power of two itself: 3 stands for 8 buckets.
+/// Base-2 logarithm of the number of buckets for each power of two: 3 stands for 8 buckets.
 const PART_BITS: u32 = 3;
 const BUCKETS: usize = EXACT as usize + (64 - EXACT.trailing_zeros() as usize) * (1 << PART_BITS);
 

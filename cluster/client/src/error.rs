@@ -106,8 +106,8 @@ impl From<proto::Error> for Error {
 }
 
 impl Error {
-    /// Decides how an error is retried; no other place does. The exception classes and their treatment are those of
-    /// HBase's client.
+    /// Decides how an error is retried; no other code does. The exception classes and the reactions to them are those
+    /// of HBase's client.
     pub fn advice(&self) -> Advice {
         match self {
             Error::Remote(exception) => advice_of(exception),

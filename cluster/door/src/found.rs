@@ -1,4 +1,4 @@
-//! The types that describe the content of a root folder, as the other modules use it.
+//! The types that describe the content of a root folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 

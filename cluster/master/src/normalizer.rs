@@ -86,7 +86,7 @@ impl Master {
         Ok(true)
     }
 
-    /// Plans and submits what the queue has, as far as the limit of bytes a second allows.
+    /// Makes plans for the tables in the queue and submits them, as far as the limit of bytes a second allows.
     pub(crate) fn run_normalizer(self: &Arc<Self>) {
         // The sizes are read once in a run, and only if there is a table to normalize.
         let mut sizes: Option<Sizes> = None;

@@ -5,7 +5,7 @@
 //! a change of the tracker changes the descriptor, and no files are migrated. The accepted names, the transitions
 //! between them, and the messages of refusals are HBase's.
 //!
-//! For an unknown name HBase has an unchecked exception, which fails the procedure and not the call. So it does here.
+//! For an unknown name, the same unchecked exception as in HBase fails the procedure, and not the call that submits it.
 //!
 //! Source: HBase 2.6 `StoreFileTrackerValidationUtils`, `ModifyStoreFileTrackerProcedure`.
 

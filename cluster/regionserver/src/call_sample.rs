@@ -147,8 +147,8 @@ pub trait CallObserver: Send + Sync {
     fn sampled(&self, sample: &CallSample<'_>);
 }
 
-/// Returns whether the current call is sampled. Each thread uses its own random sequence, so that clients with a rhythm
-/// are sampled evenly.
+/// Returns whether the current call is sampled. Each thread uses its own random sequence, so that clients that call
+/// periodically are sampled evenly.
 pub(crate) fn is_sampled() -> bool {
     thread_local! {
         static STATE: Cell<u32> = const { Cell::new(0x9E37_79B9) };

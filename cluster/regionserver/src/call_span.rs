@@ -36,7 +36,7 @@ pub struct CallSpan {
     pub failure: Option<(String, String)>,
 }
 
-/// Receives spans, on the thread that has answered the call. It must not block.
+/// Receives the spans of calls, on the thread that has answered the call. An observer must not block.
 pub trait SpanObserver: Send + Sync {
     /// Receives the span of a call that was just answered.
     fn ended(&self, span: CallSpan);

@@ -14,7 +14,7 @@ use crate::call_sample::CallKind;
 use crate::split_policy::SplitOptions;
 use crate::throughput::{OffPeakHours, ThroughputOptions};
 
-/// The options of a region server. Each field is one of HBase's keys, with HBase's default.
+/// The options of a region server. Each field has a configuration key, and HBase's default if HBase has the key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// Lease of a scanner: time without a call after which it is closed (`hbase.client.scanner.timeout.period`).
@@ -598,7 +598,8 @@ mod tests {
     fn default_options_equal_the_keys_defaults() {
         let conf = Conf::new();
         let regions = Options::of_regions(&conf).expect("defaults");
-        // HBase's default is this greatest number. Puts wait in a server, because its clock advances by itself.
+        // `i64::MAX` is HBase's default of this size. By default puts wait in a server, because its clock advances by
+        // itself.
         let expected = RegionOptions {
             compaction_size_max: i64::MAX as u64,
             put_waits_for_delete: true,

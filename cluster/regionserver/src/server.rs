@@ -164,14 +164,14 @@ impl RegionServer {
         &self.counters
     }
 
-    /// Sends the spans of traced calls to `observer` from now on. Only the first observer counts.
+    /// Sends the spans of traced calls to `observer` from now on. A second observer is ignored.
     pub fn observe_spans(&self, observer: Arc<dyn SpanObserver>) {
         if self.span_observer.set(observer).is_err() {
             tracing::warn!("spans are observed already; another observer is ignored");
         }
     }
 
-    /// Shows samples of calls to `observer` from now on. Only the first observer counts.
+    /// Passes samples of calls to `observer` from now on. A second observer is ignored.
     pub fn observe_calls(&self, observer: Arc<dyn CallObserver>) {
         if self.observer.set(observer).is_err() {
             tracing::warn!("calls are observed already; another observer is ignored");

@@ -19,8 +19,8 @@ mod tree;
 pub use server::{Bound, Options, Server, Snapshot};
 pub use tree::{Stat, Tree, is_path};
 
-/// Returns the answer to one frame of a new connection, parsed both as its connect request and as a request; `None`
-/// when the connection would be closed. For test suites that exercise the protocol without a socket.
+/// Parses `frame` both as the connect request of a new connection and as a request, and returns the answer; `None` if
+/// the connection would be closed. For test suites that exercise the protocol without a socket.
 pub fn answer(tree: &Tree, frame: &[u8]) -> Option<Vec<u8>> {
     let hello = session::Connect::read(frame).ok();
     let remote = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);

@@ -73,8 +73,8 @@ impl Answers {
     }
 }
 
-/// The bytes of one answer, or of one connection, that are counted in the budget. They are returned when this is
-/// dropped.
+/// The bytes of one answer, or of one connection, that are counted in the budget. Dropping the share returns them to
+/// the budget.
 #[derive(Debug)]
 pub struct Share {
     of: Answers,

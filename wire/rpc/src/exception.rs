@@ -12,7 +12,7 @@ pub mod class {
         ($($(#[$doc:meta])* $name:ident = $path:literal $retry:ident;)*) => {
             $($(#[$doc])* pub const $name: &str = $path;)*
 
-            /// All classes of this module, each with whether it tells the client not to retry.
+            /// All classes of this module. The flag says whether the client must not retry.
             pub(super) const ALL: &[(&str, bool)] = &[$(($path, $retry)),*];
         };
     }

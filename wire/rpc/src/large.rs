@@ -28,7 +28,7 @@ use std::task::{Context, Poll, Waker};
 use env::sync::Mutex;
 use tokio::sync::oneshot;
 
-/// Gives freed memory back to the system, and calls the function when that is done. It must not block.
+/// Gives freed memory back to the system, and then calls the passed function. A `Reclaim` must not block.
 pub type Reclaim = Arc<dyn Fn(Box<dyn FnOnce() + Send>) + Send + Sync>;
 
 /// The memory budget of one server's large requests and answers. Clones share it.

@@ -46,7 +46,7 @@ pub struct Options {
     /// Bytes of unsent answers above which no more requests of the connection are read. Default 4 MB. Key:
     /// `hbase.server.netty.writable.watermark.high`.
     pub output_high: usize,
-    /// Limit for the answers of all connections that are being created or wait to be written, in bytes. Default 256 MB.
+    /// Limit for the total size of all answers that are being created or wait to be written, in bytes. Default 256 MB.
     /// Key: `bellows.ipc.server.answers.size.max`.
     pub answers_size_max: usize,
     /// Maximum size of a request or answer that needs no permit of the budget for large ones, in bytes. Default 16 MB.

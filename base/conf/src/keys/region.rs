@@ -58,7 +58,8 @@ keys! {
     /// Maximum fraction of a memstore that a flush to free memory may leave there with ADAPTIVE: rows that were written
     /// again since the last flush. 0 for none, as in HBase.
     MEMSTORE_FLUSH_KEEP: Ratio = "bellows.memstore.flush.keep", "0.5";
-    /// Minimum fraction of what a flush leaves in memory that must be expected to be overwritten before the next flush.
+    /// A flush leaves rows in memory only if at least this fraction of them is expected to be overwritten before the
+    /// next flush.
     MEMSTORE_FLUSH_KEEP_GAIN: Ratio = "bellows.memstore.flush.keep.gain.min", "0.25";
     /// Whether in-memory compaction also drops delete markers and the cells that they hide, where no file can hold the
     /// row. The region remembers the markers, and restores them for a put with an older timestamp.

@@ -113,7 +113,7 @@ words! {
 words! {
     /// What a write waits for before it is acknowledged.
     Durability = UseDefault;
-    /// Waits as the table's durability says; as a table's own durability, as SYNC_WAL.
+    /// Waits as the table's durability says. If the table itself has this value, it means SYNC_WAL.
     #[default]
     UseDefault = "USE_DEFAULT",
     /// Waits for nothing: the write is not logged.

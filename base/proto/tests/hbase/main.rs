@@ -62,7 +62,7 @@ fn our_schemas_are_hbases() {
     assert!(members > 1000, "only {members} fields and values compared");
 }
 
-/// Returns every difference between two types of one name, including fields that only one of them has.
+/// Adds every difference between two types of one name to `wrong`, including fields that only one of them has.
 fn compare(name: &str, our: &flatten::Type, their: &flatten::Type, wrong: &mut Vec<String>) {
     if our.kind != their.kind {
         wrong.push(format!("{name}: a {:?}, in HBase a {:?}", our.kind, their.kind));

@@ -36,7 +36,7 @@ static RANGES: [Range; MAPS_MAX] = [const {
     }
 }; MAPS_MAX];
 
-/// The size of a page in bytes, as the handler needs it.
+/// The size of a page in bytes, for the signal handler.
 static PAGE: AtomicUsize = AtomicUsize::new(0);
 
 /// The previous handler of the signal.
@@ -88,8 +88,8 @@ fn install() -> io::Result<()> {
     let (mut action, mut before): (libc::sigaction, libc::sigaction) =
         unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
     action.sa_sigaction = handle as *const () as usize;
-    // On the thread's alternative stack if it has one, as the runtime needs for stack overflows, which may also raise
-    // this signal.
+    // The handler runs on the thread's alternative stack if it has one. The runtime needs that for stack overflows,
+    // which may raise this signal, too.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
     // SAFETY: both actions outlive the calls. The previous handler is stored before ours can be called, so ours finds
     // it; our handler calls async-signal-safe functions only.

@@ -9,7 +9,7 @@ use super::part::{self, HEADER_LENGTH, Part, PartKind};
 use super::{PART_MAX, Segmented};
 use crate::{Error, FileName, FileReader, GrowingFile, Kind, Outcome, Result};
 
-/// Number of parts that are requested at once: a log is read in order, and each request takes long.
+/// Number of parts that are requested at the same time, because a log is read in order and each request takes long.
 const AT_ONCE: usize = 16;
 /// Number of parts that are requested ahead before the reader waits for the slowest one.
 const AHEAD: usize = 128;

@@ -21,7 +21,7 @@ pub(crate) type Columns = BTreeMap<String, Bytes>;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
     pub(crate) now: Columns,
-    /// The content if the change without an answer happened; `None` if no change is under way.
+    /// The content after the change under way, which has no answer yet; `None` if no change is under way.
     pub(crate) next: Option<Columns>,
     /// Whether a reader has seen `next`, which must then stay.
     pub(crate) next_seen: bool,
@@ -189,7 +189,7 @@ impl Ledger {
         }
     }
 
-    /// Records that a reader has seen the content of the change under way, which must then stay.
+    /// Records that a reader has seen the content after the change under way, so that this content must stay.
     pub(crate) fn saw_next(&self, key: &str, is_next: impl FnOnce(&Columns) -> bool) {
         let mut content = self.0.lock();
         if content.fate != Fate::Breaks

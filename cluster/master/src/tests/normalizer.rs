@@ -49,7 +49,7 @@ fn all() -> pb::NormalizeRequest {
     pb::NormalizeRequest { table_names: Vec::new(), regex: None, namespace: None }
 }
 
-/// Runs the normalizer as the chore does, and waits for what it has submitted.
+/// Runs the normalizer as the chore does, and waits for the procedures that it has submitted.
 fn run(life: &Life) {
     life.master.run_normalizer();
     for procedure in life.master.procedures.list() {

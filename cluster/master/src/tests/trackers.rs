@@ -1,4 +1,4 @@
-//! The store file trackers that a table may name, and how they change. The words are those of HBase 2.6.4.
+//! Tests which store file trackers a table may name, and how they change. The messages are those of HBase 2.6.4.
 
 use proto::descriptor::tracker::{MIGRATION_SOURCE, MIGRATION_TARGET, TRACKER};
 use proto::pb;

@@ -150,7 +150,7 @@ impl<'a> RowPart<'a> {
         Ok(if is_full || self.is_cut_by_size { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
 
-    /// Returns a cell's key with another value.
+    /// Adds `cell` to the row, with `value` in place of its own value.
     fn add_with_value(&mut self, cell: Cell<'_>, value: &[u8]) {
         let key = cell.key().bytes();
         let mut bytes = std::mem::take(&mut self.buffer.changed);

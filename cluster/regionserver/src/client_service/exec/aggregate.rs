@@ -54,7 +54,7 @@ impl Interpreter {
         }
     }
 
-    /// Returns the number in a value, if it is one; fails where HBase fails, too.
+    /// Returns the number that a value contains; `None` if it contains none. Fails where HBase fails.
     fn number(self, value: &[u8]) -> Result<Option<Number>, &'static str> {
         let word = value.try_into().ok();
         Ok(match self {
