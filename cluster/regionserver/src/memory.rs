@@ -116,8 +116,8 @@ impl RegionServer {
         slowing(full, options.slowing_max)
     }
 
-    /// Queues a flush of the region with the greatest [`flush_worth`] if memstores exceed the lower limit, without the
-    /// memory that is being flushed.
+    /// Queues a flush of the region with the greatest [`flush_worth`] if the memstores exceed the lower limit. Memory
+    /// that is being flushed does not count.
     pub(crate) fn relieve_memory(&self) {
         let low = self.options().memstore_bytes_low();
         if self.background.memory() <= low {

@@ -26,7 +26,7 @@ pub struct Options {
     /// A scan whose replies are limited to less than this size in bytes gets an empty heartbeat first when it starts at
     /// the boundary of a region; 0 for none (`bellows.scanner.edge.heartbeat.below`).
     pub edge_heartbeat_below: u64,
-    /// Maximum size of a cell in bytes; 0 for any (`hbase.server.keyvalue.maxsize`).
+    /// Maximum size of a cell in bytes; 0 for no limit (`hbase.server.keyvalue.maxsize`).
     pub cell_bytes_max: u64,
     /// Number of rows in a batch above which a warning is logged (`hbase.rpc.rows.warning.threshold`).
     pub batch_rows_warning: u64,
@@ -38,7 +38,7 @@ pub struct Options {
     pub nonces_enabled: bool,
     /// Period of the checks of all regions (`hbase.server.thread.wakefrequency`).
     pub wake_period: Duration,
-    /// Age of an edit in memory after which its region is flushed; zero for any age
+    /// Age of an edit in memory after which its region is flushed; zero for no limit
     /// (`hbase.regionserver.optionalcacheflushinterval`).
     pub flush_period: Duration,
     /// Number of flush threads (`hbase.hstore.flusher.count`).
@@ -335,8 +335,8 @@ impl Options {
     pub fn of_log(conf: &Conf, memstore_bytes: u64) -> conf::Result<wal::Options> {
         use keys::region;
         let file_bytes_max: u64 = conf.value(&region::WAL_ROLL_SIZE)?;
-        // HBase's rule (`AbstractFSWAL.calculateMaxLogFiles`): the log holds twice as much as the memory, here as the
-        // memstores. With fewer files, regions would be flushed although their memory has room.
+        // HBase's rule (`AbstractFSWAL.calculateMaxLogFiles`): the log may be twice as large as the memory. Here that is
+        // the memory of the memstores. With fewer files, regions would be flushed although their memory has room.
         let twice = memstore_bytes.saturating_mul(2) / file_bytes_max.max(1);
         let files_min = conf.value(&region::MAX_LOGS)?;
         let files_max = match conf.value_if_set(&region::MAX_LOGS)? {

@@ -319,8 +319,8 @@ impl Replica {
             if !is_gone(&error) || attempts == ATTEMPTS_MAX {
                 return Err(error);
             }
-            // The region was closed by its owner, or a file was compacted away, while it was opened. Both are read
-            // anew.
+            // Meanwhile the primary has closed the region or deleted a file after a compaction. The next attempt reads
+            // the log and the region's files anew.
             self.renew_reader(&reader)?;
         }
     }

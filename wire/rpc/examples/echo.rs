@@ -1,4 +1,5 @@
-//! Measures what a call costs when the service does nothing: an echo over loopback, at several depths.
+//! Measures what a call costs when the service does nothing: an echo over loopback. The depth is the number of
+//! calls that wait for their answers at the same time.
 //!
 //! `cargo run --release -p rpc --example echo [param bytes] [seconds per depth]`
 //!

@@ -53,10 +53,10 @@ keys! {
     STRIPE_FLUSH_TO_LEVEL0: Flag = "hbase.store.stripe.compaction.flushToL0", "false";
     /// Stripes: number of files at which level 0 is compacted into the stripes.
     STRIPE_LEVEL0_MIN: Count = "hbase.store.stripe.compaction.minFilesL0", "4";
-    /// Stripes: number of files at which a stripe is compacted, at least 2. If unset, that of other stores, but at
-    /// least 4, or 3 if flushes write to level 0.
+    /// Stripes: number of files at which a stripe is compacted, at least 2. If unset, the number for other stores, but
+    /// at least 4, or 3 if flushes write to level 0.
     STRIPE_MIN: Count = "hbase.store.stripe.compaction.minFiles", "4";
-    /// Stripes: most files of one compaction of a stripe. If unset, that of other stores.
+    /// Stripes: maximum number of files in one compaction of a stripe. If unset, the maximum for other stores.
     STRIPE_MAX: Count = "hbase.store.stripe.compaction.maxFiles", "10";
     /// Stripes: a region is split between two stripes if neither side is this many times as large as the other.
     STRIPE_SPLIT_IMBALANCE: Ratio = "hbase.store.stripe.region.split.max.imbalance", "1.5";

@@ -50,7 +50,8 @@ impl Reader {
             starts.push(size);
             size += payload;
         }
-        // The last part may be the end; without the first one there is no file.
+        // The last listed part may end the file, so the loop below reads it. If not even the first part exists, there is
+        // no file.
         if let Some(last) = starts.pop() {
             size = last;
         }

@@ -143,7 +143,7 @@ fn is_fate(fate: Fate, error: &client::Error) -> bool {
     }
 }
 
-/// Sets the server's fate, and returns the answer to the command. There must be no complaints until now.
+/// Sets the server's fate. Returns the answer to the command: `alive`, or `bad: ` with the first complaint so far.
 fn still_good(ledger: &Ledger, fate: Fate) -> String {
     match ledger.seal(fate).first() {
         None => "alive".to_owned(),

@@ -74,7 +74,7 @@ pub(crate) struct SizedRegion {
     pub(crate) is_open: bool,
 }
 
-/// A change of regions that brings their sizes nearer to the measure.
+/// A split or a merge that brings the sizes of regions nearer to the measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Plan {
     Split(SizedRegion),

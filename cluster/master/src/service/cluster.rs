@@ -29,8 +29,8 @@ pub(super) const HANDLERS: &[(&str, Handler)] = &[
     }),
     ("ClearDeadServers", |_, call| {
         answer(call.decode().map(|request: pb::ClearDeadServersRequest| {
-            // The answer names the servers that could not be cleared. No server of the request is dead, so these are
-            // all.
+            // The answer names the servers that could not be cleared. No server of the request is dead, so it names
+            // all of them.
             Reply::of(&pb::ClearDeadServersResponse { server_name: request.server_name })
         }))
     }),

@@ -396,8 +396,8 @@ impl Work {
 
     /// Returns the maximum number of rows that the next step may return.
     fn rows_at_once(&self) -> usize {
-        // A reply without a cell block gets its results one by one. And after a partial row, the next cells may belong
-        // to the same row.
+        // If the reply has no cell block, or the next cells may belong to the row of the last result, the next step
+        // returns one row.
         let may_go_on = if self.results == 0 { self.last_row.is_some() } else { self.last_is_partial };
         if !self.out.is_block() || may_go_on {
             return 1;
