@@ -1,9 +1,9 @@
 //! The allocator, and the thread that returns freed memory to the system.
 //!
 //! mimalloc keeps freed memory, such as blocks of the cache, for a second. Then the next thread that allocates returns
-//! all of it to the system: 7 µs for each 64 KB, 2 ms after a compaction of some megabytes. A serving thread would
-//! answer no request meanwhile, so a background thread does it earlier. It also does so after each large request,
-//! before the next one may begin.
+//! all of it to the system: 7 µs for each 64 KB, 2 ms after a compaction of some megabytes. Meanwhile a serving thread
+//! would answer no request. So a background thread returns freed memory earlier. It also returns the memory of each
+//! large request before the next large request may begin.
 
 use std::sync::Arc;
 use std::time::Duration;

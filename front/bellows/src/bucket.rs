@@ -12,7 +12,7 @@ use storage::{Device, LocalDevice};
 
 use crate::failure::Failure;
 
-/// Writing the index of the bucket cache may take one part in this many of the time.
+/// The index of the bucket cache is written during at most 1/`KEEPING_PART` of the time.
 const KEEPING_PART: u32 = 20;
 
 /// Where the bucket cache keeps its blocks.
@@ -33,7 +33,7 @@ pub(crate) struct BucketSettings {
     pub(crate) bytes: u64,
     pub(crate) combined: bool,
     pub(crate) options: BucketOptions,
-    /// The file of the index if it is kept.
+    /// The file of the index; `None` if the cache does not survive a restart.
     persistent: Option<PathBuf>,
     /// How often the index is written.
     interval: Duration,

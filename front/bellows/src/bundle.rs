@@ -1,8 +1,9 @@
 //! `bellows debug bundle`: one file with what is needed to find out what is wrong with a server.
 //!
-//! The server's own pages are collected over its web port, beside what `bellows doctor` finds. Pages leave secrets out;
-//! the bundle checks again and hides each value that has the name of a secret. A page that the server does not send is
-//! named in `missing.txt` and does not end the collection, because a bundle is most needed when a server hangs.
+//! The bundle has the server's pages, which are read from its web port, and the findings of `bellows doctor`. Pages
+//! leave secrets out; the bundle checks again and hides the value of each key whose name is that of a secret. If the
+//! server does not send a page, `missing.txt` names the page, and the collection continues: a bundle is most needed
+//! when a server hangs.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;

@@ -11,15 +11,15 @@ use crate::failure::Failure;
 const VERSION: u32 = 1;
 const VERSION_FILE: &str = "bellows.version";
 
-/// The file that [`storage::Local`] locks.
+/// Name of the file in a data directory that [`storage::Local`] locks.
 pub(crate) const LOCK: &str = "LOCK";
 
-/// The version file of Apache HBase.
+/// Name of the version file in a root folder of Apache HBase.
 const HBASE_VERSION_FILE: &str = "hbase.version";
 
 /// Returns the directory named by `text`, the value of `option`: a path or a `file:` URL. As in Hadoop, letters before
-/// a colon are a scheme; a directory with such a name is written `./NAME`. So is one with `://` in its name, which is
-/// nearly always a URL that was mistyped.
+/// a colon are a scheme; a directory with such a name is written `./NAME`. A directory with `://` in its name is also
+/// written `./NAME`, because such a text is nearly always a mistyped URL.
 pub(crate) fn folder(option: &str, text: &str) -> Result<PathBuf, Failure> {
     let expected = "expected a path or a file: URL of this machine";
     let Some((scheme, rest)) = text.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
@@ -92,7 +92,7 @@ pub(crate) fn owner_of(root: &Path) -> Result<RootOwner, Failure> {
     Ok(RootOwner::Nobody)
 }
 
-/// Locks `root`, which must be the root folder of an Apache HBase that nobody has adopted.
+/// Locks `root`. Fails unless it is the root folder of an Apache HBase that was not adopted yet.
 pub(crate) fn open_of_hbase(root: &Path) -> Result<Local, Failure> {
     if storage::open_outside(&root.join(VERSION_FILE)).is_ok() {
         return Err(Failure::new(format!(
@@ -109,14 +109,15 @@ pub(crate) fn open_of_hbase(root: &Path) -> Result<Local, Failure> {
     Local::open(root).map_err(|error| Failure::of_storage(root.display(), &error))
 }
 
-/// Makes the root folder of an HBase a data directory of this program. This is the last step of an adoption.
+/// Makes the root folder of an HBase a data directory of Bellows: writes its version file. From then on HBase must not
+/// open it.
 pub(crate) fn take(files: &dyn Files, root: impl std::fmt::Display) -> Result<(), Failure> {
     storage::swap_confirmed(files, &FileName::new(VERSION_FILE), None, format!("{VERSION}\n").as_bytes())
         .map(drop)
         .map_err(|error| Failure::of_storage(root, &error))
 }
 
-/// Locks `root`, which must be a data directory of this program.
+/// Locks `root`. Fails unless it is a data directory of Bellows.
 pub(crate) fn open_existing(root: &Path) -> Result<Local, Failure> {
     match owner_of(root)? {
         RootOwner::Bellows => open(root),
@@ -127,19 +128,20 @@ pub(crate) fn open_existing(root: &Path) -> Result<Local, Failure> {
     }
 }
 
-/// Makes a data directory that HBase can open stop being one of this program. `root` is the folder's name for people.
+/// Deletes the version file of a data directory that HBase can open, so that the directory no longer belongs to
+/// Bellows. This is the last step of a hand-back. Errors call the directory `root`.
 pub(crate) fn give(files: &dyn Files, root: impl std::fmt::Display) -> Result<(), Failure> {
     files.delete(&FileName::new(VERSION_FILE)).map_err(|error| Failure::of_storage(root, &error))
 }
 
-/// Removes the file that was locked, which HBase does not know.
+/// Deletes the lock file of `folder`, which HBase does not use. A failure is only logged.
 pub(crate) fn forget_lock(folder: &Path) {
     if let Err(error) = storage::delete_outside(&folder.join(LOCK)) {
         tracing::debug!(%error, "the lock file stays");
     }
 }
 
-/// Locks `root` and checks its version. An empty directory gets the current one.
+/// Locks `root` and checks its layout version. An empty directory gets the current version.
 pub(crate) fn open(root: &Path) -> Result<Local, Failure> {
     let local = Local::open(root).map_err(|error| Failure::of_storage(root.display(), &error))?;
     check_layout(&local, root.display())?;

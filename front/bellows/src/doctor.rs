@@ -1,8 +1,8 @@
 //! `bellows doctor`: looks at the machine with the settings of a server, before it starts or while it runs.
 //!
-//! Every check reads facts and then judges them with a function of numbers alone. A check that finds something says
-//! what was found and what to do. Nothing is changed: the check of the disk writes one file of its own and deletes it,
-//! that of an object store does what the start of a server does.
+//! Every check reads facts and then judges them with a function that depends on these facts only. A check that finds
+//! something says what was found and what to do. No file of a server is changed: the check of the disk writes one file
+//! of its own and deletes it, and the check of an object store sends the requests of a server's start.
 
 mod machine;
 mod network;
@@ -133,7 +133,7 @@ impl fmt::Display for Report {
 /// Makes all checks. Fails only if it cannot begin.
 pub(crate) fn examine(options: &Doctor) -> Result<Report, Failure> {
     let world = World::real();
-    // As the server does; what matters is what it can have.
+    // The server raises its limit, too, so the check must see the limit that it can reach.
     let _stays = env::raise_open_files();
     let settings = match Settings::gather(&options.start) {
         Ok(settings) => settings,

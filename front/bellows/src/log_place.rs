@@ -41,7 +41,7 @@ pub(crate) fn open(
     open_at(world, conf, files, root, elsewhere)
 }
 
-/// As [`open`], with the place that `hbase.wal.dir` names already open, and with its name for people.
+/// Does what [`open`] does, with the place of `hbase.wal.dir` already open; errors call it by the name given with it.
 fn open_at(
     world: &World,
     conf: &Conf,
@@ -85,7 +85,7 @@ fn open_at(
         if has_old && !has_log(&*log, &log_place)? {
             return Err(moved(root, before.unwrap_or(root), &log_place, "change hbase.wal.dir"));
         }
-        // Whose log it is comes first: a note without it would let another take the folder.
+        // The log's folder gets its record first. With the other record alone, another server could take the folder.
         if belongs.is_none() {
             write(&*log, &log_place, BELONGS, None, &format!("{id}\n"))?;
         }

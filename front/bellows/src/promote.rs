@@ -1,10 +1,11 @@
 //! `bellows promote`: a running read replica becomes the primary of its bucket.
 //!
-//! 1. The command asks the replica, which stops in order. A replica writes nothing, so no data is lost.
-//! 2. Its process starts again with the same options and ports, and no longer as a replica. That is a new program in
-//!    the same process, so its supervisor sees no end of it, and all memory of the replica is released.
-//! 3. A start takes log and file lists over. From then on the old primary acknowledges nothing, whether it hangs, is
-//!    cut off, or runs.
+//! 1. The command asks the replica to become the primary. The replica stops in order; it writes nothing, so no data is
+//!    lost.
+//! 2. The replica's process replaces itself by a server with the same options and ports, but not as a replica
+//!    (`exec`). The process id stays, so a supervisor does not notice, and all memory of the replica is released.
+//! 3. This server takes over the log and the file lists, as every start does. From then on the old primary
+//!    acknowledges nothing, whether it hangs, is cut off, or runs.
 //! 4. The command waits until the server says that it is the primary.
 
 use std::os::unix::process::CommandExt;

@@ -1,9 +1,9 @@
 //! `bellows start --read-replica`: a server that serves reads of the tables that another server writes, from the same
 //! bucket.
 //!
-//! Everything that such a server has of its own is in memory: a log to which nothing is appended, hbase:meta with its
-//! own places, and hbase:namespace. A thread compares the primary's catalog with this one, and opens and closes
-//! regions.
+//! Everything that such a server has of its own is in memory: a log to which nothing is appended, hbase:namespace, and
+//! an hbase:meta in which all regions are on this server. A thread compares the primary's hbase:meta with this one,
+//! and opens and closes regions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,8 +25,8 @@ use crate::log_place;
 use crate::root::OpenRoot;
 use crate::settings::Settings;
 
-/// How often the descriptors of tables whose regions have not changed are read again. A change of some attributes
-/// changes no region.
+/// How often the descriptors of tables are read again although no region has changed, because a change of some
+/// attributes changes no region.
 const REREAD: Duration = Duration::from_secs(30);
 /// Pause before a region that could not be opened is tried again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -84,7 +84,7 @@ impl ReadReplica {
         server.follow(replica).map_err(|error| Failure::new(format!("cannot start a thread: {error}")))
     }
 
-    /// Takes over the primary's catalog, and continues to do so in the background.
+    /// Copies the primary's catalog to the replica's, opens the regions, and repeats this in the background.
     pub(crate) fn mirror(&self, server: &Arc<RegionServer>, master: &Arc<Master>) -> Result<(), Failure> {
         let replica =
             Arc::clone(server.replica().ok_or_else(|| Failure::new("the server is no read replica"))?);

@@ -111,7 +111,7 @@ impl Root {
             }
             Root::Hdfs { url, folder } => {
                 let files = self.hdfs(conf, url, folder)?;
-                // Whose folder it is comes first: a server that has it ends when it is taken.
+                // Checked before the folder is taken, because taking it ends the server that owns it.
                 data_dir::check_before_taking(&*files, self)?;
                 files.take().map_err(|error| self.not_served(&error))?;
                 data_dir::check_layout(&*files, self)?;
@@ -121,7 +121,7 @@ impl Root {
         }
         let (world, store) = (World::real(), self.bucket(conf)?);
         let began = world.moment();
-        // A store that cannot be reached is asked again for as long as a lost reply would be.
+        // Logged before the probe: if the store cannot be reached, the probe repeats its requests for some time.
         tracing::info!(store = %self, "trying conditional writes, ranges and listings of the store");
         store.probe().map_err(|error| self.unreachable(conf, &error))?;
         let probe = Some(world.moment().since(began));
@@ -190,7 +190,7 @@ impl Root {
         }
     }
 
-    /// Returns the folder in HDFS, which is not taken yet.
+    /// Returns the folder in HDFS. This process does not own the folder until it is taken.
     fn hdfs(&self, conf: &Conf, url: &str, folder: &str) -> Result<Arc<Hdfs>, Failure> {
         let opened = Hdfs::open(hdfs_options(conf, url, folder)?);
         Ok(Arc::new(opened.map_err(|error| self.not_served(&error))?))
@@ -306,7 +306,7 @@ pub(crate) fn prices(conf: &Conf) -> Result<objectstore::Prices, Failure> {
     })
 }
 
-/// Whether the host of a URL is an address or `localhost`, before which no bucket can stand.
+/// Whether the host of a URL is an address or `localhost`. A bucket's name cannot be put before such a host.
 fn has_no_subdomains(url: &str) -> bool {
     let host = url.split_once("://").map_or(url, |(_, rest)| rest);
     let host = host.split('/').next().unwrap_or_default();

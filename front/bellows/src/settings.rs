@@ -16,15 +16,15 @@ use crate::spans::SpanSettings;
 
 /// Usable memory in bytes that is assumed if it cannot be read.
 const MEMORY_ASSUMED: u64 = 4 << 30;
-/// One part in this many of the usable memory (the machine's or the container's) takes the place of HBase's heap.
-/// Configured fractions are fractions of this part.
+/// The usable memory (the machine's or the container's) divided by this number takes the place of HBase's heap: keys
+/// that HBase defines as a fraction of the heap are a fraction of it.
 const MEMORY_PART: u64 = 2;
 
-/// Default period of the search for garbage in an object store, in ms: one day. The search lists the folder of each
-/// family, and listings would be most of what an idle server pays for.
+/// Default period of the search for garbage if the files are in an object store or HDFS, in ms: one day. The search
+/// lists the folder of each family, and these listings would be most of what an idle server pays for.
 const SEARCH_IN_STORE: &str = "86400000";
 
-/// Default number of regions that are opened at the same time where each request goes over a network.
+/// Default number of regions that are opened at the same time if the files are in an object store or HDFS.
 const OPENED_IN_STORE: &str = "16";
 
 const SITE_REMEDY: &str = "name a file in the form of hbase-site.xml, or leave --site out";
@@ -78,7 +78,8 @@ impl Settings {
         })
     }
 
-    /// Gathers the settings. An option overrides `-D`, that the file, and that the default.
+    /// Gathers the settings. A command line option overrides `-D`, which overrides the site file, which overrides the
+    /// key's default.
     pub(crate) fn gather(start: &Start) -> Result<Settings, Failure> {
         let mut conf = Conf::new()
             .with_variable("user.name", user())
@@ -247,7 +248,7 @@ fn address(text: &str) -> Result<IpAddr, Failure> {
     args::address(text).map_err(|expected| Failure::new(format!("{name} is {text:?}, {expected}")))
 }
 
-/// Refuses one port for two listeners. 0 stands for any free port.
+/// Fails if two listeners have the same port. 0 stands for any free port, and may be given several times.
 fn check_ports(settings: Settings) -> Result<Settings, Failure> {
     let ports = [
         ("--rpc-port", settings.rpc.port()),
@@ -265,8 +266,8 @@ fn check_ports(settings: Settings) -> Result<Settings, Failure> {
     Ok(settings)
 }
 
-/// Returns the host to which clients are told to connect, if no key sets it. For an address that stands for all
-/// addresses of this machine it is the machine's name.
+/// Returns the host to which clients are told to connect if no key sets it: the machine's name if `bind` stands for all
+/// addresses of this machine, otherwise `bind`, or `localhost` if `bind` is a loopback address.
 fn host_of(bind: IpAddr) -> String {
     let local = || "localhost".to_owned();
     match bind {

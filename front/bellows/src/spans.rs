@@ -1,8 +1,8 @@
 //! Sends spans of traced calls to an OpenTelemetry collector: OTLP over HTTP, in JSON.
 //!
-//! The server hands a span over without waiting: a full queue drops it and counts it. A task sends what has arrived, at
-//! most once a [`PERIOD`]. A collector that fails or does not answer gets each batch [`ATTEMPTS`] times, and then it is
-//! dropped. So traces never cost a call anything but the span itself.
+//! The server puts a span into a queue without waiting; if the queue is full, the span is dropped and counted. A task
+//! sends the spans of the queue, at most once in each [`PERIOD`]. If the collector fails or does not answer, the task
+//! sends a batch up to [`ATTEMPTS`] times and then drops it. So traces never delay a call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -331,7 +331,7 @@ fn wait_for_the_end(
         let _ended = sender.send(Ok(told_to_stop.await));
     });
     let end = receiver.recv().map_err(|_| "the thread that waits for signals has ended".to_owned())?;
-    // Whoever finds first that another process has the files, only the log knows which one it is.
+    // Any part may be the first to find that another process has the files, but only the log knows which process.
     let by = end.map_err(|cause| log.taken_over().map_or(cause, |error| error.to_string()))?;
     tracing::info!(by, "stopping");
     Ok(())

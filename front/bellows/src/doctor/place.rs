@@ -73,7 +73,7 @@ fn data_directory(folder: &Path, is_running: bool) -> Finding {
 }
 
 fn object_store(root: &Root, settings: &Settings, is_running: bool) -> Finding {
-    // The probe writes; a running server has made it, and goes on doing what it does.
+    // The probe writes objects. A running server has already done it at its start.
     if is_running {
         return Finding::unknown("object store", format!("{root} is in use by the server that runs"));
     }

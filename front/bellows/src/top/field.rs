@@ -130,7 +130,7 @@ macro_rules! fields {
                 match self { $(Field::$field => $name,)* }
             }
 
-            /// Returns what the field says, with its unit.
+            /// Returns the meaning of the field, with its unit.
             pub(super) fn meaning(self) -> &'static str {
                 match self { $(Field::$field => $meaning,)* }
             }
