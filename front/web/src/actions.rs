@@ -1,6 +1,6 @@
 //! The actions that the pages offer, each with its inputs, the equivalent line of HBase's shell, and its effect.
 //!
-//! [`crate::guard`] decides who may run one.
+//! [`crate::guard`] decides who may run an action.
 
 use bytes::Bytes;
 use client::Admin;

@@ -75,7 +75,7 @@ impl ClientTable {
         ClientTable { world, clients: Mutex::default() }
     }
 
-    /// Records a sampled row. A sample is dropped while another thread records one.
+    /// Records a sampled row. The sample is dropped if another thread is recording one at this moment.
     pub(crate) fn add(&self, sample: &CallSample<'_>) {
         let connection = sample.connection;
         let user = connection.user.effective.clone().unwrap_or_else(|| "(nobody)".to_owned());

@@ -1,7 +1,7 @@
 //! What the object store costs: how much the requests of each account have cost in each of the last hours.
 //!
-//! The store's meter counts since the start ([`objectstore`](../../objectstore)'s `bellows_store_cost`). The console
-//! looks at that with every measurement and notes what each full hour of the clock has added.
+//! The metric `bellows_store_cost` of the crate `objectstore` counts since the start of the process. With every
+//! measurement the console reads it, and records by how much it grew in each full hour of the clock.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -28,7 +28,7 @@ impl CostHours {
     pub(crate) fn note(&mut self, time: i64, metrics: &Exposition) {
         let (hour, spent) = (time.div_euclid(HOUR_MS), spent(metrics));
         let Some((running, at_begin)) = &mut self.running else {
-            // Before the first measurement nothing was asked of the store, but by the start.
+            // Requests before the first measurement are those of the start.
             self.running = Some((hour, Costs::new()));
             return;
         };

@@ -22,13 +22,13 @@ pub(crate) const BUCKETS: usize = 256;
 const TABLES_MAX: usize = 12;
 /// Time in seconds without a sample after which another table may take over a table's map.
 const QUIET: u64 = 600;
-/// Number of keys from which bounds are computed.
+/// Maximum number of keys that are kept to compute bounds.
 const KEYS_MAX: usize = 4_096;
-/// Number of distinct keys from which the first bounds are computed.
+/// Number of distinct keys that are sampled before the first bounds are computed.
 const KEYS_MIN: usize = 64;
 /// Maximum number of bytes that are kept of a key.
 const KEY_BYTES_MAX: usize = 128;
-/// Number of rows of each table whose calls are counted one by one.
+/// Number of rows of each table that have a count of their own.
 const HOT_ROWS: usize = 64;
 /// Minimum time in seconds between computations of the bounds, if they no longer fit.
 const BOUNDS_AGE: u64 = 120;
@@ -384,7 +384,8 @@ impl HeatMaps {
         u64::try_from(self.world.now().0).unwrap_or(0) / 1_000
     }
 
-    /// Records a sampled row. A sample is dropped while another thread records one.
+    /// Records a sampled row, which stands for `weight` rows. The sample is dropped if another thread is recording one
+    /// at this moment.
     pub(crate) fn add(&self, table: &[u8], row: &[u8], is_write: bool, weight: u32) {
         let now = self.now();
         let map = self.tables.read().get(table).map(Arc::clone);

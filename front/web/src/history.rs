@@ -4,9 +4,10 @@
 //!   1 s for 10 min   ·   10 s for 6 h   ·   1 min for 7 d        12,840 values of 4 bytes for each series
 //! ```
 //!
-//! A slot belongs to a moment of wall time, so that the time in which the process was down shows as a gap. A coarser
-//! slot has the mean of the finer values in it, or their maximum if the series asks for it, because a mean of quantiles
-//! has no meaning. The series of the server exist from the start; those of tables are given to tables with traffic.
+//! A slot belongs to a moment of wall time, so the time in which the process was down shows as a gap. A slot of a
+//! coarser resolution has the mean of the finer values in it, or their maximum if the series asks for it, because a
+//! mean of quantiles has no meaning. Series about the whole server exist from the start. A table gets series when it
+//! has traffic.
 
 use std::collections::HashMap;
 
@@ -15,8 +16,8 @@ use parking_lot::RwLock;
 /// Maximum number of series: 150 of 51 KB stay below 8 MB.
 pub(crate) const SERIES_MAX: usize = 150;
 
-/// Maximum time in seconds without a measurement that the next measurement fills, because a busy machine is measured
-/// less often. A longer time is a gap.
+/// Longest pause between two measurements, in seconds, that is filled with the values of the later one. A busy machine
+/// is measured less often. A longer pause shows as a gap.
 const MISSED_MAX: u64 = 15;
 
 /// A resolution and its length.

@@ -19,7 +19,7 @@ use crate::table_times::TableTimes;
 const PERIOD: Duration = Duration::from_secs(1);
 /// Maximum time between two measurements, whatever they cost.
 const PERIOD_MAX: Duration = Duration::from_secs(10);
-/// Measuring may take one part in this many of the time.
+/// Measuring takes at most 1/`COST_PART` of the time.
 const COST_PART: u32 = 200;
 /// Time between two writes of the history file.
 const KEPT_EVERY: Duration = Duration::from_secs(600);

@@ -1,4 +1,4 @@
-//! Times of calls by table, from samples.
+//! Durations of calls by table, from samples.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -58,7 +58,8 @@ pub(crate) struct Frame<'a> {
     pub(crate) is_live: bool,
 }
 
-/// Returns a whole page. The browser fetches `live` again periodically, and not `still`; charts update themselves.
+/// Returns a whole page with two parts: the browser fetches `live` again periodically, and never `still`. Charts update
+/// themselves.
 pub(crate) fn page(console: &Console, frame: &Frame<'_>, live: &Markup, still: &Markup) -> String {
     let (level, sentence) = advisor::sentence(console);
     let range = Range::of_name(frame.query.get("range"));

@@ -72,7 +72,7 @@ pub(crate) fn is_event(line: &LogLine) -> bool {
         "recovering from the log",
         "done from the web page",
     ];
-    // There are hundreds of slow and large calls, and they have a page of their own.
+    // There may be hundreds of slow and large calls, which have a page of their own.
     let is_call = line.text.contains("(responseTooSlow)") || line.text.contains("(responseTooLarge)");
     (matches!(line.level, "WARN" | "ERROR") && !is_call)
         || (line.level == "INFO" && TURNS.iter().any(|turn| line.text.contains(turn)))
@@ -81,7 +81,7 @@ pub(crate) fn is_event(line: &LogLine) -> bool {
 impl Event {
     pub(crate) fn of(line: &LogLine) -> Event {
         let time = u64::try_from(line.time.0).unwrap_or(0) / 1_000;
-        // The place in the program helps no reader of the page.
+        // The module that wrote the line does not help a reader of the page.
         let text = match line.text.split_once(": ") {
             Some((target, rest)) if target.contains("::") && !target.contains(' ') => rest,
             _ => &line.text,
