@@ -6,8 +6,8 @@
 use crate::outcome::{Outcome, Outcomes};
 use crate::report::{lined_up, short};
 
-/// Targets for the server's CPU time per operation or row: the other server's divided by this number. Scans are
-/// compared in PerformanceEvaluation's form, for which HBase's figures are known.
+/// Targets by workload: the first server's CPU time per operation or row should be at most that of the other server,
+/// divided by this number. Scans are compared in PerformanceEvaluation's form, for which HBase's figures are known.
 const BARS: [(&str, f64); 9] = [
     ("random-read", 8.0),
     ("multi-get", 6.0),

@@ -1,8 +1,9 @@
 //! Computes latencies without the effect of processor stalls.
 //!
-//! On a virtual machine a processor stall of 5 ms adds up to 5 ms to latencies, whatever the server does. A few per
-//! second determine the slowest hundredth of all operations. So the processors are [watched](env::Stalls) during a
-//! workload. Operations due in a stall, shortly before it, or while its backlog was worked off are counted separately.
+//! On a virtual machine a processor stall of 5 ms adds up to 5 ms to latencies, whatever the server does. A few such
+//! stalls per second determine the slowest hundredth of all operations. So the processors are [watched](env::Stalls)
+//! during a workload. Operations due in a stall, shortly before it, or while its backlog was worked off are counted
+//! separately.
 //!
 //! Operations are selected by the time at which they were due, not by their latency. So slow and fast operations of the
 //! server are left out equally often.
@@ -14,9 +15,10 @@ use hdrhistogram::Histogram;
 
 use crate::recorder::latencies;
 
-/// An operation due this long before a stall may still be running when it begins.
+/// Operations that were due within this time before a stall are disturbed, because they may still run when it begins.
 const BEFORE: Duration = Duration::from_millis(1);
-/// Working off a backlog takes at most this many times the stall: at 70 % load it takes 2.4 times.
+/// Operations are disturbed after a stall for this many times its length, while its backlog is worked off. At 70 % load
+/// that takes 2.4 times the length.
 const BEHIND: u32 = 3;
 
 /// Maximum number of operations for which memory is reserved: 1.6 GB.

@@ -1,7 +1,7 @@
 //! Measures the time until a starting server gives its first answers.
 //!
-//! Started together with the server, it retries without the growing pauses of a client, so that the server's start is
-//! measured and not the client's pauses.
+//! The measurement is started together with the server. It retries at short intervals, not with the growing pauses of
+//! a client, so that it measures the server's start and not these pauses.
 
 use std::time::Duration;
 

@@ -209,8 +209,8 @@ fn echo(world: &World, request: usize, answer: usize, depth: usize, during: Dura
     Ok((cpu as f64 / 1e3 / answers, wall.as_secs_f64() * 1e6 / answers))
 }
 
-/// As [`echo`], at a rate and without waiting for answers. Returns the CPU time of the answering end for one, in µs,
-/// and latencies in ns. As for a server at a rate, each latency counts from when its request was due.
+/// Exchanges requests and answers of these sizes at a rate, without waiting for answers. Returns the CPU time of the
+/// answering end for one exchange, in µs, and the latencies in ns. Each latency counts from when its request was due.
 fn echo_at(
     world: &World,
     request: usize,

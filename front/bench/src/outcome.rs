@@ -29,8 +29,8 @@ pub(crate) struct Outcome {
     pub(crate) per_second: f64,
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
-    /// The p99.9 latency in µs; infinite if more than one in a thousand operations never began, and not a number if
-    /// processors stood still for too long to measure it.
+    /// The p99.9 latency in µs; infinite if more than one in a thousand operations never began, and NaN if processors
+    /// were stalled for too long to measure it.
     pub(crate) p999_us: f64,
     pub(crate) server_us: Option<f64>,
     pub(crate) generator_us: f64,

@@ -59,8 +59,8 @@ pub(crate) async fn prepare(plan: &Plan, layout: Layout, cluster: &Cluster) -> R
     Ok(Prepared { filled: !was_full, in_pieces })
 }
 
-/// Compacts each family of each region into one file. Returns whether that ended within a minute. The server may then
-/// still rewrite a single file; each workload waits for that.
+/// Compacts each family of each region into one file. Returns whether the compactions ended within a minute. The
+/// server may still rewrite a single file afterwards; each workload waits until the server is idle.
 async fn compact(admin: &Admin, name: &TableName) -> Result<bool> {
     admin.flush(name).await?;
     admin.compact(name, true).await?;

@@ -10,7 +10,7 @@ use crate::{Calm, Cost, Recorded, Workload};
 pub struct Report {
     /// The workload.
     pub workload: Workload,
-    /// The workload's name with the settings that differ.
+    /// The workload's name, and the settings that make its results incomparable with those of default settings.
     pub name: String,
     /// The measured time.
     pub elapsed: Duration,

@@ -146,7 +146,7 @@ impl Worker {
         })
     }
 
-    /// Makes the next operation on this caller's queue, whose rows are every n-th number.
+    /// Makes the next operation on this caller's queue. Of n callers each has a queue with every n-th row number.
     async fn queue_on(&mut self) -> client::Result<Done> {
         const ACTS: u64 = 3;
         let callers = self.plan.threads as u64;
