@@ -11,11 +11,11 @@ use env::{Moment, World};
 
 /// Number of ended operations that are remembered to explain a slow operation of a client.
 const ENDED_MAX: usize = 200;
-/// Maximum time in which an administrator begins a wanted operation.
+/// Maximum wait until an administrator begins a wanted operation.
 const BEGIN_MAX: Duration = Duration::from_secs(10);
-/// Assumed time of an operation of a kind that has not ended yet.
+/// Assumed duration of an operation of which no other of the same kind has ended yet.
 const TIME_FIRST: Duration = Duration::from_millis(50);
-/// Number of characters of a failure that tell it from others.
+/// Number of characters of a failure's message by which failures are grouped.
 const FAILURE_LENGTH: usize = 160;
 
 macro_rules! admin_operations {
@@ -130,7 +130,7 @@ impl Activity {
 
     /// Records the message of a failure.
     pub(crate) fn note_failure(&self, operation: AdminOperation, error: &client::Error) {
-        // Names and numbers of regions and procedures make no other failure.
+        // Messages that differ only in the names and numbers of regions and procedures count as one failure.
         let words = error.to_string();
         let words = words.split_whitespace().filter(|word| !word.contains(|c: char| c.is_ascii_digit()));
         let words: String = words.collect::<Vec<_>>().join(" ").chars().take(FAILURE_LENGTH).collect();
@@ -169,7 +169,8 @@ impl Activity {
         if shown.is_empty() { "nothing".to_owned() } else { shown.join(" ") }
     }
 
-    /// Returns a wanted kind among these, which is wanted no more.
+    /// Returns the first of these kinds that the runner wants, and removes it from the wanted ones; `None` if it wants
+    /// none of them.
     pub(crate) fn take_wanted(&self, of: &[AdminOperation]) -> Option<AdminOperation> {
         let mut inner = self.inner.lock();
         let wanted = of.iter().copied().find(|operation| inner.wanted.contains(operation))?;

@@ -1,7 +1,8 @@
-//! The administrators: they change tables in every way while everything else happens.
+//! The administrators: four tasks that change tables while the clients read and write and faults strike.
 //!
 //! One splits, merges, flushes and compacts, one alters, one takes snapshots and clones them, and one has a table of its
-//! own. So their operations meet. Each begins an operation of a kind that the runner wants before all others.
+//! own. So operations of different kinds run at the same time. If the runner wants an operation of some kind, the
+//! administrator of this kind begins it next.
 //!
 //! In calm times every operation must succeed, except those that the server may refuse
 //! ([`AdminOperation::may_be_refused`]). A fault may end an operation with an error; then it must have happened
@@ -67,18 +68,18 @@ impl Administrator {
         all[self.below(all.len() as u64) as usize]
     }
 
-    /// Waits a little; returns whether the work goes on.
+    /// Pauses for a random time of at most [`PAUSE_MAX_MS`]. Returns whether the test continues.
     async fn goes_on(&self) -> bool {
         env::sleep(Duration::from_millis(self.below(PAUSE_MAX_MS))).await;
         !*self.shared.is_ending.borrow()
     }
 
-    /// Returns a wanted kind among these, or else `otherwise`.
+    /// Returns the first of these kinds that the runner wants, or `otherwise` if it wants none of them.
     fn next(&self, of: &[AdminOperation], otherwise: AdminOperation) -> AdminOperation {
         self.shared.activity.take_wanted(of).unwrap_or(otherwise)
     }
 
-    /// Reads something about the cluster. Returns `None`, and complains, if that fails although nothing was broken.
+    /// Reads something about the cluster. Returns `None` if that fails, and complains if the server was undisturbed.
     async fn known<T>(&self, what: &str, read: impl Future<Output = Result<T, Error>>) -> Option<T> {
         let start = self.shared.start();
         match read.await {
@@ -108,7 +109,7 @@ impl Administrator {
                 Some(Some(TableState::Enabled)) => {
                     self.shared.administrate(AdminOperation::Disable, admin.disable_table(table)).await
                 }
-                // A change of the state goes on; it ends by itself.
+                // Another operation changes the table's state; the loop waits for its end.
                 Some(Some(_)) => Ok(()),
                 None => return false,
             };

@@ -19,7 +19,7 @@ const BUCKET_US: u64 = 100;
 const BUCKETS: usize = 200_000;
 /// Time between two measurements of the machine's lag.
 const LAG_INTERVAL: Duration = Duration::from_millis(5);
-/// Lag in ms from which on it is remembered.
+/// Minimum lag that is remembered.
 const LAG_MIN: Duration = Duration::from_millis(10);
 /// Number of lags that are remembered.
 const LAGS_MAX: usize = 1_000;
@@ -28,12 +28,12 @@ const LAGS_MAX: usize = 1_000;
 struct Outage {
     from: Moment,
     to: Moment,
-    /// The time of the slowest of them.
+    /// The duration of the slowest operation.
     time: Duration,
     what: String,
     /// What the administrators did at that time.
     doing: String,
-    /// How late the machine woke up a sleeping task meanwhile, at most.
+    /// The longest delay with which the machine woke up a sleeping task during the outage.
     lag: Duration,
 }
 
@@ -44,7 +44,7 @@ struct Inner {
     /// Number of operations above [`OUTAGE_MIN`].
     slow: u64,
     max: Duration,
-    /// The longest ones, in no order.
+    /// The longest outages, in no order.
     outages: Vec<Outage>,
     /// Number of outages above [`OUTAGE_MIN`], and the end of the last one.
     long: u64,

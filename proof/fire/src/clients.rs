@@ -1,4 +1,4 @@
-//! The clients: writers, readers, scanners and an administrator, who work side by side through every fault.
+//! The clients: writers, readers and scanners, which work at the same time through every fault.
 //!
 //! Each key has one writer, so its versions have an order. A writer that gets an error continues with the next version:
 //! the failed write may have happened. The client repeats operations for longer than any fault lasts. So an operation
@@ -23,9 +23,9 @@ pub(crate) const WRITERS: usize = 6;
 pub(crate) const READERS: usize = 3;
 /// Number of counters to which all writers add.
 pub(crate) const COUNTERS: usize = 8;
-/// Minimum time of a scanner that asks a server for rows.
+/// Minimum time of a step of a scan that sent a request. A faster step returned a row that the client already had.
 const ANSWER_MIN: Duration = Duration::from_micros(100);
-/// The end of the rows that an administrator writes to a family which comes and goes. Nobody judges them.
+/// Suffix of the rows that an administrator writes to a family that it adds and deletes. The judge ignores these rows.
 pub(crate) const SIDE_ROW: &str = "~side";
 /// The column of a counter.
 pub(crate) const SUM: (&str, &str) = ("f", "sum");
@@ -35,8 +35,8 @@ pub(crate) fn connect(servers: &str) -> Cluster {
     Cluster::connect(World::real(), options_for(servers))
 }
 
-/// As [`connect`], with a client that repeats an operation for 3 s: a little longer than a client takes a server for
-/// unreachable that has been restarted.
+/// Connects like [`connect`], but with a client that repeats an operation for 3 s only. That is a little longer than a
+/// client needs to notice that a server which was restarted can be reached again.
 pub(crate) fn connect_impatiently(servers: &str) -> Cluster {
     let options = Options { retries: 9, pause: Duration::from_millis(10), ..options_for(servers) };
     Cluster::connect(World::real(), options)
@@ -227,7 +227,7 @@ async fn scan_all(
     loop {
         let start = shared.start();
         let row = scanner.next().await?;
-        // Most rows are with the client already, and are no operation.
+        // A step whose row the client already had is not an operation.
         if shared.world.moment().since(start.moment) > ANSWER_MIN {
             shared.measured(start, how, last.as_deref().unwrap_or(from));
         }

@@ -65,8 +65,8 @@ struct Inner {
     file: std::fs::File,
     keys: Vec<State>,
     counters: Vec<State>,
-    /// The acknowledged sum of each counter, without what was only read. A read may show an addition before its answer,
-    /// which must not count twice.
+    /// The sum of the acknowledged additions to each counter. Sums that reads showed are not in it: a read may show an
+    /// addition before the addition is acknowledged, and it must not count twice.
     added: Vec<u64>,
     /// The number of the era, incremented when the disk is about to break, and when it is whole again.
     era: u64,

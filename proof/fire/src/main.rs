@@ -1,7 +1,8 @@
 //! The clients and the judge of `cargo xtask fire`.
 //!
-//! The process reads one command per line, and answers each with one line. An answer that begins with `bad: ` is a
-//! complaint of the judge: an acknowledged write is lost, or a read was wrong.
+//! The process reads one command per line, and answers each with one line. The table has the command, the answer, and
+//! what the process does or what the answer means. An answer that begins with `bad: ` is a complaint of the judge: an
+//! acknowledged write is lost, or a read was wrong.
 //!
 //! ```text
 //! start               started      creates the table unless it exists; all clients work from now on
@@ -136,7 +137,7 @@ fn main() -> Result<(), Failure> {
             },
         };
         let answer = match shared.expected.complaint() {
-            // They explain a failure.
+            // These two answers are also given after a complaint, because they explain it.
             _ if line == "availability" || line == "failures" => answer,
             Some(why) => format!("bad: {why}"),
             None => answer,

@@ -9,7 +9,7 @@ use crate::availability::Availability;
 use crate::expected::Expected;
 use crate::tally::Tally;
 
-/// A switch that remembers how often it was set, so that its users notice what happened meanwhile.
+/// A switch that counts how often it was set, so that its users notice if it was on for a while between two looks.
 #[derive(Default)]
 pub(crate) struct Toggle(Mutex<ToggleState>);
 
@@ -134,7 +134,7 @@ impl Shared {
     }
 }
 
-/// Returns whether a server has answered with a refusal. A procedure that does not end is none.
+/// Returns whether a server has refused the operation. A procedure that does not end in time is not refused.
 fn is_refusal(error: &client::Error) -> bool {
     match error {
         client::Error::GivenUp { last, .. } => matches!(**last, client::Error::Remote(_)),

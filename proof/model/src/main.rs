@@ -75,7 +75,7 @@ impl LoadArguments {
     }
 }
 
-/// Without a server, a region in this process is tested.
+/// The server to test. If none is given, a region in this process is tested.
 #[derive(Args)]
 struct ServerArguments {
     /// The `bellows` binary to start.

@@ -1,8 +1,9 @@
 //! Measures RocksDB, called in process, with the gets and puts of `bellows bench`.
 //!
-//! Keys (26 digits), sizes and block cache are the same; there is no compression, and a Bloom filter. So this is the
-//! cost of finding, copying and logging a row without requests and answers. The program prints the JSON lines of
-//! `bellows bench --limits --json`, which `bellows bench --beside` reads beside the server's results:
+//! Keys (26 digits), sizes and block cache are the same as in `bellows bench`; there is a Bloom filter and no
+//! compression. So the figures are the cost of finding, copying and logging a row, without requests and answers. The
+//! program prints JSON lines in the format of `bellows bench --limits --json`, which `bellows bench --beside` compares
+//! with a server's results:
 //!
 //! ```text
 //! cargo run --release --manifest-path proof/rocksdb/Cargo.toml -- FOLDER [ROWS [VALUE-SIZE]] >> results.jsonl

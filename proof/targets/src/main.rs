@@ -1,10 +1,10 @@
 //! Runs every fuzz target for some seconds on mutated inputs, which a seed decides.
 //!
 //! ```text
-//! targets SECONDS SEED              all targets, so long together
-//! targets SECONDS SEED TARGET       one of them
-//! targets again TARGET HEX|FILE     one input
-//! targets seeds FOLDER              the good inputs, a folder a target
+//! targets SECONDS SEED              runs all targets, for SECONDS together
+//! targets SECONDS SEED TARGET       runs one target
+//! targets again TARGET HEX|FILE     runs one target on one input
+//! targets seeds FOLDER              writes the valid inputs, in one folder for each target
 //! ```
 //!
 //! An input is a mutated valid one: bytes are changed, removed, inserted, exchanged with those of another input, or

@@ -24,9 +24,9 @@ const KINDS: [AdminOperation; 5] = [
 /// Works until the end of the test.
 pub(super) async fn work(admin: Administrator) {
     let table: TableName = NAME.parse().expect("a good name");
-    // Numbers of rows that the table may have; both after a change whose end is unknown.
+    // Numbers of rows that the table may have: two after a change that may or may not have happened.
     let mut may_have = vec![0];
-    // What is wanted may need other operations before it.
+    // The operation that the runner wants. Others may have to come first, such as a disable before a truncate.
     let mut goal = None;
     while admin.goes_on().await {
         goal = admin.shared.activity.take_wanted(&KINDS).or(goal);
@@ -39,7 +39,7 @@ pub(super) async fn work(admin: Administrator) {
                 _ => AdminOperation::Delete,
             },
             Some(TableState::Enabled) => AdminOperation::Disable,
-            // It changes by itself.
+            // Another operation changes the state; the loop waits for its end.
             Some(_) => continue,
         };
         let is_disabled = state == Some(TableState::Disabled);

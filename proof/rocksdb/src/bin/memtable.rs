@@ -5,9 +5,9 @@
 //! cargo run --release --manifest-path proof/rocksdb/Cargo.toml --bin memtable -- FOLDER [CELLS]
 //! ```
 //!
-//! RocksDB does not export its memtable, so this measures puts without a log into a buffer that never fills, and gets
-//! from it. The figures include a batch of one and the search for a version. Times are wall-clock times, the least of
-//! several rounds.
+//! RocksDB does not export its memtable. So this program measures puts without a log into a write buffer that never
+//! fills, and gets from it. The figures include the making of a batch of one put, and the search for a version. Times
+//! are wall-clock times, the least of several rounds.
 
 use std::error::Error;
 use std::time::Instant;
