@@ -6,8 +6,8 @@
 //! page. Cells still in memory are in no file, on either server. Bytes are those of files per byte of keys and values
 //! that the generator wrote, without the log.
 //!
-//! By default a region of Bellows may hold two flush sizes while the server has room (`bellows.memstore.stretch`).
-//! *Same memory* is without that.
+//! By default a region of Bellows may hold two flush sizes while the server has room (`bellows.memstore.stretch`). For
+//! the figures called *same memory* this is off.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};

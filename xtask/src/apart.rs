@@ -59,7 +59,7 @@ impl Apart {
         Ok(Apart { server: words(server), generator: words(generator) })
     }
 
-    /// Returns the command that precedes a server's own.
+    /// Returns the words that precede a server's command line: they start it on its processors, with its priority.
     pub(crate) fn before_server(&self) -> [&str; 6] {
         ["taskset", "-c", &self.server, "chrt", "-f", "1"]
     }
@@ -69,7 +69,7 @@ impl Apart {
     pub(crate) fn settle(&self, id: u32) -> Outcome {
         let tasks = format!("/proc/{id}/task");
         let mut settled = BTreeSet::new();
-        // A thread not moved yet may start another meanwhile.
+        // A thread that was not moved yet may start another one, so the list is read until it has no new thread.
         loop {
             let all = std::fs::read_dir(&tasks).map_err(|error| format!("{tasks}: {error}"))?;
             let all: BTreeSet<String> =

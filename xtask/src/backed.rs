@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Maximum free memory while something is measured, relative to [what the system itself keeps free](kept_mib). Memory
-/// that is free for long is taken back: with 500 MiB free of 24 GiB, where the system keeps 211, a put cost 6.5 to 8.3
-/// µs; with 160 or 250 MiB, 4.4 to 4.9. At 160 MiB the system frees memory as fast as it is filled.
+/// Maximum free memory while something is measured, divided by [what the system itself keeps free](kept_mib). The host
+/// takes back memory that is free for long. With 500 MiB of 24 GiB free, where the system itself keeps 211, a put cost
+/// 6.5 to 8.3 µs; with 160 or 250 MiB free, 4.4 to 4.9 µs. At 160 MiB the system frees memory as fast as this fills it.
 const FREE: f64 = 1.2;
 /// Size of the file as a multiple of the memory, so that its pages are never already cached.
 const TIMES_MEMORY: u64 = 2;

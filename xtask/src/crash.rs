@@ -35,14 +35,15 @@ pub(crate) fn run(rounds: u32, seed: Option<u64>) -> Outcome {
     run_in(rounds, seed, &folder, &place)
 }
 
-/// Where the log is of a server whose other files are in a store.
+/// Where a server whose other files are in an object store has its log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LogPlace {
     Store,
     Disk,
 }
 
-/// As [`run`], with all files in the bucket `bellows` of the store at `endpoint`, or all but the log.
+/// Runs this many rounds with a seed from the clock, on a server whose files are in the bucket `bellows` of the object
+/// store at `endpoint`. `log` says where its log is.
 pub(crate) fn run_on_store(rounds: u32, endpoint: &str, log: LogPlace) -> Outcome {
     let folder = fresh_folder("crash-store")?;
     let wal_dir = match log {
@@ -54,7 +55,7 @@ pub(crate) fn run_on_store(rounds: u32, endpoint: &str, log: LogPlace) -> Outcom
     run_in(rounds, None, &folder, &Place { data, log: log_of(&folder), options })
 }
 
-/// As [`run`], with all files below `data`, for a server with these options.
+/// Runs this many rounds with a seed from the clock, on a server with these options whose files are below `data`.
 pub(crate) fn run_at(rounds: u32, data: PathBuf, options: &[&str]) -> Outcome {
     let folder = fresh_folder("crash-at")?;
     let options = options.iter().map(|&option| option.to_owned()).collect();

@@ -45,12 +45,13 @@ pub(crate) const USAGE: &str = "\
 const ROOM_MAX: Duration = Duration::from_secs(30);
 /// Number of acknowledged writes that prove that the server accepts writes again.
 const WRITTEN_AGAIN: u64 = 50;
-/// A server that ends because of disk errors has ended within this time after them.
+/// Maximum time after disk errors until a server that ends because of them has ended.
 const END_MAX: Duration = Duration::from_secs(1);
-/// Regions can be merged again soon after a split or a merge, and the archive of replaced files stays small.
+/// Further options of the server. With them regions can be merged again soon after a split or a merge, and the archive
+/// of replaced files stays small.
 const MORE_OPTIONS: &[&str] =
     &["-D", "hbase.catalogjanitor.interval=2000", "-D", "hbase.master.cleaner.interval=20000"];
-/// A tracer has let go of the server's threads within this time.
+/// Maximum time until strace has detached from the server's threads.
 const LET_GO_MAX: Duration = Duration::from_secs(1);
 
 /// The options of the command.
@@ -176,7 +177,7 @@ pub(crate) fn run_inside(words: &[&str]) -> Outcome {
     let folder = fresh_folder(&format!("fire-{}", options.seed))?;
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     let folder = folder.canonicalize().map_err(failed)?;
-    // A run takes long, and a build meanwhile must not change the program that it starts.
+    // The programs are copied, so that a build during the run does not change them.
     let keep = |program: PathBuf| {
         let kept = folder.join(program.file_name().unwrap_or_default());
         std::fs::copy(&program, &kept).map_err(|error| format!("{}: {error}", program.display()))?;
@@ -562,7 +563,7 @@ impl FailingCalls {
         if self.tracer.try_wait().map_err(|error| error.to_string())?.is_none() {
             run_command("kill", &["-INT", &self.tracer.id().to_string()])?;
         }
-        // It waits for ever for a server that ends at this moment. Its own end lets go of all threads.
+        // If the server ends at this moment, strace waits for ever. When strace is killed, it releases all threads.
         if wait_for(LET_GO_MAX, || self.tracer.try_wait().map_err(|error| error.to_string()))?.is_none() {
             self.tracer.kill().and_then(|()| self.tracer.wait()).map_err(|error| error.to_string())?;
         }

@@ -1,9 +1,9 @@
 //! Attacks a server with invalid input.
 //!
-//! Every attack sends bytes to one of the four ports. Afterwards a healthy client connects, puts a row and gets it
-//! back; the server's memory has not grown beyond the attack's limit; and at the end its log has no panic and is not
-//! long. The server must respond as HBase does: with an exception of the right class for the call, or for the
-//! connection when no call is known, or by closing the connection.
+//! Every attack sends bytes to one of the four ports. Afterwards a healthy client must be able to connect, put a row and
+//! get it back, and the server's memory must not have grown beyond the attack's limit. At the end the server's log must
+//! have no panic and not be long. The server must respond as HBase does: with an exception of the right class for the
+//! call, or for the connection when no call is known, or by closing the connection.
 //!
 //! The server is started with the default limit of open files and short timeouts, so that both limits are reached.
 
@@ -20,7 +20,7 @@ use crate::server::{Server, build, fresh_folder, log_of, no_panic};
 use crate::talk::Talk;
 use crate::{Outcome, programs};
 
-/// Options for short timeouts: the maximum duration of a handshake on each port, in ms.
+/// Options of the server for short timeouts: the maximum duration of a handshake on each port, in ms.
 const OPTIONS: &[&str] = &[
     "-D",
     "bellows.ipc.server.handshake.timeout=1000",

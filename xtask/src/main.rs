@@ -1,8 +1,8 @@
 //! The project's own commands, such as `cargo xtask test [--only PART]`.
 //!
-//! A part has a name and a function. All parts are run and timed, and the summary lists the failures. Servers started
-//! by a part listen on free ports of the loopback interface, keep their files in their own folder below `target/`, and
-//! are always ended by their process id.
+//! `cargo xtask test` consists of *parts*: each has a name, a claim, and a function that checks the claim. All parts are
+//! run and timed, and the summary lists the failures. Servers started by a part listen on free ports of the loopback
+//! interface, keep their files in their own folder below `target/`, and are always ended by their process id.
 
 #![expect(
     clippy::disallowed_methods,
@@ -338,7 +338,7 @@ fn clippy() -> Outcome {
     run("cargo", &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])
 }
 
-/// Maximum time of the workspace's own tests once they are built; normally they take a fourth of it.
+/// Maximum time of the workspace's own tests once they are built. Normally they take a fourth of this time.
 const UNIT_TIME_MAX: Duration = Duration::from_secs(20 * 60);
 
 fn unit() -> Outcome {

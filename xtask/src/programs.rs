@@ -1,9 +1,9 @@
 //! Builds the programs that parts run.
 //!
-//! Cargo builds a library again for each set of features, and each choice of packages has its own: the server alone,
-//! the simulation and the client's examples would compile most of the workspace four times after the unit tests. So a
-//! run of all parts builds every program once, with the features that the unit tests have. A part that runs alone
-//! builds what it needs.
+//! Cargo builds a library again for each set of features, and each choice of packages has its own set. If the server,
+//! the simulation and the client's examples were built one by one after the unit tests, most of the workspace would be
+//! compiled four times. So a run of all parts builds every program once, with the features that the unit tests have. A
+//! part that runs alone builds what it needs.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -18,8 +18,8 @@ const END_MAX: Duration = Duration::from_secs(20);
 /// read the log; the limit is for a machine with other work.
 const PROMOTED_WITHIN: Duration = Duration::from_secs(30);
 
-/// A replica follows its primary, which is loaded, flushed, compacted and split while tables are created and dropped.
-/// Then the primary hangs, another server takes its bucket over, and the replica follows that one.
+/// Tests that a replica follows its primary, which is loaded, flushed, compacted and split while tables are created and
+/// dropped. Then the primary hangs, another server takes over the bucket, and the replica must follow the new primary.
 pub(crate) fn follows(endpoint: &str) -> Outcome {
     programs::build_example("replica")?;
     let folder = fresh_folder("replica")?;

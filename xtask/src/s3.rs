@@ -176,8 +176,8 @@ fn requests(server: &Server) -> Result<[u64; 5], String> {
     Ok([of_kind("put")?, of_kind("get")?, of_kind("list")?, of_kind("delete")?, of_kind("multipart")?])
 }
 
-/// A server hangs under load, another takes its files over, and the first continues. It must acknowledge nothing
-/// that the second does not have, and end with a message that names the second.
+/// Tests takeovers: a server hangs under load, a second one takes over its files, and then the first one continues. The
+/// first must acknowledge nothing that the second does not have, and end with a message that names the second.
 pub(crate) fn takeovers(rounds: u32, data: &Path, options: &[&str]) -> Outcome {
     let folder = fresh_folder("takeover")?;
     let options: Vec<&str> = crash::OPTIONS.iter().chain(options).copied().collect();

@@ -26,7 +26,7 @@ pub(crate) struct Server {
     pub(crate) ready: Duration,
 }
 
-/// A command that starts the server with the default limit of open files of most machines, whatever the limit is here.
+/// A shell command that starts the server with a limit of 1,024 open files, the default of most machines.
 const FEW_FILES: &str = r#"ulimit -Sn 1024; exec "$0" "$@""#;
 
 /// Returns the path of the built server.
@@ -128,12 +128,12 @@ impl Server {
         Server::start_with_log(folder, &log_of(folder), more)
     }
 
-    /// As [`start_in`](Server::start_in), with another log file.
+    /// Starts the built server as [`start_in`](Server::start_in) does, with another log file.
     pub(crate) fn start_with_log(folder: &Path, log: &Path, more: &[&str]) -> Result<Server, String> {
         Server::start_binary(&binary(), folder, log, more)
     }
 
-    /// As [`start_in`](Server::start_in), with a server that was built differently.
+    /// Starts the server `binary` as [`start_with_log`](Server::start_with_log) starts the built one.
     pub(crate) fn start_binary(
         binary: &Path,
         folder: &Path,
@@ -143,8 +143,8 @@ impl Server {
         Server::start_behind(&[], binary, folder, log, more)
     }
 
-    /// As [`start_in`](Server::start_in), through a program that replaces itself by the server, with the arguments
-    /// `before` it.
+    /// Starts the server `binary` through the command `before`, a program with its arguments that replaces itself by
+    /// the server. Folder, log and ports are those of [`start_with_log`](Server::start_with_log).
     pub(crate) fn start_behind(
         before: &[&str],
         binary: &Path,

@@ -5,8 +5,8 @@
 //! whose output differs on Bellows: the reason, the command, and what Bellows prints. All other commands must print the
 //! same on both, and a listed command must differ.
 //!
-//! The shell is that of HBase 2.4.17, the newest that Maven Central has, on the client of 2.6.4. Of the younger
-//! commands those in `commands` are here, written for this shell; `whoami`, which asks no server, is not.
+//! The shell is that of HBase 2.4.17, the newest one in Maven Central, on the client of 2.6.4. The folder `commands` has
+//! the commands of younger shells, written for this shell, except `whoami`, which asks no server.
 //!
 //! The server has HBase's value of `hbase.store.file-tracker.impl`, which each table's description shows.
 
@@ -71,7 +71,7 @@ fn write(printed: &Transcript) -> Outcome {
     std::fs::write(RECORDED, printed.to_string()).map_err(|error| format!("{RECORDED}: {error}"))
 }
 
-/// Returns the output of a shell that an earlier run has kept.
+/// Returns the output of the shell that an earlier run wrote to a file.
 fn kept(output: &str) -> Result<Transcript, String> {
     let text = std::fs::read(output).map_err(|error| format!("{output}: {error}"))?;
     Transcript::of_output(&read(COMMANDS)?, &String::from_utf8_lossy(&text))

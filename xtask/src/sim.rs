@@ -1,6 +1,6 @@
 //! Runs the simulation in `proof/sim`: `cargo xtask sim`.
 //!
-//! A killed simulated machine leaks its memory. So each process runs some seeds, and then another one the next seeds.
+//! A killed simulated machine leaks its memory. So a process runs [`BATCH`] seeds, and a new process runs the next ones.
 //! As many processes run at a time as the machine has processors.
 
 use std::collections::BTreeMap;

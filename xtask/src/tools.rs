@@ -1,7 +1,7 @@
 //! Runs HBase's own tools and YCSB with the stock Java client, each against a new server.
 //!
-//! A tool has succeeded if it ended with status 0, and neither it nor its client logged a warning, an error or an
-//! exception. Its output is kept beside the server's folder until the part has passed.
+//! A tool has succeeded if it ended with status 0, and its output, with that of its client, has no warning, error or
+//! exception. The output is kept beside the server's folder until the part has passed.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

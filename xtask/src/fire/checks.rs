@@ -1,4 +1,4 @@
-//! What a run asks of the server and its files beside the clients' judgement, and what it counts for its report.
+//! The checks of `cargo xtask fire` besides those of the clients, and what it counts for its report.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::Outcome;
 use crate::web;
 
-/// Fails if the last check that the server at this web address made of itself found something.
+/// Fails if the server at this web address has found an inconsistency in its last check of itself.
 pub(crate) fn of_itself(web: &str) -> Outcome {
     is_clean(&web::page(web, "/api/check")?)
 }
@@ -20,7 +20,8 @@ fn is_clean(report: &str) -> Outcome {
     }
 }
 
-/// Checks the files of a server that does not run. Returns the words of the check, and fails if it finds something.
+/// Checks the files of a server that does not run, by `bellows fsck`. Returns what it printed. Fails if it found an
+/// inconsistency.
 pub(crate) fn fsck(binary: &Path, data: &Path) -> Result<String, String> {
     let output = Command::new(binary)
         .arg("fsck")

@@ -1,7 +1,7 @@
 //! Runs the client of HBase 3 against Bellows, with the tests of HBase 2's client.
 //!
-//! Its blocking calls use asynchronous ones, scans included. So a server that answers at once meets it in other
-//! states than HBase 2's client.
+//! This client's blocking calls, scans included, are built on asynchronous calls. So the answers of a fast server reach
+//! it in other states than HBase 2's client.
 
 use super::run_suite;
 use crate::Outcome;

@@ -14,14 +14,14 @@ use crate::startup::ask;
 
 /// Minimum hit rate after a restart, relative to that before.
 const RESTART_SHARE: f64 = 0.95;
-/// The cache is warm when its hit rate grows by less than this in five seconds; the second constant is the maximum
+/// The cache counts as warm when its hit rate grows by less than this in five seconds. The next constant is the maximum
 /// number of such periods.
 const WARM: f64 = 0.01;
 const WARM_ROUNDS_MAX: usize = 24;
 /// Maximum loss of hit rate during scans.
 const SCANS_COST: f64 = 0.01;
-/// Minimum hit rate of undisturbed gets, so that there is something to lose. Four fifths of the rows fit, and the
-/// rest are the least popular.
+/// Minimum hit rate of undisturbed gets, so that scans could reduce it. Four fifths of the rows fit into the cache, and
+/// the rest are the least popular.
 const RATE_MIN: f64 = 0.75;
 /// Minimum number of blocks that a scan must load to count as one.
 const SCANNED_MIN: f64 = 1_000.0;
@@ -90,7 +90,7 @@ impl<'a> Gets<'a> {
         Ok((gets, rate))
     }
 
-    /// Returns the hit rate in this many seconds. The rows are others each time, with the same distribution, because
+    /// Returns the hit rate in this many seconds. Each call reads other rows, with the same distribution, because
     /// repeated rows would be cached.
     fn run(&mut self, server: &Server, seconds: &str) -> Result<f64, String> {
         self.seed += 1;

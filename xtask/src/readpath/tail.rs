@@ -3,10 +3,10 @@
 //! The greatest rate that is sustained is found first, with the same open-loop generator. Callers that wait for answers
 //! reach another rate, and 70 % of that may be more than generator and server can do together.
 //!
-//! A machine whose processors stop for 1 % of the time decides the 99th percentile by itself. So the generator watches
-//! all processors (`bellows bench --calm`). Gets that were due from 1 ms before a stop until its backlog is worked off
-//! are left out of the judged percentile; the percentile of all gets is printed beside it. A try in which some gets
-//! never began counts as the worst.
+//! If the processors are stalled for 1 % of the time, these stalls alone determine the 99th percentile. So the generator
+//! watches all processors (`bellows bench --calm`). Gets that were due from 1 ms before a stall until its backlog is
+//! worked off are left out of the judged percentile; the percentile of all gets is printed beside it. A try in which
+//! some gets never began counts as the worst.
 
 use super::{is_within, median};
 use crate::compare::figure_of;
