@@ -22,7 +22,7 @@ use crate::settings::Settings;
 pub(crate) enum State {
     /// The check found nothing wrong.
     Good,
-    /// The check could not find out, or has no meaning on this machine.
+    /// The check could not read the facts that it needs, or has no meaning on this machine.
     Unknown,
     /// A server would run, but will have trouble sooner or later.
     Warning,

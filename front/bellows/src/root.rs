@@ -144,7 +144,7 @@ impl Root {
         Ok(OpenRoot { meter: Some(Arc::clone(&store) as Arc<dyn Source>), probe: None, files: store })
     }
 
-    /// Opens a bucket that has nothing but another server's log, for reading.
+    /// Opens a bucket for reading that has only the write-ahead log of another server. Fails for a root in HDFS.
     pub(crate) fn open_for_reading_log(&self, conf: &Conf) -> Result<Arc<dyn Files>, Failure> {
         self.refuse_hdfs()?;
         Ok(self.bucket(conf)?)

@@ -18,7 +18,7 @@ use proto::catalog::TableState;
 use proto::{ServerName, TableName, pb};
 use registry::{Tree, payload};
 
-/// Writes the nodes of one cluster.
+/// Writes the znodes that clients of one cluster read.
 pub(crate) struct Znodes {
     tree: Arc<Tree>,
     parent: String,

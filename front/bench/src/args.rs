@@ -147,7 +147,7 @@ pub struct Args {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
 
-    /// Prints JSON instead of the table: one object per line and workload.
+    /// Prints JSON instead of the table: a line with one object for each workload.
     #[arg(long)]
     pub json: bool,
 

@@ -50,7 +50,7 @@ pub(crate) fn begin(
     ]
 }
 
-/// What every administrator has.
+/// The state of one administrator: its client, the table of the clients, and its random numbers.
 struct Administrator {
     shared: Arc<Shared>,
     cluster: Cluster,

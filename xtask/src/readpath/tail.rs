@@ -48,7 +48,7 @@ const CALM_MIN: f64 = 0.25;
 /// Offers gets at a rate for this many seconds. Returns the generator's output.
 pub(super) type Offer<'a> = dyn Fn(f64, &str) -> Result<String, String> + 'a;
 
-/// A measurement at 70 % of the greatest rate.
+/// The result of one measurement of gets at 70 % of the greatest sustained rate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Try {
     /// p99 divided by the median, of gets without a stall nearby. Operations that never began count as infinitely

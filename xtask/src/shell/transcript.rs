@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Block {
     pub(crate) command: String,
-    /// The number of this command among equal commands, from 1.
+    /// How often the script has had the same command so far, this one included.
     pub(crate) turn: usize,
     pub(crate) lines: Vec<String>,
     /// In the list of differences, the reason why the lines differ.
