@@ -213,6 +213,9 @@ fn zeros_to(end: u64) -> u64 {
     (end + ZEROS_MIN as u64).next_multiple_of(PAGE)
 }
 
+/// Called with the outcome of a [later sync](FileWriter::sync_later).
+pub type SyncDone = Box<dyn FnOnce(Result<()>) + Send>;
+
 /// A file that is being written, front to back.
 pub trait FileWriter: Send {
     /// Returns the file's name.
@@ -234,6 +237,20 @@ pub trait FileWriter: Send {
     /// After an error any part of the bytes may be durable. A second sync that succeeds proves nothing about them.
     fn sync(&mut self) -> Result<()> {
         Err(Error::unsupported(self.name(), "sync", Capability::SyncPrefix))
+    }
+
+    /// Maximum number of syncs by [`sync_later`](FileWriter::sync_later) that run at the same time; 1 where that call
+    /// waits for the sync.
+    fn syncs_at_once(&self) -> usize {
+        1
+    }
+
+    /// Begins a sync, and may return before it ends. `done` is called once, by any thread: with success when all bytes
+    /// written before this call are durable. So it is never called with success while an earlier sync is undecided.
+    ///
+    /// Waits while as many syncs run as may. After a failure all later syncs fail. `done` must not call the writer.
+    fn sync_later(&mut self, done: SyncDone) {
+        done(self.sync());
     }
 
     /// Returns the number of bytes written so far.

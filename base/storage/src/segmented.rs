@@ -5,21 +5,25 @@
 //! bytes). Each [sync](FileWriter::sync) writes one part, by a conditional put that fails when the object exists. Small
 //! objects pass through unchanged.
 //!
-//! **Order.** A writer writes the next part only when the previous one is certainly stored. So the parts have no gap,
-//! and a reader that reads up to the first absent number finds all synced bytes.
+//! **Order.** A writer has up to eight parts on their way (`flight.rs`), so a later part may be stored before an earlier
+//! one. The file ends before the first absent number: a part behind a gap does not belong to it. The writer calls a part
+//! durable only when all parts before it are certainly there. So a reader that stops at the first absent number finds
+//! every byte that was called durable.
 //!
-//! **Sealing** a file writes a part, too: a seal under the first absent number. The writer may be writing a part under
-//! that number at the same time. The store refuses the later of the two puts, and its sender then reads the part that
-//! is there. A put that may have happened is repeated with the same bytes until its outcome is known, so one part never
-//! gets two contents.
+//! **Sealing** a file writes a part, too: a seal with the first absent number, which is the first gap and not the number
+//! after the last part. The writer and the sealer compete for that number. The store refuses the second of them, which
+//! then reads the part of the first. If the seal is first, the writer never calls that part durable, nor any later one,
+//! and no reader goes past the seal, whatever is stored behind it. A put that may have happened is repeated with the
+//! same bytes until its outcome is known, so a late reply never makes two contents of one part.
 //!
 //! **Deleting** a file deletes its first part, without which there is no file, and then the others. A seal is never
 //! deleted, because nothing else would refuse a request of the old writer that arrives hours later. A seal has 48
 //! bytes, and there is one for each server that died.
 //!
-//! Listings do not decide which parts count. They only tell a reader at which number to begin its search for the first
-//! absent one.
+//! No listing decides which parts count: a listing only says where the search for the first absent number begins. A
+//! listed part has the size of its object. One without a payload may be a seal, and the search begins there.
 
+mod flight;
 mod part;
 mod reader;
 mod writer;
@@ -66,8 +70,8 @@ impl Segmented {
         Segmented { base, world, patience }
     }
 
-    /// Writes a part unless the name exists.
-    fn put(&self, name: &FileName, bytes: &[u8]) -> Result<Put> {
+    /// Writes a part unless the name exists. A put that failed is repeated while `is_wanted`.
+    fn put(&self, name: &FileName, bytes: &[u8], is_wanted: &dyn Fn() -> bool) -> Result<Put> {
         let (mut waited, mut pause) = (Duration::ZERO, PAUSE_MIN);
         let mut outcome = swap_confirmed(&*self.base, name, None, bytes);
         loop {
@@ -88,7 +92,7 @@ impl Segmented {
                 return Ok(Put::Written);
             }
             let is_final = matches!(error.kind(), Kind::ReadOnly | Kind::Unsupported | Kind::TooLarge);
-            if is_final || waited >= self.patience {
+            if is_final || waited >= self.patience || !is_wanted() {
                 return Err(error);
             }
             self.world.pause(pause);
@@ -115,7 +119,20 @@ impl Segmented {
         }
     }
 
-    /// Lists the parts of the file. Returns the number and the payload size of each part that the listing shows.
+    /// Returns the payload sizes of the first parts of a file, as far as a listing shows that they certainly have bytes
+    /// of the file: up to the first number that it lacks, or a part without payload, which may be a seal.
+    fn leading(&self, file: &FileName) -> Result<Vec<u64>> {
+        let listed = self.listed(file)?.into_iter().enumerate();
+        let is_data = |index: usize, number: u32, size: u64| {
+            number as usize == index && (number == 0 || size > 0 || env::planted(35))
+        };
+        Ok(listed
+            .take_while(|(index, (number, size))| is_data(*index, *number, *size))
+            .map(|(_, (_, size))| size)
+            .collect())
+    }
+
+    /// Returns the number and payload size of each part of the file that a listing shows.
     fn listed(&self, file: &FileName) -> Result<Vec<(u32, u64)>> {
         let listed = self.base.list(file)?;
         Ok(listed
@@ -196,13 +213,13 @@ impl Files for Segmented {
         if self.part(name, 0)?.is_none() {
             return Err(self.absent(name, "seal"));
         }
-        // Parts are written in order, so all parts before a listed one exist. If the listing lacks a later part, the
-        // put of the seal is refused.
-        let mut number = self.listed(name)?.last().map_or(0, |(number, _)| *number);
+        // The search begins at the last part before the first gap: that part refuses the seal, and says whether it ends
+        // the file. A part that the listing lacks refuses the seal, too.
+        let mut number = (self.leading(name)?.len() as u32).saturating_sub(1);
         let nonce = self.world.random();
         loop {
             let seal = Part { kind: PartKind::Seal, number, nonce, offset: 0, payload: &[] as &[u8] };
-            match self.put(&part::name(name, number), &seal.to_bytes())? {
+            match self.put(&part::name(name, number), &seal.to_bytes(), &|| true)? {
                 Put::Written | Put::Taken(PartKind::Seal | PartKind::End) => return Ok(()),
                 Put::Taken(PartKind::Data) => number += 1,
             }
@@ -222,7 +239,8 @@ impl Files for Segmented {
             };
             let payload = part::payload_size(size);
             match &mut growing {
-                Some((open, next)) if *open == file && *next == number => {
+                // No part behind a seal counts, and a seal has no payload.
+                Some((open, next)) if *open == file && *next == number && payload > 0 => {
                     *next += 1;
                     entries.last_mut().expect("its first part was listed").size += payload;
                 }

@@ -40,7 +40,7 @@ pub use error::{Error, Result};
 pub use format::{Kind, Record};
 pub use holder::LogHolder;
 pub use index::Sequences;
-pub use log::{Log, Options};
+pub use log::{Log, Options, sync_interval};
 pub use marker::{ListState, Marker, StoreChange};
 pub use reader::{LogPosition, LogReader, LogTail, TornTail};
 pub use seal::{SealedLog, seal};

@@ -10,6 +10,10 @@
 //! counts as durable before the old file is durable. If the next file cannot be made, the log continues in the current
 //! one.
 //!
+//! **Syncs side by side.** In an object store a sync takes one request, tens of milliseconds long. There the log's thread
+//! has several syncs under way in one file ([`pace`] says when the next one begins), and the storage reports their ends in
+//! order. A writer is told of its write when its sync and all earlier ones have ended.
+//!
 //! **Space is reused.** While the log has fewer files than its limit, a file that nobody needs becomes a spare. A later
 //! roll overwrites the spare instead of creating a file. Writing over existing pages costs a half to a third of writing
 //! new ones, and a sync need not write the file's size. The log removes the spares when the disk is full, when the log
@@ -23,6 +27,7 @@
 mod back;
 mod held;
 mod holding;
+mod pace;
 mod roll;
 mod write;
 
@@ -47,8 +52,10 @@ use crate::reader::{LogPosition, LogReader, LogTail};
 use crate::seal::{Sealed, seal_for_owner};
 use crate::{Error, Level, Marker, Result, Ticket};
 use back::{Back, NEVER, OpenSection, empty_batch, make_file};
+use pace::SyncsUnderWay;
 
 pub(crate) use back::{LogFile, file_name};
+pub use pace::sync_interval;
 pub(crate) use roll::WhenFull;
 
 /// Limits of the log.
@@ -144,6 +151,8 @@ pub(crate) struct Shared {
     notes_files: bool,
     /// Whether written bytes survive the death of the process. If not, every waiter waits for a sync.
     writes_through: bool,
+    /// Maximum number of syncs of a file that run at the same time.
+    syncs_at_once: usize,
     /// This owner's right to write the log.
     pub(crate) claim: Claim,
     counts: Counts,
@@ -164,6 +173,8 @@ pub(crate) struct Front {
     /// Tasks that wait for the log's end.
     watchers: Vec<Waker>,
     pub(crate) disk_wanted: u64,
+    /// The syncs that run beside each other.
+    syncs: SyncsUnderWay,
     /// Whether a thread that must not wait for the disk has found that the file is full, and asks for a roll.
     roll_wanted: bool,
     pub(crate) failure: Option<Error>,
@@ -254,6 +265,7 @@ impl Log {
             held_from,
             keep_unneeded: options.keep_unneeded,
         };
+        let syncs_at_once = writer.syncs_at_once();
         back.begin(&folder, number, writer);
         // Files of earlier owners may be unneeded at once: those that are empty, or torn before the first record.
         back.find_unneeded(world.moment());
@@ -270,6 +282,7 @@ impl Log {
                 waiters_seen: 0,
                 watchers: Vec::new(),
                 disk_wanted: 0,
+                syncs: SyncsUnderWay::default(),
                 roll_wanted: false,
                 failure: None,
                 full: None,
@@ -284,6 +297,7 @@ impl Log {
             full: AtomicBool::new(false),
             notes_files: !lists_all,
             writes_through: files.capabilities().has(Capability::WriteThrough),
+            syncs_at_once,
             grown: AtomicBool::new(false),
             files,
             folder,

@@ -45,8 +45,7 @@ impl Estimate {
         let looks = if idle.has_log { each(idle.owner_period) } else { 0.0 };
         let lists = each(idle.search_period) * (idle.stores + 1) as f64;
         let request = idle.probe.div_f64(PROBED).max(Duration::from_millis(1));
-        // The log sends one part after the other.
-        let busy = idle.has_log.then(|| each(request) * prices.put / 1_000.0);
+        let busy = idle.has_log.then(|| each(wal::sync_interval(request)) * prices.put / 1_000.0);
         Estimate::Primary { idle: (looks * prices.get + lists * prices.list) / 1_000.0, busy, request }
     }
 
@@ -99,10 +98,10 @@ mod tests {
     #[test]
     fn an_idle_day_is_cheap_and_a_busy_one_is_said_before() {
         let text = Estimate::of(&AMAZON, &idle()).to_string();
-        // 8,640 GET and 100 LIST; 1,728,000 PUT.
+        // 8,640 GET and 100 LIST; 6,912,000 PUT, four in the time of one.
         assert_eq!(
             text,
-            "the store costs about $0.0040 on a day without writes, and up to $8.64 for the log on a day of writes without a \
+            "the store costs about $0.0040 on a day without writes, and up to $34.56 for the log on a day of writes without a \
              pause, at 50 ms a request"
         );
         let without_log = Estimate::of(&AMAZON, &IdleServer { has_log: false, ..idle() }).to_string();

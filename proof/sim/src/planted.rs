@@ -68,4 +68,10 @@ pub const PLANTED: &[PlantedBug] = &[
         "--fault WrongBits",
         "the janitor of MOB files takes a store file that it misread for one that is gone",
     ),
+    bug(
+        34,
+        "--fault FailingStore --fault Kill",
+        "a part of the log in the store is acknowledged before the parts ahead of it are there",
+    ),
+    bug(35, "--fault FailingStore --fault Kill", "the log in the store is read past its seal"),
 ];

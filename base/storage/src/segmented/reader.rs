@@ -42,11 +42,8 @@ impl Reader {
     pub(super) fn open(files: Segmented, name: FileName) -> Result<Reader> {
         let mut starts = Vec::new();
         let mut size = 0;
-        for (number, payload) in files.listed(&name)? {
-            // Parts never change, so listed sizes are right; parts that the listing lacks are searched below.
-            if number as usize != starts.len() {
-                break;
-            }
+        // Parts never change, so listed sizes are right; the parts after them are searched below.
+        for payload in files.leading(&name)? {
             starts.push(size);
             size += payload;
         }

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use env::sync::Mutex;
+
 use super::*;
-use crate::Memory;
 use crate::conformance::check;
 use crate::memory::Fault;
+use crate::{Memory, SyncDone};
 
 fn over(base: &Memory) -> Segmented {
     Segmented::new(Arc::new(base.clone()), World::real(), Duration::from_millis(100))
@@ -206,4 +208,117 @@ fn a_reader_that_follows_a_file_sees_each_part_the_end_and_the_deletion() {
     writer.sync().expect_err("sealed");
     let reader = again(&reader).expect("there");
     assert!(reader.as_growing().expect("it grows").is_ended() && text(&reader).is_empty());
+}
+
+/// A store whose puts take random time, so that later parts are stored before earlier ones.
+struct Shuffling(Memory);
+
+impl crate::Overlay for Shuffling {
+    fn below(&self) -> &dyn Files {
+        &self.0
+    }
+
+    fn swap(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Version> {
+        World::real().pause(Duration::from_micros(World::real().random() % 1_000));
+        self.0.swap(name, expected, new)
+    }
+}
+
+/// The outcomes of later syncs with the numbers of the syncs, in the order in which they are told.
+#[derive(Clone, Default)]
+struct Told(Arc<Mutex<Vec<NumberedOutcome>>>);
+
+/// The number of a sync and its outcome.
+type NumberedOutcome = (u64, std::result::Result<(), Kind>);
+
+impl Told {
+    fn of(&self, number: u64) -> SyncDone {
+        let told = self.clone();
+        Box::new(move |outcome| told.0.lock().push((number, outcome.map_err(|error| error.kind()))))
+    }
+
+    fn successes(&self) -> Vec<u64> {
+        let mut numbers: Vec<u64> =
+            self.0.lock().iter().filter(|(_, outcome)| outcome.is_ok()).map(|(number, _)| *number).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+}
+
+#[test]
+fn parts_that_are_sent_together_are_all_found_and_a_failure_ends_the_file_behind_it() {
+    let base = whole();
+    let mut writer = over(&base).create(&file("log/1")).expect("new");
+    assert!(writer.syncs_at_once() > 1);
+    let told = Told::default();
+    for number in 0..40 {
+        writer.write(&[number as u8]).expect("kept");
+        writer.sync_later(told.of(number));
+    }
+    writer.sync_later(told.of(40));
+    writer.sync().expect("durable");
+    let expected: Vec<u8> = (0..40).collect();
+    assert_eq!(over(&base).read(&file("log/1"), 100).expect("there"), expected);
+    writer.finish().expect("ended");
+    assert_eq!(told.successes(), (0..=40).collect::<Vec<_>>(), "each is told once, at the latest by the end");
+
+    let mut writer = over(&base).create(&file("log/2")).expect("new");
+    base.swap(&part::name(&file("log/2"), 3), None, &[0; part::HEADER_LENGTH]).expect("in the way");
+    let told = Told::default();
+    for number in 1..=8 {
+        let _failed_by_then = writer.write(b"x");
+        writer.sync_later(told.of(number));
+    }
+    writer.sync().expect_err("a part is in the way");
+    assert_eq!(writer.finish().map(drop).expect_err("final").kind(), Kind::Failed);
+    assert_eq!(told.successes(), [1, 2]);
+    assert_eq!(told.0.lock().len(), 8, "each is told");
+}
+
+/// The writer is told of a part only when a reader of the sealed file finds it, whatever is stored out of order.
+#[test]
+fn with_parts_side_by_side_nothing_is_acknowledged_that_the_sealer_does_not_find() {
+    let mut gaps = 0;
+    for round in 0..200 {
+        let base = whole();
+        let files =
+            Segmented::new(Arc::new(Shuffling(base.clone())), World::real(), Duration::from_millis(100));
+        let name = file("log/1");
+        let mut writer = files.create(&name).expect("new");
+        let told = Told::default();
+        let (found, again) = std::thread::scope(|scope| {
+            let writing = scope.spawn(|| {
+                for number in 1..=60_u64 {
+                    let Ok(()) = writer.write(&number.to_be_bytes()) else { break };
+                    writer.sync_later(told.of(number));
+                }
+                let _failed = writer.sync();
+                writer
+            });
+            while (told.successes().len() as u64) < round % 23 {
+                std::thread::yield_now();
+            }
+            files.seal(&name).expect("sealed");
+            let found = files.read(&name, 1 << 20).expect("there");
+            drop(writing.join().expect("no panic"));
+            // Requests under way may arrive late.
+            World::real().pause(Duration::from_millis(3));
+            (found, files.read(&name, 1 << 20).expect("there"))
+        });
+        assert_eq!(found, again, "round {round}: what comes behind the seal is not of the file");
+        let listed = over(&base).list(&file("log")).expect("listed");
+        assert_eq!(listed[0].size, found.len() as u64, "round {round}: nor is it listed");
+        let found = found.len() as u64 / 8;
+        let stored = base.list(&name).expect("listed").len() as u64;
+        // The first part, the seal, and what is behind it.
+        gaps += u64::from(stored > found + 2);
+        let acknowledged = told.successes();
+        assert!(
+            acknowledged.iter().all(|number| *number <= found),
+            "round {round}: {acknowledged:?}, {found}"
+        );
+        files.seal(&name).expect("it is sealed");
+        assert_eq!(files.read(&name, 1 << 20).expect("there"), again, "round {round}: sealed again");
+    }
+    assert!(gaps > 0, "parts were stored behind the seal in {gaps} rounds");
 }

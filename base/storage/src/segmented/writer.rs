@@ -1,12 +1,15 @@
 //! Writes a growing file.
 
+use std::sync::Arc;
+
+use super::flight::{self, Flight};
 use super::part::{self, Part, PartKind};
 use super::{Put, Segmented};
-use crate::{Capability, Error, FileName, FileWriter, Kind, Outcome, Result};
+use crate::{Capability, Error, FileName, FileWriter, Kind, Outcome, Result, SyncDone};
 
-/// Maximum number of bytes that wait for a sync. If more are waiting, they are written as a part at once. This limits
-/// the memory of a writer and the size of objects.
-const WAITING_MAX: usize = 16 << 20;
+/// Maximum number of bytes that wait for a sync. More bytes are sent as a part at once, which bounds the memory and the
+/// size of objects.
+const WAITING_MAX: usize = 4 << 20;
 
 /// The only writer of a growing file.
 pub(super) struct Writer {
@@ -15,50 +18,52 @@ pub(super) struct Writer {
     nonce: u64,
     /// The number of the next part.
     next: u32,
-    /// Number of bytes of the file in written parts.
-    durable: u64,
+    /// Number of bytes of the file in parts that were sent.
+    sent: u64,
     /// Bytes that wait for the next part.
     waiting: Vec<u8>,
-    /// The failure after which the writer refuses every call, because nobody knows which parts are stored.
-    failure: Option<Error>,
+    /// The parts on their way. After a failure of one the writer refuses every call, because nobody knows which parts
+    /// are stored.
+    flight: Arc<Flight>,
 }
 
 impl Writer {
+    /// Creates the file with an empty first part. A sealed or existing file has one.
     pub(super) fn create(files: Segmented, name: FileName) -> Result<Writer> {
         let nonce = files.world.random();
-        let mut writer =
-            Writer { files, name, nonce, next: 0, durable: 0, waiting: Vec::new(), failure: None };
-        match writer.put(PartKind::Data) {
-            Err(error) if error.kind() == Kind::Sealed => {
-                Err(Error::new(Kind::Exists, Outcome::DidNotHappen, &writer.name, "create"))
+        let first = Part { kind: PartKind::Data, number: 0, nonce, offset: 0, payload: &[] as &[u8] };
+        match files.put(&part::name(&name, 0), &first.to_bytes(), &|| true)? {
+            Put::Written => {}
+            Put::Taken(_) => {
+                return Err(Error::new(Kind::Exists, Outcome::DidNotHappen, &name, "create"));
             }
-            created => created.map(|()| writer),
         }
+        let flight = Flight::new(files.clone(), name.clone());
+        Ok(Writer { files, name, nonce, next: 1, sent: 0, waiting: Vec::new(), flight })
     }
 
-    /// Writes the waiting bytes as the next part.
-    fn put(&mut self, kind: PartKind) -> Result<()> {
-        if let Some(failure) = &self.failure {
-            return Err(failure.clone());
-        }
+    /// Sends the waiting bytes as the next part.
+    fn send(&mut self, kind: PartKind) -> Result<()> {
         let part = Part {
             kind,
             number: self.next,
             nonce: self.nonce,
-            offset: self.durable,
+            offset: self.sent,
             payload: &self.waiting[..],
         };
-        let name = part::name(&self.name, self.next);
-        let put = match self.files.put(&name, &part.to_bytes()) {
-            Ok(Put::Written) => Ok(()),
-            Ok(Put::Taken(_)) => Err(Error::new(Kind::Sealed, Outcome::DidNotHappen, &self.name, "sync")),
-            Err(error) => Err(error),
-        };
-        put.inspect_err(|error| self.failure = Some(error.clone()))?;
+        self.flight.send(self.next, part.to_bytes())?;
         self.next += 1;
-        self.durable += self.waiting.len() as u64;
+        self.sent += self.waiting.len() as u64;
         self.waiting.clear();
         Ok(())
+    }
+
+    fn send_waiting(&mut self) -> Result<()> {
+        match self.flight.failure() {
+            Some(failure) => Err(failure),
+            None if self.waiting.is_empty() => Ok(()),
+            None => self.send(PartKind::Data),
+        }
     }
 }
 
@@ -67,13 +72,13 @@ impl FileWriter for Writer {
         &self.name
     }
 
-    /// Keeps the bytes for the next sync; writes a part at once if more than [`WAITING_MAX`] bytes wait.
+    /// Keeps the bytes for the next sync; sends a part at once if more than [`WAITING_MAX`] bytes wait.
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        if let Some(failure) = &self.failure {
-            return Err(failure.clone());
+        if let Some(failure) = self.flight.failure() {
+            return Err(failure);
         }
         if !self.waiting.is_empty() && self.waiting.len() + bytes.len() > WAITING_MAX {
-            self.put(PartKind::Data)?;
+            self.send(PartKind::Data)?;
         }
         self.waiting.extend_from_slice(bytes);
         Ok(())
@@ -83,28 +88,49 @@ impl FileWriter for Writer {
         Err(Error::unsupported(&self.name, "cut", Capability::Cut))
     }
 
-    /// Writes the waiting bytes as a part. Takes one request, or none if no bytes wait.
+    /// Writes the waiting bytes as a part, and waits for all parts. Takes one request, or none if no bytes wait.
     fn sync(&mut self) -> Result<()> {
-        match &self.failure {
-            Some(failure) => Err(failure.clone()),
-            None if self.waiting.is_empty() => Ok(()),
-            None => self.put(PartKind::Data),
+        self.send_waiting()?;
+        self.flight.wait()
+    }
+
+    fn syncs_at_once(&self) -> usize {
+        flight::AT_ONCE
+    }
+
+    fn sync_later(&mut self, done: SyncDone) {
+        match self.send_waiting() {
+            Ok(()) => self.flight.when_durable(done),
+            Err(error) => done(Err(error)),
         }
     }
 
     fn size(&self) -> u64 {
-        self.durable + self.waiting.len() as u64
+        self.sent + self.waiting.len() as u64
     }
 
     fn finish(mut self: Box<Self>) -> Result<u64> {
-        self.put(PartKind::End)?;
-        Ok(self.durable)
+        if let Some(failure) = self.flight.failure() {
+            return Err(failure);
+        }
+        // The end may be stored before a part ahead of it: readers stop at the first missing part.
+        self.send(PartKind::End)?;
+        self.flight.wait()?;
+        Ok(self.sent)
     }
 
     fn abandon(self: Box<Self>) {
+        // A part that is stored later would have no first part, and is collected as the rest of a deletion.
+        let _decided = self.flight.wait();
         for number in 0..self.next {
             // Without its first part, the remaining parts are not a file.
             let _left = self.files.base.delete(&part::name(&self.name, number));
         }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.flight.leave();
     }
 }

@@ -100,6 +100,69 @@ fn in_growing_files_nothing_is_acknowledged_after_the_seal_that_its_reader_does_
     race(&(Arc::new(files) as Arc<dyn Files>), 400);
 }
 
+/// A store whose conditional puts take random time, so that later ones happen before earlier ones.
+struct Shuffling(Memory);
+
+impl storage::Overlay for Shuffling {
+    fn below(&self) -> &dyn Files {
+        &self.0
+    }
+
+    fn swap(
+        &self,
+        name: &FileName,
+        expected: Option<&storage::Version>,
+        new: &[u8],
+    ) -> storage::Result<storage::Version> {
+        World::real().pause(Duration::from_micros(World::real().random() % 40_000));
+        self.0.swap(name, expected, new)
+    }
+}
+
+/// Many writers wait at the same time, so the owner has several parts of its file under way when it loses the log.
+#[test]
+fn with_syncs_side_by_side_the_next_owner_finds_everything_that_was_acknowledged() {
+    let world = World::real();
+    let mut most_at_once = 0;
+    for round in 0..25 {
+        let store = Arc::new(Shuffling(Memory::with(Capabilities::NONE)));
+        let files: Arc<dyn Files> =
+            Arc::new(storage::Segmented::new(store, world.clone(), Duration::from_secs(1)));
+        let open = |owner| {
+            let options = Options { file_bytes_max: 8_000, ..options(owner) };
+            Log::open(world.clone(), Arc::clone(&files), folder(), options)
+        };
+        let (log, _) = open(0).expect("new");
+        let (next, acknowledged) = (Mutex::new(0), AtomicU64::new(0));
+        let recovered = std::thread::scope(|scope| {
+            for _ in 0..12 {
+                scope.spawn(|| {
+                    loop {
+                        let appended = {
+                            let mut sequence = next.lock();
+                            *sequence += 1;
+                            log.append(&edit("a", *sequence, &[1; 60])).map(|ticket| (*sequence, ticket))
+                        };
+                        let Ok((sequence, ticket)) = appended else { return };
+                        let Ok(()) = log.sync_blocking(ticket, Level::Disk) else { return };
+                        acknowledged.fetch_max(sequence, Ordering::SeqCst);
+                    }
+                });
+            }
+            while acknowledged.load(Ordering::SeqCst) < round * 4 {
+                most_at_once = most_at_once.max(log.shared.front.lock().syncs.count());
+                std::thread::yield_now();
+            }
+            open(1).expect("taken").1
+        });
+        let found: Vec<u64> = replayed(&recovered, "a").into_iter().map(|(sequence, _)| sequence).collect();
+        assert_eq!(found, (1..=found.len() as u64).collect::<Vec<_>>(), "round {round}: a gap");
+        let acknowledged = acknowledged.into_inner();
+        assert!(found.len() as u64 >= acknowledged, "round {round}: {acknowledged} acknowledged, {found:?}");
+    }
+    assert!(most_at_once > 2, "{most_at_once} syncs at most were under way");
+}
+
 /// Storage in which another process deletes a file of the log when its second part is read for the first time.
 struct Vanishing {
     store: Memory,

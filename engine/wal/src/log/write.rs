@@ -1,5 +1,6 @@
 //! Writes the buffer as batches, handles a full disk, syncs, and wakes waiters.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use storage::Outcome;
@@ -207,7 +208,7 @@ impl Shared {
 
     /// Runs the log's thread: it syncs for all waiters, writes records for which nobody waits, and retries when the
     /// disk is full.
-    pub(super) fn sync_for_waiters(&self) {
+    pub(super) fn sync_for_waiters(self: &Arc<Self>) {
         *self.thread.lock() = Some(env::this_thread());
         loop {
             let wanted = {
@@ -220,8 +221,15 @@ impl Shared {
                         self.disk_wanted.wait_for(&mut front, self.options.full_retry);
                         break true;
                     }
-                    if front.disk_wanted > self.reached(Level::Disk) {
-                        break true;
+                    if front.disk_wanted > self.reached(Level::Disk).max(front.syncs.sent) {
+                        let buffered = front.buffer.len();
+                        match front.syncs.pause(self.world.moment(), self.syncs_at_once, buffered) {
+                            None => break true,
+                            Some(pause) => {
+                                self.disk_wanted.wait_for(&mut front, pause);
+                                continue;
+                            }
+                        }
                     }
                     if std::mem::take(&mut front.roll_wanted) {
                         break false;
@@ -230,7 +238,8 @@ impl Shared {
                     if !waited.timed_out() {
                         continue;
                     }
-                    if !self.writes_through && front.appended > self.reached(Level::Disk) {
+                    let begun = self.reached(Level::Disk).max(front.syncs.sent);
+                    if !self.writes_through && front.appended > begun {
                         // Only synced records survive the process.
                         front.disk_wanted = front.appended;
                         break true;
@@ -246,12 +255,60 @@ impl Shared {
                 let drained = self.drain(&mut self.back());
                 if drained.is_ok() {
                     self.roll_if_still_due(&rolling);
-                    if wanted && self.front.lock().disk_wanted > self.reached(Level::Disk) {
-                        let _seen = self.sync_file(&mut self.back());
-                    }
+                    let is_wanted = wanted && {
+                        let front = self.front.lock();
+                        front.disk_wanted > self.reached(Level::Disk).max(front.syncs.sent)
+                    };
+                    let _seen = match is_wanted {
+                        false => Ok(()),
+                        true if self.syncs_at_once > 1 => self.begin_sync(&mut self.back()),
+                        true => self.sync_file(&mut self.back()),
+                    };
                 }
             }
         }
+    }
+
+    /// Writes the buffer and begins a sync of the current file, which [`sync_ended`](Shared::sync_ended) ends. The caller
+    /// has the rolling lock, so the previous file is durable.
+    fn begin_sync(self: &Arc<Self>, back: &mut Back) -> Result<()> {
+        let durable = *self.durable_at.lock();
+        if durable.file == back.number {
+            back.synced_offset = back.synced_offset.max(durable.offset);
+        }
+        self.drain(back)?;
+        let (upto, number) = (self.written.load(Ordering::Acquire), back.number);
+        let Some(writer) = back.writer.as_mut() else { return Err(Error::Closed) };
+        let (offset, began) = (writer.size(), self.world.moment());
+        self.front.lock().syncs.begin(upto, began);
+        let shared = Arc::clone(self);
+        writer.sync_later(Box::new(move |outcome| shared.sync_ended(number, offset, upto, began, outcome)));
+        Ok(())
+    }
+
+    /// Records the outcome of a sync that ran beside others. The storage calls this with success only when every
+    /// earlier sync of the file has succeeded. It must not lock the back: a thread that has the back may wait for it.
+    fn sync_ended(
+        &self,
+        number: u64,
+        offset: u64,
+        upto: u64,
+        began: env::Moment,
+        outcome: storage::Result<()>,
+    ) {
+        match outcome {
+            Ok(()) => {
+                self.synced(number, began);
+                self.is_durable_to(number, offset);
+                self.durable.fetch_max(upto, Ordering::AcqRel);
+            }
+            // One failure is reported, and asks the storage who the new owner is.
+            Err(error) if self.front.lock().failure.is_none() => drop(self.dead(number, &error)),
+            Err(_) => {}
+        }
+        self.front.lock().syncs.end(self.world.moment().since(began));
+        self.disk_wanted.notify_one();
+        self.wake_reached();
     }
 
     /// Writes the buffer and syncs the current file. The caller has the rolling lock, so the previous file is durable.
