@@ -6,7 +6,7 @@
 //! number.
 //!
 //! The first part that fails ends the file: its callers and those of all later parts get the failure, and no further
-//! part is begun. Parts before it are still decided by themselves.
+//! part is begun. Each part before it has the outcome of its own put, which is not repeated any more.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -153,7 +153,7 @@ impl Flight {
                 continue;
             };
             drop(state);
-            // After the failure of an earlier part nobody waits for this one.
+            // A failed part ends the file, and this part may be one before it. It still counts if this put succeeds.
             let is_wanted = || self.state.lock().failure.is_none();
             let outcome = match self.files.put(&part::name(&self.name, number), &content, &is_wanted) {
                 Ok(Put::Written) => Ok(()),

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 
 use storage::Outcome;
 
-use super::Shared;
 use super::back::{Back, Batch, OpenSection, empty_batch, file_name, index_batch, remove_spares};
+use super::{Front, Shared};
 use crate::commit::Waiter;
 use crate::format::{BATCH_HEADER_LENGTH, BatchHeader};
 use crate::index::FileSpan;
@@ -221,7 +221,7 @@ impl Shared {
                         self.disk_wanted.wait_for(&mut front, self.options.full_retry);
                         break true;
                     }
-                    if front.disk_wanted > self.reached(Level::Disk).max(front.syncs.sent) {
+                    if front.disk_wanted > self.sync_begun(&front) {
                         let buffered = front.buffer.len();
                         match front.syncs.pause(self.world.moment(), self.syncs_at_once, buffered) {
                             None => break true,
@@ -238,8 +238,7 @@ impl Shared {
                     if !waited.timed_out() {
                         continue;
                     }
-                    let begun = self.reached(Level::Disk).max(front.syncs.sent);
-                    if !self.writes_through && front.appended > begun {
+                    if !self.writes_through && front.appended > self.sync_begun(&front) {
                         // Only synced records survive the process.
                         front.disk_wanted = front.appended;
                         break true;
@@ -257,7 +256,7 @@ impl Shared {
                     self.roll_if_still_due(&rolling);
                     let is_wanted = wanted && {
                         let front = self.front.lock();
-                        front.disk_wanted > self.reached(Level::Disk).max(front.syncs.sent)
+                        front.disk_wanted > self.sync_begun(&front)
                     };
                     let _seen = match is_wanted {
                         false => Ok(()),
@@ -267,6 +266,11 @@ impl Shared {
                 }
             }
         }
+    }
+
+    /// Returns the position in the stream of records up to which a sync has ended or is under way.
+    fn sync_begun(&self, front: &Front) -> u64 {
+        self.reached(Level::Disk).max(front.syncs.sent)
     }
 
     /// Writes the buffer and begins a sync of the current file, which [`sync_ended`](Shared::sync_ended) ends. The caller
