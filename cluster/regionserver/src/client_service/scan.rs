@@ -11,7 +11,9 @@
 //!    for that.
 //!
 //! After any error the scanner is closed, because rows may have been read that the client never received. The error
-//! tells the client so, unless a retry cannot help.
+//! tells the client so, unless a retry cannot help. There is one exception: if the region closes after the call has read
+//! rows, the reply returns them, and the next call is told that the region has changed. Otherwise a scan would make no
+//! progress while its region is closed and opened again and again.
 
 mod edge;
 
@@ -342,6 +344,10 @@ impl Work {
                 Err(region::Error::Missing(block)) => {
                     self.out.rewind(mark);
                     return Ok(Read::Missing(block));
+                }
+                Err(region::Error::NotServing(_)) if self.results > 0 => {
+                    self.out.rewind(mark);
+                    break;
                 }
                 step => step?,
             };

@@ -156,6 +156,11 @@ impl Bench {
         self.client.call(call)
     }
 
+    /// Waits for an answer that [began](Bench::begin).
+    pub(super) fn end(&self, answer: Answer) -> Result<Reply, Exception> {
+        self.wait(answer)
+    }
+
     /// Sends a call, lets it begin, and abandons it before the response.
     pub(super) fn begin_and_abandon(&self, call: Call) {
         let _entered = self.runtime.handle().enter();

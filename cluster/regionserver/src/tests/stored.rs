@@ -87,6 +87,44 @@ fn a_scan_awaits_one_block_after_the_other() {
     assert!((2..=8).contains(&reads), "{reads} reads");
 }
 
+#[test]
+fn a_scan_returns_the_rows_that_it_read_before_its_region_closed() {
+    let all = ["a", "b", "c", "d", "e", "f"];
+    // Each row has a block of its own.
+    let bench = delayed(&all, &"v".repeat(70_000));
+    let scan = pb::ScanRequest {
+        region: Some(bench.region_of(b"a")),
+        scan: Some(pb::Scan::default()),
+        number_of_rows: Some(10),
+        client_handles_partials: Some(true),
+        client_handles_heartbeats: Some(true),
+        ..Default::default()
+    };
+    let rpc::Answer::Later(mut answer) = bench.begin(bench.call("Scan", &scan, Bytes::new())) else {
+        panic!("nothing is cached");
+    };
+    let mut context = Context::from_waker(Waker::noop());
+    // A block takes at most two reads, so the first rows have been read when the scan awaits its sixth read.
+    while bench.place.read_counts().begun < 6 {
+        bench.place.complete_reads(usize::from(bench.place.read_counts().running > 0));
+        assert!(answer.as_mut().poll(&mut context).is_pending());
+    }
+    let region = bench.server.regions().all().remove(0);
+    bench.server.close_region(region.info().encoded_name(), None).expect("closes");
+    bench.server.open_region(region.info().clone(), region.table().clone()).expect("opens");
+    bench.place.complete_reads(1_000);
+    let reply = bench.end(rpc::Answer::Later(answer)).expect("the rows so far");
+    let response = pb::ScanResponse::decode(reply.message).expect("the message");
+    let read = rows(reply.cells);
+    assert!((1..all.len()).contains(&read.len()) && read == all[..read.len()], "{read:?}");
+    assert_eq!((response.more_results, response.more_results_in_region), (Some(true), Some(true)));
+    let id = response.scanner_id.expect("an id");
+    let next = pb::ScanRequest { scanner_id: Some(id), next_call_seq: Some(0), ..Default::default() };
+    let changed = bench.client("Scan", &next, Bytes::new()).err().expect("the region has changed");
+    assert!(changed.message.starts_with("Region has changed on the scanner"), "{changed}");
+    assert_eq!(bench.server.open_scanners(), 0);
+}
+
 fn from_disk(bench: &Bench) -> u64 {
     bench.server.counters().snapshot().reads_from_disk
 }
