@@ -24,26 +24,8 @@ pub(crate) fn answer(method: &str) -> Option<Result<Reply, Exception>> {
             "java.lang.UnsupportedOperationException: \
              org.apache.hadoop.hbase.security.access.AccessController is not loaded",
         ),
-        "GetReplicationPeerConfig"
-        | "UpdateReplicationPeerConfig"
-        | "RemoveReplicationPeer"
-        | "EnableReplicationPeer"
-        | "DisableReplicationPeer"
-        | "GetReplicationPeerState" => Some(Err(Exception {
-            do_not_retry: true,
-            ..Exception::new(
-                "org.apache.hadoop.hbase.ReplicationPeerNotFoundException",
-                "there are no replication peers here",
-            )
-        })),
-        "AddReplicationPeer" => refused(
-            "java.lang.UnsupportedOperationException: replication to other clusters is not supported by this master",
-        ),
         // As in HBase, a call for a server that is not decommissioned changes nothing.
         "RecommissionRegionServer" => empty(&pb::RecommissionRegionServerResponse {}),
-        "DecommissionRegionServers" => refused(
-            "java.lang.UnsupportedOperationException: this cluster has one server, which cannot be decommissioned",
-        ),
         _ => None,
     }
 }

@@ -8,6 +8,7 @@ mod cluster;
 mod namespaces;
 mod procedures;
 mod regions;
+mod replication;
 mod snapshots;
 mod switches;
 mod tables;
@@ -28,12 +29,13 @@ use crate::procedure::{ProcedureId, acting_for};
 type Handler = fn(&Arc<Master>, Call) -> Answer;
 
 /// The handlers of all methods, by subject. [`crate::absent`] answers methods of features that are absent.
-const HANDLERS: [&[(&str, Handler)]; 7] = [
+const HANDLERS: [&[(&str, Handler)]; 8] = [
     cluster::HANDLERS,
     tables::HANDLERS,
     procedures::HANDLERS,
     namespaces::HANDLERS,
     regions::HANDLERS,
+    replication::HANDLERS,
     snapshots::HANDLERS,
     switches::HANDLERS,
 ];
@@ -177,6 +179,10 @@ mod tests {
             "Balance",
             "Normalize",
             "SwitchRpcThrottle",
+            "OfflineRegion",
+            "FlushMasterStore",
+            "DecommissionRegionServers",
+            "ReplicationPeerModificationSwitch",
         ] {
             assert!(refused.contains(&change), "{change}");
         }
@@ -187,6 +193,7 @@ mod tests {
             "ListNamespaces",
             "StopMaster",
             "RefreshMeta",
+            "IsReplicationPeerModificationEnabled",
         ] {
             assert!(!refused.contains(&read), "{read}");
         }

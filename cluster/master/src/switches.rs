@@ -25,10 +25,12 @@ pub enum Switch {
     Merge,
     /// Whether snapshots past their time to live are deleted.
     SnapshotCleanup,
+    /// Whether replication peers may be added, changed and removed.
+    PeerModification,
 }
 
 impl Switch {
-    const ALL: [Switch; 7] = [
+    const ALL: [Switch; 8] = [
         Switch::Balancer,
         Switch::Normalizer,
         Switch::CatalogJanitor,
@@ -36,6 +38,7 @@ impl Switch {
         Switch::Split,
         Switch::Merge,
         Switch::SnapshotCleanup,
+        Switch::PeerModification,
     ];
 
     fn key(self) -> &'static str {
@@ -47,6 +50,7 @@ impl Switch {
             Switch::Split => "split",
             Switch::Merge => "merge",
             Switch::SnapshotCleanup => "snapshot-cleanup",
+            Switch::PeerModification => "peer-modification",
         }
     }
 }

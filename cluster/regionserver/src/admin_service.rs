@@ -61,6 +61,13 @@ impl AdminService {
                 Reply::of(&pb::ClearCompactionQueuesResponse {})
             }
             "ClearRegionBlockCache" => self.clear_cache(call)?,
+            // HBase lists the files of which its bucket cache has every block, if `hbase.bucketcache.persistent.path` is
+            // set. This cache does not record which files it has whole.
+            "GetCachedFilesList" => Reply::of(&pb::GetCachedFilesListResponse { cached_files: Vec::new() }),
+            // There are no quotas.
+            "GetSpaceQuotaSnapshots" => {
+                Reply::of(&pb::GetSpaceQuotaSnapshotsResponse { snapshots: Vec::new() })
+            }
             "UpdateConfiguration" => {
                 server.update_configuration()?;
                 Reply::of(&pb::UpdateConfigurationResponse {})

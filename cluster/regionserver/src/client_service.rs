@@ -73,6 +73,7 @@ impl Service for ClientService {
             "Multi" => multi::answer(&self.server, &call),
             "Scan" => scan::answer(&self.server, &call),
             "ExecService" => exec::answer(&self.server, &call),
+            "ExecRegionServerService" => exec::answer_of_server(&call),
             "PrepareBulkLoad" => bulk_load::prepare(&self.server, &call),
             "BulkLoadHFile" => bulk_load::load(&self.server, &call),
             "CleanupBulkLoad" => bulk_load::cleanup(&self.server, &call),

@@ -23,9 +23,21 @@ pub(super) const HANDLERS: &[(&str, Handler)] = &[
     ("IsMasterInMaintenanceMode", |_, _| {
         now(&pb::IsInMaintenanceModeResponse { in_maintenance_mode: false })
     }),
-    ("ListReplicationPeers", |_, _| now(&pb::ListReplicationPeersResponse { peer_desc: Vec::new() })),
     ("ListDecommissionedRegionServers", |_, _| {
         now(&pb::ListDecommissionedRegionServersResponse { server_name: Vec::new() })
+    }),
+    // As in HBase, an empty list changes nothing, and neither do servers that are not in the cluster. The only server
+    // that could be drained is this one, and no other could take its regions.
+    ("DecommissionRegionServers", |master, call| {
+        answer(call.decode().and_then(|request: pb::DecommissionRegionServersRequest| {
+            if request.server_name.contains(&(&master.name).into()) {
+                return Err(Exception::do_not_retry(
+                    "java.lang.UnsupportedOperationException: \
+                     this cluster has one server, which cannot be decommissioned",
+                ));
+            }
+            Ok(Reply::of(&pb::DecommissionRegionServersResponse {}))
+        }))
     }),
     ("ClearDeadServers", |_, call| {
         answer(call.decode().map(|request: pb::ClearDeadServersRequest| {
@@ -34,6 +46,9 @@ pub(super) const HANDLERS: &[(&str, Handler)] = &[
             Reply::of(&pb::ClearDeadServersResponse { server_name: request.server_name })
         }))
     }),
+    // HBase flushes the region in which the master has its procedures. Here they are in small objects, which are durable
+    // when a call is answered.
+    ("FlushMasterStore", |_, _| now(&pb::FlushMasterStoreResponse {})),
     // Returns the balancer's decisions, of which there are none. HBase keeps them only if it is configured to.
     ("GetLogEntries", |_, call| {
         const MESSAGES: &str = "org.apache.hadoop.hbase.shaded.protobuf.generated.MasterProtos$";

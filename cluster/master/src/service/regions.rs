@@ -4,7 +4,7 @@ use proto::catalog::RegionState;
 use proto::pb;
 use rpc::Reply;
 
-use super::{Handler, with, with_end};
+use super::{Handler, answer, with, with_end};
 use crate::procedure::NonceKey;
 
 pub(super) const HANDLERS: &[(&str, Handler)] = &[
@@ -47,6 +47,14 @@ pub(super) const HANDLERS: &[(&str, Handler)] = &[
             },
             |_| Reply::of(&pb::UnassignRegionResponse {}),
         )
+    }),
+    // Changes nothing. HBase marks the region as offline in its master's memory only: the region server continues to
+    // serve it, and hbase:meta keeps its state. Here the region's state has no second copy that could be wrong.
+    ("OfflineRegion", |master, call| {
+        answer(call.decode().and_then(|request: pb::OfflineRegionRequest| {
+            master.find(&request.region)?;
+            Ok(Reply::of(&pb::OfflineRegionResponse {}))
+        }))
     }),
     ("SplitRegion", |master, call| {
         with(master, call, |master, request: pb::SplitTableRegionRequest| {

@@ -253,6 +253,88 @@ fn features_that_are_not_here_are_answered_as_where_they_are_switched_off() {
 }
 
 #[test]
+fn replication_peers_are_refused_as_hbase_refuses_them_also_while_their_modification_is_off() {
+    let client = Client::new();
+    const CHANGES: [&str; 5] = [
+        "AddReplicationPeer",
+        "UpdateReplicationPeerConfig",
+        "RemoveReplicationPeer",
+        "EnableReplicationPeer",
+        "DisableReplicationPeer",
+    ];
+    let switch = |on| {
+        let request = pb::ReplicationPeerModificationSwitchRequest { on };
+        let before: pb::ReplicationPeerModificationSwitchResponse =
+            client.call("ReplicationPeerModificationSwitch", &request).expect("switched");
+        let now: pb::IsReplicationPeerModificationEnabledResponse =
+            client.call("IsReplicationPeerModificationEnabled", &pb::EmptyMsg {}).expect("answered");
+        assert_eq!(now.enabled, on);
+        before.previous_value
+    };
+    for change in CHANGES {
+        assert!(client.raw(change, Bytes::new()).unwrap_err().do_not_retry, "{change}");
+    }
+    assert!(switch(false), "it is on at first");
+    assert!(!switch(false));
+    for change in CHANGES {
+        let refused = client.raw(change, Bytes::new()).unwrap_err();
+        assert_eq!((&*refused.class, refused.do_not_retry), (class::IO, false), "{change}");
+        assert_eq!(refused.message, "Replication peer modification disabled", "{change}");
+    }
+    let running: pb::GetReplicationPeerModificationProceduresResponse =
+        client.call("GetReplicationPeerModificationProcedures", &pb::EmptyMsg {}).expect("a list");
+    assert!(running.procedure.is_empty());
+    assert!(!switch(true));
+
+    let request = pb::GetReplicationPeerStateRequest { peer_id: "p".into() };
+    let unknown = client
+        .call::<pb::GetReplicationPeerStateResponse>("IsReplicationPeerEnabled", &request)
+        .expect_err("there is none");
+    assert_eq!((&*unknown.class, unknown.do_not_retry), (class::IO, false));
+    assert_eq!(unknown.message, "Replication Peer of p does not exist.");
+    assert!(switch(false));
+    assert!(!client.life.next().master.switches.is_on(crate::switches::Switch::PeerModification));
+}
+
+#[test]
+fn only_the_own_server_is_not_decommissioned() {
+    let client = Client::new();
+    let decommission = |names: &[&proto::ServerName]| {
+        let server_name = names.iter().map(|name| (*name).into()).collect();
+        let request = pb::DecommissionRegionServersRequest { server_name, offload: true };
+        client.call::<pb::DecommissionRegionServersResponse>("DecommissionRegionServers", &request)
+    };
+    let own = client.life.master.name.clone();
+    let before = proto::ServerName { start_code: own.start_code + 1, ..own.clone() };
+    decommission(&[]).expect("there is nothing to do");
+    decommission(&[&before]).expect("it is not in the cluster");
+    let refused = decommission(&[&before, &own]).expect_err("it has all regions");
+    assert!(refused.do_not_retry && refused.message.contains("cannot be decommissioned"), "{refused}");
+}
+
+#[test]
+fn an_offline_call_checks_the_region_and_changes_nothing() {
+    let client = Client::new();
+    client.create("t");
+    let table = "t".parse().expect("a name");
+    let row = || client.life.master.read_view(|view| view.tables[&table].regions[0].clone());
+    let offline = |value: Bytes| {
+        let request = pb::OfflineRegionRequest { region: pb::RegionSpecifier { r#type: 1, value } };
+        client.call::<pb::OfflineRegionResponse>("OfflineRegion", &request)
+    };
+    let before = row();
+    offline(before.region.name().clone()).expect("it is known");
+    assert_eq!(row(), before);
+    for unknown in ["nosuch", "t,x,5.00000000000000000000000000000000."] {
+        let refused = offline(unknown.into()).expect_err("there is none");
+        assert_eq!((&*refused.class, &*refused.message), (class::UNKNOWN_REGION, unknown));
+    }
+    let flushed: pb::FlushMasterStoreResponse =
+        client.call("FlushMasterStore", &pb::FlushMasterStoreRequest {}).expect("nothing to do");
+    assert_eq!(flushed, pb::FlushMasterStoreResponse {});
+}
+
+#[test]
 fn an_open_region_is_not_assigned_and_a_closed_one_not_unassigned() {
     let client = Client::new();
     client.create("t");

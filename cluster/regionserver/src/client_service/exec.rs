@@ -103,6 +103,17 @@ pub(super) fn run_blocking(
     }
 }
 
+/// Answers a call of an endpoint of the server itself, of which there are none.
+pub(super) fn answer_of_server(call: &Call) -> Answer {
+    call.decode()
+        .and_then(|request: pb::CoprocessorServiceRequest| -> Result<Reply, Exception> {
+            let service = request.call.service_name;
+            let words = format!("No registered coprocessor service found for {service} on this server");
+            Err(Exception::new(class::UNKNOWN_PROTOCOL, words))
+        })
+        .map_or_else(Into::into, |reply| Ok(reply).into())
+}
+
 /// On a read replica, waits until everything that the primary had acknowledged is visible. On any other server there is
 /// nothing to refresh, because only the open region itself changes its file lists.
 fn refresh(server: &RegionServer) -> Result<(), Exception> {

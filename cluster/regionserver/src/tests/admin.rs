@@ -237,6 +237,12 @@ fn other_methods_answer_as_hbase() {
         .admin("ClearRegionBlockCache", &pb::ClearRegionBlockCacheRequest { region: vec![region, lost] })
         .expect("cleared");
     assert_eq!(cleared.stats.exception.len(), 1);
+    let cached: pb::GetCachedFilesListResponse =
+        bench.admin("GetCachedFilesList", &pb::GetCachedFilesListRequest {}).expect("a list");
+    assert!(cached.cached_files.is_empty());
+    let quotas: pb::GetSpaceQuotaSnapshotsResponse =
+        bench.admin("GetSpaceQuotaSnapshots", &pb::GetSpaceQuotaSnapshotsRequest {}).expect("a list");
+    assert!(quotas.snapshots.is_empty());
     let unknown = bench.admin::<pb::EmptyMsg>("ExecuteProcedures", &pb::EmptyMsg {}).expect_err("not ours");
     assert!(unknown.message.contains("UnsupportedOperationException"));
     let update = || {

@@ -81,8 +81,7 @@ fn refusals_have_hbases_classes() {
         class(&bench.client("Get", &old, Bytes::new()).expect_err("removed")),
         "UnknownProtocolException"
     );
-    let unknown =
-        bench.client("ExecRegionServerService", &pb::EmptyMsg {}, Bytes::new()).expect_err("no such");
+    let unknown = bench.client("MakeCoffee", &pb::EmptyMsg {}, Bytes::new()).expect_err("no such");
     assert!(unknown.message.contains("UnsupportedOperationException") && unknown.do_not_retry);
     let garbage = pb::ClusterId { cluster_id: "no region".to_owned() };
     assert!(bench.client("Get", &garbage, Bytes::new()).expect_err("no message").do_not_retry);

@@ -271,4 +271,8 @@ fn multi_row_mutations_are_atomic() {
     assert_eq!(class(&torn), "DoNotRetryIOException");
     let unknown = call(&["a"], "AggregateService", vec![]).expect_err("not loaded");
     assert_eq!(class(&unknown), "UnknownProtocolException");
+    let unknown = bench
+        .client("ExecRegionServerService", &pb::CoprocessorServiceRequest::default(), Bytes::new())
+        .expect_err("a server has no services of its own");
+    assert_eq!((class(&unknown), unknown.do_not_retry), ("UnknownProtocolException", true));
 }
