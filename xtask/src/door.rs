@@ -10,6 +10,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use crate::Outcome;
 use crate::hbase::HBase;
@@ -45,7 +46,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     let door = |act: &str, at: &str| {
         let rows = rows.to_string();
         let command = java::java(&class_path, &[("proof.log", "OFF")], &["Door", act, at, &rows]);
-        java::succeed(&format!("Door {act}"), command)
+        timed(&format!("Door {act}"), || java::succeed(&format!("Door {act}"), command))
     };
     for was_killed in [false, true] {
         say!("HBase {}", if was_killed { "killed" } else { "stopped in order" });
@@ -54,23 +55,23 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
         let root = folder.join("root");
         let mut site = if was_killed { COMPRESSED.to_vec() } else { Vec::new() };
         site.extend(tracker.or(was_killed.then_some("FILE")).map(|name| (TRACKER, name)));
-        let hbase = HBase::start_in(folder.clone(), &site)?;
+        let hbase = timed("HBase starts", || HBase::start_in(folder.clone(), &site))?;
         door("write", &hbase.rpc)?;
         if was_killed {
             hbase.kill()?
         } else {
-            hbase.stop()?
+            timed("HBase stops", || hbase.stop())?
         }
         bellows(if was_killed { &["adopt", "--killed"] } else { &["adopt"] }, &root)?;
-        let server = Server::start_in(&root, &[])?;
+        let server = timed("Bellows starts", || Server::start_in(&root, &[]))?;
         door("check", &server.rpc)?;
         door("change", &server.rpc)?;
         door("check-changed", &server.rpc)?;
-        server.stop()?;
+        timed("Bellows stops", || server.stop())?;
         bellows(&["hand-back"], &root)?;
         let zookeeper = folder.join("zookeeper");
         std::fs::remove_dir_all(&zookeeper).map_err(|error| format!("{}: {error}", zookeeper.display()))?;
-        let hbase = HBase::start_in(folder, &[])?;
+        let hbase = timed("HBase starts", || HBase::start_in(folder, &[]))?;
         door("check-changed", &hbase.rpc)?;
         hbase.remove()?;
     }
@@ -82,5 +83,14 @@ fn bellows(words: &[&str], root: &Path) -> Outcome {
     let program: PathBuf = binary();
     let mut command = Command::new(&program);
     command.args(words).arg(root);
-    java::succeed(&format!("bellows {}", words.join(" ")), command)
+    let what = format!("bellows {}", words.join(" "));
+    timed(&what, || java::succeed(&what, command))
+}
+
+/// Carries out a step and prints how long it took.
+fn timed<T>(step: &str, act: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    let began = Instant::now();
+    let outcome = act();
+    say!("{step}: {:.1} s", began.elapsed().as_secs_f64());
+    outcome
 }

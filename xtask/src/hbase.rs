@@ -11,8 +11,8 @@ use crate::java;
 use crate::run;
 use crate::server::fresh_folder;
 
-/// Maximum time until HBase has started.
-const START_MAX: Duration = Duration::from_secs(180);
+/// Maximum time until HBase has started. On busy machines, or with many logs to replay, 180 s were not enough.
+const START_MAX: Duration = Duration::from_secs(600);
 
 /// The log line after which HBase serves.
 const READY: &str = "Master has completed initialization";
