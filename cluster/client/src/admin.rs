@@ -90,6 +90,15 @@ impl Admin {
         Ok(())
     }
 
+    /// Removes all rows of a region. Its table must be enabled.
+    pub async fn truncate_region(&self, region: &RegionInfo) -> Result<()> {
+        let (nonce_group, nonce) = self.nonce();
+        let request = pb::TruncateRegionRequest { region_info: region.into(), nonce_group, nonce };
+        let answer: pb::TruncateRegionResponse = self.cluster.on_master("TruncateRegion", &request).await?;
+        self.finished(answer.proc_id).await?;
+        Ok(())
+    }
+
     /// Splits a region at `row`, or in the middle of its data.
     pub async fn split_region(&self, region: &RegionInfo, row: Option<Bytes>) -> Result<()> {
         let (nonce_group, nonce) = self.nonce();
