@@ -1,16 +1,23 @@
 //! Tables are created, written to, disabled, truncated and deleted. Acknowledged rows stay until the next change
-//! begins; a table that was created again has no rows of the previous one.
+//! begins; a table that was created again has no rows of the previous one. A table whose regions were truncated has only
+//! later rows, and those whose puts were not acknowledged: they may arrive late.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use client::{Put, Scan};
+use client::{Admin, Put, Scan};
 use parking_lot::Mutex;
 use proto::TableDescriptor;
 
 use super::{Complaint, Job, Scene, Verdict, Workload, splits, table};
 use crate::random::Random;
+
+/// Maximum time for which a table stays disabled, in ms.
+const DISABLED_MS_MAX: u64 = 20_000;
+/// One of this many turns deletes a table that is only known to be readable.
+const TURNS_READABLE: u64 = 30;
 
 /// The expected state of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +26,8 @@ enum ExpectedState {
     Absent,
     /// The table exists with at least these rows, and with none whose number is less than `from`.
     Present { rows: Vec<u64>, from: u64 },
+    /// The table exists and can be read, but its rows are unknown, because a truncation of its regions has failed.
+    Readable,
     /// The state is unknown, because a change has failed.
     Unknown,
 }
@@ -28,6 +37,8 @@ pub(super) struct Churn {
     table: TableDescriptor,
     splits: Vec<Bytes>,
     known: Mutex<ExpectedState>,
+    /// The numbers of rows whose puts were not acknowledged.
+    late: Mutex<BTreeSet<u64>>,
     seed: u64,
 }
 
@@ -37,6 +48,7 @@ impl Churn {
             table: table("churn", &["f"], random),
             splits: splits(random),
             known: Mutex::new(ExpectedState::Absent),
+            late: Mutex::default(),
             seed: random.bits(),
         }
     }
@@ -44,6 +56,9 @@ impl Churn {
     async fn client(self: Arc<Self>, scene: Scene) {
         let cluster = scene.client(Duration::from_secs(20));
         let (admin, rows) = (cluster.admin(), cluster.table("churn").expect("a name"));
+        // An earlier attempt of an acknowledged put could arrive after its region was truncated, so puts are not
+        // repeated.
+        let puts = scene.client(Duration::ZERO).table("churn").expect("a name");
         let name = self.table.name().clone();
         let mut random = Random::new(self.seed);
         let mut next = 0;
@@ -68,6 +83,11 @@ impl Churn {
                         Ok(false) | Err(_) => {}
                     }
                 }
+                ExpectedState::Readable => {
+                    if random.one_in(TURNS_READABLE) {
+                        *self.known.lock() = ExpectedState::Unknown;
+                    }
+                }
                 ExpectedState::Absent => {
                     *self.known.lock() = ExpectedState::Unknown;
                     if admin.create_table(&self.table, &self.splits).await.is_ok() {
@@ -75,7 +95,7 @@ impl Churn {
                         *self.known.lock() = ExpectedState::Present { rows: Vec::new(), from: next };
                     }
                 }
-                ExpectedState::Present { rows: mut there, from } => match random.below(8) {
+                ExpectedState::Present { rows: mut there, from } => match random.below(10) {
                     0 => {
                         *self.known.lock() = ExpectedState::Unknown;
                         if admin.disable_table(&name).await.is_ok() && admin.delete_table(&name).await.is_ok()
@@ -95,15 +115,28 @@ impl Churn {
                     }
                     2 => {
                         *self.known.lock() = ExpectedState::Unknown;
-                        if admin.disable_table(&name).await.is_ok() && admin.enable_table(&name).await.is_ok()
-                        {
-                            env::sometimes("churn: a table was disabled and enabled");
-                            *self.known.lock() = ExpectedState::Present { rows: there, from };
+                        if admin.disable_table(&name).await.is_ok() {
+                            if random.one_in(2) {
+                                scene.pause(&mut random, DISABLED_MS_MAX).await;
+                            }
+                            if admin.enable_table(&name).await.is_ok() {
+                                env::sometimes("churn: a table was disabled and enabled");
+                                *self.known.lock() = ExpectedState::Present { rows: there, from };
+                            }
                         }
                     }
-                    3 => {
+                    3 | 4 => {
+                        *self.known.lock() = ExpectedState::Readable;
+                        if self.truncate_regions(&admin).await {
+                            env::sometimes("churn: all regions of a table were truncated");
+                            *self.known.lock() = ExpectedState::Present { rows: Vec::new(), from: next };
+                        } else {
+                            env::sometimes("churn: a truncation of regions failed");
+                        }
+                    }
+                    5 => {
                         if let Ok(found) = rows.scan(Scan::new()).collect().await
-                            && let Err(words) = Churn::check(&found, &there, from)
+                            && let Err(words) = self.check(&found, &there, from)
                         {
                             scene.fail(format!("churn: {words}"));
                         }
@@ -111,7 +144,9 @@ impl Churn {
                     _ => {
                         next += 1;
                         let key = format!("{}{next}", random.choose(&["1", "6", "b", "k", "v"]));
-                        if rows.put(Put::row(key).set("f", "q", next.to_be_bytes().to_vec())).await.is_ok() {
+                        self.late.lock().insert(next);
+                        if puts.put(Put::row(key).set("f", "q", next.to_be_bytes().to_vec())).await.is_ok() {
+                            self.late.lock().remove(&next);
                             there.push(next);
                             *self.known.lock() = ExpectedState::Present { rows: there, from };
                         }
@@ -121,10 +156,31 @@ impl Churn {
         }
     }
 
-    fn check(found: &[client::Row], there: &[u64], from: u64) -> Result<(), String> {
+    /// Truncates all regions of the table. Returns false if some may not be truncated.
+    async fn truncate_regions(&self, admin: &Admin) -> bool {
+        let Ok(mut regions) = admin.regions(self.table.name()).await else { return false };
+        regions.sort_by(|left, right| left.region.start_key().cmp(right.region.start_key()));
+        // The list may have been read while a region was split or merged.
+        let mut next = Some(Bytes::new());
+        for location in &regions {
+            if next.as_ref() != Some(location.region.start_key()) {
+                return false;
+            }
+            next = Some(location.region.end_key().clone()).filter(|end| !end.is_empty());
+        }
+        for location in &regions {
+            if admin.truncate_region(&location.region).await.is_err() {
+                return false;
+            }
+        }
+        next.is_none()
+    }
+
+    fn check(&self, found: &[client::Row], there: &[u64], from: u64) -> Result<(), String> {
         let found: Vec<u64> =
             found.iter().filter_map(|row| row.number("f", "q")).map(|number| number as u64).collect();
-        if let Some(old) = found.iter().find(|number| **number <= from) {
+        if let Some(old) = found.iter().find(|number| **number <= from && !self.late.lock().contains(number))
+        {
             return Err(format!("row {old} is from before the table was made again, after {from}"));
         }
         match there.iter().find(|number| !found.contains(number)) {
@@ -155,22 +211,23 @@ impl Workload for Churn {
             let exists = exists.map_err(|error| {
                 Complaint::Unreadable(format!("churn: nobody says whether the table is there: {error}"))
             })?;
-            match known {
+            match &known {
                 ExpectedState::Unknown => Ok(()),
                 ExpectedState::Absent if exists => {
                     Err(Complaint::Wrong("churn: a table is there that was deleted".to_owned()))
                 }
                 ExpectedState::Absent => Ok(()),
-                ExpectedState::Present { .. } if !exists => {
+                ExpectedState::Present { .. } | ExpectedState::Readable if !exists => {
                     Err(Complaint::Wrong("churn: a table is gone that was made".to_owned()))
                 }
-                ExpectedState::Present { rows, from } => {
+                ExpectedState::Present { .. } | ExpectedState::Readable => {
                     let table = cluster.table("churn").expect("a name");
                     let found = table.scan(Scan::new()).collect().await;
                     let found = found.map_err(|error| {
                         Complaint::Unreadable(format!("churn: the table cannot be read: {error}"))
                     })?;
-                    Churn::check(&found, &rows, from)
+                    let ExpectedState::Present { rows, from } = known else { return Ok(()) };
+                    self.check(&found, &rows, from)
                         .map_err(|words| Complaint::Wrong(format!("churn: {words}")))
                 }
             }

@@ -23,6 +23,9 @@ const CLONE: &str = "cloned";
 /// Maximum number of snapshots at a time.
 const SNAPSHOTS_MAX: usize = 4;
 
+/// Maximum time for which a clone stays disabled, in ms.
+const DISABLED_MS_MAX: u64 = 20_000;
+
 /// Maximum number of failed clones of a snapshot before one must succeed.
 const CLONES_MAX: u32 = 3;
 
@@ -259,7 +262,7 @@ impl Snapshots {
                     self.state.lock().clone = ExpectedState::Present(content);
                 }
             }
-            ExpectedState::Present(mut content) => match random.below(5) {
+            ExpectedState::Present(mut content) => match random.below(6) {
                 0 => {
                     self.state.lock().clone = ExpectedState::Unknown;
                     if remove(&admin, CLONE).await {
@@ -267,6 +270,17 @@ impl Snapshots {
                     }
                 }
                 1 | 2 => return read(cluster, CLONE, &content).await,
+                3 => {
+                    self.state.lock().clone = ExpectedState::Unknown;
+                    if admin.disable_table(&name(CLONE)).await.is_ok() {
+                        // Files of a disabled table are not in use, so only their holders keep them.
+                        env::sleep(Duration::from_millis(random.spread(10, DISABLED_MS_MAX))).await;
+                        if admin.enable_table(&name(CLONE)).await.is_ok() {
+                            env::sometimes("snapshots: a clone was disabled and enabled");
+                            self.state.lock().clone = ExpectedState::Present(content);
+                        }
+                    }
+                }
                 _ => {
                     content.may.insert(number);
                     self.state.lock().clone = ExpectedState::Present(content.clone());
