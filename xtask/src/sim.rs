@@ -13,15 +13,16 @@ use std::time::Instant;
 use crate::{Outcome, programs};
 
 /// The usage of the command.
-pub(crate) const USAGE: &str = "       cargo xtask sim [--seeds FROM..TO] | --seed N [--transcript [--steps]] [--planted N] [--fault KIND]… [--workload NAME]
+pub(crate) const USAGE: &str = "       cargo xtask sim [--seeds FROM..TO] | --seed N [--transcript [--steps]] [--planted N] [--fault KIND]… [--workload NAME]…
+                    [--only] [--preset NAME]…
                   | planted [--hunts N] [--seeds N] [--only N,N,…]   (each mistake that the code has for this is found, from several first seeds)";
 
 /// Number of seeds in one process.
 const BATCH: u64 = 10;
 /// Number of seeds in `cargo xtask test`.
 const SEEDS: u64 = 200;
-/// Maximum number of seeds in a hunt for a planted bug.
-const HUNT_SEEDS: u64 = 200;
+/// Number of seeds between the first seeds of two hunts for a planted bug, and the maximum number of seeds of a hunt.
+const HUNT_STRIDE: u64 = 1_000;
 /// Number of hunts for each planted bug, each with other seeds.
 const HUNTS: u64 = 5;
 
@@ -42,11 +43,11 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
             seeds(from, to)
         }
         ["planted", options @ ..] => {
-            let (mut hunts, mut seeds, mut only) = (HUNTS, HUNT_SEEDS, Vec::new());
+            let (mut hunts, mut seeds, mut only) = (HUNTS, None, Vec::new());
             for option in options.chunks(2) {
                 match option {
                     ["--hunts", count] => hunts = number(count)?,
-                    ["--seeds", count] => seeds = number(count)?,
+                    ["--seeds", count] => seeds = Some(number(count)?.min(HUNT_STRIDE)),
                     ["--only", numbers] => only = numbers.split(',').collect(),
                     words => return Err(format!("{} is no option of planted", words.join(" "))),
                 }
@@ -148,25 +149,28 @@ fn seeds(from: u64, to: u64) -> Outcome {
     Ok(())
 }
 
-/// Hunts for each planted bug several times, each time from another first seed.
-fn planted(hunts: u64, seeds_max: u64, only: &[&str]) -> Outcome {
+/// Hunts for each planted bug several times, each time from another first seed, in `seeds` seeds at most, or in as many
+/// as the bug says.
+fn planted(hunts: u64, seeds: Option<u64>, only: &[&str]) -> Outcome {
     let list = simulate(&["--list-planted"])?;
     let list = String::from_utf8_lossy(&list.stdout).into_owned();
     let bugs: Vec<Vec<&str>> = list
         .lines()
         .map(|line| line.split('\t').collect::<Vec<_>>())
-        .filter(|bug| bug.len() == 3 && (only.is_empty() || only.contains(&bug[0])))
+        .filter(|bug| bug.len() == 4 && (only.is_empty() || only.contains(&bug[0])))
         .collect();
     let found = Mutex::new(vec![Vec::new(); bugs.len()]);
+    let seeds_max = |bug: &[&str]| seeds.map_or_else(|| number(bug[2]), Ok);
     side_by_side(bugs.len() as u64 * hunts, |index| {
         let (bug, hunt) = ((index / hunts) as usize, index % hunts);
-        let after = hunted(bugs[bug][0], bugs[bug][1], hunt * seeds_max, seeds_max)?;
+        let after = hunted(bugs[bug][0], bugs[bug][1], hunt * HUNT_STRIDE, seeds_max(&bugs[bug])?)?;
         found.lock().expect("no panic")[bug].push(after.unwrap_or(u64::MAX));
         Ok(())
     })?;
     let mut missed = Vec::new();
     for (bug, mut after) in bugs.into_iter().zip(found.into_inner().expect("no panic")) {
-        let (number, what) = (bug[0], format!("{} [{}]", bug[2], bug[1]));
+        let seeds_max = seeds_max(&bug)?;
+        let (number, what) = (bug[0], format!("{} [{}]", bug[3], bug[1]));
         after.sort_unstable();
         let all = after.iter().filter(|seeds| **seeds < u64::MAX).count();
         match after[after.len() / 2] {

@@ -175,9 +175,21 @@ impl Faults {
         }
     }
 
+    /// Removes the kinds of faults that the seed has chosen.
+    pub fn clear(&mut self) {
+        self.kinds.clear();
+    }
+
     /// Returns the kinds of this run.
     pub fn kinds(&self) -> &[Kind] {
         &self.kinds
+    }
+
+    /// Whether no fault of this run makes the server flush, or lets it forget a nonce that its log has.
+    pub fn keep_nonces(&self) -> bool {
+        const HARMLESS: [Kind; 6] =
+            [Kind::Kill, Kind::Power, Kind::Pause, Kind::Slow, Kind::Cut, Kind::SlowDisk];
+        self.kinds.iter().all(|kind| HARMLESS.contains(kind))
     }
 
     /// Schedules the first fault of each kind.

@@ -15,7 +15,11 @@ mod events;
 pub mod faults;
 #[cfg(debug_assertions)]
 pub mod network;
+#[cfg(debug_assertions)]
+pub mod options;
 pub mod planted;
+#[cfg(debug_assertions)]
+pub mod preset;
 #[cfg(debug_assertions)]
 pub mod random;
 #[cfg(debug_assertions)]
@@ -32,6 +36,8 @@ pub mod transcript;
 pub mod workload;
 
 #[cfg(debug_assertions)]
-pub use run::{Options, Report, run};
+pub use options::Options;
+#[cfg(debug_assertions)]
+pub use run::{Report, run};
 #[cfg(debug_assertions)]
 pub use transcript::Transcript;

@@ -1,4 +1,4 @@
-//! `sim --seeds FROM..TO`, `sim --seed N [--transcript]`, `sim --planted N --seeds FROM..TO`.
+//! `sim --seeds FROM..TO`, `sim --seed N [--transcript]`, `sim --planted N --seeds FROM..TO`, `sim --list-planted`.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a program for people")]
 #![cfg_attr(
@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
-const USAGE: &str = "usage: sim [--seeds FROM..TO | --seed N [--transcript [--steps]]] [--planted N] [--once] [--fault KIND] \
-     [--workload NAME]";
+const USAGE: &str = "usage: sim [--seeds FROM..TO | --seed N [--transcript [--steps]]] [--planted N] [--once] [--fault KIND]… \
+     [--workload NAME]… [--only] [--preset NAME]…";
 
 /// The parsed command line.
 struct Asked {
@@ -25,8 +25,12 @@ struct Asked {
     once: bool,
     /// Kinds of faults that every seed has in addition.
     faults: Vec<String>,
-    /// A workload that every seed has in addition.
-    workload: Option<String>,
+    /// Workloads that every seed has in addition.
+    workloads: Vec<String>,
+    /// Whether no seed has other workloads and faults than these.
+    only: bool,
+    /// Groups of settings that do not follow from the seed.
+    presets: Vec<String>,
 }
 
 fn parse(words: &[String]) -> Option<Asked> {
@@ -38,7 +42,9 @@ fn parse(words: &[String]) -> Option<Asked> {
         steps: false,
         once: false,
         faults: Vec::new(),
-        workload: None,
+        workloads: Vec::new(),
+        only: false,
+        presets: Vec::new(),
     };
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -55,12 +61,16 @@ fn parse(words: &[String]) -> Option<Asked> {
             "--transcript" => asked.transcript = true,
             "--steps" => (asked.transcript, asked.steps) = (true, true),
             "--fault" => asked.faults.push(words.next()?.clone()),
-            "--workload" => asked.workload = Some(words.next()?.clone()),
+            "--workload" => asked.workloads.push(words.next()?.clone()),
+            "--only" => asked.only = true,
+            "--preset" => asked.presets.push(words.next()?.clone()),
             "--once" => asked.once = true,
             _ => return None,
         }
     }
-    (asked.from < asked.to).then_some(asked)
+    // A run without a workload would prove nothing.
+    let has_work = !asked.only || !asked.workloads.is_empty();
+    (asked.from < asked.to && has_work).then_some(asked)
 }
 
 #[cfg(not(debug_assertions))]
@@ -74,7 +84,7 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if words == ["--list-planted"] {
         for bug in sim::planted::PLANTED {
-            println!("{}\t{}\t{}", bug.number, bug.hunt, bug.what);
+            println!("{}\t{}\t{}\t{}", bug.number, bug.hunt, bug.seeds_max, bug.what);
         }
         return ExitCode::SUCCESS;
     }
@@ -90,11 +100,25 @@ fn main() -> ExitCode {
         };
         faults.push(kind);
     }
-    if let Some(word) = asked.workload.as_deref().filter(|word| !sim::workload::NAMES.contains(word)) {
+    let mut presets = Vec::new();
+    for word in &asked.presets {
+        let Some(preset) = sim::preset::Preset::of_name(word) else {
+            eprintln!("{word} is no preset; there are {:?}", sim::preset::Preset::ALL);
+            return ExitCode::from(2);
+        };
+        presets.push(preset);
+    }
+    if let Some(word) = asked.workloads.iter().find(|word| !sim::workload::NAMES.contains(&word.as_str())) {
         eprintln!("{word} is no workload; there are {:?}", sim::workload::NAMES);
         return ExitCode::from(2);
     }
-    let options = sim::Options { planted: asked.planted, faults, workload: asked.workload.clone() };
+    let options = sim::Options {
+        planted: asked.planted,
+        faults,
+        workloads: asked.workloads.clone(),
+        only: asked.only,
+        presets,
+    };
     let world = env::World::real();
     let began = world.moment();
     let (mut simulated, mut steps) = (Duration::ZERO, 0);

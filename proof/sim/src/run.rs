@@ -1,6 +1,5 @@
 //! One run of the simulation: a seed, a server, clients, faults, and the judges' verdicts.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -9,6 +8,8 @@ use env::Runtime;
 use parking_lot::Mutex;
 
 use crate::faults::{Faults, Kind};
+use crate::options::Options;
+use crate::preset::Preset;
 use crate::random::Random;
 use crate::scheduler::Scheduler;
 use crate::server::{Server, Settings};
@@ -17,28 +18,6 @@ use crate::workload::{self, Complaint, Job, Scene, Workload};
 
 /// Time limit for the clients, and for the judges, to finish after all faults have ended.
 const LIVENESS: Duration = Duration::from_secs(3_600);
-
-/// Options of a run that do not follow from its seed.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// The [planted bug](crate::planted); 0 for none.
-    pub planted: u32,
-    /// Kinds of faults in addition to those that the seed chooses.
-    pub faults: Vec<Kind>,
-    /// A workload in addition to those that the seed chooses.
-    pub workload: Option<String>,
-}
-
-impl fmt::Display for Options {
-    /// Formats the options as on the command line, with a space before each.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.planted > 0 {
-            write!(f, " --planted {}", self.planted)?;
-        }
-        self.faults.iter().try_for_each(|kind| write!(f, " --fault {kind:?}"))?;
-        self.workload.iter().try_for_each(|name| write!(f, " --workload {name}"))
-    }
-}
 
 /// The result of a run of the simulation.
 pub struct Report {
@@ -112,17 +91,27 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random, options: &Option
     if options.faults.contains(&Kind::FailingStore) {
         settings.put_into_store(random);
     }
+    options.presets.iter().for_each(|preset| preset.apply(&mut settings, random));
     scheduler.note(|| format!("settings: {settings:?}"));
     let server = Server::new(scheduler, server_machine, settings);
     let mut faults = Faults::draw(scheduler, &server, clients_machine, Random::new(random.bits()));
+    if options.only {
+        faults.clear();
+    }
     options.faults.iter().for_each(|kind| faults.add(*kind));
     scheduler.note(|| format!("faults: {:?}", faults.kinds()));
-    let workloads = workload::draw(random, options.workload.as_deref());
+    let workloads = workload::draw(random, options);
     let names: Vec<_> = workloads.iter().map(|workload| workload.name()).collect();
     scheduler.note(|| format!("workloads: {names:?}"));
     let length = Duration::from_millis(random.spread(3_000, 60_000));
     let steps_back = faults.kinds().contains(&Kind::ClockBack);
-    let scene = Scene::new(&server, scheduler.world_of(clients_machine), steps_back);
+    let is_unflushed = options.presets.contains(&Preset::NoFlushes);
+    let scene = Scene::new(
+        &server,
+        scheduler.world_of(clients_machine),
+        steps_back,
+        is_unflushed && faults.keep_nonces(),
+    );
     server.start();
 
     let runtime: Arc<Mutex<Option<Runtime>>> = Arc::default();

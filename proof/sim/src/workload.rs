@@ -21,13 +21,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use client::{Cluster, Options, Registry, Table};
+use client::{Cluster, Registry, Table};
 use env::World;
 use parking_lot::Mutex;
 use proto::descriptor::tracker::TRACKER;
 use proto::{FamilyDescriptor, TableDescriptor};
 use storage::{Files, Memory};
 
+use crate::options::Options;
+use crate::preset::Preset;
 use crate::random::Random;
 use crate::scheduler::{MachineId, scheduler};
 use crate::server::{MASTER_PORT, Server};
@@ -64,6 +66,7 @@ struct Shared {
     storage: Arc<dyn Fn() -> Memory + Send + Sync>,
     place: String,
     clock_steps_back: bool,
+    keeps_nonces: bool,
     is_over: AtomicBool,
     /// Counts calls and returns, for histories.
     turns: AtomicU64,
@@ -72,7 +75,7 @@ struct Shared {
 
 impl Scene {
     /// Creates the scene of clients in `world` that use `server`.
-    pub fn new(server: &Server, world: World, clock_steps_back: bool) -> Scene {
+    pub fn new(server: &Server, world: World, clock_steps_back: bool, keeps_nonces: bool) -> Scene {
         Scene(Arc::new(Shared {
             server: server.machine(),
             world,
@@ -80,6 +83,7 @@ impl Scene {
             storage: server.storage(),
             place: server.storage_place(),
             clock_steps_back,
+            keeps_nonces,
             is_over: AtomicBool::new(false),
             turns: AtomicU64::new(0),
             failures: Mutex::default(),
@@ -89,7 +93,7 @@ impl Scene {
     /// Returns a client that retries for `patience`; with zero it never retries.
     pub fn client(&self, patience: Duration) -> Cluster {
         let master = format!("{}:{MASTER_PORT}", self.0.server.ip());
-        let mut options = Options::new(Registry::rpc([master]));
+        let mut options = client::Options::new(Registry::rpc([master]));
         options.call_max = Duration::from_secs(5);
         options.operation_max = patience;
         options.retries = if patience.is_zero() { 0 } else { u32::MAX };
@@ -120,6 +124,12 @@ impl Scene {
     /// never smaller than that of the cell they replace.
     pub fn clock_steps_back(&self) -> bool {
         self.0.clock_steps_back
+    }
+
+    /// Whether the server knows the nonce of each write until the end of the run. Then no write may be applied twice. Its
+    /// log must have all writes, so no workload may flush.
+    pub fn keeps_nonces(&self) -> bool {
+        self.0.keeps_nonces
     }
 
     /// Whether clients should finish.
@@ -176,16 +186,20 @@ pub trait Workload: Send + Sync {
 pub const NAMES: [&str; 10] =
     ["registers", "list", "counters", "appends", "bank", "churn", "division", "cells", "snapshots", "loads"];
 
-/// Returns some workloads with random options, among them `wanted`.
-pub fn draw(random: &mut Random, wanted: Option<&str>) -> Vec<Arc<dyn Workload>> {
+/// Returns some workloads with random options, among them those that `options` names, or only these.
+pub fn draw(random: &mut Random, options: &Options) -> Vec<Arc<dyn Workload>> {
+    let has_turns = options.presets.contains(&Preset::RetainedRows);
     let which = random.bits();
-    let is_drawn = |kind: usize| which >> kind & 1 == 1 || which & 63 == 0 || wanted == Some(NAMES[kind]);
+    let is_drawn = |kind: usize| {
+        let by_seed = which >> kind & 1 == 1 || which & 63 == 0;
+        (by_seed && !options.only) || options.workloads.iter().any(|name| name == NAMES[kind])
+    };
     let mut all: Vec<Arc<dyn Workload>> = Vec::new();
     for kind in (0..NAMES.len()).filter(|kind| is_drawn(*kind)) {
         all.push(match NAMES[kind] {
             "registers" => Arc::new(register::Registers::new(random)),
             "list" => Arc::new(list::List::new(random)),
-            "counters" => Arc::new(counters::Counters::new(random)),
+            "counters" => Arc::new(counters::Counters::new(random, has_turns)),
             "appends" => Arc::new(appends::Appends::new(random)),
             "bank" => Arc::new(bank::Bank::new(random)),
             "churn" => Arc::new(churn::Churn::new(random)),
@@ -246,7 +260,8 @@ pub(crate) fn stir(scene: &Scene, table: Table) -> Job<()> {
     let admin = scene.client(Duration::ZERO).admin();
     Box::pin(async move {
         let mut random = scene.random();
-        while !scene.is_over() {
+        // Flushes are not allowed then.
+        while !scene.is_over() && !scene.keeps_nonces() {
             scene.pause(&mut random, 5_000).await;
             if random.one_in(6) {
                 let tracker = random.choose(&["DEFAULT", "FILE"]);

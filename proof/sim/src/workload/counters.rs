@@ -1,19 +1,31 @@
 //! Clients increment counters and retry with the same nonce: each increment counts once, even if its answers are lost.
 //! In the end a counter is at least the acknowledged sum, and at most the sum of all increments that may have happened.
-//! An increment may count once for each process of the server during its call.
+//! An increment may count once for each process of the server during its call, unless the server keeps all nonces.
+//!
+//! Some runs take *turns*: for a while the counters are incremented, and in-memory compaction keeps them small. Then the
+//! counters rest, and other rows fill the memstore, so the region is flushed by size and may retain the counters in
+//! memory. Their last increments must survive a crash that comes before the next flush.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use client::{Get, Increment};
-use proto::TableDescriptor;
+use client::{Get, Increment, Put};
+use proto::{FamilyDescriptor, TableDescriptor};
 
 use super::{Complaint, Job, Scene, Verdict, Workload, stir, table};
 use crate::random::Random;
 
 const TABLE: &str = "counters";
+/// Number of counters in a run with turns: they are more than a sixteenth of a small memstore.
+const COUNTERS_WITH_TURNS: u64 = 24;
+/// Maximum number of rows in a turn.
+const TURN_ROWS_MAX: u64 = 100;
+/// Maximum time of the counters' turn, and of the rest after the turn of other rows, in ms.
+const TURN_MS_MAX: u64 = 4_000;
+/// Number of different rows that turns write.
+const TURN_KEYS: u64 = 10_000;
 
 #[derive(Default)]
 struct Sum {
@@ -26,14 +38,46 @@ pub(super) struct Counters {
     table: TableDescriptor,
     clients: u64,
     sums: Vec<Sum>,
+    has_turns: bool,
+    /// Whether the counters rest, because it is the turn of other rows.
+    is_resting: AtomicBool,
 }
 
 impl Counters {
-    pub(super) fn new(random: &mut Random) -> Counters {
-        Counters {
-            table: table(TABLE, &["f"], random),
-            clients: 1 + random.below(4),
-            sums: (0..1 + random.below(8)).map(|_| Sum::default()).collect(),
+    /// Draws the options; `has_turns` says that the run has turns in any case.
+    pub(super) fn new(random: &mut Random, has_turns: bool) -> Counters {
+        let mut table = table(TABLE, &["f"], random);
+        let clients = 1 + random.below(4);
+        let counters = 1 + random.below(8);
+        let has_turns = random.one_in(3) || has_turns;
+        if has_turns {
+            // Other families retain no rows in memory.
+            let family = FamilyDescriptor::new("f".to_owned()).expect("a name");
+            table.set_family(family.with("VERSIONS", 1));
+        }
+        let (clients, counters) =
+            if has_turns { (2 + clients, COUNTERS_WITH_TURNS) } else { (clients, counters) };
+        let sums = (0..counters).map(|_| Sum::default()).collect();
+        Counters { table, clients, sums, has_turns, is_resting: AtomicBool::new(false) }
+    }
+
+    /// Writes the rows of turns.
+    async fn fill(self: Arc<Self>, scene: Scene) {
+        let table = scene.client(Duration::ZERO).table(TABLE).expect("a name");
+        let mut random = scene.random();
+        while !scene.is_over() {
+            self.is_resting.store(false, Ordering::Release);
+            env::sleep(Duration::from_millis(random.below(TURN_MS_MAX))).await;
+            self.is_resting.store(true, Ordering::Release);
+            for _ in 0..random.below(TURN_ROWS_MAX) {
+                let value = vec![b'x'; random.spread(10, 1_000) as usize];
+                let row = format!("x{}", random.below(TURN_KEYS));
+                if table.put(Put::row(row).set("f", "q", value)).await.is_err() {
+                    break;
+                }
+            }
+            env::sometimes("counters: a turn of other rows was written");
+            env::sleep(Duration::from_millis(random.below(TURN_MS_MAX))).await;
         }
     }
 
@@ -41,6 +85,10 @@ impl Counters {
         let table = scene.client(Duration::from_secs(15)).table(TABLE).expect("a name");
         let mut random = scene.random();
         while !scene.is_over() {
+            scene.pause(&mut random, 200).await;
+            if self.is_resting.load(Ordering::Acquire) {
+                continue;
+            }
             let at = random.below(self.sums.len() as u64) as usize;
             let by = 1 + random.below(1_000) as i64;
             let sum = &self.sums[at];
@@ -48,7 +96,7 @@ impl Counters {
             let life = scene.life();
             let answer = table.increment(Increment::row(format!("c{at}")).add("f", "q", by)).await;
             let repeats = (scene.life() - life) as i64;
-            if repeats > 0 {
+            if repeats > 0 && !scene.keeps_nonces() {
                 env::sometimes("counters: an increment that lasted longer than a process of the server");
                 sum.unknown.fetch_add(repeats * by, Ordering::AcqRel);
             }
@@ -67,7 +115,6 @@ impl Counters {
                     sum.unknown.fetch_add(by, Ordering::AcqRel);
                 }
             }
-            scene.pause(&mut random, 200).await;
         }
     }
 }
@@ -84,7 +131,11 @@ impl Workload for Counters {
     fn clients(self: Arc<Self>, scene: &Scene) -> Vec<Job<()>> {
         let mut all: Vec<Job<()>> =
             (0..self.clients).map(|_| Box::pin(Arc::clone(&self).client(scene.clone())) as Job<()>).collect();
-        all.push(stir(scene, scene.client(Duration::ZERO).table(TABLE).expect("a name")));
+        // A flush on request retains nothing in memory.
+        all.push(match self.has_turns {
+            true => Box::pin(Arc::clone(&self).fill(scene.clone())),
+            false => stir(scene, scene.client(Duration::ZERO).table(TABLE).expect("a name")),
+        });
         all
     }
 
