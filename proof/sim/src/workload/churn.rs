@@ -117,7 +117,7 @@ impl Churn {
                         *self.known.lock() = ExpectedState::Unknown;
                         if admin.disable_table(&name).await.is_ok() {
                             if random.one_in(2) {
-                                scene.pause(&mut random, DISABLED_MS_MAX).await;
+                                env::sleep(Duration::from_millis(random.below(DISABLED_MS_MAX))).await;
                             }
                             if admin.enable_table(&name).await.is_ok() {
                                 env::sometimes("churn: a table was disabled and enabled");

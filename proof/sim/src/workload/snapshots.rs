@@ -274,7 +274,7 @@ impl Snapshots {
                     self.state.lock().clone = ExpectedState::Unknown;
                     if admin.disable_table(&name(CLONE)).await.is_ok() {
                         // Files of a disabled table are not in use, so only their holders keep them.
-                        env::sleep(Duration::from_millis(random.spread(10, DISABLED_MS_MAX))).await;
+                        env::sleep(Duration::from_millis(random.below(DISABLED_MS_MAX))).await;
                         if admin.enable_table(&name(CLONE)).await.is_ok() {
                             env::sometimes("snapshots: a clone was disabled and enabled");
                             self.state.lock().clone = ExpectedState::Present(content);
