@@ -55,10 +55,20 @@ pub const PLANTED: &[PlantedBug] = &[
     ),
     bug(18, 200, "", "a flush tells the log of writes that came after it"),
     bug(19, 200, "", "a compaction deletes its inputs before the list is replaced"),
-    bug(20, 200, "--workload division", "the janitor does not ask the lists of daughters and merged regions"),
+    bug(
+        20,
+        60,
+        "--only --workload churn --workload division --preset Disk --preset Janitor --preset NoCompactions",
+        "the janitor does not ask the lists of daughters and merged regions",
+    ),
     bug(21, 200, "--workload snapshots", "the janitor deletes files that only a snapshot names"),
     bug(22, 200, "--workload loads --fault Kill", "a bulk load into several families notes no intent"),
-    bug(23, 200, "--workload snapshots", "a link leaves no back reference beside its target"),
+    bug(
+        23,
+        60,
+        "--only --workload snapshots --preset Disk --preset Janitor",
+        "a link leaves no back reference beside its target",
+    ),
     bug(24, 200, "--workload division", "a merged region takes over the files of its first parent only"),
     bug(
         25,

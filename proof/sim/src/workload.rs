@@ -254,6 +254,13 @@ pub(crate) fn splits(random: &mut Random) -> Vec<Bytes> {
     keys
 }
 
+/// Enables a table that was disabled. Returns whether it is enabled.
+pub(crate) async fn enable(admin: &client::Admin, table: &proto::TableName) -> bool {
+    // After an attempt without an answer the table may be enabled.
+    admin.enable_table(table).await.is_ok()
+        || matches!(admin.table_state(table).await, Ok(Some(proto::catalog::TableState::Enabled)))
+}
+
 /// Flushes and compacts a table, and changes its store file tracker, at random times.
 pub(crate) fn stir(scene: &Scene, table: Table) -> Job<()> {
     let scene = scene.clone();

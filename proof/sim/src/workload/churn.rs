@@ -11,11 +11,13 @@ use client::{Admin, Put, Scan};
 use parking_lot::Mutex;
 use proto::TableDescriptor;
 
-use super::{Complaint, Job, Scene, Verdict, Workload, splits, table};
+use super::{Complaint, Job, Scene, Verdict, Workload, enable, splits, table};
 use crate::random::Random;
 
 /// Maximum time for which a table stays disabled, in ms.
 const DISABLED_MS_MAX: u64 = 20_000;
+/// The number of the act that puts a row.
+const PUT: u64 = 9;
 /// One of this many turns deletes a table that is only known to be readable.
 const TURNS_READABLE: u64 = 30;
 
@@ -26,6 +28,9 @@ enum ExpectedState {
     Absent,
     /// The table exists with at least these rows, and with none whose number is less than `from`.
     Present { rows: Vec<u64>, from: u64 },
+    /// The table was disabled, and enabling it has not succeeded yet. It must be possible, and then the table has what it
+    /// had before.
+    Disabled { rows: Vec<u64>, from: u64 },
     /// The table exists and can be read, but its rows are unknown, because a truncation of its regions has failed.
     Readable,
     /// The state is unknown, because a change has failed.
@@ -39,6 +44,8 @@ pub(super) struct Churn {
     known: Mutex<ExpectedState>,
     /// The numbers of rows whose puts were not acknowledged.
     late: Mutex<BTreeSet<u64>>,
+    /// Whether the table lasts: it is neither deleted nor truncated, so its regions have many files.
+    lasts: bool,
     seed: u64,
 }
 
@@ -49,6 +56,7 @@ impl Churn {
             splits: splits(random),
             known: Mutex::new(ExpectedState::Absent),
             late: Mutex::default(),
+            lasts: random.one_in(3),
             seed: random.bits(),
         }
     }
@@ -83,6 +91,12 @@ impl Churn {
                         Ok(false) | Err(_) => {}
                     }
                 }
+                ExpectedState::Disabled { rows, from } => {
+                    if enable(&admin, &name).await {
+                        env::sometimes("churn: a table was disabled and enabled");
+                        *self.known.lock() = ExpectedState::Present { rows, from };
+                    }
+                }
                 ExpectedState::Readable => {
                     if random.one_in(TURNS_READABLE) {
                         *self.known.lock() = ExpectedState::Unknown;
@@ -95,7 +109,7 @@ impl Churn {
                         *self.known.lock() = ExpectedState::Present { rows: Vec::new(), from: next };
                     }
                 }
-                ExpectedState::Present { rows: mut there, from } => match random.below(10) {
+                ExpectedState::Present { rows: mut there, from } => match self.draw_act(&mut random) {
                     0 => {
                         *self.known.lock() = ExpectedState::Unknown;
                         if admin.disable_table(&name).await.is_ok() && admin.delete_table(&name).await.is_ok()
@@ -116,12 +130,9 @@ impl Churn {
                     2 => {
                         *self.known.lock() = ExpectedState::Unknown;
                         if admin.disable_table(&name).await.is_ok() {
+                            *self.known.lock() = ExpectedState::Disabled { rows: there, from };
                             if random.one_in(2) {
                                 env::sleep(Duration::from_millis(random.below(DISABLED_MS_MAX))).await;
-                            }
-                            if admin.enable_table(&name).await.is_ok() {
-                                env::sometimes("churn: a table was disabled and enabled");
-                                *self.known.lock() = ExpectedState::Present { rows: there, from };
                             }
                         }
                     }
@@ -153,6 +164,14 @@ impl Churn {
                     }
                 },
             }
+        }
+    }
+
+    /// Draws what is done next with a table that is there.
+    fn draw_act(&self, random: &mut Random) -> u64 {
+        match random.below(10) {
+            0 | 1 | 3 | 4 if self.lasts => PUT,
+            act => act,
         }
     }
 
@@ -217,16 +236,26 @@ impl Workload for Churn {
                     Err(Complaint::Wrong("churn: a table is there that was deleted".to_owned()))
                 }
                 ExpectedState::Absent => Ok(()),
-                ExpectedState::Present { .. } | ExpectedState::Readable if !exists => {
+                ExpectedState::Present { .. } | ExpectedState::Disabled { .. } | ExpectedState::Readable
+                    if !exists =>
+                {
                     Err(Complaint::Wrong("churn: a table is gone that was made".to_owned()))
                 }
-                ExpectedState::Present { .. } | ExpectedState::Readable => {
+                ExpectedState::Present { .. } | ExpectedState::Disabled { .. } | ExpectedState::Readable => {
+                    if let ExpectedState::Disabled { .. } = known {
+                        // If this fails, reading the table fails, too.
+                        let _either = cluster.admin().enable_table(self.table.name()).await;
+                    }
                     let table = cluster.table("churn").expect("a name");
                     let found = table.scan(Scan::new()).collect().await;
                     let found = found.map_err(|error| {
                         Complaint::Unreadable(format!("churn: the table cannot be read: {error}"))
                     })?;
-                    let ExpectedState::Present { rows, from } = known else { return Ok(()) };
+                    let (ExpectedState::Present { rows, from } | ExpectedState::Disabled { rows, from }) =
+                        known
+                    else {
+                        return Ok(());
+                    };
                     self.check(&found, &rows, from)
                         .map_err(|words| Complaint::Wrong(format!("churn: {words}")))
                 }

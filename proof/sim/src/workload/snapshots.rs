@@ -15,7 +15,7 @@ use client::{Admin, Cluster, Put, Row, Scan};
 use parking_lot::Mutex;
 use proto::{TableDescriptor, TableName};
 
-use super::{Complaint, Job, Scene, Verdict, Workload, splits, stir, table};
+use super::{Complaint, Job, Scene, Verdict, Workload, enable, splits, stir, table};
 use crate::random::Random;
 
 const TABLE: &str = "original";
@@ -66,6 +66,9 @@ impl Content {
 enum ExpectedState {
     Absent,
     Present(Content),
+    /// The table was disabled, and enabling it has not succeeded yet. It must be possible, and then the table has this
+    /// content.
+    Disabled(Content),
     /// The state is unknown, because a change has failed.
     Unknown,
 }
@@ -121,7 +124,8 @@ impl Snapshots {
             scene.pause(&mut random, 600).await;
             let original = self.state.lock().original.clone();
             let done = match original {
-                ExpectedState::Unknown => {
+                // The original is never expected to be disabled.
+                ExpectedState::Unknown | ExpectedState::Disabled(_) => {
                     if remove(&admin, TABLE).await {
                         self.state.lock().original = ExpectedState::Absent;
                     }
@@ -262,6 +266,12 @@ impl Snapshots {
                     self.state.lock().clone = ExpectedState::Present(content);
                 }
             }
+            ExpectedState::Disabled(content) => {
+                if enable(&admin, &name(CLONE)).await {
+                    env::sometimes("snapshots: a clone was disabled and enabled");
+                    self.state.lock().clone = ExpectedState::Present(content);
+                }
+            }
             ExpectedState::Present(mut content) => match random.below(6) {
                 0 => {
                     self.state.lock().clone = ExpectedState::Unknown;
@@ -273,12 +283,9 @@ impl Snapshots {
                 3 => {
                     self.state.lock().clone = ExpectedState::Unknown;
                     if admin.disable_table(&name(CLONE)).await.is_ok() {
+                        self.state.lock().clone = ExpectedState::Disabled(content);
                         // Files of a disabled table are not in use, so only their holders keep them.
                         env::sleep(Duration::from_millis(random.below(DISABLED_MS_MAX))).await;
-                        if admin.enable_table(&name(CLONE)).await.is_ok() {
-                            env::sometimes("snapshots: a clone was disabled and enabled");
-                            self.state.lock().clone = ExpectedState::Present(content);
-                        }
                     }
                 }
                 _ => {
@@ -374,7 +381,11 @@ impl Workload for Snapshots {
                 (tables, state.snapshots.clone())
             };
             for (table, known) in tables {
-                if let ExpectedState::Present(content) = known {
+                if let ExpectedState::Disabled(_) = known {
+                    // If this fails, reading the table fails, too.
+                    let _either = cluster.admin().enable_table(&name(table)).await;
+                }
+                if let ExpectedState::Present(content) | ExpectedState::Disabled(content) = known {
                     let found = cluster.table(table).expect("a name").scan(Scan::new()).collect().await;
                     let found = found.map_err(|error| {
                         Complaint::Unreadable(format!("snapshots: {table} cannot be read: {error}"))
