@@ -1,6 +1,7 @@
 //! Planted bugs: mistakes in our own code behind `env::planted(number)`, which a simulation must find.
 //!
-//! They show that the judges detect mistakes. Release builds contain none of them.
+//! They show that the judges detect mistakes. Release builds contain none of them. `docs/testing.md` says which ones no
+//! hunt has found, and why.
 
 /// A planted bug.
 #[derive(Clone, Copy, Debug)]
