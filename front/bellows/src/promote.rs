@@ -13,14 +13,17 @@ use std::process::Command;
 use std::time::Duration;
 
 use client::{Cluster, Registry};
-use env::{Runtime, World};
+use env::{Moment, Runtime, World};
 
 use crate::args::{Promote, Start};
 use crate::failure::Failure;
 use crate::output;
 
-/// Maximum time that an answer may take.
+/// Maximum time that the answer to the request for the promotion may take.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Maximum time of one check whether the server is the primary yet. A check that reaches the replica while it stops may
+/// never be answered.
+const CHECK_MAX: Duration = Duration::from_secs(1);
 /// Pause between two checks whether the server is the primary yet.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -49,26 +52,54 @@ pub(crate) fn run(options: &Promote, say: impl Fn(&str) -> std::io::Result<()>) 
         if asked {
             return Ok(format!("{at} is the primary already"));
         }
+        let wait = Wait { world: &world, at, began, within: options.within, check_max: CHECK_MAX };
+        // The connections and the name of the server that is asked are new each time.
+        wait.until_primary(async || connect().admin().promote_replica().await).await
+    })?;
+    output::ignoring_closed_pipe(say(&words))
+}
+
+/// How the command waits for the new primary.
+struct Wait<'w> {
+    world: &'w World,
+    /// The server's address, for messages.
+    at: &'w str,
+    began: Moment,
+    /// Maximum time from `began` until the server is the primary, in seconds.
+    within: f64,
+    check_max: Duration,
+}
+
+impl Wait<'_> {
+    /// Repeats `check`, which returns whether the server is the primary, until it is. A check that is not answered in
+    /// time counts as failed. Returns what to print.
+    async fn until_primary(&self, check: impl AsyncFn() -> client::Result<bool>) -> Result<String, Failure> {
+        let Wait { world, at, began, within, check_max } = *self;
         loop {
             env::sleep(PAUSE).await;
-            // Its connections and its name are new.
-            let answer = connect().admin().promote_replica().await;
+            let answer = env::timeout(check_max, check()).await;
             let waited = world.moment().since(began);
-            match answer {
-                Ok(true) => return Ok(format!("{at} is the primary, after {} ms", waited.as_millis())),
-                Ok(false) | Err(_) if waited.as_secs_f64() < options.within => {}
-                Ok(false) => return Err(Failure::new(format!("{at} is still a replica after {} ms; its log says why", waited.as_millis()))),
-                Err(error) => {
+            let why = match answer {
+                Some(Ok(true)) => {
+                    return Ok(format!("{at} is the primary, after {} ms", waited.as_millis()));
+                }
+                _ if waited.as_secs_f64() < within => continue,
+                Some(Ok(false)) => {
                     return Err(Failure::new(format!(
-                        "{at} does not answer as the primary after {} ms ({error}); its log says why, and bellows start on the same \
-                         bucket starts a primary elsewhere",
+                        "{at} is still a replica after {} ms; its log says why",
                         waited.as_millis()
                     )));
                 }
-            }
+                Some(Err(error)) => error.to_string(),
+                None => format!("no answer within {} ms", check_max.as_millis()),
+            };
+            return Err(Failure::new(format!(
+                "{at} does not answer as the primary after {} ms ({why}); its log says why, and bellows start on the same bucket \
+                 starts a primary elsewhere",
+                waited.as_millis()
+            )));
         }
-    })?;
-    output::ignoring_closed_pipe(say(&words))
+    }
 }
 
 /// Replaces this process by a server with these options. Returns only if that fails.
@@ -85,8 +116,13 @@ pub(crate) fn start_again(options: &Start) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
 
+    use clap::Parser;
+    use env::{Runtime, World};
+
+    use super::Wait;
     use crate::args::{self, Args, Ports, Start};
 
     fn parsed(words: &[&str]) -> Start {
@@ -131,5 +167,33 @@ mod tests {
         assert_eq!(of("hbase.emr.readreplica.enabled"), ["false"]);
         assert_eq!(of("a.key"), ["with=two spaces"]);
         assert_eq!(again.site, replica.site);
+    }
+    /// Waits with checks of at most 10 ms for a primary that never answers the first `unanswered` checks.
+    fn wait_for_primary(unanswered: usize, within: f64) -> Result<String, String> {
+        let (world, runtime, asked) =
+            (World::real(), Runtime::start("promote", 1).expect("a thread"), AtomicUsize::new(0));
+        let check_max = Duration::from_millis(10);
+        let wait = Wait { world: &world, at: "here", began: world.moment(), within, check_max };
+        let check = async || {
+            if asked.fetch_add(1, Ordering::Relaxed) < unanswered {
+                std::future::pending::<()>().await;
+            }
+            Ok(true)
+        };
+        let waited = async { env::timeout(Duration::from_secs(20), wait.until_primary(check)).await };
+        let outcome = runtime.handle().block_on(waited).expect("an outcome in time");
+        outcome.map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn a_check_that_is_never_answered_does_not_hold_up_the_promotion() {
+        let said = wait_for_primary(1, 60.0).expect("the second check is answered");
+        assert!(said.starts_with("here is the primary, after "), "{said}");
+    }
+
+    #[test]
+    fn a_server_that_never_answers_is_given_up() {
+        let said = wait_for_primary(usize::MAX, 0.2).expect_err("no check is answered");
+        assert!(said.contains("(no answer within 10 ms)"), "{said}");
     }
 }
