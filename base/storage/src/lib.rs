@@ -59,11 +59,12 @@ pub use name::FileName;
 pub use object::{Object, Settled, Version};
 pub use outside::{delete_outside, open_outside};
 pub use overlay::Overlay;
-pub use segmented::Segmented;
+pub use segmented::{RequestBudget, Segmented};
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -188,6 +189,13 @@ pub trait Files: Send + Sync + 'static {
     /// Reads the content of a small object as [`load`](Files::load) does.
     fn read(&self, name: &FileName, bytes_max: usize) -> Result<Vec<u8>> {
         Ok(self.load(name, bytes_max)?.content)
+    }
+
+    /// Returns how long a [later sync](FileWriter::sync_later), for which a caller has waited for `waited`, should still
+    /// wait, so that the requests of syncs stay within a budget. Zero without a budget.
+    fn sync_pause(&self, waited: Duration) -> Duration {
+        let _unlimited = waited;
+        Duration::ZERO
     }
 
     /// Returns the folder or URL of the storage, for messages to operators.

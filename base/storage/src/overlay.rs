@@ -1,6 +1,7 @@
 //! An implementation of [`Files`] for tests that overrides some calls of another one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::{Capabilities, Entry, FileName, FileReader, FileWriter, Files, Object, Result, Settled, Version};
 
@@ -66,6 +67,10 @@ pub trait Overlay: Send + Sync + 'static {
         self.below().settle(name, expected, new)
     }
 
+    fn sync_pause(&self, waited: Duration) -> Duration {
+        self.below().sync_pause(waited)
+    }
+
     fn bytes_free(&self) -> Result<u64> {
         self.below().bytes_free()
     }
@@ -123,6 +128,10 @@ impl<T: Overlay> Files for T {
 
     fn settle(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Settled> {
         Overlay::settle(self, name, expected, new)
+    }
+
+    fn sync_pause(&self, waited: Duration) -> Duration {
+        Overlay::sync_pause(self, waited)
     }
 
     fn place(&self) -> String {

@@ -23,6 +23,7 @@
 //! No listing decides which parts count: a listing only says where the search for the first absent number begins. A
 //! listed part has the size of its object. One without a payload may be a seal, and the search begins there.
 
+mod budget;
 mod flight;
 mod part;
 mod reader;
@@ -37,6 +38,7 @@ use crate::{
     Capabilities, Capability, Entry, Error, FileName, FileReader, FileWriter, Files, Kind, Object, Outcome,
     Result, Settled, Version, swap_confirmed,
 };
+pub use budget::RequestBudget;
 use part::{Part, PartKind};
 use reader::Reader;
 use writer::Writer;
@@ -54,6 +56,8 @@ pub struct Segmented {
     world: World,
     /// How long a put whose outcome is unknown is repeated before the writer fails.
     patience: Duration,
+    /// How many requests may be sent; `None`: any number.
+    budget: Option<Arc<RequestBudget>>,
 }
 
 /// The outcome of writing a part.
@@ -67,10 +71,24 @@ enum Put {
 impl Segmented {
     /// Stores growing files in `base`. A put whose outcome is unknown is repeated for `patience`.
     pub fn new(base: Arc<dyn Files>, world: World, patience: Duration) -> Segmented {
-        Segmented { base, world, patience }
+        Segmented { base, world, patience, budget: None }
     }
 
-    /// Writes a part unless the name exists. A put that failed is repeated while `is_wanted`.
+    /// Delays syncs so that the requests stay within `budget`. Of the requests that the storage below repeats by itself,
+    /// one is counted.
+    pub fn within(self, budget: RequestBudget) -> Segmented {
+        Segmented { budget: Some(Arc::new(budget)), ..self }
+    }
+
+    /// Counts a request against the budget.
+    fn spend(&self) {
+        if let Some(budget) = &self.budget {
+            budget.spend();
+        }
+    }
+
+    /// Writes a part unless the name exists. A put that failed is repeated while `is_wanted`. The caller has counted the
+    /// first request against the budget.
     fn put(&self, name: &FileName, bytes: &[u8], is_wanted: &dyn Fn() -> bool) -> Result<Put> {
         let (mut waited, mut pause) = (Duration::ZERO, PAUSE_MIN);
         let mut outcome = swap_confirmed(&*self.base, name, None, bytes);
@@ -100,7 +118,10 @@ impl Segmented {
             pause = (pause * 2).min(PAUSE_MAX);
             outcome = match self.base.settle(name, None, bytes) {
                 Ok(Settled::Happened(version)) => Ok(version),
-                Ok(Settled::DidNotHappen) => swap_confirmed(&*self.base, name, None, bytes),
+                Ok(Settled::DidNotHappen) => {
+                    self.spend();
+                    swap_confirmed(&*self.base, name, None, bytes)
+                }
                 Ok(Settled::Replaced) => {
                     Err(Error::new(Kind::Conflict, Outcome::MayHaveHappened, name, "write"))
                 }
@@ -277,11 +298,16 @@ impl Files for Segmented {
     }
 
     fn swap(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Version> {
+        self.spend();
         self.base.swap(name, expected, new)
     }
 
     fn settle(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Settled> {
         self.base.settle(name, expected, new)
+    }
+
+    fn sync_pause(&self, waited: Duration) -> Duration {
+        self.budget.as_ref().map_or(Duration::ZERO, |budget| budget.pause(waited))
     }
 
     fn place(&self) -> String {

@@ -675,6 +675,8 @@ impl std::fmt::Debug for Log {
 }
 
 #[cfg(test)]
+mod budget_tests;
+#[cfg(test)]
 mod crash_tests;
 #[cfg(test)]
 mod holder_tests;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use objectstore::Prices;
 
+/// Seconds of a day.
 const DAY: f64 = 86_400.0;
 /// Number of requests of the check of the store at the start; each waits for the previous one.
 const PROBED: f64 = 10.0;
@@ -21,6 +22,15 @@ pub(crate) struct IdleServer {
     pub(crate) probe: Duration,
     /// Whether the log is in the object store.
     pub(crate) has_log: bool,
+    /// The time between two syncs of the log that its budget permits; `None` without a budget.
+    pub(crate) sync_period_min: Option<Duration>,
+}
+
+/// Returns the time between two PUT requests that cost `budget` in a day; `None` if the budget is 0, which means any
+/// price, or if requests cost nothing.
+pub(crate) fn put_period(prices: &Prices, budget: f64) -> Option<Duration> {
+    let seconds = DAY * prices.put / 1_000.0 / budget;
+    (budget > 0.0 && prices.put > 0.0).then(|| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
 }
 
 /// The estimated cost of a day.
@@ -45,7 +55,8 @@ impl Estimate {
         let looks = if idle.has_log { each(idle.owner_period) } else { 0.0 };
         let lists = each(idle.search_period) * (idle.stores + 1) as f64;
         let request = idle.probe.div_f64(PROBED).max(Duration::from_millis(1));
-        let busy = idle.has_log.then(|| each(wal::sync_interval(request)) * prices.put / 1_000.0);
+        let period = wal::sync_interval(request).max(idle.sync_period_min.unwrap_or_default());
+        let busy = idle.has_log.then(|| each(period) * prices.put / 1_000.0);
         Estimate::Primary { idle: (looks * prices.get + lists * prices.list) / 1_000.0, busy, request }
     }
 
@@ -92,6 +103,7 @@ mod tests {
             stores: 99,
             probe: Duration::from_millis(500),
             has_log: true,
+            sync_period_min: None,
         }
     }
 
@@ -106,6 +118,17 @@ mod tests {
         );
         let without_log = Estimate::of(&AMAZON, &IdleServer { has_log: false, ..idle() }).to_string();
         assert_eq!(without_log, "the store costs about $0.0005 on a day without writes");
+    }
+
+    #[test]
+    fn a_budget_bounds_the_estimate_of_a_busy_day() {
+        let period = put_period(&AMAZON, 5.0);
+        assert_eq!(period, Some(Duration::from_micros(86_400)));
+        let text = Estimate::of(&AMAZON, &IdleServer { sync_period_min: period, ..idle() }).to_string();
+        assert!(text.contains("up to $5.00 for the log on a day of writes without a pause"), "{text}");
+        assert_eq!(put_period(&AMAZON, 0.0), None, "no budget");
+        assert_eq!(put_period(&Prices::NONE, 5.0), None, "requests cost nothing");
+        assert!(put_period(&AMAZON, f64::MIN_POSITIVE) > Some(Duration::from_secs(1)));
     }
 
     #[test]

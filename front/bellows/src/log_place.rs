@@ -7,13 +7,15 @@
 //! machine that wrote the log.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use conf::{Conf, keys};
 use env::World;
-use storage::{Capability, FileName, Files, Kind, Object, Segmented, Version, swap_confirmed};
+use storage::{Capability, FileName, Files, Kind, Object, RequestBudget, Segmented, Version, swap_confirmed};
 
+use crate::estimate::put_period;
 use crate::failure::Failure;
-use crate::root::Root;
+use crate::root::{self, Root};
 
 /// The folder of log files within the place of the log.
 pub(crate) const FOLDER: &str = "WALs";
@@ -126,7 +128,18 @@ fn appendable(world: &World, conf: &Conf, files: &Arc<dyn Files>) -> Result<Arc<
         return Ok(Arc::clone(files));
     }
     let patience = conf.value(&keys::cluster::S3_SETTLE_TIME)?;
-    let growing = Segmented::new(Arc::clone(files), world.clone(), patience);
+    let mut growing = Segmented::new(Arc::clone(files), world.clone(), patience);
+    if let Some((period, delay_max)) = budget(conf)? {
+        if period > delay_max {
+            tracing::warn!(
+                ms_of_budget = period.as_millis() as u64,
+                ms_of_delay = delay_max.as_millis() as u64,
+                "under load the log will cost more than bellows.wal.store.budget: the budget permits a request less often than \
+                 bellows.wal.store.delay.max lets a sync wait"
+            );
+        }
+        growing = growing.within(RequestBudget::new(world.clone(), period, delay_max));
+    }
     match growing.collect(&FileName::new(FOLDER)) {
         Ok(0) => {}
         Ok(files) => tracing::info!(files, "removed what was left of deleted log files"),
@@ -135,6 +148,20 @@ fn appendable(world: &World, conf: &Conf, files: &Arc<dyn Files>) -> Result<Arc<
         }
     }
     Ok(Arc::new(growing))
+}
+
+/// Returns the time between two requests of the log that its budget permits, and for how long a sync waits for that at
+/// most; `None` without a budget.
+fn budget(conf: &Conf) -> Result<Option<(Duration, Duration)>, Failure> {
+    use keys::cluster as key;
+    let period = put_period(&root::prices(conf)?, conf.value(&key::WAL_STORE_BUDGET)?);
+    let delay_max = conf.value(&key::WAL_STORE_DELAY_MAX)?;
+    Ok(period.map(|period| (period, delay_max)))
+}
+
+/// Returns the time between two syncs of a log in an object store that is written without a pause and has a budget.
+pub(crate) fn sync_period_min(conf: &Conf) -> Result<Option<Duration>, Failure> {
+    Ok(budget(conf)?.map(|(period, delay_max)| period.min(delay_max)))
 }
 
 fn moved(root: &str, from: impl std::fmt::Display, to: &str, change: &str) -> Failure {

@@ -244,6 +244,7 @@ pub(crate) fn run(
         env::told_to_stop().map_err(|error| Failure::new(format!("cannot wait for signals: {error}")))?
     };
     let prices = root::prices(&settings.conf)?;
+    let sync_period_min = log_place::sync_period_min(&settings.conf)?;
     let estimate = match &replica {
         Some(replica) => Some(replica.estimate(&prices)),
         None => probe.map(|probe| {
@@ -253,6 +254,7 @@ pub(crate) fn run(
                 stores: server.regions().all().iter().map(|region| region.load().stores.len()).sum(),
                 probe,
                 has_log: wal_dir.is_none(),
+                sync_period_min,
             };
             Estimate::of(&prices, &idle)
         }),

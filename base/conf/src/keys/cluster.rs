@@ -44,6 +44,11 @@ keys! {
     PRICE_RECEIVED: Ratio = "bellows.store.price.received", "0";
     /// Price of a gigabyte that the object store keeps for a month.
     PRICE_STORED: Ratio = "bellows.store.price.stored", "0.023";
+    /// Maximum price of a day's PUT requests for the log, if the log is in an object store, at the price of
+    /// `bellows.store.price.put`. Syncs wait until they are within it. 0: no limit.
+    WAL_STORE_BUDGET: Ratio = "bellows.wal.store.budget", "0";
+    /// Maximum time for which `bellows.wal.store.budget` delays a sync of the log, even if the log then costs more.
+    WAL_STORE_DELAY_MAX: Millis = "bellows.wal.store.delay.max", "1000";
     /// Whether this server is a read replica of the server with the same root: it follows the log of that server, and
     /// refuses writes. `--read-replica` has the same effect.
     READ_ONLY: Flag = "hbase.global.readonly.enabled", "false";

@@ -322,3 +322,38 @@ fn with_parts_side_by_side_nothing_is_acknowledged_that_the_sealer_does_not_find
     }
     assert!(gaps > 0, "parts were stored behind the seal in {gaps} rounds");
 }
+
+#[test]
+fn the_requests_of_a_log_count_against_its_budget() {
+    let (world, second) = (World::simulated(1, env::WallTime(0)), Duration::from_secs(1));
+    let within = |owner: u64| {
+        let budget = RequestBudget::new(world.beside(owner), second, Duration::from_secs(100));
+        over(&whole()).within(budget)
+    };
+    let owed = |files: &Segmented| files.sync_pause(Duration::ZERO);
+    let files = within(1);
+    assert_eq!(owed(&files), Duration::ZERO);
+    let mut writer = files.create(&file("log/1")).expect("new");
+    assert_eq!(owed(&files), second, "the first part");
+    for requests in 2..5 {
+        writer.write(b"x").expect("kept");
+        writer.sync_later(Box::new(drop));
+        assert_eq!(owed(&files), second * requests, "before the part is stored");
+    }
+    writer.sync().expect("durable");
+    assert_eq!(owed(&files), second * 4, "nothing was left to write");
+    files.swap(&file("log/OWNER"), None, b"x").expect("new");
+    writer.finish().expect("whole");
+    assert_eq!(owed(&files), second * 6);
+    // A put that did not happen is sent again.
+    let base = whole();
+    base.set_fault(Some(Fault { act: 1, kind: Kind::Failed, outcome: Outcome::DidNotHappen, last: false }));
+    let budget = RequestBudget::new(world.beside(2), second, Duration::from_secs(100));
+    let failing = over(&base).within(budget);
+    failing.create(&file("log/1")).expect("repeated");
+    assert_eq!(owed(&failing), second * 2);
+    // Storage without a budget never asks for a pause.
+    let free = over(&whole());
+    free.create(&file("log/1")).expect("new");
+    assert_eq!(owed(&free), Duration::ZERO);
+}

@@ -30,6 +30,7 @@ pub(super) struct Writer {
 impl Writer {
     /// Creates the file with an empty first part. A sealed or existing file has one.
     pub(super) fn create(files: Segmented, name: FileName) -> Result<Writer> {
+        files.spend();
         let nonce = files.world.random();
         let first = Part { kind: PartKind::Data, number: 0, nonce, offset: 0, payload: &[] as &[u8] };
         match files.put(&part::name(&name, 0), &first.to_bytes(), &|| true)? {
@@ -51,6 +52,8 @@ impl Writer {
             offset: self.sent,
             payload: &self.waiting[..],
         };
+        // Before the part is on its way, so that the next sync already waits for it.
+        self.files.spend();
         self.flight.send(self.next, part.to_bytes())?;
         self.next += 1;
         self.sent += self.waiting.len() as u64;

@@ -222,8 +222,9 @@ impl Shared {
                         break true;
                     }
                     if front.disk_wanted > self.sync_begun(&front) {
-                        let buffered = front.buffer.len();
-                        match front.syncs.pause(self.world.moment(), self.syncs_at_once, buffered) {
+                        let (now, buffered) = (self.world.moment(), front.buffer.len());
+                        let of_budget = |waited| self.files.sync_pause(waited);
+                        match front.syncs.pause(now, self.syncs_at_once, buffered, of_budget) {
                             None => break true,
                             Some(pause) => {
                                 self.disk_wanted.wait_for(&mut front, pause);
@@ -241,7 +242,7 @@ impl Shared {
                     if !self.writes_through && front.appended > self.sync_begun(&front) {
                         // Only synced records survive the process.
                         front.disk_wanted = front.appended;
-                        break true;
+                        continue;
                     }
                     if front.buffer.len() > BATCH_HEADER_LENGTH {
                         break false;
