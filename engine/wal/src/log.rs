@@ -230,7 +230,8 @@ impl Log {
         let (holders, held_from) = HolderObjects::open(&files, &folder)?;
         let mut number = found.number_max + 1;
         let lists_all = files.capabilities().has(Capability::ListsAll);
-        let first = found.live.keys().next().copied();
+        // Not the files that are noted and gone: otherwise each start would look for the files of all owners before.
+        let first = found.first;
         let writer = loop {
             if !lists_all {
                 claim.note_files(NotedFiles { first: first.unwrap_or(number), last: number })?;
@@ -318,7 +319,7 @@ impl Log {
     /// opening the log does not wait for it.
     fn remove_left_files(&self) -> Result<()> {
         if !self.shared.back().unneeded.iter().any(|file| file.can_be_reused) {
-            self.shared.remove_unneeded();
+            self.shared.remove_unneeded_soon();
             return Ok(());
         }
         let shared = Arc::clone(&self.shared);
@@ -440,7 +441,7 @@ impl Log {
     }
 
     /// Reports that all cells of `region` up to and including `through` are in store files. Removes log files that
-    /// nobody needs any more.
+    /// nobody needs any more; in an object store the next [`tidy`](Log::tidy) removes them.
     pub fn flushed(&self, region: &[u8], through: SequenceId) {
         {
             let mut back = self.shared.back();
@@ -452,10 +453,10 @@ impl Log {
             }
             back.find_unneeded(self.shared.world.moment());
         }
-        self.shared.remove_unneeded();
+        self.shared.remove_unneeded_soon();
     }
 
-    /// Removes files that were kept long enough after they became unneeded. Must be called every few seconds, also
+    /// Removes files that nobody needs any more, if they were kept long enough since. Must be called every few seconds, also
     /// because an idle owner learns only here that another process has taken the log.
     pub fn tidy(&self) {
         if !self.shared.files.capabilities().has(Capability::OneProcess) {
@@ -594,6 +595,10 @@ impl Log {
         };
         self.shared.fail(Error::Closed);
         self.stop();
+        if closed.is_ok() {
+            // The next start would read them.
+            self.shared.remove_unneeded();
+        }
         closed
     }
 

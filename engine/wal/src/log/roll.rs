@@ -140,7 +140,7 @@ impl Shared {
             back.retiring = None;
             back.find_unneeded(self.world.moment());
         }
-        self.remove_unneeded();
+        self.remove_unneeded_soon();
         tracing::info!(target: "wal", file = %file_name(&self.folder, old), bytes, next = number, "rolled the log");
         Ok(())
     }
@@ -201,6 +201,15 @@ impl Shared {
         self.durable.fetch_max(self.written.load(Ordering::Acquire), Ordering::AcqRel);
         self.is_durable_to(back.number, bytes);
         Ok(())
+    }
+
+    /// Removes unneeded files as [`remove_unneeded`](Shared::remove_unneeded) does. But where a removal takes many
+    /// requests, as in an object store, this leaves them to the next [`tidy`](super::Log::tidy), so that no flush, sync or
+    /// start waits for the removal.
+    pub(super) fn remove_unneeded_soon(&self) {
+        if self.syncs_at_once == 1 {
+            self.remove_unneeded();
+        }
     }
 
     /// Removes unneeded files, or turns them into spares. Must be called without locks, because removing a large file

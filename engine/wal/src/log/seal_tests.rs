@@ -82,6 +82,7 @@ fn race(files: &Arc<dyn Files>, rounds: u64) {
         assert!(matches!(log.append(&edit("a", 1, b"late")), Err(Error::Fenced { .. })));
         log = next;
         log.flushed(b"a", SequenceId(newest));
+        log.tidy();
         last = newest;
     }
     assert!(ends[1] > rounds / 100, "the two did meet: {ends:?}");
@@ -261,6 +262,22 @@ fn a_log_is_found_whole_where_no_listing_has_its_files() {
     let (_next, recovered) = open(store.kill(), 1);
     let found: Vec<u64> = replayed(&recovered, "a").into_iter().map(|(sequence, _)| sequence).collect();
     assert_eq!(found, (1..=60).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_start_does_not_look_for_the_files_of_all_earlier_owners() {
+    let store = Memory::with(Capabilities::NONE);
+    let files: Arc<dyn Files> =
+        Arc::new(storage::Segmented::new(Arc::new(store), World::real(), Duration::ZERO));
+    for owner in 0..6 {
+        let (log, _) = Log::open(World::real(), Arc::clone(&files), folder(), options(owner)).expect("taken");
+        let ticket = log.append(&edit("a", owner + 1, &[1; 60])).expect("alive");
+        log.sync_blocking(ticket, Level::Disk).expect("durable");
+        log.flushed(b"a", SequenceId(owner + 1));
+        log.close().expect("alive");
+    }
+    let noted = crate::owner::noted_files(&*files, &folder()).expect("read").expect("listings may be stale");
+    assert_eq!(noted, crate::owner::NotedFiles { first: 5, last: 6 });
 }
 
 /// Returns the number of rounds for storage on a disk. `BELLOWS_WAL_RACES=10000` sets it to the number used in memory,

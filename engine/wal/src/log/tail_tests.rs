@@ -200,6 +200,9 @@ fn a_tail_of_growing_files_that_slept_is_told_what_is_gone() {
     assert_eq!(more(&mut tail), [1]);
     (2..=20).for_each(|sequence| write(&log, sequence, Level::Os));
     log.flushed(b"a", SequenceId(20));
+    // No flush waits until files are removed.
+    assert_eq!(more(&mut LogTail::open(Arc::clone(&place), folder(), LogPosition::default()))[0], 1);
+    log.tidy();
     // The tail's file was deleted. Its missing next part must not look like an idle log.
     let gone = tail.advance::<Error>(|_| Ok(())).expect_err("its file was removed");
     assert!(matches!(gone, Error::Gone { number: 1, .. }), "{gone}");

@@ -22,6 +22,8 @@ pub(crate) struct FolderContents {
     pub(crate) unsynced: Vec<FileName>,
     pub(crate) epoch_max: u64,
     pub(crate) number_max: u64,
+    /// The lowest number of a file that was there; `None` without one.
+    pub(crate) first: Option<u64>,
 }
 
 /// Returns the files of a log, by number: those that are listed, and those that its owner has `noted`, some of which
@@ -75,6 +77,13 @@ enum Look {
     Begun(Box<BegunFile>),
 }
 
+impl Look {
+    /// Whether there was a file.
+    const fn is_there(&self) -> bool {
+        !matches!(self, Look::Nothing { size: 0, cut: None, .. })
+    }
+}
+
 struct BegunFile {
     file: OldFile,
     version: u32,
@@ -122,6 +131,7 @@ pub(crate) fn read_folder(
         looks.push((number, look));
     }
     looks.reverse();
+    let first = looks.iter().find(|(_, look)| look.is_there()).map(|(number, _)| *number);
     let epoch_max = looks.iter().map(|(_, look)| if let Look::Begun(begun) = look { begun.epoch } else { 0 });
     let epoch_max = epoch_max.max().unwrap_or(0);
     let mut found = Assembly::default();
@@ -132,7 +142,7 @@ pub(crate) fn read_folder(
     let Assembly { old_files, regions, torn_tails, live, before, .. } = found;
     let end = before.map(|last| LogPosition { file: last.number(), offset: last.contents.whole });
     let reader = LogReader::new(Arc::clone(files), old_files, regions, torn_tails, end.unwrap_or_default());
-    Ok(FolderContents { reader, live, unsynced, epoch_max, number_max })
+    Ok(FolderContents { reader, live, unsynced, epoch_max, number_max, first })
 }
 
 /// For each owner, by its epoch: its newest file that is durable to its end, according to the owner's later files.
