@@ -1,7 +1,7 @@
 //! Opens a region: its files from their lists, and newer writes from the log.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use cache::Kinds;
 use cell::{Cell, CellBlock, Comparator, SequenceId};
@@ -9,6 +9,7 @@ use env::sync::{Mutex, RwLock};
 use hfile::{ReadOptions, Reader};
 use memstore::Level;
 use proto::{FamilyDescriptor, RegionInfo};
+use storage::Capability;
 use wal::LogPosition;
 
 use crate::accordion::LevelChoice;
@@ -22,6 +23,10 @@ use crate::store::Store;
 use crate::store_file::{FileCursor, FileOpener, StoreFile};
 use crate::tracker::Tracker;
 use crate::{Error, FlushReason, Result};
+
+/// Maximum number of requests that the opening of a region sends at the same time, in storage that several machines
+/// reach. There a request takes milliseconds.
+const REQUESTS_AT_ONCE: usize = 16;
 
 impl Region {
     /// Opens a region. When this returns, all writes that are in the log but not in the region's files are in memory.
@@ -48,10 +53,14 @@ impl Region {
             layout::keep_region_info(&*opening.files, &opening.folder, &opening.info)?;
             bulk_load::roll_forward(&opening)?;
         }
-        let families = opening.table.families().iter();
-        let mut stores = families
-            .map(|family| open_store(&opening, access, family, flush_size))
-            .collect::<Result<Vec<_>>>()?;
+        // On a disk, several threads would gain nothing.
+        let is_local = opening.files.capabilities().has(Capability::OneProcess);
+        let families = opening.table.families();
+        let stores_at_once = if is_local { 1 } else { families.len().clamp(1, REQUESTS_AT_ONCE) };
+        let files_at_once = if is_local { 1 } else { REQUESTS_AT_ONCE / stores_at_once };
+        let mut stores = side_by_side("open-store", stores_at_once, families, |family| {
+            open_store(&opening, access, family, flush_size, files_at_once)
+        })?;
         stores.sort_by(|left, right| left.family.cmp(&right.family));
         // Sequence ids of writes in files must not be used again, even if the log has lost them.
         let in_files = stores.iter().map(|store| store.view.load().horizon).max().unwrap_or_default();
@@ -201,6 +210,7 @@ fn open_store(
     access: Access,
     family: &FamilyDescriptor,
     flush_size: u64,
+    files_at_once: usize,
 ) -> Result<Store> {
     let Opening { info, table, files, cache, world, options, .. } = opening;
     let folder = Region::store_folder(&opening.folder, family.name());
@@ -211,12 +221,11 @@ fn open_store(
     let family_options = family.options().map_err(Error::Schema)?;
     let caching = Store::caching(info, &family_options);
     let opener = FileOpener { files: &**files, cache, caching: &caching, open_files: &options.open_files };
-    let mut open = Vec::with_capacity(listed.len());
-    for listed in listed {
-        let file = Arc::new(StoreFile::open(&opener, &folder, listed)?);
+    let mut open = side_by_side("open-file", files_at_once, &listed, |listed| {
+        let file = Arc::new(StoreFile::open(&opener, &folder, listed.clone())?);
         prefetch(&file.reader);
-        open.push(file);
-    }
+        Ok(file)
+    })?;
     open.sort_by_key(|file| file.max_sequence());
     let level = family_options.in_memory_compaction.and_then(|level| Level::of_name(level.as_str()));
     // A reader drops cells from memory when a file of the owner has them, so it does not compact in memory.
@@ -224,6 +233,34 @@ fn open_store(
     let asked = LevelChoice { is_system: table.name().is_system(), family: level };
     let share = flush_size / table.families().len().max(1) as u64;
     Store::new(family, comparator_of(info), folder, open, tracker, options, (asked, share))
+}
+
+/// Calls `open` for each of `items`, by at most `at_once` threads at the same time, and returns the results in the order
+/// of the items. After a failure no further call is begun; the failure of the first item that has one is returned.
+fn side_by_side<I: Sync, T: Send>(
+    name: &str,
+    at_once: usize,
+    items: &[I],
+    open: impl Fn(&I) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    if at_once.min(items.len()) <= 1 {
+        return items.iter().map(open).collect();
+    }
+    let (next, is_failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let results = Mutex::new(Vec::with_capacity(items.len()));
+    env::together(name, at_once.min(items.len()), || {
+        while !is_failed.load(Ordering::Relaxed)
+            && let index = next.fetch_add(1, Ordering::Relaxed)
+            && let Some(item) = items.get(index)
+        {
+            let result = open(item);
+            is_failed.fetch_or(result.is_err(), Ordering::Relaxed);
+            results.lock().push((index, result));
+        }
+    });
+    let mut results = results.into_inner();
+    results.sort_unstable_by_key(|(index, _)| *index);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 /// The logged writes that a region's files contain, by store. It describes the files at the time of its creation.
@@ -320,5 +357,41 @@ fn prefetch(reader: &Arc<Reader>) {
                 let _read = reader.warm(Kinds::ALL, false);
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+
+    #[test]
+    fn what_is_opened_side_by_side_is_opened_at_the_same_time_and_returned_in_order() {
+        // Each call waits until three are under way.
+        let together = Barrier::new(3);
+        let opened = side_by_side("test", 3, &[5, 6, 7], |item| {
+            together.wait();
+            Ok(item * 10)
+        });
+        assert_eq!(opened.expect("all succeed"), [50, 60, 70]);
+        let count = AtomicUsize::new(0);
+        let opened = side_by_side("test", 1, &[0_u8; 9], |_| Ok(count.fetch_add(1, Ordering::Relaxed)));
+        assert_eq!(opened.expect("all succeed"), (0..9).collect::<Vec<_>>(), "one after the other");
+    }
+
+    #[test]
+    fn the_first_failure_is_returned_and_no_further_item_is_opened() {
+        for at_once in [1, 4] {
+            let begun = AtomicUsize::new(0);
+            let items: Vec<usize> = (0..1_000).collect();
+            let opened = side_by_side("test", at_once, &items, |item| {
+                begun.fetch_add(1, Ordering::Relaxed);
+                if *item >= 3 { Err(Error::ReadOnly(item.to_string())) } else { Ok(*item) }
+            });
+            let error = opened.expect_err("all but three fail").to_string();
+            assert!(error.contains('3'), "{error}");
+            assert!(begun.into_inner() <= 3 + at_once, "{at_once} at once");
+        }
     }
 }

@@ -25,7 +25,7 @@ const MEMORY_PART: u64 = 2;
 const SEARCH_IN_STORE: &str = "86400000";
 
 /// Default number of regions that are opened at the same time if the files are in an object store or HDFS.
-const OPENED_IN_STORE: &str = "16";
+const OPENED_IN_STORE: &str = "32";
 
 const SITE_REMEDY: &str = "name a file in the form of hbase-site.xml, or leave --site out";
 

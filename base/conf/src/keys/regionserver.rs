@@ -66,7 +66,7 @@ keys! {
     BACKGROUND_PATIENCE: Millis = "bellows.background.patience", "10000";
     /// Whether this server compacts. The shell's `compaction_switch` changes it while the server runs.
     COMPACTION_ENABLED: Flag = "hbase.regionserver.compaction.enabled", "true";
-    /// Number of regions that are opened or closed at the same time. If unset, 16 where the root is not on a disk,
+    /// Number of regions that are opened or closed at the same time. If unset, 32 where the root is not on a disk,
     /// because opening a region then takes some ten requests over the network.
     OPEN_REGION_THREADS: Count = "hbase.regionserver.executor.openregion.threads", "3";
 }
