@@ -20,7 +20,7 @@ use crate::opening::Opening;
 use crate::options::Access;
 use crate::region::{Counters, Lifecycle, MemstoreState, RecoveredNonce, Region, WriteState};
 use crate::store::Store;
-use crate::store_file::{FileCursor, FileOpener, StoreFile};
+use crate::store_file::{FileCursor, FileOpener, Listed, StoreFile};
 use crate::tracker::Tracker;
 use crate::{Error, FlushReason, Result};
 
@@ -49,15 +49,17 @@ impl Region {
     fn open_as(opening: Opening, access: Access, until: Option<LogPosition>) -> Result<Arc<Region>> {
         let table_options = opening.table.options().map_err(Error::Schema)?;
         let flush_size = table_options.flush_bytes.unwrap_or(opening.options.flush_size);
-        if access == Access::Owner {
-            layout::keep_region_info(&*opening.files, &opening.folder, &opening.info)?;
-            bulk_load::roll_forward(&opening)?;
-        }
         // On a disk, several threads would gain nothing.
         let is_local = opening.files.capabilities().has(Capability::OneProcess);
         let families = opening.table.families();
         let stores_at_once = if is_local { 1 } else { families.len().clamp(1, REQUESTS_AT_ONCE) };
         let files_at_once = if is_local { 1 } else { REQUESTS_AT_ONCE / stores_at_once };
+        if access == Access::Owner {
+            let keep_info = || Ok(layout::keep_region_info(&*opening.files, &opening.folder, &opening.info)?);
+            let roll_forward = || bulk_load::roll_forward(&opening);
+            let steps: [&(dyn Fn() -> Result<()> + Sync); 2] = [&keep_info, &roll_forward];
+            side_by_side("open-region", if is_local { 1 } else { steps.len() }, &steps, |step| step())?;
+        }
         let mut stores = side_by_side("open-store", stores_at_once, families, |family| {
             open_store(&opening, access, family, flush_size, files_at_once)
         })?;
@@ -214,18 +216,25 @@ fn open_store(
 ) -> Result<Store> {
     let Opening { info, table, files, cache, world, options, .. } = opening;
     let folder = Region::store_folder(&opening.folder, family.name());
-    let (mut tracker, listed) = Tracker::open(Arc::clone(files), &folder, world.clone(), access)?;
-    if access == Access::Owner {
-        tracker.claim(opening.log.owner(), &listed)?;
-    }
+    let (tracker, listed) = Tracker::open(Arc::clone(files), &folder, world.clone(), access)?;
     let family_options = family.options().map_err(Error::Schema)?;
     let caching = Store::caching(info, &family_options);
     let opener = FileOpener { files: &**files, cache, caching: &caching, open_files: &options.open_files };
-    let mut open = side_by_side("open-file", files_at_once, &listed, |listed| {
+    // The claim of the list (`None`) comes first, because if it fails, a file may be missing for the same reason: the
+    // list has another owner, who has replaced the file.
+    let claim = (access == Access::Owner).then_some(None);
+    let steps: Vec<Option<&Listed>> = claim.into_iter().chain(listed.iter().map(Some)).collect();
+    let tracker = Mutex::new(tracker);
+    let opened = side_by_side("open-file", files_at_once, &steps, |step| {
+        let Some(listed) = *step else {
+            tracker.lock().claim(opening.log.owner(), &listed)?;
+            return Ok(None);
+        };
         let file = Arc::new(StoreFile::open(&opener, &folder, listed.clone())?);
         prefetch(&file.reader);
-        Ok(file)
+        Ok(Some(file))
     })?;
+    let (tracker, mut open) = (tracker.into_inner(), opened.into_iter().flatten().collect::<Vec<_>>());
     open.sort_by_key(|file| file.max_sequence());
     let level = family_options.in_memory_compaction.and_then(|level| Level::of_name(level.as_str()));
     // A reader drops cells from memory when a file of the owner has them, so it does not compact in memory.
