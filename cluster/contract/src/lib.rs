@@ -18,7 +18,6 @@
 //!   answers an order to open a region with an error, the region is not open there.
 //! * **A report confirms** which server has a region open, **and never changes it**.
 //! * **Each server has a log of its own.** The master tells every server when a region's records are no longer needed.
-//!   region's records are no longer needed.
 
 mod catalog;
 mod servers;
