@@ -55,6 +55,7 @@ mod repeats;
 mod retained_rows;
 mod row_stamps;
 mod scanner;
+mod side_by_side;
 mod snapshot;
 mod store;
 mod store_file;

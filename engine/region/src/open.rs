@@ -1,7 +1,7 @@
 //! Opens a region: its files from their lists, and newer writes from the log.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use cache::Kinds;
 use cell::{Cell, CellBlock, Comparator, SequenceId};
@@ -19,6 +19,7 @@ use crate::mvcc::Mvcc;
 use crate::opening::Opening;
 use crate::options::Access;
 use crate::region::{Counters, Lifecycle, MemstoreState, RecoveredNonce, Region, WriteState};
+use crate::side_by_side::side_by_side;
 use crate::store::Store;
 use crate::store_file::{FileCursor, FileOpener, Listed, StoreFile};
 use crate::tracker::Tracker;
@@ -244,34 +245,6 @@ fn open_store(
     Store::new(family, comparator_of(info), folder, open, tracker, options, (asked, share))
 }
 
-/// Calls `open` for each of `items`, by at most `at_once` threads at the same time, and returns the results in the order
-/// of the items. After a failure no further call is begun; the failure of the first item that has one is returned.
-fn side_by_side<I: Sync, T: Send>(
-    name: &str,
-    at_once: usize,
-    items: &[I],
-    open: impl Fn(&I) -> Result<T> + Sync,
-) -> Result<Vec<T>> {
-    if at_once.min(items.len()) <= 1 {
-        return items.iter().map(open).collect();
-    }
-    let (next, is_failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let results = Mutex::new(Vec::with_capacity(items.len()));
-    env::together(name, at_once.min(items.len()), || {
-        while !is_failed.load(Ordering::Relaxed)
-            && let index = next.fetch_add(1, Ordering::Relaxed)
-            && let Some(item) = items.get(index)
-        {
-            let result = open(item);
-            is_failed.fetch_or(result.is_err(), Ordering::Relaxed);
-            results.lock().push((index, result));
-        }
-    });
-    let mut results = results.into_inner();
-    results.sort_unstable_by_key(|(index, _)| *index);
-    results.into_iter().map(|(_, result)| result).collect()
-}
-
 /// The logged writes that a region's files contain, by store. It describes the files at the time of its creation.
 pub(crate) struct CoveredWrites(Vec<CoveredStore>);
 
@@ -366,41 +339,5 @@ fn prefetch(reader: &Arc<Reader>) {
                 let _read = reader.warm(Kinds::ALL, false);
             }
         });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Barrier;
-
-    use super::*;
-
-    #[test]
-    fn what_is_opened_side_by_side_is_opened_at_the_same_time_and_returned_in_order() {
-        // Each call waits until three are under way.
-        let together = Barrier::new(3);
-        let opened = side_by_side("test", 3, &[5, 6, 7], |item| {
-            together.wait();
-            Ok(item * 10)
-        });
-        assert_eq!(opened.expect("all succeed"), [50, 60, 70]);
-        let count = AtomicUsize::new(0);
-        let opened = side_by_side("test", 1, &[0_u8; 9], |_| Ok(count.fetch_add(1, Ordering::Relaxed)));
-        assert_eq!(opened.expect("all succeed"), (0..9).collect::<Vec<_>>(), "one after the other");
-    }
-
-    #[test]
-    fn the_first_failure_is_returned_and_no_further_item_is_opened() {
-        for at_once in [1, 4] {
-            let begun = AtomicUsize::new(0);
-            let items: Vec<usize> = (0..1_000).collect();
-            let opened = side_by_side("test", at_once, &items, |item| {
-                begun.fetch_add(1, Ordering::Relaxed);
-                if *item >= 3 { Err(Error::ReadOnly(item.to_string())) } else { Ok(*item) }
-            });
-            let error = opened.expect_err("all but three fail").to_string();
-            assert!(error.contains('3'), "{error}");
-            assert!(begun.into_inner() <= 3 + at_once, "{at_once} at once");
-        }
     }
 }

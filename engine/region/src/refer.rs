@@ -13,16 +13,15 @@
 //! After a crash each step can be repeated from the beginning.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use env::sync::Mutex;
 use proto::{EncodedName, RegionInfo};
 use storage::{FileName, Files, Kind};
 
 use crate::open_files::PinnedFile;
 use crate::options::Access;
 use crate::region::Region;
+use crate::side_by_side::side_by_side;
 use crate::store::Store;
 use crate::store_file::{Half, Reference, StoreFile, StoreFileName, StorePlace};
 use crate::tracker::{Listed, Tracker};
@@ -51,7 +50,7 @@ impl Region {
             let heir = Region::store_folder(folder, &store.family);
             let files = store.view.load().files.clone();
             let _pins: Vec<PinnedFile> = files.iter().map(|file| self.pin(file)).collect::<Result<_>>()?;
-            let list = write_all(&files, |file| match inherits {
+            let list = side_by_side("references", WRITERS_MAX, &files, |file| match inherits {
                 InheritedFiles::Half(reference) => self.write_reference(file, &heir, reference),
                 InheritedFiles::Links => self.write_link(store, file, &heir),
             })?;
@@ -92,8 +91,9 @@ impl Region {
                     shared.push((parent, Arc::clone(file), share.clone()));
                 }
             }
-            let list =
-                write_all(&shared, |(parent, file, share)| parent.write_reference(file, &heir, share))?;
+            let list = side_by_side("references", WRITERS_MAX, &shared, |(parent, file, share)| {
+                parent.write_reference(file, &heir, share)
+            })?;
             let (mut tracker, _) =
                 Tracker::open(first.files.clone(), &heir, first.world.clone(), Access::Owner)?;
             tracker.replace(&list)?;
@@ -132,31 +132,6 @@ impl Region {
 
     fn write_link(&self, store: &Store, file: &StoreFile, heir: &FileName) -> Result<Listed> {
         write_link(&*self.files, &place_of(&store.folder)?, &file.name, &file.listed, heir)
-    }
-}
-
-/// Calls `write` for each of `shared`, on several threads, because each call waits for the disk while the rows of a
-/// split are not served. Returns the results in order, or one of the errors.
-fn write_all<T: Sync>(shared: &[T], write: impl Fn(&T) -> Result<Listed> + Sync) -> Result<Vec<Listed>> {
-    let next = AtomicUsize::new(0);
-    let written: Mutex<Vec<Option<Listed>>> = Mutex::new(vec![None; shared.len()]);
-    let failure = Mutex::new(None);
-    let work = || {
-        while failure.lock().is_none() {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(one) = shared.get(number) else { break };
-            match write(one) {
-                Ok(listed) => written.lock()[number] = Some(listed),
-                Err(error) => {
-                    failure.lock().get_or_insert(error);
-                }
-            }
-        }
-    };
-    env::together("references", WRITERS_MAX.min(shared.len()), work);
-    match failure.into_inner() {
-        Some(error) => Err(error),
-        None => Ok(written.into_inner().into_iter().flatten().collect()),
     }
 }
 
