@@ -456,8 +456,8 @@ impl Log {
         self.shared.remove_unneeded_soon();
     }
 
-    /// Removes files that nobody needs any more, if they were kept long enough since. Must be called every few seconds, also
-    /// because an idle owner learns only here that another process has taken the log.
+    /// Removes files that nobody needs any more, if they were kept long enough since. Must be called every few seconds,
+    /// also because an idle owner learns only here that another process has taken the log.
     pub fn tidy(&self) {
         if !self.shared.files.capabilities().has(Capability::OneProcess) {
             // If another process has the log, this wakes the waiters for the log's end. If the storage does not answer,

@@ -168,6 +168,7 @@ mod tests {
         assert_eq!(of("a.key"), ["with=two spaces"]);
         assert_eq!(again.site, replica.site);
     }
+
     /// Waits with checks of at most 10 ms for a primary that never answers the first `unanswered` checks.
     fn wait_for_primary(unanswered: usize, within: f64) -> Result<String, String> {
         let (world, runtime, asked) =

@@ -105,13 +105,15 @@ pub(super) fn run_blocking(
 
 /// Answers a call of an endpoint of the server itself, of which there are none.
 pub(super) fn answer_of_server(call: &Call) -> Answer {
-    call.decode()
-        .and_then(|request: pb::CoprocessorServiceRequest| -> Result<Reply, Exception> {
+    let refusal = call.decode().map_or_else(
+        |malformed| malformed,
+        |request: pb::CoprocessorServiceRequest| {
             let service = request.call.service_name;
             let words = format!("No registered coprocessor service found for {service} on this server");
-            Err(Exception::new(class::UNKNOWN_PROTOCOL, words))
-        })
-        .map_or_else(Into::into, |reply| Ok(reply).into())
+            Exception::new(class::UNKNOWN_PROTOCOL, words)
+        },
+    );
+    refusal.into()
 }
 
 /// On a read replica, waits until everything that the primary had acknowledged is visible. On any other server there is

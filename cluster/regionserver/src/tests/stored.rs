@@ -120,7 +120,7 @@ fn a_scan_returns_the_rows_that_it_read_before_its_region_closed() {
     assert_eq!((response.more_results, response.more_results_in_region), (Some(true), Some(true)));
     let id = response.scanner_id.expect("an id");
     let next = pb::ScanRequest { scanner_id: Some(id), next_call_seq: Some(0), ..Default::default() };
-    let changed = bench.client("Scan", &next, Bytes::new()).err().expect("the region has changed");
+    let changed = bench.client("Scan", &next, Bytes::new()).expect_err("the region has changed");
     assert!(changed.message.starts_with("Region has changed on the scanner"), "{changed}");
     assert_eq!(bench.server.open_scanners(), 0);
 }
