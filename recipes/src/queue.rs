@@ -71,7 +71,8 @@ impl Queue {
             if (next + 1) * BLOCK > tail {
                 return Ok(None);
             }
-            // The claim is noted first, so that no block is lost between the two; who loses has noted nothing.
+            // The claim is written before the counter advances, so that a crash between the two writes loses no block. A
+            // worker that finds a claim writes none.
             let note = CheckAndMutate::column(claim_key(consumer, next), "n", "worker")
                 .then(Put::row(claim_key(consumer, next)).set("n", "worker", worker.to_owned()));
             let noted = self.state.check_and_mutate(note).await?.0;
@@ -80,8 +81,8 @@ impl Queue {
                 if next == 0 { unchanged } else { unchanged.equals((next as i64).to_be_bytes().to_vec()) };
             let move_on =
                 Put::row(COUNTERS).set("n", consumer.to_owned(), (next as i64 + 1).to_be_bytes().to_vec());
-            // A worker that sees the note advances the counter, so that one that dies between the two steps blocks no
-            // other.
+            // The worker advances the counter even if another worker has claimed the block. Otherwise a worker that dies
+            // after its claim, before it advances the counter, would block all others.
             self.state.check_and_mutate(unchanged.then(move_on)).await?;
             if noted {
                 return Ok(Some(next));

@@ -152,8 +152,8 @@ pub(crate) fn be_brief() {
     let _as_before = system::be_brief(BRIEF);
 }
 
-/// Makes the calling thread run as soon as it is woken, with exact timers. Returns whether the system allowed it;
-/// otherwise nothing changes.
+/// Makes the calling thread run as soon as it is woken, with exact timers. Returns whether the system allowed both.
+/// If it refuses the priority, the thread keeps its priority, but may already have exact timers.
 pub(crate) fn be_prompt() -> bool {
     system::be_prompt(1).is_ok()
 }

@@ -175,8 +175,7 @@ fn values_choose_cells_and_rows() {
     );
 }
 
-/// NO_OP keeps nothing in filters that compare single cells. In a filter by the value of a single column it is an
-/// error, as in HBase.
+/// With NO_OP, ValueFilter and ColumnValueFilter keep no cell. SingleColumnValueFilter fails with an error, as in HBase.
 #[test]
 fn no_op_fails_only_in_filters_of_a_single_column() {
     use CompareOperator::NoOp;

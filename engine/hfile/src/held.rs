@@ -45,8 +45,9 @@ impl HeldBlocks {
         Ok(block)
     }
 
-    /// Whether the block at `at` is read for the first time, as far as this is known. If so, a part of it may suffice.
-    /// Later calls for the same block return false.
+    /// Records a lookup of the block at `at`, and returns whether its slot had no record of that block. The caller then
+    /// reads only a part of the block. A later call for the same block returns false, unless another block has taken the
+    /// slot meanwhile.
     pub(crate) fn is_first(&self, at: u64) -> bool {
         let place = &mut self.0.borrow_mut()[place_of(at)];
         let is_known = place.as_ref().is_some_and(|(held, _)| *held == at);

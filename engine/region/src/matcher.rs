@@ -336,11 +336,12 @@ impl Matcher {
         }
     }
 
-    /// Counts a version. Returns `None` when the version exceeds the limit, else whether it is the last one of the
-    /// column that can count.
+    /// Counts a version. Returns `None` if it must be skipped because it exceeds the limit on versions, or has expired
+    /// and MIN_VERSIONS does not keep it. Otherwise returns whether all later versions of the column must be skipped. For
+    /// a wanted column it returns `None` only with NEW_VERSION_BEHAVIOR.
     ///
-    /// A filter sees every version that the family keeps, not only those that the scan asks for. Markers reach this
-    /// point only in a raw scan, and are not counted.
+    /// A filter sees every version that the family keeps, not only those that the scan asks for, except with
+    /// NEW_VERSION_BEHAVIOR. Markers reach this point only in a raw scan, and are not counted.
     fn count(&mut self, timestamp: Timestamp, kind: CellType, wanted: bool, filtered: bool) -> Option<bool> {
         let limit = match (self.raw, filtered) {
             (true, true) => u32::MAX,

@@ -191,7 +191,7 @@ async fn server_status((State(shared), raw): Asked) -> Response {
 }
 
 /// Adds headers to a page, so that it loads no script or styles from other servers, cannot be framed by another site,
-/// and sends no referrer.
+/// and sends no referrer to other sites.
 async fn guard_page(mut response: Response) -> Response {
     let headers = response.headers_mut();
     for (name, value) in [

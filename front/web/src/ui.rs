@@ -58,8 +58,8 @@ pub(crate) struct Frame<'a> {
     pub(crate) is_live: bool,
 }
 
-/// Returns a whole page with two parts: the browser fetches `live` again periodically, and never `still`. Charts update
-/// themselves.
+/// Returns a whole page with two parts. If `frame.is_live`, the browser fetches `live` again every few seconds. It never
+/// fetches `still` again. Charts update themselves.
 pub(crate) fn page(console: &Console, frame: &Frame<'_>, live: &Markup, still: &Markup) -> String {
     let (level, sentence) = advisor::sentence(console);
     let range = Range::of_name(frame.query.get("range"));

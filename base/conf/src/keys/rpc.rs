@@ -62,7 +62,7 @@ keys! {
     SERVING_THREADS: Count = "bellows.serving.threads", "0";
     /// Maximum number of connections of browsers and metrics scrapers. Further ones wait.
     WEB_CONNECTIONS_MAX: Count = "bellows.web.connections.max", "200";
-    /// Maximum time in which a web client must complete its next request, from connecting or from the previous answer,
-    /// and in which it must read an answer.
+    /// Maximum time from connecting, or from the last bytes of the previous answer, until the server begins to send the
+    /// next answer. While it sends an answer, the maximum time in which the client reads no bytes.
     WEB_REQUEST_TIMEOUT: Millis = "bellows.web.request.timeout", "30000";
 }

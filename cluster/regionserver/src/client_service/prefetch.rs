@@ -20,8 +20,8 @@ pub(super) fn prefetch(server: &RegionServer, upcoming: UpcomingRequests<'_>) ->
     any
 }
 
-/// Calls `tell` with the rows of each region from which several rows are requested. The order of the regions is
-/// arbitrary.
+/// Calls `tell` with the rows of each region from which several rows are requested. The regions come in
+/// the order of their encoded specifiers.
 fn by_region<'a>(asked: impl Iterator<Item = (&'a [u8], &'a [u8])>, mut tell: impl FnMut(&[u8], &[&[u8]])) {
     let mut asked: SmallVec<[_; UpcomingRequests::TOGETHER]> = asked.collect();
     if !asked.is_sorted_by_key(|(region, _)| *region) {

@@ -82,11 +82,13 @@ impl Cursor {
             as u64
     }
 
-    /// Returns rows before `end` unparsed, as many as `limits` allows, as far as their ends are in the open block or in
-    /// the first row of the next block. Only rows that need no decision qualify. Such a row has a few Puts without
-    /// tags, each in a column of its own, and at least one of them is in the sorted columns `wanted` (`None` for all).
-    /// The cursor must be at the first cell of a row, and moves to the first cell after the returned rows. Returns the
-    /// number of rows.
+    /// Passes the wanted cells of the next rows before `end` to `sink`, without a parse of each cell, and returns the
+    /// number of these rows. It stops at `limits`, and at the first row that does not qualify.
+    ///
+    /// A row qualifies if it begins in the open block, ends in it or in the next block, and has at most `CELLS_MAX`
+    /// cells: Puts of different columns, at least one of them in the sorted columns `wanted` (`None` for all). In a file
+    /// with tags no row qualifies. The cursor must be at the first cell of a row, and moves to the first cell after the
+    /// passed rows.
     pub fn copy_rows(
         &mut self,
         end: Option<&[u8]>,

@@ -21,8 +21,8 @@ use crate::view::View;
 const SAMPLE_ROWS: u64 = 64;
 /// Maximum number of cells that an estimate reads of each sampled row.
 const SAMPLE_CELLS: u64 = 1_000;
-/// Divisor of the store's part of the flush size; the quotient is the maximum size of the dropped markers in its files'
-/// lists.
+/// A memory compaction drops no delete markers while the lists of dropped markers in the store's files together exceed
+/// the store's share of the flush size divided by this number.
 const LISTED_MARKERS_DIVISOR: u64 = 2;
 
 /// Decides which cells a memory compaction keeps. It keeps the same cells as a flush, except markers that mask nothing
