@@ -9,6 +9,9 @@
 //! object shows which master wrote it. If another process wrote the object, that process has taken over the files, and
 //! this master reports that the server must end.
 //!
+//! In storage that several processes reach, a master also writes the object when it opens it. After that, an earlier
+//! master that hung and goes on cannot add an intent, which the next start would carry out.
+//!
 //! The object is a sequence of delimited messages. The first is `NameBytesPair{"written", number of the write 8B}`. The
 //! intents follow:
 //!
@@ -30,7 +33,7 @@ use env::sync::Mutex;
 use env::{FirstFailure, World};
 use prost::Message;
 use proto::{RegionInfo, TableDescriptor, TableName, pb};
-use storage::{Files, Kind, Outcome, Version, swap_confirmed};
+use storage::{Capability, Files, Kind, Outcome, Version, swap_confirmed};
 
 use crate::Error;
 use crate::clones::{CopyKind, SnapshotCopy};
@@ -283,6 +286,14 @@ fn next<M: Message + Default>(bytes: &mut Bytes) -> Result<M, proto::Error> {
         .map_err(|cause| proto::Error::Decode { what: "unfinished change", cause })
 }
 
+/// Returns the content of the object with these intents, as its write number `written`.
+fn encode_object(by_key: &BTreeMap<IntentKey, Intent>, written: u64) -> Vec<u8> {
+    let mut content = Vec::new();
+    encode_number(&mut content, written);
+    by_key.values().for_each(|intent| intent.encode(&mut content));
+    content
+}
+
 /// Maximum size of the object in bytes: enough for a table of 100,000 regions.
 const SIZE_MAX: usize = 64 << 20;
 
@@ -330,14 +341,27 @@ impl State {
 }
 
 impl Intents {
-    /// Reads the intents that an earlier run of the master has left. If another process writes the object later, this
-    /// is recorded in `replaced`.
+    /// Reads the intents that an earlier run of the master has left, and prevents earlier masters from writing others.
+    /// If another process writes the object later, this is recorded in `replaced`.
     pub fn open(files: Arc<dyn Files>, world: &World, replaced: Arc<FirstFailure>) -> Result<Intents, Error> {
-        let mut state = State::read(&*files)?;
-        let found = state.written;
-        let first = found + (world.random() >> 32);
-        state.written = first;
-        Ok(Intents { files, found, first, state: Mutex::new(state), replaced })
+        let is_shared = !files.capabilities().has(Capability::OneProcess);
+        loop {
+            let mut state = State::read(&*files)?;
+            let found = state.written;
+            let first = found + (world.random() >> 32);
+            state.written = first;
+            if is_shared {
+                // An earlier master may have read this version, too.
+                state.written += 1;
+                let content = encode_object(&state.by_key, state.written);
+                match swap_confirmed(&*files, &layout::unfinished(), state.version.as_ref(), &content) {
+                    Ok(version) => state.version = Some(version),
+                    Err(error) if error.kind() == Kind::Conflict => continue,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            return Ok(Intents { files, found, first, state: Mutex::new(state), replaced });
+        }
     }
 
     /// Reads the intents under a root directory whose master does not run.
@@ -385,9 +409,7 @@ impl Intents {
             // The number also grows after a failed attempt, which the store may still carry out.
             state.written += 1;
             let written = state.written;
-            let mut content = Vec::new();
-            encode_number(&mut content, written);
-            by_key.values().for_each(|intent| intent.encode(&mut content));
+            let content = encode_object(&by_key, written);
             match swap_confirmed(&*self.files, &layout::unfinished(), state.version.as_ref(), &content) {
                 Ok(version) => {
                     *state = State { by_key, version: Some(version), is_in_doubt: false, written };
@@ -476,6 +498,20 @@ mod tests {
             new.end(&delete("b").key()).expect("the other one goes on");
             assert!(!new.replaced.has_happened(), "{old_writes_before}");
         }
+    }
+
+    #[test]
+    fn a_master_that_goes_on_after_another_has_started_adds_no_intent() {
+        let delete = |name: &str| Intent::Delete { table: name.parse().unwrap() };
+        let memory = Memory::with(storage::Capabilities::NONE);
+        let old = open(&memory, 1);
+        old.begin(delete("a")).unwrap();
+        let new = open(&memory, 2);
+        assert_eq!(old.begin(delete("b")).unwrap_err().kind(), Kind::Conflict);
+        assert!(old.replaced.has_happened());
+        assert_eq!(State::read(&memory).unwrap().by_key.into_values().collect::<Vec<_>>(), [delete("a")]);
+        new.end(&delete("a").key()).expect("it is the only writer");
+        assert!(!new.replaced.has_happened());
     }
 
     /// A store may carry out a write after the object was read again.
