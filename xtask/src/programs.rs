@@ -1,16 +1,16 @@
-//! Builds the programs that parts run.
+//! Builds the programs that the parts of `cargo xtask test` start: the server, the simulation, the client's examples.
 //!
-//! Cargo builds a library again for each set of features, and each choice of packages has its own set. If the server,
-//! the simulation and the client's examples were built one by one after the unit tests, most of the workspace would be
-//! compiled four times. So a run of all parts builds every program once, with the features that the unit tests have. A
-//! part that runs alone builds what it needs.
+//! Cargo compiles a library once for each set of features, and the set depends on the packages of the command. If these
+//! programs were built one by one after the unit tests, most of the workspace would be compiled four times. So a run of
+//! all parts builds every program in one command, with the features that the unit tests have. A part that runs alone
+//! (`--only`) builds only the programs that it starts.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::{Outcome, run};
 
-/// Whether every program was built by [`build_all`].
+/// Whether [`build_all`] has built every program in this run.
 static ALL_BUILT: AtomicBool = AtomicBool::new(false);
 
 /// Returns the folder for build results of cargo.
@@ -18,8 +18,8 @@ pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from)
 }
 
-/// Builds every program of the workspace except this one, which is running, and all examples. They get the features
-/// of the unit tests, because examples need those.
+/// Builds all programs of the workspace, except the running `xtask`, and all examples. Cargo gives them the features
+/// that the unit tests have, because the command includes examples.
 fn build_all() -> Outcome {
     let packages = ["build", "--quiet", "--workspace", "--exclude", "xtask"];
     run("cargo", &[&packages[..], &["--bins", "--examples"]].concat())?;

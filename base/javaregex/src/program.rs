@@ -25,11 +25,16 @@ pub(super) struct Times {
     pub(super) optional: bool,
 }
 
+/// An operation of a program. A target is the index of an operation.
 #[derive(Clone, Debug)]
 pub(super) enum Op {
+    /// Matches one character of the set.
     Set(Arc<Set>),
+    /// Matches these characters one after the other.
     Literal(Box<[u32]>, Fold),
+    /// Matches the empty string at such a position.
     Place(Place),
+    /// Matches the text that the group matched last. The group's first register is given.
     BackReference(usize, Fold),
     LineEnding,
     Grapheme,
@@ -37,28 +42,36 @@ pub(super) enum Op {
     Split(usize),
     /// Continues at the target; if that fails, with the next operation.
     SplitAway(usize),
+    /// Continues at the target.
     Jump(usize),
-    /// A group begins: stores the position in a register.
+    /// Begins a group: stores the position in a register.
     Open(usize),
-    /// A group ends. Copies the position of its begin from the first register to the second; stores the end in the
-    /// register after the second.
+    /// Ends a group. The first number is the register of [`Op::Open`]. Copies its value, the group's begin, to the
+    /// register with the second number, and stores the current position, the group's end, in the register after that.
     Close(usize, usize),
-    /// Repeats characters of a set.
+    /// Matches consecutive characters of the set, as many as the bounds allow.
     Run(Arc<Set>, Times),
+    /// Begins the loop with this index in [`Program::loops`].
     LoopEnter(usize),
+    /// Ends an iteration of the loop with this index: begins the next iteration or leaves the loop.
     LoopAgain(usize),
-    /// Repeats the part that follows, by matches into which the machine never backtracks. The begin and the end of the
-    /// last match are stored in the registers from `group` on.
+    /// Repeats the operations that follow, up to their [`Op::End`], and continues at `next`. The machine may change how
+    /// often they match, but never how a single repetition matched. If `group` is given, the begin of the last
+    /// repetition is stored in that register, and its end in the register after it.
     Whole {
         times: Times,
         group: Option<usize>,
         next: usize,
     },
+    /// A look-ahead or look-behind: continues at `next` if the operations that follow match, or, with `negative`, if
+    /// they do not.
     Look {
         side: Side,
         negative: bool,
         next: usize,
     },
+    /// An atomic group: matches the operations that follow once, and continues at `next` without ever backtracking into
+    /// them.
     Atomic {
         next: usize,
     },
@@ -90,22 +103,28 @@ impl Loop {
     }
 }
 
-/// The units with which a match can begin: a bitmap of those below 256, and whether any above can.
+/// The units of the text (bytes or UTF-16 units) with which a match can begin: a bitmap of the units below 256, and
+/// whether a match can begin with any larger unit.
 pub(super) type First = ([u64; 4], bool);
 
 #[derive(Debug)]
 pub(super) struct Program {
     pub(super) ops: Vec<Op>,
     pub(super) loops: Vec<Loop>,
+    /// Number of registers that the machine needs.
     pub(super) registers: usize,
+    /// The units with which a match can begin; `None` if it can begin with any unit or be empty.
     pub(super) first: Option<First>,
     /// Whether a match can begin only at the start of the text.
     pub(super) anchored: bool,
     /// Minimum length of a match, in units of the text.
     pub(super) length_min: usize,
+    /// Whether a match may begin in the middle of a surrogate pair.
     pub(super) splits_pairs: bool,
-    /// Whether the result at a position depends only on the registers in `telling`. If so, the machine may use a memo.
+    /// Whether the pattern has no back reference. Then the result at a position depends only on the registers in
+    /// `telling`, and the machine remembers positions that failed.
     pub(super) forgetful: bool,
+    /// The registers of loops on which a result can depend: counters, and begins of iterations that may be empty.
     pub(super) telling: Vec<usize>,
 }
 

@@ -36,7 +36,8 @@ const INFO_BYTES_MAX: usize = 1 << 20;
 const LAYOUT_VERSION: i32 = 2;
 
 impl Master {
-    /// Submits a snapshot of a table.
+    /// Submits the procedure that takes a snapshot of a table, and returns its id. A call that repeats an earlier one
+    /// with the same nonce returns the earlier id.
     pub(crate) fn snapshot(
         self: &Arc<Self>,
         request: pb::SnapshotDescription,
@@ -157,8 +158,8 @@ impl Master {
             if !self.is_expired(&snapshot) {
                 continue;
             }
-            // A snapshot that cannot be deleted, because a copy needs it or a client deletes it meanwhile, does not end
-            // the loop.
+            // The loop continues if a snapshot cannot be deleted: an unfinished clone or restore may still need it, or
+            // a client may have deleted it meanwhile.
             match self.delete_snapshot(&snapshot.name) {
                 Ok(()) => {
                     let ttl_s = snapshot.ttl();

@@ -8,8 +8,9 @@
 //! unchanged after reading the slots has read a consistent state; otherwise it reads again. It never waits for the
 //! writer, because the writer has finished its change when it has changed the count.
 //!
-//! A writer holds a leaf while it changes it: a bit of the same word, which readers ignore, marks the leaf as held. To
-//! hold a leaf whose order is known takes one compare-and-swap, which also proves that nothing has changed since.
+//! A writer *holds* a leaf while it changes it: it sets a latch bit in the same word, at which other writers wait and
+//! which readers ignore. If the writer has read the order before, it sets the bit by one compare-and-swap, which also
+//! proves that the leaf has not changed since.
 //!
 //! All fields are atomics. A reader that is too late reads inconsistent numbers, notices, and reads again. Before it
 //! notices, it may read a cell. So a place is stored with release ordering after the cell's bytes, and loaded with
@@ -29,7 +30,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// ```text
 ///   bits 0–3     how many are in use
 ///   bits 4–59    fourteen slot numbers of four bits: first those in use, in order; then those that are free
-///   bit  60      whether a writer holds the node
+///   bit  60      the latch: whether a writer holds the node
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Order(u64);
@@ -39,6 +40,7 @@ impl Order {
     pub(crate) const EMPTY: Order = Order(0x0dcb_a987_6543_2100);
     const HELD: u64 = 1 << 60;
 
+    /// Whether a writer holds the node.
     #[inline]
     pub(crate) fn is_held(self) -> bool {
         self.0 & Order::HELD != 0
@@ -130,9 +132,9 @@ impl Keys {
         self.reuse.load(Ordering::Acquire)
     }
 
-    /// Holds the node if it is free and unchanged since `reuse` and then `order` were loaded. Then everything that was
-    /// read between these loads and this call is current. While `reuse` stays the same, an order only grows and never
-    /// returns to an earlier value.
+    /// Holds the node if no writer holds it and it is unchanged since `reuse` and then `order` were loaded. Returns
+    /// whether it does. If so, everything that was read between these loads and this call is current. While `reuse`
+    /// stays the same, an order only grows and never returns to an earlier value.
     #[inline]
     pub(crate) fn hold_as(&self, order: Order, reuse: u32) -> bool {
         if order.is_held()
@@ -151,8 +153,8 @@ impl Keys {
         true
     }
 
-    /// Waits until the node is free, and holds it. Returns the order, which no other writer changes until the node is
-    /// released.
+    /// Waits until no other writer holds the node, and holds it. Returns the order, which no other writer changes until
+    /// the node is released.
     pub(crate) fn hold(&self) -> Order {
         let mut backoff = Backoff::default();
         loop {

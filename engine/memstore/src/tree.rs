@@ -1,4 +1,4 @@
-//! The index of the active segment: a B+tree that writers grow while any number of readers walk it.
+//! The index of the active segment: a B+tree to which several threads add entries while others read it without locks.
 //!
 //! Its cost is cache misses on keys, so a leaf entry is twelve bytes: the [head](crate::head) of the row and the place
 //! of the cell. Cells are read only where heads are equal.
@@ -10,16 +10,17 @@
 //!    it began.
 //! 2. A full leaf moves its upper half to a new leaf at its right, in this order: the new leaf is made, linked from the
 //!    left one, and named in the parent; only then the left one drops the moved entries. A reader that was sent to the
-//!    left leaf continues to the right. A reader that sees the upper half twice skips it the second time. The new leaf
-//!    is held until the left one has dropped the entries. Otherwise entries could be added to it that a reader of the
-//!    old half would skip.
+//!    left leaf continues to the right. A reader that sees the upper half twice skips it the second time. Until the
+//!    left leaf has dropped the entries, the writer keeps other writers out of the new leaf. Otherwise they could add
+//!    entries to it that a reader of the old half would skip.
 //! 3. Inner nodes move their upper halves in the same way. A reader that arrives after the upper half was dropped
 //!    reaches a leaf too far to the left. It notices this by [`Tree::splits`] and descends again. If that happens
 //!    often, it walks to the right instead, so it never loops.
 //!
-//! Writers descend and search like readers, and then hold the leaf; a writer that is alone need not hold it. The
-//! following invariants prove that it is the right leaf. The range of a leaf begins at its *least* key, and ends before
-//! the least key of its right neighbour.
+//! A writer descends and searches like a reader. Then it *holds* the leaf: it sets the leaf's latch bit
+//! ([`Order::is_held`]), and other writers of the leaf wait until it clears the bit. A writer that is alone need not
+//! hold it. The following invariants prove that it is the right leaf. The range of a leaf begins at its *least* key,
+//! and ends before the least key of its right neighbour.
 //!
 //! 4. The least key of a leaf is the key of its first entry, and never changes: the leaf was created with that entry,
 //!    nothing smaller is added (5), and a split removes upper entries. The leftmost leaf has no least key. The parent

@@ -314,8 +314,9 @@ impl Region {
         let tuning = store.tuning.load();
         let mob = (options.is_mob || has_references).then(|| MobPlan {
             threshold: options.is_mob.then_some(options.mob_threshold),
-            // As in HBase. If the family is no longer a MOB family, every major compaction moves its values back into
-            // store files.
+            // As in HBase, a MOB family's values are rewritten only by a major compaction that a client or the master's
+            // MOB chore has requested. If the family is no longer a MOB family, every major compaction moves the values
+            // back into store files.
             rewrites: all && selection.major && (is_user || !options.is_mob),
             file_bytes_max: tuning.mob_optimized.then_some(tuning.mob_file_bytes_max),
             newest: newest_cell.unwrap_or(Timestamp::OLDEST),

@@ -1,4 +1,4 @@
-//! Seals a log whose owner may still be writing it.
+//! Ends a log whose owner may still be writing it, so that nobody can add records, and reads what it contains.
 
 use std::sync::Arc;
 
@@ -36,6 +36,8 @@ pub(crate) struct Sealed {
     pub(crate) found: FolderContents,
 }
 
+/// Makes the caller the owner of the log in `folder`, ends every log file, and lists the files. When it returns, the
+/// previous owner can write no record, and all records that the reader returns are durable.
 pub(crate) fn seal_for_owner(
     world: &World,
     files: &Arc<dyn Files>,
@@ -44,11 +46,12 @@ pub(crate) fn seal_for_owner(
 ) -> Result<Sealed> {
     let claim = Claim::take(world, files, folder, by)?;
     let found = read_folder(files, folder, claim.noted)?;
-    // The previous owner may have been killed before its last sync, and regions rely on records that they have
-    // replayed.
+    // The previous owner may have been killed before its last sync. The records since are then only in the page cache,
+    // and a loss of power would destroy them after regions have replayed and used them. So these files are synced now.
     for name in &found.unsynced {
         match files.sync(name) {
-            // The previous owner had given the file up, or has created it too late to write it.
+            // The file was listed and is gone: the previous owner has deleted it because nobody needs it, or has
+            // created it after it lost the log, and therefore never wrote to it.
             Err(error) if error.kind() == Kind::NotFound => {}
             synced => synced?,
         }

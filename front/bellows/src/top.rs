@@ -1,11 +1,13 @@
-//! `bellows top`: load by namespace, table, region, server, user or client, the busiest first.
+//! `bellows top`: shows the load of namespaces, tables, regions, servers, users or clients, the busiest first, and
+//! repeats this at an interval.
 //!
 //! ```text
-//!   cluster status ──▶ counters of regions, servers, users (load) ── minus those before ──▶ lines (field) ──▶ picture
+//!   cluster status ──▶ counters of regions, servers, users (load) ── minus the previous ones ──▶ lines (field) ──▶ screen
 //! ```
 //!
-//! It asks the master for the cluster's status, as HBase's hbtop does, so it works for Apache HBase too. Letters of
-//! modes and names of fields are hbtop's. A rate needs two statuses: the first picture comes after one delay.
+//! The command asks the master for the cluster's status, as HBase's hbtop does, so it works with Apache HBase, too. The
+//! letters of modes and the names of fields are those of hbtop. A rate is the difference of two statuses. So the first
+//! output appears after one interval (`--delay`).
 
 mod field;
 mod filter;
@@ -76,7 +78,7 @@ impl View {
         lines.sort_by(|a, b| {
             let order = a.cell(self.sort).cmp(b.cell(self.sort));
             let order = if self.is_upwards { order } else { order.reverse() };
-            // Equal lines keep their places from picture to picture.
+            // Lines with equal values have the same order in every output.
             order.then_with(|| a.name().cmp(b.name()))
         });
         lines.truncate(self.lines_max);

@@ -1,8 +1,11 @@
-//! Runs workloads with the planned callers and connections for the planned time.
+//! Runs the workloads of a benchmark one after the other, and measures each: operations, latencies, and the CPU time of
+//! the server's process.
 //!
-//! Callers are tasks on the generator's threads. Each thread has one or more connections, and a recorder that its
-//! callers share. Callers on one connection do not wait for each other, so their requests are pipelined. A separate
-//! thread runs the workload: it measures the server's process at both ends of the measured time and reports progress.
+//! A *caller* is a task that sends one request after the other and waits for each answer. The [`Plan`] says how many
+//! callers, connections and threads there are, and how long a workload runs. The connections are divided among the
+//! threads. The callers of a thread share its connections and one recorder of latencies. Callers on one connection do
+//! not wait for each other, so their requests are pipelined. The main thread sends none of these requests. It reads the
+//! CPU time of the server's process when the measured time begins and ends, and reports progress.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -89,10 +89,11 @@ impl Queues {
 }
 
 impl Background {
-    /// Queues a flush, unless a flush of the region waits or runs.
+    /// Queues a flush of the region, unless one is queued or running.
     ///
-    /// While a flush runs, its edits still count as memory and hold back the log. A second flush would only write a
-    /// small file with the few edits since. At its end, the thread that flushes checks whether another flush is due.
+    /// A running flush may seem to need a second one: until it ends, the memory of its edits is not free, and log files
+    /// with these edits cannot be deleted. But a second flush would only write a small file with the few edits that
+    /// arrived since. When the running flush ends, its thread checks whether another flush is due.
     pub(crate) fn request_flush(&self, region: &Arc<Region>) {
         let mut queues = self.queues.lock();
         if queues.flushing.iter().any(|flushing| Arc::ptr_eq(flushing, region)) {
@@ -105,7 +106,8 @@ impl Background {
         }
     }
 
-    /// Queues a flush even while another one of the region runs. Holds `permit` until the queued flush ends.
+    /// Queues a flush of the region even if one is running. If one is queued already, no second one is added. Keeps
+    /// `permit` until the queued flush ends.
     pub(crate) fn request_flush_for(&self, region: &Arc<Region>, permit: LargePermit) {
         let mut queues = self.queues.lock();
         match queues.flushes.iter_mut().find(|waiting| Arc::ptr_eq(&waiting.region, region)) {
@@ -117,13 +119,13 @@ impl Background {
         }
     }
 
-    /// Returns the time for which the oldest running flush or compaction has run.
+    /// Returns the time for which the oldest running flush or compaction has run; zero if none runs.
     pub(crate) fn longest(&self, now: Moment) -> Duration {
         let queues = self.queues.lock();
         queues.began.iter().map(|began| now.since(*began)).max().unwrap_or_default()
     }
 
-    /// Whether a flush waits because a store has too many files.
+    /// Whether a queued flush is delayed because a store of its region has too many files.
     pub(crate) fn is_held_by_files(&self) -> bool {
         self.queues.lock().flushes.iter().any(|flush| flush.held_since.is_some())
     }

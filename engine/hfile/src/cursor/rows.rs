@@ -127,13 +127,15 @@ impl Cursor {
         rows
     }
 
-    /// Whether the last run of rows ended with its block, so that more such rows may follow.
+    /// Whether the last call of [`skip_rows`](Cursor::skip_rows) or [`copy_rows`](Cursor::copy_rows) returned because
+    /// it had entered the next block. Then another call may find more rows.
     pub fn ran_out(&self) -> bool {
         self.ran_out
     }
 
-    /// Prefetches, once for each block, the cell offsets and the first `bytes` bytes of the next block, if at most
-    /// `cells` cells of the open block are left.
+    /// Prefetches the beginning of the next block into the processor's cache: its cell offsets, its row-start bits and
+    /// its first `bytes` bytes. Does so once for each open block, when at most `cells` of its cells are left, and only
+    /// if the next block is in the block cache. Returns the next block if this call prefetched it.
     #[inline]
     fn fetch_next_block(&mut self, cells: usize, bytes: usize) -> Option<Arc<Block>> {
         if let Open::Block(at, block) = &self.open
@@ -146,8 +148,9 @@ impl Cursor {
         None
     }
 
-    /// Skips rows that begin in the open block. `next` is the block after it, and is given only if the last row of the
-    /// open block may be skipped, too.
+    /// Skips rows that begin in the open block, and returns how many. With `next`, the block after it, also skips the
+    /// last row of the open block if it ends in `next`; without `next` it stops at that row. `next_block` is the same
+    /// block if it is only to be prefetched.
     fn skip_rows_of_block(
         &mut self,
         next: Option<&Block>,
@@ -208,8 +211,9 @@ impl Cursor {
         Run { rows, reached_end }
     }
 
-    /// Returns rows that begin in the open block, and reduces `left` by them. `next` is the block after it, and is
-    /// given only if the last row of the open block may be returned, too.
+    /// Passes the wanted cells of rows that begin in the open block to `sink`. Returns the number of rows, and reduces
+    /// `left` by what it passed. With `next`, the block after it, also passes the last row of the open block if it ends
+    /// in `next`; without `next` it stops at that row.
     fn copy_rows_of_block(
         &mut self,
         next: Option<&Block>,

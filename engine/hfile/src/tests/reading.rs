@@ -492,7 +492,7 @@ fn a_read_in_memory_looks_up_a_missing_block_once() {
     seek(5_010, false).expect("sound");
 }
 
-/// Returns the number of bytes of data blocks that `work` reads.
+/// Runs `work`, and returns the number of bytes of data blocks in which cursors of this thread looked for cells.
 fn bytes_looked_into(work: impl FnOnce()) -> u64 {
     let before = data_bytes_of_thread();
     work();

@@ -1,12 +1,13 @@
-//! The data plane: random mutations of all kinds, with timestamps chosen by the client, and random reads, each compared
-//! with the model (`model::reference`).
+//! A workload of the simulation: clients send random mutations of all kinds and random reads, and compare the result of
+//! each read with what the model (`model::reference`) returns for the same mutations.
 //!
-//! A client owns its rows, so it knows the order of its mutations. It sends a mutation once. Without an answer the
-//! mutation may have happened, or happen later. Then the client never writes to the row again, and a reader may see the
-//! row with the mutation or without it.
+//! Each row is written by one client, which therefore knows the order of the row's mutations. The client chooses their
+//! timestamps, and sends each mutation once. If no answer arrives, the mutation may have happened, or may still happen.
+//! Then the client never writes to the row again, and a reader may see the row with the mutation or without it.
 //!
-//! Reads must not depend on when cells are dropped. So a put is newer than every marker of its column. In a family with
-//! few versions a marker hides all of them, and reads have no time range.
+//! The result of a read must not depend on whether a compaction has already dropped cells that nobody can see. So each
+//! put is newer than every delete marker of its column. In a family that keeps few versions a delete marker hides all
+//! versions of a column, and reads have no time range.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
