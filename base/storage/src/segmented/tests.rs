@@ -237,6 +237,17 @@ impl Told {
         Box::new(move |outcome| told.0.lock().push((number, outcome.map_err(|error| error.kind()))))
     }
 
+    /// Waits until `count` syncs were told, because a thread tells them after the file's end is decided.
+    fn wait_for(&self, count: usize) {
+        for _ in 0..10_000 {
+            if self.0.lock().len() >= count {
+                return;
+            }
+            World::real().pause(Duration::from_millis(1));
+        }
+        panic!("{} of {count} syncs were told", self.0.lock().len());
+    }
+
     fn successes(&self) -> Vec<u64> {
         let mut numbers: Vec<u64> =
             self.0.lock().iter().filter(|(_, outcome)| outcome.is_ok()).map(|(number, _)| *number).collect();
@@ -260,7 +271,8 @@ fn parts_that_are_sent_together_are_all_found_and_a_failure_ends_the_file_behind
     let expected: Vec<u8> = (0..40).collect();
     assert_eq!(over(&base).read(&file("log/1"), 100).expect("there"), expected);
     writer.finish().expect("ended");
-    assert_eq!(told.successes(), (0..=40).collect::<Vec<_>>(), "each is told once, at the latest by the end");
+    told.wait_for(41);
+    assert_eq!(told.successes(), (0..=40).collect::<Vec<_>>(), "each is told once");
 
     let mut writer = over(&base).create(&file("log/2")).expect("new");
     base.swap(&part::name(&file("log/2"), 3), None, &[0; part::HEADER_LENGTH]).expect("in the way");
@@ -271,8 +283,9 @@ fn parts_that_are_sent_together_are_all_found_and_a_failure_ends_the_file_behind
     }
     writer.sync().expect_err("a part is in the way");
     assert_eq!(writer.finish().map(drop).expect_err("final").kind(), Kind::Failed);
+    told.wait_for(8);
     assert_eq!(told.successes(), [1, 2]);
-    assert_eq!(told.0.lock().len(), 8, "each is told");
+    assert_eq!(told.0.lock().len(), 8, "each is told once");
 }
 
 /// The writer is told of a part only when a reader of the sealed file finds it, whatever is stored out of order.
