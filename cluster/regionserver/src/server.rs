@@ -339,6 +339,10 @@ impl RegionServer {
         if let Some(replica) = self.replica.get() {
             replica.forget(encoded);
         }
+        // Requests are served meanwhile.
+        if let Some(region) = self.regions.by_encoded_name(encoded) {
+            region.end_compactions();
+        }
         let Some(region) = self.regions.remove(encoded, moved_to) else { return Ok(false) };
         self.scanners.close_region(&region);
         self.background.forget(&region);

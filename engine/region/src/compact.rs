@@ -34,6 +34,10 @@ use crate::stripes::StripeRange;
 use crate::view::View;
 use crate::{Error, FlushReason, Result};
 
+/// Maximum number of bytes that a compaction may still have to write when its region is about to close, so that it
+/// completes: 10 MB. HBase looks for a closing region after each 10 MB (`hbase.hstore.close.check.interval`).
+const LEFT_MAX: u64 = 10 << 20;
+
 /// A client's request for compactions.
 #[derive(Clone, Debug, Default)]
 pub struct CompactionRequest {
@@ -177,6 +181,24 @@ impl Region {
         Ok(taken)
     }
 
+    /// Waits until running compactions end, which is to be called shortly before the region closes. Until the region is
+    /// closed, no compaction begins. One that still has more than [`LEFT_MAX`] bytes to write fails with
+    /// [`Error::NotServing`]; smaller ones complete.
+    ///
+    /// Closing alone ends every compaction. A region that is closed and opened again every second would never complete
+    /// one, and the number of its files would grow without limit.
+    pub fn end_compactions(&self) {
+        self.lifecycle.closes_soon.store(true, Ordering::Release);
+        for store in &self.stores {
+            drop(store.compacting.lock());
+        }
+    }
+
+    /// Returns whether compactions have been [ended](Region::end_compactions), because the region closes soon.
+    pub fn closes_soon(&self) -> bool {
+        self.lifecycle.closes_soon.load(Ordering::Acquire)
+    }
+
     /// Compacts one store. Returns the number of files that were replaced. If `monitor` ends the compaction, it fails
     /// with [`Error::Interrupted`] and changes nothing.
     pub fn compact_family(
@@ -240,6 +262,10 @@ impl Region {
         monitor: &dyn CompactionMonitor,
     ) -> Result<usize> {
         let _alone = store.compacting.lock();
+        let overtaken = || Error::NotServing(self.info.name().escape_ascii().to_string());
+        if self.closes_soon() {
+            return Err(overtaken());
+        }
         let expired = match purpose {
             Rewrite::Compaction(_) => self.drop_expired(store)?,
             Rewrite::Truncation => 0,
@@ -328,16 +354,17 @@ impl Region {
             kept_stripes: selection.purges.as_ref(),
             mob,
         };
-        let overtaken = || Error::NotServing(self.info.name().escape_ascii().to_string());
-        let mut compacted = 0;
-        let made = self.write_files(store, heap, rewrite, &plan, &mut |cells, bytes| {
+        let (mut compacted, mut left) = (0, bytes);
+        let made = self.write_files(store, heap, rewrite, &plan, &mut |cells, written| {
             compacted += cells;
+            left = left.saturating_sub(written);
             self.counters.compacted_cells.fetch_add(cells, Ordering::Relaxed);
             // Does not wait for the write lock: the next report checks again, and so does the commit.
-            if self.write.try_lock().is_some_and(|state| state.closing) {
+            let closes = self.write.try_lock().is_some_and(|state| state.closing);
+            if closes || (self.closes_soon() && left > LEFT_MAX) {
                 return Err(overtaken());
             }
-            match monitor.advance(cells, bytes) {
+            match monitor.advance(cells, written) {
                 ControlFlow::Continue(()) => Ok(()),
                 ControlFlow::Break(()) => Err(Error::Interrupted(store.folder.to_string())),
             }

@@ -324,7 +324,10 @@ impl Region {
                 self.stores.iter().flat_map(files).for_each(|file| file.reader.cached().close());
             }
             // Unflushed writes stay in the log. The region serves on, so that closing can be tried again.
-            Err(_) => self.write.lock().closing = false,
+            Err(_) => {
+                self.write.lock().closing = false;
+                self.lifecycle.closes_soon.store(false, Ordering::Release);
+            }
         }
         flushed
     }

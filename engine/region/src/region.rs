@@ -106,6 +106,8 @@ pub(crate) struct Lifecycle {
     pub(crate) closed: AtomicBool,
     /// Why the region was aborted; it acknowledges nothing afterwards.
     pub(crate) aborted: OnceLock<String>,
+    /// Whether the region closes soon, so that no compaction begins and a large one ends.
+    pub(crate) closes_soon: AtomicBool,
 }
 
 /// Facts about the region's memory that decide when it is flushed.

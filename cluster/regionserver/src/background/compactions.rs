@@ -85,7 +85,7 @@ impl Background {
     }
 
     fn request(&self, region: &Arc<Region>, major: bool, mut families: Vec<Bytes>, origin: Origin) {
-        if !region.table().options().is_ok_and(|options| options.compaction_enabled) {
+        if region.closes_soon() || !region.table().options().is_ok_and(|options| options.compaction_enabled) {
             return;
         }
         if families.is_empty() {
@@ -182,7 +182,7 @@ impl Background {
                     ms = took.as_millis() as u64, "compacted");
                 server.clean(&region, Search::GivenUp);
             }
-            Err(_) if !server.regions().is_open(&region) => {}
+            Err(_) if region.closes_soon() || !server.regions().is_open(&region) => {}
             // The compaction waits until compactions are switched on again.
             Err(region::Error::Interrupted(_)) => return background.put_back(wanted),
             Err(error) => {

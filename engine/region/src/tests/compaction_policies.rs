@@ -1,7 +1,7 @@
 //! Tests of policies on a whole region: which files are written and deleted, and what readers see.
 
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::*;
@@ -110,4 +110,59 @@ fn a_compaction_that_is_ended_has_changed_nothing() {
     assert_eq!((load.compacting_cells, load.compacted_cells), (0, 0));
     assert_eq!(bench.region.compact_family(&request(true), &()).expect("compacted"), 2);
     assert_eq!(bench.all(), before);
+}
+
+/// A monitor that, at the first report, waits until the region was told that it closes soon.
+struct ClosesSoon<'a> {
+    region: &'a Region,
+    has_begun: AtomicBool,
+}
+
+impl CompactionMonitor for ClosesSoon<'_> {
+    fn begin(&self, _cells: u64, _bytes: u64) {
+        self.has_begun.store(true, Ordering::Release);
+    }
+
+    fn advance(&self, _cells: u64, _bytes: u64) -> ControlFlow<()> {
+        while !self.region.closes_soon() {
+            std::thread::yield_now();
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+#[test]
+fn before_its_region_closes_a_small_compaction_completes_and_a_large_one_ends() {
+    for (values, completes) in [(4, true), (30, false)] {
+        let bench = bench(family(), RegionOptions::default());
+        for row in ["a", "b"] {
+            for value in 0..values {
+                bench.put(&format!("{row}{value}"), "f:q", 1, &"v".repeat(512 << 10));
+            }
+            bench.region.flush(FlushReason::Requested).expect("flushed");
+        }
+        let before = bench.all();
+        let region: &Region = &bench.region;
+        let monitor = ClosesSoon { region, has_begun: AtomicBool::new(false) };
+        let outcome = std::thread::scope(|scope| {
+            let compaction = scope.spawn(|| region.compact_family(&request(true), &monitor));
+            while !monitor.has_begun.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            region.end_compactions();
+            assert_eq!(files(&bench), if completes { 1 } else { 2 }, "it has ended");
+            let again = region.compact_family(&request(true), &());
+            assert!(matches!(again, Err(Error::NotServing(_))), "none begins: {again:?}");
+            region.close().expect("closed");
+            compaction.join().expect("no panic")
+        });
+        match outcome {
+            Ok(2) if completes => {}
+            Err(Error::NotServing(_)) if !completes => {}
+            other => panic!("{other:?} of {values} values"),
+        }
+        let bench = Bench::open(bench.files.clone(), bench.world.clone(), bench.table.clone());
+        assert_eq!(bench.all(), before);
+        assert_eq!(files(&bench), if completes { 1 } else { 2 });
+    }
 }
