@@ -59,7 +59,7 @@ impl ReadAhead {
     /// Returns the number of bytes to read at `at` after a block was missed there; `None` to read the block alone.
     pub(crate) fn window(&mut self, at: u64, read_type: ReadType, window_max: usize) -> Option<usize> {
         let in_a_row = if at == self.expected { self.misses } else { 0 };
-        // Also true if the missed block begins right at the end of the window.
+        // The window also counts as used if the missed block begins exactly at its end.
         let was_used = (self.from..=self.from + self.bytes.len() as u64).contains(&at);
         self.misses = in_a_row.saturating_add(1);
         let wanted = match read_type {
@@ -117,7 +117,7 @@ impl ReadAhead {
         self.early = if length == 0 { None } else { file.read_early(next, length as usize) };
     }
 
-    /// Returns a buffer of `length` bytes for the window at `at`.
+    /// Makes the window begin at `at` with `length` bytes. Returns the buffer, into which the caller reads them.
     pub(crate) fn refill(&mut self, at: u64, length: usize) -> &mut [u8] {
         self.early = None;
         self.from = at;
@@ -125,12 +125,13 @@ impl ReadAhead {
         &mut self.bytes
     }
 
-    /// Drops the buffer after a failed read.
+    /// Empties the window, because the read that should have filled it has failed.
     pub(crate) fn forget(&mut self) {
         self.bytes.clear();
     }
 
-    /// Records that the missed block in the range `place` of the file was read.
+    /// Records that the missed block in the range `place` of the file was read. If the next miss is at the end of this
+    /// range, it counts as consecutive.
     pub(crate) fn note(&mut self, place: Range<u64>) {
         self.expected = place.end;
     }
@@ -151,7 +152,7 @@ mod tests {
 
     const BLOCK: u64 = 64 << 10;
 
-    /// Returns the number of bytes read for each of these blocks; 0 for a block in the window.
+    /// Returns, for each of these blocks, the number of bytes that its read takes; 0 for a block that is in the window.
     fn reads(read_type: ReadType, blocks: &[u64]) -> Vec<usize> {
         let mut ahead = ReadAhead::default();
         let read = |&block: &u64| {
@@ -234,7 +235,7 @@ mod tests {
         let window = ahead.window(0, ReadType::Stream, 256 << 10).expect("a window");
         file.read_at(0, ahead.refill(0, window)).expect("read");
         ahead.begin_early(&file, SIZE);
-        // The last block of the window is incomplete in it, so the next read begins at that block's start.
+        // The window ends with a part of a block. So the next read begins at the start of that block.
         let at = window as u64 - 1_000;
         ahead.note(at - 1_000..at);
         let window = ahead.window(at, ReadType::Stream, 256 << 10).expect("a window");

@@ -96,8 +96,8 @@ impl Fetches {
         }
     }
 
-    /// Registers `read`, which has not begun, for all callers that miss a block in its range. If another read was
-    /// registered first, that one is awaited.
+    /// Registers `read`, which has not begun, so that all callers that miss a block in its range share it. If another
+    /// read of the same offset was registered first, that one is used instead. Returns the future to await.
     pub(crate) fn begin(
         &self,
         file: &FileName,

@@ -161,7 +161,7 @@ impl Builder {
         }
     }
 
-    /// Builds a chunk of the keys since the last one.
+    /// Ends the current chunk: builds its bit array from the keys that were added since the previous chunk.
     pub(crate) fn close_chunk(&mut self) {
         if self.hashes.is_empty() {
             return;

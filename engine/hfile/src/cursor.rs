@@ -80,7 +80,7 @@ pub struct Cursor {
 
 /// A block that was looked up because it follows another one; see [`Cursor::next_block`].
 struct NextBlock {
-    /// Offset of the block that this one follows.
+    /// Offset of the block before this one.
     of: u64,
     at: u64,
     block: Arc<Block>,
@@ -116,7 +116,8 @@ impl Cursor {
         self.options
     }
 
-    /// Makes the cursor keep the blocks that it looks up, for a short-lived reader of many rows.
+    /// Makes the cursor keep the blocks that it looks up until it is dropped, so that later rows in the same blocks
+    /// need no lookup. For cursors that read many rows and live a short time.
     pub fn hold_blocks(&mut self) {
         self.held.get_or_insert_with(|| Box::new(HeldBlocks::new()));
     }
@@ -126,8 +127,8 @@ impl Cursor {
         self.watches_cache = true;
     }
 
-    /// Whether the open block was in the cache when it was opened. `false` unless the cache is
-    /// [watched](Cursor::watch_cache).
+    /// Whether the open block was in the cache when it was opened. Always `false` unless
+    /// [`watch_cache`](Cursor::watch_cache) was called.
     #[inline]
     pub fn was_in_cache(&self) -> bool {
         self.was_in_cache
@@ -152,7 +153,7 @@ impl Cursor {
         self.reader.families_may_be_deleted(row, self.way())
     }
 
-    /// Drops the cursor's position.
+    /// Drops the cursor's position: it has no current cell until the next seek.
     pub fn leave(&mut self) {
         self.open = Open::Nothing;
         self.next_block = None;
@@ -248,7 +249,7 @@ impl Cursor {
         let Some((offset, length)) = self.reader.find_block(position, self.way())? else { return Ok(()) };
         self.open = match open {
             Open::Block(at, _) if at == offset => open,
-            // This is the second seek in the block: open all of it.
+            // This is the second seek in the same block, so open all of it.
             Open::Part(at, _) if at == offset => {
                 Open::Block(at, self.reader.block(at, Some(length), BlockKind::Data, self.way())?)
             }
@@ -266,7 +267,7 @@ impl Cursor {
                             Some(index) if self.move_to(index) => return Ok(()),
                             Some(index) if index == count => {
                                 self.advance_far()?;
-                                // The next block may have cells with the same key that are before this position by
+                                // The next block may begin with cells of the same key that sort before this position by
                                 // their sequence ids.
                                 let comparator = self.reader.comparator();
                                 let is_before =
@@ -316,7 +317,7 @@ impl Cursor {
             return Ok(());
         }
         match missing.filter(|_| self.options.memory_only) {
-            // The filter admits the row, so the block that is missing is needed.
+            // The filter admits the row, so the missing block is needed, and the error is returned.
             Some(missing) => Err(missing),
             None => self.seek_far(position),
         }
@@ -335,7 +336,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// Records whether the open block is in the cache, if the cache is watched.
+    /// Records whether the open block is in the cache, if [`watch_cache`](Cursor::watch_cache) was called.
     #[inline]
     fn note_cached(&mut self) {
         if self.watches_cache {
@@ -461,7 +462,8 @@ impl Cursor {
                 self.move_to(self.index);
                 return Ok(());
             }
-            // A reader that only needs to see the end of the row needs only the first cells of the next block.
+            // Often the caller only checks whether the row continues. For that, the first cells of the next block are
+            // enough.
             if let Some((at, cells)) = self.reader.part_after(at, disk_length, self.way()) {
                 self.open = match cells {
                     Cells::Part(part) => Open::Part(at, part),
@@ -476,8 +478,8 @@ impl Cursor {
         Ok(())
     }
 
-    /// Reads a byte of the cell after the next one. A cell of 1 KB begins in a cache line of its own, which is then
-    /// loaded while earlier cells are processed.
+    /// Reads a byte of the cell after the next one, so that the processor loads its cache line while earlier cells are
+    /// processed. A cell of 1 KB begins in a cache line of its own.
     #[inline]
     fn touch_ahead(&self) {
         if let Some(block) = self.block()

@@ -483,7 +483,7 @@ mod tests {
             .map(|(has_tags, has_mvcc)| Layout { has_tags, has_mvcc, tags_by_number: false })
     }
 
-    /// Returns a plain block whose cells share more or less with each other.
+    /// Returns a plain block of random cells, of which some share much of their keys and some little.
     fn plain(layout: Layout, seed: u64) -> (Vec<u8>, Vec<u32>) {
         let world = env::World::simulated(seed, env::WallTime(0));
         let pick = |count: u64| world.random() % count;
@@ -560,7 +560,7 @@ mod tests {
         for number in 0..127u8 {
             dictionary.expand(&mut Input(&[Dictionary::NEW, 2, 7, number]), 4, &mut out).expect("whole");
         }
-        // Uses the oldest tag, so that the next new tag replaces the second.
+        // Decodes the oldest tag once more. So the next new tag replaces the second one.
         dictionary.expand(&mut Input(&[0, 0]), 4, &mut out).expect("known");
         dictionary.expand(&mut Input(&[Dictionary::NEW, 2, 8, 8]), 4, &mut out).expect("whole");
         out.clear();

@@ -17,7 +17,7 @@ use cache::Block;
 use crate::Result;
 use crate::cursor::ReadOptions;
 
-/// Maximum number of blocks that a reader keeps.
+/// Number of slots, which is the maximum number of blocks that a reader keeps.
 const PLACES: usize = 64;
 
 /// The offset of a block, and the block, unless only a part of it was read so far.
@@ -45,9 +45,8 @@ impl HeldBlocks {
         Ok(block)
     }
 
-    /// Records a lookup of the block at `at`, and returns whether its slot had no record of that block. The caller then
-    /// reads only a part of the block. A later call for the same block returns false, unless another block has taken the
-    /// slot meanwhile.
+    /// Records a lookup of the block at `at`. Returns whether this is the first one, so that the caller reads only a
+    /// part of the block. It may also return `true` for a later lookup, if another block has taken the slot meanwhile.
     pub(crate) fn is_first(&self, at: u64) -> bool {
         let place = &mut self.0.borrow_mut()[place_of(at)];
         let is_known = place.as_ref().is_some_and(|(held, _)| *held == at);
@@ -63,7 +62,7 @@ fn place_of(at: u64) -> usize {
     (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % PLACES
 }
 
-/// How a reader loads blocks, and which it keeps.
+/// How a reader loads blocks, and the blocks that it keeps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockAccess<'a> {
     pub(crate) options: ReadOptions,

@@ -65,7 +65,7 @@ impl Entries {
 
     /// Makes the row heads, after the keys were validated and the last entry was added.
     pub(crate) fn make_heads(&mut self, comparator: Comparator) {
-        // Not for the catalog, whose rows have another order, and not for a single entry, which needs no search.
+        // A single entry needs no search. Rows of the catalog are not ordered by their bytes, so heads would not help.
         if comparator == Comparator::Table && self.len() > 1 {
             let rows = (0..self.len()).map(|index| self.row(index));
             self.heads = heads::build(self.row(0), self.row(self.len() - 1), rows);
@@ -150,13 +150,13 @@ pub(crate) struct Leaf<'a> {
 }
 
 impl<'a> Leaf<'a> {
-    /// Validates every entry of a block from a file, except the keys.
+    /// Parses a block of the file and checks every entry except its key. Returns `None` if an entry is invalid.
     pub(crate) fn check(bytes: &'a [u8]) -> Option<Leaf<'a>> {
         let leaf = Leaf::checked(bytes)?;
         (0..leaf.len()).all(|index| leaf.entry(index).is_some()).then_some(leaf)
     }
 
-    /// Wraps a block that was [validated](Leaf::check).
+    /// Parses a block whose entries were [checked](Leaf::check) before. Returns `None` if the block is too short.
     pub(crate) fn checked(bytes: &'a [u8]) -> Option<Leaf<'a>> {
         let (count, rest) = bytes.split_first_chunk::<4>()?;
         let count = u32::from_be_bytes(*count) as usize;

@@ -31,7 +31,8 @@ impl Reader {
         for _ in 1..self.levels() {
             let leaves = self.cached.peek(BlockKind::Index, places.iter().map(|(_, at)| *at));
             let below = places.iter().zip(leaves).filter_map(|(&(row, _), leaf)| {
-                // In a damaged file an index entry may name any block; the lookup that follows reports that.
+                // In a damaged file an index entry may name a block of another kind. The lookup that follows reports
+                // the damage.
                 let leaf = leaf.filter(|leaf| leaf.kind == BlockKind::Index && !leaf.packed)?;
                 Some((row, self.likely(&Leaf::checked(&leaf.bytes)?, row)?))
             });

@@ -57,7 +57,7 @@ pub struct Reader {
     /// The key of the last cell, if the file info has a complete one; every search for a row needs it.
     last_key: Option<Bytes>,
     bloom: Option<(BloomType, Filter)>,
-    /// Decides whether to check the Bloom filter before a row is searched.
+    /// Decides, for each search of a row, whether to check the Bloom filter before it.
     pub(crate) worth: Worth,
     delete_bloom: Option<Filter>,
     pub(crate) sizes: Sizes,
@@ -157,7 +157,8 @@ impl Reader {
         Ok(reader)
     }
 
-    /// Reads the root index, the file info and the bloom filters' metadata.
+    /// Reads the parts of the file that stay in memory: the root index, the file info and the metadata of the Bloom
+    /// filters.
     fn load(&mut self, from: u64, end: u64, trailer: &pb::FileTrailerProto) -> Result<()> {
         let (mut at, mut roots) = (from, 0);
         let (mut general, mut deletes) = (None, None);

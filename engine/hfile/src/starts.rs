@@ -6,7 +6,7 @@
 
 use std::iter;
 
-/// Number of bits in one number.
+/// Number of bits in one element of the array.
 const BITS: usize = u32::BITS as usize;
 
 /// Collects the row-start bits, cell by cell.

@@ -104,7 +104,7 @@ fn files_round_trip_in_every_codec_and_encoding() {
     }
 }
 
-/// Tests that a block's checksums cover its header and its content although the two are written separately.
+/// Tests the checksums of a large uncompressed block, which the writer writes from its own buffer, without a copy.
 #[test]
 fn a_large_uncompressed_block_is_written_from_where_it_is() {
     for value in [(1 << 20) + 17, 3 << 20] {
@@ -141,7 +141,7 @@ fn rows_are_prefetched_as_far_as_their_blocks_are_cached_and_nobody_counts_it() 
         let mut cursor = reader.cursor(ReadOptions::default());
         all.iter().for_each(|row| cursor.seek(KeyBuf::first_on_row(row).position()).expect("sound"));
         let before = format!("{:?}", cache.tables());
-        // Rows of the catalog are not ordered by their bytes, so nothing is prefetched for them.
+        // In the catalog, rows are not ordered by their bytes, so nothing is prefetched there.
         let expected = if comparator == Comparator::Table { all.len() } else { 0 };
         assert_eq!(reader.prefetch_rows(&all), expected, "{block_size} {comparator:?}");
         assert_eq!(format!("{:?}", cache.tables()), before);

@@ -41,8 +41,8 @@ impl Reader {
             if let Some(kind) = kind.filter(|kind| kinds.has(*kind))
                 && !self.cached.has(at)
             {
-                // The decompressed block will be larger than `disk_size`. It is not read if there is no room even for
-                // that.
+                // The decompressed block is larger than `disk_size`. So without room for `disk_size` bytes the block is
+                // not read at all.
                 let has_room = || self.cached.has_room(at, kind, header.disk_size as usize);
                 let is_kept =
                     (asked_for || has_room()) && self.cached.put(at, self.read_block(at, None)?, asked_for);
@@ -63,7 +63,7 @@ impl Reader {
             if self.cached.is_gone() {
                 break;
             }
-            // The kind is known only after the block is read.
+            // The kind of a block is known only after it was read, so room in the part of any kind is enough.
             let has_room =
                 || BlockKind::ALL.into_iter().any(|kind| self.cached.has_room(at, kind, length as usize));
             if !self.cached.has(at) && (!into_room || has_room()) {

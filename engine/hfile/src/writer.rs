@@ -202,8 +202,9 @@ impl Writer {
         Ok(())
     }
 
-    /// Marks the last appended cell. A block is in [`Written::warm`] if at least half of its cells are marked. So the
-    /// blocks that are cached have at most twice the bytes of the marked cells.
+    /// Marks the last appended cell, so that its block may be cached after the file was written. A block is in
+    /// [`Written::warm`] if at least half of its cells are marked. So the cached blocks have at most twice the bytes of
+    /// the marked cells.
     #[inline]
     pub fn mark_warm(&mut self) {
         self.warm_cells += 1;
@@ -260,7 +261,7 @@ impl Writer {
             }
         };
         let written = self.write_block(kind, &block);
-        // The buffer is reused for the next block.
+        // The next block reuses the buffer.
         match kind {
             BlockType::Data => self.block = block,
             _ => self.encoded = block,
@@ -336,7 +337,7 @@ impl Writer {
         let failed = |name: &FileName, error: &io::Error| {
             Error::Storage(storage::Error::from_io(error, Outcome::MayHaveHappened, name, "pack"))
         };
-        // Without this, a large uncompressed block would be in memory twice.
+        // A large uncompressed block is written in two parts. Joining them would need a second copy in memory.
         let is_apart = self.options.compression == Compression::None && payload.len() > APART_MIN;
         if !is_apart {
             self.options
@@ -446,7 +447,7 @@ impl Writer {
         Ok(Written { size, entries, span, warm })
     }
 
-    /// Gives the file up and deletes it.
+    /// Stops writing, and deletes the file.
     pub fn abandon(self) {
         self.file.abandon();
     }

@@ -1,4 +1,5 @@
-//! The future that waits until a write is durable, and how a waiter writes for others.
+//! Waiting for the log: [`Durable`], a future that resolves when a record is written or synced. A waiter may write the
+//! buffer itself, for all waiters.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,7 +11,7 @@ use crate::{Level, Result, Ticket};
 
 /// A caller that waits for a ticket.
 pub(crate) struct Waiter {
-    /// Identifies the [`Durable`] that waits.
+    /// Identifies the [`Durable`] to which this entry belongs.
     pub(crate) id: u64,
     pub(crate) ticket: Ticket,
     pub(crate) level: Level,
@@ -41,7 +42,8 @@ impl Durable {
         self
     }
 
-    /// Returns the outcome; `None` while it is not known.
+    /// Returns the outcome if it is known: success when the ticket has reached its level, or the error because of which
+    /// it will not. `None` while neither is known.
     fn outcome(&self) -> Option<Result<()>> {
         if self.shared.reached(self.level) >= self.ticket.0 || env::planted(1) {
             return Some(Ok(()));
@@ -58,7 +60,8 @@ impl Durable {
             && !self.shared.is_full()
             && let Some(mut back) = self.shared.try_back()
         {
-            // A failure is not lost: the caller asks for the outcome afterwards.
+            // An error of `drain` may be ignored here: it ends the log, and `outcome`, which the caller calls next,
+            // returns it.
             let _seen = self.shared.drain(&mut back);
             if when_full == WhenFull::Ask {
                 self.shared.ask_for_roll(&back);
@@ -101,8 +104,9 @@ impl Durable {
             return Poll::Ready(outcome);
         }
         self.enqueue(context);
-        // The thread that held the back above may have woken the waiters before this future was among them. If the back
-        // is still held, its holder wakes this future when it releases the back; if not, this caller writes.
+        // Tries again, because the first attempt may have found another thread writing, and that thread may have woken
+        // the waiters before this future was among them. If the other thread is still writing, it wakes this future
+        // afterwards; if not, this caller writes now.
         self.lead(when_full);
         match self.outcome() {
             Some(outcome) => Poll::Ready(outcome),
@@ -110,7 +114,7 @@ impl Durable {
         }
     }
 
-    /// Blocks the thread until there is an outcome.
+    /// Blocks the thread until the ticket has reached its level or the log has failed. Returns which of the two.
     pub fn wait(mut self) -> Result<()> {
         env::block_on(std::future::poll_fn(|context| self.advance(context, WhenFull::Roll)))
     }
@@ -120,13 +124,15 @@ impl Future for Durable {
     type Output = Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        // The thread runs other tasks, too. It may write to the operating system, but must not wait for the disk.
+        // A thread that polls futures has other tasks, too. So it may write to the operating system, but not wait for
+        // the disk.
         self.advance(context, WhenFull::Ask)
     }
 }
 
 impl Drop for Durable {
-    /// Removes the waiter. If it had been woken to write for all waiters, another one is woken in its place.
+    /// Removes this future from the waiters. If it had been woken to write for all, another waiter is woken in its
+    /// place.
     fn drop(&mut self) {
         let Some(id) = self.id else { return };
         if self.shared.reached(self.level) >= self.ticket.0 {

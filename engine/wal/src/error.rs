@@ -9,8 +9,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The log failed earlier and accepts no more writes. Whether waiting writes are durable is unknown. The server
-    /// must end, and recover the log at its next start.
+    /// The log failed earlier and accepts no more writes. Nobody knows whether the writes that were waiting are
+    /// durable. The server must end, and recover the log at its next start.
     #[error("the log has failed: {cause}; check the disk of {file}, then start the server again")]
     Dead {
         /// The file that was being written.
@@ -92,18 +92,18 @@ pub enum Error {
         /// The number of the deleted file.
         number: u64,
     },
-    /// A file could not be read or created. Nothing was acknowledged.
+    /// The storage could not read or create a file. No write was acknowledged because of the failed call.
     #[error("{0}")]
     Storage(String),
 }
 
 impl Error {
-    /// Whether only this write failed and the log continues.
+    /// Whether only this write failed, and the log accepts further writes.
     pub fn passes(&self) -> bool {
         matches!(self, Error::Full { .. } | Error::TooLarge { .. })
     }
 
-    /// Whether the write may be durable nevertheless.
+    /// Whether the write certainly did not happen, or may be durable although the call failed.
     pub fn outcome(&self) -> Outcome {
         match self {
             Error::Dead { .. } | Error::Fenced { .. } => Outcome::MayHaveHappened,

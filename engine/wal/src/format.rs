@@ -163,7 +163,8 @@ impl<'a> Record<'a> {
         out.extend_from_slice(self.cells);
     }
 
-    /// Whether a payload of `length` bytes may begin with `bytes`. A cheap check before the whole payload is read.
+    /// Whether `bytes`, the first bytes of a payload of `length` bytes, can be the beginning of a record. This is a
+    /// cheap check, made before the whole payload is read. It may return `true` for other bytes.
     pub(crate) fn may_begin_with(bytes: &[u8; RECORD_BEGIN], length: u32) -> bool {
         let (of_record, kind) = (u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]), bytes[4]);
         of_record as usize >= RECORD_FIXED - 4
@@ -171,7 +172,8 @@ impl<'a> Record<'a> {
             && Kind::of_code(kind).is_some()
     }
 
-    /// Decodes the record at the front of `bytes`, and returns it with the rest.
+    /// Decodes the first record in `bytes`. Returns it with the bytes after it; `None` if `bytes` do not begin with a
+    /// whole record.
     pub(crate) fn read(bytes: &'a [u8]) -> Option<(Record<'a>, &'a [u8])> {
         let (length, rest) = take::<4>(bytes)?;
         let (body, rest) = rest.split_at_checked(u32::from_be_bytes(length) as usize)?;

@@ -73,7 +73,7 @@ pub(crate) struct HolderObjects(BTreeMap<Box<str>, Register>);
 pub(crate) type HeldFrom = BTreeMap<Box<str>, u64>;
 
 impl HolderObjects {
-    /// Finds the holders of the log in `folder`.
+    /// Finds the holders of the log in `folder`. Returns their objects, and the lowest file that each of them needs.
     pub(crate) fn open(files: &Arc<dyn Files>, folder: &FileName) -> Result<(HolderObjects, HeldFrom)> {
         let (mut objects, mut held) = (HolderObjects::default(), HeldFrom::new());
         let holders = folder.join(HOLDERS);
@@ -86,7 +86,8 @@ impl HolderObjects {
                 0
             });
             if lowest == RELEASED {
-                // The holder was released, but the removal of its object was lost.
+                // The content says that the holder was released. So a loss of power has undone the deletion of the
+                // object, which is repeated now.
                 files.delete(&entry.name)?;
                 continue;
             }
@@ -134,7 +135,7 @@ const RELEASED: u64 = u64::MAX;
 /// Maximum size of a holder's object, in bytes.
 const CONTENT_MAX: usize = 256;
 
-/// Checks that a name can be a holder's: it becomes a part of a file's name.
+/// Fails if `name` cannot be the name of a holder, because it would not be a valid part of a file's name.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     if (1..=100).contains(&name.len()) && !name.starts_with('.') && name.bytes().all(is_plain) {

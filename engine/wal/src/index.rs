@@ -108,7 +108,7 @@ impl SectionIndex {
         from: u64,
         regions: impl Iterator<Item = (&'r [u8], &'r RegionExtent)>,
     ) -> Vec<u8> {
-        // In order of name, so that equal logs have equal bytes.
+        // Sorted by name, so that logs with the same records have the same bytes.
         let mut regions: Vec<_> = regions.filter(|(_, extent)| !extent.spans.is_empty()).collect();
         regions.sort_unstable_by_key(|(name, _)| *name);
         let mut out = Vec::with_capacity(20 + regions.len() * 64);

@@ -184,7 +184,7 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    /// Records the sequence ids of a region's records that were added to the buffer.
+    /// Records, for each region, the range of sequence ids that were added to the buffer.
     fn note(&mut self, run: RegionRun<'_>) {
         match self.regions.get_mut(run.region) {
             Some(known) => known.include(run.sequences),
@@ -230,15 +230,16 @@ impl Log {
         let (holders, held_from) = HolderObjects::open(&files, &folder)?;
         let mut number = found.number_max + 1;
         let lists_all = files.capabilities().has(Capability::ListsAll);
-        // Not the files that are noted and gone: otherwise each start would look for the files of all owners before.
+        // `found.first` is the lowest file that exists. `OWNER` may name lower files, which were deleted; if they were
+        // noted again, each start would look for the files of all earlier owners.
         let first = found.first;
         let writer = loop {
             if !lists_all {
                 claim.note_files(NotedFiles { first: first.unwrap_or(number), last: number })?;
             }
             match make_file(&*files, &folder, epoch, number) {
-                // The previous owner has created a file with this number meanwhile. It will find that it must not write
-                // it.
+                // The previous owner has created a file with this number just now. It will check `OWNER` before it
+                // writes, and write nothing. So take the next number.
                 Err(error) if error.kind() == storage::Kind::Exists => number += 1,
                 made => break made?,
             }
@@ -268,7 +269,7 @@ impl Log {
         };
         let syncs_at_once = writer.syncs_at_once();
         back.begin(&folder, number, writer);
-        // Files of earlier owners may be unneeded at once: those that are empty, or torn before the first record.
+        // Some files of earlier owners can be removed at once: those without a record.
         back.find_unneeded(world.moment());
         let durable_at = LogPosition { file: number, offset: back.synced_offset };
         let shared = Arc::new(Shared {
@@ -345,7 +346,7 @@ impl Log {
         }
     }
 
-    /// Fails with [`Error::TooLarge`] if `record` is over the limit.
+    /// Fails with [`Error::TooLarge`] if `record` is longer than [`record_bytes_max`](Options::record_bytes_max).
     pub fn check(&self, record: &Record<'_>) -> Result<()> {
         let (found, limit) = (record.size(), self.shared.options.record_bytes_max);
         if found > limit { Err(Error::TooLarge { found, limit }) } else { Ok(()) }
@@ -373,8 +374,8 @@ impl Log {
                 drop(front);
                 {
                     let mut back = self.shared.back();
-                    // A failure is reported below. While the disk is full the buffer may exceed its limit, by the
-                    // writes that were begun before.
+                    // An error may be ignored here, because the check below returns it. If the disk is full, the buffer
+                    // exceeds its limit: by the writes that callers had begun before.
                     let _seen = self.shared.drain(&mut back);
                     self.shared.ask_for_roll(&back);
                 }
@@ -401,7 +402,8 @@ impl Log {
         }))
     }
 
-    /// Appends a marker. Nobody has to wait until it is durable, since recovery does not use markers.
+    /// Appends a marker to the log. It becomes durable with later records; nobody waits for it, because recovery does
+    /// not use markers.
     pub fn mark(&self, region: &[u8], table: &[u8], sequence: SequenceId, marker: &Marker) -> Result<Ticket> {
         debug_assert!(marker.kind.is_marker(), "{:?} is no marker", marker.kind);
         self.append(&Record {
@@ -440,8 +442,9 @@ impl Log {
         self.shared.roll(&self.shared.rolling.lock())
     }
 
-    /// Reports that all cells of `region` up to and including `through` are in store files. Removes log files that
-    /// nobody needs any more; in an object store the next [`tidy`](Log::tidy) removes them.
+    /// Records that all cells of `region` up to and including `through` are in store files. Removes log files that
+    /// nobody needs any more. In an object store the next [`tidy`](Log::tidy) removes them instead, because deletions
+    /// take many requests there.
     pub fn flushed(&self, region: &[u8], through: SequenceId) {
         {
             let mut back = self.shared.back();
@@ -456,12 +459,12 @@ impl Log {
         self.shared.remove_unneeded_soon();
     }
 
-    /// Removes files that nobody needs any more, if they were kept long enough since. Must be called every few seconds,
-    /// also because an idle owner learns only here that another process has taken the log.
+    /// Removes files that nobody needs any more and whose [grace period](Options::keep_unneeded) is over. Must be
+    /// called every few seconds. An idle owner learns only here that another process has taken the log.
     pub fn tidy(&self) {
         if !self.shared.files.capabilities().has(Capability::OneProcess) {
-            // If another process has the log, this wakes the waiters for the log's end. If the storage does not answer,
-            // nothing is known about owners, and the log continues.
+            // If another process has taken the log, `check_claim` ends this log and wakes those who wait for its end.
+            // If the storage does not answer, nobody knows the owner, and the log continues.
             let _told = self.shared.check_claim();
         }
         self.shared.back().find_unneeded(self.shared.world.moment());
@@ -489,14 +492,15 @@ impl Log {
         tail.with_source(Arc::new(move || *shared.durable_at.lock()))
     }
 
-    /// Reports that a region no longer exists, because its table was dropped, so that none of its records is needed.
+    /// Records that a region no longer exists, for example because its table was dropped. From then on the log keeps no
+    /// file for its records.
     pub fn forget_region(&self, region: &[u8]) {
         self.flushed(region, SequenceId::MAX);
     }
 
     /// Removes spare files, because another writer found the disk full.
     pub fn remove_spares(&self) {
-        // Not while the back is locked, because removing large files takes time.
+        // The files are removed after the lock on the back is released, because removing large files takes time.
         let spares = std::mem::take(&mut self.shared.back().spares);
         spares.into_values().for_each(|writer| writer.abandon());
     }
@@ -504,7 +508,7 @@ impl Log {
     /// Returns the number of files, including the current one and without spares, and their bytes.
     pub fn size(&self) -> (usize, u64) {
         let back = self.shared.back();
-        // `live` has the size of the current file only when the file has ended.
+        // `live` has the size of a file only when the file has ended, so the size of the current file is added.
         let current = back.writer.as_ref().map_or(0, |writer| writer.size());
         (back.live.len(), back.live.values().map(|file| file.bytes).sum::<u64>() + current)
     }
@@ -512,18 +516,19 @@ impl Log {
     /// Whether a file was begun since the last call. If so, it is time to call
     /// [`regions_holding_back`](Log::regions_holding_back).
     pub fn has_grown(&self) -> bool {
-        // The load is cheap, and nearly always decides.
+        // The load is cheaper than the swap, and nearly always returns `false`.
         self.shared.grown.load(Ordering::Relaxed) && self.shared.grown.swap(false, Ordering::Relaxed)
     }
 
-    /// Returns the regions that need the oldest file, if the log has too many files while all memstores have `memory`
-    /// bytes. Otherwise returns none.
+    /// Returns the regions that should be flushed because the log has too many files: those with unflushed edits in the
+    /// oldest file that a region needs. Returns none if the log is within its limits while all memstores together have
+    /// `memory` bytes.
     pub fn regions_holding_back(&self, memory: u64) -> Vec<Box<[u8]>> {
         let Options { files_min, files_max, file_bytes_max, .. } = self.shared.options;
         let twice = usize::try_from(memory.saturating_mul(2) / file_bytes_max.max(1)).unwrap_or(usize::MAX);
         let back = self.shared.back();
-        // The files before the first one that a region needs are kept for other holders, so flushes do not help to
-        // remove them.
+        // Searches the first file with unflushed edits. Older files are kept for named holders, so flushes would not
+        // help to remove them.
         let is_needed = |file: &&LogFile| file.unflushed(&back.flushed).next().is_some();
         let before = back.live.values().take_while(|file| !is_needed(file)).count();
         let Some(oldest) = back.live.values().nth(before) else { return Vec::new() };
@@ -589,14 +594,15 @@ impl Log {
             let _rolling = self.shared.rolling.lock();
             let mut back = self.shared.back();
             let closed = self.shared.drain(&mut back).and_then(|()| self.shared.finish_current(&mut back));
-            // Set while the back is still locked: waiters that wake up when it is released must not try to write.
+            // Set while the back is still locked. Waiters are woken when it is released; they find the error and do not
+            // try to write.
             self.shared.front.lock().failure.get_or_insert(Error::Closed);
             closed
         };
         self.shared.fail(Error::Closed);
         self.stop();
         if closed.is_ok() {
-            // The next start would read them.
+            // Files that nobody needs are removed now, because the next start would read them.
             self.shared.remove_unneeded();
         }
         closed
@@ -606,7 +612,8 @@ impl Log {
         self.shared.front.lock().stopping = true;
         self.shared.disk_wanted.notify_all();
         let (syncer, remover) = (self.syncer.lock().take(), self.remover.lock().take());
-        // The log's own thread may wake a waiter that drops the log. The thread cannot wait for itself, and ends soon.
+        // The last owner of the log may be dropped by the log's own thread, when it wakes a waiter. The thread cannot
+        // wait for itself; it ends soon.
         if *self.shared.thread.lock() == Some(env::this_thread()) {
             return;
         }

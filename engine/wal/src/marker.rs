@@ -49,7 +49,7 @@ pub struct ListState {
 impl ListState {
     /// Returns a digest of a set of names, which does not depend on their order.
     pub fn digest<'a>(names: impl IntoIterator<Item = &'a str>) -> u64 {
-        // FNV-1a, then mixed, so that two names seldom have the same sum as two others.
+        // FNV-1a of each name, then a mixing step. Without it, two names might have the same sum as two other names.
         let of_name = |name: &str| {
             let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
                 (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

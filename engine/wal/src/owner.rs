@@ -115,7 +115,7 @@ impl Claim {
         name: &str,
     ) -> Result<Claim> {
         let object = folder.join(OWNER);
-        // The name is a part of one line, so it must have no line ends.
+        // The name becomes a part of one line of text, so control characters are left out.
         let name: String = name.chars().take(CONTENT_MAX / 8).filter(|it| !it.is_control()).collect();
         let mut owner = LogOwner { epoch: 0, name, nonce: world.random() };
         let mut last = None;
@@ -135,8 +135,8 @@ impl Claim {
             };
             match taken {
                 Ok(register) => break (register, noted),
-                // The previous owner may just have recorded a file: try again. If nothing has changed, another process
-                // has taken over.
+                // The previous owner may just have recorded a file, which changed the object: try again. If the object
+                // has not changed since the last attempt, another process is taking over, and the error is returned.
                 Err(_) if previous.is_some() && last != Some(noted) => last = Some(noted),
                 Err(error) => return Err(error),
             }
@@ -167,8 +167,8 @@ impl Claim {
         if register.replace(&content).is_ok() {
             return Ok(());
         }
-        // Another process has the log now; or an earlier replacement by this owner happened although it was reported as
-        // failed.
+        // Either another process has taken the log, or an earlier replacement by this owner took effect although it was
+        // reported as failed.
         if !register.refresh(CONTENT_MAX)? || !self.is_named_in(register.content()) {
             return Err(self.other(Some(register.content())));
         }

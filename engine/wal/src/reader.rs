@@ -55,7 +55,7 @@ struct OldFile {
 #[derive(Clone, Debug, Default)]
 struct RegionPlaces {
     sequences: Sequences,
-    /// The spans, each with the index of its file.
+    /// The spans of the region's records, each with the index of its file.
     spans: Vec<(u32, FileSpan)>,
 }
 
@@ -123,7 +123,7 @@ impl LogReader {
         let mut left = self.left.lock();
         let NotTaken { files, regions: known } = &mut *left;
         let index = match files.last_mut() {
-            // The reader has this file already, and the file has grown.
+            // The last file of this reader has grown.
             Some(Some(last)) if last.number == file.number => {
                 last.reader = file.reader;
                 files.len() - 1
@@ -151,7 +151,7 @@ impl LogReader {
         }
     }
 
-    /// Forgets the files before number `first`, which were deleted.
+    /// Forgets the files with numbers below `first`, which were deleted.
     fn forget_before(&self, first: u64) {
         let mut left = self.left.lock();
         let NotTaken { files, regions } = &mut *left;
@@ -290,7 +290,7 @@ impl LogReader {
     }
 }
 
-/// Returns the error for a batch with a valid checksum that does not consist of records.
+/// Returns the error for a batch whose checksum is right, but whose payload is not a sequence of records.
 fn no_record(file: &FileName, offset: u64) -> Error {
     Error::Corrupt {
         file: file.clone(),

@@ -22,8 +22,8 @@ const AHEAD: usize = 12;
 /// Number of consecutive rows with fewer examined cells than expected after which the expectation is lowered.
 const FEWER_MAX: usize = 32;
 
-/// Number of returned cells that are [prefetched](cell::fetch_whole) ahead. With three cells, a row took a tenth
-/// longer; with seven, it took no less time than with five.
+/// Number of returned cells that are [prefetched](cell::fetch_whole) ahead. With three cells, copying a row took a
+/// tenth longer than with five; with seven, it took the same time.
 const WHOLE_AHEAD: usize = 5;
 
 /// Number of cells before the end of a block at which the next block is prefetched. If it were prefetched earlier, its
@@ -101,13 +101,13 @@ impl Cursor {
         self.run_on(|cursor, next| cursor.copy_rows_of_block(next, end, &mut left, wanted, sink))
     }
 
-    /// Repeats `run`, a run of rows, up to the end of the open block. If it stops at the last row, which may continue
-    /// in the next block, that block is loaded and passed to `run`. When the run enters that block, it becomes the open
-    /// block.
+    /// Calls `run`, which copies or skips rows, for the open block. If it stops at the last row, which may continue in
+    /// the next block, loads that block and calls `run` with it. If `run` then reaches the next block, that becomes the
+    /// open block. Returns the number of rows.
     fn run_on(&mut self, mut run: impl FnMut(&mut Cursor, Option<&Block>) -> Run) -> usize {
         let Run { mut rows, reached_end } = run(self, None);
         self.ran_out = false;
-        // An error in reading the next block is reported to the caller that needs it.
+        // If reading the next block fails, the run only ends early. The caller gets the error when it moves there.
         if reached_end && let Ok(Some((at, next))) = self.look_up_next() {
             let count = self.block().map_or(0, |block| block.offsets.len());
             let more = if next.offsets.is_empty() { 0 } else { run(self, Some(&next)).rows };
@@ -177,10 +177,10 @@ impl Cursor {
             if !is_asked {
                 prefetch.row_begins(examined);
             }
-            // What the cells examined so far decide about the row.
+            // `refused` is the decision about the row by the cells examined so far.
             let (mut refused, mut of_row) = (Refused::Cell, 0);
             for index in first..row_end {
-                // Of a long row, only the first cells were prefetched earlier.
+                // The cells of a long row are prefetched here. Before the row, only its first cells were.
                 if index + AHEAD < row_end {
                     let (bytes, at) = cells.place(index + AHEAD);
                     cell::fetch(bytes, at);
@@ -250,7 +250,7 @@ impl Cursor {
         Run { rows, reached_end }
     }
 
-    /// Returns the cells of the open block and of `next`, if no cell of the file has tags.
+    /// Returns the cells of the open block and of `next`; `None` if cells of the file may have tags.
     #[inline]
     fn cells_without_tags<'a>(&'a self, next: Option<&'a Block>) -> Option<Cells<'a>> {
         let block = self.block().filter(|_| !self.reader.may_have_tags())?;
@@ -380,7 +380,8 @@ struct RowPrefetch<'a> {
 }
 
 impl RowPrefetch<'_> {
-    /// Prefetches later rows until enough are on their way. Called before a row is examined.
+    /// Prefetches later rows until as many cells are on their way as [`AHEAD`] asks for. Called before a row is
+    /// examined.
     #[inline]
     fn row_begins(&mut self, examined: ExaminedCells) {
         let cells = examined.most.clamp(1, AHEAD);
@@ -390,13 +391,14 @@ impl RowPrefetch<'_> {
         }
     }
 
-    /// Prefetches the first cells of one more row, if there is one.
+    /// Prefetches the first `cells` cells of one more row. Returns `false` if no row is left in the known blocks.
     #[inline]
     fn ask_for_row(&mut self, cells: usize) -> bool {
         if self.index == self.block.offsets.len() {
             let Some(next) = self.next_block.take() else { return false };
             (self.block, self.index) = (next, 0);
-            // The cursor will be at the row's first or second cell, and read its sequence id, which follows the value.
+            // The next block begins here. The cursor will read the sequence ids of the first two cells, which follow
+            // their values.
             for end in [0, 1].map(|index| extent(next, index).end) {
                 cell::fetch_whole(next.bytes.get(end.saturating_sub(1)..end).unwrap_or_default());
             }
@@ -486,7 +488,8 @@ fn before(comparator: Comparator, end: Option<&[u8]>) -> impl Fn(&[u8]) -> bool 
     move |row| end.is_none_or(|end| comparator.compare_rows(row, end).is_lt())
 }
 
-/// Whether a column is wanted. Removes columns before it from `wanted`, since columns come in order.
+/// Whether the column `qualifier` is wanted. `wanted` has the wanted columns in order; those before `qualifier` are
+/// removed from it.
 #[inline]
 fn is_next(wanted: &mut Option<&[Bytes]>, qualifier: &[u8]) -> bool {
     let Some(wanted) = wanted else { return true };

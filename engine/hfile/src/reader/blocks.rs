@@ -95,7 +95,7 @@ impl Reader {
                 ahead.window(at, read_type, self.cached.cache().options().read_ahead_bytes_max)
         {
             let length = (window as u64).min(self.data_end.saturating_sub(at));
-            // If this read fails, the error may concern bytes after the block, so the block is then read alone.
+            // If this read fails, the error may concern bytes after the block. So the block is then read alone.
             if ahead.take_early(at) || self.file.read_at(at, ahead.refill(at, length as usize)).is_ok() {
                 found = self.raw_within(at, ahead.at(at))?;
                 ahead.begin_early(&*self.file, self.data_end);
@@ -111,7 +111,8 @@ impl Reader {
         Ok(raw)
     }
 
-    /// Returns the verified block at the start of `bytes`; `None` if the bytes do not contain all of it.
+    /// Returns the block at offset `at`, which begins at the start of `bytes`, after verifying its checksums. Returns
+    /// `None` if `bytes` do not contain all of it.
     pub(super) fn raw_within(&self, at: u64, bytes: Option<&[u8]>) -> Result<Option<RawBlock>> {
         let Some(bytes) = bytes.filter(|bytes| bytes.len() >= HEADER_LENGTH) else { return Ok(None) };
         let header = self.header_of(at, bytes)?;
@@ -186,7 +187,8 @@ impl Reader {
         self.block(at, disk_length, BlockKind::Data, way).map(Cells::Whole)
     }
 
-    /// Looks up the block at `at`, which may be of any kind. A miss is counted under the kind `expected`.
+    /// Returns the block at `at`, which may be of any kind, from the cache or from the file. The cache counts a miss
+    /// under the kind `expected`.
     pub(super) fn look(
         &self,
         at: u64,
@@ -297,7 +299,8 @@ impl Reader {
     /// Returns the offset and length of the block that this level of the index names for `position`: of the first block
     /// if `position` is before all of them.
     pub(super) fn pick(&self, entries: &impl Ordered, position: Position<'_>) -> (u64, u32) {
-        // An index key is at or before the block's first cell, so a block with an equal key may contain the position.
+        // The key of an index entry is equal to the block's first cell or before it. So a block with an equal key may
+        // contain the position.
         let after = entries.partition(entries.of_row(position.key.row()), |entry| {
             self.comparator.compare_keys(Key::trusted(entry.key), position.key).is_le()
         });
@@ -382,9 +385,10 @@ impl Reader {
         Ok(block)
     }
 
-    /// Prefetches the cell offsets and the first `bytes` bytes of the next data block, if it is in memory. `at` is the
-    /// offset of the current block, and `disk_length` its length in the file. This does not count as a use of the
-    /// block.
+    /// Prefetches the beginning of the next data block into the processor's cache, if that block is in the block cache:
+    /// its cell offsets, row-start bits and first `bytes` bytes. `at` is the offset of the current block, and
+    /// `disk_length` its length in the file. Returns the next block if it was prefetched. The block cache does not
+    /// count this as a use.
     pub(crate) fn fetch_block_after(&self, at: u64, disk_length: u32, bytes: usize) -> Option<Arc<Block>> {
         let next = at + u64::from(disk_length);
         if next > self.last_data {
@@ -393,7 +397,8 @@ impl Reader {
         let block = self.cached.peek(BlockKind::Data, std::iter::once(next)).pop()??;
         cell::fetch_line(block.offsets.as_ptr().cast());
         cell::fetch_line(block.row_starts.as_ptr().cast());
-        // Reading the first cell's offset would be a wait for memory; the first cell is at or near the block's start.
+        // The first cell is at or near the start of the block. Its exact offset is not read, because that would wait
+        // for memory.
         cell::fetch_whole(block.bytes.get(..bytes).unwrap_or_default());
         Some(block)
     }

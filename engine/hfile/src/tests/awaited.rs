@@ -29,7 +29,7 @@ fn row(number: usize) -> KeyBuf {
     KeyBuf::first_on_row(format!("row-{number:06}").as_bytes())
 }
 
-/// Returns the first row at or after the sought one.
+/// Seeks the row with this number, and returns the row at which the cursor then is: the first one at or after it.
 fn seek(reader: &Arc<Reader>, number: usize) -> Result<Option<String>> {
     let mut cursor = reader.cursor(MEMORY_ONLY);
     cursor.seek_row(row(number).position())?;
@@ -92,7 +92,7 @@ fn a_read_that_needs_many_blocks_gets_further_each_time_and_a_scan_reads_ahead()
         let position = KeyBuf::of(cursor.peek().expect("there"));
         while let Err(error) = cursor.advance() {
             arrived.push(arrive(&place, missing(Err::<(), _>(error))));
-            // Begins the row again, as a scanner does.
+            // The caller starts again at the first block, as a scanner does after each wait.
             cursor.seek(position.position()).expect("what has arrived is kept");
         }
     }

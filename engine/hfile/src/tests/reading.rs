@@ -142,7 +142,7 @@ fn rows_are_passed_to_their_end_in_the_next_block_but_not_where_cells_have_tags(
         let mut cursor = reader.cursor(ReadOptions::default());
         cursor.seek_first().expect("sound");
         let row = |cursor: &Cursor| cursor.peek().map(|cell| cell.row().to_vec());
-        // Skips up to a row whose second column is wanted.
+        // The cells that `skip_rows` refuses: all up to a row whose second column is wanted.
         let rows = cursor.skip_rows(None, |cell| match (cell.row(), cell.qualifier()) {
             (b"row-000004", b"b") => Refused::No,
             _ => Refused::Cell,
@@ -378,7 +378,7 @@ fn a_cursor_that_has_parts_of_blocks_stands_where_one_that_has_blocks_does() {
 
 #[test]
 fn a_block_that_lies_in_memory_is_looked_for_once_behind_a_part() {
-    // In this file some blocks are in memory.
+    // The memory tier has room for some of the blocks.
     let (reader, device, _) =
         on_a_device_behind(64 << 10, &|| WriterOptions { block_size: 2 << 10, ..Default::default() });
     let cache = reader.cached().cache();
@@ -414,7 +414,8 @@ fn a_get_finds_its_row_whatever_faults_the_device_has() {
         let met = |counts: cache::BucketCounts| counts.failed + counts.corrupt;
         let before = met(bucket.counts());
         for (at, key) in keys.iter().enumerate() {
-            // Faults come and go, also between the read of a record's head and the read of its bytes.
+            // The device fails in some rounds and works in others, also between the read of a record's head and the
+            // read of its bytes.
             device.set_fault(if at % 3 == 0 { fault } else { DeviceFault::None });
             let (mut cursor, mut other) =
                 (reader.cursor(ReadOptions::default()), plain.cursor(ReadOptions::default()));
@@ -449,7 +450,7 @@ fn a_filter_is_asked_where_it_spares_looks_and_before_a_wait() {
     let first = asked();
     (0..8_000).for_each(|at| assert!(seek(there(at).as_bytes())));
     assert_eq!(asked(), first, "all are there");
-    // Absent rows are searched without the filter until enough lookups have failed.
+    // Lookups of missing rows do not check the filter at first. After enough of them the reader decides to check it.
     (0..8_000).for_each(|at| assert!(!seek(absent(at).as_bytes())));
     assert!(asked() - first > 5_000, "{} times", asked() - first);
     let looked = bytes_looked_into(|| (0..8_000).for_each(|at| assert!(!seek(absent(at).as_bytes()))));
@@ -457,7 +458,7 @@ fn a_filter_is_asked_where_it_spares_looks_and_before_a_wait() {
     (0..4_000).for_each(|at| assert!(seek(there(at).as_bytes())));
     let last = asked();
     assert!(seek(b"row-000007") && asked() == last, "it is not asked again");
-    // A block that the filter excludes is not read.
+    // The filter excludes this row, so no data block is read.
     reader.cached().evict();
     let before = reads();
     assert!(!seek(b"row-005000+"));
@@ -514,11 +515,11 @@ fn where_there_is_no_room_a_file_is_not_read_to_its_end_and_nobody_goes() {
         let kept = work();
         (kept, reads.load(Ordering::Relaxed) - before.0, bytes.load(Ordering::Relaxed) - before.1)
     };
-    // Reads the headers of blocks, and at most a few whole blocks that turn out not to fit; far fewer than the file
-    // has.
+    // `warm` reads the headers of blocks, and at most a few whole blocks that turn out not to fit: far fewer than the
+    // file has.
     let (more, heads, read) = of(&|| reader.warm(Kinds::ALL, false).expect("sound"));
     assert!(more == 0 && heads < 200 && read < 20_000, "{more} blocks, {heads} reads of {read} bytes");
-    // The same for blocks of a compaction, which were looked up once already.
+    // The same holds for the blocks of a compaction, although each was looked up once already.
     let (root, _) = reader.root_index();
     let blocks = (root.len() / 2..root.len()).map(|index| root.at(index));
     let late: Vec<(u64, u32)> = blocks.map(|block| (block.offset, block.disk_length)).collect();

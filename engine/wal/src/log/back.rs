@@ -88,7 +88,8 @@ pub(crate) struct LogFile {
 /// A region's records in a file.
 #[derive(Default)]
 struct RegionInFile {
-    /// The newest sequence id of the region's edits; 0 if there are only markers. No file is kept for markers.
+    /// The newest sequence id of the region's edits in the file. 0 if there are only markers, for which no file is
+    /// kept.
     newest: SequenceId,
     /// The records in the section that no index record covers yet.
     section: RegionExtent,
@@ -104,7 +105,7 @@ impl LogFile {
         LogFile { name, bytes, regions: HashMap::default(), is_read, unneeded_since: None }
     }
 
-    /// Records that the file, of an earlier owner, has edits of a region.
+    /// Records that this file, which an earlier owner wrote, has edits of a region.
     pub(crate) fn note_found(&mut self, region: &[u8], sequences: Sequences) {
         let in_file = self.regions.entry(region.into()).or_default();
         in_file.newest = in_file.newest.max(sequences.newest);
@@ -150,7 +151,8 @@ pub(super) struct Unneeded {
 impl Back {
     /// Makes `writer`, of file `number`, the current one.
     pub(super) fn begin(&mut self, folder: &FileName, number: u64, writer: Box<dyn FileWriter>) {
-        // Spares with smaller numbers became ready too late: files must be used in the order of their numbers.
+        // Spares with smaller numbers are removed: they became ready after a file with a greater number was begun, and
+        // files must be used in the order of their numbers.
         let later = self.spares.split_off(&number);
         remove_spares(&mut std::mem::replace(&mut self.spares, later));
         self.synced_offset = writer.size();
@@ -170,7 +172,7 @@ impl Back {
         self.reuse_min = NEVER;
     }
 
-    /// Reserves the number after all numbers that were used.
+    /// Reserves the next file number. No number is used twice, even if its file could not be created.
     pub(super) fn reserve(&mut self) -> u64 {
         self.number_tried += 1;
         self.number_tried
@@ -186,7 +188,8 @@ impl Back {
         }
     }
 
-    /// Moves the files that neither a region nor a named holder needs, and that were kept long enough, to `unneeded`.
+    /// Moves files to `unneeded` that neither a region nor a named holder needs, and that were kept for the grace
+    /// period.
     pub(super) fn find_unneeded(&mut self, now: Moment) {
         let Back { live, unneeded, flushed, number, writer, retiring, reuse_min, .. } = self;
         let current = writer.is_some().then_some(*number);

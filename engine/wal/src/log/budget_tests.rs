@@ -1,4 +1,4 @@
-//! Tests that the log's thread waits for the budget of its storage.
+//! Tests that a sync begins only when the budget of the storage allows it.
 
 use std::future::Future;
 use std::pin::pin;
@@ -11,11 +11,12 @@ use storage::{Capabilities, Memory, Overlay, Segmented};
 use super::tests::edit;
 use super::*;
 
-/// Growing files whose budget is spent until it is set free.
+/// Growing files in whose storage every sync must wait while the budget is spent (`is_spent`).
 struct Budgeted {
     below: Segmented,
     is_spent: AtomicBool,
-    /// Number of questions how long a sync has to wait while the budget is spent; the first two are reported.
+    /// How often the log asked for the pause while the budget was spent. The first two questions are reported to the
+    /// test.
     asked: AtomicUsize,
     report: SyncSender<()>,
 }
@@ -53,7 +54,7 @@ fn no_part_is_written_while_the_budget_is_spent() {
         let ticket = log.append(&edit("a", 1, b"x")).expect("alive");
         let mut durable = pin!(log.sync(ticket, Level::Os));
         let mut poll = || durable.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        // Where `idle`, nobody waits for the record.
+        // With `idle`, nobody polls the future, so the log's thread writes the record by itself after `idle_write`.
         assert!(idle || poll().is_pending());
         for _ in 0..2 {
             reported.recv_timeout(Duration::from_secs(20)).expect("the log asks for the budget");

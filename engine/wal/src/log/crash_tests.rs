@@ -46,8 +46,8 @@ enum Death {
 /// Opens the log, checks the records that it finds against `model`, works, and ends when the storage fails. Every
 /// record is acknowledged at `level`.
 fn live(place: &Memory, death: Death, level: Level, model: &mut Model) -> Result<()> {
-    // Bytes passed to the operating system do not survive a loss of power. Then only records before a roll count as
-    // acknowledged.
+    // After a loss of power, bytes that were only passed to the operating system are gone. In that case only records
+    // before a roll count as acknowledged.
     let survives = death == Death::Kill || level == Level::Disk;
     let (log, recovered) =
         Log::open(World::real(), Arc::new(place.clone()), FileName::new("WALs"), options())?;
@@ -60,7 +60,7 @@ fn live(place: &Memory, death: Death, level: Level, model: &mut Model) -> Result
             Ok(())
         })?;
         assert!(found.windows(2).all(|pair| pair[0] < pair[1]), "{region}: out of order: {found:?}");
-        // Removed files leave gaps, but only among flushed records.
+        // Removed files leave gaps in the sequence ids, but only among flushed records. So these are not compared.
         found.retain(|sequence| *sequence > known.flushed);
         let last = found.last().copied().unwrap_or(known.flushed);
         assert_eq!(found, (known.flushed + 1..=last).collect::<Vec<_>>(), "{region}: a gap");
@@ -70,7 +70,7 @@ fn live(place: &Memory, death: Death, level: Level, model: &mut Model) -> Result
             known.acknowledged,
             known.appended
         );
-        // The region flushes the records that it got, and continues with the next number.
+        // As if the region had flushed the records that it got. It continues with the next sequence id.
         known.flushed = last;
         known.acknowledged = last;
         known.appended = last;
@@ -90,7 +90,7 @@ fn live(place: &Memory, death: Death, level: Level, model: &mut Model) -> Result
                 cells: &cells(region, sequence),
             })?;
             known.appended = sequence;
-            // Some records are acknowledged by the sync of a later one.
+            // Not every record is synced: a record is also acknowledged by the sync of a later one.
             if !(round + sequence).is_multiple_of(3) {
                 log.sync_blocking(ticket, level)?;
                 if survives {
@@ -105,7 +105,7 @@ fn live(place: &Memory, death: Death, level: Level, model: &mut Model) -> Result
         if round % 2 == 1 {
             let region = REGIONS[round as usize / 2 % 3];
             let known = model.get_mut(region).expect("made above");
-            // A region flushes only acknowledged records.
+            // The region flushes only what was acknowledged.
             known.flushed = known.acknowledged;
             log.flushed(region.as_bytes(), SequenceId(known.flushed));
         }
@@ -152,7 +152,8 @@ fn every_death(death: Death, level: Level) {
         let (acts, _) = three_lives(death, level, seed, outcome, u64::MAX, u64::MAX);
         assert!(acts > 30, "a life of {acts} acts shows little");
         for first in 1..=acts {
-            // The second process dies early, during its recovery, and also at some later operation.
+            // The second process dies soon: in one of its first storage operations, during its recovery, and at some
+            // later operation.
             for second in [1, 2, 3, 4, 5 + first % 20] {
                 three_lives(death, level, seed * 1_000 + first, outcome, first, second);
             }
@@ -172,9 +173,9 @@ fn the_process_is_killed_in_every_act_and_again_in_recovery() {
     every_death(Death::Kill, Level::Disk);
 }
 
-/// The power is lost while a file that has its end record is made durable: its last batches may be holes, while its
-/// index is whole. The next owner needs the file, writes its own, and ends. The `Whole` records in the files of the
-/// next owner must not make the third owner trust that index.
+/// The power is lost while a file that already has its end record is being synced. The file then may lack some of its
+/// last batches, but have a whole index, which names them. The next owner reads the file, writes a file of its own, and
+/// ends. The `Whole` records in that owner's files must not make the third owner trust the index.
 #[test]
 fn a_torn_file_with_a_whole_index_stays_torn_for_every_later_owner() {
     let open = |place: &Memory| {
@@ -202,8 +203,8 @@ fn a_torn_file_with_a_whole_index_stays_torn_for_every_later_owner() {
         let (log, _) = Log::open(World::real(), Arc::new(place.clone()), FileName::new("WALs"), options)
             .unwrap_or_else(|error| panic!("{error}"));
         (1..=4).for_each(|sequence| append(&log, sequence).expect("the log works"));
-        // Five operations: the creation of the next file, its header, the sync of the header, the end of this file, and
-        // the sync of this file.
+        // The fault strikes the fifth operation from here: the creation of the next file, its header, the sync of the
+        // header, the end of this file, and now the sync of this file.
         let act = place.acts() + 5;
         let outcome = Outcome::DidNotHappen;
         place.set_fault(Some(Fault { act, kind: StorageKind::Failed, outcome, last: true }));

@@ -1,10 +1,10 @@
-//! Locks the back, and wakes waiters after it is released.
+//! A guard of the lock on the log's files (the *back*), which wakes waiters after it has released the lock.
 //!
 //! A waiter for [`Level::Os`](crate::Level::Os) tries to lock the back, to write for all waiters. If another thread has
-//! it, the waiter relies on that thread, whatever the thread does with it. So every thread that releases the back wakes
-//! waiters afterwards. No waiter is missed: a waiter is in the front's list before it tries to lock the back, and the
-//! other thread reads the list after it has released the back. A waiter that is not in the list by then comes later,
-//! and finds the back free.
+//! the lock, the waiter relies on that thread, whatever the thread does with the lock. So every thread that releases
+//! the back wakes waiters afterwards. No waiter is missed: a waiter is in the front's list before it tries to lock the
+//! back, and the other thread reads the list after it has released the back. A waiter that is not in the list by then
+//! comes later, and finds the back free.
 //!
 //! A woken waiter may run at once, on the thread that released the back. That thread may have the rolling lock, so the
 //! waiter must neither roll nor close the log.
@@ -32,12 +32,13 @@ impl Drop for WakeOnDrop<'_> {
 }
 
 impl Shared {
-    /// Locks the back. The thread that has it may be waiting for the disk.
+    /// Locks the back. May block as long as a disk operation takes, because another thread may have the lock while it
+    /// waits for the disk.
     pub(crate) fn back(&self) -> BackGuard<'_> {
         BackGuard { back: self.back.lock(), _wakes: WakeOnDrop(self) }
     }
 
-    /// Locks the back if it is free.
+    /// Locks the back; `None` if another thread has it.
     pub(crate) fn try_back(&self) -> Option<BackGuard<'_>> {
         self.back.try_lock().map(|back| BackGuard { back, _wakes: WakeOnDrop(self) })
     }

@@ -47,7 +47,7 @@ fn a_file_that_backup_holds_stays_though_regions_have_flushed_and_is_not_written
     assert_eq!(numbers(&place), (1..=now).collect::<Vec<_>>(), "all are there");
     assert_eq!(log.shared.counts.reused.value(), 0, "and none is written over");
     assert_eq!(log.regions_holding_back(0), Vec::<Box<[u8]>>::new(), "no flush would help");
-    // The holder reads files late, also those that no region needs any more.
+    // The holder has released nothing so far. So a reader finds even the files that no region needs any more.
     let files: Arc<dyn Files> = Arc::new(place.clone());
     let reader = LogReader::open(&files, &folder()).expect("sound");
     assert_eq!(replayed(&reader, "a").len() as u64, last);
@@ -56,7 +56,7 @@ fn a_file_that_backup_holds_stays_though_regions_have_flushed_and_is_not_written
     backup.advance(3).expect("what is smaller changes nothing");
     assert_eq!((backup.lowest(), log.holders()), (5, vec![("backup".into(), 5)]));
     assert_eq!(numbers(&place).first(), Some(&5));
-    // Two holders are independent.
+    // One holder's release does not release the files of another holder.
     let replica = log.hold("replica").expect("durable");
     backup.release().expect("durable");
     assert_eq!(numbers(&place).first(), Some(&5), "{:?}", log.holders());
@@ -142,7 +142,7 @@ fn a_holder_whose_object_could_not_be_written_holds_nothing() {
     place.set_fault(None);
     log.hold("no/name").expect_err("not the name of a file");
     log.hold("backup").expect("durable");
-    // A swap that was reported as failed, but happened, must be treated as happened.
+    // A swap takes effect but reports failure. The log must find out that it happened.
     let fault = Fault { act: place.acts() + 1, kind, outcome: Outcome::MayHaveHappened, last: false };
     place.set_fault(Some(fault));
     log.hold("replica").expect("it is there");

@@ -36,7 +36,7 @@ fn five_regions(options: &Options) -> Memory {
 
 #[test]
 fn a_region_is_replayed_from_its_own_spans_and_nothing_else_is_read() {
-    // With one index record in the file, and with many.
+    // The file has one index record, then several, then many.
     for index_every in [u64::MAX, 50_000, 3_000] {
         let options = Options { index_every, ..Options::default() };
         let place = five_regions(&options);
@@ -50,7 +50,7 @@ fn a_region_is_replayed_from_its_own_spans_and_nothing_else_is_read() {
             let sequences = reader.sequences(region(number).as_bytes()).expect("it has edits");
             assert_eq!(sequences.newest.0 - sequences.oldest.0, 39 * REGIONS);
         }
-        // The records of all other regions are damaged, which is not noticed because they are not read.
+        // Damages the records of all other regions. The replay does not notice, because it does not read them.
         let after = place.copy();
         after.damage(&name, |bytes| {
             let mut at = HEADER_LENGTH;
@@ -78,7 +78,8 @@ fn a_file_without_its_index_is_scanned_and_gives_the_same() {
     let place = five_regions(&Options { index_every: 30_000, ..Options::default() });
     let (name, files) = (file_name(&folder(), 1), Arc::new(place.clone()) as Arc<dyn Files>);
     let by_index = LogReader::open(&files, &folder()).expect("sound");
-    // Without the next file, whose `Whole` record names this file, its index is not trusted.
+    // Only a `Whole` record in the next file says that this file is durable. Without the next file the index is not
+    // trusted.
     let alone = Memory::new();
     let mut writer = alone.create(&name).expect("new");
     writer.write(&place.read(&name, 1 << 20).expect("there")).expect("written");
@@ -208,7 +209,7 @@ fn files_of_earlier_versions_are_read_and_followed_by_files_of_this_one() {
     put(2, &earlier(3, 2, 6..=9, true));
     put(3, &earlier(2, 3, 10..=12, true));
     put(4, &earlier(3, 4, 13..=20, false));
-    // A spare, which waits to be used.
+    // A spare: a file with the number 0 in its header, which waits to be overwritten.
     put(5, &[&Header { version: 3, epoch: 3, number: 0 }.to_bytes()[..], &[7; 500]].concat());
     let (log, recovered) = in_memory(&place, Options::default());
     assert_eq!((log.epoch(), recovered.torn_tails()), (4, &[][..]));

@@ -13,11 +13,11 @@ use env::Moment;
 
 /// Minimum time between the beginnings of two syncs, while one is under way.
 const INTERVAL_MIN: Duration = Duration::from_millis(5);
-/// The part of a sync's usual time that passes between the beginnings of two.
+/// A sync's usual time is divided by this number: the result is the time between the beginnings of two syncs.
 const PART_OF_SYNC: u32 = 4;
 /// Number of bytes in the buffer for which a sync begins without waiting.
 const BYTES_ENOUGH: usize = 4 << 20;
-/// How long the log's thread sleeps while as many syncs are under way as may be. The end of one wakes it.
+/// How long the log's thread sleeps while the maximum number of syncs is under way. The end of a sync wakes it earlier.
 const SLEEP: Duration = Duration::from_secs(1);
 
 /// Returns the time between two syncs of a log that is written without a pause, when a sync usually takes `usual` and
@@ -26,7 +26,7 @@ pub fn sync_interval(usual: Duration) -> Duration {
     (usual / PART_OF_SYNC).max(INTERVAL_MIN)
 }
 
-/// The syncs that run beside each other.
+/// State of the syncs that are under way at the same time, and when they began.
 #[derive(Debug, Default)]
 pub(super) struct SyncsUnderWay {
     count: usize,
@@ -34,7 +34,7 @@ pub(super) struct SyncsUnderWay {
     pub(super) sent: u64,
     /// When the last one began.
     last: Option<Moment>,
-    /// Since when the next one is wanted.
+    /// Since when a sync is wanted that has not begun; `None` if there is none.
     wanted: Option<Moment>,
     /// The usual time of a sync: an exponential average. Zero before the first has ended.
     usual: Duration,

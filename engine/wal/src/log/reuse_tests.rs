@@ -30,8 +30,8 @@ fn write(log: &Log, sequence: u64, level: Level) -> Result<()> {
     log.sync_blocking(ticket, level)
 }
 
-/// Writes, and flushes all records after every 50 writes, until the log has reused the space of `files` files. Returns
-/// the sequence id of the last write.
+/// Writes records until the log has reused the space of `files` files, and flushes all records after every 50 writes.
+/// Returns the sequence id of the last write.
 fn reach(log: &Log, files: u64) -> u64 {
     let mut last = 0;
     while log.shared.counts.reused.value() < files {
@@ -79,8 +79,8 @@ fn a_reused_file_shows_new_records_and_no_old_ones() {
     assert_eq!(in_memory(&place, options()).1.torn_tails(), []);
 }
 
-/// Returns storage whose newest file, begun in the space of another file, has five batches acknowledged at `level`, and
-/// the name of that file.
+/// Returns storage with a log, and the name of the log's newest file. That file reuses the space of another one. Its
+/// five batches were acknowledged at `level`.
 fn five_batches(level: Level) -> (Memory, FileName, u64) {
     let place = Memory::new();
     let (log, _) = in_memory(&place, options());
@@ -119,7 +119,7 @@ fn a_bad_batch_is_damage_if_a_later_one_says_it_was_durable_and_a_torn_tail_if_n
     for at in (end - BATCH + 4..end).step_by(13) {
         assert_eq!(open(&|bytes| bytes[at] ^= 0x10).expect("the last may be torn"), (last + 4, 1), "{at}");
     }
-    // A sector that was not written has the bytes of the older file.
+    // In reused space, a sector that was not written has the bytes of the older file instead of zeros.
     let (place, name, last) = five_batches(Level::Os);
     let after = place.copy();
     after.damage(&name, |bytes| bytes[1_024..1_536].fill(last as u8));
@@ -134,7 +134,7 @@ fn a_bad_batch_is_damage_if_a_later_one_says_it_was_durable_and_a_torn_tail_if_n
 fn a_file_that_was_not_begun_is_nothing_under_either_name() {
     let (place, name, last) = five_batches(Level::Os);
     let number = |name: &FileName| -> u64 { name.last()[..20].parse().expect("a number") };
-    // A crash before the file was renamed, and one after it.
+    // First a crash before the spare was renamed, then one after it.
     for (from, to) in [(number(&name) + 50, number(&name) + 50), (number(&name) + 50, number(&name) + 60)] {
         let after = place.copy();
         let mut writer = after.create(&file_name(&folder(), from)).expect("new");
@@ -262,12 +262,12 @@ fn a_file_whose_making_failed_goes_under_either_name() {
     let place = Memory::new();
     let (log, _) = in_memory(&place, options());
     (1..=60).for_each(|sequence| write(&log, sequence, Level::Os).expect("alive"));
-    // The sync of the folder after the renaming fails.
+    // The spare is renamed, but the sync of the folder fails.
     let (kind, outcome) = (storage::Kind::Failed, Outcome::MayHaveHappened);
     place.set_fault(Some(Fault { act: place.acts() + 2, kind, outcome, last: false }));
     log.flushed(b"a", SequenceId(60));
     assert_eq!(listed(&place).len(), 1 + log.shared.back().spares.len(), "{:?}", listed(&place));
-    // Reuse is not tried again.
+    // After that failure the log no longer reuses space.
     assert!(!log.shared.back().reuses());
     let reused = log.shared.counts.reused.value();
     for sequence in 61..=200 {
@@ -303,12 +303,12 @@ fn a_file_that_is_ready_too_late_goes() {
     let is_gone = |name: &FileName| {
         log.shared.back().spares.is_empty() && !listed(&place).iter().any(|(other, _)| other == name)
     };
-    // A spare is removed if a file with a greater number was begun before it was added,
+    // A spare is removed at once if a file with a greater number was begun before the spare was added,
     let (number, writer, name) = reserve();
     log.roll().expect("alive");
     log.shared.back().add_spare(number, writer);
     assert!(is_gone(&name));
-    // and if such a file is begun afterwards.
+    // and it is removed later if such a file is begun after it was added.
     let ((number, writer, name), (next, next_writer, _)) = (reserve(), reserve());
     log.shared.back().add_spare(number, writer);
     assert!(!is_gone(&name));
@@ -322,7 +322,7 @@ fn a_finished_file_whose_first_batch_is_damaged_is_not_taken_for_one_that_was_ne
     let (log, _) = in_memory(&place, options());
     let mut last = reach(&log, 4);
     log.flushed(b"a", SequenceId(last));
-    // A region that is idle from now on needs this file; later files are removed.
+    // This region becomes idle, so the log keeps this file for it; all later files can be removed.
     let needed = log.file_number();
     let ticket = log.append(&edit("idle", 1, b"needed")).expect("alive");
     log.sync_blocking(ticket, Level::Os).expect("alive");
@@ -352,7 +352,7 @@ fn old_bytes_of_a_reused_file_are_scanned_once() {
     let place = Memory::new();
     let (log, _) = in_memory(&place, Options { file_bytes_max: 4 << 20, ..options() });
     let mut last = 0;
-    // The counted roll may not be complete yet.
+    // The counter grows before the file is removed from the list of files, so wait for both.
     while log.shared.counts.reused.value() < 1 || log.shared.back().live.len() > 1 {
         last += 1;
         let ticket = log.append(&edit("a", last, &numbers)).expect("alive");

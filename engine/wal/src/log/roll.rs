@@ -57,7 +57,7 @@ impl Shared {
         let (number, spare) = {
             let mut back = self.back();
             self.drain(&mut back)?;
-            // The last file ended by age, before it was full: then spares are not needed.
+            // If the current file ends by its age, before it is full, the log grows slowly and needs no spares.
             if back.writer.as_ref().is_some_and(|writer| writer.size() < back.reuse_min) {
                 remove_spares(&mut back.spares);
             }
@@ -65,7 +65,8 @@ impl Shared {
                 Some((number, writer)) => (number, Some(writer)),
                 None => (back.reserve(), None),
             };
-            // Spares beyond `files_min`, from a time of a higher limit, are removed one by one.
+            // The limit on the number of spares (`files_min`) may have been higher when they were made. One spare too
+            // many is removed at each roll.
             if back.spares.len() >= self.options.files_min
                 && let Some((_, last)) = back.spares.pop_last()
             {
@@ -99,7 +100,8 @@ impl Shared {
                 return Err(self.put_off(&mut self.back(), &error));
             }
         };
-        // After the next file was created, and before anything is written to it: see [`owner`](crate::owner).
+        // Checks the owner after the next file was created and before anything is written to it. The module
+        // [`owner`](crate::owner) says why this order is safe.
         if let Err(error) = self.check_claim() {
             next.abandon();
             return Err(error);
@@ -154,7 +156,8 @@ impl Shared {
         })
     }
 
-    /// Lets the current file grow by a quarter, because the next one cannot be created.
+    /// Raises the size at which the current file ends by a quarter, because the next file cannot be created. Returns
+    /// the error for the caller of the roll.
     fn put_off(&self, back: &mut Back, cause: &dyn std::fmt::Display) -> Error {
         let size = back.writer.as_ref().map_or(0, |writer| writer.size());
         self.counts.rolls_failed.count();
@@ -165,7 +168,7 @@ impl Shared {
         Error::Storage(cause.to_string())
     }
 
-    /// Writes the buffer and the end of the file. Neither is durable yet.
+    /// Writes the buffer and the record that ends the file, and syncs neither.
     fn write_end(&self, back: &mut Back) -> Result<()> {
         self.drain(back)?;
         let (number, synced, section) = (back.number, back.synced_offset, back.section);
@@ -203,9 +206,9 @@ impl Shared {
         Ok(())
     }
 
-    /// Removes unneeded files as [`remove_unneeded`](Shared::remove_unneeded) does. But where a removal takes many
-    /// requests, as in an object store, this leaves them to the next [`tidy`](super::Log::tidy), so that no flush, sync or
-    /// start waits for the removal.
+    /// Removes unneeded files like [`remove_unneeded`](Shared::remove_unneeded), but only on storage with one sync at a
+    /// time, such as a local disk. In an object store a removal takes many requests. There the next
+    /// [`tidy`](super::Log::tidy) removes the files, so that no flush, sync or start waits.
     pub(super) fn remove_unneeded_soon(&self) {
         if self.syncs_at_once == 1 {
             self.remove_unneeded();
@@ -221,7 +224,7 @@ impl Shared {
             self.back().unneeded.append(&mut files);
             return;
         }
-        // A file that could not be removed is tried again at the next call.
+        // The files that could not be removed stay in the list, and the next call tries them again.
         files.retain(|file| {
             !(file.can_be_reused && self.make_spare(&file.name)) && self.files.delete(&file.name).is_err()
         });
@@ -230,7 +233,7 @@ impl Shared {
         }
     }
 
-    /// Whether `name` is a spare file of this owner.
+    /// Whether the file `name` has the header of a spare that this owner made.
     fn is_own_spare(&self, name: &FileName) -> bool {
         let mut header = [0; HEADER_LENGTH];
         let read = self.files.open(name).and_then(|file| file.read_at(0, &mut header));
@@ -266,9 +269,9 @@ impl Shared {
                 }
                 tracing::warn!(target: "wal", file = %old, cause = %error, tried_again = again,
                     "the space of a log file cannot be reused; bellows.wal.reuse=false turns reuse off");
-                // The file may have its new name although the call failed. But a file of that name may also belong to
-                // another owner, which is just taking over the log. If our file is not deleted here, the next owner
-                // finds it.
+                // The rename may have happened although the call failed. Then the file with the new name is this
+                // owner's spare and must be deleted here, or the next owner would find it. But the file may also belong
+                // to another owner, which is taking over the log.
                 if self.is_own_spare(&name) {
                     let _left = self.files.delete(&name);
                 }

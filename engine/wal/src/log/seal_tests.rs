@@ -72,7 +72,7 @@ fn race(files: &Arc<dyn Files>, rounds: u64) {
         let mut found: Vec<u64> =
             replayed(&recovered, "a").into_iter().map(|(sequence, _)| sequence).collect();
         let (acknowledged, flushed) = (acknowledged.into_inner(), flushed.into_inner().max(last));
-        // Files with flushed records only may be removed in any order.
+        // Files that have only flushed records may be removed in any order, so these records are not compared.
         found.retain(|sequence| *sequence > flushed);
         let newest = flushed + found.len() as u64;
         assert_eq!(found, (flushed + 1..=newest).collect::<Vec<_>>(), "round {round}: a gap");
@@ -164,7 +164,8 @@ fn with_syncs_side_by_side_the_next_owner_finds_everything_that_was_acknowledged
     assert!(most_at_once > 2, "{most_at_once} syncs at most were under way");
 }
 
-/// Storage in which another process deletes a file of the log when its second part is read for the first time.
+/// Storage in which another process deletes a file of the log when the second part of the file is read for the first
+/// time.
 struct Vanishing {
     store: Memory,
     armed: AtomicBool,
@@ -186,7 +187,8 @@ impl storage::Overlay for Vanishing {
     }
 }
 
-/// The swap of the object `OWNER` fails as other calls do: it happens, is reported as failed, and the process ends.
+/// A takeover's swap of the object `OWNER` takes effect and reports failure, and the process ends. The same is tried
+/// for its other calls.
 #[test]
 fn a_takeover_whose_calls_happen_and_report_failure_loses_nothing() {
     let world = World::real();
@@ -313,7 +315,7 @@ fn a_sealed_log_is_readable_and_its_owner_fails_at_its_next_operation() {
         let sealed = seal(&World::real(), &files, &folder(), "the master").expect("sealed");
         assert_eq!(replayed(&sealed.reader, "a"), [(1, b"one".to_vec())]);
         assert_eq!(sealed.epoch, 2);
-        // A record that was written before the seal may still be acknowledged, because the seal's reader finds it.
+        // The write happened before the seal, so the log may still acknowledge it: the seal's reader finds it.
         log.sync_blocking(ticket, Level::Os).expect("it was written before");
         let error = act(&log).expect_err("sealed");
         assert!(matches!(&error, Error::Fenced { epoch: 2, by } if by == "the master"), "{error}");

@@ -14,7 +14,7 @@ fn options() -> Options {
     Options { file_bytes_max: 2_000, idle_write: Duration::from_secs(3_600), ..Options::default() }
 }
 
-/// Returns the sequence ids that the tail has next, which must have no gap.
+/// Returns the sequence ids of the records that the tail returns next. Fails if there is a gap.
 fn more(tail: &mut LogTail) -> Vec<u64> {
     let mut found = Vec::new();
     let advanced = tail.advance::<Error>(|record| {
@@ -90,7 +90,7 @@ fn a_tail_goes_on_in_the_next_life_and_from_where_it_was() {
     (21..=40).for_each(|sequence| write(&log, sequence, Level::Os));
     let ticket = log.append(&edit("a", 41, b"the last")).expect("alive");
     log.sync_blocking(ticket, Level::Disk).expect("alive");
-    // The next owner has found the records that were not known to be durable, and has made them durable.
+    // The first owner's last records were not known to be durable. The next owner has found them and made them durable.
     let mut tail = LogTail::open(Arc::new(place.clone()), folder(), position);
     let mut seen = before;
     seen.extend(more(&mut tail));
@@ -168,7 +168,7 @@ fn a_tail_of_growing_files_sees_each_synced_record_at_once_also_under_the_next_o
         assert_eq!(more(&mut tail), []);
     }
     assert!(tail.position().file > 1, "it went from file to file");
-    // The records of the reader, and those of a tail that begins at its end, are all records, each once.
+    // A tail that begins at the end of a reader returns exactly the records that the reader lacks.
     let reader = LogReader::open(&place, &folder()).expect("readable");
     assert!(reader.end() <= tail.position());
     assert_eq!(more(&mut LogTail::open(Arc::clone(&place), folder(), reader.end())), [0; 0]);
@@ -200,10 +200,11 @@ fn a_tail_of_growing_files_that_slept_is_told_what_is_gone() {
     assert_eq!(more(&mut tail), [1]);
     (2..=20).for_each(|sequence| write(&log, sequence, Level::Os));
     log.flushed(b"a", SequenceId(20));
-    // No flush waits until files are removed.
+    // A flush does not wait for the removal of files in an object store.
     assert_eq!(more(&mut LogTail::open(Arc::clone(&place), folder(), LogPosition::default()))[0], 1);
     log.tidy();
-    // The tail's file was deleted. Its missing next part must not look like an idle log.
+    // The tail's file was deleted. The tail must report an error: a missing next part must not look like a log to which
+    // nothing is written.
     let gone = tail.advance::<Error>(|_| Ok(())).expect_err("its file was removed");
     assert!(matches!(gone, Error::Gone { number: 1, .. }), "{gone}");
 }

@@ -113,7 +113,7 @@ fn a_torn_tail_is_cut_wherever_it_is_torn() {
                 "cut at {cut} is told"
             );
             drop(log);
-            // The opened log has created a new file and written nothing to it: remove it before the next round.
+            // `open` has created an empty file. Remove it, so that the next round finds the same files.
             for number in 2..=3 {
                 let _absent = std::fs::remove_file(place.file(number));
             }
@@ -176,7 +176,7 @@ fn of_batches_that_no_sync_has_reached_a_hole_is_a_torn_tail_and_a_turned_bit_is
     // A sector of the second batch was not written when the power failed.
     let hole = (HEADER_LENGTH + batch).next_multiple_of(512);
     assert_eq!(open(&|bytes| bytes[hole..hole + 512].fill(0)).expect("a torn tail"), (1, 1));
-    // No batch follows the last one, so it may be torn in any way.
+    // No batch follows the last one, so its damage cannot be told from a torn tail.
     assert_eq!(open(&|bytes| *bytes.last_mut().expect("long") ^= 1).expect("a torn tail"), (2, 1));
 }
 
@@ -194,7 +194,7 @@ fn a_file_that_was_finished_has_no_tail_to_tear() {
         );
     }
     place.change(1, |bytes| bytes[HEADER_LENGTH + 20] ^= 1);
-    // The file's index is intact, so other regions can be replayed; the region with damaged records cannot.
+    // The index of the file is intact. So other regions can be replayed, and the region with damaged records cannot.
     let (_log, recovered) = place.open(Options::default()).expect("the index is sound");
     let replay = recovered.replay::<Error>(b"a", |_| Ok(()));
     assert!(matches!(replay, Err(Error::Corrupt { offset: 32, .. })), "{replay:?}");
@@ -228,7 +228,7 @@ fn files_go_when_no_region_needs_them() {
     let mut holding = log.regions_holding_back(0);
     holding.sort();
     assert_eq!(holding, [Box::from(&b"a"[..]), Box::from(&b"slow"[..])]);
-    // The log may have twice the bytes of the memstores.
+    // The log is allowed twice the bytes of the memstores; here it has more.
     assert_eq!(log.regions_holding_back(500 * before as u64).len(), 2);
     assert_eq!(log.regions_holding_back(500 * before as u64 + 500).len(), 0);
     assert_eq!(log.regions_holding_back(u64::MAX).len(), 0, "fewer than the greatest number");
@@ -288,14 +288,15 @@ pub(super) fn in_memory(place: &Memory, options: Options) -> (Log, LogReader) {
 fn after_a_failed_sync_nothing_is_acknowledged_again() {
     let place = Memory::new();
     let (log, _) = in_memory(&place, Options::default());
-    // The storage operations: the write of the batch, then its sync.
+    // The failing operation is the second from here: after the write of the batch, its sync.
     let (act, kind) = (place.acts() + 2, storage::Kind::Failed);
     place.set_fault(Some(Fault { act, kind, outcome: Outcome::MayHaveHappened, last: false }));
     let ticket = log.append(&edit("a", 1, b"one")).expect("alive");
     let error = log.sync_blocking(ticket, Level::Disk).expect_err("the sync failed");
     assert_eq!(error.outcome(), Outcome::MayHaveHappened);
     assert!(error.to_string().contains("00000000000000000001.wal"), "{error}");
-    // A later sync would succeed, which proves nothing about the failed one.
+    // The fault strikes one sync only. But a later sync that succeeds would prove nothing about the failed one, so the
+    // log must not acknowledge.
     assert!(log.sync_blocking(ticket, Level::Disk).is_err());
     assert!(log.append(&edit("a", 2, b"two")).is_err());
     assert_eq!(env::block_on(log.failed()).to_string(), error.to_string(), "known already");
@@ -351,7 +352,7 @@ fn a_full_disk_refuses_writes_until_there_is_room_and_loses_nothing_acknowledged
         }
         assert!(log.failure().is_none(), "a full disk is no failure");
         assert!(log.roll().is_err(), "no new file either");
-        // There is room again: the waiting batch is written by the log's thread, and new writes are accepted.
+        // The disk has room again: the log's thread writes the batch that waited, and the log accepts new writes.
         place.set_bytes_max(Some(6_000));
         log.sync_patiently(waiting, Level::Disk).expect("written when there was room");
         log.admits().expect("room again");
@@ -381,7 +382,8 @@ fn when_the_next_file_cannot_be_made_the_old_one_goes_on() {
         let (log, _) = in_memory(&place, options.clone());
         let ticket = log.append(&edit("a", 1, &[1; 100])).expect("alive");
         log.sync_blocking(ticket, Level::Os).expect("alive");
-        // The operations: the file's creation, the write of its header, the sync of the header.
+        // The creation of a file takes three operations: the creation, the write of the header, the sync of the header.
+        // Each fails once.
         let act = place.acts() + failing;
         place.set_fault(Some(Fault { act, kind: storage::Kind::Failed, outcome, last: false }));
         let error = log.roll().expect_err("the next file cannot be made").to_string();
@@ -481,12 +483,12 @@ fn others_write_while_a_roll_waits_for_the_disk_and_power_lost_there_leaves_no_g
             // The old file waits for the disk; this record goes into the new file.
             let ticket = log.append(&edit("a", 3, b"meanwhile")).expect("alive");
             log.sync_blocking(ticket, Level::Os).expect("nobody is in the way");
-            // After a kill at this moment, all records are found.
+            // A kill at this moment loses no record.
             let copy = slow.place.copy();
             let (_log, recovered) = in_memory(&copy.kill(), Options::default());
             assert_eq!(replayed(&recovered, "a").len(), 3);
-            // After a loss of power at this moment, the end of the old file may be lost, and then the new file does not
-            // count.
+            // A loss of power at this moment may destroy the end of the old file. Then the records of the new file do
+            // not count.
             let (_log, recovered) = in_memory(&slow.place.copy().crash(seed), Options::default());
             let found: Vec<_> = replayed(&recovered, "a").into_iter().map(|(n, _)| n).collect();
             assert!([&[1][..], &[1, 2], &[1, 2, 3]].contains(&&found[..]), "{found:?}");
@@ -543,7 +545,8 @@ fn power_lost_while_a_file_over_an_older_one_waits_for_the_disk_leaves_no_gap() 
             let (_log, recovered) = in_memory(place, options.clone());
             let found: Vec<_> = replayed(&recovered, "a").into_iter().map(|(n, _)| n).collect();
             let has_gap = found.windows(2).any(|pair| pair[0] + 1 != pair[1]);
-            // The last record must not be found without the one before it, which is in the file that waits.
+            // The old file is not synced yet. A record of the new file must not be found without the records before it
+            // in the old file.
             let lacks_it = found.last() == Some(&last) && !found.contains(&(last - 1));
             assert!(!has_gap && !lacks_it, "{seed}: {found:?}");
         }
@@ -688,7 +691,7 @@ fn damaged_bytes_are_refused_or_cut_and_never_believed() {
                 }
             }
         });
-        // Opening removes empty files, so every round uses a new copy.
+        // `open` removes empty files, so every round opens a new copy.
         match Log::open(World::real(), Arc::new(after), FileName::new("WALs"), Options::default()) {
             Err(_) => refused += 1,
             Ok((_log, recovered)) => {
@@ -785,7 +788,8 @@ impl Waiting {
     }
 }
 
-/// Returns a log in memory whose own thread writes nothing for `idle_write`.
+/// Returns a log in memory whose own thread writes nothing before `idle_write` is over. So waiters must write for
+/// themselves.
 fn without_help(idle_write: Duration) -> Log {
     let options = Options { idle_write, ..Options::default() };
     Log::open(World::real(), Arc::new(Memory::new()), FileName::new("WALs"), options).expect("new").0
@@ -864,7 +868,7 @@ fn writes_go_on_beside_everybody_who_looks_at_the_log() {
                         let ticket = log.append(&edit("a", sequence, b"cells")).expect("alive");
                         log.sync_blocking(ticket, Level::Os).expect("alive");
                         let took = world.moment().since(began);
-                        // A waiter that nobody wakes would have to wait for the log's own thread.
+                        // If nobody woke a waiter, it would wait for the log's own thread, which takes longer.
                         assert!(took < HELP / 2, "write {sequence} took {took:?}");
                     };
                     (1..=WRITES).for_each(one);
@@ -916,7 +920,7 @@ fn where_only_a_sync_survives_the_process_every_write_waits_for_one() {
     let (again, recovered) = in_memory(&place.copy().kill(), options.clone());
     assert_eq!(replayed(&recovered, "a").len(), 1, "what was acknowledged is there");
     drop(again);
-    // Nobody waits for this record, but it is written soon.
+    // Nobody waits for this record. The log's thread writes it after `idle_write`.
     log.append(&edit("a", 2, b"not waited for")).expect("alive");
     let was_synced = || {
         let (_again, recovered) = in_memory(&place.copy().kill(), options.clone());

@@ -21,8 +21,8 @@ impl Shared {
         }
     }
 
-    /// Writes all appended records as one batch; before it, writes the batch that found the disk full, if there is one.
-    /// Waiters are woken when the back is released.
+    /// Writes all appended records to the file as one batch. If an earlier batch waits because the disk was full,
+    /// writes that batch first. Waiters are woken when the back is released.
     pub(crate) fn drain(&self, back: &mut Back) -> Result<()> {
         if let Some(failure) = &self.front.lock().failure {
             return Err(failure.clone());
@@ -56,7 +56,7 @@ impl Shared {
         header.copy_from_slice(&BatchHeader::of(back.number, offset, back.synced_offset, payload).to_bytes());
         let mut written = writer.write(&batch.bytes);
         let is_full = |error: &storage::Error| error.kind() == storage::Kind::Full;
-        // Removing the spares may make room.
+        // The disk is full: removing the spares may free enough space for another attempt.
         if written.as_ref().is_err_and(is_full) && remove_spares(&mut back.spares) {
             writer.cut(offset).map_err(|error| self.dead(back.number, &error))?;
             written = writer.write(&batch.bytes);
@@ -81,7 +81,7 @@ impl Shared {
             file.note_written(region, sequences, span);
         }
         self.written.store(upto, Ordering::Release);
-        // A buffer that grew for one huge batch is freed.
+        // A very large write has made this buffer grow. It is freed, so that the memory is not kept.
         if bytes.capacity() > 2 * self.options.buffer_bytes_max {
             bytes = empty_batch();
         }
@@ -113,7 +113,7 @@ impl Shared {
         }
     }
 
-    /// Gives the error of a full disk to all waiters that are not patient, and returns it.
+    /// Gives the error of a full disk to all waiters except the [patient](Waiter::patient) ones, and returns it.
     fn is_full_now(&self, cause: &storage::Error) -> Error {
         let error = Error::Full {
             place: self.files.place(),
@@ -157,7 +157,8 @@ impl Shared {
         }
     }
 
-    /// Ends the log because of `cause`. Every later call returns the error of the first such failure.
+    /// Ends the log because of `cause`, and returns the error. Every later call returns the error of the first such
+    /// failure.
     pub(super) fn dead(&self, number: u64, cause: &storage::Error) -> Error {
         let error = match cause.kind() {
             storage::Kind::Sealed => self.claim.fenced(),
@@ -240,7 +241,8 @@ impl Shared {
                         continue;
                     }
                     if !self.writes_through && front.appended > self.sync_begun(&front) {
-                        // Only synced records survive the process.
+                        // On this storage written records do not survive the process, so the records are synced
+                        // instead.
                         front.disk_wanted = front.appended;
                         continue;
                     }
@@ -251,7 +253,7 @@ impl Shared {
             };
             {
                 let rolling = self.rolling.lock();
-                // Waiters have got the failure already.
+                // If the log has failed, the waiters have already got the error.
                 let drained = self.drain(&mut self.back());
                 if drained.is_ok() {
                     self.roll_if_still_due(&rolling);
@@ -307,7 +309,8 @@ impl Shared {
                 self.is_durable_to(number, offset);
                 self.durable.fetch_max(upto, Ordering::AcqRel);
             }
-            // One failure is reported, and asks the storage who the new owner is.
+            // Only the first of several failed syncs is reported. `dead` also asks the storage whether another process
+            // has taken the log.
             Err(error) if self.front.lock().failure.is_none() => drop(self.dead(number, &error)),
             Err(_) => {}
         }

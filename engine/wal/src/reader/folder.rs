@@ -65,7 +65,7 @@ fn is_other_part(below: &str) -> bool {
         || below.split_once('/').is_some_and(|(folder, _)| folder.contains(','))
 }
 
-/// The result of reading one file.
+/// The result of reading one file of the log.
 enum Look {
     /// The file was deleted, or is a spare (`is_void`): nothing in it is needed.
     Nothing {
@@ -78,7 +78,7 @@ enum Look {
 }
 
 impl Look {
-    /// Whether there was a file.
+    /// Whether the file exists.
     const fn is_there(&self) -> bool {
         !matches!(self, Look::Nothing { size: 0, cut: None, .. })
     }
@@ -189,7 +189,7 @@ impl Assembly {
         let mut live = LogFile::found(begun.file.name.clone(), begun.size, true);
         self.torn_tails.extend(begun.contents.cut.clone());
         if begun.contents.is_empty {
-            // The file was created and never written, so the previous file need not have an end.
+            // The file has no batch: its owner created it and died. So the file before it need not have an end.
             self.live.insert(number, live);
             self.empty.push(begun);
             return Ok(());
@@ -198,9 +198,9 @@ impl Assembly {
         if let Some(lost) = self.empty.iter().find(|empty| whole_to == Some(empty.number())) {
             return Err(no_end(lost, number));
         }
-        // If this file has no `Whole` record yet, the file before it may be an empty one, of which nothing has reached
-        // the disk. An empty file that was never written exists only if its removal failed. So treating it as the lost
-        // one costs no acknowledged record.
+        // The file before this one may have lost all its bytes, and then looks empty. So an empty file counts as lost,
+        // unless this file has a `Whole` record for it. An empty file that lost nothing exists only if its removal has
+        // failed, so this rule costs no acknowledged record.
         let from = self.before.as_ref().map_or(0, |before| before.number());
         let lost =
             |empty: &BegunFile| empty.epoch == begun.epoch && empty.number() > from && empty.version >= 2;
@@ -214,8 +214,8 @@ impl Assembly {
             if before.version < 2 || whole_to.is_some_and(|whole| whole >= before.number()) {
                 return Err(no_end(before, number));
             }
-            // The power failed before the previous file was durable. Records of this file would leave a gap, so they do
-            // not count.
+            // The power failed before the previous file was durable, so the records of this file would follow a gap.
+            // They are ignored.
             let offset = HEADER_LENGTH as u64;
             self.torn_tails.push(TornTail {
                 file: begun.file.name.clone(),

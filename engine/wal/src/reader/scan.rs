@@ -141,7 +141,8 @@ impl OpenFile<'_> {
             let found = format!("{} bytes", size - offset);
             return Err(self.corrupt(offset, "bytes after the end", "nothing", found));
         }
-        // If the first batch is bad, a whole batch after it shows that the file was begun.
+        // In a file in reused space zeros do not show that nothing was written. A whole batch after a bad first one
+        // shows that the file was begun.
         let is_empty = match is_over {
             true => offset <= HEADER_LENGTH as u64 && self.later_batch(offset, offset)?.is_none(),
             false => size <= HEADER_LENGTH as u64,
@@ -269,7 +270,7 @@ impl OpenFile<'_> {
 fn note(regions: &mut HashMap<Box<[u8]>, RegionExtent>, record: &Record<'_>, span: FileSpan) {
     let sequences = Sequences::of(record);
     match regions.get_mut(record.region) {
-        // The batch was counted already for another record of this region.
+        // Another record of this region in the same batch was added before, so the batch is in the list already.
         Some(known) if known.spans.last().is_some_and(|last| last.end() == span.end()) => {
             known.sequences.include(sequences);
         }

@@ -22,7 +22,7 @@ pub struct LogPosition {
     pub offset: u64,
 }
 
-/// Returns the position up to which a log is durable.
+/// Returns the position up to which the log is durable at this moment.
 type DurableSource = Arc<dyn Fn() -> LogPosition + Send + Sync>;
 
 /// Follows a log, regardless of its owner, up to what is durable.
@@ -62,7 +62,7 @@ impl LiveFile {
     }
 }
 
-/// The part of a file that may be read now.
+/// How much of a file may be read now.
 struct Readable {
     /// The offset after the last durable batch.
     end: u64,
@@ -120,7 +120,7 @@ impl LogTail {
                 return Ok(given);
             }
         }
-        // In this order, so that the listing has all files with records that are durable at this moment.
+        // The durable position is read before the listing. So the listing has every file that contains durable records.
         let durable = self.durable.as_ref().map(|source| source());
         let mut files = self.begun_files()?;
         for (index, file) in files.iter().enumerate() {
@@ -146,7 +146,7 @@ impl LogTail {
         Ok(given)
     }
 
-    /// Returns the file with the bytes that were written since it was last read.
+    /// Opens the file again, and returns it with the bytes that were written meanwhile.
     fn look_again(&self, file: LiveFile) -> Result<LiveFile> {
         let Some(growing) = file.reader.as_growing() else { return Ok(file) };
         match growing.grown() {
@@ -162,8 +162,9 @@ impl LogTail {
     fn begun_files(&self) -> Result<Vec<LiveFile>> {
         let mut begun: Vec<LiveFile> = Vec::new();
         let noted = noted_files(&*self.files, &self.folder)?;
-        // From the last to the first: an owner that begins a file has sealed the files of the previous owner. So if a
-        // later owner's file is found first, the bytes found here in an earlier owner's file are complete.
+        // The files are opened from the last to the first. An owner seals the files of the previous owner before it
+        // begins its own. So when a file of a later owner was found first, the bytes that are then found in a file of
+        // an earlier owner are complete.
         let numbered = numbered_files(&*self.files, &self.folder, noted)?;
         if let (Some(index), Some((first, _))) = (&self.index, numbered.first()) {
             index.forget_before(*first);
@@ -190,10 +191,11 @@ impl LogTail {
         Ok(begun)
     }
 
-    /// Returns how much of a file can be read. `is_older` means that its owner has begun a later file.
+    /// Returns how much of a file may be read. `later` are the files after it. `is_older` says that its owner has begun
+    /// a later file.
     fn readable(&self, file: &LiveFile, later: &[LiveFile], is_older: bool) -> Result<Readable> {
         let open = file.open();
-        // If the file is an earlier owner's, the next owner has synced everything that it found in it.
+        // The next owner has synced everything that it found in the files of earlier owners.
         let is_left = later.iter().any(|other| other.header.epoch > file.header.epoch);
         let all_durable = file.reader.as_growing().is_some();
         let mut whole = self.position.offset;
@@ -223,7 +225,7 @@ impl LogTail {
         Ok(Readable { end, is_all: false })
     }
 
-    /// Passes the records between the position and `end`.
+    /// Passes the records between the tail's position and `end` to `each`, and returns their number.
     fn give<E: From<Error>>(
         &mut self,
         file: &LiveFile,
@@ -264,7 +266,7 @@ impl LogTail {
     }
 }
 
-/// Whether `file` says that file `number` is durable to its end.
+/// Whether a record in `file` says that file `number` is durable to its end.
 fn says_whole(file: &LiveFile, number: u64) -> Result<bool> {
     let open = file.open();
     let (mut offset, mut payload) = (HEADER_LENGTH as u64, Vec::new());
