@@ -57,15 +57,15 @@ pub(crate) struct Accordion {
     pub(crate) policy: Mutex<Policy>,
     /// Number of bytes at which the active segment is sealed; `u64::MAX` for never.
     pub(crate) bound: AtomicU64,
-    /// Whether sealed segments wait for the background threads.
+    /// Whether sealed segments wait for a background thread that compacts memory.
     pub(crate) waiting: AtomicBool,
-    /// Whether the background threads were asked to compact.
+    /// Whether a background thread was asked to compact and has not begun yet.
     pub(crate) announced: AtomicBool,
-    /// Whether compacting is not expected to free much more before the next flush.
+    /// Whether another compaction is not expected to free much memory before the next flush.
     pub(crate) exhausted: AtomicBool,
     /// Locked while the pipeline is compacted, so that only one memory compaction of the store runs at a time.
     pub(crate) working: Mutex<()>,
-    /// Rows of puts with old timestamps. Locked by a memory compaction while it drops markers.
+    /// The rows that got puts with old timestamps. A memory compaction locks this while it drops markers.
     pub(crate) late: Mutex<LateRows>,
     pub(crate) history: Mutex<MemoryHistory>,
     /// Numbers about the rows that the last flush retained.
@@ -91,7 +91,7 @@ impl Accordion {
         accordion
     }
 
-    /// Applies `options` from now on.
+    /// Takes over the settings for memory from `options`.
     pub(crate) fn tune(&self, options: &RegionOptions) {
         let level = self.asked.level(options);
         let factor = options.in_memory_flush_factor;
@@ -120,7 +120,7 @@ impl Accordion {
         self.policy().level == Level::Adaptive
     }
 
-    /// Decides which cells of a snapshot stay in memory; returns `None` if none do.
+    /// Decides which cells of `snapshot` a flush leaves in memory; `None` if it writes all of them to files.
     pub(crate) fn split(
         &self,
         snapshot: &[Arc<Segment>],
@@ -134,8 +134,8 @@ impl Accordion {
         split
     }
 
-    /// Whether the last flush retained cells. Then some writes are only in memory and in the log, although files have
-    /// later ones.
+    /// Whether the last flush retained cells in memory. Then the store's files have some writes, but lack earlier ones,
+    /// which are only in memory and in the log.
     pub(crate) fn has_retained(&self) -> bool {
         self.retained.lock().has_retained()
     }

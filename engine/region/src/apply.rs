@@ -26,13 +26,13 @@ use crate::{Busy, Error, Result};
 /// The kind of a mutation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MutationKind {
-    /// Sets values.
+    /// Sets the values of columns.
     Put,
-    /// Writes delete markers.
+    /// Deletes cells, by writing delete markers.
     Delete,
-    /// Adds to 64-bit numbers.
+    /// Adds to the 64-bit numbers in columns.
     Increment,
-    /// Appends to values.
+    /// Appends to the values in columns.
     Append,
 }
 
@@ -42,13 +42,15 @@ pub enum Durability {
     /// The durability of the table; [`Durability::Sync`] if the table sets none.
     #[default]
     UseDefault,
-    /// The write is not logged.
+    /// The write is not logged, so a crash loses it unless it was flushed.
     Skip,
-    /// The write is in the log's buffer; it is synced later.
+    /// The write is acknowledged when it is in the log's buffer. It is written and synced later, so a crash may lose
+    /// it.
     Async,
-    /// The write is in the log, and synced if the server is configured to sync.
+    /// The write is acknowledged when the log has passed it to the operating system, or has synced it if the server is
+    /// configured to sync (`hbase.wal.hsync`).
     Sync,
-    /// The write is synced to the disk.
+    /// The write is acknowledged when the log has synced it to the disk.
     Fsync,
 }
 
@@ -111,12 +113,12 @@ impl Edits {
         &mut self.bytes
     }
 
-    /// Drops the cells after the last edit.
+    /// Drops the cells that were appended since the last edit was made.
     fn undo(&mut self) {
         self.bytes.truncate(self.end());
     }
 
-    /// Makes an edit of the cells after the last edit, if there are any.
+    /// Makes the cells that were appended since the last edit into an edit, if there are any.
     pub(crate) fn make(
         &mut self,
         durability: Durability,
@@ -222,7 +224,8 @@ impl Region {
         let stamp = Timestamp(self.stamp_of(&mutation, clock).0);
         self.note_stamp(&mutation.row, stamp, clock);
         let Mutation { row, cells, durability, nonce, .. } = mutation;
-        // `row` may share the memory of `cells`, which must have one owner to be changed in place.
+        // `row` may share the memory of `cells`. It is dropped, because cells can be changed in place only if their
+        // memory has one owner.
         drop(row);
         let mut edits = Edits { bytes: Vec::from(cells.into_bytes()), edits: Vec::with_capacity(1) };
         stamp_in_place(&mut edits.bytes, stamp);
@@ -258,7 +261,7 @@ impl Region {
         if self.read_only {
             return Err(Error::ReadOnly(self.info.name().escape_ascii().to_string()));
         }
-        // While the disk is full, a new write would only take memory and wait.
+        // A write that begins while the disk is full would take memory and wait, so it is refused.
         self.log.admits()?;
         let (bytes, limit) =
             (self.memstore_bytes(), self.flush_size.saturating_mul(self.options.block_multiplier));
@@ -331,7 +334,7 @@ impl Region {
                         0
                     }
                 };
-                // If there is no such version, the marker gets the present time and masks nothing.
+                // If the column has no such version, the marker gets the present time and masks nothing.
                 if let Some(found) = self.nth_version(&mutation.row, column, skip, mode)? {
                     timestamp = found;
                 }
@@ -380,7 +383,7 @@ impl Region {
             Durability::Sync | Durability::Fsync => Awaits::Log(wal::Level::Disk),
         };
         let is_logged = |edit: &Edit| strength(edit) != Durability::Skip;
-        // Check records before assigning a sequence id: afterwards no single edit can be refused.
+        // Checks all records before a sequence id is assigned. Afterwards no single edit can be refused.
         let mut log_bytes = 0;
         for (edit, cells) in edits.iter().filter(|(edit, _)| is_logged(edit)) {
             let record = self.record(edit, cells, SequenceId::ZERO, now);
@@ -493,7 +496,7 @@ impl Region {
                         store.seal(&self.options.memory, self.sealed(sequence));
                     }
                 }
-                // A log record may name a family that was deleted since.
+                // The log may have records of a family that was deleted later. Their cells are dropped.
                 None => cells.for_each(drop),
             }
         }

@@ -63,9 +63,9 @@ pub struct BulkFile {
 pub struct BulkLoad {
     /// The files of the load.
     pub files: Vec<BulkFile>,
-    /// Whether the loaded cells are newer than all writes so far. Otherwise they are older than all of them.
+    /// Whether the loaded cells count as newer than all earlier writes. If not, they count as older than all of them.
     pub assign_sequence: bool,
-    /// Whether the bytes are always copied, because the caller keeps its files.
+    /// Whether the bytes are copied even within one storage, because the caller keeps its files.
     pub copy: bool,
     /// Identifies the load in repeated calls; `None` if each call is a load of its own.
     pub token: Option<String>,
@@ -93,7 +93,7 @@ struct Staged<'a> {
     digest: String,
     /// The file that has the bytes.
     place: FileName,
-    /// Whether this load created that file, and so must remove it.
+    /// Whether this load has created that file, and must remove it if the load fails.
     is_copy: bool,
     _pin: Option<PinnedFile>,
 }
@@ -134,7 +134,7 @@ impl Region {
             .try_for_each(|file| self.stage(load, file).map(|file| staged.push(file)))
             .and_then(|()| self.load_staged(load, &staged));
         for file in staged.iter().filter(|file| file.is_copy) {
-            // No list names the file: if it cannot be deleted now, the janitor deletes it later.
+            // If the file cannot be deleted now, the janitor deletes it later, because no list names it.
             let _left = self.files.delete(&file.place);
         }
         let bytes = loaded?;
@@ -215,7 +215,7 @@ impl Region {
 
     /// Loads files whose bytes are in the region's storage, and returns the number of bytes.
     fn load_staged(&self, load: &BulkLoad, staged: &[Staged<'_>]) -> Result<u64> {
-        // Most memory is flushed now, so that the second flush is short: while it runs, no write is acknowledged.
+        // This flush writes most of the memory. So the second one is short, during which no write is acknowledged.
         self.flush_stores(&[], FlushReason::Requested)?;
         let alone = self.flushing.lock();
         let mut reserved = None;
@@ -251,7 +251,7 @@ impl Region {
         let linked = match self.files.link(&staged.place, &place) {
             Err(error) if error.kind() == Kind::Exists => {
                 // A crash during an earlier attempt may have left a file with this name. No list of this region names
-                // it.
+                // it, so it is replaced.
                 self.files.delete(&place)?;
                 self.files.link(&staged.place, &place)
             }
@@ -288,7 +288,8 @@ impl Region {
             .filter(|(_, files)| !files.is_empty())
             .collect();
         let mut changes: Vec<StoreChange> = Vec::with_capacity(by_store.len());
-        // No compaction replaces one of the files before all are listed and the intent is forgotten.
+        // While this lock is held, no compaction replaces files. It is held until all files are listed and the intent
+        // is forgotten.
         let _whole = self.listing.write();
         let is_noted = by_store.len() > 1 && !env::planted(22);
         if is_noted && let Err(error) = self.write_intent(&by_store, sequence) {
@@ -304,7 +305,8 @@ impl Region {
                 while_closing: true,
                 marker: None,
             };
-            // With an intent, other stores may have their files already, or will get them at the next opening.
+            // If the intent was written, other stores may have their files already. Then an error aborts the region,
+            // and the load is completed when the region is opened again.
             let changed = self.commit(store, commit).map_err(|error| match is_noted {
                 true => self.abort(format!(
                     "bulk load {sequence} is in some families only, and {} failed: {error}; restart the server, which \

@@ -8,7 +8,7 @@ use proto::catalog::{CatalogRow, Column};
 
 use crate::{CellSink, Limits, ReadMode, Region, Result, Scan};
 
-/// Returns all rows of a region at once, for tables of the catalog and of procedures, which are small.
+/// Returns all rows of a region at once. For small tables, such as hbase:meta.
 pub fn catalog_rows(region: &Arc<Region>) -> Result<Vec<CatalogRow>> {
     let mut rows = Rows::default();
     let mut scanner = region.scanner(Scan::default())?;

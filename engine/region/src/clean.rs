@@ -45,7 +45,7 @@ impl Region {
 
     fn remove_stale_lists(&self, store: &Store) -> Result<usize> {
         let tracker = store.tracker.lock();
-        // The region's next owner may be writing a list.
+        // While the region closes, its next owner may already write a list, so no list is removed.
         if self.write.lock().closing { Ok(0) } else { tracker.remove_stale() }
     }
 

@@ -56,7 +56,7 @@ impl Region {
         }
         let is_removed = |file: &Arc<StoreFile>| remove.iter().any(|removed| Arc::ptr_eq(removed, file));
         let old = store.view.load().files.clone();
-        // The new files get the place of the newest removed file, because they have its sequence id.
+        // The new files take the place of the newest file that they replace, because they have its sequence id.
         let place = old.iter().rposition(is_removed).map(|last| last + 1 - remove.len());
         let mut files: Vec<Arc<StoreFile>> = old.iter().filter(|file| !is_removed(file)).cloned().collect();
         if old.len() - files.len() != remove.len() {
@@ -66,7 +66,7 @@ impl Region {
                 store.folder
             )));
         }
-        // Files that flushes have added meanwhile are last, and stay last.
+        // Files that flushes have added during a compaction stay last.
         let place = place.unwrap_or(if are_oldest { 0 } else { files.len() });
         files.splice(place..place, add.iter().cloned());
         let named = match remove.is_empty() {
@@ -94,13 +94,13 @@ impl Region {
 }
 
 impl Store {
-    /// Hands a new file that no list will name to the janitor.
+    /// Passes a new file that no list will name to the janitor, which deletes it.
     pub(crate) fn give_up(&self, file: &Arc<StoreFile>) {
         file.forget_blocks();
         self.leave_to_janitor(std::slice::from_ref(file));
     }
 
-    /// Records files for the janitor, which asks all holders before it deletes one.
+    /// Records files that the store no longer lists. The janitor deletes one only if no holder needs it.
     fn leave_to_janitor(&self, files: &[Arc<StoreFile>]) {
         let places = files.iter().map(|file| self.folder.join(&file.listed.name));
         self.unlisted.lock().extend(places);

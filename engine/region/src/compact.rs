@@ -60,7 +60,7 @@ pub struct StoreCompaction {
     pub off_peak: bool,
 }
 
-/// The effect that a compaction would have now.
+/// What a compaction of a store would do if it began now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompactionPlan {
     /// Number of files that the compaction takes.
@@ -71,7 +71,8 @@ pub struct CompactionPlan {
     pub major: bool,
     /// Whether the compaction is above the throttle point (`hbase.regionserver.thread.compaction.throttle`).
     pub is_large: bool,
-    /// Number of files that the store may still get before its flushes wait; negative if it has too many.
+    /// Number of files that the store may still get before flushes of the region are delayed; negative if it already
+    /// has more.
     pub files_left: i64,
 }
 
@@ -87,7 +88,7 @@ pub trait CompactionMonitor: Sync {
     }
 }
 
-/// The monitor that never slows a compaction down.
+/// A monitor that watches nothing: the compaction is neither slowed down nor ended.
 impl CompactionMonitor for () {}
 
 /// Why a store's files are rewritten.
@@ -144,7 +145,7 @@ impl Region {
         let selection = self.select(store, &files, request);
         let major = request.major && !store.has_stripes();
         let is_pointless = selection.is_empty() && expired.is_empty();
-        // Retained rows are flushed first, and then there is a file.
+        // A major compaction flushes retained rows first, and so has a file to compact.
         if is_pointless && !(major && store.accordion.has_retained()) {
             return None;
         }
@@ -220,7 +221,8 @@ impl Region {
             !store.has_stripes()
                 && (request.major || self.select(store, &store.view.load().files, request).major)
         };
-        // A major compaction without the retained rows would soon be due again.
+        // Retained rows are flushed first. Otherwise they would reach a file soon after the major compaction, and the
+        // store would be due for another one.
         if store.accordion.has_retained() && is_major() {
             self.flush_stores(std::slice::from_ref(&store.family), FlushReason::Requested)?;
         }
@@ -271,7 +273,8 @@ impl Region {
             Rewrite::Truncation => 0,
         };
         let files = store.view.load().files.clone();
-        // Only these files may be replaced, although a flush may add another one at any moment.
+        // Selects now, from the files of this moment. A flush may add a file meanwhile, but only the selected files are
+        // replaced.
         let selection = match purpose {
             Rewrite::Compaction(request) => self.select(store, &files, request),
             Rewrite::Truncation => Selection { files: (0..files.len()).collect(), ..Selection::default() },
@@ -279,8 +282,8 @@ impl Region {
         if selection.is_empty() {
             return Ok(expired);
         }
-        // Retained rows are in the log and in no file, so markers stay: a replay would bring back cells whose markers
-        // were dropped.
+        // Retained rows are in the log and in no file. Delete markers must stay then: a replay would bring back cells
+        // whose markers were dropped.
         let may_purge = !store.accordion.has_retained();
         let takes_all = selection.files.len() == files.len();
         let of_stripes = matches!(purpose, Rewrite::Compaction(_)) && store.has_stripes();
@@ -288,8 +291,8 @@ impl Region {
         let is_user = matches!(purpose, Rewrite::Compaction(request) if request.is_user);
         let chosen: Vec<Arc<StoreFile>> =
             selection.files.iter().map(|index| Arc::clone(&files[*index])).collect();
-        // The keys of the files decide which rows lose their markers. The stripe that a file names in its properties is
-        // not trusted for this.
+        // A row may lose its markers only if the keys of the other files show that none of them has the row. The range
+        // of the stripe that a file states is not trusted for this.
         let has_all_of = |rows: &&StripeRange| {
             let is_left = |file: &Arc<StoreFile>| !chosen.iter().any(|other| Arc::ptr_eq(file, other));
             !files.iter().any(|file| is_left(file) && file.may_have_rows_of(rows))
@@ -325,7 +328,8 @@ impl Region {
         let codec = if all { options.compression_major } else { options.compression_minor };
         let newest = chosen.iter().map(|file| file.max_sequence()).max().unwrap_or_default();
         let dropped_markers = DroppedMarkers::merged(chosen.iter().map(|file| &file.dropped_markers));
-        // Dropped markers follow the rule for markers in files: a major compaction keeps none that have expired.
+        // Markers that memory has dropped are treated like markers in files: a major compaction keeps only those that
+        // it must keep for `purge_deletes_after`.
         let purges_all = all || (takes_all && purged_rows == Some(&StripeRange::ALL));
         let dropped_markers = match store.tuning.load().purge_deletes_after {
             _ if !purges_all => dropped_markers,
@@ -359,7 +363,8 @@ impl Region {
             compacted += cells;
             left = left.saturating_sub(written);
             self.counters.compacted_cells.fetch_add(cells, Ordering::Relaxed);
-            // Does not wait for the write lock: the next report checks again, and so does the commit.
+            // Does not wait for the write lock. If another thread has it, the next report checks again, and so does the
+            // commit.
             let closes = self.write.try_lock().is_some_and(|state| state.closing);
             if closes || (self.closes_soon() && left > LEFT_MAX) {
                 return Err(overtaken());
@@ -370,10 +375,11 @@ impl Region {
             }
         });
         let made = match made {
-            // The region's next opening deletes files that its list does not name, including unfinished ones.
+            // Unfinished files are left where they are: when the region is opened again, files that its list does not
+            // name are deleted.
             Err(_) if self.write.lock().closing => return Err(overtaken()),
             Err(error) => {
-                // A repeated compaction counts its cells again.
+                // The compaction will be repeated and will count its cells again, so this attempt is subtracted.
                 self.counters.compacting_cells.fetch_sub(cells, Ordering::Relaxed);
                 self.counters.compacted_cells.fetch_sub(compacted, Ordering::Relaxed);
                 return Err(error);
@@ -385,7 +391,7 @@ impl Region {
             let reader = &made.file.reader;
             // A read error is ignored here; the next reader of the block reports it.
             let _read = reader.warm(reader.cached().kept_of_compaction(bytes), true);
-            // If a new file cannot be read, it must not replace files that are being read.
+            // A new file that cannot be read must not replace readable files.
             if let Err(error) = reader.warm_blocks(&made.warm, false) {
                 new.iter().for_each(|file| store.give_up(file));
                 return Err(error.into());
@@ -405,7 +411,8 @@ impl Region {
             let _no_load = self.without_load().inspect_err(give_up)?;
             self.commit(store, commit)?;
         }
-        // The replaced files have freed room in a full cache. Skipped when the region closes.
+        // The compacted files have left the cache, so the new files find free space there. Not done while the region
+        // closes.
         if !self.write.lock().closing {
             for made in &made {
                 let _read = made.file.reader.warm_blocks(&made.warm, true);
@@ -445,9 +452,9 @@ impl StoreCompaction {
 }
 
 impl Store {
-    /// Selects from `files`, all files of the store, those whose cells have all expired.
+    /// Returns those of `files`, which are all files of the store, whose cells have all expired.
     fn expired(&self, files: &[Arc<StoreFile>], now: i64) -> Vec<Arc<StoreFile>> {
-        // Most families keep their cells for ever.
+        // Most families keep their cells for ever, so this check comes first.
         let scan_info = self.scan_info();
         if scan_info.ttl.is_none() {
             return Vec::new();

@@ -20,7 +20,7 @@ pub(crate) struct CompactionMatcher {
     scan_info: ScanInfo,
     /// The scope in the current row.
     kind: CompactionScope,
-    /// The only rows in which all files take part, and the scope there.
+    /// The rows in which all files take part, and the scope there. In all other rows only some files do.
     within: Option<(StripeRange, CompactionScope)>,
     now: i64,
     row: Vec<u8>,
@@ -82,7 +82,7 @@ impl CompactionMatcher {
     /// row.
     pub(crate) fn lone_since(&self) -> Timestamp {
         match self.scan_info.ttl {
-            // With MIN_VERSIONS expired cells may stay too.
+            // With MIN_VERSIONS an expired cell may be kept, too, so no timestamp is too old.
             Some(ttl) if self.scan_info.min_versions == 0 => Timestamp(self.now.saturating_sub(ttl)),
             _ => Timestamp::OLDEST,
         }
@@ -121,7 +121,7 @@ impl CompactionMatcher {
         let timestamp = key.timestamp();
         let kind = key.cell_type().unwrap_or(CellType::Put);
         let is_expired = self.scan_info.is_expired(timestamp, self.now);
-        // With NEW_VERSION_BEHAVIOR expired markers still count.
+        // With NEW_VERSION_BEHAVIOR expired markers still mask cells, so they are kept.
         if is_expired && self.scan_info.min_versions == 0 && !self.scan_info.new_versions {
             return self.end_column();
         }
@@ -155,7 +155,8 @@ impl CompactionMatcher {
                 MaskedBy::Rest => return self.end_column(),
             }
         }
-        // Two writes have this timestamp, and new readers see only the later one. Old readers still have the old files.
+        // An earlier cell of this loop had the same timestamp and type, and was written later. New readers see only
+        // that one, and open scanners keep reading the old files.
         if self.last == Some((timestamp, kind)) {
             return false;
         }
@@ -201,8 +202,8 @@ mod tests {
         parts.to_vec().expect("within limits")
     }
 
-    /// If a lone value is not passed to the matcher, the matcher would have kept it, and its decisions about other
-    /// cells are the same. Tested with rows of markers only, expired versions and masked cells, in random order.
+    /// Tests [`CompactionMatcher::lone_since`]: the matcher keeps such a value, and decides about other cells in the
+    /// same way whether or not it gets the value.
     #[test]
     fn lone_values_can_be_skipped() {
         let plain = ScanInfo {

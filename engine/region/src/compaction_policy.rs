@@ -213,7 +213,8 @@ struct Measure {
     size_min: u64,
     size_max: u64,
     ratio: f64,
-    /// Whether the store may have so many files that its flushes wait.
+    /// Whether the store may have so many files that flushes are delayed. Then a compaction should remove as many as
+    /// possible.
     may_be_stuck: bool,
 }
 

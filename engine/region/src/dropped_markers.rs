@@ -38,8 +38,8 @@ const LATE_ROWS_MAX: usize = 4_096;
 
 type Entry = [u8; ENTRY];
 
-/// The kinds of markers. The flag says whether a marker masks all versions up to its timestamp, or only the version
-/// with exactly its timestamp.
+/// The kinds of markers. The flag says whether a marker masks all versions up to its timestamp (true), or only the
+/// version with exactly its timestamp.
 const KINDS: [(CellType, bool); 4] = [
     (CellType::DeleteFamily, true),
     (CellType::DeleteColumn, true),
@@ -59,7 +59,7 @@ fn entry(kind: CellType, digest: &[u8; WHAT], timestamp: Timestamp) -> Entry {
     let mut entry = [0; ENTRY];
     entry[0] = kind.code();
     entry[1..WHAT].copy_from_slice(&digest[..WHAT - 1]);
-    // No timestamp is negative, so big-endian bytes sort in their order.
+    // Timestamps are not negative, so their big-endian bytes sort like the timestamps.
     entry[WHAT..].copy_from_slice(&timestamp.0.to_be_bytes());
     entry
 }
@@ -96,8 +96,8 @@ impl DroppedMarkers {
         entries.sort();
         entries.dedup_by(|later, earlier| {
             let is_same = later[..WHAT] == earlier[..WHAT];
-            // A marker that masks all versions up to its timestamp masks at least what older ones do, so the newest is
-            // enough.
+            // Of the markers that mask everything up to their timestamp only the newest is needed, because it masks
+            // what the others mask.
             if is_same && masks_up_to(later[0]) {
                 *earlier = *later;
             }
@@ -201,7 +201,7 @@ impl LateRows {
         }
     }
 
-    /// Forgets all rows: a flush has taken the memory.
+    /// Forgets all rows, because a flush has taken the memory with their puts.
     pub(crate) fn clear(&mut self) {
         *self = LateRows::default();
     }

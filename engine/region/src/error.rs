@@ -94,7 +94,7 @@ pub enum Error {
     /// A row key has this many bytes, which is too long for a cell.
     #[error("Row length {0} is > {max}", max = cell::ROW_LENGTH_MAX)]
     RowTooLong(usize),
-    /// A mutation has a cell of another row.
+    /// A mutation of one row has a cell of another row.
     #[error("a cell of row {cell_row} is in a mutation of row {row}")]
     CellOfOtherRow {
         /// The row of the cell.
@@ -128,7 +128,8 @@ pub enum Error {
         /// How far in the future a timestamp may be, in ms.
         slop: i64,
     },
-    /// The log failed or was fenced: the region acknowledges nothing any more.
+    /// The region was aborted, because the log failed or another process has taken it. The region acknowledges nothing
+    /// any more.
     #[error("region aborted: {0}")]
     Aborted(String),
     /// An invariant is violated, in memory or in a file: the operation was abandoned and changed nothing.
@@ -137,8 +138,8 @@ pub enum Error {
     /// A block is not in memory, and the caller must not wait for it.
     #[error("a block must be read from storage")]
     WouldBlock,
-    /// A MOB value must be read from storage, and the caller must not wait for it. Or the value is longer than the
-    /// caller allows before it has waited for memory.
+    /// A MOB value must be read from storage, and the caller must not wait for it; or the value is longer than the
+    /// caller allows. The caller repeats the read after it has waited for memory, on a thread that may block.
     #[error("a value of {bytes} bytes must be read from storage, or needs memory that must be waited for")]
     MobValue {
         /// Length of the value, as the reference cell states it.
@@ -167,7 +168,7 @@ pub enum Error {
     /// A file cannot be read or written.
     #[error(transparent)]
     Storage(#[from] storage::Error),
-    /// Another server has taken the store: this one changes nothing in it any more.
+    /// Another server has taken the store. This server must not change the store's files any more.
     #[error("the file list {list} was taken by {by}: this server no longer owns the store, and must end")]
     Fenced {
         /// The store's file list.

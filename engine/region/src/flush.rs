@@ -74,7 +74,7 @@ impl Region {
         self.flush_stores(&[], reason)
     }
 
-    /// Writes the memory of some families to files; of all families if none is named.
+    /// Writes the memory of `families` to files; of all families if the list is empty.
     pub fn flush_families(&self, families: &[Bytes]) -> Result<Flushed> {
         self.check_serving()?;
         for family in families {
@@ -129,7 +129,7 @@ impl Region {
         }
         for store in chosen() {
             let done = self.flush_store(store, sequence, self.allowance(store, reason, unlogged));
-            // The stores flushed so far keep their new files.
+            // If a later store fails, the stores that were flushed before it keep their new files.
             let done = done.inspect_err(|_| {
                 self.mark(
                     Kind::FlushAbort,
@@ -155,10 +155,11 @@ impl Region {
         if families.is_empty() {
             let before = self.memstore.flushed_at.swap(began.0, Ordering::Relaxed);
             if flushed.retained_bytes > 0 {
-                // The oldest retained cell was written after the previous flush.
+                // All retained cells were written after the previous flush, so none is older than that flush.
                 self.memstore.oldest_edit.store(before, Ordering::Relaxed);
             }
-            // The least sequence id of all stores: the log must keep what other stores still have in memory.
+            // The log must keep the records that any store still has in memory only. So the smallest of the stores'
+            // sequence ids counts.
             self.log.flushed(self.info.encoded_name().as_str().as_bytes(), flushed.sequence);
         }
         Ok(flushed)
@@ -173,7 +174,8 @@ impl Region {
             && store.accordion.is_adaptive()
             && store.scan_info().max_versions == 1
             && !store.scan_info().new_versions
-            // Not with stripes: while rows are retained, no compaction may drop a stripe's markers.
+            // In a store with stripes nothing is retained: while rows are retained, no compaction may drop delete
+            // markers of a stripe.
             && !store.has_stripes();
         if !may_stay {
             return None;
@@ -181,7 +183,7 @@ impl Region {
         let of =
             |store: &Store| store.view.load().snapshot.iter().map(|segment| segment.bytes()).sum::<u64>();
         let (bytes, all) = (of(store), self.stores.iter().map(of).sum::<u64>());
-        // Memory beyond the region's limit is always written.
+        // If the region's memory is beyond its limit, only a part is retained that fits the limit.
         let fits = (self.flush_limit(0.0) as f64 / all.max(1) as f64).min(1.0);
         Some(Allowance {
             bytes: (bytes as f64 * fits * part) as u64,
@@ -217,7 +219,7 @@ impl Region {
                 .max()
                 .unwrap_or(Timestamp::OLDEST),
         });
-        // A family of large values retains none of them in memory.
+        // A MOB family, whose values are large, retains nothing in memory.
         let split = allowance
             .filter(|_| mob.is_none() && Segment::fit_one(&snapshot))
             .and_then(|allowance| store.accordion.split(&snapshot, sequence, allowance, rewrite()));
@@ -256,8 +258,8 @@ impl Region {
             // A read error is ignored here; the next reader of the block reports it.
             let _read = file.reader.warm(file.reader.cached().kept_of_flush(), true);
         }
-        // Requests read the previous file, so they will soon read the new files: load their blocks into the cache,
-        // unless the region closes.
+        // If requests are reading the newest file of the store, they will soon read the new files, too. Then the blocks
+        // of the new files are loaded into the cache, unless the region closes.
         let closes = self.write.lock().closing;
         if !closes && store.view.load().files.last().is_some_and(|file| file.reader.cached().is_being_read())
         {
@@ -275,7 +277,8 @@ impl Region {
             add: files.clone(),
             are_oldest: false,
             view: &|view| View {
-                // The retained segment is older than segments sealed since.
+                // In the pipeline, which is ordered from new to old, the retained segment comes after segments that
+                // were sealed since.
                 pipeline: view.pipeline.iter().chain(&retained).cloned().collect(),
                 snapshot: Vec::new(),
                 dropped_of_snapshot: DroppedMarkers::default(),
@@ -294,7 +297,8 @@ impl Region {
         Ok(StoreFlushed { files, through, retained_bytes })
     }
 
-    /// Flushes, and then refuses all requests. Closing twice succeeds.
+    /// Flushes the region, and makes it refuse all further requests. Closing a closed region succeeds and does nothing.
+    /// If the flush fails, the region stays open.
     pub fn close(&self) -> Result<Flushed> {
         if self.lifecycle.closed.load(Ordering::Acquire) {
             return Ok(Flushed::default());
@@ -308,7 +312,8 @@ impl Region {
             self.lifecycle.closed.store(true, Ordering::Release);
             return Ok(Flushed::default());
         }
-        // Wait for compactions that are replacing files; compactions that come later see `closing`.
+        // Waits until running compactions have replaced their files. Compactions that begin later find `closing` set,
+        // and stop.
         for store in &self.stores {
             drop(store.tracker.lock());
         }
@@ -316,14 +321,15 @@ impl Region {
         match &flushed {
             Ok(_) => {
                 self.lifecycle.closed.store(true, Ordering::Release);
-                // Not in one expression with the next line: the write lock would be held while `all_files` waits for a
-                // store's list, and the holder of the list may wait for the write lock.
+                // This is a statement of its own, so that the write lock is released before the next line. `all_files`
+                // waits for a store's list, whose holder may wait for the write lock.
                 let last_sequence = self.write.lock().last_sequence;
                 self.mark(Kind::RegionClose, last_sequence, self.all_files());
                 let files = |store: &Store| store.view.load().files.clone();
                 self.stores.iter().flat_map(files).for_each(|file| file.reader.cached().close());
             }
-            // Unflushed writes stay in the log. The region serves on, so that closing can be tried again.
+            // The unflushed writes stay in the log. The region serves requests again, so that the caller can try again
+            // to close it.
             Err(_) => {
                 self.write.lock().closing = false;
                 self.lifecycle.closes_soon.store(false, Ordering::Release);
@@ -334,7 +340,8 @@ impl Region {
 }
 
 impl Store {
-    /// Moves the active segment and the pipeline into the snapshot, before any segments that a failed flush left there.
+    /// Moves the active segment and the pipeline into the snapshot. Segments that a failed flush has left in the
+    /// snapshot stay there.
     fn begin_flush(&self, memory: &Arc<Pool>, sealed: Sealed) {
         let view = self.view.load_full();
         if view.active.is_empty() && view.pipeline.is_empty() {

@@ -22,9 +22,9 @@ pub struct FlushFacts {
     pub is_reader: bool,
     /// Bytes in the region's memory, including those that are being flushed.
     pub bytes: u64,
-    /// Bytes in memory at which the region is flushed: see [`flush_limit`].
+    /// Number of bytes in memory at which the region is flushed: the result of [`flush_limit`].
     pub limit: u64,
-    /// Whether the list of dropped markers of a store has outgrown its part of the memory.
+    /// Whether the list of dropped markers of some store is longer than its permitted part of the memory.
     pub has_many_markers: bool,
     /// Whether a flush of the region is running.
     pub is_flushing: bool,

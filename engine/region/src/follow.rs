@@ -81,7 +81,7 @@ impl RegionFollower {
         &self.opening
     }
 
-    /// Makes the follower outdated: it applies no more records, and another must be opened in its place.
+    /// Makes the follower outdated: it ignores all further records.
     pub fn give_up(&mut self) {
         self.is_outdated = true;
     }
@@ -148,10 +148,11 @@ impl RegionFollower {
         Ok(marker.kind != Kind::RegionOpen || marker.stores.len() == self.region.stores.len())
     }
 
-    /// Takes over the files that the owner has found when it opened the region.
+    /// Makes the store's files equal to those that the owner had when it opened the region. Returns `false` if that is
+    /// not possible.
     fn meet_owner(&mut self, index: usize, change: &StoreChange) -> Result<bool> {
         let files = self.region.stores[index].view.load().files.clone();
-        // A change without a list comes from a store without files.
+        // The owner's store has no list, so it has no files.
         if change.list.is_none() {
             return Ok(change.added.is_empty() && files.is_empty());
         }
@@ -195,7 +196,7 @@ impl RegionFollower {
         }
         files.sort_by_key(|file| file.max_sequence());
         let newest = files.iter().map(|file| file.newest_sequence()).max().unwrap_or_default();
-        // A file has every write before its marker, and possibly writes that skipped the log.
+        // A new file has all writes up to its sequence id, including writes that were not logged.
         self.applied = self.applied.max(newest);
         self.show();
         self.replace_view(index, files, newest)?;
@@ -222,7 +223,8 @@ impl RegionFollower {
         let segments: Vec<Arc<Segment>> = view.segments().cloned().collect();
         let (mut active, mut pipeline) = (Arc::new(view.active.successor(pool)), Vec::new());
         let mut failure = None;
-        // The owner may have dropped a marker that masks a cell which stays here; the new files then list that marker.
+        // The owner may have dropped a delete marker from memory while a cell that it masks is still in this memory.
+        // The new files then list the dropped marker, so it is inserted here.
         let may_mask = with_files.files.iter().any(|file| !file.dropped_markers.is_empty());
         let mut stayed: Vec<(SequenceId, Vec<u8>)> = Vec::new();
         let mut keep = |cell: cell::Cell<'_>| match covered.has(cell) {
@@ -244,7 +246,7 @@ impl RegionFollower {
             Segment::visit(&segments, |cell, _| keep(cell));
         }
         if let Some(error) = failure {
-            // The old segments are sealed, and later writes go to a new active segment.
+            // The old active segment is sealed, and later writes go to a new one.
             let active = Arc::new(active.successor(pool));
             let snapshot = Vec::new();
             store.view.store(Arc::new(View { active, pipeline: segments, snapshot, ..View::clone(&view) }));
@@ -268,13 +270,14 @@ impl RegionFollower {
             caching: &Store::caching(&self.region.info, &store.options()),
             open_files: &self.region.options.open_files,
         };
-        // Flushes, compactions and bulk loads add files of the store itself, and no links or references.
+        // Flushes, compactions and bulk loads create files of the store itself. So the name is neither a link nor a
+        // reference.
         let size = self.region.files.open(&store.folder.join(name))?.size();
         StoreFile::open(&opener, &store.folder, Listed { name: name.to_owned(), size, reference: None })
     }
 }
 
-/// Returns the sequence id up to which `files` have all writes; no file has later ones.
+/// Returns the sequence id up to which `files` together have all writes. They may have single later ones, too.
 fn covered_through(files: &[Arc<StoreFile>]) -> SequenceId {
     files.iter().map(|file| file.max_sequence()).max().unwrap_or_default()
 }

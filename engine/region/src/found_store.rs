@@ -162,7 +162,7 @@ fn named_by_folder(files: &dyn Files, folder: &FileName, ignored: &mut Vec<FileN
     let mut named = Vec::new();
     for entry in files.list(folder)? {
         let name = entry.name.below(folder).unwrap_or_default();
-        // Skips folders, and names that HBase's file systems hide.
+        // Skips names in subfolders, and names that HBase ignores because they begin with a dot or an underscore.
         if name.contains('/') || name.starts_with(['.', '_']) {
             continue;
         }
@@ -182,7 +182,7 @@ fn is_of_hbase(name: &StoreFileName) -> bool {
     let (digits, rest) = name.file.split_at(
         name.file.find(|letter: char| !matches!(letter, '0'..='9' | 'a'..='f')).unwrap_or(name.file.len()),
     );
-    // The name of a MOB file ends with the name of its region, and a link may have such a file as its target.
+    // The name of a MOB file ends with the name of its region. Such a name is accepted only as the target of a link.
     !digits.is_empty() && (rest.is_empty() || name.loaded_as().is_some() || name.link.is_some())
 }
 

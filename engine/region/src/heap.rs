@@ -93,13 +93,13 @@ impl FromIterator<Source> for Sources {
 impl Drop for Sources {
     fn drop(&mut self) {
         let mut list = std::mem::take(&mut self.0);
-        // Release blocks and segments now; only the empty list is kept.
+        // Blocks and segments are released now; only the memory of the empty list is kept.
         list.entries.clear();
         list.order.clear();
         if list.entries.capacity() == 0 || list.entries.capacity() > KEPT_MAX {
             return;
         }
-        // Fails when the thread is ending; then the list is freed.
+        // While the thread ends, its storage is gone. Then the list is freed.
         let _ended = SOURCE_LISTS.try_with(|slot| {
             let mut lists = slot.take();
             if lists.len() < SOURCE_LISTS_MAX {
@@ -202,11 +202,12 @@ impl RowTarget<'_> {
         is_same_row(cell.row(), self.row) && first.is_some_and(|first| cell.qualifier() == first)
     }
 
-    /// Returns the newest timestamp that a wanted cell of `source` can have in the first column; `None` if unknown.
+    /// Returns an upper bound of the timestamps that cells of `source` have in the first wanted column; `None` if none
+    /// is known.
     fn newest_in(&self, source: &Source) -> Result<Option<Timestamp>> {
         match source {
-            // The active segment's figures may be outdated. This does no harm: the segment is the first source, when no
-            // cell is found yet, so it is never deferred.
+            // The figures of the active segment may change while they are read. That does no harm, because the active
+            // segment is the first source. No cell was found before it, so it is never deferred.
             Source::Memory(cursor) => {
                 let segment = Some(cursor.segment()).filter(|segment| !segment.may_delete_families());
                 let newest = |(_, newest)| newest;
@@ -263,7 +264,8 @@ impl Heap {
         }
     }
 
-    /// Makes the heap record from now on [whether cells were in the cache](Heap::was_in_cache).
+    /// Makes the heap record whether the blocks of its cells were in the cache, for
+    /// [`was_in_cache`](Heap::was_in_cache).
     pub(crate) fn watch_cache(&mut self) {
         for entry in &mut self.sources.0.entries {
             if let Source::File(cursor) = &mut entry.source {
@@ -272,7 +274,8 @@ impl Heap {
         }
     }
 
-    /// Whether the current cell is in a block that was found in the cache. `false` unless the cache is watched.
+    /// Whether the current cell is in a block that was found in the cache. Always `false` unless
+    /// [`watch_cache`](Heap::watch_cache) was called.
     #[inline]
     pub(crate) fn was_in_cache(&self) -> bool {
         let source = self.current().map(|index| &self.sources.0.entries[index].source);
@@ -288,7 +291,7 @@ impl Heap {
         }
     }
 
-    /// Makes the sources keep the blocks that they read, from now on.
+    /// Makes the sources keep the blocks that they read from now on, for a reader of many rows.
     pub(crate) fn hold_blocks(&mut self) {
         for entry in &mut self.sources.0.entries {
             if let Source::File(cursor) = &mut entry.source {
@@ -302,7 +305,8 @@ impl Heap {
         self.sources.0.entries[self.current()?].source.peek()
     }
 
-    /// Prefetches into the CPU's caches a cell that comes soon, for a caller that reads whole cells in sequence.
+    /// Prefetches into the processor's cache a cell that will be read soon, for a caller that reads whole cells in
+    /// sequence.
     #[inline]
     pub(crate) fn fetch_ahead(&self) {
         match self.current().map(|index| &self.sources.0.entries[index].source) {
@@ -318,7 +322,7 @@ impl Heap {
         self.sources.0.order.first().map(|index| *index as usize)
     }
 
-    /// Returns the index of the source with the second head; `None` if there is only one.
+    /// Returns the index of the source that is second in the order; `None` if there is only one source.
     #[inline]
     fn runner_up(&self) -> Option<usize> {
         self.sources.0.order.get(1).map(|index| *index as usize)
@@ -348,7 +352,7 @@ impl Heap {
     /// heap is somewhere after the row.
     pub(crate) fn seek_row(&mut self, target: &RowTarget<'_>) -> Result<()> {
         let (column, mut row) = (target.column(), None);
-        // The newest timestamp found in the first column.
+        // The newest timestamp of the cells found so far in the first wanted column.
         let mut found: Option<Timestamp> = None;
         for index in 0..self.sources.0.entries.len() {
             let entry = &mut self.sources.0.entries[index];
@@ -391,7 +395,7 @@ impl Heap {
         self.stand_ins[index].copy_at(column, newest);
     }
 
-    /// Opens a deferred source at `position`, or at its stand-in.
+    /// Opens a deferred source, and moves it to `position`, or to its stand-in key if `position` is `None`.
     fn open_deferred(&mut self, index: usize, position: Option<Position<'_>>) -> Result<()> {
         let (entry, stand_in) = (&mut self.sources.0.entries[index], &self.stand_ins[index]);
         entry.deferred = false;
@@ -417,7 +421,7 @@ impl Heap {
         if is_still_first {
             return Ok(());
         }
-        // The source comes after the second one, with which it was just compared.
+        // The source comes after the second one in the order, with which it was just compared.
         self.reposition_first(2);
         self.open_first()
     }
@@ -477,9 +481,9 @@ impl Heap {
         self.reorder()
     }
 
-    /// Skips rows before `end` while `refuses` rejects them; the current cell is the first one of a row. All
-    /// skipped rows are in one file whose cells are all visible, and no other source has a cell among them. Returns the
-    /// number of skipped rows; 0 does not mean that the next row is accepted.
+    /// Skips rows before `end` whose cells `refuses` rejects. The current cell must be the first one of a row. Only
+    /// rows are skipped that are in one file, whose cells are all visible, and that no other source has. Returns the
+    /// number of skipped rows. 0 may also mean that such a row comes next, but cannot be skipped this way.
     pub(crate) fn skip_rows(
         &mut self,
         end: Option<&[u8]>,
@@ -488,7 +492,8 @@ impl Heap {
         self.run(end, |cursor, end| cursor.skip_rows(end, refuses))
     }
 
-    /// Whether the last run of skipped or copied rows stopped at the end of a block.
+    /// Whether the last call of [`skip_rows`](Heap::skip_rows) or [`copy_rows`](Heap::copy_rows) stopped at the end of
+    /// a block, so that another call may find more rows.
     pub(crate) fn ran_out(&self) -> bool {
         self.ran_out
     }
@@ -567,7 +572,7 @@ impl Heap {
             if self.current().is_some() {
                 return Ok(true);
             }
-            // No cell of the row is visible to this reader: try the row before.
+            // The reader sees no cell of this row, so it tries the row before.
             wanted = Some(last);
         }
     }
@@ -579,7 +584,7 @@ impl Heap {
             if self.sources.0.entries[index].active
                 && let Some(head) = self.head(index)
             {
-                // Search from the end: older sources are usually further ahead.
+                // Searches from the end, because an older source has usually the greater head.
                 let behind = |other: &u32| !self.is_before(index, head, *other as usize);
                 let place = self.sources.0.order.iter().rposition(behind).map_or(0, |last| last + 1);
                 let order = &mut self.sources.0.order;
@@ -623,7 +628,7 @@ impl Heap {
         let Some(place) = self.head(other) else { return true };
         let entries = &self.sources.0.entries;
         let order = match entries[index].deferred && entries[other].deferred {
-            // Two stand-ins differ in their timestamp only.
+            // Two stand-in keys are of the same column, so only their timestamps can differ.
             true => place.key.timestamp().cmp(&head.key.timestamp()),
             false => self.comparator.compare(head, place),
         };
@@ -634,7 +639,7 @@ impl Heap {
 impl Drop for Heap {
     fn drop(&mut self) {
         if !self.stand_ins.is_empty() && self.stand_ins.len() <= KEPT_MAX {
-            // Fails when the thread is ending; then the keys are freed.
+            // While the thread ends, its storage is gone. Then the keys are freed.
             let _ended = KEYS.try_with(|keys| keys.set(std::mem::take(&mut self.stand_ins)));
         }
     }

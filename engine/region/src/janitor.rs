@@ -51,7 +51,7 @@ pub trait FileHolder: Send + Sync {
     fn mark_held(&self, files: &[FileName], held: &mut [bool]) -> Result<()>;
 }
 
-/// Deletes the store files under one root directory that have no holder.
+/// Deletes store files that have no holder. It works on the files below one root directory.
 pub struct Janitor {
     files: Arc<dyn Files>,
     open_files: Arc<OpenFiles>,
@@ -107,7 +107,7 @@ impl Janitor {
     /// storage; reads nothing while the grace of every candidate lasts.
     pub fn collect(&self, candidates: &[FileName]) -> Result<Vec<FileName>> {
         let _deleting = self.deleting.read();
-        // A file in use may be one that is being written: it is not condemned, and its grace does not begin.
+        // A file that is being written is in use. It is not condemned, and its grace does not begin.
         let condemned: Vec<CondemnedFile<'_>> = candidates
             .iter()
             .filter_map(|name| self.open_files.condemn(name))
@@ -153,18 +153,18 @@ impl Janitor {
         if held.contains(&true) {
             return Ok(true);
         }
-        // A folder without files was dropped before, and nothing has to be kept.
+        // Without files the folder was dropped by an earlier call, and nothing has to be kept.
         Ok(!names.is_empty() && !self.is_grace_over(folder))
     }
 
-    /// Asks every holder which of `names` it needs.
+    /// Asks every holder which of `names` it needs, and sets their entries of `held` to true.
     fn ask(&self, names: &[FileName], held: &mut [bool]) -> Result<()> {
         self.ask_except(None, names, held)?;
         if names.is_empty() || env::planted(21) { Ok(()) } else { self.snapshots.mark_held(names, held) }
     }
 
-    /// Asks every holder except snapshots which of `names` it needs. The lists of the region in the folder `except` are
-    /// not asked.
+    /// Asks every holder except snapshots which of `names` it needs, and sets their entries of `held` to true. The
+    /// lists of the region in the folder `except` are not asked.
     fn ask_except(&self, except: Option<&FileName>, names: &[FileName], held: &mut [bool]) -> Result<()> {
         if names.is_empty() {
             return Ok(());

@@ -57,7 +57,7 @@ impl RowLocks {
         mode: ReadMode,
     ) -> Result<HeldRowLocks<'_>> {
         let rows: SmallVec<[&[u8]; 2]> = rows.collect();
-        // Usually all rows are the same: a check and a write of one row.
+        // In most calls all rows are the same: a check and a write of one row. Then one lock is enough.
         if let [row, others @ ..] = &rows[..]
             && others.len() < SAME_MAX
             && others.iter().all(|other| other == row)
@@ -68,9 +68,10 @@ impl RowLocks {
                 is_each_row_once: others.is_empty(),
             });
         }
-        // With more rows, too many share a lock, and comparing them in pairs would take long.
+        // Rows with the same lock are compared in pairs. With very many rows this would take long, so it is left out.
         let few = rows.len() <= ROWS_COMPARED_MAX;
-        // For each lock its last row, and for each row the previous one with the same lock.
+        // `last` has, for each lock, the last row that needs it. `before` has, for each row, the previous row with the
+        // same lock.
         let mut last = [NONE; STRIPES];
         let mut before: Vec<u32> = Vec::with_capacity(if few { rows.len() } else { 0 });
         let (mut is_each_row_once, mut stripes) = (few, 0);
@@ -127,7 +128,7 @@ impl RowLocks {
         let hash = words.iter().fold(self.seed, |hash, word| mix(hash, u64::from_le_bytes(*word)));
         let mut tail = [0; 8];
         tail[..rest.len()].copy_from_slice(rest);
-        // The length distinguishes rows that differ in trailing zeros.
+        // The length is part of the hash, because rows that differ only in trailing zeros have the same tail.
         let hash = mix(hash, u64::from_le_bytes(tail));
         mix(hash, row.len() as u64)
     }
@@ -172,7 +173,7 @@ mod tests {
             let again = locks.lock([&b"a"[..]].into_iter(), ReadMode::MemoryOnly).map(drop);
             assert!(matches!(again, Err(Error::WouldBlock)), "{count}");
         }
-        // All rows are compared, not only the first two.
+        // A duplicate is found at any position, not only between the first two rows.
         let held = locks.lock([&b"a"[..], b"a", b"b"].into_iter(), ReadMode::Any).expect("free");
         assert!(!held.is_each_row_once);
         let other = locks.lock([&b"b"[..]].into_iter(), ReadMode::MemoryOnly).map(drop);
@@ -183,7 +184,7 @@ mod tests {
     fn a_duplicate_among_many_rows_is_found() {
         let locks = RowLocks::new(Duration::from_millis(1), false);
         let mut rows: Vec<Vec<u8>> = (0..3_000u32).map(|row| format!("row-{row:019}").into_bytes()).collect();
-        // A row with trailing zeros is another row.
+        // Rows that differ only in trailing zeros are different rows.
         rows.extend([b"zeros".to_vec(), b"zeros\0".to_vec(), b"zeros\0\0\0\0".to_vec()]);
         let is_each_once = |rows: &[Vec<u8>]| {
             let held = locks.lock(rows.iter().map(|row| &row[..]), ReadMode::Any).expect("free");
@@ -206,7 +207,7 @@ mod tests {
             (0..STRIPES).map(|row| locks.stripe_of(format!("{row:026}").as_bytes())).collect();
         stripes.sort_unstable();
         stripes.dedup();
-        // A random hash would use 63 of 100.
+        // With a perfectly random hash, 100 rows would use 63 of 100 locks. Here more than half must be used.
         assert!(stripes.len() > STRIPES / 2, "{} of {STRIPES}", stripes.len());
     }
 }

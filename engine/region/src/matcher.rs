@@ -103,7 +103,7 @@ impl Deletes {
         if let Some(by_write) = &mut self.by_write {
             by_write.clear_column();
         }
-        // Family markers stay: they mask cells of all columns.
+        // Family markers are kept, because they mask cells of all columns.
         if !self.any {
             return;
         }
@@ -138,8 +138,8 @@ impl Deletes {
         }
         let timestamp = cell.timestamp();
         let up_to = |marker: Option<Timestamp>| marker.is_some_and(|marker| timestamp <= marker);
-        // The order of the tests matters: the result says whether the rest of the column, with the markers in it, is
-        // read.
+        // The order of these tests is part of the result: it decides whether the rest of the column, in which there may
+        // be markers, is read.
         if up_to(self.family) {
             MaskedBy::Rest
         } else if self.family_versions.contains(&timestamp) {
@@ -170,7 +170,7 @@ pub(crate) enum Next {
     Cell,
     /// To the next wanted column; to the next column if all are wanted.
     Column,
-    /// Like `Column`, but older versions are passed that the scan did not ask for.
+    /// To the next version that the scan returns. The versions between were not requested.
     Version,
     /// Out of this row.
     Row,
@@ -232,7 +232,7 @@ impl Matcher {
         self.in_column = false;
     }
 
-    /// Returns the column of the last judged cell.
+    /// Returns the qualifier of the last judged cell.
     pub(crate) fn column(&self) -> &[u8] {
         &self.column
     }
@@ -254,8 +254,9 @@ impl Matcher {
         }
     }
 
-    /// Returns where to move after the last version of a column that counts. If a response is cut there, its `partial`
-    /// flag shows whether older versions were left.
+    /// Returns where to move after the last version of a column that the scan can return. The result differs from
+    /// `Next::Column` if older versions may exist: when a response is cut there, its `partial` flag tells the client
+    /// so.
     fn last_version(&mut self, wanted: Wanted<'_>) -> Next {
         if wanted.is_some() || self.scan_info.new_versions { self.column_done(wanted) } else { Next::Version }
     }
@@ -281,12 +282,12 @@ impl Matcher {
         }
         if !self.raw
             && self.scan_info.min_versions == 0
-            // With NEW_VERSION_BEHAVIOR expired markers still count.
+            // With NEW_VERSION_BEHAVIOR expired markers still mask cells, so they are judged.
             && !self.scan_info.new_versions
             && !kind.is_family_delete()
             && self.scan_info.is_expired(timestamp, self.now)
         {
-            // Versions come newest first: the rest of the column has expired too.
+            // Versions come newest first, so the rest of the column has expired, too.
             return Verdict::Skip(self.column_done_unless_early(qualifier, wanted));
         }
         if is_cell_expired(cell, self.now) {
@@ -294,8 +295,8 @@ impl Matcher {
         }
         if !self.raw {
             if kind.is_delete() {
-                // With KEEP_DELETED_CELLS, a scan of a past time range shows what existed then, so markers outside the
-                // range hide nothing.
+                // With KEEP_DELETED_CELLS a scan of a past time range returns what existed then. So markers outside the
+                // range mask nothing.
                 let counts = if self.scan_info.keep_deleted == KeepDeletedCells::False {
                     !self.range.is_after(timestamp)
                 } else {
@@ -346,7 +347,7 @@ impl Matcher {
         let limit = match (self.raw, filtered) {
             (true, true) => u32::MAX,
             (true, false) => self.scan_versions,
-            // With NEW_VERSION_BEHAVIOR HBase applies the scan's limit before the filter.
+            // With NEW_VERSION_BEHAVIOR HBase applies the scan's own limit of versions before the filter.
             (false, true) if !self.scan_info.new_versions => self.scan_info.max_versions,
             (false, _) => self.scan_info.max_versions.min(self.scan_versions),
         };
@@ -363,12 +364,12 @@ impl Matcher {
         let is_kept = self.versions <= limit && (!is_expired || self.versions <= self.scan_info.min_versions);
         let is_last = self.versions == limit
             || (self.scan_info.new_versions && is_expired && self.versions == self.scan_info.min_versions);
-        // A raw scan continues, because markers may follow.
+        // In a raw scan markers may follow the last version, so the column is read on.
         is_kept.then_some(!self.raw && is_last)
     }
 
-    /// Returns where to move when the rest of the column is hidden. If the column comes before the next wanted one, it
-    /// is not wanted itself, and does not count as done.
+    /// Returns where to move when the rest of the column is hidden. A column before the next wanted one is not wanted
+    /// itself, so it does not count as a finished wanted column.
     fn column_done_unless_early(&mut self, qualifier: &[u8], wanted: Wanted<'_>) -> Next {
         match self.step_to_wanted(qualifier, wanted) {
             Some(next) => next,
@@ -376,7 +377,7 @@ impl Matcher {
         }
     }
 
-    /// Returns `None` when `qualifier` is wanted, else where to move.
+    /// Compares `qualifier` with the next wanted column. Returns `None` if it is wanted, and otherwise where to move.
     fn step_to_wanted(&mut self, qualifier: &[u8], wanted: Wanted<'_>) -> Option<Next> {
         let wanted = wanted?;
         while let Some(next) = wanted.get(self.next_wanted) {
@@ -406,7 +407,7 @@ impl Matcher {
             ReturnCode::NextRow => Verdict::Skip(Next::Row),
             ReturnCode::SeekNextUsingHint => {
                 if is_last {
-                    // The column is done even if the filter's hint is inside it.
+                    // The column counts as finished even if the filter's hint points into it.
                     self.column_done(wanted);
                 }
                 Verdict::Skip(Next::Hint)
@@ -419,8 +420,8 @@ impl Matcher {
                     ReturnCode::IncludeAndSeekNextRow => Verdict::Include(Next::Row),
                     _ if is_too_many => Verdict::Skip(self.column_done(wanted)),
                     ReturnCode::IncludeAndNextColumn if !is_last => {
-                        // `column_done` is called although its result is ignored: if no wanted column is left, the row
-                        // ends with the first cell after this column.
+                        // The call finishes the column. Its result is not needed: if no wanted column is left, the row
+                        // ends at the first cell after this column.
                         self.column_done(wanted);
                         Verdict::Include(Next::Column)
                     }

@@ -74,15 +74,16 @@ impl Region {
     /// the server's memory for memstores is, from 0 to 1. If the region's own memory is fuller, its fullness is used
     /// instead.
     pub fn compact_memory(&self, pressure: f64) {
-        // Compact more eagerly near the limit: cells that are dropped now delay the flush.
+        // The fuller the region's memory is, the more eagerly it is compacted, because dropping cells delays the flush.
         let limit = self.flush_limit(pressure);
         let near = pressure.max((self.memstore_bytes() as f64 / limit.max(1) as f64).min(1.0));
         let stores = self.stores.len().max(1) as f64;
         for store in &self.stores {
-            // The size of one active segment, as a fraction of the limit: after growing by this, memory is compacted
-            // again.
+            // The size of an active segment as a fraction of the limit. Memory is compacted again after it has grown by
+            // this fraction.
             let step = store.accordion.bound.load(Ordering::Relaxed) as f64 / limit.max(1) as f64;
-            // Free enough for the segment after the next, so that the next compaction is not forced.
+            // The compaction should free enough room for two more segments, so that the next one does not have to run
+            // at once.
             let short = (near + 2.0 * step - 1.0).max(0.0) * limit as f64;
             self.compact_memory_of(store, near, step, short as u64);
             let left = store.memstore_bytes() as f64;
@@ -106,8 +107,8 @@ impl Region {
         matches!(self.decide_flush(memory, pressure, FlushUrgency::default()), FlushDecision::Flush(_))
     }
 
-    /// Decides whether to flush, and why, from `memory` that the caller has [read](Region::memory). If memory can be
-    /// made smaller instead, seals the active segments that may shrink.
+    /// Decides whether to flush, and why. `memory` is the result of [`Region::memory`]. If compacting memory may delay
+    /// the flush, this seals the active segments that may shrink and returns [`FlushDecision::Shrink`].
     pub fn decide_flush(&self, memory: InMemory, pressure: f64, urgency: FlushUrgency) -> FlushDecision {
         let facts = self.flush_facts(memory, pressure, urgency);
         let decision = decide_flush(&facts, || self.is_memory_shrinking() || self.seal_for_compaction());
@@ -115,8 +116,8 @@ impl Region {
         decision
     }
 
-    /// Returns the reason for flushing a region that its server has chosen. If the region itself needs no flush, the
-    /// reason is that other regions need the memory.
+    /// Returns the reason for flushing a region that its server has chosen. Unless the region itself has a reason, it
+    /// is [`FlushReason::MemstoreSize`]: the server needs the memory.
     pub fn reason_to_flush(&self, pressure: f64, urgency: FlushUrgency) -> FlushReason {
         match decide_flush(&self.flush_facts(self.memory(), pressure, urgency), || false) {
             FlushDecision::Flush(reason) => reason,
@@ -129,10 +130,10 @@ impl Region {
         FlushFacts {
             is_reader: self.access == Access::Reader,
             bytes,
-            // Below the flush size the limit is never reached: skip computing it.
+            // A region below its flush size is below any limit, so the limit is not computed.
             limit: if bytes < self.flush_size { self.flush_size } else { self.flush_limit(pressure) },
             has_many_markers: memory.has_many_markers,
-            // `bytes` still include those being flushed; when that flush ends, the rest is checked again.
+            // `bytes` still include what is being flushed. When that flush ends, its thread checks the rest again.
             is_flushing: self.flushing.is_locked(),
             urgency,
         }
@@ -211,7 +212,7 @@ impl Region {
         let mut frees = false;
         for store in self.stores.iter().filter(may_free) {
             frees |= store.seal(&self.options.memory, self.sealed(state.last_sequence));
-            // Mark the store as exhausted; the compaction clears the mark if it frees enough.
+            // The store counts as exhausted unless the compaction frees enough, which clears the mark.
             store.accordion.exhausted.store(true, Ordering::Relaxed);
         }
         frees
@@ -227,7 +228,7 @@ impl Region {
 
     /// Whether [`Region::compact_memory`] should be called. Returns true only once until it is called.
     pub fn asks_for_memory_compaction(&self) -> bool {
-        // Loading `waiting` is cheap, and nearly always decides.
+        // Loading `waiting` is cheap, and in nearly all cases it is `false`.
         let asks = |accordion: &Accordion| {
             accordion.waiting.load(Ordering::Relaxed)
                 && !accordion.announced.load(Ordering::Relaxed)

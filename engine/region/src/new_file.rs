@@ -182,7 +182,8 @@ impl OutputFiles<'_> {
             let mut info = self.plan.info.clone();
             info.more.extend(stripe.iter().flat_map(StripeRange::facts));
             if self.plan.mob.is_some() {
-                // Written even if it is empty: HBase deletes no MOB file while some store file lacks this property.
+                // The property is written even if the list is empty: HBase deletes no MOB file of a family while a
+                // store file lacks the property.
                 info.more.push((MOB_FILE_REFS, file.mob_refs.to_value()));
             }
             match self.region.finish_file(self.store, file, info) {
@@ -301,7 +302,8 @@ impl Region {
         let written = match writer.finish(info) {
             Ok(written) => written,
             Err(error) => {
-                // No list names the file: if it cannot be deleted now, the region's next opening deletes it.
+                // If the file cannot be deleted now, it is deleted when the region is opened again, because no list
+                // names it.
                 let _left = self.files.delete(&path);
                 return Err(error.into());
             }

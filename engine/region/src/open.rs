@@ -50,7 +50,7 @@ impl Region {
     fn open_as(opening: Opening, access: Access, until: Option<LogPosition>) -> Result<Arc<Region>> {
         let table_options = opening.table.options().map_err(Error::Schema)?;
         let flush_size = table_options.flush_bytes.unwrap_or(opening.options.flush_size);
-        // On a disk, several threads would gain nothing.
+        // On a local disk several threads would not be faster than one.
         let is_local = opening.files.capabilities().has(Capability::OneProcess);
         let families = opening.table.families();
         let stores_at_once = if is_local { 1 } else { families.len().clamp(1, REQUESTS_AT_ONCE) };
@@ -65,7 +65,7 @@ impl Region {
             open_store(&opening, access, family, flush_size, files_at_once)
         })?;
         stores.sort_by(|left, right| left.family.cmp(&right.family));
-        // Sequence ids of writes in files must not be used again, even if the log has lost them.
+        // The sequence ids of writes in files must not be used again, even if the log no longer has these writes.
         let in_files = stores.iter().map(|store| store.view.load().horizon).max().unwrap_or_default();
         let Opening { info, table, files, log, cache, world, options, recovered, folder: _ } = opening;
         let mut region = Region {
@@ -107,19 +107,21 @@ impl Region {
         if let Some(recovered) = &recovered {
             last = region.replay(recovered, in_files, until)?;
             if access == Access::Owner {
-                // The records are in memory now, and will be in files when the region has been closed.
+                // The reader need not keep the records any longer: they are in memory now, and the log's files keep
+                // them until they are flushed.
                 recovered.taken(region.info.encoded_name().as_str().as_bytes());
             }
         }
         let open_sequence = last.next();
         region.write.get_mut().last_sequence = open_sequence;
-        // A reader does not show `open_sequence`: the next write of the region's owner may have that sequence id.
+        // A region opened for reading does not let its readers see `open_sequence`, because the owner's next write may
+        // have that sequence id.
         let shown = if access == Access::Reader { last } else { open_sequence };
         (region.mvcc, region.open_sequence) = (Mvcc::new(shown), open_sequence);
         if region.memstore_bytes() > 0 {
             region.memstore.oldest_edit.store(region.world.now().0, Ordering::Relaxed);
         } else if access == Access::Owner {
-            // All records of the region are in files: no log file needs to wait for a flush.
+            // All records of the region are in store files, so the log need not keep any file for it.
             region.log.flushed(region.info.encoded_name().as_str().as_bytes(), last);
         }
         region.mark(wal::Kind::RegionOpen, open_sequence, region.all_files());
@@ -160,11 +162,12 @@ impl Region {
             if self.insert_logged(record, &mut covered)? {
                 self.replayed.fetch_add(1, Ordering::Relaxed);
             }
-            // Memory may be smaller than the log: flush on the way, as the earlier process did.
+            // The log may have more records than fit into memory, because the earlier process has flushed. So this
+            // process flushes, too, while it replays.
             if self.memstore_bytes() >= self.flush_size && self.access == Access::Owner {
-                // All earlier writes of every family are in memory now, but more records with this sequence id may
-                // follow, so the flush ends before this record. Single files may have later writes ([`LaterWrites`]),
-                // but that does not say that other stores have them.
+                // All writes before this record are in memory now, but the log may have more records with the same
+                // sequence id. So the flush covers only smaller ids. [`LaterWrites`] in single files do not matter,
+                // because other stores may lack those writes.
                 self.write.lock().last_sequence = SequenceId(record.sequence.0.saturating_sub(1));
                 self.flush_stores(&[], FlushReason::Requested)?;
             }
@@ -221,8 +224,8 @@ fn open_store(
     let family_options = family.options().map_err(Error::Schema)?;
     let caching = Store::caching(info, &family_options);
     let opener = FileOpener { files: &**files, cache, caching: &caching, open_files: &options.open_files };
-    // The claim of the list (`None`) comes first, because if it fails, a file may be missing for the same reason: the
-    // list has another owner, who has replaced the file.
+    // `None` stands for claiming the list. It is the first step, so that its error is the one that is returned: if
+    // another owner has taken the list, files may be missing as a consequence.
     let claim = (access == Access::Owner).then_some(None);
     let steps: Vec<Option<&Listed>> = claim.into_iter().chain(listed.iter().map(Some)).collect();
     let tracker = Mutex::new(tracker);
@@ -238,7 +241,7 @@ fn open_store(
     let (tracker, mut open) = (tracker.into_inner(), opened.into_iter().flatten().collect::<Vec<_>>());
     open.sort_by_key(|file| file.max_sequence());
     let level = family_options.in_memory_compaction.and_then(|level| Level::of_name(level.as_str()));
-    // A reader drops cells from memory when a file of the owner has them, so it does not compact in memory.
+    // A reader drops cells from memory when the owner has written them to files. So its memory is not compacted.
     let level = if access == Access::Reader { Some(Level::None) } else { level };
     let asked = LevelChoice { is_system: table.name().is_system(), family: level };
     let share = flush_size / table.families().len().max(1) as u64;

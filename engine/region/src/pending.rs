@@ -165,7 +165,7 @@ impl Orphan {
             match Pin::new(&mut durable).poll(&mut Context::from_waker(&waker)) {
                 Poll::Ready(outcome) => {
                     *self.state.lock() = State::Done;
-                    // If the region was dropped, it has no readers, and nothing is to do.
+                    // If the region was dropped, nobody reads it, and nothing is left to do.
                     let Some(region) = self.region.upgrade() else { return };
                     match outcome {
                         Ok(()) => region.mvcc.complete_through(self.sequence, self.awaits),

@@ -191,7 +191,8 @@ impl Region {
             }
             newest = newest.max(timestamp);
         }
-        // Only now: mutations that are not applied may name an unknown family.
+        // The mutations are checked only after the condition: as in HBase, mutations that are not applied may name a
+        // family that does not exist.
         mutations.iter().try_for_each(|mutation| self.check_mutation(mutation))?;
         let (cells, pending) = self.write_as_one(mutations, newest, mode)?;
         Ok(CheckOutcome { passed: true, cells, pending })
@@ -211,7 +212,7 @@ impl Region {
         mode: ReadMode,
     ) -> Result<(CellBlock, Pending)> {
         let clock = self.world.now();
-        // Enough for puts; increments and appends rarely need much more.
+        // The size is exact for puts. Increments and appends seldom need much more.
         let bytes = mutations.iter().map(|mutation| mutation.cells.bytes().len()).sum();
         let mut whole = Edits::with_capacity(bytes, 1);
         let (mut durability, mut nonce) = (Durability::Skip, None);
@@ -269,7 +270,7 @@ impl Region {
         let mut current = Collected::default();
         self.current(mutation.row.clone(), families, mutation.time_range, None, mode, &mut current)?;
         block.reserve(mutation.cells.bytes().len() + current.bytes.len());
-        // Columns are in the order of a get, and so is the response.
+        // Both the read and the response have the columns in sorted order.
         let mut deltas: Vec<Cell<'_>> = mutation.cells.cells().collect();
         deltas.sort_by_key(|delta| (delta.family(), delta.qualifier()));
         for delta in deltas {
@@ -289,8 +290,8 @@ impl Region {
                 }
                 _ => [old.map_or(&[][..], |old| old.value()), delta.value()].concat(),
             };
-            // Tags of the mutation come first, then those of the old cell. The time to live comes last; that of the
-            // mutation replaces that of the old cell.
+            // The tags of the mutation come first, then those of the old cell, then the time to live. A time to live in
+            // the mutation replaces that of the old cell.
             let is_ttl = |tag: &Tag<'_>| tag.code == TagType::Ttl as u8;
             let ttl = delta.tags().into_iter().find(is_ttl);
             let mut tags = Vec::new();
@@ -326,7 +327,7 @@ impl Region {
             };
             write(block, parts)?;
             if let Some(answer) = &mut answer {
-                // HBase sets the time to live of a column's first value after it has recorded the response.
+                // In the response to the first write of a column HBase leaves out the time to live.
                 let tags = if old.is_none() { &tags[..before_ttl] } else { &tags[..] };
                 write(answer, CellParts { tags, ..parts })?;
             }
@@ -352,7 +353,7 @@ impl Region {
                 true => Isolation::ReadCommitted,
                 false => Isolation::ReadUncommitted,
             },
-            // A filter in a check sees all families of the row.
+            // As in HBase, the filter of a check sees all families of the row.
             load_families_on_demand: Some(false),
             ..Scan::get(row)
         };

@@ -117,7 +117,7 @@ pub(crate) struct MemstoreState {
     pub(crate) accounted: AtomicU64,
     /// When the oldest edit in memory was made, in ms since 1970; 0 for none.
     pub(crate) oldest_edit: AtomicI64,
-    /// Whether a flush waits for memory to be compacted.
+    /// Whether a flush waits until memory was compacted.
     pub(crate) awaits_room: AtomicBool,
     /// When the last successful flush of all families began, or the region was opened, in ms since 1970.
     pub(crate) flushed_at: AtomicI64,
@@ -276,7 +276,7 @@ impl Region {
     pub(crate) fn abort(&self, cause: String) -> Error {
         let cause = self.lifecycle.aborted.get_or_init(|| cause).clone();
         self.mvcc.wake_all();
-        // A log that has failed ends the server by itself.
+        // If the log has failed, the server ends for that reason, and need not be told of this region.
         if self.log.failure().is_none() {
             let region = self.info.name().escape_ascii();
             self.options.first_abort.record(|| format!("region {region} was aborted: {cause}"));
@@ -287,8 +287,8 @@ impl Region {
     /// Prefetches into the CPU's caches the memory that reads of `rows` will need, for all of them at once; about ten
     /// rows are best. Does nothing where that is not likely to help.
     pub fn prefetch_rows(&self, rows: &[&[u8]]) {
-        // With many families a reader mostly wants only one of them. Invalid rows are refused later, by the read
-        // itself. Rows of the catalog have an order of their own.
+        // Prefetches only where it helps. With many families, a reader mostly wants one of them. Invalid rows are
+        // refused later, by the read. Rows of the catalog have an order of their own.
         let are_rows = rows.iter().all(|row| (1..=cell::ROW_LENGTH_MAX).contains(&row.len()));
         let is_worth_it =
             rows.len() > 1 && self.stores.len() <= PREFETCH_FAMILIES_MAX && !self.info.is_meta();
@@ -309,7 +309,8 @@ impl Region {
         self.stores.iter().map(Store::memstore_bytes).sum()
     }
 
-    /// Returns by how many bytes the region's memory has changed since the last call, for a total over all regions.
+    /// Returns by how many bytes the region's memory has changed since the last call. The caller adds this to the total
+    /// of all regions.
     pub fn memory_change(&self, memory: InMemory) -> i64 {
         let bytes = memory.bytes;
         bytes.wrapping_sub(self.memstore.accounted.swap(bytes, Ordering::Relaxed)) as i64
@@ -417,7 +418,7 @@ impl Region {
         }
         let Some(file) = files.iter().max_by_key(|file| file.size()) else { return Ok(None) };
         let middle = file.reader.middle_row()?.map(Bytes::from);
-        // Splitting at the region's start would leave one side empty.
+        // If the middle row is the region's first row, a split there would leave one side empty.
         Ok(middle.filter(|row| row != self.info.start_key()))
     }
 

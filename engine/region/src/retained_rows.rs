@@ -40,7 +40,7 @@ use memstore::Segment;
 
 use crate::compaction_matcher::CompactionMatcher;
 
-/// Number of ranges of sequence ids whose bytes are counted separately.
+/// Bytes are counted for each of this many ranges of sequence ids.
 const RUNS: u64 = 1_024;
 /// Approximate overhead of a cell in bytes: the record's header and its entry in a flat index.
 const CELL_OVERHEAD: u64 = 20;
@@ -149,8 +149,9 @@ impl RewrittenBytes {
         }
     }
 
-    /// Chooses the newest cells, of at most `bytes` bytes. Returns three values: the sequence id after which all
-    /// rewritten cells are chosen, the sequence id before the first chosen cell, and the bytes of the chosen cells.
+    /// Chooses the newest rewritten cells, of at most `bytes` bytes in all. Returns three values: the sequence id after
+    /// which rewritten cells are chosen, the largest sequence id before the first chosen cell, and the number of bytes
+    /// of the chosen cells.
     fn cut(&self, bytes: u64) -> (SequenceId, SequenceId, u64) {
         let (mut stays, mut first, mut recent) = (0, SequenceId::MAX, self.runs.len());
         while let Some(&(more, least)) = recent.checked_sub(1).map(|run| &self.runs[run])
@@ -180,13 +181,14 @@ impl RetainedRows {
         let is_worth_a_look = dropped as f64 >= (cells + dropped) as f64 * SHARE_MIN;
         let had = self.retained_bytes;
         if had == 0 && !(is_worth_a_look && self.gain >= allowance.gain_min) {
-            // The expected gain recovers slowly, so that retaining is tried again.
+            // Nothing was retained by the last flush, so nothing can be measured. The expected gain slowly returns to
+            // its first value, so that retaining is tried again.
             self.gain += (GAIN_EXPECTED - self.gain) / 16.0;
             return (None, 0);
         }
         let mut rewritten = RewrittenBytes::new(allowance.floor.max(self.sequence), sequence);
         let mut fates: Vec<Fate> = Vec::with_capacity(cells as usize);
-        // The last kept cell. The dropped cells after it show whether it was rewritten.
+        // The last cell that is kept. It counts as rewritten if dropped cells of its column come after it.
         let mut last: Option<(usize, Cell<'_>, bool)> = None;
         let settle =
             |fates: &mut [Fate], rewritten: &mut RewrittenBytes, last: Option<(usize, Cell<'_>, bool)>| {

@@ -62,7 +62,7 @@ struct StoreScanner {
     /// Whether the store's cells are read only in rows that the filter has accepted. Such a store does not decide which
     /// rows exist.
     on_demand: bool,
-    /// Whether the filter ended this store, for the scan or for the rest of a row.
+    /// Whether the filter wants no more cells of this store, in the whole scan or in the rest of a row.
     closed: bool,
     /// The key to which the filter's seek hint in an earlier row has sent this store. The filter wants none of the
     /// store's cells before that key; in a reversed scan, none from the key's row on. Boxed because hints are rare and
@@ -185,7 +185,7 @@ impl<'q> RegionScanner<'q> {
         let accepts_gaps = row_limit == RowLimit::Get && scan.read_point.is_some();
         let mut earlier = scan.read_point;
         let (read_point, asked) = loop {
-            // The read point is taken before the views, so that the views contain all writes up to it.
+            // The read point is read before the views. So the views contain all writes up to it.
             let read_point = match (scan.isolation, earlier) {
                 (Isolation::ReadUncommitted, _) => SequenceId::MAX,
                 (Isolation::ReadCommitted, Some(earlier)) => earlier.min(region.mvcc.read_point()),
@@ -195,8 +195,8 @@ impl<'q> RegionScanner<'q> {
             if accepts_gaps || asked.iter().all(|asked| asked.view.horizon <= read_point) {
                 break (read_point, asked);
             }
-            // Versions that the earlier read point needs were dropped, perhaps in one family of a row only. So the scan
-            // continues at the present read point, and returns whole rows.
+            // Versions that the earlier read point needs were dropped; perhaps in one family only, which would tear
+            // rows apart. So the scan continues at the present read point, which returns whole rows.
             earlier = None;
             region.check_serving()?;
             std::hint::spin_loop();
@@ -279,14 +279,15 @@ impl<'q> RegionScanner<'q> {
         {
             return Err(Error::WouldBlock);
         }
-        // As in HBase, the filter sees the first row even if it wants nothing from the start.
+        // As in HBase, the first row is passed to the filter even if the filter wants no rows from the start.
         let is_begun = !self.row.is_empty();
         if is_begun && self.traits.may_end && self.filter.as_ref().is_some_and(Filter::filter_all_remaining) {
             self.finish();
             self.progress = Progress::EndedByFilter;
             return Ok(Step::default());
         }
-        // Only a step in memory can fail because a block is missing, and be repeated.
+        // Only a step in [`ReadMode::MemoryOnly`] can fail because a block is missing, and then be repeated. For that
+        // the filter's state is kept.
         let filter_before = if mode == ReadMode::MemoryOnly && self.traits.remembers_rows {
             self.filter.clone()
         } else {
@@ -294,12 +295,13 @@ impl<'q> RegionScanner<'q> {
         };
         let mut outcome = self.step(limits, sink, mode);
         if let (Some(filter), Ok(step @ Step { partial: false, .. })) = (&mut self.filter, &mut outcome) {
-            // Reset before asking whether the filter is done, because its state belongs to the finished row.
+            // The filter's state belongs to the finished row. It is reset before the filter is asked whether it is
+            // done.
             filter.reset();
-            // Ask also after the region's last row: a filter that is done saves a call to the next region.
+            // Asked even after the region's last row: if the filter is done, the client need not call the next region.
             if self.traits.may_end && filter.filter_all_remaining() {
-                // After a row that the filter dropped, HBase passes it the next row before it asks; that row counts as
-                // filtered.
+                // If the filter has dropped the row, HBase passes it the next row before it asks whether the filter is
+                // done. That row counts as filtered.
                 let is_next = step.more && self.positioned;
                 step.rows_filtered += u64::from(is_next && step.rows_filtered > 0 && step.rows_scanned > 0);
                 self.finish();
@@ -308,7 +310,7 @@ impl<'q> RegionScanner<'q> {
             }
         }
         if outcome.is_err() {
-            // The heaps may be anywhere, so the row is begun again.
+            // After an error nobody knows where the heaps are. So the row is read again from its start.
             (self.positioned, self.resume_at, self.judged) = (false, None, 0);
             self.stores.iter_mut().for_each(|store| store.of_row = OfRow::default());
             if filter_before.is_some() {
@@ -331,7 +333,8 @@ impl<'q> RegionScanner<'q> {
         self.progress = Progress::Ended;
         self.has_row = false;
         if !self.row_limit.is_one_row() {
-            // The client may not come back for long; releasing the views lets obsolete files be deleted.
+            // The client may not call again for a long time. The views are dropped, so that files that were replaced
+            // meanwhile can be deleted.
             self.stores.clear();
             self.asked.clear();
         }
@@ -345,7 +348,7 @@ impl<'q> RegionScanner<'q> {
             read_type: self.scan.read_type,
         };
         if self.stores.is_empty() {
-            // If one store fails to open, close all: the next step opens them again.
+            // If one store cannot be opened, all are closed, and the next step opens them again.
             self.open_stores(options).inspect_err(|_| self.stores.clear())?;
             let is_plain = self.is_plain();
             self.whole_rows = match &self.filter {
@@ -392,16 +395,15 @@ impl<'q> RegionScanner<'q> {
         if step.partial {
             return Ok(step);
         }
-        // One accepted row among many refused ones does not make the next likely to be accepted: assume that it is
-        // refused.
+        // After one accepted row among many refused ones the next row is assumed to be refused.
         if let WholeRows::Refused { likely, passed } = &mut self.whole_rows {
             *likely = step.rows_filtered > 0 || std::mem::take(passed);
         }
         (self.has_row, self.given, self.judged) = (false, 0, 0);
-        // Look for the next row now: at the last row this saves the client a call that returns nothing.
+        // The next row is searched now. If this was the last row, the client learns it at once, and saves a call.
         let more = !self.row_limit.is_one_row()
             && self.leave_row().map(|()| self.find_row()).unwrap_or_else(|_| {
-                // This row has been returned, so the step succeeds; the next step reports the error.
+                // The row was returned, so this step succeeds. The next step finds the error again and reports it.
                 self.positioned = false;
                 true
             });
@@ -431,7 +433,7 @@ impl<'q> RegionScanner<'q> {
             let range = asked.and_then(|asked| asked.time_range).unwrap_or(scan.time_range);
             let heap = store.heap(view, scan, range, self.read_point, options)?;
             let (versions, now) = (scan.max_versions.max(1), self.region.world.now().0);
-            // Built in place, because a `StoreScanner` is large, and a get creates one for every row.
+            // The element is made in place: it is large, and a get makes one for every row.
             self.stores.push(StoreScanner {
                 heap,
                 matcher: Matcher::new(view.scan_info, range, versions, scan.raw, now),
@@ -461,7 +463,8 @@ impl<'q> RegionScanner<'q> {
             });
         }
         if self.scan.reversed {
-            // The row before the successor of the current row is the current row itself, if it exists.
+            // `seek_row_before` finds the last row before the bound. If the scan may return the start row or the
+            // current row itself, the bound is the successor of that row.
             let bound: Option<Vec<u8>> = if fresh {
                 match (self.scan.start.is_empty(), self.scan.include_start) {
                     (true, _) => None,
@@ -525,12 +528,12 @@ impl<'q> RegionScanner<'q> {
     fn leave_row(&mut self) -> Result<()> {
         if self.scan.reversed {
             let comparator = self.region.comparator;
-            // In a reversed scan, a store without the row is already at an earlier row.
+            // In a reversed scan a store that does not have this row is at an earlier row already.
             let is_behind = |cell: Cell<'_>| comparator.compare_rows(cell.row(), &self.row).is_ge();
             let moves =
                 |store: &StoreScanner| store.of_row.sent.is_some() || store.heap.peek().is_none_or(is_behind);
             let moves: SmallVec<[bool; 4]> = self.stores.iter().map(moves).collect();
-            // End the row in all stores, even if moving one of them fails.
+            // The row ends in all stores, even if moving one of them fails.
             self.stores.iter_mut().for_each(StoreScanner::end_row);
             let moving = self.stores.iter_mut().zip(moves).filter(|(_, moves)| *moves);
             return moving
@@ -635,7 +638,7 @@ fn successor(row: &[u8]) -> Option<Vec<u8>> {
         next.push(0);
         return Some(next);
     }
-    // No longer row exists, so a shorter one follows.
+    // `row` cannot be made longer, so its successor is shorter.
     while next.last() == Some(&0xff) {
         next.pop();
     }

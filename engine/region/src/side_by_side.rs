@@ -1,4 +1,4 @@
-//! Calls that wait for storage, on several threads.
+//! Calls a function that waits for storage for several items at the same time, each on a thread of its own.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn calls_run_at_the_same_time_and_their_results_are_in_order() {
-        // Each call waits until three are under way.
+        // Each call waits until three calls are running at the same time.
         let together = Barrier::new(3);
         let opened = side_by_side("test", 3, &[5, 6, 7], |item| {
             together.wait();

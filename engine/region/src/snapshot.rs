@@ -30,7 +30,8 @@ impl Region {
         if flush {
             self.flush_stores(&[], FlushReason::Requested)?;
         }
-        // No flush runs meanwhile, so no write to several families is partly in files and partly in memory.
+        // No flush can run while this lock is held. So a write to several families is either in files or in memory as a
+        // whole.
         let _alone = self.flushing.lock();
         let families = self.stores.iter().map(|store| {
             let files = store.view.load().files.clone();

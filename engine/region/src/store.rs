@@ -69,7 +69,8 @@ impl Store {
         let options = family.options().map_err(Error::Schema)?;
         let active = Arc::new(Segment::new(comparator, &region.memory));
         let (pipeline, snapshot) = (Vec::new(), Vec::new());
-        // Which versions were dropped before this opening is not known, so the horizon is the newest write in files.
+        // Which versions were dropped before the region was opened is unknown. So the horizon is the newest write in
+        // files.
         let horizon = files.iter().map(|file| file.newest_sequence()).max().unwrap_or_default();
         let view = View {
             active,
@@ -100,7 +101,7 @@ impl Store {
     /// Returns the options of one family: the overrides in `region`, if there are any for it.
     pub(crate) fn tuning_of(region: &RegionOptions, family: &Bytes, comparator: Comparator) -> RegionOptions {
         let mut tuning = region.families.get(family).unwrap_or(region).clone();
-        // Stripes need rows in byte order, and the rows of hbase:meta have an order of their own.
+        // Stripes need rows in byte order. The rows of hbase:meta have another order.
         if comparator != Comparator::Table && tuning.compaction_policy == CompactionPolicy::Stripe {
             tuning.compaction_policy = CompactionPolicy::Exploring;
         }
@@ -146,7 +147,7 @@ impl Store {
         let options = self.options();
         WriterOptions {
             block_size: options.block_bytes as usize,
-            // An unsupported codec or encoding stays in the schema but is not used for new files.
+            // If the schema names a codec or an encoding that is not supported, new files are written without it.
             compression: Compression::of_name(compression).unwrap_or_default(),
             encoding: Encoding::of_name(options.data_block_encoding.as_str()).unwrap_or_default(),
             bloom: BloomType::of_name(options.bloom.as_str(), options.bloom_prefix)
@@ -175,9 +176,10 @@ impl Store {
         for segment in view.segments().filter(|segment| !segment.is_empty()) {
             sources.push(Source::Memory(memstore::Cursor::new(Arc::clone(segment))));
         }
-        // A file newer than the range may still have a marker that masks cells in the range.
+        // A newer file can matter even if all its timestamps are after the range, because it may have markers that mask
+        // cells of the range.
         let may_help = |file: &StoreFile| !file.reader.span().is_some_and(|span| range.is_after(span.newest));
-        // For a single row, the file's Bloom filter is asked when the heap seeks the row.
+        // For a single row the Bloom filter is checked later, when the heap seeks the row.
         let is_range = !scan.is_one_row() && !scan.reversed;
         for file in view.files.iter().rev().filter(|file| may_help(file)) {
             if !scan.is_one_row() && !self.has_rows_of(file, scan) {

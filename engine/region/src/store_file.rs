@@ -135,7 +135,7 @@ impl StoreFile {
         for place in places {
             match files.open(place) {
                 Ok(file) => return Ok((place.clone(), file)),
-                // Report the first place: an operator looks there first.
+                // If no place has the file, the error names the first place, where an operator would look.
                 Err(error) if error.kind() == Kind::NotFound => _ = missing.get_or_insert(error),
                 Err(error) => return Err(error.into()),
             }

@@ -88,7 +88,7 @@ impl Stripes {
     /// 2. If no file had a wrong start, but the first or the last stripe has no open end, the region was split since.
     ///    These ends then count as open. If some file had a wrong start, all files go to level 0 instead.
     pub(crate) fn of<'a>(files: impl IntoIterator<Item = Option<&'a StripeRange>>) -> Stripes {
-        // `false` sorts first, so an open end comes after all others.
+        // The key begins with whether the end is open. `false` sorts first, so the open end comes last.
         let mut by_end: BTreeMap<(bool, &Bytes), Vec<(usize, &Bytes)>> = BTreeMap::new();
         let (mut level0, mut count) = (Vec::new(), 0);
         for (index, range) in files.into_iter().enumerate() {
@@ -103,7 +103,7 @@ impl Stripes {
         let (mut expected, mut is_torn): (Option<&Bytes>, bool) = (None, false);
         let mut stripes: Vec<Stripe> = Vec::new();
         for ((_, end), files) in by_end {
-            // The newest file of the first stripe defines its start.
+            // The stripe begins where its newest file begins, if no stripe before it says so.
             let start = *expected.get_or_insert_with(|| files.last().expect("it has a file").1);
             let (fit, unfit): (Vec<_>, Vec<_>) = files.into_iter().partition(|(_, other)| *other == start);
             is_torn |= !unfit.is_empty();

@@ -102,14 +102,14 @@ fn read_lists(files: &dyn Files, folder: &FileName) -> Result<Lists> {
 fn try_read_lists(files: &dyn Files, folder: &FileName) -> Result<Option<Lists>> {
     let (mut whole, mut torn, mut number_max) = (Vec::new(), None, 0);
     for entry in files.list(folder)? {
-        // Like HBase, ignore any other file: it does not describe the store's files.
+        // Like HBase, ignores other files in the folder, because they do not describe the files of the store.
         let Some(number) = list_number(entry.name.last()) else { continue };
         number_max = number_max.max(number);
         match read_list(files, &entry.name) {
             Ok((list, version)) => whole.push(FoundList { name: entry.name, list, version }),
             Err(error @ Error::Corrupt { what: "length", .. }) => torn = Some(error),
             Err(Error::Storage(error)) if error.kind() == Kind::NotFound => return Ok(None),
-            // A list that cannot be read, or is damaged, may be the newest.
+            // A list that cannot be read may be the newest one, so it must not be ignored.
             Err(error) => return Err(error),
         }
     }
@@ -158,8 +158,8 @@ impl Tracker {
         let Lists { whole, number_max } = read_lists(&*files, &folder)?;
         let newest = whole.into_iter().max_by_key(|found| found.list.timestamp);
         if let (Some(newest), Access::Owner) = (&newest, access) {
-            // The process that wrote it may have died before the list was durable. From now on files that it does not
-            // name are deleted, so it must be durable.
+            // The process that wrote the list may have died before the list was durable. It is synced, because files
+            // that it does not name are deleted from now on.
             files.sync(&newest.name)?;
         }
         let mut stamp = None;
@@ -416,7 +416,7 @@ mod tests {
         assert_eq!(list, [listed("a"), listed("b")]);
         let name = tracker.current.as_ref().expect("there").name.clone();
         assert_eq!(name.as_str(), "data/ns/t/r/f/.filelist/f1.100", "it keeps its name");
-        // Power fails while the next list is written.
+        // A loss of power interrupts the writing of the next list.
         let whole = files.read(&name, 1000).expect("there");
         let mut torn = files.create(&store.join(".filelist/f2.102")).expect("new");
         torn.write(&whole[..whole.len() - 1]).expect("written");
@@ -425,7 +425,7 @@ mod tests {
         assert_eq!(whole, list);
         tracker.replace(&[]).expect("written");
         assert_eq!(open().expect("again").1, []);
-        // A damaged list is an error if it is the only one.
+        // If the only list is damaged, that is an error.
         memory.damage(&tracker.current.as_ref().expect("there").name, |bytes| bytes[5] ^= 1);
         assert!(matches!(open(), Err(Error::Corrupt { what: "checksum", .. })));
     }
@@ -494,7 +494,7 @@ mod tests {
         }
         assert!(first.is_in_doubt(), "it deletes nothing any more");
         second.replace(&[listed("b")]).expect("its own");
-        // A store without a list is claimed, too.
+        // The next opening finds the second owner's list.
         let (_, list) = open("newer:16020");
         assert_eq!(list, [listed("b")]);
     }
@@ -507,7 +507,7 @@ mod tests {
         let (mut tracker, _) =
             Tracker::open(Arc::clone(&files), &store, world.clone(), Access::Owner).expect("new");
         tracker.replace(&[listed("a")]).expect("written");
-        // The write whose reply was lost, and which the storage carries out later.
+        // A write whose reply was lost, which the storage carries out only later.
         let Register { name, version, .. } = tracker.current.as_ref().expect("there");
         let (name, version) = (name.clone(), version.clone());
         let late = tracker.encode(101, &[listed("late")]);
@@ -543,7 +543,7 @@ mod tests {
     fn the_next_list_ends_the_doubt() {
         let memory = Memory::new();
         let store = FileName::new("data/ns/t/r/f");
-        // The clock stands still, then is set back before the second attempt.
+        // First the clock does not move between two lists; then it is set back.
         let world = |now| World::simulated(1, WallTime(now));
         let (mut tracker, _) =
             Tracker::open(Arc::new(memory.clone()), &store, world(100), Access::Owner).expect("new");

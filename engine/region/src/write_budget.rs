@@ -41,7 +41,7 @@ impl WriteBudget {
         if self.limit.swap(bytes_per_second, Ordering::Relaxed) == bytes_per_second {
             return false;
         }
-        // Writers owe nothing for earlier bytes: those were counted at the old limit.
+        // Earlier bytes were paid for at the old limit, so writers owe nothing for them.
         *paid_at = None;
         self.wake.notify_all();
         true
@@ -64,10 +64,10 @@ impl WriteBudget {
         let cost = Duration::from_nanos(u64::try_from(cost).unwrap_or(u64::MAX));
         let mut paid_at = self.paid_at.lock();
         let now = world.moment();
-        // Budget that was not used in the past is lost; otherwise an idle hour would pay for a burst.
+        // Budget that was not used is lost. Otherwise an idle hour would permit a long burst.
         let mine = paid_at.filter(|paid| *paid > now).unwrap_or(now).plus(cost);
         *paid_at = Some(mine);
-        // Naps are counted, so that a clock that stands still does not block a compaction for ever.
+        // The number of naps is limited. So a clock that stands still does not block a compaction for ever.
         let naps = mine.since(now).as_nanos().div_ceil(NAP.as_nanos());
         for _ in 0..naps {
             let left = mine.since(world.moment());

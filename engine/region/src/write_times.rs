@@ -56,7 +56,7 @@ impl WriteTimes {
     pub(crate) fn note_delete(&self, hash: u64, now: WallTime) {
         match self.stamp(|| hash, now) {
             stamp if stamp == now => self.deletes.note(hash, now, now),
-            // Later writes cannot wait until the clock reaches this stamp, so they get the timestamp after it.
+            // A later write cannot wait until the clock reaches this stamp. So it gets the timestamp after the stamp.
             stamp => self.ahead.note(hash, WallTime(stamp.0 + 1), now),
         }
     }
@@ -130,7 +130,8 @@ mod tests {
         assert!(hides(1, 5) && !hides(2, 5));
         assert!(!hides(1, 6), "the next millisecond");
         assert!(hides(1, 4) && !hides(1, -6), "the clock was set back");
-        // After deletes from two rows of one slot in one millisecond, the slot counts for all its rows.
+        // If rows with two different tags were deleted in one slot and one millisecond, the slot counts for all of its
+        // rows.
         delete(2, 5);
         assert!(hides(1, 5) && hides(3, 5));
         delete(3, 6);
@@ -147,7 +148,7 @@ mod tests {
         assert_eq!([stamp(1, 100), stamp(1, 104), stamp(1, 105), stamp(1, 106)], [105, 105, 105, 106]);
         assert_eq!(stamp(2, 100), 100, "another row");
         assert_eq!(stamp(1, 105 - AHEAD_MAX_MS - 1), 105 - AHEAD_MAX_MS - 1, "the clock was set back");
-        // Rows that share a slot are both stamped with the later time.
+        // Two rows in one slot both get the later time.
         note(2, 103, 100);
         assert_eq!([stamp(1, 100), stamp(2, 100)], [105, 105]);
     }

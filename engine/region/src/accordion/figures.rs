@@ -52,7 +52,7 @@ pub struct MemoryEvent {
     pub expected: Option<f64>,
     /// How long the change took.
     pub took: Duration,
-    /// Whether a flush took the segments before the change was complete, so that the result was discarded.
+    /// Whether a flush took the segments before the change was complete. Then the result was discarded.
     pub overtaken: bool,
 }
 
@@ -111,7 +111,7 @@ pub struct MemoryLoad {
     pub counts: MemoryCounts,
 }
 
-/// A region's memory, read once after each write for all checks that follow.
+/// The size of a region's memory. It is read once after each write and used by all checks that follow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InMemory {
     /// Number of bytes in the memory of all stores.
@@ -125,7 +125,7 @@ pub struct InMemory {
 pub struct MemoryUse {
     /// Number of bytes that a flush of all stores would free; bytes that are already being flushed do not count.
     pub bytes: u64,
-    /// Whether some of its stores compact in memory.
+    /// Whether at least one store of the region compacts in memory.
     pub compacts: bool,
     /// Cells dropped by memory compactions since the region was opened, as a fraction of the cells that they read.
     pub dropped: f64,

@@ -117,7 +117,8 @@ impl Region {
             }
             drop(guard);
             let _alone = self.listing.write();
-            // Another thread may have recorded the end meanwhile, or another load may have begun.
+            // The flag is read again under the lock, because another thread may have recorded the end, or begun another
+            // load.
             if self.is_note_left.load(Ordering::Acquire) {
                 forget(&*self.files, &self.intent())?;
                 self.is_note_left.store(false, Ordering::Release);
@@ -251,7 +252,8 @@ mod tests {
         assert_eq!((note.number, note.load), (0, None));
     }
 
-    /// A write that an object store carries out late must find another version than it expects.
+    /// Each write of the object differs from all earlier ones. So a conditional put that an object store carries out
+    /// late finds another version than it expects, and fails.
     #[test]
     fn no_writing_is_like_one_before() {
         let (files, intent) = (storage::Memory::new(), FileName::new(NAME));

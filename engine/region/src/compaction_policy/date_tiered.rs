@@ -33,7 +33,7 @@ pub(super) fn select(
         .collect();
     let mut window = Window::incoming(options, now);
     let mut files_min = options.incoming_files_min;
-    // The files before this one are not yet in a window.
+    // Files from this index on are already in a window.
     let mut end = files.len();
     while end > 0 && window.compare(oldest) != Ordering::Less {
         if window.compare(newest[end - 1]) == Ordering::Greater {
@@ -41,7 +41,7 @@ pub(super) fn select(
             files_min = measure.files_min;
             continue;
         }
-        // Timestamps of the future are in the window of the present.
+        // A timestamp in the future counts as now, and so belongs to the newest window.
         let start = newest[..end]
             .iter()
             .rposition(|newest| window.compare(*newest) == Ordering::Greater)

@@ -20,7 +20,7 @@ pub(crate) fn expired_files(
     now: i64,
 ) -> Vec<usize> {
     let is_asked = options.delete_expired_files || options.compaction_policy == CompactionPolicy::Fifo;
-    // With NEW_VERSION_BEHAVIOR an expired marker still hides cells of other files.
+    // With NEW_VERSION_BEHAVIOR an expired marker still hides cells of other files, so no file is deleted.
     let keeps_none = scan_info.min_versions == 0 && !scan_info.new_versions;
     let Some(ttl) = scan_info.ttl.filter(|_| is_asked && keeps_none) else {
         return Vec::new();

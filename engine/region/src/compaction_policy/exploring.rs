@@ -9,10 +9,10 @@ use std::ops::Range;
 
 use super::{FileFacts, Measure};
 
-/// Factor by which a later run must be better while the store may be stuck.
+/// While flushes may be delayed, a later run is chosen only if it is better by this factor.
 const BETTER_BY: f64 = 1.05;
 
-/// Returns the best run; empty if there is none.
+/// Returns the best run of `files`; empty if no run qualifies.
 pub(super) fn run(files: &[FileFacts], measure: Measure) -> Range<usize> {
     let mut best: Option<(Range<usize>, u64)> = None;
     let mut smallest: Option<(Range<usize>, u64)> = None;

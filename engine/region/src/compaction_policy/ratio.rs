@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::{FileFacts, Measure};
 
-/// Returns the files from the first one in ratio on; they may be fewer than a compaction needs.
+/// Returns all files from the first one that is in ratio on. There may be fewer of them than a compaction needs.
 pub(super) fn run(files: &[FileFacts], measure: Measure) -> Range<usize> {
     let count = files.len();
     let newer = |start: usize| -> u64 {
@@ -21,7 +21,8 @@ pub(super) fn run(files: &[FileFacts], measure: Measure) -> Range<usize> {
     while count - start >= measure.files_min && !is_in_ratio(start) {
         start += 1;
     }
-    // Too few are left, and flushes wait: the newest files are better than none.
+    // There are too few files for a compaction, but so many in the store that flushes are delayed. So the newest files
+    // are taken although none is in ratio.
     if count - start < measure.files_min && measure.may_be_stuck {
         start = count.saturating_sub(measure.files_min);
     }

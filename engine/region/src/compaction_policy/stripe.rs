@@ -72,7 +72,7 @@ impl StripeOptions {
 
     fn files_min(&self, options: &RegionOptions) -> usize {
         let least = if self.flush_to_level0 { 3 } else { 4 };
-        // A compaction of one file would be repeated for ever.
+        // With one file as the minimum, a compaction of that file would be repeated for ever.
         self.files_min.unwrap_or_else(|| least.max(options.compaction_files_min)).max(2)
     }
 
@@ -136,7 +136,7 @@ fn above_one(number: f32, default: f32) -> f32 {
     }
 }
 
-/// The facts that a selection depends on.
+/// What a selection depends on: the files, the stripes, the options and the request.
 struct Facts<'a> {
     files: &'a [FileFacts],
     stripes: &'a Stripes,
@@ -197,7 +197,7 @@ impl Facts<'_> {
         let level0 = &self.stripes.level0;
         let mut files = level0.clone();
         if self.is_level0_cut() {
-            // As in HBase, the ratio of off-peak hours does not apply.
+            // As in HBase, the ratio for off-peak hours does not apply to level 0.
             files = self.explore(level0, false, &SelectionRequest { off_peak: false, ..*self.request });
             if files.is_empty() {
                 files = self.newest_of_level0();
@@ -244,7 +244,7 @@ impl Facts<'_> {
         let is_whole = files.len() == stripe.files.len();
         let is_split = is_whole && bytes >= self.numbers().split_size(self.request.flush_size);
         if with_level0 && is_split {
-            // The stripe is about to be split, so it is not rewritten together with level 0 first.
+            // The stripe will be split by its next compaction. So it is not compacted together with level 0 now.
             return None;
         }
         let purges = (is_whole && (with_level0 || !has_level0)).then(|| stripe.range.clone());
@@ -263,7 +263,8 @@ impl Facts<'_> {
     fn expired_stripes(&self) -> Option<Selection> {
         let before = self.expired_before()?;
         let stripes = &self.stripes.stripes;
-        // A stripe whose only file has no cells does not count: an earlier such compaction has left that file.
+        // A stripe with a single file without cells does not count, because an earlier compaction of this kind has left
+        // that file.
         let is_over = |stripe: &Stripe| {
             let is_old =
                 |file: &FileFacts| file.entries > 0 && file.newest().is_some_and(|newest| newest < before);
@@ -343,8 +344,8 @@ pub(crate) fn files_left(stripes: &Stripes, files: usize, blocking_files: usize)
     if stripes.stripes.is_empty() || left <= 0 {
         return left;
     }
-    // The average of a stripe counts, so that many stripes alone do not put a store first. Level 0 counts once for each
-    // stripe.
+    // The number of files of an average stripe counts, so that a store is not compacted first only because it has many
+    // stripes. Level 0 counts once for each stripe.
     let level0 = count(stripes.level0.len());
     let of_stripe = (left.saturating_add(level0) as f64 / stripes.stripes.len() as f64) - level0 as f64;
     (of_stripe.ceil() as i64).max(USER_PRIORITY + 1)
@@ -382,7 +383,7 @@ pub(crate) fn split_between(sizes: &[u64], options: &StripeOptions) -> StripeSpl
     if sizes.len() <= 1 {
         return StripeSplit::AnyFile;
     }
-    // Stripes are added to the smaller side until the sides meet.
+    // The two sides grow from both ends of the region, the smaller one first, until they meet.
     let (mut left, mut right, mut left_end, mut right_start) = (0u64, 0u64, 0, sizes.len());
     while left_end < right_start {
         if left >= right {

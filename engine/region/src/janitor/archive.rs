@@ -24,7 +24,7 @@ impl Janitor {
         let names: Vec<FileName> = self.files.list(folder)?.into_iter().map(|entry| entry.name).collect();
         let is_list = |name: &&FileName| name.parent().as_ref().is_some_and(tracker::is_list_folder);
         let (lists, files): (Vec<_>, Vec<_>) = names.iter().partition(is_list);
-        // Delete the lists first: then they hold no files.
+        // The lists of the dropped stores are deleted first. Otherwise they would count as holders of the files.
         for list in &lists {
             self.files.delete(list)?;
         }
@@ -73,7 +73,7 @@ impl Janitor {
         let gone = self.collect(&files)?;
         self.grace.iter().for_each(Grace::tidy);
         self.delete_files_without_readers()?;
-        // A back reference is needed while its target exists.
+        // A back reference is kept as long as the file that it stands for exists.
         for back in &back {
             if !self.is_needed(back)? {
                 self.files.delete(back)?;
@@ -95,8 +95,8 @@ impl Janitor {
         Ok(false)
     }
 
-    /// Deletes files of dropped folders whose last reader has ended. A file that still has a holder was copied to the
-    /// archive.
+    /// Deletes the original files of dropped folders whose last reader has ended. Those that still have a holder were
+    /// copied to the archive before.
     fn delete_files_without_readers(&self) -> Result<()> {
         let names: Vec<FileName> = self.left_for_readers.lock().iter().cloned().collect();
         for name in names {
@@ -116,7 +116,7 @@ pub(crate) fn copy_to_archive(files: &dyn Files, name: &FileName) -> Result<()> 
     let to = store.archive().join(name.last());
     let from = match files.open(name) {
         Ok(from) => from,
-        // An earlier attempt has moved the file.
+        // The file is gone, so an earlier attempt has copied it and deleted the original.
         Err(error) if error.kind() == Kind::NotFound => return Ok(()),
         Err(error) => return Err(error.into()),
     };
@@ -125,7 +125,7 @@ pub(crate) fn copy_to_archive(files: &dyn Files, name: &FileName) -> Result<()> 
     Ok(())
 }
 
-/// Makes the deletions in a folder durable.
+/// Makes the deletions of files in a folder durable, by syncing the folder.
 pub(crate) fn make_deletions_durable(files: &dyn Files, folder: &FileName) -> Result<()> {
     let marker = folder.join(".emptied");
     storage::make_deletions_durable(files, &marker)?;

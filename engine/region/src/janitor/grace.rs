@@ -13,7 +13,8 @@ use env::sync::Mutex;
 use env::{Moment, World};
 use storage::FileName;
 
-/// A file that no store has offered for this long is forgotten: its region is on another server now.
+/// A file that no store has offered for deletion for this long is forgotten. Probably its region is on another server
+/// now.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(24 * 3_600);
 
 /// The files that wait for the end of their grace.
@@ -24,7 +25,7 @@ pub(super) struct Grace {
     waiting: Mutex<BTreeMap<FileName, Waiting>>,
 }
 
-/// A file or folder that may be deleted after its grace.
+/// Since when a file or folder is no longer needed, and when a store last offered it for deletion.
 struct Waiting {
     since: Moment,
     offered: Moment,
@@ -35,7 +36,7 @@ impl Grace {
         Grace { world, time, waiting: Mutex::default() }
     }
 
-    /// Whether the grace of `name` is over. It begins with the first call for that name.
+    /// Whether the grace of `name` is over. The grace begins with the first call for that name, which returns `false`.
     pub(super) fn is_over(&self, name: &FileName) -> bool {
         let now = self.world.moment();
         let mut waiting = self.waiting.lock();

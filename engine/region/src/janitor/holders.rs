@@ -63,7 +63,7 @@ impl FileHolder for BackReferences {
 impl BackReferences {
     fn is_linked(&self, name: &FileName, store: &StorePlace) -> Result<bool> {
         for back in self.0.list(&store.back_references(name.last()))? {
-            // The back reference has an unknown name, so the file is kept.
+            // The name of the back reference cannot be parsed, so the file is kept.
             let Some(linking) = store.of_back_reference(back.name.last()) else { return Ok(true) };
             let folder = linking.folder();
             if named_by(&*self.0, &folder)?.contains(name) || self.has_link(&folder, name, &linking)? {
@@ -100,8 +100,8 @@ pub(super) fn named_by(files: &dyn Files, folder: &FileName) -> Result<BTreeSet<
         named.insert(folder.join(&listed.name));
         if let Some(here) = &here {
             named.extend(parsed.origin(here).places_of(&parsed.file));
-            // For half of a file that the parent has as a link. The back reference of the target names the parent
-            // alone.
+            // If `listed` is half of a file that the parent has as a link, it needs the parent's link: the back
+            // reference beside the target names only the parent.
             named.extend(parsed.link_of_parent(here));
         }
     }

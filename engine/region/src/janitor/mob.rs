@@ -54,7 +54,8 @@ impl Janitor {
         }
         let mut candidates = Vec::new();
         for entry in self.files.list(&root.join(MOB))? {
-            // A name with `=` is that of a link, which HBase makes for a clone.
+            // A name with `=` is a link to a MOB file, which HBase makes for a clone. Only files with bytes of their
+            // own are candidates.
             if let Some(place) = mob_place(&entry.name).filter(|_| !entry.name.last().contains('=')) {
                 candidates.push((entry.name, place));
             }
@@ -90,15 +91,16 @@ impl Janitor {
         root: &FileName,
         with_mob_files: &BTreeSet<TableFamily>,
     ) -> Result<(Vec<MobFileRefs>, BTreeSet<TableFamily>)> {
-        // A compaction copies references from an old file to a new one. If the old file were deleted between the
-        // listings of the two places, this would see neither file.
+        // No store file is deleted while this lock is held. A compaction copies references from an old file to a new
+        // one, and the two may be in folders that are listed one after the other. Without the lock, this function could
+        // miss both files.
         let _no_deletion = self.deleting.write();
         let families: BTreeSet<&str> = with_mob_files.iter().map(|(_, family)| &family[..]).collect();
         let mut stored = BTreeMap::new();
         for top in [root.clone(), root.join(crate::store_file::name::ARCHIVE)] {
             for entry in self.files.list(&top.join("data"))? {
                 let store = store_of(&entry.name).filter(|store| families.contains(&store.family[..]));
-                // A link or reference is skipped: its target is itself among the files.
+                // Links and references are skipped, because the files to which they point are listed, too.
                 let is_own = StoreFileName::parse(entry.name.last()).is_ok_and(|name| name.is_own());
                 if let Some(store) = store.filter(|_| is_own) {
                     stored.insert(entry.name, store);
@@ -142,11 +144,12 @@ impl Janitor {
             Ok(reader) => reader,
             Err(hfile::Error::Storage(error)) => return Err(error.into()),
             Err(error) => {
-                // A file in use may be one that is being written, or a good one that was misread.
+                // A file in use may be incomplete because it is being written. Or it is whole, and this read returned
+                // wrong bytes.
                 if self.open_files.is_in_use(name) && !env::planted(33) {
                     return Ok(Some(NamedMobFiles::Unreadable));
                 }
-                // The file may be the remains of an interrupted write, or an incomplete copy in the archive.
+                // Otherwise the file may be incomplete: an interrupted write or copy has left it.
                 return if self.counts(name, store)? { Err(error.into()) } else { Ok(None) };
             }
         };

@@ -36,7 +36,7 @@ struct Judge<'a> {
     files: &'a [Arc<StoreFile>],
     /// The row of the last marker.
     row: Vec<u8>,
-    /// Whether that row is only in the pipeline.
+    /// Whether no file and no other segment can have the row of the last marker.
     is_nowhere_else: bool,
 }
 
@@ -47,12 +47,12 @@ impl<'a> Judge<'a> {
             && scan_info.keep_deleted == KeepDeletedCells::False
             && !scan_info.new_versions
             && store.tuning.load().purge_deletes_after <= 0
-            // A list of dropped markers does not name stripes, so no compaction of one stripe could remove a marker
-            // from it.
+            // In a store with stripes markers stay. The list of dropped markers names no stripe, so a compaction of one
+            // stripe could never remove a marker from it.
             && !store.has_stripes()
             && view.snapshot.is_empty()
-            // All sealed writes must be complete: an incomplete delete hides nothing yet, and dropping its marker must
-            // not make cells visible.
+            // Markers are dropped only when all sealed writes are complete. A delete that is not complete hides nothing
+            // yet, so its marker and the cells that it will hide must stay.
             && view.sealed.through <= horizon
             && view.files.iter().map(|file| file.dropped_markers.size()).sum::<u64>() <= store.accordion.share / LISTED_MARKERS_DIVISOR;
         let pending_drops = || PendingDrops::new(&store.accordion.late.lock(), view.sealed.below);
@@ -87,7 +87,7 @@ impl<'a> Judge<'a> {
             self.row.clear();
             self.row.extend_from_slice(marker.row());
             let options = ReadOptions::default();
-            // If the filter cannot be read, the file may have the row.
+            // If the Bloom filter cannot be read, the file may have the row.
             let may_have =
                 |file: &Arc<StoreFile>| file.reader.may_contain_row(&self.row, options).unwrap_or(true);
             self.is_nowhere_else = !pending_drops.is_late(&self.row) && !self.files.iter().any(may_have);
@@ -105,14 +105,15 @@ impl Region {
         let _alone = accordion.working.lock();
         accordion.announced.store(false, Ordering::Release);
         while accordion.waiting.swap(false, Ordering::AcqRel) {
-            // Oldest first: merging and dropping work on neighbours.
+            // Segments are passed from the oldest to the newest, because merging and dropping work on neighbours.
             let sealed = store.view.load().pipeline.clone();
             for segment in sealed.iter().rev().filter(|segment| !segment.is_flat()) {
                 self.flatten(store, segment);
             }
             let view = store.view.load_full();
             let segments = &view.pipeline;
-            // Readers that open from now on see everything up to the read point.
+            // A reader that opens from now on sees all writes up to this read point. So versions that were replaced
+            // before it are not needed.
             let horizon = self.mvcc.read_point();
             let policy = accordion.policy();
             let estimate = policy
@@ -120,7 +121,7 @@ impl Region {
                 .then(|| self.redundant_share(store, &view, horizon));
             let trust = accordion.history.lock().trust;
             let expected = estimate.map(|estimate| trust.apply(estimate));
-            // Cells that are already dead count as redundant, because their memory can be freed too.
+            // Cells that were dropped from an index count as redundant, because their memory can be freed, too.
             let records: u64 = segments.iter().map(|segment| segment.record_bytes()).sum();
             let dead: u64 = segments.iter().map(|segment| segment.dead_bytes()).sum();
             let live_share = 1.0 - dead as f64 / records.max(1) as f64;
@@ -149,7 +150,7 @@ impl Region {
 
     pub(super) fn merge(&self, store: &Store, segments: &[Arc<Segment>], expected: Option<f64>) {
         let began = self.world.moment();
-        // `None`: the segments have too many chunks for one index. They stay separate.
+        // `None` means that the segments have more chunks than one index can address. Then they stay separate.
         let Some(merged) = Segment::merged(segments) else { return };
         let merged = Arc::new(merged);
         let taken = store.replace_in_pipeline(segments, Arc::clone(&merged), SequenceId::ZERO, None);
@@ -170,7 +171,7 @@ impl Region {
         let segments = &view.pipeline;
         let began = self.world.moment();
         let mut judge = Judge::new(self, store, view, horizon);
-        // A value that is alone in its row is kept at any horizon.
+        // A value that is the only cell of its row is kept whatever the horizon is.
         let (memory, lone_since) = (&self.options.memory, judge.rewrite.lone_since());
         let compacted =
             Segment::compacted_keeping_lone(segments, memory, cleaning, lone_since, |cell| judge.keeps(cell));
@@ -179,7 +180,8 @@ impl Region {
         let taken = {
             let late = store.accordion.late.lock();
             match judge.pending_drops {
-                // A late put came for a dropped marker: discard the result; the next compaction tries again.
+                // A put with an old timestamp has arrived in the row of a dropped marker. The result is discarded, and
+                // the next compaction tries again.
                 Some(pending_drops) if pending_drops.is_overtaken(&late) => false,
                 pending_drops => {
                     let dropped_markers =
@@ -224,7 +226,7 @@ impl Region {
         }
     }
 
-    /// Returns, from a sample, the fraction of the pipeline's cells that would be dropped.
+    /// Estimates, from a sample of rows, the fraction of the pipeline's cells that a compaction would drop.
     pub(super) fn redundant_share(&self, store: &Store, view: &View, horizon: SequenceId) -> f64 {
         let segments = &view.pipeline;
         const NEVER: &str = "reading memory does not fail";

@@ -30,13 +30,13 @@ impl Region {
             cell.timestamp().0 < late_before && !cell.cell_type().is_some_and(CellType::is_delete)
         };
         let late: Vec<Cell<'_>> = cells.filter(is_late).collect();
-        // Record the puts before reading the lists. A compaction that drops a marker at the same time then either sees
-        // the put's row, or has already published its list.
+        // The late puts are recorded before the lists are read. A compaction that drops a marker at the same time then
+        // either finds the row of the put, or has already published its list.
         {
             let mut noted = store.accordion.late.lock();
             late.iter().for_each(|cell| noted.add(cell.row()));
         }
-        // With NEW_VERSION_BEHAVIOR an earlier marker does not mask a later put.
+        // With NEW_VERSION_BEHAVIOR an earlier marker never masks a later put.
         if store.scan_info().new_versions {
             return;
         }

@@ -100,7 +100,7 @@ impl Store {
         self.view.rcu(|view| {
             let is_old = |segment: &Arc<Segment>| old.iter().any(|old| Arc::ptr_eq(old, segment));
             let place = view.pipeline.iter().position(is_old);
-            // A flush takes the whole pipeline at once.
+            // A flush takes all segments of the pipeline at once. So they are all still there, or none is.
             replaced = place.is_some();
             let Some(place) = place else { return Arc::clone(view) };
             let mut pipeline: Vec<Arc<Segment>> =

@@ -113,8 +113,8 @@ impl MobValues {
         cursor.set_options(options);
         let comparator = cursor.reader().comparator();
         let is_same = |found: Cell<'_>| comparator.compare(found.into(), cell.into()).is_eq();
-        // There may be several writes of one key, newest first. They cannot be told apart by the reference's sequence
-        // id, which a compaction may have cleared.
+        // There may be several writes of one key, the newest first. First search the one with the reference's sequence
+        // id. A compaction may have cleared that id; then the newest write is taken.
         cursor.seek(cell.into())?;
         while let Some(found) = cursor.peek().filter(|found| is_same(*found)) {
             if found.sequence() == cell.sequence() {

@@ -225,8 +225,8 @@ impl RegionScanner<'_> {
             match self.read_family(index, earlier.map(|resume_at| resume_at.included), &mut part)? {
                 FamilyEnd::Family => {}
                 FamilyEnd::Scan => {
-                    // As in HBase, this family and all later ones with cells in this row are closed; the others
-                    // continue if the filter does.
+                    // As in HBase, this family and all later ones that have cells in this row are closed. The other
+                    // families continue, if the filter does.
                     let row = &self.row[..];
                     self.stores[index].of_row.closed = true;
                     for store in &mut self.stores[index..] {
@@ -259,14 +259,15 @@ impl RegionScanner<'_> {
         if !is_dropped && self.stores.iter().any(|store| store.on_demand) {
             step.rows_scanned += u64::from(self.read_families_on_demand(&mut part)?);
         }
-        // The filter may have dropped every essential cell, and the other families may have no cell of the row.
+        // The row is dropped, too, if the filter has dropped all cells of the essential families and the other families
+        // have none in this row.
         let is_dropped = is_dropped || part.buffered && part.buffer.cells.is_empty();
         if part.buffered && !is_dropped {
             for cell in &part.buffer.cells {
                 part.sink.sized_cell(cell.view(&part.buffer.bytes), cell.heap_size);
             }
         }
-        // A row also counts as filtered when an earlier step returned its last cell.
+        // A row counts as filtered also if an earlier step has returned its last cell.
         step.rows_filtered = u64::from(is_dropped || !part.buffered && part.given == 0);
         self.rows_read += 1;
         self.buffer = part.buffer;
@@ -330,7 +331,7 @@ impl RegionScanner<'_> {
         store.heap.skip_rows(scan.rows_end(), |cell| match filter.refusal(cell) {
             _ if cell.key().type_code() != CellType::Put.code() => Refused::No,
             Refusal::Cell => Refused::Cell,
-            // The filter does not see columns that were not asked for.
+            // A filter does not see columns that the scan does not name.
             _ if !is_wanted(cell) => Refused::Cell,
             Refusal::Undecided if may_be_too_big(cell) => Refused::No,
             Refusal::Undecided => Refused::Undecided,
@@ -395,7 +396,8 @@ impl RegionScanner<'_> {
         let is_one_row = row_limit.is_one_row();
         let (comparator, row) = (region.comparator, &row[..]);
         let (of, store) = (asked[index].store, &mut stores[index]);
-        // As in HBase, families before the first one with MOB files return all their cells.
+        // As in HBase, families before the first one with MOB files return all their cells even if only references are
+        // wanted.
         let references_only = scan.mob.references_only
             && asked[..=index].iter().any(|asked| asked.view.may_have_mob_references());
         let wanted = store.wanted(scan);
@@ -424,7 +426,7 @@ impl RegionScanner<'_> {
                         && included <= last
                         && match &mut store.mob {
                             Some(mob) if part.returns_value(filter) => {
-                                // As in HBase, the filter has judged the reference.
+                                // The filter has judged the reference and not the value, as in HBase.
                                 let value = mob.value_of(region, &region.stores[of], cell)?;
                                 part.add(value, value.heap_size(), filter)?.is_break()
                             }
@@ -435,9 +437,10 @@ impl RegionScanner<'_> {
             };
             match next {
                 Next::Cell => store.heap.advance()?,
-                // Older versions of this column also count as rest of the row.
+                // If no more cells fit, older versions of this column count as the rest of the row, so the scanner
+                // stops at them.
                 Next::Version if is_full => store.heap.advance()?,
-                // No later cell of the row is needed.
+                // A read of one row needs no more cells after these, so nothing is skipped.
                 Next::Row if is_one_row && !is_full => {}
                 Next::Row => {
                     store.heap.skip_on(|cell| is_same_row(cell.row(), row), |_| KeyBuf::last_on_row(row))?;
@@ -461,8 +464,8 @@ impl RegionScanner<'_> {
                     }
                 },
                 Next::Hint => match filter.as_mut().and_then(|filter| filter.next_hint(cell)) {
-                    // The hint holds for this family only, even if it names a later row. A reversed scan does not move
-                    // forward within its row.
+                    // The hint is used for this family only, even if it names a later row. A reversed scan does not use
+                    // it here, because it does not move forward within a row.
                     Some(target) if target.is_after(comparator, cell) && !scan.reversed => {
                         if !is_one_row && target.key().row() != row {
                             store.of_row.sent = Some(Box::new(target.clone()));
@@ -471,7 +474,8 @@ impl RegionScanner<'_> {
                             .heap
                             .skip_while(|cell| target.is_after(comparator, cell), |_| target.clone())?;
                     }
-                    // A reversed scan does move to the row of the hint, or to the last row before that row.
+                    // In a reversed scan the hint names a row: the scanner moves to that row, or to the last one before
+                    // it.
                     Some(target)
                         if scan.reversed && comparator.compare_rows(target.key().row(), row).is_lt() =>
                     {
@@ -494,8 +498,8 @@ impl RegionScanner<'_> {
             if next == Next::Row {
                 break;
             }
-            // Do not end the step while it skips cells that were returned before, nor where the filter is about to end
-            // the row.
+            // The step does not end while it passes cells that an earlier step has returned, nor at a cell after which
+            // the filter ends the row.
             if is_due
                 && part.timer.is_expired(region.world.moment())?
                 && part.seen >= part.resumed
@@ -505,8 +509,8 @@ impl RegionScanner<'_> {
                 return Ok(FamilyEnd::Cut { included });
             }
         }
-        // As in HBase, the filter is asked once more at the end of the row's cells, but not if the family's limit was
-        // reached.
+        // As in HBase, the filter is asked after the last cell of the row whether it is done, unless the family's limit
+        // ended the row.
         let is_done = included < last && may_end && filter.as_ref().is_some_and(Filter::filter_all_remaining);
         Ok(if is_done { FamilyEnd::Scan } else { FamilyEnd::Family })
     }
@@ -520,7 +524,7 @@ fn judge_row(filter: &mut Filter, buffer: &mut RowBuffer) -> bool {
     }
     let mut keep = vec![true; buffer.cells.len()];
     filter.filter_row_cells(&buffer.cells(), &mut keep);
-    // As in HBase, `filter_row` is not asked about a row without remaining cells.
+    // As in HBase, `filter_row` is not called if no cell of the row is left.
     if keep.contains(&true) && filter.filter_row() {
         return false;
     }
