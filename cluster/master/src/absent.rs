@@ -24,7 +24,7 @@ pub(crate) fn answer(method: &str) -> Option<Result<Reply, Exception>> {
             "java.lang.UnsupportedOperationException: \
              org.apache.hadoop.hbase.security.access.AccessController is not loaded",
         ),
-        // As in HBase, a call for a server that is not decommissioned changes nothing.
+        // A call for a server that is not decommissioned changes nothing, as in HBase.
         "RecommissionRegionServer" => empty(&pb::RecommissionRegionServerResponse {}),
         _ => None,
     }

@@ -17,7 +17,7 @@ use crate::procedure::{NonceKey, Parameters, ProcedureId, ProcedureKind};
 use crate::{Master, descriptors, table_not_found};
 
 impl Master {
-    /// Submits the change of a table to a whole new schema.
+    /// Submits the procedure that gives a table a whole new schema, and returns its id.
     pub(crate) fn modify_table(
         self: &Arc<Self>,
         table: &pb::TableName,
@@ -35,7 +35,7 @@ impl Master {
         self.alter(name, nonce, move |_| Ok(wanted.clone()))
     }
 
-    /// Submits the addition of a family.
+    /// Submits the procedure that adds a family to a table, and returns its id.
     pub(crate) fn add_family(
         self: &Arc<Self>,
         table: &pb::TableName,
@@ -49,7 +49,7 @@ impl Master {
         })
     }
 
-    /// Submits the change of a family.
+    /// Submits the procedure that changes a family of a table, and returns its id.
     pub(crate) fn modify_family(
         self: &Arc<Self>,
         table: &pb::TableName,
@@ -81,7 +81,7 @@ impl Master {
         })
     }
 
-    /// Submits the removal of a family, with its cells.
+    /// Submits the procedure that removes a family with all its cells, and returns its id.
     pub(crate) fn delete_family(
         self: &Arc<Self>,
         table: &pb::TableName,
@@ -105,7 +105,7 @@ impl Master {
         })
     }
 
-    /// Returns the number of regions that still have the schema before the last change, and the number of all regions.
+    /// Returns two numbers: of the table's regions that do not have the newest schema yet, and of all its regions.
     pub(crate) fn alter_status(&self, table: &pb::TableName) -> Result<(u32, u32), Exception> {
         let name = TableName::try_from(table).map_err(of_proto)?;
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
@@ -189,7 +189,8 @@ impl Master {
         if name.is_meta() {
             return self.reopen_meta(table);
         }
-        // The regions are read from hbase:meta, because a start calls this before it has read the view.
+        // The regions are read from hbase:meta and not from the view, because a start calls this before the view was
+        // read.
         let content = self.catalog.read().map_err(|error| Exception::io(error.to_string()))?;
         let rows = content.regions.get(name).into_iter().flatten();
         let regions: Vec<RegionInfo> = rows.map(|row| row.region.clone()).collect();
@@ -207,7 +208,8 @@ impl Master {
             let is_altered = was_open && gone.is_empty() && self.regions.alter(region, table)?;
             if !is_altered {
                 if was_open {
-                    // The region is flushed while it serves, so that its closing has little to flush.
+                    // The region is flushed while it serves. So its closing, during which it does not serve, has little
+                    // to flush.
                     self.regions.flush(region.encoded_name(), &[])?;
                     self.regions.close(region.encoded_name())?;
                 }
@@ -215,7 +217,7 @@ impl Master {
                 if !was_open {
                     return removed;
                 }
-                // The region must not stay closed if the files could not be deleted.
+                // The region is opened again even if its files could not be deleted, because it must not stay closed.
                 self.open(region, table).and(removed)?;
             }
             self.update_view(|view| {
@@ -225,8 +227,8 @@ impl Master {
             });
             Ok(())
         });
-        // The chore tries again to open a region that could not be reopened. The regions after it keep the old schema.
-        // So if no region can be opened with the new schema, only one region is unavailable. The caller gets the error.
+        // If a region could not be opened again, the chore tries it later. The regions after it keep the old schema, so
+        // that only one region is unavailable if none can be opened with the new one. The caller gets the error.
         self.update_view(|view| view.tables.get_mut(name).map(|known| known.reopening = 0));
         outcome
     }
@@ -262,7 +264,7 @@ impl Master {
 
     fn remove_families(&self, region: &RegionInfo, gone: &[Bytes]) -> Result<(), Exception> {
         for family in gone {
-            // A family whose name is not UTF-8 cannot have a folder here.
+            // Names of folders are UTF-8, so a family with another name has no folder.
             let Ok(family) = std::str::from_utf8(family) else { continue };
             self.regions.drop_folder(layout::region_folder(region).join(family))?;
         }

@@ -23,7 +23,7 @@ use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor, pb};
 use rpc::Exception;
 use storage::FileName;
 
-/// The server that has a region open, and the term.
+/// Where a region is open: the server, and the term of the assignment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Assignment {
     pub(crate) server: ServerName,
@@ -90,7 +90,7 @@ impl Assignments {
         last: Option<&ServerName>,
     ) -> Result<RegionRow, Exception> {
         let name = region.encoded_name();
-        // If the closing of the region was ordered, that term must end before another begins.
+        // The region may still be closing. That must end before the region is opened under a new term.
         if self.owner(name).is_some_and(|owner| owner.is_closing) {
             self.close(name)?;
         }
@@ -101,7 +101,7 @@ impl Assignments {
                 None => {
                     let server = choose(&self.servers.live(), &owners, last)?;
                     let owner = Assignment { server, term: Term(self.clock.next().0), is_closing: false };
-                    // The owner is recorded before the order is sent, so that a concurrent close knows the server.
+                    // The owner is recorded before the order is sent. So a close that comes meanwhile knows the server.
                     owners.insert(name.clone(), owner.clone());
                     owner
                 }
@@ -111,7 +111,7 @@ impl Assignments {
         match env::block_on(self.servers.open(&owner.server, order)) {
             Ok(OpenSequence(sequence)) => Ok(RegionRow::open(region.clone(), owner.server, sequence)),
             Err(cause) => {
-                // An error as the answer means that the region is not open there.
+                // If the answer is an error, the region is not open on the server.
                 let mut owners = self.owners.lock();
                 if owners.get(name) == Some(&owner) {
                     owners.remove(name);
@@ -214,7 +214,7 @@ impl Assignments {
         for server in self.servers.live() {
             let reports = env::block_on(self.servers.report(&server))?;
             let owners = self.owners.lock();
-            // A report of a server that is not the owner, or under another term, is ignored.
+            // A report from another server than the owner, or for an earlier term, is ignored.
             let confirmed = reports.into_iter().filter(|report| {
                 let owner = owners.get(&report.region);
                 owner.is_some_and(|owner| owner.server == server && owner.term == report.term)
@@ -282,7 +282,7 @@ impl Assignments {
         self.ask(region, |server| self.servers.rows(server, region))
     }
 
-    /// Returns the newest timestamp in an open region.
+    /// Returns the newest timestamp of any cell in an open region.
     pub(crate) fn newest(&self, region: &EncodedName) -> Result<Stamp, Exception> {
         self.ask(region, |server| self.servers.newest(server, region))
     }

@@ -43,7 +43,7 @@ impl CatalogContent {
             let columns = || row.columns.iter().map(|c| (&*c.family, &*c.qualifier, c.value.clone()));
             let region = RegionRow::decode(columns()).unwrap_or_else(|cause| {
                 told(cause);
-                // Only the region itself is decoded. After a start its server and its state are of no use.
+                // Of a row only the region is read. After a start, its server and its state are out of date.
                 let who = columns().filter(|(_, qualifier, _)| *qualifier == catalog::REGION_INFO);
                 RegionRow::decode(who).ok().flatten()
             });
@@ -52,7 +52,7 @@ impl CatalogContent {
             }
             let state =
                 row.columns.iter().find(|c| *c.family == *catalog::TABLE && *c.qualifier == *catalog::STATE);
-            // HBase clears a column by writing an empty value.
+            // A column with an empty value counts as missing, because HBase clears a column in this way.
             if let Some(column) = state.filter(|column| !column.value.is_empty()) {
                 let table = TableName::from_bytes(&row.key);
                 match table.and_then(|table| Ok((table, catalog::decode_table_state(&column.value)?))) {
@@ -91,7 +91,7 @@ impl Catalog {
     }
 
     /// Makes all later timestamps greater than every timestamp in `region`. Otherwise, if the clock was set back since
-    /// a row was deleted, the old delete marker would hide a new row.
+    /// a row was deleted, the delete marker would hide a new row.
     pub(crate) fn stamp_after(&self, region: &EncodedName) -> Result<(), Exception> {
         self.clock.stamp_after(self.regions.newest(region)?);
         Ok(())

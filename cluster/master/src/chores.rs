@@ -95,8 +95,8 @@ impl Master {
         env::spawn_thread("master-chore", Priority::Background, body).map(drop)
     }
 
-    /// Submits an empty change for each table that has an unfinished change, because the unfinished change is completed
-    /// before the empty one begins.
+    /// Submits a procedure without a change for each table that has an unfinished change. The unfinished change is then
+    /// completed, because every procedure of a table does that first.
     fn carry_on_what_waits(self: &Arc<Self>) {
         for intent in self.intents.all() {
             let table = intent.table();

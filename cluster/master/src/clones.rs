@@ -68,8 +68,8 @@ pub(crate) enum RestoreOutcome {
 }
 
 impl Master {
-    /// Submits the restoration of a disabled table, or a clone under a name that no table has. There are no permissions
-    /// to restore.
+    /// Submits the restoration of a disabled table or, if no table has the name, a clone. Returns the procedure's id.
+    /// The snapshot's permissions are ignored.
     pub(crate) fn restore_snapshot(
         self: &Arc<Self>,
         request: &pb::RestoreSnapshotRequest,
@@ -106,7 +106,8 @@ impl Master {
         }
         let tracker =
             request.custom_sft.clone().filter(|tracker| !tracker.is_empty() && kind == CopyKind::Clone);
-        // Refused here and not in the procedure, where clients would get a less precise answer.
+        // The request is checked before a procedure is submitted. An error of the procedure would be less precise for
+        // clients.
         if let Err(refusal) = self.plan(&snapshot, &table, kind, tracker.as_deref())
             && !is_unchecked(&refusal)
         {
@@ -250,7 +251,7 @@ impl Master {
         })
     }
 
-    /// Carries out a restoration from its second step, and ends its intent.
+    /// Carries out a restoration from its second step on, and removes its intent.
     pub(crate) fn restore(&self, copy: &SnapshotCopy) -> Result<RestoreOutcome, Exception> {
         let name = copy.table.name();
         let content = self.catalog.read().map_err(|error| Exception::io(error.to_string()))?;
@@ -327,8 +328,8 @@ fn sources<'a>(
     for source in &manifest.region_manifests {
         let region = RegionInfo::try_from(&source.region_info)
             .map_err(|error| corrupted(snapshot, &error.to_string()))?;
-        // HBase counts the table's MOB files to a region that no server opens. A clone finds these files by the name of
-        // their table.
+        // In HBase's snapshots the MOB files of a table belong to a region that no server opens. It is left out: a
+        // clone finds these files by the name of their table.
         let is_of_mob_files = *region.encoded_name() == layout::mob_region(region.table());
         if !region.is_split() && region.replica().0 == 0 && !is_of_mob_files {
             found.insert(region.start_key().clone(), (region, source));

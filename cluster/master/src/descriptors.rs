@@ -85,7 +85,7 @@ pub fn write(files: &dyn Files, descriptor: &TableDescriptor) -> storage::Result
 /// Writes `descriptor` durably as the newest in the folder of a table's descriptors, and deletes the older ones.
 pub fn write_in(files: &dyn Files, folder: &FileName, descriptor: &TableDescriptor) -> storage::Result<()> {
     let content = descriptor.to_file();
-    // Incomplete files count, too, because their numbers are taken.
+    // Incomplete files count, too, because their numbers must not be used again.
     let entries = files.list(folder)?;
     let parsed = entries.iter().filter_map(|entry| entry.name.below(folder).and_then(Version::parse));
     let number = parsed.map(|version| version.number).max().unwrap_or(0) + 1;

@@ -73,7 +73,7 @@ pub(crate) fn of_storage(error: storage::Error) -> rpc::Exception {
 /// Returns the exception for a name or schema that is not valid.
 pub(crate) fn of_proto(error: proto::Error) -> rpc::Exception {
     match error {
-        // HBase wraps Java's IllegalArgumentException, so that clients do not retry.
+        // HBase wraps Java's IllegalArgumentException in an exception that clients do not retry.
         proto::Error::IllegalArgument(words) => {
             rpc::Exception::do_not_retry(format!("{}: {words}", rpc::class::ILLEGAL_ARGUMENT))
         }

@@ -83,7 +83,7 @@ impl Service for HbckService {
                 self.with(&call, |master, request| schedule_crashes(master, &request))
             }
             "ScheduleSCPsForUnknownServers" => {
-                // No other server is in hbase:meta: at its start, this server puts its own name into every row.
+                // The catalog names no other server: at its start, this server writes its own name into every row.
                 let none = pb::ScheduleScPsForUnknownServersResponse { pid: Vec::new() };
                 Ok(Reply::of(&none)).into()
             }
@@ -119,7 +119,7 @@ fn set_table_state(master: &Master, request: &pb::SetTableStateInMetaRequest) ->
 
 /// Sets regions' states without opening or closing them. Returns the previous states.
 fn set_region_states(master: &Master, request: &pb::SetRegionStateInMetaRequest) -> Result<Reply, Exception> {
-    // All regions are looked up before the first state is changed.
+    // All regions are looked up before the first one is changed, so that an unknown region changes nothing.
     let known = request.states.iter().map(|wanted| Ok((wanted, master.find(&wanted.region_specifier)?)));
     let known: Vec<_> = known.collect::<Result<_, Exception>>()?;
     let mut states = Vec::with_capacity(known.len());

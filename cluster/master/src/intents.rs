@@ -351,7 +351,7 @@ impl Intents {
             let first = found + (world.random() >> 32);
             state.written = first;
             if is_shared {
-                // An earlier master may have read this version, too.
+                // The number grows now, because an earlier master may have read the same version of the object.
                 state.written += 1;
                 let content = encode_object(&state.by_key, state.written);
                 match swap_confirmed(&*files, &layout::unfinished(), state.version.as_ref(), &content) {
@@ -406,7 +406,7 @@ impl Intents {
             }
             let mut by_key = state.by_key.clone();
             act(&mut by_key);
-            // The number also grows after a failed attempt, which the store may still carry out.
+            // The number also grows if the write fails, because the store may carry out the write later.
             state.written += 1;
             let written = state.written;
             let content = encode_object(&by_key, written);
@@ -415,8 +415,8 @@ impl Intents {
                     *state = State { by_key, version: Some(version), is_in_doubt: false, written };
                     return Ok(());
                 }
-                // Either the store has carried out an earlier attempt after the object was read, or another process
-                // wrote the object.
+                // The content is not the expected one. Either the store has carried out an earlier write of this master
+                // late, or another process wrote the object.
                 Err(error) if error.kind() == Kind::Conflict => {
                     state.is_in_doubt = true;
                     self.read_again(&mut state)?;
@@ -514,7 +514,8 @@ mod tests {
         assert!(!new.replaced.has_happened());
     }
 
-    /// A store may carry out a write after the object was read again.
+    /// A store may carry out a write after this master has read the object again. The master must recognise it as its
+    /// own.
     #[test]
     fn a_late_write_of_its_own_does_not_end_a_master() {
         let memory = Memory::new();
@@ -522,7 +523,8 @@ mod tests {
         let intents = open(&memory, 1);
         intents.begin(delete("a")).unwrap();
         let before = intents.state.lock().version.clone();
-        // The second write stands for the late one: its number is known to be this master's, but its version is not.
+        // This write stands for the late one: it has a number of this master, but a version that this master has not
+        // seen.
         intents.begin(delete("b")).unwrap();
         intents.state.lock().version = before;
         intents.begin(delete("c")).expect("the object is read and written once more");
@@ -544,7 +546,7 @@ mod tests {
         intents.end(&delete("a").key()).expect("it is read again and written once more");
         intents.end(&delete("b").key()).expect("what was kept is known");
         assert_eq!(open(&memory).all(), []);
-        // Here even reading the object fails.
+        // All operations fail, so the object cannot even be read.
         fail(&memory, true);
         assert_eq!(intents.begin(delete("c")).unwrap_err().outcome(), Outcome::MayHaveHappened);
         assert_eq!(open(&memory.kill()).all(), [delete("c")]);
@@ -556,7 +558,7 @@ mod tests {
         let delete = |name: &str| Intent::Delete { table: name.parse().unwrap() };
         let intents = open(&memory, 1);
         intents.begin(delete("a")).unwrap();
-        // The state after a failure whose outcome could not be read.
+        // Makes the state as it is after a failure whose outcome is unknown.
         let written = intents.state.lock().version.replace(Version::new(*b"other"));
         intents.state.lock().is_in_doubt = true;
         intents.begin(delete("b")).expect("the object was read first");

@@ -111,7 +111,7 @@ pub struct Master {
     unreachable_tables: RwLock<BTreeMap<TableName, String>>,
     /// The report of the last check of the catalog; `None` before the first check.
     hbck_report: Mutex<Option<HbckReport>>,
-    /// Tables whose creation failed and could not be undone yet. The failure was the answer to the client.
+    /// Tables whose creation failed, and whose remains could not be deleted yet. The clients have got the failure.
     failed_creations: Mutex<BTreeSet<TableName>>,
     /// The last `flush-table-proc` of each table, for clients that ask whether it is done.
     last_flushes: Mutex<BTreeMap<TableName, ProcedureId>>,
@@ -181,7 +181,7 @@ impl Master {
     fn update_view<T>(&self, change: impl FnOnce(&mut CatalogView) -> T) -> T {
         let mut view = self.view.write();
         let result = change(&mut view);
-        // This is done under the lock, so that the mirror gets the changes in the order of the view.
+        // The mirror is changed under the lock of the view. So it gets the changes in the same order.
         for (table, state) in view.take_state_changes() {
             self.mirror.set(&table, state);
         }

@@ -1,4 +1,4 @@
-//! Checks a merge.
+//! The checks that a merge of regions must pass, and its submission.
 //!
 //! The checks and their messages are HBase's. [`crate::replace`] carries out the merge. One check is stricter. With
 //! `forcible`, HBase also merges regions that have another region between them, whose rows then belong to two regions.
@@ -16,8 +16,8 @@ use crate::procedure::{NonceKey, Parameters, ProcedureId, ProcedureKind};
 use crate::switches::Switch;
 
 impl Master {
-    /// Submits the merge of two or more open regions of a table. Unless the merge is `forcible`, each region must be
-    /// beside the previous one.
+    /// Submits the merge of two or more open regions of a table, and returns the procedure's id. Unless the merge is
+    /// `forcible`, each region must be beside the previous one.
     pub(crate) fn merge_regions(
         self: &Arc<Self>,
         regions: &[pb::RegionSpecifier],
@@ -63,8 +63,8 @@ impl Master {
             });
             let shape = self.regions.shape(parent.encoded_name(), false)?;
             if has_parents || shape.has_references {
-                // A compaction of the region and the deletion of its parents remove the cause, so clients may try
-                // again.
+                // The client may try again: when the region was compacted and its parents were deleted, the merge is
+                // possible.
                 return Err(Exception::io(format!(
                     "{} NOT mergeable: it refers to files of its parents, or these are not deleted yet",
                     parent.encoded_name()

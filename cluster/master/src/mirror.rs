@@ -124,7 +124,7 @@ impl Mirror {
             tables.insert(table.clone(), PrimaryTable { state: *state, rows: Vec::new() });
         }
         for (table, rows) in std::mem::take(&mut content.regions) {
-            // HBase counts a table without a state as enabled.
+            // Like HBase, treats a table without a state as enabled.
             let unknown = || PrimaryTable { state: TableState::Enabled, rows: Vec::new() };
             tables.entry(table).or_insert_with(unknown).rows = rows;
         }
@@ -182,7 +182,7 @@ impl Master {
         let is_served = matches!(state, TableState::Enabled | TableState::Enabling);
         let state = if is_served { TableState::Enabled } else { TableState::Disabled };
         if known.as_ref().is_some_and(|known| known.descriptor != *descriptor) {
-            // The schema is new, so each region is opened again.
+            // The schema has changed, so each region is closed, and then opened with the new one.
             self.in_parallel(old_rows.clone(), |row| self.regions.close(row.region.encoded_name()))?;
         }
         let serves = |row: &RegionRow| is_served && !row.region.is_offline() && !row.region.is_split();
@@ -224,7 +224,7 @@ impl Master {
             let entry = TableEntry::new(Arc::clone(descriptor), state, next.clone());
             self.update_view(|view| view.put_table(entry));
         }
-        // Clients find the new regions from here on.
+        // After this write clients find the new regions.
         let mut over = next.iter().filter(|row| !serves(row)).map(|row| &row.region).chain(&gone);
         over.try_for_each(|region| self.regions.close(region.encoded_name()))?;
         Ok(failed.into_inner())
@@ -247,7 +247,7 @@ impl Master {
             self.catalog.put_namespace(&region, namespace)?;
         }
         let is_gone = |name: &&String| !theirs.iter().any(|one| name_of(&one.name) == **name);
-        // As long as the primary's namespaces are unknown, the two built-in ones stay.
+        // While the primary's namespaces are unknown, none is removed, so that the two built-in ones stay.
         for name in own.keys().filter(is_gone).filter(|_| !theirs.is_empty()) {
             self.catalog.remove_namespace(&region, name)?;
         }

@@ -14,7 +14,7 @@ use crate::procedure::locks::LockSet;
 use crate::procedure::{NonceKey, Parameters, ProcedureId, ProcedureKind, Submission};
 
 impl Master {
-    /// Submits the creation of a namespace.
+    /// Submits the procedure that creates a namespace, and returns its id.
     pub(crate) fn create_namespace(
         self: &Arc<Self>,
         namespace: &pb::NamespaceDescriptor,
@@ -42,7 +42,7 @@ impl Master {
         Ok(id)
     }
 
-    /// Submits the change of a namespace's configuration.
+    /// Submits the procedure that changes a namespace's configuration, and returns its id.
     pub(crate) fn modify_namespace(
         self: &Arc<Self>,
         namespace: &pb::NamespaceDescriptor,
@@ -67,7 +67,7 @@ impl Master {
         Ok(id)
     }
 
-    /// Submits the deletion of an empty namespace.
+    /// Submits the procedure that deletes an empty namespace, and returns its id.
     pub(crate) fn delete_namespace(
         self: &Arc<Self>,
         name: &str,
@@ -81,8 +81,8 @@ impl Master {
                 &name.clone(),
                 nonce,
                 move |master, region| {
-                    // The namespace is removed from the view first, under the lock under which its tables are counted.
-                    // From then on no table can be created in it.
+                    // The namespace is removed from the view first, under the same lock under which its tables are
+                    // counted. So no table can be created in it afterwards.
                     let namespace = master.update_view(|view| {
                 if !view.namespaces.contains_key(&name) {
                     return Err(not_found(&name));

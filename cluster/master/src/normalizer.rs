@@ -80,7 +80,8 @@ impl Master {
             selected.filter(is_enabled).collect()
         });
         self.normalizer.lock().add(enabled, first);
-        // The chores' thread checks the queue under this lock before it waits.
+        // The chores' thread checks the queue under this lock before it waits. Taking the lock once makes sure that it
+        // sees the new tables.
         drop(self.stopping.lock());
         self.stopped.notify_all();
         Ok(true)
@@ -88,7 +89,7 @@ impl Master {
 
     /// Makes plans for the tables in the queue and submits them, as far as the limit of bytes a second allows.
     pub(crate) fn run_normalizer(self: &Arc<Self>) {
-        // The sizes are read once in a run, and only if there is a table to normalize.
+        // The sizes are read at most once in a run, when the first table needs them.
         let mut sizes: Option<Sizes> = None;
         loop {
             if !self.switches.is_on(Switch::Normalizer) {
@@ -113,7 +114,8 @@ impl Master {
             };
             let rate = self.options.normalizer.bytes_per_second;
             if rate > 0 {
-                // As in HBase, a plan counts as one megabyte at least, and the next plan waits for it.
+                // As in HBase, each plan counts as one megabyte at least. The next plan waits until the limit permits
+                // it.
                 let bytes = plan.megabytes().max(1) << 20;
                 let pause = Duration::from_secs_f64(bytes as f64 / rate as f64);
                 queue.next_plan = Some(now.plus(pause));
@@ -137,7 +139,7 @@ impl Master {
             let sized = serving.map(|row| SizedRegion {
                 info: row.region.clone(),
                 megabytes: sizes.get(row.region.name()).copied().unwrap_or(0),
-                // A region without a report counts as closed, because its size is unknown.
+                // Without a report the size of a region is unknown, so the region counts as closed.
                 is_open: row.state == RegionState::Open && sizes.contains_key(row.region.name()),
             });
             sized.collect()

@@ -30,7 +30,7 @@ impl Master {
             let (collected, tally) = std::sync::mpsc::channel();
             let name = table.clone();
             let id = self.submit(ProcedureKind::CollectParents, &table, None, move |master| {
-                // The send fails if this master ends, and then nobody waits for the number.
+                // If this master ends, nobody waits for the number any more, and the send fails.
                 let _ended = collected.send(master.collect_parents_of(&name)?);
                 Ok(())
             })?;
@@ -47,7 +47,7 @@ impl Master {
             .unwrap_or_default();
         let mut count = 0;
         for row in rows {
-            // As in HBase, all parents of a merge are deleted together: their columns are numbered from 0 without a
+            // As in HBase, all parents of a merge are deleted together, because their columns are numbered without a
             // gap.
             let mut needed = row.merged_from.iter().map(|parent| self.is_needed(parent));
             if needed.try_fold(false, |any, needed| needed.map(|needed| any || needed))? {
@@ -63,7 +63,7 @@ impl Master {
                 });
                 count += row.merged_from.len();
             }
-            // The row of the split parent is removed last, because it names the parents from which the region was
+            // The row of a parent of a split is removed last. It names the regions from which the parent itself was
             // merged.
             if row.region.is_split() && !self.is_needed(&row.region)? {
                 self.drop_parent(&row.region)?;

@@ -14,8 +14,8 @@ use crate::procedure::{Context, NonceKey, Outcome, ProcedureId, ProcedureKind, S
 use crate::{Master, table_not_found};
 
 impl Master {
-    /// Submits the move of an open region to a given server, or to any other server. The region stays where it is if
-    /// the given server is not live, or if there is no other server.
+    /// Submits the move of an open region, and returns the procedure's id. The region moves to the given server or,
+    /// without one, to any other. It stays where it is if the given server is not live, or if there is no other server.
     pub(crate) fn move_region(
         self: &Arc<Self>,
         region: &pb::RegionSpecifier,
@@ -48,7 +48,7 @@ impl Master {
         })
     }
 
-    /// Submits the opening of a region of an enabled table.
+    /// Submits the opening of a region of an enabled table, and returns the procedure's id.
     pub(crate) fn assign_region(
         self: &Arc<Self>,
         region: &pb::RegionSpecifier,
@@ -70,7 +70,8 @@ impl Master {
         })
     }
 
-    /// Submits the closing of a region, which stays closed until it is assigned or the table is enabled again.
+    /// Submits the closing of a region, and returns the procedure's id. The region stays closed until it is assigned or
+    /// the table is enabled again.
     pub(crate) fn unassign_region(
         self: &Arc<Self>,
         region: &pb::RegionSpecifier,
@@ -114,7 +115,8 @@ impl Master {
         })
     }
 
-    /// Submits the flush of a table's regions: of the named families, or of all.
+    /// Submits the flush of all regions of a table, and returns the procedure's id. Only the families in the list are
+    /// flushed, or all if the list is empty.
     pub(crate) fn flush_table(
         self: &Arc<Self>,
         table: &pb::TableName,
@@ -142,7 +144,7 @@ impl Master {
             return Err(Exception::do_not_retry(not_registered(procedure)));
         }
         let name: TableName = procedure.instance().parse().map_err(of_proto)?;
-        // Clients of HBase 2.x name the families here, all in one value.
+        // HBase 2.x clients name all families in one value of the configuration.
         let named = procedure.configuration.iter().filter(|pair| pair.name == "families");
         let named: Vec<Bytes> = named
             .flat_map(|pair| {
@@ -166,7 +168,7 @@ impl Master {
             }
             master.flush_all(&flushed, &families, context)
         })?;
-        // Only tables that exist are kept, so that clients cannot fill the memory with names.
+        // Only tables that exist are recorded. Otherwise clients could fill the memory with names.
         let mut last = self.last_flushes.lock();
         last.retain(|table, _| self.read_view(|view| view.tables.contains_key(table)));
         last.insert(name, id);
@@ -181,18 +183,19 @@ impl Master {
         }
         let name: TableName = procedure.instance().parse().map_err(of_proto)?;
         let Some(id) = self.last_flushes.lock().get(&name).copied() else {
-            // No such procedure was begun. For a table that does not exist, nothing needs to be done.
+            // No such procedure was begun. If the table does not exist, there is nothing to do, so the call counts as
+            // done.
             return Ok(self.read_view(|view| !view.tables.contains_key(&name)));
         };
         match self.procedures.outcome(id) {
             Some(Outcome::Running { .. }) => Ok(false),
             Some(Outcome::Finished { result, .. }) => result.map(|_| true),
-            // The procedure ended so long ago that its outcome was deleted.
+            // The procedure has ended so long ago that its outcome is no longer known.
             None => Ok(true),
         }
     }
 
-    /// Submits the removal of all rows of a region, which keeps its name.
+    /// Submits the removal of all rows of a region, and returns the procedure's id. The region keeps its name.
     pub(crate) fn truncate_region(
         self: &Arc<Self>,
         region: &pb::RegionInfo,
@@ -306,7 +309,7 @@ impl Master {
         self.in_parallel(rows, |row| {
             context.check_aborted()?;
             match self.regions.flush(row.region.encoded_name(), families) {
-                // A split or a merge closes the region, and its closing flushes everything.
+                // The region was closed for a split or a merge, and closing flushes everything.
                 Err(cause) if cause.class == class::NOT_SERVING_REGION => Ok(()),
                 done => done,
             }

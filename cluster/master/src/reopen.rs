@@ -47,7 +47,8 @@ impl Master {
         reopening.last = Some((now, pause));
         for row in failed {
             let table = row.region.table().clone();
-            // A running procedure may take longer than the pause. Further attempts must not queue up behind it.
+            // A running procedure of the table may take longer than the pause. Nothing is submitted then, so that
+            // attempts do not queue up.
             if self.procedures.is_busy(&table) {
                 continue;
             }

@@ -106,7 +106,7 @@ impl Step {
             (Step::Create, Event::Done) => Next::Step(Step::Record),
             (Step::Record, Event::Done) => Next::Step(Step::Open),
             (Step::Open | Step::Restore, Event::Done) => Next::End,
-            // Nothing has been done.
+            // The step was not stored, so nothing was done, and the replacement ends.
             (Step::Close, Event::NotStored(_) | Event::Aborted) => Next::End,
             (Step::Close | Step::Create, _) | (Step::Record, Event::Aborted) => Next::Step(Step::Restore),
             (Step::Record, Event::NotStored(UsedUp)) => Next::Step(Step::Restore),
@@ -156,7 +156,7 @@ impl Replacement {
     fn child_rows(&self) -> Vec<RegionRow> {
         let merged_from = if self.is_split() { Vec::new() } else { self.parents.clone() };
         let row = |child: &RegionInfo| RegionRow {
-            // As in HBase, this is a location that clients replace by any other.
+            // As in HBase, clients replace this location by any other, because its sequence number is the smallest.
             open_sequence: Some(1),
             merged_from: merged_from.clone(),
             ..RegionRow::new(child.clone(), RegionState::Closed)
@@ -193,7 +193,8 @@ impl Master {
         if let Some(waiting) = left {
             return Err(Exception::io(format!("{} waits in step {:?}", waiting.words(), waiting.step)));
         }
-        // While the opening of one child is retried, an open child must not be replaced, moved or truncated.
+        // The locks of the children are taken, too. While the opening of one child is repeated, another child that is
+        // open must not be split, moved or truncated.
         if !env::planted(31) {
             context.lock_new(&replacement.children);
         }
@@ -237,8 +238,8 @@ impl Master {
                 (Step::Record, Some(context)) => context.pass_point_of_no_return(),
                 _ => Ok(()),
             };
-            // A step is stored only once. If the first store may have happened, the step counts as begun, whatever a
-            // second attempt says.
+            // A step is stored once. If the first attempt may have stored it, the step counts as begun, whatever later
+            // attempts say.
             let storing = if stored == Some(step) || go_on.is_err() {
                 Ok(())
             } else {
@@ -265,7 +266,7 @@ impl Master {
                 (Next::Step(next), acted) => {
                     failures = 0;
                     replacement.step = next;
-                    // The client gets the first failure.
+                    // The client gets the first failure, not later ones.
                     failure = failure.or(acted.err());
                 }
                 (Next::Again, _) => {
@@ -318,7 +319,8 @@ impl Master {
     }
 
     fn close_parents(&self, replacement: &Replacement) -> Result<(), Exception> {
-        // The parents are flushed while they serve, so that their closing has little to flush.
+        // The parents are flushed while they serve. So their closing, during which they do not serve, has little to
+        // flush.
         for parent in &replacement.parents {
             self.regions.flush(parent.encoded_name(), &[])?;
         }
@@ -334,7 +336,7 @@ impl Master {
     fn create_children(&self, replacement: &Replacement) -> Result<(), Exception> {
         let table = self.descriptor(replacement.table())?;
         let last = self.server_of_parents(replacement);
-        // The rows are not served meanwhile.
+        // Nobody can read or write these rows until the children are open, so their folders are written in parallel.
         self.in_parallel(replacement.child_rows(), |row| {
             let child = &row.region;
             layout::keep_region_info(&*self.files, &layout::region_folder(child), child)
@@ -349,8 +351,8 @@ impl Master {
         self.catalog.replace_regions(children.iter().chain(&parent), gone)?;
         self.update_view(|view| {
             if let Some(table) = view.tables.get_mut(replacement.table()) {
-                // The row of a region that is split stays, because it may name the parents from which the region was
-                // merged.
+                // The row of the parent of a split stays in hbase:meta, because it may name the regions from which the
+                // parent was merged.
                 if parent.is_none() {
                     table.regions.retain(|row| !replacement.is_parent(&row.region));
                 }
@@ -361,7 +363,7 @@ impl Master {
     }
 
     fn open_children(&self, replacement: &Replacement) -> Result<(), Exception> {
-        // If the table was disabled while the children waited, they are opened when it is enabled.
+        // The table may have been disabled while the children waited. Then they are opened when it is enabled.
         let Ok(table) = self.check_enabled(replacement.table()) else { return Ok(()) };
         let last = self.server_of_parents(replacement);
         let mut rows = replacement.child_rows();
@@ -422,7 +424,7 @@ mod tests {
                 assert_eq!(step.after(event), N::Again);
             }
         }
-        // A step that was not stored has not begun.
+        // If a step was not stored, it has not begun.
         assert_eq!(S::Close.after(E::NotStored(last)), N::End);
         assert_eq!(S::Record.after(E::NotStored(last)), N::Step(S::Restore));
         assert_eq!(S::Open.after(E::NotStored(last)), N::Wait);

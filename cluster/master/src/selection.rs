@@ -34,7 +34,7 @@ impl<'a> Selection<'a> {
 
     /// Returns the predicate that decides by name whether a table is selected. Used if `names` is empty.
     fn test(&self) -> Result<impl Fn(&TableName) -> bool + use<'a>, Exception> {
-        // As in Java's `matches`, the whole name has to match.
+        // As with Java's `matches`, the pattern must match the whole name.
         let regex = match self.regex {
             None => None,
             Some(pattern) => Some(Regex::new(pattern, 0).map_err(|error| {
@@ -45,7 +45,7 @@ impl<'a> Selection<'a> {
         };
         let (namespace, system) = (self.namespace.filter(|name| !name.is_empty()), self.system);
         Ok(move |table: &TableName| {
-            // A pattern that exceeds the limit of backtracking matches nothing.
+            // A pattern that would need too much backtracking counts as one that matches nothing.
             let matches = |regex: &Regex| {
                 let plain = regex.matches(table.as_str()).unwrap_or(false);
                 plain

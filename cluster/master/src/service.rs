@@ -162,8 +162,8 @@ mod tests {
     fn a_read_replica_answers_what_reads_and_refuses_what_changes() {
         let refused: Vec<&str> =
             HANDLERS.into_iter().flatten().map(|(name, _)| *name).filter(|name| !reads(name)).collect();
-        // Examples of both kinds. `reads` decides by the name: a new method that changes nothing must begin with one of
-        // its verbs or be in its list, else a read replica refuses it.
+        // Examples of both kinds. `reads` decides by a method's name. So a new method that changes nothing must begin
+        // with a known verb or be in its list; otherwise a read replica refuses it.
         for change in [
             "CreateTable",
             "DeleteTable",

@@ -19,7 +19,7 @@ pub struct AdminService {
     server: Arc<RegionServer>,
 }
 
-/// Methods that change data. A read replica refuses them.
+/// Names of the methods that change data. A read replica refuses them.
 const CHANGES: [&str; 5] =
     ["FlushRegion", "RollWALWriter", "CompactRegion", "CompactionSwitch", "ClearCompactionQueues"];
 
@@ -61,10 +61,10 @@ impl AdminService {
                 Reply::of(&pb::ClearCompactionQueuesResponse {})
             }
             "ClearRegionBlockCache" => self.clear_cache(call)?,
-            // HBase lists the files of which its bucket cache has every block, if `hbase.bucketcache.persistent.path` is
-            // set. This cache does not record which files it has whole.
+            // HBase lists the files of which its bucket cache has every block, if `hbase.bucketcache.persistent.path`
+            // is set. The cache here does not record whether it has all blocks of a file, so the list is empty.
             "GetCachedFilesList" => Reply::of(&pb::GetCachedFilesListResponse { cached_files: Vec::new() }),
-            // There are no quotas.
+            // There are no quotas, so the answer is empty.
             "GetSpaceQuotaSnapshots" => {
                 Reply::of(&pb::GetSpaceQuotaSnapshotsResponse { snapshots: Vec::new() })
             }
@@ -286,8 +286,8 @@ fn compaction_state(compacting: PendingCompactions) -> i32 {
     state as i32
 }
 
-/// Returns a size in units of `1 << shift` bytes. A size above 0 gives at least 1, because balancers and people take 0
-/// for empty.
+/// Returns a size in units of `1 << shift` bytes, rounded down. A size above 0 gives at least 1, because balancers and
+/// people take 0 for empty.
 fn in_units(bytes: u64, shift: u32) -> u32 {
     u32::try_from(bytes >> shift).unwrap_or(u32::MAX).max(u32::from(bytes > 0))
 }
@@ -354,12 +354,13 @@ impl RegionServer {
         let counters = self.counters().snapshot();
         let megabytes = |bytes: u64| u32::try_from(bytes >> 20).unwrap_or(u32::MAX);
         let cache = &self.foundation().cache;
-        // HBase reports its Java heap here. The values are those of memstores and cached blocks, and of their limits.
+        // HBase reports the use and the limit of its Java heap here. This server reports the memory of memstores and
+        // cached blocks, and their limits.
         let used = self.background.memory().saturating_add(cache.counts().bytes);
         let max = self.options().memstore_bytes_max.saturating_add(cache.bytes_max() as u64);
         pb::ServerLoad {
             total_number_of_requests: Some(counters.requests),
-            // HBase reports the requests of one second here.
+            // HBase's field is the number of requests in one second.
             number_of_requests: Some(self.background.requests_per_second()),
             used_heap_mb: Some(megabytes(used)),
             max_heap_mb: Some(megabytes(max)),

@@ -77,7 +77,7 @@ pub(crate) async fn repeat<T: Send + 'static>(
     let large_from = share.large_from();
     let (outcome, mut read) = env::blocking(move || (read(ReadMode::Any, large_from), read)).await;
     match outcome {
-        // The size of the value could not be found in memory.
+        // A value is longer than was allowed, and its length is known only now.
         Err(Error::MobValue { bytes }) => {
             share.admit_large(bytes).await;
             env::blocking(move || read(ReadMode::Any, None)).await

@@ -42,7 +42,8 @@ use queues::Queues;
 use crate::RegionServer;
 use crate::memory::MemoryQueue;
 
-/// Nice level of threads that compact memory, at most. Reads become expensive while segments wait for these threads.
+/// Maximum nice level of threads that compact memory. A higher level would delay them, and reads become expensive while
+/// segments wait for these threads.
 const MEMORY_NICE: u8 = 10;
 
 /// One condition variable for each kind of thread, so that only a thread with work is woken. A thread that is woken
@@ -68,7 +69,7 @@ pub(crate) struct Background {
     pub(crate) compaction_budget: WriteBudget,
     /// Number of bytes in all memstores.
     memory: AtomicI64,
-    /// When the server last searched for files that no list names.
+    /// When the server last searched all folders for files that no list names.
     swept: Mutex<Option<Moment>>,
     /// The number of requests at the last reading, and the time of that reading.
     requests: Mutex<(u64, Option<Moment>)>,
@@ -121,7 +122,8 @@ impl Background {
         for index in 0..server.options().memory_compactors.min(cores) {
             let name = format!("memory-{index}");
             let steps = Self::steps(server, &name, MemoryQueue::compact_next);
-            // Compacting memory is more urgent than other background work, so these threads have their own priority.
+            // Compacting memory is more urgent than flushes and compactions of files, so these threads form a crew with
+            // a priority of its own.
             server.background.memory_crew.spawn(&name, steps)?;
         }
         env::spawn_thread("chore", Priority::Background, Self::steps(server, "chore", Background::chore))
@@ -141,7 +143,7 @@ impl Background {
                 if server.background.stops() {
                     return;
                 }
-                // The panic must not end the thread, because nothing else serves its queue.
+                // No other thread serves this queue, so a panic must not end the thread.
                 if let Err(words) = env::caught(|| step(&server)) {
                     tracing::error!(
                         thread,

@@ -47,7 +47,7 @@ impl Source {
             }
             _ => path,
         };
-        // `file:///a` and `file:/a` are the same.
+        // `file:///a` and `file:/a` name the same file.
         let local = local.strip_prefix("//").unwrap_or(local);
         if local.split('/').any(|part| part == "..") {
             return Err(PathRefusal::Climbs { path: whole() });
@@ -60,7 +60,8 @@ impl Source {
         }
     }
 
-    /// Refuses a file that a store, a snapshot or the log may need: a load that does not copy the file deletes it.
+    /// Refuses a file that a store, a snapshot or the log may need. Such a file may be loaded only as a copy, because a
+    /// load without a copy deletes it.
     pub(crate) fn check_may_go(&self) -> Result<(), PathRefusal> {
         match self {
             Source::Within(name) if is_own_data(name) => Err(PathRefusal::OwnData { name: name.clone() }),
@@ -83,7 +84,7 @@ impl Source {
         }
     }
 
-    /// Deletes the file. Its folder outside the root directory stays.
+    /// Deletes the file. If it is outside the root directory, its folder stays even when it becomes empty.
     pub(crate) fn delete(&self, files: &dyn Files) -> storage::Result<()> {
         match self {
             Source::Within(name) => files.delete(name),

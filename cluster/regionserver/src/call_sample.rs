@@ -10,7 +10,7 @@ use proto::wire::{Fields, Value};
 use rpc::ConnectionInfo;
 use telemetry::{Exposition, Histogram, Spread};
 
-/// One of so many calls is passed to the observer.
+/// Of this many calls, one is passed to the observer.
 pub const SAMPLED_ONE_IN: u32 = 16;
 /// Maximum number of rows of one batch that are passed to the observer.
 const ROWS_MAX: usize = 16;
@@ -185,7 +185,7 @@ pub(crate) fn show(
                     actions.map(move |action| (of_region.bytes, action.bytes))
                 })
             };
-            // Takes rows of a large batch at equal distances. Each stands for the rows up to the next one.
+            // Of a large batch some rows are chosen at equal distances. Each stands for the rows up to the next one.
             let stride = actions().count().div_ceil(ROWS_MAX).max(1);
             for (of_region, action) in actions().step_by(stride) {
                 let operation = fields(action).find(|field| matches!(field.number, 2 | 3));

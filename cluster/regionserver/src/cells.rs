@@ -34,7 +34,7 @@ impl Room {
     /// Returns a buffer for `bytes` bytes of cells and a small message.
     fn of_thread(bytes: usize) -> Room {
         let (mut room, least) = (KEPT.take(), bytes + ROOM_LEAST);
-        // The buffer is not grown, because that would copy replies that were already handed over.
+        // The buffer is never grown, because that would copy replies that were cut off it and not sent yet.
         if room.capacity() < least && !room.try_reclaim(least) {
             room = BytesMut::with_capacity(least.max(ROOM));
         }
@@ -54,7 +54,7 @@ impl Drop for Room {
     fn drop(&mut self) {
         self.0.clear();
         if self.0.capacity() <= ROOM_KEPT_MAX {
-            // This fails when the thread is ending. Then the buffer is freed.
+            // While the thread ends, its storage is gone. Then the buffer is freed.
             let _ended = KEPT.try_with(|kept| kept.set(std::mem::take(&mut self.0)));
         }
     }

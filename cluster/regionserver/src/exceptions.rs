@@ -20,8 +20,8 @@ pub fn of_region(error: &Error, server: &ServerName) -> Exception {
         Error::TooBusy(_) => Exception::region_too_busy(text),
         Error::RowTooBig { .. } => Exception::new(class::ROW_TOO_BIG, text),
         Error::BadTimestamp { .. } => Exception::new(class::FAILED_SANITY_CHECK, text),
-        // As in HBase, the exception of a comparator reaches the client. A retry does not help if a pattern takes too
-        // many steps.
+        // As in HBase, the client gets the exception of the comparator. A pattern that takes too many steps would fail
+        // again, so the client must not retry.
         Error::Filter(filter::Failure::TooManySteps { .. }) => Exception::do_not_retry(text),
         Error::Filter(_) => Exception::io(text),
         Error::NotALong(_)
@@ -38,15 +38,16 @@ pub fn of_region(error: &Error, server: &ServerName) -> Exception {
         | Error::FilterNeedsWholeRows
         | Error::NoMobValue { .. }
         | Error::Schema(_) => Exception::do_not_retry(text),
-        // This region acknowledges nothing any more. The next server that opens it has all acknowledged writes.
+        // This region acknowledges nothing any more. The client should look the region up again: the next server that
+        // opens it has all acknowledged writes.
         Error::Aborted(_) | Error::Fenced { .. } => {
             Exception::new(class::REGION_SERVER_ABORTED, format!("Server {server} aborting: {text}"))
         }
-        // A retry does not repair a damaged file.
+        // A retry does not repair a damaged file, so the client must not retry.
         Error::Corrupt { .. } | Error::File(_) => Exception::do_not_retry(text),
         Error::Log(_) | Error::Storage(_) | Error::InDoubt { .. } | Error::Broken(_) => Exception::io(text),
-        // `WouldBlock` is handled where reads run in memory. If a variant is added later and forgotten here, clients
-        // must not retry it.
+        // `WouldBlock` never gets here, because the code that reads in memory handles it. An error that is added later
+        // and forgotten here must not make clients retry for ever.
         _ => Exception::do_not_retry(format!("unexpected: {text}")),
     }
 }

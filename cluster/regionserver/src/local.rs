@@ -142,7 +142,8 @@ impl RegionServers for LocalServers {
             let name = region.encoded_name().clone();
             let opened = inner.told(inner.server.open_region(region, table));
             if opened.is_err() {
-                // The response will say that the region is not open. So this opening must never be served.
+                // The master will be told that the region is not open. So an opening that is still under way must not
+                // be served afterwards.
                 inner.terms.lock().admit_close(&name, term).map_err(StaleTerm::exception)?;
             }
             Ok(OpenSequence(opened?.open_sequence().0))
@@ -177,7 +178,7 @@ impl RegionServers for LocalServers {
     fn truncate(&self, server: &ServerName, order: OpenOrder) -> ServerFuture<()> {
         self.order(server, move |inner| {
             let OpenOrder { region, table, term } = order;
-            // Refuses an order to open the region under an earlier term meanwhile.
+            // From now on an order to open the region under an earlier term is refused.
             inner.terms.lock().admit_close(region.encoded_name(), term).map_err(StaleTerm::exception)?;
             inner.told(inner.server.truncate_region(region, table))
         })

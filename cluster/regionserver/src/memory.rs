@@ -62,16 +62,16 @@ impl MemoryQueue {
         };
         drop(waiting);
         region.compact_memory(server.memory_pressure());
-        // The priority stays high if another region in the queue has as much memory as it may have.
+        // The threads keep their high priority while another queued region has all the memory that it may have.
         let presses = queue.waiting.lock().iter().any(|region| region.awaits_memory_compaction());
         server.background.memory_crew.hurry(presses);
         server.background.account(&region);
     }
 }
 
-/// Returns the worth of flushing a region, in bytes, when memory must be freed. The region with the greatest worth is
-/// flushed first. For a region that compacts in memory, half of its bytes count, less the share that its compactions
-/// drop.
+/// Returns how much is gained, in bytes, if a region is flushed to free memory. The region with the greatest result is
+/// flushed first. For a region that compacts in memory the result is half of its bytes, less the share that its
+/// compactions drop.
 fn flush_worth(memory: MemoryUse) -> f64 {
     let bytes = memory.bytes as f64;
     if memory.compacts { bytes / 2.0 * (1.0 - memory.dropped.clamp(0.0, 1.0)) } else { bytes }

@@ -73,7 +73,7 @@ fn show_memory(regions: &[Arc<Region>], out: &mut Exposition) {
             out.gauge(&format!("bellows_memstore_{name}"), help, &labels, value(memory) as f64);
         }
     }
-    // These values are counted since the opening of the regions.
+    // These counters begin at 0 when a region is opened.
     let counters: [(&str, &str, Value); 10] = [
         ("sealed", "Segments that were full.", |memory| memory.sealed),
         ("flattened", "Segments that became flat.", |memory| memory.flattened),

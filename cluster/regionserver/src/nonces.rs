@@ -110,7 +110,8 @@ impl Nonces {
 
     /// Returns the table for `nonce`.
     fn table_of(&self, nonce: Nonce) -> &Mutex<Table> {
-        // Clients use random numbers or count, so the lowest bits differ in either case.
+        // Clients choose random numbers or count upwards. In both cases the lowest bits differ, so they choose the
+        // table.
         &self.seen[(nonce.nonce ^ nonce.group) as usize % TABLES]
     }
 
@@ -143,7 +144,7 @@ impl Nonces {
             match self.begin(nonce) {
                 NonceClaim::Fresh(running) => return Ok(running),
                 NonceClaim::Repeated(sequence) => return Err(sequence),
-                // When the other operation ends, its sender is dropped, which is an error here.
+                // The end of the other operation drops its sender, which `changed` reports as an error.
                 NonceClaim::InProgress(mut ended) => while ended.changed().await.is_ok() {},
             }
         }
@@ -159,7 +160,7 @@ impl Nonces {
                 State::Running(_) => true,
                 State::Done(when, _) => now.since(*when) < self.grace_period,
             });
-            // After many nonces were removed, the table's memory is freed, too.
+            // If many nonces were removed, the table is shrunk, too.
             let left = table.len();
             if before > 4 * left {
                 table.shrink_to(2 * left);

@@ -113,7 +113,7 @@ impl Options {
     /// Returns the options in `conf`.
     pub fn from_conf(conf: &Conf) -> conf::Result<Options> {
         use keys::{cluster, master, region, regionserver as key, rpc, split, store};
-        // A negative number turns a warning off.
+        // A negative number means that there is no limit.
         let millis = |ms: i64| u64::try_from(ms).ok().map(Duration::from_millis);
         let warn_time = conf.value(&rpc::WARN_RESPONSE_TIME)?;
         let warn_bytes = conf.value(&rpc::WARN_RESPONSE_SIZE)?;
@@ -199,7 +199,7 @@ impl Options {
 
     /// Returns the number of bytes in memstores above which regions are flushed to free memory.
     pub fn memstore_bytes_low(&self) -> u64 {
-        // Above 2^53 the product is inexact, but then it is so large that it means no limit.
+        // Above 2^53 the product is not exact, but such a number means "no limit" anyway.
         (self.memstore_bytes_max as f64 * self.memstore_lower) as u64
     }
 
@@ -296,8 +296,8 @@ impl Options {
         };
         let override_with = |options: &RegionOptions, said: Vec<(String, String)>| -> RegionOptions {
             let mut options = options.clone();
-            // Each key is read separately, so that an invalid one does not hide the others. Later values replace
-            // earlier ones: a newer name comes after an older name of the same key, and an engine after the policy that
+            // Each key is read on its own, so that an invalid value does not hide the others. A later value replaces an
+            // earlier one. So of two names of a key the newer one comes last, and an engine comes after the policy that
             // it replaces. The default engine comes before the policy.
             let mut said = said;
             let place = |key: &str, value: &str| {
@@ -335,8 +335,9 @@ impl Options {
     pub fn of_log(conf: &Conf, memstore_bytes: u64) -> conf::Result<wal::Options> {
         use keys::region;
         let file_bytes_max: u64 = conf.value(&region::WAL_ROLL_SIZE)?;
-        // HBase's rule (`AbstractFSWAL.calculateMaxLogFiles`): the log may be twice as large as the memory. Here that is
-        // the memory of the memstores. With fewer files, regions would be flushed although their memory has room.
+        // As HBase's rule (`AbstractFSWAL.calculateMaxLogFiles`), the log may be twice as large as the memory. HBase
+        // takes the heap, this server the memory of the memstores. With fewer files, regions would be flushed although
+        // there is room in memory.
         let twice = memstore_bytes.saturating_mul(2) / file_bytes_max.max(1);
         let files_min = conf.value(&region::MAX_LOGS)?;
         let files_max = match conf.value_if_set(&region::MAX_LOGS)? {
@@ -416,14 +417,14 @@ fn override_by(options: &mut RegionOptions, conf: &Conf) -> conf::Result<()> {
     if let Some(engine) = conf.value_if_set(&store::ENGINE)? {
         match CompactionPolicy::of_engine(&engine) {
             Some(Some(policy)) => options.compaction_policy = policy,
-            // HBase's default engine leaves the choice of the policy to the other key.
+            // With HBase's default engine, the other key chooses the policy.
             Some(None) if options.compaction_policy == CompactionPolicy::Stripe => {
                 options.compaction_policy = CompactionPolicy::default();
             }
             _ => {}
         }
     }
-    // The stripe policy has no class name: it belongs to its engine, which does not read this key.
+    // The stripe policy has no class of its own. Its engine chooses it, and then this key is not read.
     if options.compaction_policy != CompactionPolicy::Stripe {
         set(conf, &store::COMPACTION_POLICY, &mut options.compaction_policy, |name| {
             CompactionPolicy::of_class(&name).unwrap_or_default()
@@ -598,8 +599,8 @@ mod tests {
     fn default_options_equal_the_keys_defaults() {
         let conf = Conf::new();
         let regions = Options::of_regions(&conf).expect("defaults");
-        // `i64::MAX` is HBase's default of this size. By default puts wait in a server, because its clock advances by
-        // itself.
+        // `i64::MAX` is HBase's default of this size. Only in a server do puts wait by default, because only there the
+        // clock advances by itself.
         let expected = RegionOptions {
             compaction_size_max: i64::MAX as u64,
             put_waits_for_delete: true,

@@ -84,7 +84,7 @@ impl OnlineRegions {
         self.open.load().by_encoded.get(name.as_str().as_bytes()).cloned()
     }
 
-    /// Whether this object is the region that is open under its name.
+    /// Whether `region` is the object that is open under its name, and not an earlier opening of the same region.
     pub fn is_open(&self, region: &Arc<Region>) -> bool {
         self.open.load().by_name.get(region.info().name()).is_some_and(|open| Arc::ptr_eq(open, region))
     }

@@ -94,7 +94,7 @@ pub struct Replica {
     world: World,
     primary: Primary,
     options: ReplicaOptions,
-    /// Held for reading while a region is opened, and for writing during a round.
+    /// Locked shared while a region is opened, and exclusively during a round.
     standstill: RwLock<()>,
     tail: Mutex<LogTail>,
     /// The log reader from which regions are opened. It covers the log at least up to the tail's position, because every
@@ -319,8 +319,8 @@ impl Replica {
             if !is_gone(&error) || attempts == ATTEMPTS_MAX {
                 return Err(error);
             }
-            // Meanwhile the primary has closed the region or deleted a file after a compaction. The next attempt reads
-            // the log and the region's files anew.
+            // The primary has meanwhile closed the region or deleted a file. The next attempt reads the log and the
+            // region's file lists again.
             self.renew_reader(&reader)?;
         }
     }
@@ -352,7 +352,7 @@ impl Replica {
         !pace.stop
     }
 
-    /// Runs rounds until one leaves no region outdated.
+    /// Runs rounds until one leaves no region outdated, at most [`ROUNDS_MAX`]. Returns how the last one ended.
     fn catch_up(&self, server: &RegionServer) -> Round {
         let mut round = Round::Again;
         for _ in 0..ROUNDS_MAX {
@@ -437,8 +437,8 @@ impl Replica {
                         let mut regions = self.regions.lock();
                         let name = opening.info.encoded_name().as_str().as_bytes();
                         if let Some(followed) = regions.get_mut(name) {
-                            // The region that was served stays where clients find it, until the new one has all
-                            // records.
+                            // Clients find the old region until the new one has all records. Its memory no longer
+                            // counts, because the new one's memory does.
                             server.background.disregard(followed.follower.region());
                             (followed.follower, followed.is_served) = (follower, false);
                         }
@@ -466,7 +466,8 @@ impl Replica {
         (*self.reader.lock(), *self.tail.lock()) = (reader, tail);
         let openings: Vec<Opening> = {
             let mut regions = self.regions.lock();
-            // Regions that cannot be opened now have missed records.
+            // A region that cannot be opened now has missed records, so its follower is outdated, and a later round
+            // opens it.
             regions.values_mut().for_each(|followed| followed.follower.give_up());
             regions.values().map(|followed| followed.follower.opening().clone()).collect()
         };
@@ -499,8 +500,8 @@ pub(crate) fn is_gone(error: &region::Error) -> bool {
 
 /// Returns the exception for a call that would change something.
 pub(crate) fn refused() -> Exception {
-    // HBase 3 has an exception class for this refusal, which clients of HBase 2 do not know. It is a subclass of the
-    // class that is sent here.
+    // HBase 3 has an exception class of its own for this refusal. Clients of HBase 2 do not know that class, so its
+    // superclass is sent.
     Exception::do_not_retry(
         "Operation not allowed in Read-Only Mode: this server is a read replica; write to the primary, or start this server \
          without --read-replica to make it the primary",

@@ -57,7 +57,7 @@ pub(crate) fn check_row(row: &[u8]) -> Result<(), Exception> {
     }
 }
 
-/// Returns the value of the attribute `name`.
+/// Returns the value of the attribute `name`; `None` if there is none.
 fn attribute<'a>(attributes: &'a [pb::NameBytesPair], name: &str) -> Option<&'a [u8]> {
     attributes.iter().rfind(|pair| pair.name == name).map(|pair| pair.value.as_deref().unwrap_or_default())
 }

@@ -83,7 +83,7 @@ pub(crate) enum TakenScanner {
 
 impl Scanners {
     pub(crate) fn new(server: &ServerName, world: World, lease: Duration) -> Scanners {
-        // The hash is FNV-1a. Any hash would do, if it differs between servers and between runs of a server.
+        // The hash is FNV-1a. Any hash is good enough that differs between servers and between starts of a server.
         let hash = server
             .to_string()
             .bytes()
@@ -195,7 +195,7 @@ impl Scanners {
             }
             !ends
         });
-        // The engine's scanners are dropped after the table's lock is released.
+        // The engine's scanners are dropped after the lock was released, because dropping them may take time.
         for held in &dropped {
             drop(held.state.lock().kept.take());
         }
@@ -224,8 +224,8 @@ impl Scanners {
             )));
         }
         match table.ended.get(&id) {
-            // HBase expects the number after the next one here, and reports other numbers. A client that knows that its
-            // scanner has ended does not call it again, and other clients do not number their calls.
+            // HBase expects the number after the next one here, and logs other numbers. A client that knows that its
+            // scanner has ended does not call it again. Other clients do not number their calls.
             Some((next, until)) if *until > now => match call {
                 Some(call) if call != *next + 1 => Err(Exception::new(
                     class::OUT_OF_ORDER_SCANNER_NEXT,

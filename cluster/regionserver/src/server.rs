@@ -224,15 +224,17 @@ impl RegionServer {
                     replayed = region.replayed(), sequence = region.open_sequence().0,
                     ms = self.foundation.world.moment().since(began).as_millis() as u64, "region opened");
                 self.nonces.recover(&region.take_recovered_nonces());
-                // The memory has only replayed writes yet.
+                // At this moment the region's memory has only writes that were replayed.
                 count_many(&self.counters.replayed_bytes, region.memstore_bytes() as usize);
                 self.note_flush(&encoded);
                 self.regions.insert(region.clone());
-                // The files of the parent are kept until the region has files of its own.
+                // A region that refers to files of its parent keeps them from being deleted. So it is compacted soon,
+                // to get files of its own.
                 if region.has_references() {
                     self.background.consider_compaction(&region);
                 }
-                // Many regions together may replay more than fits into memory before any client writes.
+                // Many regions together may replay more than fits into memory, before any client writes. Then this
+                // region is flushed.
                 if self.background.account(&region) > self.options().memstore_bytes_low()
                     && let Err(error) = self.flush(&region, region::FlushReason::MemstoreSize)
                 {
@@ -271,7 +273,7 @@ impl RegionServer {
         table: Arc<TableDescriptor>,
     ) -> Result<(), region::Error> {
         let region = Region::open(self.opening(info, table))?;
-        // The region is closed even after a failure, because an open region would hold its part of the log.
+        // The region is closed even if the truncation failed, because an open region would keep its records in the log.
         let truncated = region.truncate();
         region.close()?;
         truncated?;
@@ -301,7 +303,8 @@ impl RegionServer {
         flush: bool,
     ) -> Result<pb::SnapshotRegionManifest, region::Error> {
         if flush {
-            // The flush is separate, so that it is shown as a task. Few writes arrive between it and the listing.
+            // The flush is a step of its own, so that the list of tasks shows it. Few writes arrive between the flush
+            // and the listing.
             self.flush(region, region::FlushReason::Requested)?;
         }
         region.snapshot(flush)
@@ -356,7 +359,8 @@ impl RegionServer {
             self.background.disregard(&region);
         }
         let flushed = closed.inspect_err(|error| {
-            // The writes of the region are only in its memory, so another opening would not find them.
+            // If the region was aborted, its last writes are only in its memory and in the log. Another opening in this
+            // process would not find them.
             if !matches!(error, region::Error::Aborted(_)) {
                 self.regions.insert(Arc::clone(&region));
             }
@@ -370,7 +374,7 @@ impl RegionServer {
     pub fn close_all(&self) -> Result<(), region::Error> {
         let mut outcome = Ok(());
         let mut regions = self.regions.all();
-        // The catalog is closed last, so that clients can look up regions until then.
+        // The catalog is closed last, because clients use it to look up regions.
         regions.sort_by_key(|region| (region.info().table().is_system(), region.info().is_meta()));
         for region in regions {
             let closed = self.close_region(region.info().encoded_name(), None).map(drop);
@@ -440,7 +444,7 @@ impl RegionServer {
         };
         for region in self.regions.all() {
             region.tune(&Options::of_table(&of_regions, &region.table()));
-            // Stores that have too many files under the new options are compacted now.
+            // With the new options some stores may have too many files. Their compactions are queued now.
             self.background.consider_compaction(&region);
         }
         self.region_options.store(Arc::new(of_regions));
@@ -537,8 +541,8 @@ impl RegionServer {
     /// Returns the exception that a client gets for an engine's error.
     pub(crate) fn exception(&self, error: &region::Error) -> Exception {
         if self.replica.get().is_some() && replica::is_gone(error) {
-            // The next round of the replica finds the files that replaced the deleted one. Then clients continue where
-            // they were.
+            // A file that the reader needed was deleted. The next round of the replica finds the files that replace it,
+            // and then clients continue where they were.
             return Exception::not_serving_region(format!(
                 "a file was compacted away by the primary and deleted before it was read: {error}"
             ));

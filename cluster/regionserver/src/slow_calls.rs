@@ -114,7 +114,7 @@ pub(crate) fn entry(call: &RunningCall, remarkable: SlowCallFacts) -> pb::SlowLo
     pb::SlowLogPayload {
         start_time: now.0.saturating_sub(took_ms),
         processing_time: i32::try_from(took_ms).unwrap_or(i32::MAX),
-        // The thread that has read a call also begins it, so the call waits in no queue.
+        // A call is begun by the thread that has read it, so it waits in no queue.
         queue_time: 0,
         response_size: i64::try_from(answer_bytes).unwrap_or(i64::MAX),
         client_address: call.connection.remote.to_string(),
@@ -129,7 +129,7 @@ pub(crate) fn entry(call: &RunningCall, remarkable: SlowCallFacts) -> pb::SlowLo
         multi_service_calls: Some(details.service_calls),
         r#type: kind as i32,
         connection_attribute: call.connection.attributes.iter().map(pair).collect(),
-        // HBase's messages have no field for the trace.
+        // HBase's message has no field for the trace, so the trace is shown as an attribute.
         request_attribute: call.attributes.iter().map(pair).chain(traceparent).collect(),
         ..Default::default()
     }

@@ -96,7 +96,7 @@ impl SplitPolicy {
             }
             _ => None,
         };
-        // A table's split restriction counts with every policy.
+        // If the table has a split restriction, it counts with every policy.
         let restriction = "hbase.regionserver.region.split_restriction.";
         let prefix = of_policy.or_else(|| match said(&format!("{restriction}type")) {
             Some("KeyPrefix") => length(&format!("{restriction}prefix_length")).map(Prefix::Length),
@@ -155,7 +155,7 @@ fn with_jitter(bytes: u64, jitter: f64, region: &RegionInfo) -> u64 {
     let name = region.encoded_name().as_str();
     let number = u32::from_str_radix(name.get(..8).unwrap_or_default(), 16).unwrap_or(u32::MAX / 2);
     let share = (f64::from(number) / f64::from(u32::MAX) - 0.5) * jitter;
-    // Above 2^53 the product is inexact, but no file is that large.
+    // Above 2^53 the product is not exact, but no file is that large.
     (bytes as f64 * (1.0 + share)) as u64
 }
 
@@ -236,7 +236,7 @@ mod tests {
             by("DelimitedKeyPrefixRegionSplitPolicy", "DelimitedKeyPrefixRegionSplitPolicy.delimiter", "__");
         assert_eq!(row(&delimiter, "user_1__a__b"), Some("user_1".into()));
         assert_eq!(row(&delimiter, "nothing"), Some("nothing".into()));
-        // The prefix is the region's start key, or is before it.
+        // The prefix is not inside the region: it is the start key, or before it. So the region is not split.
         assert_eq!(row(&delimiter, "b__7"), None);
         assert_eq!(
             row(&by("KeyPrefixRegionSplitPolicy", "prefix_split_key_policy.prefix_length", "1"), "bc"),

@@ -91,8 +91,8 @@ impl ThroughputOptions {
 }
 
 impl RegionServer {
-    /// Sets the limit of compactions by the store that is closest to the number of files at which flushes wait, and the
-    /// limit of flushes by the memory of memstores.
+    /// Sets the limits for compactions and flushes. That of compactions depends on the store that is closest to the
+    /// number of files at which flushes are delayed, that of flushes on the memory of all memstores.
     pub(crate) fn tune_throughput(&self, regions: &[Arc<Region>]) {
         let pressure = regions.iter().map(|region| region.compaction_pressure()).fold(0.0, f64::max);
         let options = self.options();

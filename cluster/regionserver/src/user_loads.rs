@@ -31,7 +31,7 @@ pub(crate) struct UserLoads {
 
 impl UserLoads {
     fn add(&self, user: &str, client: IpAddr, rows: u64, is_write: bool) {
-        // If another thread has the lock, the sample is left out, so that no call waits.
+        // If another thread has the lock, the sample is not counted, so that no call waits here.
         let Some(mut counts) = self.counts.try_lock() else { return };
         let is_known = counts.get(user).is_some_and(|clients| clients.contains_key(&Some(client)));
         let is_full = !is_known && counts.values().map(HashMap::len).sum::<usize>() >= PAIRS_MAX;

@@ -123,7 +123,7 @@ impl Watched {
         Watched {
             server: Arc::clone(server),
             slot: Some(server.running_calls.begin(running(call, kind, subject))),
-            // A large parameter would stay in memory until the response.
+            // A large parameter would stay in memory until the response is sent, so such a call is not sampled.
             sampled: (is_sampled() && call.size <= SAMPLED_MAX).then(|| call.param.clone()),
         }
     }
@@ -217,7 +217,7 @@ impl RegionServer {
         options.is_slow(kind, took) || options.is_large(kind, answer_size(outcome))
     }
 
-    /// Logs a slow call or a large response, and records it for `get_slowlog_responses`.
+    /// Logs the call if it was slow or its response was large, and records it for `get_slowlog_responses`.
     fn remark(&self, call: &RunningCall, took: Duration, outcome: &Result<Reply, Exception>) {
         let (options, counters) = (self.options(), self.counters());
         let answer_bytes = answer_size(outcome);

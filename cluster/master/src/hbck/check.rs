@@ -145,7 +145,8 @@ impl Master {
         }
         let rows = before.values().flat_map(|table| &table.regions);
         let named: BTreeSet<&EncodedName> = rows.map(|row| row.region.encoded_name()).collect();
-        // While a table is being created, its regions are open before the view has it.
+        // Skipped while any change runs: the regions of a table that is being created are open before the view has the
+        // table.
         if self.procedures.unfinished() == 0 && self.intents.all().is_empty() {
             let stray = open.iter().filter(|region| !named.contains(region));
             inconsistencies.extend(stray.cloned().map(Inconsistency::Stray));
@@ -241,7 +242,7 @@ fn check_table(
     for row in &table.regions {
         match in_meta.get(row.region.name()) {
             None => found.push(Inconsistency::NoRow(boxed(row))),
-            // As in HBase, a row without a server keeps the columns that name the last server.
+            // As in HBase, a row without a server keeps its columns with the last server, so these are not compared.
             Some(meta) if meta.state != row.state || (row.server.is_some() && meta.server != row.server) => {
                 found.push(Inconsistency::Row {
                     region: boxed(row),
@@ -292,7 +293,7 @@ pub fn gaps(table: &TableName, rows: &[&RegionRow]) -> Vec<Inconsistency> {
     let mut hole = |start: &Bytes, end: &Bytes| {
         found.push(Inconsistency::Hole { table: table.clone(), start: start.clone(), end: end.clone() });
     };
-    // The region with the greatest end key so far; `None` at the beginning.
+    // Of the regions so far, the one with the greatest end key.
     let mut last: Option<&RegionInfo> = None;
     let mut overlaps = Vec::new();
     for RegionRow { region, .. } in rows {

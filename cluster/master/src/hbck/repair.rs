@@ -50,7 +50,8 @@ impl Master {
                 }
             }
             Inconsistency::Hole { table, start, end } => self.fill(table, start, end),
-            // The operator must decide whether to assign or unassign a region, or to delete a row or a folder.
+            // For these inconsistencies an operator must decide: to assign or unassign a region, or to delete a row or
+            // a folder.
             Inconsistency::Unreadable(_)
             | Inconsistency::Unknown(_)
             | Inconsistency::Overlap(..)

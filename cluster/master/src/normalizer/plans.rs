@@ -107,7 +107,7 @@ impl TableRules {
     pub(crate) fn of(table: &TableDescriptor, settings: &NormalizerSettings) -> Option<TableRules> {
         let text = |key: &str| table.attributes().text(key);
         let flag = |key: &str, default: bool| {
-            // As Java's `Boolean.parseBoolean`: every word but "true" is false.
+            // Like Java's `Boolean.parseBoolean`, takes every word except "true" as false.
             text(key).map_or(default, |word| word.eq_ignore_ascii_case("true"))
         };
         let number = |key: &str| text(key)?.parse::<u64>().ok();

@@ -41,8 +41,8 @@ pub(super) const HANDLERS: &[(&str, Handler)] = &[
     }),
     ("ClearDeadServers", |_, call| {
         answer(call.decode().map(|request: pb::ClearDeadServersRequest| {
-            // The answer names the servers that could not be cleared. No server of the request is dead, so it names
-            // all of them.
+            // The answer lists the servers that could not be cleared: all that the request names, because none of them
+            // is dead.
             Reply::of(&pb::ClearDeadServersResponse { server_name: request.server_name })
         }))
     }),
@@ -71,7 +71,7 @@ pub(super) const HANDLERS: &[(&str, Handler)] = &[
             "no master coprocessor endpoint is registered here",
         )))
     }),
-    // Master and region server are one process, so both calls end it. The answer is sent first.
+    // Master and region server are one process, so both calls end the process. The answer is sent first.
     ("Shutdown", |master, call| {
         tracing::info!(client = %call.connection.remote, "shut down by a client's request");
         master.regions.stop();

@@ -33,8 +33,8 @@ pub(super) const HANDLERS: &[(&str, Handler)] = &[
         let procedure = master.procedures.list().iter().map(described).collect();
         now(&pb::GetProceduresResponse { procedure })
     }),
-    // Calls of HBase 3 and of Amazon EMR. HBase answers before the procedure has ended, and its shell waits for the
-    // end.
+    // These calls exist in HBase 3 and in Amazon EMR. HBase answers before the procedure has ended, and its shell waits
+    // for the end.
     ("RefreshMeta", |master, call| {
         with_end(
             master,

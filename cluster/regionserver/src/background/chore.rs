@@ -12,7 +12,7 @@ use crate::RegionServer;
 use crate::counters::count_many;
 
 impl Background {
-    /// Does the work that is due, then sleeps for a period.
+    /// Does the work that is due, then sleeps until the next period begins or the server stops.
     pub(super) fn chore(server: &RegionServer) {
         server.run_chore();
         let background = &server.background;
@@ -51,7 +51,7 @@ impl RegionServer {
         self.shorten_log();
     }
 
-    /// Queues flushes of the regions that keep the log from deleting files beyond its limit.
+    /// Queues flushes of the regions that keep old log files from being deleted, if the log has too many files.
     pub(crate) fn shorten_log(&self) {
         for name in self.regions_holding_back() {
             if let Ok(name) = EncodedName::parse(&String::from_utf8_lossy(&name))
@@ -75,7 +75,7 @@ impl RegionServer {
                     if period.is_zero() || now.since(*since) < period || log.is_fresh() {
                         return;
                     }
-                    // The next attempt waits for a full period even after a failure.
+                    // Recorded before the attempt, so that the next one waits for a full period even if this one fails.
                     *seen = Some((number, now));
                 }
                 _ => {
@@ -100,8 +100,8 @@ impl RegionServer {
         *last = (requests, Some(now));
     }
 
-    /// Deletes files that compactions have replaced and that no reader uses. Once in a while, searches all folders for
-    /// them.
+    /// Deletes files that compactions have replaced and that no reader uses. At longer intervals
+    /// ([`unnamed_files_period`](crate::Options::unnamed_files_period)) it also searches all folders for such files.
     fn remove_unnamed_files(&self, regions: &[Arc<Region>]) {
         for region in regions.iter().filter(|region| region.has_given_up_files()) {
             self.clean(region, Search::GivenUp);

@@ -47,8 +47,8 @@ pub(super) struct QueuedCompaction {
     pub(super) origin: Origin,
     pub(super) lane: Lane,
     pub(super) again: Retry,
-    /// The urgency, the most urgent first: whether the table is a user table, the number of files that may still come,
-    /// the order of arrival.
+    /// The order of the queue, the most urgent first: tables of the system before user tables, then by the number of
+    /// files that the store may still get, then by arrival.
     order: (bool, i64, u64),
 }
 
@@ -147,8 +147,8 @@ impl CompactionQueue {
             }
         }
         let mine = self.waiting.iter().filter(|wanted| lanes.contains(&wanted.lane));
-        // A compaction that is already due waits for its store and not for the clock. So it does not count here:
-        // otherwise the threads would ask again and again.
+        // A compaction that is already due waits for its store, and not for the clock. It is left out here, because the
+        // thread would otherwise wake at once and search again and again.
         let later = mine.filter_map(|wanted| wanted.again.due).filter(|due| *due > now);
         Err(later.map(|due| due.since(now)).min())
     }

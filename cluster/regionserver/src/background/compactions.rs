@@ -14,7 +14,7 @@ use crate::RegionServer;
 use crate::counters::count;
 use crate::tasks::TaskGuard;
 
-/// Watches one compaction. Shows its progress, limits its rate, and ends it when compactions are switched off.
+/// Monitors one compaction: shows its progress, limits its rate, and ends it when compactions are switched off.
 struct Watch<'a> {
     server: &'a RegionServer,
     task: &'a TaskGuard,
@@ -46,7 +46,8 @@ impl CompactionMonitor for Watch<'_> {
     }
 }
 
-/// Reserves the larger ratio of off-peak hours for one compaction at a time, as HBase does.
+/// The permission to use the larger compaction ratio of off-peak hours. As in HBase, only one compaction has it at a
+/// time.
 struct OffPeak<'a>(Option<&'a AtomicBool>);
 
 impl Drop for OffPeak<'_> {
@@ -98,7 +99,7 @@ impl Background {
             let wanted = QueuedCompaction::new(region, wanted.family, &plan, origin);
             let lane = wanted.lane;
             self.queues.lock().compactions.push(wanted);
-            // A thread for large compactions takes small ones, too.
+            // A thread for large compactions takes small ones when it has nothing else to do, so it is notified, too.
             self.wakes.large_compactions.notify_one();
             if lane == Lane::Small {
                 self.wakes.small_compactions.notify_one();
@@ -140,7 +141,7 @@ impl Background {
         let quiet = background.begin_off_peak(server);
         let request = StoreCompaction {
             family: wanted.family.clone(),
-            // Whether a compaction that the server requested is major, is decided by its policy when it begins.
+            // If the server requested the compaction, its policy decides when it begins whether it is a major one.
             major: wanted.major && is_user,
             is_user,
             off_peak: quiet.0.is_some(),
@@ -170,7 +171,7 @@ impl Background {
         }
         server.set_background_priority();
         match outcome {
-            // Another compaction of the store has done the work meanwhile.
+            // Another compaction has already compacted these files.
             Ok(0) => {}
             Ok(files) => {
                 let took = server.foundation().world.moment().since(now);
@@ -183,7 +184,7 @@ impl Background {
                 server.clean(&region, Search::GivenUp);
             }
             Err(_) if region.closes_soon() || !server.regions().is_open(&region) => {}
-            // The compaction waits until compactions are switched on again.
+            // Compactions were switched off. The compaction goes back into the queue until they are switched on.
             Err(region::Error::Interrupted(_)) => return background.put_back(wanted),
             Err(error) => {
                 count(&counters.compactions_failed);
@@ -217,7 +218,7 @@ impl Background {
 }
 
 impl RegionServer {
-    /// Does the work that follows a bulk load, which has flushed the region and added files.
+    /// Queues the compactions that are due after a bulk load, which has flushed the region and added files.
     pub(crate) fn loaded(&self, region: &Arc<Region>) {
         self.background.account(region);
         self.background.consider_compaction(region);

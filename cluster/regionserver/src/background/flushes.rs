@@ -34,8 +34,8 @@ impl Background {
             let waited = now.since(since);
             if waited < server.options().blocking_wait {
                 let again = Retry { due: Some(now.plus(server.options().blocking_wait / 100)), ..again };
-                // The wait for a compaction may take minutes. The permits are returned, so that large requests do not
-                // wait for it, too.
+                // Waiting for a compaction may take minutes. The permits are given back now, so that other large
+                // requests need not wait as long.
                 let held_since = Some(since);
                 queues.flushes.push_back(Flush {
                     region: region.clone(),
@@ -43,7 +43,7 @@ impl Background {
                     held_since,
                     permits: Vec::new(),
                 });
-                // This thread may be busy when the next flush is due, so notify another one.
+                // This thread may be busy when the next flush becomes due, so another thread is notified.
                 background.wakes.flushes.notify_one();
                 drop(queues);
                 drop(permits);
@@ -62,7 +62,8 @@ impl Background {
         queues.began.push(now);
         drop(queues);
         if let Some(permit) = permits.first() {
-            // The flush needs as much memory as the request had, whose memory was freed a moment ago.
+            // The flush needs as much memory as the large request had. That memory was freed a moment ago, and is
+            // reserved again.
             env::block_on(permit.reclaim());
         }
         let outcome = attempt(|| server.flush(&region, server.reason_to_flush(&region)));
@@ -84,7 +85,7 @@ impl Background {
         }
         count(&server.counters().flushes_failed);
         let (wait, again) = again.after_failure(server.foundation().world.moment(), &server.options());
-        // If a flush was requested meanwhile, that request is in the queue, and is due at once.
+        // If another flush was requested during this one, it is in the queue, and due at once.
         if !queues.flushes.iter().any(|waiting| Arc::ptr_eq(&waiting.region, &region)) {
             let (held_since, permits) = (None, Vec::new());
             queues.flushes.push_back(Flush { region: region.clone(), again, held_since, permits });
@@ -137,8 +138,9 @@ impl RegionServer {
         Ok(flushed)
     }
 
-    /// Returns the reason for a flush that no client requested. If edits are old, hold back the log, or fill the memory
-    /// so that writes are blocked, the flush must write all edits of the region.
+    /// Returns the reason for a flush that no client requested. If edits are too old, keep log files from being
+    /// deleted, or fill the memory so that writes are blocked, the reason is one for which a flush writes all edits of
+    /// the region.
     pub(super) fn reason_to_flush(&self, region: &Region) -> FlushReason {
         let name = region.info().encoded_name().as_str().as_bytes();
         let holds_back = || self.regions_holding_back().iter().any(|region| **region == *name);

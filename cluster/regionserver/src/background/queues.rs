@@ -50,7 +50,8 @@ impl Retry {
     }
 }
 
-/// Takes the first entry that is due. If no entry is due, returns the time until the next one is.
+/// Takes the first entry of the queue that is due. If none is due, returns the time until the first one is; `None` if
+/// the queue has no entry with a time.
 pub(super) fn next_due<T>(
     queue: &mut VecDeque<T>,
     again: impl Fn(&T) -> Retry,

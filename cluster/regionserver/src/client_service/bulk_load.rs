@@ -22,7 +22,7 @@ use crate::counters::count;
 use crate::watch::later;
 use crate::{RegionServer, exceptions};
 
-/// Answers PrepareBulkLoad: a token that no other load has.
+/// Answers PrepareBulkLoad with a token that no other load has.
 pub(super) fn prepare(server: &Arc<RegionServer>, call: &Call) -> Answer {
     count(&server.counters().requests);
     let request: pb::PrepareBulkLoadRequest = match call.decode() {

@@ -116,8 +116,8 @@ pub(super) fn answer_of_server(call: &Call) -> Answer {
     refusal.into()
 }
 
-/// On a read replica, waits until everything that the primary had acknowledged is visible. On any other server there is
-/// nothing to refresh, because only the open region itself changes its file lists.
+/// Waits, on a read replica, until everything that the primary had acknowledged is visible. On any other server this
+/// does nothing: only the open region changes its file lists, so it knows all files.
 fn refresh(server: &RegionServer) -> Result<(), Exception> {
     let Some(replica) = server.replica() else { return Ok(()) };
     replica.refresh().map_err(Exception::io)
@@ -165,8 +165,8 @@ fn mutate_rows(
         )?;
         if !region.info().contains_row(&asked.mutation.row) {
             let message = format!("Requested row out of range '{}'", asked.mutation.row.escape_ascii());
-            // If the first row is outside of the region, the region has moved. If a later row is, the rows are in
-            // several regions.
+            // If no mutation is before it, this is the first row: the region has moved, and the client looks it up
+            // again. If a later row is outside the region, the rows are in several regions, which is an error.
             return Err(match mutations.is_empty() {
                 true => Exception::new(class::WRONG_REGION, message),
                 false => Exception::do_not_retry(message),

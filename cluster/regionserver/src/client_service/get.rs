@@ -51,7 +51,7 @@ impl Work {
         let request = GetRequest::decode(&call.param).map_err(|error| call.unreadable(&error))?;
         let region = server.regions().find(&request.region)?;
         let query = request.query(&region.table(), &server.foundation().world)?;
-        // A client before HBase 1.3, or of unknown version, expects the cells in the message.
+        // Clients before HBase 1.3, and clients that do not state their version, expect the cells in the message.
         let in_block = call.connection.client_is_at_least(1, 3);
         Ok(Work { region, query, codec: if in_block { call.connection.codec } else { Codec::None } })
     }
@@ -65,7 +65,7 @@ impl Work {
         let mut out = CellsOut::new(self.codec).refuse_above(large_from.unwrap_or(u64::MAX));
         let start = out.mark();
         match large_from {
-            // In memory-only mode no MOB value is read.
+            // In memory-only mode no MOB value is read, so the limit is not needed.
             Some(limit) if limit < u64::MAX && mode == ReadMode::Any => {
                 let mut query = Scan::clone(&self.query);
                 query.mob.value_bytes_max = large_from;

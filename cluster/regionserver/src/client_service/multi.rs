@@ -357,10 +357,11 @@ impl Work {
                 }
             },
         };
-        // A delete of the newest version is collected, too. As in HBase, a get between two mutations does not see them.
+        // A delete of a column's newest version is collected like other deletes. So a get between two such mutations
+        // does not see them, as in HBase.
         if matches!(asked.mutation.kind, MutationKind::Put | MutationKind::Delete) {
             if current.gathered.is_empty() {
-                // The actions after a put or delete usually are puts or deletes, too.
+                // Puts and deletes mostly come in runs, so room for the rest is reserved.
                 let rest = current.entries.capacity() - current.entries.len();
                 current.gathered.reserve(rest);
                 current.entries_of_gathered.reserve(rest);
@@ -378,7 +379,7 @@ impl Work {
 
     fn is_reply_full(&mut self) -> bool {
         let bytes = self.out.heap_size();
-        // `admits` is always called, because the reply's memory counts even if the client does not understand an
+        // `admits` is always called, because it counts the reply's memory, even if the client does not understand an
         // incomplete reply.
         let is_full = !self.share.admits(bytes) || bytes > self.options.result_bytes_max;
         self.knows_too_large && is_full
@@ -393,7 +394,7 @@ impl Work {
         alike: Option<u32>,
         mode: ReadMode,
     ) -> Result<Option<pb::Result>, Exception> {
-        // The get must see the writes of this call to the region.
+        // A get must see the writes of this call to the same region, so it waits until they are durable.
         if self.pending_writes.iter().any(|write| Arc::ptr_eq(&write.region, &current.region)) {
             match mode {
                 ReadMode::MemoryOnly => return Ok(None),
@@ -446,7 +447,7 @@ impl Work {
         Ok(asked.of_group(self.request.nonce_group.unwrap_or_default()))
     }
 
-    /// Applies the collected puts and deletes. They stay collected if that would have to block but must not.
+    /// Applies the collected puts and deletes. If that would block and `mode` forbids it, they stay collected.
     fn apply_gathered(&mut self, current: &mut Current, mode: ReadMode) -> Result<(), Refused> {
         if let Some(exception) = current.spoiled.take() {
             current.gathered.clear();
@@ -564,7 +565,8 @@ impl Work {
         let cells = self.cells.clone();
         Some(match self.try_row_action(region, action, condition, mode) {
             Ok((processed, merged)) => {
-                // Clients count the entries here; the actions' own indexes do not matter.
+                // The entries are numbered here by their position, because clients count them. The indexes in the
+                // request do not matter.
                 let entry = |index: usize| pb::ResultOrException {
                     index: Some(index as u32),
                     result: (condition.is_none()).then(pb::Result::default),
@@ -575,7 +577,7 @@ impl Work {
                     first.result = Some(merged);
                 }
                 if condition.is_none() {
-                    // Clients before HBase 2.4 read it from the reply itself.
+                    // Clients before HBase 2.4 read `processed` from the reply itself.
                     self.processed = Some(true);
                 }
                 pb::RegionActionResult {
@@ -605,7 +607,7 @@ impl Work {
             .transpose()?;
         let of_one_row: Vec<&Mutation> = asked.iter().map(|asked| &asked.mutation).collect();
         request::check_rows(check.as_ref(), &of_one_row)?;
-        // Cells of atomic actions are returned in the message.
+        // The cells that an atomic action returns are in the message, not in the cell block.
         let mut out = CellsOut::new(Codec::None);
         let mark = out.mark();
         let running = match self.begin(&asked, mode) {
@@ -663,7 +665,7 @@ impl Work {
         let request = self.request.clone();
         for (_, mutation) in actions.iter().filter_map(|action| request.mutation(action)) {
             let count = usize::try_from(mutation.associated_cell_count.unwrap_or(0)).unwrap_or(0);
-            // If cells are missing, the next mutation fails.
+            // If the block has too few cells, decoding the next mutation fails.
             let _skipped = self.cells.take(count);
         }
     }

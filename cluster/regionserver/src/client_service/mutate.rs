@@ -31,7 +31,7 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
     };
     if call.size > IN_PLACE_MIN && work.is_plain_put() {
         return later(server, call, async move {
-            // The connection has dropped the call by now, so only this put still holds the request's memory.
+            // The connection has dropped the call, so only this put keeps the request's memory.
             if let Some(permit) = &work.permit {
                 permit.reclaim().await;
             }
@@ -87,7 +87,7 @@ impl Work {
         server.check_memory(&options, &region)?;
         let mut cells = RequestCells::new(call.cells.clone());
         let nonce_group = request.nonce_group.unwrap_or(0);
-        // A slice of a large request would keep the whole request in memory.
+        // The row is copied, because a slice of it would keep the whole memory of a large request.
         let row = request.mutation.row.as_ref().map(|row| match call.size > IN_PLACE_MIN {
             true => Bytes::copy_from_slice(row),
             false => row.clone(),
@@ -142,7 +142,7 @@ impl Work {
         let start = out.mark();
         write::read_again(&self.region, &self.asked.mutation, sequence, &mut out)
             .map_err(|error| self.server.exception(&error))?;
-        // For a repeated checkAndMutate the condition held, so the reply reports success again.
+        // The operation was applied, so its condition was true. The repeated reply reports that again.
         let processed = self.check.as_ref().map(|_| true);
         let result = Some(out.result(start));
         Ok(out.reply(&pb::MutateResponse { result, processed, metrics: None }))

@@ -160,7 +160,7 @@ fn open(
     scan: &pb::Scan,
     response: &mut pb::ScanResponse,
 ) -> Result<(Arc<OpenScanner>, Box<ScannerState>), Exception> {
-    // A request without a region is an error, even if it has a scan.
+    // A request must name a region, even if it also names a scanner.
     let region = server.regions().find(&request.region.clone().unwrap_or_default())?;
     let query = request::scan(&region.table(), scan, &server.foundation().world)?;
     let scanner = region.scanner(query).map_err(|error| server.exception(&error))?;
@@ -324,7 +324,7 @@ impl Work {
     }
 
     fn read_rows(&mut self, mode: ReadMode, inline_end: Option<Moment>) -> Result<Read, region::Error> {
-        // If the read has moved to another thread, time has passed.
+        // After a move to another thread time has passed, so the clock is read again.
         let now = inline_end.map_or_else(|| self.server.foundation().world.moment(), |_| self.resumed);
         let mut checks = ClockChecks::new(now);
         while self.results < self.results_max {
@@ -402,8 +402,8 @@ impl Work {
 
     /// Returns the maximum number of rows that the next step may return.
     fn rows_at_once(&self) -> usize {
-        // If the reply has no cell block, or the next cells may belong to the row of the last result, the next step
-        // returns one row.
+        // A step returns a single row if the reply has no cell block, or if the next cells may belong to the row of the
+        // last result.
         let may_go_on = if self.results == 0 { self.last_row.is_some() } else { self.last_is_partial };
         if !self.out.is_block() || may_go_on {
             return 1;
@@ -480,11 +480,12 @@ impl Work {
     fn finish(mut self, outcome: Result<(), region::Error>) -> Result<Reply, Exception> {
         self.held.region.count_filtered(self.scanned.filtered_rows);
         let now = self.server.foundation().world.moment();
-        // A filter that fails at a cell would fail again, so a new scanner would not help.
+        // A filter that cannot judge a cell would fail again at the same cell, so the client must not open a new
+        // scanner.
         let is_of_filter = matches!(outcome, Err(region::Error::Filter(_)));
         let outcome = outcome.map_err(|error| self.server.exception(&error)).and_then(|()| {
-            // The client does not wait any more. If it continued with this scanner, the rows that were read would be
-            // lost.
+            // If the client's deadline is over, it does not wait any more. Its next call would miss the rows that were
+            // read, so the scanner is closed.
             match self.client_deadline {
                 Some(end) if now > end => {
                     Err(Exception::io("Client deadline exceeded, cannot return results"))
@@ -499,11 +500,11 @@ impl Work {
         let response = &mut self.response;
         response.stale = Some(false);
         response.more_results_in_region = Some(match self.results_max {
-            // After a call for no rows the scan continues, unless the call closes the scanner.
+            // A call that asks for no rows does not end the scan, unless it closes the scanner.
             0 => !self.close,
             _ => self.more,
         });
-        // Old clients drop the rows of a reply with this flag, so only a reply without rows has it.
+        // Old clients ignore the rows of a reply with this flag. So only a reply without rows has it.
         if self.results == 0 && self.kept.scanner.is_filter_done() {
             response.more_results = Some(false);
         }
@@ -577,12 +578,12 @@ mod tests {
         let mut state = ClockChecks::new(world.moment());
         let (cheap, dear) = (Duration::from_micros(1), Duration::from_millis(13));
         assert_eq!(checks(&world, &mut state, cheap, 63), [1, 3, 7, 15, 31, 47, 63]);
-        // First as many rows as were expected to be cheap, then the clock is read after each row.
+        // Rows were cheap so far, so the clock is read only after 16 more rows. Then it is read after each row.
         assert_eq!(checks(&world, &mut state, dear, 19), [16, 17, 18, 19]);
         assert_eq!(checks(&world, &mut state, cheap, 7), [1, 3, 7]);
         let mut state = ClockChecks::new(world.moment());
         assert_eq!(checks(&world, &mut state, dear, 5), [1, 2, 3, 4, 5]);
-        // If rows are neither cheap nor slow, the clock is read after as many rows as fit into the time.
+        // For rows of medium cost the clock is read after as many rows as fit into the permitted time.
         let mut state = ClockChecks::new(world.moment());
         assert_eq!(checks(&world, &mut state, Duration::from_micros(30), 13), [1, 3, 7, 8, 10]);
     }

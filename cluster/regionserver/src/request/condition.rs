@@ -13,8 +13,9 @@ pub(crate) fn condition(condition: &pb::Condition, world: &World) -> Result<Chec
     let test = match &condition.filter {
         Some(filter) => Test::Filter(filter::filter(filter, world)?),
         None => {
-            // As in HBase, a missing family or comparator counts as empty. The region then reports that the family does
-            // not exist, and the exception for an unknown comparator class allows a retry.
+            // As in HBase, a condition without a family or comparator is decoded as one with an empty name. Then the
+            // region reports that the family does not exist. The exception for an unknown comparator class allows a
+            // retry.
             let comparator = condition.comparator.clone().unwrap_or_default();
             let value = comparator::value_of(&comparator).map_err(|error| Exception::io(error.message))?;
             Test::Value {

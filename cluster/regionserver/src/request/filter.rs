@@ -35,7 +35,7 @@ fn nested(proto: &pb::Filter, world: &World, depth: usize) -> Result<Filter, Exc
     }
     let bytes = proto.serialized_filter.clone().unwrap_or_default();
     let name = proto.name.as_str();
-    // An error in an inner filter is wrapped as in HBase.
+    // As in HBase, an error in an inner filter is wrapped in an exception of the outer one.
     let inner = |proto: &pb::Filter| {
         nested(proto, world, depth + 1)
             .map_err(|error| undeserialized("org.apache.hadoop.hbase.DoNotRetryIOException", &error))
@@ -146,8 +146,7 @@ fn nested(proto: &pb::Filter, world: &World, depth: usize) -> Result<Filter, Exc
                 pb::filter_list::Operator::MustPassAll => Operator::MustPassAll,
                 pb::filter_list::Operator::MustPassOne => Operator::MustPassOne,
             };
-            // The vector has exactly the needed size, so that a list of many filters takes no more memory than its
-            // filters.
+            // The vector gets exactly the needed size. So a list of many filters takes no more memory than its filters.
             let mut filters = Vec::with_capacity(read.filters.len());
             for proto in &read.filters {
                 filters.push(inner(proto)?);
@@ -162,7 +161,8 @@ fn nested(proto: &pb::Filter, world: &World, depth: usize) -> Result<Filter, Exc
 }
 
 fn compared(compare: &pb::CompareFilter) -> Result<(CompareOperator, Comparable), Exception> {
-    // As in HBase, a missing comparator fails at the first comparison. The operator that compares nothing never fails.
+    // As in HBase, a filter without a comparator fails only at its first comparison. With the operator that compares
+    // nothing it never fails.
     let with = compare.comparator.as_ref().map_or(Ok(Comparable::Missing), comparable)?;
     Ok((comparator::operator(compare.compare_op)?, with))
 }

@@ -7,10 +7,10 @@ use rpc::Exception;
 
 use super::comparator::read;
 
-/// The only encoder of the Spark connector.
+/// The Java class of the only encoder that the Spark connector has.
 const ENCODER: &str = "org.apache.hadoop.hbase.spark.datasources.NaiveEncoder";
 
-/// The connector's `SQLPredicatePushDownFilter`.
+/// The message of the connector's `SQLPredicatePushDownFilter`.
 #[derive(Clone, PartialEq, Message)]
 struct PushDown {
     #[prost(string, required, tag = "1")]

@@ -82,7 +82,7 @@ impl GetRequest {
         if let Some(like) = like {
             return Some(GetRequest { region, wanted: Wanted::Like(row, like) });
         }
-        // The Get is decoded from a copy, so that the cached query does not keep the frame in memory.
+        // The Get is decoded from a copy of its bytes. Otherwise the cached query would keep the whole frame in memory.
         let get = pb::Get::decode(Bytes::copy_from_slice(&bytes[get])).ok()?;
         let rest = (rest.len() <= REST_MAX).then(|| bytes[rest].to_vec());
         Some(GetRequest { region, wanted: Wanted::Whole(Box::new(pb::Get { row, ..get }), rest) })
@@ -99,7 +99,8 @@ impl GetRequest {
             }
             Wanted::Whole(get, rest) => {
                 let scan = query(table, get.row.clone(), &get, world)?;
-                // Time ranges of families depend on the table's families.
+                // A Get with a filter or with time ranges of single families is not cached: such ranges depend on the
+                // table.
                 let may_be_kept = rest.is_some() && scan.filter.is_none() && get.cf_time_range.is_empty();
                 let rest = rest.unwrap_or_default();
                 let kept = CachedQuery { rest, existence_only: get.existence_only(), scan };
@@ -149,9 +150,9 @@ impl Deref for GetQuery {
 impl Drop for GetQuery {
     fn drop(&mut self) {
         let Some(mut query) = self.kept.take().filter(|_| self.may_be_kept) else { return };
-        // The row is a part of the frame, whose memory must become free.
+        // The row is a slice of the frame. It is dropped, so that the frame's memory becomes free.
         (query.scan.start, query.scan.stop) = (Bytes::new(), Bytes::new());
-        // This fails when the thread is ending. Then the query is freed.
+        // While the thread ends, its storage is gone. Then the query is freed.
         let _ended = CACHED_QUERIES.try_with(|slot| {
             let mut kept = slot.take();
             if kept.len() == CACHED_QUERIES_MAX {
@@ -173,7 +174,7 @@ struct Split {
 }
 
 impl Split {
-    /// Returns `None` if the plain decoder must decode the request.
+    /// Finds the parts of a request. Returns `None` for a request that only the plain decoder can decode.
     fn of(bytes: &Bytes) -> Option<Split> {
         let mut fields = Fields::of(bytes);
         let Some((1, _, Value::Bytes(region))) = fields.next().ok()? else { return None };
@@ -184,7 +185,7 @@ impl Split {
         let mut fields = Fields::new(bytes, get.clone());
         let Some((1, _, Value::Bytes(row))) = fields.next().ok()? else { return None };
         let rest = fields.rest();
-        // A second row would replace the first, so the plain decoder must decode such a message.
+        // If a message has two rows, the second one counts. Only the plain decoder handles that.
         while let Some((number, ..)) = fields.next().ok()? {
             if number == 1 {
                 return None;

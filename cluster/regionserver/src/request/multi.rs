@@ -90,7 +90,7 @@ impl RegionAction {
 impl MultiRequest {
     /// Decodes a request. Errors are those of the plain decoder.
     pub(crate) fn decode(bytes: &Bytes) -> Result<MultiRequest, DecodeError> {
-        // Positions take four bytes, which is enough for every frame.
+        // Positions are stored in four bytes, which is enough for every frame that the server accepts.
         if u32::try_from(bytes.len()).is_ok()
             && let Some(request) = MultiRequest::split(bytes)
         {
@@ -176,7 +176,7 @@ impl MultiRequest {
                 && bytes[alike.rest.clone()] == bytes[rest.clone()]
         };
         if !self.alike.last().is_some_and(is_alike) {
-            // A second row would replace the first, so the plain decoder must decode such a message.
+            // If a message has two rows, the second one counts. Only the plain decoder handles that.
             while let Some((number, ..)) = fields.next().ok()? {
                 if number == 1 {
                     return None;
@@ -339,7 +339,7 @@ mod tests {
             }
             let bytes = Bytes::from(bytes);
             let expected = pb::MultiRequest::decode(bytes.clone()).map(|mut request| {
-                // An absent index and index 0 mean the same.
+                // An action without an index and one with index 0 mean the same.
                 let actions = request.region_action.iter_mut().flat_map(|region| &mut region.action);
                 actions.for_each(|action| action.index = Some(action.index()));
                 request

@@ -19,7 +19,7 @@ pub(crate) struct RequestedMutation {
 }
 
 impl RequestedMutation {
-    /// Adds the nonce and the client's nonce group to an increment or append, so that the log records them.
+    /// Records the nonce and the client's nonce group in an increment or append, so that the log has them.
     pub(crate) fn of_group(mut self, group: u64) -> RequestedMutation {
         if self.nonce != 0 && matches!(self.mutation.kind, MutationKind::Increment | MutationKind::Append) {
             self.mutation.nonce = Some((group, self.nonce));
@@ -109,7 +109,8 @@ fn check(cell: Cell<'_>, row: &[u8], bytes_max: u64) -> Result<(), Exception> {
             format!("The row in {cell:?} doesn't match the original one {}", row.escape_ascii()),
         ));
     }
-    // HBase accepts any type byte, but its own tools then fail on the file.
+    // HBase would accept any type byte, but its own tools could not read the file afterwards. So other types are
+    // refused.
     if !matches!(cell.cell_type(), Some(kind) if !matches!(kind, CellType::Minimum | CellType::Maximum)) {
         return Err(Exception::do_not_retry(format!(
             "Cell[{cell:?}] has the type code {}, expected that of a put or of a delete",
@@ -119,7 +120,7 @@ fn check(cell: Cell<'_>, row: &[u8], bytes_max: u64) -> Result<(), Exception> {
     if cell.timestamp().0 < 0 {
         return Err(Exception::io(format!("Timestamp cannot be negative. ts={}", cell.timestamp().0)));
     }
-    // HBase counts the cell's 4-byte length prefix. If there are no tags, it does not count their length field.
+    // HBase counts the 4 bytes of length before a cell, but not the length field of tags if there are none.
     let bytes = if cell.tags().is_empty() { cell.bytes_without_tags() } else { cell.bytes() };
     let size = bytes.len() as u64 + 4;
     if bytes_max > 0 && size > bytes_max {
@@ -139,7 +140,8 @@ fn cells_of_message(
 ) -> Result<CellBlock, Exception> {
     let default = proto.timestamp.map_or(Timestamp::LATEST, |ts| Timestamp(ts as i64));
     let mut out = Vec::new();
-    // The cells are written directly into the block, and checked when it is complete. So a value is copied only once.
+    // The cells are written into the block directly, so that a value is copied only once. They are checked when the
+    // block is complete.
     let mut put = |parts: CellParts<'_>| {
         let at = out.len();
         out.reserve(parts.size() + 6);
@@ -171,7 +173,8 @@ fn cells_of_message(
             put(CellParts {
                 row,
                 family: &column.family,
-                // A family marker has no qualifier, and no delete marker has a value, even if the client sends one.
+                // A marker of a whole family has no qualifier. No delete marker has a value, even if the client sends
+                // one.
                 qualifier: match cell_type.is_family_delete() {
                     true => b"",
                     false => value.qualifier.as_deref().unwrap_or_default(),

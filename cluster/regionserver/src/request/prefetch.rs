@@ -24,7 +24,7 @@ pub(crate) fn row_that_is_read<'a>(method: &[u8], param: &'a [u8]) -> Option<(&'
         match field {
             (1, _, Value::Bytes(range)) => region = Some(&param[range]),
             (2, _, Value::Bytes(range)) => what = Some(&param[range]),
-            // Field 3 is a condition.
+            // Field 3 of the request is a condition, for which the row is read.
             (3, _, Value::Bytes(_)) => reads = true,
             _ => {}
         }
@@ -33,7 +33,7 @@ pub(crate) fn row_that_is_read<'a>(method: &[u8], param: &'a [u8]) -> Option<(&'
     let mut fields = Fields::of(what);
     let Some((1, _, Value::Bytes(row))) = fields.next().ok()? else { return None };
     if !reads {
-        // The type of the mutation must be append or increment.
+        // Only an append or an increment (types 0 and 1) reads the row.
         let Some((2, _, Value::Number(0 | 1))) = fields.next().ok()? else { return None };
     }
     Some((region, &what[row]))

@@ -50,7 +50,7 @@ pub(crate) fn scan(table: &TableDescriptor, scan: &pb::Scan, world: &World) -> R
             )));
         }
     }
-    // Clients that are older than this field send a scan of one row as a range with equal bounds.
+    // Clients from before this field ask for one row by a range whose start and stop are equal.
     let include_stop = scan.include_stop_row.unwrap_or(!start.is_empty() && start == stop);
     let raw = attribute(&scan.attribute, "_raw_").is_some_and(flag);
     if raw && scan.column.iter().any(|column| !column.qualifier.is_empty()) {
@@ -59,7 +59,7 @@ pub(crate) fn scan(table: &TableDescriptor, scan: &pb::Scan, world: &World) -> R
     let filter = scan.filter.as_ref().map(|proto| filter::filter(proto, world)).transpose()?;
     let batch = scan.batch_size.filter(|batch| *batch > 0);
     if batch.is_some() && filter.as_ref().is_some_and(|filter| filter.has_filter_row()) {
-        // As in HBase, this exception allows a retry.
+        // The exception allows a retry, as in HBase.
         return Err(Exception::io(
             "Cannot set batch on a scan using a filter that returns true for filter.hasFilterRow",
         ));
@@ -136,7 +136,7 @@ fn families(
             }
         };
         match &mut query.qualifiers {
-            // As in HBase, if a whole family and some of its columns are requested, the last request counts.
+            // As in HBase, if the request has both a whole family and columns of it, the later one counts.
             Some(_) if qualifiers.is_empty() => query.qualifiers = None,
             Some(known) => known.extend_from_slice(qualifiers),
             None if is_new || qualifiers.is_empty() => {}

@@ -2,7 +2,7 @@
 
 use proto::{FamilyDescriptor, TableDescriptor};
 
-/// Returns table `t` with families `f` and `g`.
+/// Returns the descriptor of a table `t` with the families `f` and `g`.
 pub(super) fn table() -> TableDescriptor {
     let mut table = TableDescriptor::new("t".parse().expect("a name"));
     for family in ["f", "g"] {

@@ -26,7 +26,8 @@ mod tests {
     fn the_specifier_equals_that_of_the_plain_decoder() {
         let world = World::simulated(7, WallTime(0));
         let any = |below: u64| world.random() % below;
-        // Keys of both fields, keys of other fields and types, lengths, long numbers, and truncated names.
+        // The bytes of the test messages are put together from these parts: keys of both fields and of others, lengths,
+        // long numbers, and truncated names.
         let parts: [&[u8]; 12] = [
             b"\x08\x01",
             b"\x08\x02",

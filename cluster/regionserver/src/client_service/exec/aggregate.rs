@@ -46,7 +46,7 @@ impl Interpreter {
             Some("LongColumnInterpreter") => Ok(Interpreter::Long),
             Some("DoubleColumnInterpreter") => Ok(Interpreter::Double),
             Some("BigDecimalColumnInterpreter") => Ok(Interpreter::Decimal),
-            // HBase lets the client retry, which would not help.
+            // HBase's exception lets the client retry. A retry cannot help, so this one forbids it.
             _ => Err(Exception::do_not_retry(format!(
                 "java.lang.ClassNotFoundException: {class}; this server has LongColumnInterpreter, \
                  DoubleColumnInterpreter and BigDecimalColumnInterpreter"
@@ -54,7 +54,8 @@ impl Interpreter {
         }
     }
 
-    /// Returns the number that a value contains; `None` if it contains none. Fails where HBase fails.
+    /// Returns the number that a value contains; `None` if it contains none. Fails for the same values as HBase, with
+    /// the reason.
     fn number(self, value: &[u8]) -> Result<Option<Number>, &'static str> {
         let word = value.try_into().ok();
         Ok(match self {

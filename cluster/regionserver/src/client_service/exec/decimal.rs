@@ -28,7 +28,7 @@ impl Decimal {
             .split_first_chunk::<4>()
             .filter(|(_, bytes)| !bytes.is_empty())
             .ok_or("a BigDecimal has 5 bytes or more")?;
-        // Leading bytes that only repeat the sign are not needed.
+        // Leading bytes that only repeat the sign carry no information, so they are skipped.
         let sign = if bytes[0] >= 0x80 { 0xff } else { 0 };
         let (head, tail) = bytes.split_at(bytes.len().saturating_sub(16));
         if head.iter().any(|byte| *byte != sign) || (!head.is_empty() && (tail[0] ^ sign) >= 0x80) {
@@ -44,7 +44,7 @@ impl Decimal {
         } else if shift >= 0 {
             10i128.checked_pow(power).and_then(|power| number.checked_mul(power))
         } else if power > POWER_MAX {
-            // Less than half of the last place for any number of 16 bytes: 2^127 < 5 * 10^38.
+            // The result is 0: any number of 16 bytes is less than half of the last place, because 2^127 < 5 * 10^38.
             Some(0)
         } else {
             Some(rounded(number, 10i128.pow(power)))
@@ -72,7 +72,7 @@ impl Decimal {
     pub(super) fn encode(self) -> Vec<u8> {
         let word = self.unscaled.to_be_bytes();
         let sign = if self.unscaled < 0 { 0xff } else { 0 };
-        // Begins at the first byte that is not only a repetition of the sign.
+        // The encoding begins at the first byte that is not only a repetition of the sign.
         let start = (0..15).find(|&at| word[at] != sign || (word[at + 1] ^ sign) >= 0x80).unwrap_or(15);
         [&self.scale.to_be_bytes()[..], &word[start..]].concat()
     }
@@ -81,7 +81,7 @@ impl Decimal {
 /// Returns the quotient, rounded to the nearest number, or to the even one of two. The divisor is a power of ten.
 fn rounded(number: i128, divisor: i128) -> i128 {
     let (quotient, rest) = (number / divisor, (number % divisor).unsigned_abs());
-    // Twice the rest might not fit into the type.
+    // The rest is compared with the divisor minus the rest, because twice the rest might not fit into the type.
     let above = rest.cmp(&(divisor.unsigned_abs() - rest));
     if above.is_gt() || (above.is_eq() && quotient % 2 != 0) { quotient + number.signum() } else { quotient }
 }

@@ -48,7 +48,7 @@ pub(super) fn answer(
         "getKeyValueCount" => false,
         _ => return Err(unknown_method("RowCountService", method, region)),
     };
-    // If only rows are counted, one cell of each family is enough.
+    // If only rows are counted, it is enough to read one cell of each family.
     let scan = Scan { store_limit: is_of_rows.then_some(1), ..Scan::default() };
     let mut counts = Counts::default();
     let count = || {

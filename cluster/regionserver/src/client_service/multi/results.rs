@@ -85,7 +85,7 @@ impl Entry {
             Entry::Cells { index, count } => (*index, Some(*count)),
             Entry::Nothing { index } => (*index, None),
         };
-        // The entry and its result are shorter than 128 bytes, so each length takes one byte.
+        // Each of the two lengths is below 128, so it takes one byte.
         out.extend_from_slice(&[0x0a, 0]);
         let entry = out.len();
         out.push(0x08);

@@ -32,7 +32,7 @@ pub(super) fn needs_heartbeat(
     scan: &pb::Scan,
     region: &RegionInfo,
 ) -> bool {
-    // If the client asks for no row or closes the scanner, it makes no second call.
+    // A client that asks for no row or closes the scanner makes no second call. So it gets no heartbeat.
     let goes_on = request.number_of_rows() > 0 && !request.close_scanner();
     let understands = request.client_handles_heartbeats() && request.client_handles_partials();
     let is_small =
