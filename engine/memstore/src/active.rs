@@ -58,7 +58,7 @@ pub(crate) struct Active {
     indexes: [OnceLock<Tree>; 1 + LEARN_AT.len()],
     /// The number of the current index. Like `looked`, it is changed only by the owner of all slots.
     current: AtomicU32,
-    /// How often the common row prefix was computed.
+    /// How often the common row prefix was computed, which is an index into [`LEARN_AT`].
     looked: AtomicU32,
     /// Whether slots other than the first may be taken. Set once, by the owner of the first slot.
     is_shared: AtomicBool,
@@ -186,7 +186,7 @@ impl Active {
         &self.records
     }
 
-    /// Returns a slot and its index: a free one, or one for which this thread has waited.
+    /// Takes a slot for a write: a free one, or one for which this thread has waited. Returns its index and its guard.
     #[inline]
     fn enter(&self) -> (usize, MutexGuard<'_, Writing>) {
         #[cfg(not(shuttle))]
@@ -291,7 +291,8 @@ impl Active {
         true
     }
 
-    /// Waits for all writers and rebuilds the index, unless another writer has done so meanwhile.
+    /// Waits for all writers, then computes the common row prefix and rebuilds the index if the prefix differs. Does
+    /// nothing if another writer has done so meanwhile.
     #[cold]
     fn learn_now(&self) {
         let mut all = self.enter_all();
@@ -306,7 +307,7 @@ impl Active {
         self.current()
     }
 
-    /// Marks the segment as shared, as if two writers had wanted the first slot at the same time.
+    /// Marks the segment as shared, as if two writers had wanted the first slot at the same time. For tests.
     #[cfg(test)]
     pub(crate) fn share(&self) {
         self.slots[0].writing.lock().alone = false;
@@ -318,7 +319,8 @@ impl Active {
         std::array::from_fn(|number| self.slots[number].writing.lock())
     }
 
-    /// Returns the number of cells at which the prefix is computed next; `None` if it is not computed any more.
+    /// Returns the number of cells at which the common row prefix is computed next; `None` if it will not be computed
+    /// again.
     #[inline]
     fn look_at(&self) -> Option<u64> {
         LEARN_AT.get(self.looked.load(Ordering::Relaxed) as usize).copied()
@@ -341,7 +343,7 @@ impl Active {
             tree.add(&mut trail, found, probe.head, place, &self.records);
             old.advance(&mut run, &self.records);
         }
-        // The old paths belong to the old index.
+        // The paths of writers lead through the old index, so they are reset.
         slots.for_each(|slot| slot.trail = WriterPath::new());
         self.put_index(number + 1, tree);
     }
@@ -381,7 +383,8 @@ impl Active {
         let first = tree.first(&self.records).place();
         let last = tree.last_before(None, &self.records);
         match (first, last) {
-            // The catalog's order is not byte order, so its first and last row do not bound the others.
+            // Rows of the catalog are not in byte order. So its first and last row say nothing about the prefix of the
+            // others.
             (Some(first), Some(last)) if self.records.comparator() == Comparator::Table => {
                 common_prefix(self.records.cell(first).row(), self.records.cell(last).row()).to_vec()
             }
@@ -484,7 +487,7 @@ mod tests {
         };
         let cells =
             || active.slots.each_ref().map(|slot| slot.figures.cells.load(Ordering::Relaxed))[..2].to_vec();
-        // An earlier segment at this address could have left this value.
+        // As if an earlier segment at the same address had left this value.
         LAST_SLOT.set((std::ptr::from_ref(&active).addr(), 1));
         insert(b"a");
         assert_eq!(cells(), [1, 0]);

@@ -20,7 +20,8 @@ pub(crate) struct Source {
     pool: Arc<Pool>,
     /// Chunks that the previous segment left partly filled. They are used first, the last one before the others.
     left_open: Mutex<Vec<Appender>>,
-    /// Number of chunks that the segment has, plus those that are reserved for its fillers: see [`Filler::has_room`].
+    /// Number of chunks that the segment has or has reserved. A filler reserves the number of its next chunk: see
+    /// [`Filler::has_room`].
     promised: AtomicU32,
 }
 
@@ -40,7 +41,7 @@ impl Source {
         self.promised.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
     }
 
-    /// Takes back the partly filled chunks that no filler has used.
+    /// Returns the partly filled chunks of the previous segment that no filler has used, and forgets them.
     pub(crate) fn take_left(&self) -> Vec<Appender> {
         std::mem::take(&mut *self.left_open.lock())
     }
@@ -67,7 +68,7 @@ pub(crate) struct Filler {
 }
 
 impl Filler {
-    /// Takes the partly filled chunk of this filler, for the next segment.
+    /// Returns this filler's partly filled chunk, which the next segment continues, and forgets it.
     pub(crate) fn take_open(&mut self) -> Option<Appender> {
         self.leave()
     }

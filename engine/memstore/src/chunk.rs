@@ -22,7 +22,8 @@ use crate::free_list::{ChunkMemory, FreeList};
 pub(crate) struct Chunk {
     memory: ChunkMemory,
     published: AtomicUsize,
-    /// Receives the memory after the last use; empty for a chunk made for one large cell.
+    /// The list to which the memory returns after its last use. It is empty for a chunk that was made for one large
+    /// cell.
     home: Weak<FreeList>,
 }
 
@@ -85,7 +86,7 @@ impl Appender {
 
     /// Returns the remaining capacity, in bytes.
     pub(crate) fn room(&self) -> usize {
-        // Only this appender changes the field.
+        // The load may be relaxed, because only this appender changes the field.
         self.chunk.size() - self.chunk.published.load(Ordering::Relaxed)
     }
 
@@ -136,7 +137,7 @@ mod tests {
     use super::*;
     use crate::Pool;
 
-    /// The version without unsafe code, for comparison: one box for every append, with its offset.
+    /// The same without unsafe code, for comparison: a box for each append, with its offset.
     #[derive(Default)]
     struct Twin {
         appended: Vec<(usize, Box<[u8]>)>,

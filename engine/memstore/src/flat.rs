@@ -48,14 +48,14 @@ struct Piece {
 }
 
 impl Piece {
-    /// Prefetches the places of the search step that begins at entry `at`; one of them is needed next.
+    /// Prefetches those places that a search in the group of entries from `at` on will need.
     #[inline]
     fn fetch(&self, at: usize) {
         let last = (at + STEP).min(self.places.len()) - 1;
         std::hint::black_box((self.places[at], self.places[last]));
     }
 
-    /// Prefetches the heads and places of the search step that begins at `at`.
+    /// Prefetches the heads and the places of the group of entries from `at` on.
     #[inline]
     fn prefetch(&self, at: usize) {
         let end = (at + STEP).min(self.heads.len());
@@ -268,7 +268,8 @@ impl Flat {
     #[inline]
     fn search(&self, position: Position<'_>, head: u64) -> Result<usize, usize> {
         let low = self.first_head(|found| found < head);
-        // Most heads are unique, so the next entry's head decides without a search.
+        // Most heads are unique. Then comparing the next entry's head is enough, and no search among equal heads is
+        // needed.
         match self.entry(low) {
             Some((found, _)) if found == head => {}
             _ => return Err(low),
@@ -301,10 +302,12 @@ impl Flat {
         self.within_step(count, before)
     }
 
-    /// Returns the number of search steps for whose first head `before` is true; `None` where there are no guides.
+    /// Returns the number of groups of entries ([`STEP`]) whose first head satisfies `before`; `None` if the index has
+    /// no guides.
     #[inline]
     fn step(&self, before: impl Fn(u64) -> bool) -> Option<usize> {
-        // Counts these heads in each guide in turn. The shortest guide is searched as a whole.
+        // The guides are searched from the shortest to the longest. The shortest is searched as a whole, each other one
+        // only in the group that the previous one has found.
         let guides = self.guides.iter().rev();
         guides.fold(None, |count, guide| Some(narrowed(guide, 0, guide.len(), count, &before)))
     }
@@ -315,7 +318,7 @@ impl Flat {
     fn within_step(&self, count: Option<usize>, before: impl Fn(u64) -> bool) -> usize {
         let (first, piece) = match count {
             Some(0) => return 0,
-            // The last head for which `before` is true in the guide is the first head of its step.
+            // The search continues in the last group whose first head satisfies `before`.
             Some(count) => {
                 let (number, at) = ((count - 1) * STEP / PIECE, (count - 1) * STEP % PIECE);
                 let piece = &self.pieces[number];
@@ -348,7 +351,7 @@ fn narrowed(
     };
     let step = &heads[low - first..high - first];
     match coarser {
-        // Every head is compared, so that no comparison waits for the result of another.
+        // All heads of the group are compared, without branches, so that no comparison waits for the result of another.
         Some(_) => low + step.iter().map(|&head| usize::from(before(head))).sum::<usize>(),
         None => low + step.partition_point(|&head| before(head)),
     }

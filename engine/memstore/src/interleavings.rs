@@ -21,7 +21,7 @@ use crate::records::Records;
 use crate::sample;
 use crate::tree::{Tree, WriterPath};
 
-/// The numbers that a test may add to an index, each with the place of its cell.
+/// Numbers that a test adds to an index, each as a cell with its place.
 struct Cells {
     records: Records,
     places: Vec<(u8, Place)>,
@@ -97,7 +97,7 @@ fn check_writers<const WRITERS: usize>(
         all.dedup();
         let tree = Tree::new(Heads::new(Comparator::Table, b""));
         let index = Arc::new(Index { cells: Cells::new(&all), tree });
-        // One of the writers continues with the path of the writer that added `before`.
+        // One writer continues with the path of the writer that has added `before`. The others begin with new paths.
         let mut trails = std::array::from_fn::<_, WRITERS, _>(|_| WriterPath::new()).into_iter();
         let mut first = trails.next().expect("there is one");
         before.iter().for_each(|number| index.insert(&mut first, *number));
@@ -117,7 +117,7 @@ fn check_writers<const WRITERS: usize>(
         (0..3).for_each(|_| read(&index));
         writers.into_iter().for_each(|writer| writer.join().expect("nothing stops a writer"));
         assert_eq!(index.walk(0), all, "when nobody writes any more");
-        // Each number is also found from the root, so all nodes are named by their parents.
+        // Each number is also found by a search from the root. So every node is named by its parent.
         assert!(all.iter().all(|number| index.walk(*number).first() == Some(number)), "of {all:?}");
     });
 }
@@ -154,7 +154,8 @@ fn a_leaf_is_split_and_its_slots_are_filled_again() {
 
 #[test]
 fn the_root_and_inner_nodes_are_split() {
-    // Four leaves under a root with three keys: the next split of a leaf splits the root, too.
+    // These entries make four leaves under a root with three keys, so that the next split of a leaf splits the root,
+    // too.
     const BEFORE: &[u8] = &[10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110];
     check(BEFORE, &[75, 76], walks(70, &[70, 80, 90, 100, 110]));
     check(BEFORE, &[15, 16, 17], walks(90, &[90, 100, 110]));
@@ -169,7 +170,7 @@ fn the_last_before_a_place_is_found() {
     });
 }
 
-/// A prefetch returns only added entries and visits only existing nodes, also while nodes are split.
+/// A prefetch during splits returns only entries that were added, and visits only nodes that exist.
 #[test]
 fn rows_are_prefetched_while_nodes_are_split() {
     const BEFORE: &[u8] = &[10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110];

@@ -33,9 +33,10 @@ use crate::walk::Walk;
 /// freed. In other chunks dropped cells stay. Chunks with the greatest dead fraction are chosen first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cleaning {
-    /// Minimum number of bytes to free, if there are so many dead bytes.
+    /// Minimum number of bytes that are freed, if so many bytes are dead.
     pub free_min: u64,
-    /// Minimum dead fraction, from 0 to 1, of the further chunks that are emptied after `free_min` bytes were freed.
+    /// After `free_min` bytes were freed, further chunks are emptied only if at least this fraction of their bytes is
+    /// dead, from 0 to 1.
     pub dead_min: f64,
 }
 
@@ -119,8 +120,8 @@ struct Union {
 impl Union {
     fn of(segments: &[Arc<Segment>]) -> Union {
         let mut union = Union { chunks: Vec::new(), numbers: Vec::new(), fills: Vec::new() };
-        // Consecutive segments may share a chunk, which the older segment left partly filled and the newer one filled
-        // further.
+        // An older and a newer segment may share a chunk, which the older one has filled only partly. It gets one
+        // number.
         let mut known: HashMap<*const Chunk, u32> = HashMap::default();
         for segment in segments {
             let (mut numbers, fills) = (Vec::new(), segment.fills());
@@ -162,7 +163,7 @@ pub(crate) fn merged(segments: &[Arc<Segment>]) -> Option<Segment> {
         return None;
     }
     let expected: u64 = segments.iter().map(|segment| segment.cells()).sum();
-    // A cell with a unique head needs no comparison.
+    // A merge reads no cell whose head is unique, because its position is known without a comparison.
     let mut walk = Walk::new(segments, |_| u32::MAX);
     let mut builder = Builder::new(walk.heads().clone(), expected as usize);
     while let Some(step) = walk.next() {
@@ -192,7 +193,8 @@ pub(crate) fn visit<'a>(segments: &'a [Arc<Segment>], mut each: impl FnMut(Cell<
 
 /// Implements [`Segment::fit_one`].
 pub(crate) fn fit_one(segments: &[Arc<Segment>]) -> bool {
-    // Cells copied in another order may need a few more chunks, so the limit is half of the maximum.
+    // Copying cells in another order may need a few more chunks. So the sum of all chunks may be at most half of what a
+    // segment can address.
     let chunks: usize = segments.iter().map(|segment| segment.records().chunks().count()).sum();
     chunks <= CHUNKS_FILLED_MAX as usize
 }
@@ -235,7 +237,8 @@ fn emptied(loads: &[Load], cleaning: Cleaning) -> Vec<bool> {
         emptied[number] = true;
         free = free.saturating_add(loads[number].dead);
     }
-    // A compaction that copies cells leaves another remnant, so it also empties the existing ones.
+    // Copying leaves a chunk that is only partly filled. So a compaction that copies also empties such chunks of
+    // earlier compactions.
     if emptied.iter().zip(loads).any(|(emptied, load)| *emptied && load.live > 0) {
         emptied.iter_mut().zip(loads).for_each(|(emptied, load)| *emptied |= load.is_remnant());
     }
@@ -262,7 +265,7 @@ pub(crate) fn compacted(
     let mut walk = Walk::new(segments, |segment| u32::from(keeps_lone(segment)));
     let mut builder = Builder::new(walk.heads().clone(), 0);
     let (mut span, mut any_unseen) = (Span::default(), vec![false; segments.len()]);
-    // The last kept cell. The next cell shows whether it was rewritten.
+    // The last cell that was kept. If an older version of it is dropped next, it counts as rewritten.
     let mut last: Option<Cell<'_>> = None;
     while let Some(step) = walk.next() {
         let place = union.place(step.segment, step.place);
@@ -286,14 +289,14 @@ pub(crate) fn compacted(
     for (segment, place, cell) in walk.take_same() {
         union.drop(union.place(segment, place), cell);
     }
-    // Cells that were not read are covered by the spans of their segments.
+    // The timestamps of cells that were not read are unknown. The range of their segment's timestamps is used instead.
     let unseen = segments.iter().zip(any_unseen).filter(|(_, any)| *any);
     unseen.for_each(|(segment, _)| span.join(segment.span()));
     let load =
         |(&Fill { live, dead }, chunk): (&Fill, &Arc<Chunk>)| Load { live, dead, size: chunk.size() as u64 };
     let loads: Vec<Load> = union.fills.iter().zip(&union.chunks).map(load).collect();
     let emptied = emptied(&loads, cleaning);
-    // Chunks that stay get the first numbers, new chunks the following ones.
+    // The chunks that stay are numbered first, then the new chunks.
     let mut staying = Vec::new();
     let mut numbers = vec![None; loads.len()];
     let (mut fills, mut held) = (Vec::new(), 0);
@@ -312,7 +315,7 @@ pub(crate) fn compacted(
     builder.move_all(COPIES_AHEAD, stays, |place, later| {
         let cell = cell_among(fronts[place.chunk() as usize], place);
         if let Some(later) = later {
-            // Assumes that the later cell has the same length.
+            // The later cell is assumed to be as long as this one.
             fetch_among(fronts[later.chunk() as usize], later, lines_of(cell.bytes().len()));
         }
         let (place, taken) = filler.copy(cell.bytes(), cell.sequence(), &source, &records);

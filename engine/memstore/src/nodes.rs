@@ -199,7 +199,8 @@ impl Keys {
         loop {
             let before = self.reuse.load(Ordering::Acquire);
             let read = reading(self.order());
-            // Pairs with the fences in `shrink` and `begin`: a reader of a reused slot sees the changed count.
+            // This fence and those in `shrink` and `begin` form pairs. So a reader that has seen a reused slot also
+            // sees the changed `reuse`.
             fence(Ordering::Acquire);
             if self.reuse.load(Ordering::Relaxed) == before {
                 return read;
@@ -225,7 +226,7 @@ impl Keys {
         self.order.store(order.0, Ordering::Release);
         let reuse = self.reuse.load(Ordering::Relaxed).wrapping_add(1);
         self.reuse.store(reuse, Ordering::Release);
-        // Every later store to a slot is visible only together with the new count.
+        // So a reader that sees a later store to a slot also sees the new value of `reuse`.
         fence(Ordering::Release);
     }
 }

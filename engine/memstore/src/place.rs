@@ -99,7 +99,7 @@ pub(crate) fn record_bytes(cell: Cell<'_>) -> u64 {
 #[inline]
 pub(crate) fn lines_of(length: usize) -> usize {
     const LINES_MAX: usize = 32;
-    // The record's header precedes the cell.
+    // The header of the record, which precedes the cell, is part of the first line.
     (length / LINE + KEY_LINES).min(LINES_MAX)
 }
 

@@ -61,7 +61,7 @@ impl Level {
 /// chunk waits, more of its bytes become dead, and each copied byte then frees more memory.
 const DEAD_MIN: f64 = 0.5;
 
-/// How much more dropping is worth just before a flush than with all memory free.
+/// Factor by which dropping cells is worth more just before a flush than while all memory is free.
 const WORTH_WHEN_FULL: f64 = 6.0;
 
 /// The configuration of a store's in-memory compaction.
@@ -105,7 +105,8 @@ impl Policy {
             let redundant = redundant.clamp(0.0, 1.0);
             let unique_max = self.unique_max.clamp(0.0, 1.0);
             let worth = 1.0 + WORTH_WHEN_FULL * pressure.clamp(0.0, 1.0).powi(2);
-            // Compares bytes saved with bytes copied, by the ratio that `unique_max` requires.
+            // Weighs the bytes that are saved against the bytes that must be copied. `unique_max` gives the ratio at
+            // which they are equal.
             redundant * worth * unique_max >= (1.0 - redundant) * (1.0 - unique_max) && redundant > 0.0
         };
         match self.level {

@@ -13,7 +13,7 @@ use crate::table::Table;
 pub(crate) struct Records {
     comparator: Comparator,
     chunks: Table<Arc<Chunk>>,
-    /// Number of assigned chunk numbers. A chunk is in the table slightly later.
+    /// Number of chunk numbers that were assigned. A number is assigned shortly before its chunk is in the table.
     numbers: AtomicU32,
 }
 

@@ -28,7 +28,7 @@ impl<T> Table<T> {
         (block, shifted - (FIRST << block))
     }
 
-    /// Returns the value at an index.
+    /// Returns the value at an index; `None` if it is not set.
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
         let (block, at) = Self::place(index);

@@ -56,7 +56,8 @@ use crate::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
 /// Maximum number of inner levels. A tree of this height has more leaves than there are places, if each node has
 /// seven children.
 const HEIGHT_MAX: usize = 16;
-/// Number of descents after which a reader walks to the right instead.
+/// Number of descents of a search after which a reader no longer descends again when a split disturbs it, but walks to
+/// the right.
 const DESCENTS_MAX: usize = 4;
 
 /// The key that a search looks for.
@@ -90,7 +91,7 @@ impl Run {
     /// A run without entries.
     pub(crate) const EMPTY: Run = Run { places: [Place(0); SLOTS], at: 0, end: 0, next: NONE };
 
-    /// Returns the current place.
+    /// Returns the place of the current entry; `None` after the last one.
     #[inline]
     pub(crate) fn place(&self) -> Option<Place> {
         (self.at < self.end).then(|| self.places[usize::from(self.at)])
@@ -113,7 +114,7 @@ pub(crate) struct Tree {
 /// a free slot in their leaf, do not read it.
 #[repr(align(64))]
 struct Shape {
-    /// Held while nodes are created and inner nodes are changed.
+    /// Locked while a node is created or an inner node is changed.
     changing: Mutex<()>,
     /// Number of leaves; changed only under the lock.
     leaves: AtomicU32,
@@ -121,7 +122,7 @@ struct Shape {
 }
 
 impl Shape {
-    /// Increments a counter that only one thread changes at a time.
+    /// Increments a counter that only one thread changes at a time, and returns the old value.
     fn count(counter: &AtomicU32) -> u32 {
         let number = counter.load(Ordering::Relaxed);
         counter.store(number + 1, Ordering::Relaxed);
@@ -266,7 +267,7 @@ impl Tree {
                 });
             }
             descents += 1;
-            // The reads above were acquire loads, so a split that shortened one of these nodes is counted by now.
+            // The loads of the nodes were acquire loads. So if a split has shortened one of them, `splits` has changed.
             if self.splits.load(Ordering::Relaxed) == splits || descents == DESCENTS_MAX {
                 return number;
             }
@@ -298,7 +299,7 @@ impl Tree {
         }
         for (index, (&number, &head)) in nodes.iter().zip(heads).enumerate() {
             let leaf = self.leaves.at(number);
-            // A search for the first key of a leaf may end in its left neighbour.
+            // A search for the first key of a leaf may end in the leaf at its left. So the next leaf is searched, too.
             let found = Self::place_of_head(leaf, head).or_else(|| {
                 Self::place_of_head(self.leaves.at(Some(leaf.next()).filter(|next| *next != NONE)?), head)
             });
@@ -335,7 +336,7 @@ impl Tree {
 
     /// Returns all entries, from the first one on.
     pub(crate) fn first(&self, records: &Records) -> Run {
-        // The first leaf ever made stays the leftmost one, since splits move upper halves to the right.
+        // Splits move entries to the right. So the leaf that was made first always stays the leftmost one.
         self.run_from(0, None, records).0
     }
 
@@ -404,7 +405,8 @@ impl Tree {
         if records.comparator().compare(records.cell(first).into(), last).is_gt() {
             return;
         }
-        // The previous leaf was being split when it was read, so the moved entries were returned already.
+        // The previous leaf was being split when it was read, so the entries that moved to this leaf were returned
+        // already. The search begins again after the last returned entry.
         *run = self.seek(&self.probe(last), true, records);
     }
 
@@ -444,7 +446,8 @@ impl Tree {
     // ---- writers
 
     /// Finds the position for an entry, and holds its leaf unless the entry is present. `trail` is the path of this
-    /// writer's last search in this tree, or a new path. A writer that is `ALONE`, and always was, holds nothing.
+    /// writer's last search in this tree, or a new path. With `ALONE`, which a writer may set only if no other has ever
+    /// written, no leaf is held.
     #[inline]
     pub(crate) fn find<const ALONE: bool>(
         &self,
@@ -462,7 +465,8 @@ impl Tree {
         found
     }
 
-    /// Uses the leaf of the last entry, if the new entry belongs there, after the last one.
+    /// Returns the position for an entry if it belongs into the same leaf as the last one, after it. Otherwise returns
+    /// `None`.
     #[inline]
     fn find_near<const ALONE: bool>(
         &self,
@@ -479,7 +483,7 @@ impl Tree {
             probe.compare(keys.head(slot), keys.place(slot), records).is_gt()
         };
         let is_before = |(head, place)| probe.compare(head, place, records).is_lt();
-        // Another writer may have split the leaf, which then has fewer entries than before.
+        // Another writer may have split the leaf since, so that it has fewer entries.
         if last >= order.count() || !follows(last) || finger.upper.is_some_and(|upper| !is_before(upper)) {
             return None;
         }
@@ -514,14 +518,15 @@ impl Tree {
         if ALONE {
             return found;
         }
-        // Reads the leaf before it is held, so that no other writer waits for cache misses.
+        // The leaf was searched before it is held. So no other writer waits while this one waits for memory.
         match self.hold_as(found, reuse, probe, records) {
             Some(found) => found,
             None => self.hold_from(trail, leaf, probe, records),
         }
     }
 
-    /// Holds the leaf if it was not changed since it was searched, and the probe belongs to it.
+    /// Holds the leaf if it has not changed since it was searched and the probe belongs to it. Otherwise returns `None`
+    /// and holds nothing.
     #[inline]
     fn hold_as(
         &self,
@@ -594,7 +599,7 @@ impl Tree {
                 inner.fetch();
                 let step = |order: Order| {
                     let (rank, exact) = Self::lower_bound(&inner.keys, order, probe, records);
-                    // A key is the first one of its child's range, so an equal key belongs to that child.
+                    // A key is the first key of its child, so an equal probe belongs to that child.
                     let rank = rank + usize::from(exact);
                     let bound = (rank < order.count()).then(|| {
                         let slot = order.slot(rank);
@@ -648,7 +653,7 @@ impl Tree {
         records: &Records,
     ) {
         let (left, order, new) = (self.leaves.at(found.leaf), found.order, usize::from(found.rank));
-        // If rows are sorted, the left leaf stays full, and the new entry becomes the first of the right leaf.
+        // If rows arrive in order, the left leaf stays full and the new entry begins the right leaf.
         let middle = if found.in_order && new == SLOTS { SLOTS } else { SLOTS / 2 };
         let goes_right = new > middle || middle == SLOTS;
         let changing = self.change();
@@ -684,8 +689,8 @@ impl Tree {
         } else {
             left.keys.grow(order.let_go());
         }
-        // The right leaf is released last: otherwise a reader of the old left half could miss entries that are added to
-        // it.
+        // The right leaf is released last. Otherwise entries could be added to it that a reader of the old left leaf
+        // misses.
         right.keys.grow(right_order.let_go());
     }
 
@@ -723,7 +728,7 @@ impl Tree {
             left.keys.grow(order.with(rank));
             return;
         }
-        // The fifteen keys with their children, including the new one. The middle key moves to the parent.
+        // The fifteen keys with their children: those of the node, and the new one at its rank.
         let at = |index: usize| match index.cmp(&rank) {
             Is::Equal => (key.0, key.1, child),
             side => {
@@ -732,7 +737,7 @@ impl Tree {
                 (left.keys.head(slot), left.keys.place(slot), left.child(order, old + 1))
             }
         };
-        // For sorted rows the left node stays full.
+        // If rows arrive in order, the left node stays full.
         let middle = if rank == SLOTS { SLOTS } else { SLOTS / 2 };
         let number = Shape::count(&self.shape.inners);
         let right = self.inners.make(number);
@@ -747,8 +752,8 @@ impl Tree {
         right.keys.grow(right_order);
         self.add_child(trail, height + 1, above, (head, place), number, records);
         if middle < SLOTS {
-            // Counted before the upper half is dropped, so that a reader that does not find its entries notices the
-            // split.
+            // `splits` is incremented before the upper half is dropped. So a reader that misses entries of that half
+            // notices the split.
             self.splits.store(self.splits.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
             let stays = order.cut(middle - usize::from(rank < middle));
             left.keys.shrink(stays);

@@ -60,7 +60,8 @@ impl<'a> Feed<'a> {
     fn new(segment: &'a Segment, heads: &Heads, unseen_max: u32) -> Feed<'a> {
         let mut index = segment.index();
         let shorter = Shorter::of(index.heads(), heads).unwrap_or_else(|| {
-            // The common prefix of all segments is longer than that of these heads, so the heads are computed again.
+            // The common prefix of all segments is not the one of this segment's heads, and they cannot be converted.
+            // So they are computed again from the rows.
             let mut builder = Builder::new(heads.clone(), index.len());
             for at in 0..index.len() {
                 if let Some(later) = index.place(at + AHEAD) {
@@ -115,7 +116,7 @@ impl Shorter {
     fn of(longer: &Heads, shorter: &Heads) -> Option<Shorter> {
         let lead = longer.prefix().strip_prefix(shorter.prefix())?;
         let bits = 8 * lead.len().min(8) as u32;
-        // The head of a row that ends with the longer prefix.
+        // The head that a row has if it ends with the longer prefix.
         let of_lead = shorter.of(longer.prefix());
         match bits {
             0 => Some(Shorter::SAME),
@@ -291,7 +292,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Prefetches the first cells of the next run, if they are to be read.
+    /// Prefetches the first cells of the next run, if the walk will read them.
     #[inline]
     fn ask(&mut self) {
         let run = self.runs[self.asked];
@@ -344,7 +345,7 @@ impl<'a> Walk<'a> {
                 Ordering::Less => best = index,
                 Ordering::Equal => {
                     self.same.push((front.segment as usize, front.place, front.cell));
-                    // The next cell of that front sorts after this one, so it is compared in time.
+                    // The next cell of this front sorts after the equal one, so the next step compares it early enough.
                     if !self.advance(index) {
                         continue;
                     }

@@ -6,8 +6,8 @@
 use crate::outcome::{Outcome, Outcomes};
 use crate::report::{lined_up, short};
 
-/// Targets by workload: the first server's CPU time per operation or row should be at most that of the other server,
-/// divided by this number. Scans are compared in PerformanceEvaluation's form, for which HBase's figures are known.
+/// The targets, by workload: the other server's CPU time per operation or row should be at least this many times that
+/// of the first server. Scans are compared in PerformanceEvaluation's form, for which HBase's figures are known.
 const BARS: [(&str, f64); 9] = [
     ("random-read", 8.0),
     ("multi-get", 6.0),
@@ -23,10 +23,10 @@ const BARS: [(&str, f64); 9] = [
 /// Target for runs at an offered rate: the other server's p99.9 latency should be at least this many times that of the
 /// first server.
 const TAIL_BAR: f64 = 4.0;
-/// The text that precedes the rate in a result's name if the rate was offered, not found.
+/// The text before the rate in the name of a result whose rate was given by `--rate`.
 const OFFERED: &str = " at ";
 
-/// Number of rows per operation from which on costs are given per row.
+/// From this number of rows per operation on, costs are given per row and not per operation.
 const MANY_ROWS: f64 = 2.0;
 
 /// Returns all results as Markdown.
@@ -160,7 +160,7 @@ pub(crate) fn medians(outcomes: &Outcomes) -> Vec<Outcome> {
             continue;
         }
         let all: Vec<&Outcome> = outcomes.workloads.iter().filter(|other| is_same(other)).collect();
-        // Rounds without a value do not count.
+        // Rounds in which the figure is missing do not count.
         let of = |figure: fn(&Outcome) -> f64| {
             median(all.iter().map(|one| figure(one)).filter(|figure| !figure.is_nan())).unwrap_or(f64::NAN)
         };

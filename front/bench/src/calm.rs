@@ -17,8 +17,8 @@ use crate::recorder::latencies;
 
 /// Operations that were due within this time before a stall are disturbed, because they may still run when it begins.
 const BEFORE: Duration = Duration::from_millis(1);
-/// Operations are disturbed after a stall for this many times its length, while its backlog is worked off. At 70 % load
-/// that takes 2.4 times the length.
+/// Operations due after a stall count as disturbed for this many times the stall's length, because the backlog is
+/// worked off then. At 70 % load that takes 2.4 times the length.
 const BEHIND: u32 = 3;
 
 /// Maximum number of operations for which memory is reserved: 1.6 GB.
@@ -107,7 +107,8 @@ mod tests {
         let start = World::simulated(1, WallTime(0)).moment();
         let at = |ms| start.plus(Duration::from_millis(ms));
         let stall = |from, to| Stall { from: at(from), to: at(to) };
-        // On two processors: from 9 on, in which the second is, to 12 + 3 × 2.5; and from 49 to 51 + 3 × 1.5.
+        // Expected: on two processors, from 9 on to 12 + 3 × 2.5 for the first two stalls, and from 49 to 51 + 3 × 1.5
+        // for the third.
         let stalls = [vec![stall(10, 12), stall(50, 51)], vec![stall(11, 12)]];
         let due = [0, 8, 9, 10, 11, 15, 19, 20, 30, 48, 49, 55, 56, 99];
         let operations: Vec<Timed> = due.iter().map(|ms| (at(*ms), 1_000 * ms)).collect();

@@ -57,7 +57,7 @@ pub(crate) fn lines(axes: &Axes<'_>, lines: &[Line]) -> String {
             r#"<polyline fill="none" stroke="{colour}" stroke-width="2" points="{}"/>"#,
             path.join(" ")
         );
-        // Each line's signs have a row of their own.
+        // The symbols of each line are in a row of their own.
         let foot = HEIGHT - BOTTOM - 4.0 - 11.0 * index as f64;
         for at in line.flushes.iter().map(|at| x(*at)) {
             let _infallible = writeln!(
@@ -248,11 +248,11 @@ mod tests {
         assert!(
             svg.contains("a &lt; b") && svg.contains("<title>flush") && svg.contains("<title>compaction")
         );
-        // From the lower left corner to the upper right one.
+        // The line goes from the lower left corner to the upper right one.
         assert!(svg.contains(r#"points="78.0,362.0 842.0,52.0""#), "{svg}");
         let svg = bars(&axes, &["one", "two"], &[("w".to_owned(), vec![Some(1.0), None])]);
         assert_eq!(svg.matches("<rect").count(), 1 + 1 + 2, "background, bar, legend");
-        // Nothing to draw is no reason to fail.
+        // A chart without lines is valid, too.
         assert!(lines(&axes, &[]).ends_with("</svg>\n"));
     }
 }

@@ -42,7 +42,8 @@ pub(crate) struct Bench {
     world: World,
     plan: Arc<Plan>,
     runtimes: Vec<Runtime>,
-    /// Connection `n` is on runtime `n` modulo their number.
+    /// The connections to the server. Connection `n` belongs to the runtime with the index `n` modulo the number of
+    /// runtimes.
     clusters: Vec<Cluster>,
     /// A separate connection for asking the server's state, which must not disturb the others.
     observer: Cluster,
@@ -64,11 +65,11 @@ impl Bench {
         Ok(Bench { world, plan: Arc::new(plan), runtimes, clusters, observer })
     }
 
-    /// Runs a task to its end on the first thread.
+    /// Runs a task on the generator's first thread, and waits for its result.
     fn wait_for<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> T {
         let (sender, receiver) = channel();
         self.runtimes[0].spawn(async move {
-            // The receiver waits below.
+            // The send cannot fail, because this function waits for it below.
             let _sent = sender.send(task.await);
         });
         receiver.recv().expect("the task answers before it ends")
@@ -125,7 +126,7 @@ impl Bench {
         let counts = if plan.rate.is_some() { Counts::Due } else { Counts::Ended };
         let recorder = || {
             let recorder = Recorder::new(workload.kinds().len(), counts, from, to);
-            // Threads share the operations that are due, so one may get more than another.
+            // The threads share the operations that are due, so the number for one thread is only estimated.
             let expected =
                 plan.rate.filter(|_| plan.calm).map(|rate| 1.1 * rate * plan.measured.as_secs_f64());
             match expected {
@@ -179,7 +180,8 @@ impl Bench {
         while step < to {
             step = step.plus(PROGRESS).min(to);
             let is_over = self.wait(&ended, step);
-            // Not from the recorders, whose locks would delay the callers.
+            // The progress is read from a counter and not from the recorders, because locking them would delay the
+            // callers.
             let so_far = counted.load(Ordering::Relaxed);
             let seconds = step.since(from).as_secs_f64();
             say(&format!("{workload} {seconds:.0} s: {} operations, {so_far} in all", so_far - operations));
@@ -190,7 +192,7 @@ impl Bench {
         }
         let (server_after, own_after) = (plan.pid.map(Usage::of).transpose()?, Usage::of(own)?);
         let elapsed = self.world.moment().since(measured_from);
-        // Running operations end by themselves.
+        // The time is over: callers end after their current operation.
         while ended.recv().is_ok() {}
         looking.abort();
         let not_begun = paces.iter().map(|pace| pace.left()).sum();

@@ -89,7 +89,7 @@ impl Chooser {
 #[derive(Clone, Debug)]
 struct Zipf {
     count: u64,
-    /// The sum of 1 / i^theta for i from 1 to `count`.
+    /// The sum of 1 / i^[`THETA`] for i from 1 to `count`.
     zeta: f64,
 }
 
@@ -147,7 +147,7 @@ mod tests {
         for rank in [0usize, 1, 10, 100] {
             let expected = 1e6 / zipf.zeta * ((rank + 1) as f64).powf(-THETA);
             let found = f64::from(seen[rank]);
-            // The method is approximate except for the first two ranks.
+            // The method is exact for the first two ranks only, and approximate for the others.
             assert!((found / expected - 1.0).abs() < 0.25, "rank {rank}: {found}, not {expected}");
         }
     }

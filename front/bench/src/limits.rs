@@ -122,7 +122,7 @@ fn failed(error: std::io::Error) -> Error {
     Error::Options(format!("the loopback interface: {error}"))
 }
 
-/// Receives the number of answers, and the CPU time in ns, of an answering end.
+/// Receives the result of an answering end: the number of its answers, and its CPU time in ns.
 type Answered = std::sync::mpsc::Receiver<std::io::Result<(u64, u64)>>;
 
 /// Starts an end that answers every `request` bytes with `answer` bytes until the other end closes the connection.
@@ -138,7 +138,7 @@ fn answering_end(
     server.spawn(async move {
         let serve = async {
             let listener = env::listen("127.0.0.1:0".parse().expect("an address"))?;
-            // Both ends of both channels live as long as the test.
+            // The send cannot fail: both ends of both channels exist as long as the measurement runs.
             let _waits = sender.send(listener.local_addr()?);
             let (mut stream, _) = listener.accept().await?;
             stream.set_nodelay(true)?;
@@ -303,7 +303,7 @@ fn memory(world: &World, cell: usize, during: Duration) -> Vec<Limit> {
         let workload = workload.map(str::to_owned);
         limits.push(Limit { name, workload, cpu_us: cpu / rows as f64, wall_us: wall / rows as f64 });
     };
-    // A thousand at a time, because reading the clock costs as much as the copy.
+    // One step copies a thousand times, because reading the clock costs as much as one copy.
     let copied = time(world, during, || {
         for _ in 0..1_000 {
             let from = random.below(rows as u64) as usize * cell;
@@ -335,7 +335,7 @@ fn files(world: &World, cell: usize, folder: &Path, during: Duration) -> Result<
         |error: storage::Error| Error::File { file: folder.display().to_string(), reason: error.to_string() };
     let files = Local::open(folder).map_err(failed)?;
     let name = FileName::new("limits");
-    // An earlier run that was killed may have left a file.
+    // A file that an earlier, killed run has left is deleted first.
     files.delete(&name).map_err(failed)?;
     let mut file = files.create(&name).map_err(failed)?;
     let mut limits = Vec::new();
@@ -351,7 +351,7 @@ fn files(world: &World, cell: usize, folder: &Path, during: Duration) -> Result<
             name: format!("write of {cell} bytes, {writers} with one fdatasync"),
             workload: workload.map(str::to_owned),
             cpu_us: cpu / writers as f64,
-            // Each of them waits for the same time.
+            // All writers wait for the same sync, so each of them waits this long.
             wall_us: wall,
         });
     }

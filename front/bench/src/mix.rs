@@ -113,7 +113,8 @@ impl Worker {
         let mut scanner = self.table.scan(scan);
         let (mut rows, mut wrong) = (0, 0);
         while let Some(row) = scanner.next().await? {
-            // Rows after the last one that certainly exists may be under way.
+            // Below `there` all rows exist, so the number of the next row is known. Above it some may still be under
+            // way, so the number is taken from the key.
             let number = if from + rows < there { Some(from + rows) } else { self.rows.number(row.key()) };
             wrong += u64::from(!number.is_some_and(|number| self.rows.is_right(number, &row)));
             rows += 1;

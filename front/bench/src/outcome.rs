@@ -199,7 +199,8 @@ fn workload(label: String, line: &Value) -> Option<Outcome> {
     };
     let curve = line["curve_nines_us"].as_array()?.iter();
     let name = line["workload"].as_str()?;
-    // If the processors were watched, only operations without a stall nearby count as the server's.
+    // If the processors were watched, the quantiles are those of operations without a stall nearby, because the other
+    // ones say nothing about the server.
     let (latencies, before, behind) =
         if line["calm"].is_object() { (&line["calm"], "calm_", ", calm") } else { (seen, "", "") };
     let latency = |quantile: &str| latencies[format!("{before}{quantile}_us")].as_f64();

@@ -12,7 +12,7 @@ use crate::{Plan, Result};
 
 /// Number of bytes of values in one request while a table is filled.
 const REQUEST: usize = 512 << 10;
-/// Number of requests at a time while a table is filled.
+/// Maximum number of requests under way at the same time while a table is filled.
 const LOADERS: usize = 2;
 
 /// Pause between two checks whether a table is compacted.

@@ -38,10 +38,11 @@ impl Usage {
         let (user, system) = cpu(&stat).ok_or_else(|| strange("stat"))?;
         let status = text("status")?;
         let size = |name| kilobytes(&status, name).ok_or_else(|| strange("status"));
-        // Collectors such as ZGC map their heap three times, and VmRSS counts it three times.
+        // VmRSS counts a page once for each mapping, and ZGC maps its heap three times. So the other figure is
+        // preferred.
         let resident = text("smaps_rollup").ok().and_then(|rollup| kilobytes(&rollup, "Pss:"));
         let resident = resident.map_or_else(|| size("VmRSS:"), Ok)?;
-        // Another user's process may forbid reading only this file.
+        // This file cannot be read if the process belongs to another user.
         let io = text("io").ok();
         let counted = |name| io.as_deref().and_then(|io| number(io, name));
         Ok(Usage {

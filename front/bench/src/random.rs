@@ -31,7 +31,7 @@ impl Random {
 
     /// Returns a random number below `end`, which must not be 0.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
-        // The high half of the product is uniform and needs no division.
+        // The upper half of the product is uniformly distributed, and needs no division.
         ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
 

@@ -36,7 +36,7 @@ pub(crate) struct Worker {
     scanner: Option<Scanner>,
     /// The caller's index among the callers.
     index: u64,
-    /// Number of operations on the caller's queue so far.
+    /// Number of operations that this caller has made on its queue.
     turn: u64,
 }
 
@@ -102,7 +102,7 @@ impl Worker {
             Workload::Scan => done(self.scan_on().await?),
             Workload::ScanRange(rows) => done(self.scan_range(u64::from(rows)).await?),
             Workload::FilterScan => {
-                // As long as the existing values, and greater than all of them.
+                // The compared value is as long as the existing ones and greater than all of them.
                 let wanted = vec![0xff; self.rows.value_size().max(1)];
                 let filter = Filter::column_value(self.family(), self.column(), Comparison::Equal, wanted);
                 done(self.scan_filtered(Filter::all([filter]), 0).await?)
@@ -121,7 +121,7 @@ impl Worker {
                 let value = value.slice(..APPENDED.min(value.len()));
                 let written = (self.rows.key_size() + value.len()) as u64;
                 let append = Append::row(self.rows.key(number)).add(self.family(), GROWN, value);
-                // Do not request the grown value: it would be longer each time.
+                // The new value is not requested, because each append makes it longer.
                 let append = append.return_results(false).durability(self.plan.durability);
                 self.table.append(append).await?;
                 wrote(1, 0, written)
@@ -165,7 +165,7 @@ impl Worker {
             }
             _ => self.put(row(place)).await?,
         };
-        // Delete nothing until the queue has its length.
+        // Nothing is deleted until the queue has its full length.
         self.turn += if oldest.is_some() { 1 } else { ACTS };
         Ok(done)
     }

@@ -52,15 +52,15 @@ pub enum Workload {
 pub enum Ycsb {
     /// Half reads, half updates of one field.
     A,
-    /// Nineteen reads to one update of one field.
+    /// 95 % reads, 5 % updates of one field.
     B,
     /// All operations are reads.
     C,
-    /// Nineteen reads of new rows to one added row.
+    /// 95 % reads of new rows, 5 % new rows.
     D,
-    /// Nineteen scans of up to a hundred rows to one added row.
+    /// 95 % scans of up to a hundred rows, 5 % new rows.
     E,
-    /// Half reads, half reads with an update of one field after them.
+    /// Half of the operations read a row; the other half read a row and then update one of its fields.
     F,
 }
 
