@@ -27,9 +27,10 @@ pub(crate) const USAGE: &str = "\
 
 /// Size of the updated rows, as a multiple of the memstore size.
 const DATA: u64 = 20;
-/// Approximate size of a cell without its value, in bytes: its key in KeyValue layout, with a row of 26 bytes.
+/// Approximate size of a cell without its value, in bytes: a key in KeyValue layout with a row of 26 bytes.
 const KEY: u64 = 60;
-/// Time without written bytes after which a server counts as done. HBase's page is refreshed every ten seconds.
+/// A server counts as idle after it has written nothing for this time. HBase's page is refreshed only every ten
+/// seconds.
 const QUIET: Duration = Duration::from_millis(1_500);
 const QUIET_OF_HBASE: Duration = Duration::from_secs(12);
 const QUIET_MAX: Duration = Duration::from_secs(60);
@@ -39,7 +40,7 @@ struct Stream {
     name: &'static str,
     words: &'static [&'static str],
     value: u64,
-    /// Whether the rows of the stream are loaded first.
+    /// Whether the rows that the stream changes are loaded before it.
     updates: bool,
     /// Number of operations for each cell that is written, since some of them only read or delete.
     operations: u64,
@@ -47,9 +48,9 @@ struct Stream {
     read: Option<&'static str>,
     /// Targets of ADAPTIVE for written bytes, relative to NONE and to HBase.
     bytes: (Option<f64>, Option<f64>),
-    /// The same for speed.
+    /// Targets of ADAPTIVE for speed, relative to NONE and to HBase.
     speed: (Option<f64>, Option<f64>),
-    /// The same for the p99 latency of reads.
+    /// Targets of ADAPTIVE for the p99 latency of reads, relative to NONE and to HBase.
     latency: (Option<f64>, Option<f64>),
 }
 
@@ -209,7 +210,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     }
     if plan.with_hbase {
         let subject = java()?;
-        // HBase's compiler must have seen the stream.
+        // The streams run once unmeasured, so that HBase's compiler has seen their code.
         for stream in [&STREAMS[0], &STREAMS[4]] {
             drive(&bellows, &subject, stream, &plan, "warm")?;
         }
@@ -339,7 +340,7 @@ fn drive(
     let generator = |operations: u64| {
         let mut command = Command::new(bellows);
         command.args(["bench", "--json", "--at", &subject.at, "--pid", &subject.id.to_string()]);
-        // The mixed load has its own table, with other columns.
+        // The mixed load uses a table of its own, because its rows have other columns.
         command.args(["--table", table, "--ycsb-table", &format!("{table}-y")]);
         command.args(["--rows", &rows.to_string(), "--value-size", &stream.value.to_string()]);
         command.args(["--flush-size", &plan.memory.to_string(), "--warm-up", "0", "--seconds", "600"]);
@@ -353,7 +354,7 @@ fn drive(
         }
         Ok(output.stdout)
     };
-    // Creates and loads the table.
+    // The first run creates the table and loads it.
     generator(1)?;
     let before = subject.settled()?;
     let line = generator(operations)?;
@@ -366,7 +367,7 @@ fn drive(
         }
         None => None,
     };
-    // The totals follow the figures of each kind of operation.
+    // The last line has the totals; the lines before it are those of the kinds of operations.
     let text = String::from_utf8_lossy(&line);
     let (_, all) = text.rsplit_once("\"seen\":").ok_or("the generator did not say what it has seen")?;
     Ok(Figures {
@@ -413,7 +414,7 @@ impl Subject {
             }
             Process::Java(_) => {
                 const PATH: &str = "/jmx?qry=Hadoop:service=HBase,name=RegionServer,sub=Server";
-                // For some seconds after a table was created, HBase's figures are missing.
+                // HBase reports a table's figures only some seconds after the table was created.
                 let began = Instant::now();
                 let mut page = page(&self.web, PATH)?;
                 while !page.contains("flushedOutputBytes") && began.elapsed() < QUIET_MAX {

@@ -69,7 +69,8 @@ impl Apart {
     pub(crate) fn settle(&self, id: u32) -> Outcome {
         let tasks = format!("/proc/{id}/task");
         let mut settled = BTreeSet::new();
-        // A thread that was not moved yet may start another one, so the list is read until it has no new thread.
+        // A thread that was not moved yet may start another one. So the list of threads is read again until it has no
+        // new one.
         loop {
             let all = std::fs::read_dir(&tasks).map_err(|error| format!("{tasks}: {error}"))?;
             let all: BTreeSet<String> =
@@ -80,7 +81,7 @@ impl Apart {
             }
             for thread in new {
                 let done = self.settle_thread(&thread, &format!("{tasks}/{thread}/stat"));
-                // A thread that has ended needs no processor.
+                // If the thread has ended, it need not be moved.
                 if done.is_err() && Path::new(&tasks).join(&thread).exists() {
                     return done;
                 }

@@ -33,9 +33,9 @@ const PATIENCE: Duration = Duration::from_secs(12);
 /// Size of a page in bytes on machines with a balloon.
 const PAGE: u64 = 4_096;
 
-/// Keeps the machine's memory in use until it is dropped.
+/// Keeps the free memory of the machine filled until it is dropped.
 pub(crate) struct Backed {
-    /// The file whose cached pages stay while it is open.
+    /// The sparse file. Its pages stay in the system's cache while it is open.
     _file: Arc<File>,
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -74,7 +74,7 @@ impl Backed {
         Ok(Some(backed))
     }
 
-    /// Stops reading; cached pages stay.
+    /// Ends the thread that reads. The pages that it has read stay in the cache.
     fn leave_off(&mut self) {
         self.ends.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -150,7 +150,7 @@ fn kept_mib() -> Result<u64, String> {
         match line.split_once(' ') {
             Some(("high", rest)) => high = numbers(rest).first().copied().unwrap_or(0),
             Some(("managed", rest)) => managed = numbers(rest).first().copied().unwrap_or(0),
-            // The last relevant line of a zone.
+            // This is the last line of a zone that matters here.
             Some(("protection:", rest)) => {
                 pages += managed.min(high + numbers(rest).into_iter().max().unwrap_or(0));
             }
@@ -166,7 +166,7 @@ fn free_mib() -> Result<u64, String> {
     memory_mib("MemFree:")
 }
 
-/// Returns the MiB that `/proc/meminfo` reports in this line.
+/// Returns the value of this line of `/proc/meminfo`, in MiB.
 pub(crate) fn memory_mib(line: &str) -> Result<u64, String> {
     let text = fs::read_to_string("/proc/meminfo").map_err(|error| format!("/proc/meminfo: {error}"))?;
     let rest = text.lines().find_map(|found| found.strip_prefix(line));

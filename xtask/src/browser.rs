@@ -23,8 +23,8 @@ pub(crate) fn suite(names: &[&str]) -> Outcome {
     succeed("the browser suite", suite)
 }
 
-/// Returns the Python that has Playwright, which is installed again when the requirements are newer. The browser is the
-/// system's own.
+/// Returns the path of a Python that has Playwright. Installs it first, unless it is installed and newer than the list
+/// of requirements. The browser is the one that the system has.
 fn python() -> Result<String, String> {
     let python = format!("{VENV}/bin/python");
     let mark = format!("{VENV}/installed");

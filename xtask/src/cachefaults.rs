@@ -34,7 +34,7 @@ pub(crate) fn run() -> Outcome {
     std::fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))
 }
 
-/// A cache file to be damaged.
+/// A cache file that the test damages, and how.
 struct Victim {
     path: PathBuf,
     file: File,
@@ -59,7 +59,7 @@ impl Victim {
         let mut at = self.random.below(step);
         while at < self.size {
             let mut byte = [0];
-            // A truncated part has no bits.
+            // The file may be shorter than it was, because the test also truncates it.
             if self.file.read_at(&mut byte, at).map_err(|error| self.failed(&error))? == 1 {
                 byte[0] ^= 1 << self.random.below(8);
                 self.file.write_all_at(&byte, at).map_err(|error| self.failed(&error))?;

@@ -125,7 +125,7 @@ fn sampled(server: &Server, loads: &mut [Load], whole: Duration) -> Result<Vec<S
     let began = Instant::now();
     let mut samples = Vec::new();
     for number in 1..=SAMPLES {
-        // The last sample is taken while they still write.
+        // The last sample must be taken while the loads still write.
         let until = whole.mul_f64((number as f64 - 0.5) / SAMPLES as f64);
         std::thread::sleep(until.saturating_sub(began.elapsed()));
         for Load(child, name) in loads.iter_mut() {

@@ -12,8 +12,8 @@ mod tests {
     /// The modules of one crate, each with the modules that it imports from.
     type Imports = BTreeMap<String, BTreeSet<String>>;
 
-    /// The known circles: the crate, and the modules. If you remove a circle from the code, remove it from this list;
-    /// never add one.
+    /// The known cycles of imports: the crate and its modules. Whoever removes a cycle from the code removes it here.
+    /// No cycle may be added.
     const KNOWN: &[(&str, &str)] = &[
         ("base/env", "executor simulation sync"),
         ("base/env", "threads weight"),
@@ -101,7 +101,7 @@ mod tests {
         }
     }
 
-    /// Returns the first name of a path, and the name that `use` gives to its last part.
+    /// Returns the first name of a path, and the name by which `use` makes the path's last part known.
     fn ends(path: &str) -> (&str, &str) {
         let first = path.split("::").next().unwrap_or_default();
         let last = path.rsplit("::").next().unwrap_or_default();

@@ -38,7 +38,7 @@ use subject::Kind;
 
 pub(crate) use subject::{Running, Sizes, memory_mib};
 
-/// The fraction of its previous cost above which an operation's cost shows that Java is warm.
+/// Java counts as warm when a pass costs more than this fraction of the pass before it.
 pub(crate) const WARM: f64 = 0.85;
 
 /// Minimum duration in seconds of a workload with separate processors: a memstore is flushed every other second, and
@@ -91,7 +91,8 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
         say(began, &format!("{} is started", kind.label()));
         servers.push(Running::start(*kind, &folder, &bellows, &jars, &plan.sizes, "start", &mut results)?);
     }
-    // Java must be warm, and a log must have spare files. All servers are treated alike.
+    // Before the measurement Java must be warm, and Bellows' log must have spare files. All servers get the same
+    // unmeasured load.
     for server in &servers {
         for load in &plan.loads {
             results.warm(server, load, &plan, began)?;
@@ -182,7 +183,7 @@ impl Plan {
                 _ => return Err(format!("{name} is no option\nusage:\n{USAGE}")),
             }
         }
-        // Servers may have another working directory.
+        // The servers may have another working directory, so the path is made absolute.
         plan.out = std::path::absolute(&plan.out).map_err(|error| error.to_string())?;
         Ok(plan)
     }
@@ -304,7 +305,7 @@ impl Results {
         command.args(["--threads", &plan.threads.to_string()]);
         command.args(["--warm-up", &warm_up.to_string(), "--seconds", &seconds.to_string()]);
         command.args(more);
-        // The workload's own arguments come last and win.
+        // The workload's own arguments come last, so they override those before them.
         command.args(load.words);
         if let Some(apart) = &self.apart {
             command.arg("--calm");

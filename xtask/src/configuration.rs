@@ -43,7 +43,7 @@ fn section(part: &Part) -> String {
             (default, "ms" | "s" | "bytes") => format!("{default} {}", key.unit()),
             (default, _) => format!("`{default}`"),
         };
-        // Writing to a String cannot fail.
+        // Writing to a `String` cannot fail.
         let _infallible = writeln!(text, "| `{}` | {default} | {} |", key.name(), one_line(key.meaning()));
     }
     text
@@ -60,7 +60,7 @@ mod tests {
 
     use super::*;
 
-    /// Keys that are declared ahead of the code that will read them. Empty unless such work is under way.
+    /// Keys that are declared although no code reads them yet. Empty, except while such code is being written.
     const PENDING: &[&str] = &[];
 
     fn root() -> PathBuf {

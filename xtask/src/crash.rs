@@ -140,7 +140,8 @@ fn play(
     random: &mut Random,
     tally: &mut Tally,
 ) -> Outcome {
-    // Both durability settings survive a kill; they alternate on the same data.
+    // A write must survive a kill with both settings of durability. So they alternate from round to round, on the same
+    // data.
     let on_disk = random.below(2) == 0;
     let hsync = format!("hbase.wal.hsync={on_disk}");
     let more: Vec<&str> = place.options.iter().map(String::as_str).collect();

@@ -14,7 +14,8 @@ use crate::server::Server;
 const CASES: &str = "proof/java/compat/cases";
 const DIFFERENT: &str = "target/xtask/diff";
 
-/// Settings of both servers that make their files have the same cells: `Side.java` waits for the resulting compactions.
+/// Settings with which the files of both servers have the same cells. `Side.java` waits until the compactions that
+/// follow from them have ended.
 const COMPACTIONS: [(&str, &str); 4] = [
     ("hbase.hstore.compaction.min", "3"),
     ("hbase.hstore.compaction.max.size", "1048576"),
@@ -22,8 +23,8 @@ const COMPACTIONS: [(&str, &str); 4] = [
     ("hbase.hstore.blockingStoreFiles", "100"),
 ];
 
-/// Settings with which memory is sealed every few hundred cells, so that reads meet many segments. Memory drops no
-/// cells, because HBase's does not.
+/// Settings with which a memstore is sealed every few hundred cells, so that reads visit many segments. In-memory
+/// compaction drops no cells, because HBase's does not.
 const MEMORY: [(&str, &str); 2] = [
     ("hbase.hregion.compacting.memstore.type", "BASIC"),
     ("hbase.memstore.inmemoryflush.threshold.factor", "0.0001"),
@@ -41,7 +42,7 @@ fn start_bellows() -> Result<Server, String> {
 fn tester(words: &[&str]) -> Outcome {
     let class_path = java::compile("compat")?;
     let words: Vec<&str> = ["Main"].into_iter().chain(words.iter().copied()).collect();
-    // Many operations are refused on purpose, and the client logs each refusal.
+    // Many operations are refused on purpose. The client would log each refusal, so its log is off.
     let mut command = java::java(&class_path, &[("proof.log", "OFF")], &words);
     command.stderr(std::process::Stdio::null());
     java::succeed("the differential tester", command)
@@ -54,7 +55,7 @@ pub(crate) fn replay() -> Outcome {
     server.stop()
 }
 
-/// The two servers. Those that the options do not name are started here.
+/// The two servers. Those that the options do not name are started by this command.
 struct Sides {
     hbase: Option<HBase>,
     bellows: Option<Server>,

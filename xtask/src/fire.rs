@@ -41,7 +41,7 @@ pub(crate) const USAGE: &str = "\
                   (10 minutes unless said otherwise; --calm has no faults, before options that add some; --plan prints
                   the faults only; needs root, loop devices and, for disk errors, strace)";
 
-/// The server accepts writes again within this time after its disk is good again.
+/// Maximum time until the server accepts writes again after its disk works again.
 const ROOM_MAX: Duration = Duration::from_secs(30);
 /// Number of acknowledged writes that prove that the server accepts writes again.
 const WRITTEN_AGAIN: u64 = 50;
@@ -177,7 +177,7 @@ pub(crate) fn run_inside(words: &[&str]) -> Outcome {
     let folder = fresh_folder(&format!("fire-{}", options.seed))?;
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     let folder = folder.canonicalize().map_err(failed)?;
-    // The programs are copied, so that a build during the run does not change them.
+    // The programs are copied, so that a build during the run cannot replace them.
     let keep = |program: PathBuf| {
         let kept = folder.join(program.file_name().unwrap_or_default());
         std::fs::copy(&program, &kept).map_err(|error| format!("{}: {error}", program.display()))?;
@@ -191,7 +191,7 @@ pub(crate) fn run_inside(words: &[&str]) -> Outcome {
     let mut run = Run::begin(&options, image, server, &client)?;
     let end = Duration::from_secs_f64(options.minutes * 60.0);
     let outcome = run.follow(plan::plan(options.seed, options.minutes, &options.rates), end);
-    // The clients complain about a server that has ended by itself, and that is the cause.
+    // If the server has ended by itself, that is the cause of what the clients complain about, and is reported instead.
     let outcome = outcome.or_else(|why| run.check_alive().and(Err(why)));
     let counts = run.clients.ask("counts");
     run.report(counts.as_deref().unwrap_or("unknown"));
@@ -319,7 +319,7 @@ impl Run {
     }
 
     fn strike(&mut self, fault: Fault) -> Outcome {
-        // Everything must be correct before a fault.
+        // Before a fault no check may have failed.
         self.check_alive()?;
         self.clients.ask("counts")?;
         match fault {
@@ -346,7 +346,7 @@ impl Run {
     /// Waits until an operation of an administrator has begun, and then for a part of its usual time.
     fn wait_for_operation(&mut self, operation: &'static str, part: f64) -> Outcome {
         let answer = self.clients.ask(&format!("begin {operation}"))?;
-        // If none begins, the kill strikes something else, and is counted so.
+        // If no operation begins in time, the kill happens anyway, and is counted as one without an operation.
         let usual = answer.strip_prefix("begun ").and_then(|us| us.parse().ok()).unwrap_or(0);
         std::thread::sleep(Duration::from_micros(usual).mul_f64(part));
         Ok(())
@@ -467,7 +467,7 @@ impl Run {
         Ok(())
     }
 
-    /// Returns the number of acknowledged writes.
+    /// Returns the number of writes that were acknowledged since the clients started.
     fn written(&mut self) -> Result<u64, String> {
         let counts = self.clients.ask("counts")?;
         let written = counts.split(',').find_map(|part| part.strip_prefix("written="));
@@ -481,7 +481,7 @@ impl Run {
         self.clients.ask("breaking")?;
         cutter.cut()?;
         mount.is_down()?;
-        // The server sees a failing disk and must acknowledge nothing.
+        // For this time the server runs on a disk that has failed. It must not acknowledge anything.
         std::thread::sleep(Duration::from_millis(self.random.below(3) * self.random.below(150)));
         server.kill()?;
         self.clients.ask("whole")?;
@@ -558,19 +558,20 @@ impl FailingCalls {
         Ok(FailingCalls { tracer, of, trace: trace.to_owned() })
     }
 
-    /// Lets the calls succeed again. Returns how many failed; an error if the server syncs and none did.
+    /// Ends the fault. Returns how many calls have failed. If syncs should have failed and none did, that is an error.
     fn end(mut self) -> Result<u64, String> {
         if self.tracer.try_wait().map_err(|error| error.to_string())?.is_none() {
             run_command("kill", &["-INT", &self.tracer.id().to_string()])?;
         }
-        // If the server ends at this moment, strace waits for ever. When strace is killed, it releases all threads.
+        // If the server ends at this moment, strace waits for ever. Killing strace releases all threads.
         if wait_for(LET_GO_MAX, || self.tracer.try_wait().map_err(|error| error.to_string()))?.is_none() {
             self.tracer.kill().and_then(|()| self.tracer.wait()).map_err(|error| error.to_string())?;
         }
         let trace = std::fs::read_to_string(&self.trace)
             .map_err(|error| format!("strace has not attached: {}: {error}", self.trace.display()))?;
         let failed = trace.lines().filter(|line| line.contains("(INJECTED)")).count() as u64;
-        // Writers never stop, so the server always syncs. It reads files when its cache lacks the block.
+        // The writers never stop, so there are always syncs that fail. Reads of files happen only when the cache lacks
+        // a block, so there may be none.
         if failed == 0 && self.of == DiskCall::Sync {
             return Err("strace let no sync of the server fail".to_owned());
         }
@@ -593,7 +594,7 @@ fn wait_for<T>(
     }
 }
 
-/// Files that take all space of a file system.
+/// Files that take all free space of a file system, until they are deleted.
 struct Filler(Vec<PathBuf>);
 
 impl Filler {
@@ -612,7 +613,7 @@ impl Filler {
             if status.success() {
                 files.push(file);
             } else {
-                // A part of it may have been written.
+                // The file may have been written in part, so it is deleted.
                 let _absent = std::fs::remove_file(&file);
                 bytes /= 2;
             }

@@ -64,7 +64,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     let folder = fresh_folder("flame")?;
     let more = ["-D", "hbase.wal.hsync=false"];
     let server = Server::start_binary(&binary, &folder, &log_of(&folder), &more)?;
-    // Creates and loads what the workload needs.
+    // The first run creates and fills the tables that the workload needs.
     generate(&binary, &server, &plan, plan.seconds.min(3))?;
     let samples = plan.out.join(format!("{}.perf", plan.workload));
     looked_at(&binary, &server, &plan, &samples)?;
@@ -147,7 +147,8 @@ fn script(samples: &Path) -> Result<String, String> {
 /// Returns the number of samples of each stack: the thread, then functions from the outermost on.
 fn folded(script: &str) -> BTreeMap<Vec<String>, u64> {
     let mut stacks = BTreeMap::new();
-    // A thread's name, then a line for each function from the innermost on, then an empty line.
+    // Each sample has a line with the thread's name, then one line for each function from the innermost to the
+    // outermost, then an empty line.
     for sample in script.split("\n\n") {
         let mut lines = sample.lines().filter(|line| !line.trim().is_empty());
         let Some(thread) = lines.next() else { continue };
@@ -177,7 +178,7 @@ fn short(name: &str) -> String {
     }
     let (mut plain, mut depth) = (String::new(), 0);
     let mut rest = name;
-    // `<A as B>::f` is A::f; other brackets go with what is in them.
+    // `<A as B>::f` becomes `A::f`. Other brackets are removed with what is between them.
     if let Some((own, behind)) = name.strip_prefix('<').and_then(|inner| inner.split_once(" as ")) {
         plain.push_str(own.split('<').next().unwrap_or(own));
         rest = behind.rsplit_once(">::").map_or("", |(_, function)| function);

@@ -33,7 +33,7 @@ pub(crate) fn free_port() -> Result<u16, String> {
 }
 
 fn free_ports<const N: usize>() -> Result<[u16; N], String> {
-    // Hold all ports until all are known, so that they differ.
+    // All ports stay open until all are known. Otherwise the system could return one twice.
     let mut held = Vec::new();
     let mut ports = [0; N];
     for port in &mut ports {
@@ -68,7 +68,7 @@ impl HBase {
             ("hbase.zookeeper.property.dataDir", &zookeeper_data),
             ("hbase.zookeeper.property.clientPort", &zookeeper),
             ("hbase.zookeeper.quorum", "127.0.0.1"),
-            // Local files do not report that they can be synced.
+            // Hadoop's local file system says that it cannot sync, although it can.
             ("hbase.unsafe.stream.capability.enforce", "false"),
             ("hbase.wal.provider", "filesystem"),
             ("hbase.localcluster.assign.random.ports", "false"),
@@ -143,7 +143,7 @@ impl HBase {
     /// Stops HBase in order with SIGTERM.
     pub(crate) fn stop(mut self) -> Result<(), String> {
         run("kill", &["-TERM", &self.child.id().to_string()])?;
-        // Its exit status reports the signal.
+        // The exit status only repeats that a signal has ended the process, so it is ignored.
         self.child.wait().map(drop).map_err(|error| error.to_string())
     }
 
@@ -161,7 +161,7 @@ impl HBase {
 
 impl Drop for HBase {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already, and then killing it fails.
         let _ended = self.child.kill();
         let _reaped = self.child.wait();
     }

@@ -80,7 +80,7 @@ impl Hdfs {
 impl Drop for Hdfs {
     fn drop(&mut self) {
         for process in &mut self.processes {
-            // It may have ended by itself.
+            // The process may have ended by itself, and then killing it fails.
             let _ended = (process.kill(), process.wait());
         }
     }
@@ -119,7 +119,7 @@ fn configure(folder: &Path, name: &str, namenode: (u16, u16), node: &[u16]) -> R
         ("dfs.datanode.ipc.address", at(node[1])),
         ("dfs.datanode.http.address", at(node[2])),
         ("dfs.datanode.hostname", "127.0.0.1".to_owned()),
-        // A lease is recovered by a DataNode, which hears of it with its next heartbeat.
+        // A DataNode recovers the lease, and learns of the order with its next heartbeat. So heartbeats are frequent.
         ("dfs.heartbeat.interval", "1".to_owned()),
         ("dfs.namenode.safemode.extension", "0".to_owned()),
         ("dfs.datanode.du.reserved", "0".to_owned()),
@@ -130,7 +130,7 @@ fn configure(folder: &Path, name: &str, namenode: (u16, u16), node: &[u16]) -> R
     }
     text.push_str("</configuration>\n");
     let write = || {
-        // The pages' folders must be on the class path, though the jars have none.
+        // Hadoop expects the folders of its web pages on the class path, although the jars do not have them.
         for pages in ["hdfs", "datanode", "static"] {
             std::fs::create_dir_all(conf.join("webapps").join(pages))?;
         }
@@ -146,7 +146,7 @@ pub(crate) fn suite() -> Outcome {
     let hdfs = Hdfs::start()?;
     let mut tests = Command::new("cargo");
     tests
-        // With the features of the workspace, so that no library is built again.
+        // Built with the features of the whole workspace, so that cargo need not build the libraries again.
         .args(["test", "--quiet", "--workspace", "--test", "namenode"])
         .env("BELLOWS_HDFS_URL", &hdfs.url);
     succeed("the tests of files in HDFS", tests)?;

@@ -20,7 +20,7 @@ use crate::server::{Server, build, fresh_folder, log_of, no_panic};
 use crate::talk::Talk;
 use crate::{Outcome, programs};
 
-/// Options of the server for short timeouts: the maximum duration of a handshake on each port, in ms.
+/// Options of the server that shorten its timeouts: the maximum duration of a handshake on each port, in ms.
 const OPTIONS: &[&str] = &[
     "-D",
     "bellows.ipc.server.handshake.timeout=1000",
@@ -45,7 +45,7 @@ const SERVICES: [(&str, &str); 9] = [
     ("MasterService", "cluster/master/src/service/switches.rs"),
     ("MasterService", "cluster/master/src/service/tables.rs"),
 ];
-/// Methods that end the server.
+/// Methods that end the server. They are called last.
 const LAST: [&str; 3] = ["StopServer", "StopMaster", "Shutdown"];
 /// Maximum number of bytes that the server may log.
 const LOG_BYTES_MAX: u64 = 16 << 20;
@@ -171,7 +171,7 @@ fn attack_all(server: &Server, seed: u64) -> Outcome {
 
 fn one(scene: &Scene<'_>, attack: &Attack, what: &str) -> Outcome {
     at_rest(scene.process)?;
-    // Resets the peak of resident memory.
+    // Resets the process's peak of resident memory, so that the next peak is that of this attack.
     std::fs::write(format!("/proc/{}/clear_refs", scene.process), "5")
         .map_err(|error| format!("clear_refs: {error}"))?;
     let before = memory(scene.process, "VmRSS")?;
@@ -225,7 +225,7 @@ fn methods() -> Result<Vec<(&'static str, String)>, String> {
     for (service, file) in SERVICES {
         let text = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
         for line in text.lines().map(str::trim) {
-            // An arm of a match, or an entry of a table of handlers.
+            // A method is named by an arm of a match or by an entry in a table of handlers.
             let arm = line.starts_with('"').then(|| line.split_once("=>")).flatten().map(|(names, _)| names);
             let entry = line
                 .strip_prefix('(')

@@ -52,7 +52,7 @@ impl Image {
 
     pub(crate) fn mount(&self) -> Result<Mount, String> {
         let at = self.folder.join("mount");
-        // The loop device is removed with the mount.
+        // With this option the loop device is removed when the file system is unmounted.
         let words =
             ["-t", self.kind, "-o", "loop", &self.file.display().to_string(), &at.display().to_string()];
         let output = Command::new("mount")
@@ -103,7 +103,7 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         if self.mounted {
-            // Lazily: a server may still use it until its owner ends it.
+            // The file system is unmounted lazily, because a server may use it until its owner ends the server.
             let _gone = Command::new("umount").arg("--lazy").arg(&self.at).stderr(Stdio::null()).status();
         }
     }

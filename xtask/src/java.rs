@@ -62,7 +62,7 @@ pub(crate) fn class_path(module: &str) -> Result<String, String> {
 /// Compiles a module's sources. Returns the class path of its programs, with their configuration.
 pub(crate) fn compile(module: &str) -> Result<String, String> {
     let jars = class_path(module)?;
-    // The suite of HBase 2's client is also compiled against HBase 3's.
+    // The tests for HBase 2's client are also compiled against HBase 3's client.
     let sources = if module == client3::MODULE { "client" } else { module };
     let folder = PathBuf::from(format!("proof/java/{sources}/src"));
     let failed = |error| format!("{}: {error}", folder.display());
@@ -89,7 +89,7 @@ pub(crate) fn compile(module: &str) -> Result<String, String> {
 /// Returns the command that runs a Java program of this project, with the flags of HBase's start scripts.
 pub(crate) fn java(class_path: &str, properties: &[(&str, &str)], words: &[&str]) -> Command {
     let mut command = Command::new("java");
-    // Short programs end before the second compiler has paid off.
+    // The programs run for a short time, in which Java's second compiler would not pay off.
     command.args(["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]);
     command.arg("-Dorg.apache.hbase.thirdparty.io.netty.tryReflectionSetAccessible=true");
     for open in
@@ -111,7 +111,7 @@ pub(crate) fn succeed(what: &str, mut command: Command) -> Outcome {
 /// Runs the Java suite with the client of `module`.
 fn run_suite(module: &str, bootstrap: &str, quorum: &str, words: &[&str]) -> Outcome {
     let class_path = compile(module)?;
-    // Many tests expect refusals, which reach the test as exceptions.
+    // Many tests expect exceptions, so the client's log of them is off.
     let cluster = [("proof.bootstrap", bootstrap), ("proof.quorum", quorum), ("proof.log", "OFF")];
     let words: Vec<&str> = ["Suite"].into_iter().chain(words.iter().copied()).collect();
     succeed("the Java suite", java(&class_path, &cluster, &words))

@@ -82,70 +82,94 @@ type Part = (&'static str, &'static str, fn() -> Outcome);
 /// Every part of `cargo xtask test`, in order.
 const PARTS: &[Part] = &[
     ("fmt", "the code is formatted", fmt),
-    ("clippy", "no lint speaks", clippy),
-    ("unit", "the workspace's own tests", unit),
-    ("programs", "every program builds, and the server with its own features", programs::check),
-    ("descriptors", "our messages are HBase's, field by field (JDK and Maven)", descriptors),
-    ("client", "the native client against a server of its own, over both registries", client),
-    ("bench", "every workload of the load generator finds what it wrote, and first answers are seen", bench),
-    ("java", "the stock Java client over every registry, codec and compressor (JDK and Maven)", java::suite),
-    ("client1", "the Java client of HBase 1.7.2 (JDK and Maven)", java::client1::suite),
+    ("clippy", "clippy reports nothing", clippy),
+    ("unit", "the unit tests of all crates pass", unit),
+    ("programs", "all programs build, and the server builds with its own features alone", programs::check),
+    ("descriptors", "protobuf messages equal HBase's, field by field (JDK and Maven)", descriptors),
+    ("client", "the Rust client works with a server, over both registries", client),
+    (
+        "bench",
+        "every workload of the load generator reads what it wrote; the time to the first answers is measured",
+        bench,
+    ),
+    (
+        "java",
+        "the stock Java client works, over every registry, codec and compressor (JDK and Maven)",
+        java::suite,
+    ),
+    ("client1", "the Java client of HBase 1.7.2 works (JDK and Maven)", java::client1::suite),
     (
         "client3",
-        "the Java client of HBase 3.0.0-beta-1, with the same tests (JDK and Maven)",
+        "the Java client of HBase 3.0.0-beta-1 passes the same tests (JDK and Maven)",
         java::client3::suite,
     ),
     (
         "asynchbase",
-        "asynchbase with its own look-ups through ZooKeeper (JDK and Maven)",
+        "asynchbase works, which looks regions up through ZooKeeper (JDK and Maven)",
         java::asynchbase::suite,
     ),
     (
         "happybase",
-        "happybase through HBase's own Thrift server (JDK, Maven and Python 3)",
+        "happybase works through HBase's Thrift server (JDK, Maven and Python 3)",
         java::happybase::suite,
     ),
-    ("rest", "HBase's own REST server, from Python (JDK, Maven and Python 3)", java::rest::suite),
-    ("startup", "ready in a second; what is refused is said in one line (JDK and Maven)", startup::run),
-    ("disks", "a full disk and a read-only one are said in one line (root)", startup::disks),
+    ("rest", "HBase's REST server works, called from Python (JDK, Maven and Python 3)", java::rest::suite),
+    (
+        "startup",
+        "a start takes at most a second; a start that fails prints one line (JDK and Maven)",
+        startup::run,
+    ),
+    (
+        "disks",
+        "a start on a full or read-only disk prints one line and changes nothing (root)",
+        startup::disks,
+    ),
     (
         "s3",
-        "files in a real S3 store keep the rules of storage, and a server in it survives kill -9 (Go)",
+        "storage in a real S3 store keeps its contract, and a server there survives kill -9 (Go)",
         s3::suite,
     ),
     (
         "replica",
-        "a read replica of a server in a real S3 store sees what it must see, and nothing else (Go)",
+        "a read replica in a real S3 store shows every acknowledged row, and no other (Go)",
         s3::replica,
     ),
     (
         "hdfs",
-        "files in a real HDFS keep the rules of storage, and a server in it survives kill -9 (JDK and Maven)",
+        "storage in a real HDFS keeps its contract, and a server there survives kill -9 (JDK and Maven)",
         hdfs::suite,
     ),
-    ("gohbase", "what gohbase sends, byte by byte, plain and through snappy (Python 3)", gohbase::suite),
-    ("hfile", "HBase's own tool reads the files that were written (JDK and Maven)", java::hfile::suite),
-    ("packages", "Debian's package index, loaded and compared whole after kill -9", || packages::run(&[])),
+    (
+        "gohbase",
+        "gohbase's requests are answered as it requires, byte by byte, plain and with Snappy (Python 3)",
+        gohbase::suite,
+    ),
+    ("hfile", "HBase's own tool reads the store files of Bellows (JDK and Maven)", java::hfile::suite),
+    ("packages", "Debian's package index is loaded, and complete after kill -9", || packages::run(&[])),
     (
         "shell",
-        "HBase's shell prints what it prints on Apache HBase, but for a list (JDK and Maven)",
+        "HBase's shell prints what it prints on Apache HBase, except for listed differences (JDK and Maven)",
         shell::suite,
     ),
     ("recipes", "the seven recipes print what they print on Apache HBase", recipes::suite),
     ("diff", "recorded operations get the answers that Apache HBase gave (JDK and Maven)", diff::replay),
-    ("pe", "HBase's PerformanceEvaluation runs to its end (JDK and Maven)", || pe::run(&[])),
+    ("pe", "HBase's PerformanceEvaluation ends without a warning (JDK and Maven)", || pe::run(&[])),
     ("ycsb", "YCSB loads 100,000 records and runs workloads A to F (JDK and Maven)", || ycsb::run(&[])),
     ("loadtest", "HBase's LoadTestTool writes, updates and verifies (JDK and Maven)", || loadtest::run(&[])),
-    ("sim", "200 seeds of the simulation: faults strike, and every judge is content", sim::suite),
-    ("crash", "what was acknowledged survives kill -9, some rounds", || crash::run(5, None)),
-    ("fuzz", "readers of bytes from outside over bent inputs, some seconds", || fuzz(30, None)),
+    ("sim", "200 seeds of the simulation run without a failure", sim::suite),
+    ("crash", "acknowledged writes survive kill -9, in some rounds", || crash::run(5, None)),
+    ("fuzz", "readers of outside bytes survive mutated input, for some seconds", || fuzz(30, None)),
     (
         "cachefaults",
-        "a cache file that somebody destroys under load costs hits: no wrong byte, no failed request",
+        "no read is wrong or fails while the bucket cache's file is destroyed under load",
         cachefaults::run,
     ),
-    ("hostile", "whatever comes from outside, the server stands", || hostile::run(None)),
-    ("powercut", "and the loss of power, some rounds (root, e2fsprogs, xfsprogs)", || powercut::run(2, None)),
+    ("hostile", "the server survives invalid requests, floods and compression bombs", || hostile::run(None)),
+    (
+        "powercut",
+        "acknowledged writes survive a loss of power, in some rounds (root, e2fsprogs, xfsprogs)",
+        || powercut::run(2, None),
+    ),
 ];
 
 const USAGE: &str = "usage: cargo xtask test [--only PART] | --list
@@ -208,16 +232,16 @@ fn main() -> ExitCode {
         ["churn", ref options @ ..] => report("churn", &churn::run(options)),
         ["compare", ref options @ ..] => report("compare", &compare::run(options)),
         ["fire", ref options @ ..] => report("fire", &fire::run(options)),
-        // Started by fire itself.
+        // `cargo xtask fire` starts this command itself, in namespaces of its own.
         ["fire-inside", ref options @ ..] => report("fire-inside", &fire::run_inside(options)),
         ["readpath", ref options @ ..] => report("readpath", &readpath::run(options)),
         ["ycsb", ref options @ ..] => report("ycsb", &ycsb::run(options)),
         ["janusgraph", ref words @ ..] => report("janusgraph", &janusgraph::suite(words)),
         ["loadtest", ref options @ ..] => report("loadtest", &loadtest::run(options)),
-        // Started by startup itself.
+        // `cargo xtask test --only disks` starts this command itself, in namespaces of its own.
         ["disks-probe", folder] => report("disks-probe", &startup::disks_probe(folder.as_ref())),
         ["disks-inside", folder] => report("disks-inside", &startup::disks_inside(folder.as_ref())),
-        // Started by powercut itself.
+        // `cargo xtask powercut` starts this command itself, in namespaces of its own.
         ["powercut-probe", folder] => report("powercut-probe", &powercut::probe(folder.as_ref())),
         ["powercut-inside", rounds, seed] => match (rounds.parse(), seed.parse()) {
             (Ok(rounds), Ok(seed)) => report("powercut-inside", &powercut::run_inside(rounds, seed)),
@@ -364,7 +388,7 @@ fn run_within(time: Duration, program: &str, arguments: &[&str]) -> Outcome {
         }
         std::thread::sleep(Duration::from_millis(100));
     }
-    // Negative: the group of processes.
+    // A negative number means the whole group of processes.
     run("kill", &["-KILL", "--", &format!("-{}", child.id())])?;
     let _status = child.wait();
     Err(format!(
@@ -393,7 +417,7 @@ fn bench() -> Outcome {
             vec!["bench", "--at", &server.rpc, "--pid", &id, "--rows", "2000", "--value-size", "100"];
         words.extend(["--seconds", "0.3", "--warm-up", "0.1", "--range", "500", "--flush-size", "1048576"]);
         words.extend(more);
-        // It fails when an operation failed or a row was wrong.
+        // The generator fails if an operation failed or a row was wrong.
         run(&program, &words)
     };
     drive(&["--until-first", "start"])?;

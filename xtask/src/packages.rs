@@ -29,7 +29,7 @@ pub(crate) fn run(lists: &[&str]) -> Outcome {
     }
     let lists: Vec<&str> = lists.iter().map(String::as_str).collect();
     let data = folder.join("data");
-    // Small enough that at the kill most of the index is in files and the rest in the log.
+    // The memstore is small. So at the kill most of the index is in files, and the rest only in the log.
     let start = || Server::start_in(&data, &["-D", "hbase.hregion.memstore.flush.size=8388608"]);
 
     let server = start()?;

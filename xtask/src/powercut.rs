@@ -49,7 +49,7 @@ pub(crate) fn run(rounds: u32, seed: Option<u64>) -> Outcome {
 /// Returns a command in new process and mount namespaces, which end with their first process.
 pub(crate) fn apart() -> Command {
     let mut command = Command::new("unshare");
-    // Tools that look at threads of another process need the `/proc` of their own namespace.
+    // Tools that look at the threads of another process need the `/proc` of their namespace.
     command.args(["--pid", "--mount-proc", "--fork", "--kill-child", "--propagation", "private", "--"]);
     command
 }
@@ -69,7 +69,7 @@ pub(crate) fn obstacle() -> Option<String> {
             return Some(format!("{tool} was not found on the path (package {package})"));
         }
     }
-    // Test rights, namespaces, loop devices and file systems by using them.
+    // The test needs rights, namespaces, loop devices and file systems. Each is tried by using it.
     let tried = fresh_folder("powercut-probe").and_then(|folder| {
         let this = std::env::current_exe().map_err(|error| error.to_string())?;
         let output = apart()
@@ -141,7 +141,7 @@ fn cut_again_and_again(image: &Image, rounds: u32, seed: u64) -> Outcome {
                 server = Server::start_with_log(&data, &log, OPTIONS)?;
                 workload.verify(&server.rpc)?;
                 workload.load(&server.rpc)?;
-                // Often none of the following writes is acknowledged before the cut.
+                // The pause is so short that often none of the writes since then is acknowledged before the cut.
                 std::thread::sleep(Duration::from_millis(random.below(4) * random.below(200)));
             } else {
                 std::thread::sleep(Duration::from_millis(100 + random.below(1_400)));
@@ -150,7 +150,7 @@ fn cut_again_and_again(image: &Image, rounds: u32, seed: u64) -> Outcome {
             workload.breaking()?;
             cutter.cut()?;
             mount.is_down()?;
-            // The server sees a failing disk and must not acknowledge anything.
+            // For this time the server runs on a disk that has failed. It must not acknowledge anything.
             std::thread::sleep(Duration::from_millis(random.below(3) * random.below(150)));
             server.kill()?;
             acknowledged = workload.dead()?;

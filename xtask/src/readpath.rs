@@ -137,7 +137,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     let folder = std::path::absolute(fresh_folder("readpath")?).map_err(|error| error.to_string())?;
     let mut fell_short = Vec::new();
     if plan.has("tail") {
-        // Memory is not filled meanwhile: the system would evict mapped pages to make room.
+        // For this measurement the free memory is not filled, because the system would evict mapped pages to make room.
         fell_short.extend(tails(&plan, &bellows, &folder)?);
     }
     let is_more = plan.parts.iter().any(|part| part != "tail");
@@ -157,7 +157,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
 
 /// Returns the settings of an engine with this many MiB.
 fn settings(engine: &str, cache_mib: u64, folder: &Path) -> Result<Vec<String>, String> {
-    // The fractions are of half of the machine's memory.
+    // Bellows takes fractions of half of the machine's memory, so the size is converted.
     let share = |mib: u64| Ok::<f64, String>(2.0 * mib as f64 / memory_mib()? as f64);
     let file = folder.join(format!("{engine}-blocks"));
     let ioengine = match engine {
@@ -171,7 +171,7 @@ fn settings(engine: &str, cache_mib: u64, folder: &Path) -> Result<Vec<String>, 
         settings.push(format!("hbase.bucketcache.ioengine={ioengine}"));
         settings.push(format!("hbase.bucketcache.size={cache_mib}"));
     }
-    // The whole file is loaded before the first lookup, because the tier is measured and not its filling.
+    // All blocks are written to the tier before the first lookup, because lookups are measured, and not the filling.
     settings.push("hbase.bucketcache.writer.queuelength=100000".to_owned());
     settings.push("hbase.wal.hsync=false".to_owned());
     Ok(settings)
@@ -283,12 +283,12 @@ fn loads(plan: &Plan) -> Vec<Load> {
     loads
 }
 
-/// The settings that all engines share.
+/// The parts of the measurement that all engines share.
 struct Ground<'a> {
     plan: &'a Plan,
     bellows: &'a Path,
     folder: &'a Path,
-    /// The shape of the table, as arguments for the generator.
+    /// The table's rows, as arguments for the generator.
     table: Vec<String>,
 }
 

@@ -92,7 +92,7 @@ pub(crate) fn run_all(options: &[&str]) -> Outcome {
         if !status.success() {
             return Err(format!("Java's answers differ, see {ANSWERS} (seed {seed})"));
         }
-        // A sixth of the patterns is invalid and has no texts.
+        // A sixth of the patterns is invalid, and is not matched with texts.
         asked += u64::from(PATTERNS) * u64::from(TEXTS) * 5 / 6;
         seed += 1;
     }

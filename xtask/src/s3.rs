@@ -67,7 +67,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself, and then killing it fails.
         let _ended = (self.server.kill(), self.server.wait());
     }
 }
@@ -92,7 +92,7 @@ pub(crate) fn suite() -> Outcome {
     let store = Store::start()?;
     let mut tests = Command::new("cargo");
     tests
-        // With the features of the workspace, so that no library is built again.
+        // Built with the features of the whole workspace, so that cargo need not build the libraries again.
         .args(["test", "--quiet", "--workspace", "--test", "store"])
         .env("BELLOWS_S3_ENDPOINT", &store.endpoint);
     succeed("the tests of the object store", tests)?;
@@ -117,7 +117,7 @@ fn requests_of_a_flush(endpoint: &str) -> Outcome {
     let folder = fresh_folder("requests")?;
     let data = PathBuf::from(format!("s3://bellows/requests-{}", std::process::id()));
     let mut options = crash::store_options(endpoint, "");
-    // So that only the flush sends requests.
+    // With these settings only the flush sends requests to the store.
     for quiet in ["hbase.server.thread.wakefrequency=3600000", "hbase.hstore.compaction.min=10"] {
         options.extend(["-D".to_owned(), quiet.to_owned()]);
     }
@@ -135,7 +135,8 @@ fn requests_of_a_flush(endpoint: &str) -> Outcome {
         Ok(std::array::from_fn(|kind| after[kind] - before[kind]))
     };
     let with_page = flush()?;
-    // The page lists the snapshots. A flush without data sends the page's requests and nothing else.
+    // Reading the counters also sends requests, because the page lists the snapshots. A flush without data shows how
+    // many.
     let of_page = flush()?;
     let wanted = [3, 0, 0, 0, 0];
     let sent: [u64; 5] = std::array::from_fn(|kind| with_page[kind].saturating_sub(of_page[kind]));

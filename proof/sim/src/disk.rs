@@ -152,7 +152,8 @@ impl Disk {
         &self.place
     }
 
-    /// Waits for the duration of a call. Returns the failure to report: `Err` before the call happens, `Some` after.
+    /// Waits as long as the disk takes for this call, and decides whether the call fails. `Err` means that it fails and
+    /// does not happen. `Some` means that it happens and then reports this failure.
     fn call(&self, act: &'static str, name: &FileName, is_sync: bool) -> Result<Option<Error>> {
         let conduct = *self.conduct.lock();
         let scheduler = scheduler();
@@ -269,7 +270,7 @@ fn is_of_log(name: &FileName) -> bool {
     name.below(&FileName::new(LOG_FOLDER)).is_some()
 }
 
-/// Changes the content atomically: no other thread runs meanwhile, and no crash interrupts the change.
+/// Changes the content atomically: no other thread runs during `act`, and no crash interrupts it.
 fn calm<T>(act: impl FnOnce() -> T) -> T {
     scheduler().without_interruption(act)
 }
@@ -400,7 +401,7 @@ impl FileWriter for Writer {
         let failure = self.disk.call("write", &self.name, false)?;
         let offset = self.inner.size();
         if let Some(failure) = failure {
-            // A part of the bytes is written.
+            // Only the first part of the bytes is written before the call fails.
             let part = scheduler().below(bytes.len() as u64 + 1) as usize;
             calm(|| self.inner.write(&bytes[..part]))?;
             return Err(failure);
@@ -451,7 +452,7 @@ struct Reader {
     inner: Arc<dyn FileReader>,
     disk: Disk,
     name: FileName,
-    /// Size of the visible part of the file, in bytes.
+    /// Number of bytes of the file that a reader can see.
     size: u64,
 }
 

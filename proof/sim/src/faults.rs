@@ -122,7 +122,7 @@ pub struct Faults {
     due: Vec<Due>,
     ahead_ms: i64,
     is_down: bool,
-    /// Whether the disk had faults while this process ran.
+    /// Whether the disk had faults at any time while the present process ran.
     disk_was_faulty: bool,
     /// Number of consecutive processes that ended before they served a client.
     failed_starts: u32,
@@ -146,7 +146,7 @@ impl Faults {
                 kinds.push(kind);
             }
         }
-        // Rarely, because the judges are less strict then.
+        // This kind is chosen rarely, because the judges must then accept unreadable data.
         if random.one_in(12) {
             kinds.push(Kind::Misdirected);
         }
@@ -270,7 +270,8 @@ impl Faults {
     fn start(&mut self) {
         if self.is_down {
             self.is_down = false;
-            // A process must not start on wrong bytes, because its first reads decide about everything.
+            // A start must not read wrong bytes, because its first reads decide about everything that follows. So these
+            // faults end before a start.
             for kind in [Kind::WrongBits, Kind::ShortReads] {
                 if self.kinds.contains(&kind) && self.random.one_in(2) {
                     self.strike(kind);
@@ -405,8 +406,8 @@ impl Faults {
         self.scheduler.world_of(self.server.machine()).set_ahead(self.ahead_ms);
     }
 
-    /// Starts a process again that has ended by itself, as a supervisor does. Returns the reason if it should not have
-    /// ended.
+    /// If the process has ended by itself, starts it again, as a supervisor does. Returns an error text if the process
+    /// had no reason to end.
     pub fn supervise(&mut self) -> Option<String> {
         let life = self.server.life();
         if self.is_down || !life.ended.load(Ordering::Acquire) {
@@ -416,7 +417,7 @@ impl Faults {
         if let Some(failure) = &failure {
             self.scheduler.note(|| format!("server ends: {failure}"));
         }
-        // Its remaining threads end, too.
+        // The process has ended, so its remaining threads end, too.
         self.server.exit();
         self.is_down = true;
         self.later(500, Act::Start);
@@ -456,8 +457,8 @@ impl Faults {
         self.mend_store();
         self.server.place().set_bytes_max(None);
         if had_failed {
-            // A failed log does not recover without a restart, and neither does a region with a file list in doubt, or with a bulk
-            // load that a full disk has stopped between two families.
+            // A restart is needed for three things: a failed log, a region whose file list is in doubt, and a bulk load
+            // that a full disk has stopped between two families.
             self.go_down(Server::kill, 1);
             self.due.clear();
         }

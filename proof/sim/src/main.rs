@@ -68,7 +68,7 @@ fn parse(words: &[String]) -> Option<Asked> {
             _ => return None,
         }
     }
-    // A run without a workload would prove nothing.
+    // With `--only` and without a named workload the run would test nothing.
     let has_work = !asked.only || !asked.workloads.is_empty();
     (asked.from < asked.to && has_work).then_some(asked)
 }

@@ -156,7 +156,7 @@ impl Network {
     fn delay(&mut self, from: MachineId, to: MachineId, bytes: usize) -> u64 {
         let link = *self.link(from, to);
         let mut delay = link.latency.0 + self.random.below(link.latency.1 + 1);
-        // A rate of zero has no limit.
+        // A rate of zero means no limit, so nothing is added.
         delay += (bytes as u64 * 1_000_000_000).checked_div(link.rate).unwrap_or(0);
         let mut again = SEND_AGAIN;
         while self.random.below(1_000) < link.lost_of_1000 && again < GIVE_UP {
@@ -208,7 +208,7 @@ pub(crate) fn deliver(scheduler: &Scheduler, mut packet: Packet) {
         }
         let again = packet.again_after;
         packet.again_after = (again * 2).min(3_000_000_000);
-        // Later packets must not overtake it.
+        // Later packets must not arrive before this one is sent again.
         connection.pipes.lock()[packet.to].last_arrival = scheduler.now() + again;
         return scheduler.send_after(again, packet);
     }
@@ -339,7 +339,7 @@ pub(crate) fn dial(
         again_after: SEND_AGAIN,
     };
     scheduler.send_after(delay, packet);
-    // The end is dropped with the future, which closes a connection whose caller has gone.
+    // If the caller drops the future, this end is dropped, too, which closes the connection.
     let end = End { connection, end: 0 };
     Box::pin(async move {
         std::future::poll_fn(|context| {
@@ -395,7 +395,8 @@ pub(crate) fn machine_is_gone(scheduler: &Scheduler, machine: MachineId, how: He
                 {
                     let mut pipes = connection.pipes.lock();
                     pipes[end].is_closed = true;
-                    // Leaked: their destructors could touch state that a dead thread has left half changed.
+                    // The objects are leaked. Their destructors could touch state that a dead thread has left half
+                    // changed.
                     std::mem::forget((pipes[end].reader.take(), pipes[1 - end].writer.take()));
                     pipes[1 - end].closing = true;
                 }
@@ -578,7 +579,7 @@ impl Drop for End {
         let both = pipes[0].is_closed && pipes[1].is_closed;
         drop(pipes);
         if both && let Some(scheduler) = try_scheduler() {
-            // Segments under way are discarded.
+            // Segments that are still under way are dropped.
             scheduler.network.borrow_mut().connections.remove(&self.connection.number);
         }
     }

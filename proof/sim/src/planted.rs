@@ -1,7 +1,7 @@
 //! Planted bugs: mistakes in our own code behind `env::planted(number)`, which a simulation must find.
 //!
 //! They show that the judges detect mistakes. Release builds contain none of them. `docs/testing.md` says which ones no
-//! hunt has found, and why.
+//! search has found, and why.
 
 /// A planted bug.
 #[derive(Clone, Copy, Debug)]
@@ -10,10 +10,10 @@ pub struct PlantedBug {
     pub number: u32,
     /// What the mistake is.
     pub what: &'static str,
-    /// Command line options that a hunt adds to every seed: faults, workloads and settings without which the mistake
-    /// never or rarely shows.
+    /// Command line options that a search for the bug adds to every seed: faults, workloads and settings without which
+    /// the mistake never or rarely shows.
     pub hunt: &'static str,
-    /// Maximum number of seeds of a hunt. Most hunts need far fewer.
+    /// Maximum number of seeds of a search. Most bugs are found with far fewer.
     pub seeds_max: u32,
 }
 

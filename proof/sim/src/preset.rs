@@ -1,4 +1,5 @@
-//! Presets: groups of settings that a command line fixes, so that a hunt spends no seeds on other ones.
+//! Presets: groups of settings that a command line fixes, so that a search for a planted bug spends no seeds on other
+//! settings.
 
 use std::time::Duration;
 
@@ -19,8 +20,8 @@ pub enum Preset {
     LogInStore,
     /// The janitor, and the master's collection of unneeded parents, run each second.
     Janitor,
-    /// Flushes by size retain as many rows in memory as they can, in families that keep one version and name no level of
-    /// in-memory compaction. The workload of counters has turns.
+    /// Flushes by size retain as many rows in memory as they can, in families that keep one version and name no level
+    /// of in-memory compaction. The workload `counters` takes turns.
     RetainedRows,
     /// No compactions, except of memstores.
     NoCompactions,
@@ -84,18 +85,18 @@ impl Preset {
                 region.flush_keeps = 1.0;
                 region.flush_keeps_gain_min = 0.0;
                 region.compaction_policy = CompactionPolicy::default();
-                // A flush that the log asks for retains nothing.
+                // The number of log files never causes a flush, because such a flush retains nothing.
                 (settings.log.files_min, settings.log.files_max) = (LOG_FILES, LOG_FILES);
             }
             Preset::NoCompactions => {
                 settings.server.compaction_enabled = false;
-                // Without compactions a store has many files, and no flush may wait for that.
+                // Without compactions a store gets many files. No flush may be delayed because of that.
                 settings.region.blocking_files = usize::MAX;
             }
             Preset::NoFlushes => {
                 settings.region.flush_size = NEVER_REACHED;
                 settings.log.file_bytes_max = NEVER_REACHED;
-                // Each start begins a file, and too many files would make the server flush.
+                // Each start begins another log file. Their number must not cause a flush.
                 (settings.log.files_min, settings.log.files_max) = (LOG_FILES, LOG_FILES);
                 settings.server.flush_period = Duration::ZERO;
                 settings.server.log_roll_period = Duration::ZERO;

@@ -34,7 +34,7 @@ pub struct Report {
 /// Runs a seed, and shows its transcript: with `Some(true)` also the steps of the scheduler.
 pub fn run(seed: u64, options: &Options, shows: Option<bool>) -> Report {
     let options = options.clone();
-    // In a new thread, so that thread-local state is empty, as in a new process.
+    // Each run has a thread of its own, so that its thread-local state is empty, as in a new process.
     let thread = env::spawn_thread("sim", env::Priority::Foreground, move || {
         let _events = tracing::subscriber::set_default(crate::events::Events);
         let mut random = Random::new(seed ^ 0x6265_6c6c_6f77_7321);
@@ -124,7 +124,7 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random, options: &Option
     scheduler.spawn_on(clients_machine, "begin", Box::new(begin));
     scheduler.run_until(Duration::from_secs(1), || started.load(Ordering::Acquire));
 
-    // Creates the tables, without faults.
+    // The tables are created before the faults begin.
     let wrong = Arc::new(Mutex::new(Vec::new()));
     let tables = {
         let (scene, workloads, wrong) = (scene.clone(), workloads.clone(), Arc::clone(&wrong));
@@ -146,7 +146,7 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random, options: &Option
         return failures;
     }
 
-    // Runs the clients beside faults.
+    // The clients run while faults happen.
     let jobs = workloads.iter().flat_map(|workload| Arc::clone(workload).clients(&scene)).collect();
     let part = Part::begin(&runtime, jobs);
     faults.begin();
@@ -170,7 +170,7 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random, options: &Option
         End::Failed(failures) => return proved(&server, failures),
     }
 
-    // Runs the judges twice: before and after a crash.
+    // The judges run twice: before and after a crash of the server.
     for round in 0..2 {
         let complaints = Arc::new(Mutex::new(Vec::new()));
         let judges = workloads.iter().map(|workload| judge(workload, &scene, &complaints)).collect();
@@ -205,7 +205,8 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random, options: &Option
     Vec::new()
 }
 
-/// Returns the failures, unless the disk destroyed the end of the log so that it looks like a torn end.
+/// Returns `failures`, or none if a misdirected write has destroyed the end of the log so that nobody can tell it from
+/// a torn end.
 fn proved(server: &Server, failures: Vec<String>) -> Vec<String> {
     if server.medium().is_log_unproved && !failures.iter().any(|words| words.starts_with("panic")) {
         env::sometimes("judges: the disk destroyed the end of the log, and nobody could tell");
@@ -225,7 +226,7 @@ fn judge(workload: &Arc<dyn Workload>, scene: &Scene, complaints: &Arc<Mutex<Vec
 
 /// How a wait ended.
 enum End {
-    /// The awaited work is done.
+    /// The work that was waited for is done.
     Done,
     /// The disk destroyed bytes that the server needs, and the server reports that.
     Noticed,

@@ -66,7 +66,7 @@ struct Machine {
     name: &'static str,
     world: World,
     health: Health,
-    /// The threads that could run but for the pause.
+    /// The threads that were runnable when the process was suspended.
     held: Vec<u64>,
 }
 
@@ -138,7 +138,7 @@ pub struct Scheduler {
     start: env::Moment,
     state: RefCell<State>,
     current: Cell<Option<u64>>,
-    /// Whether threads that take a lock are not interrupted now.
+    /// Whether taking a lock never switches threads at this moment.
     is_calm: Cell<bool>,
     pub(crate) network: RefCell<Network>,
     transcript: RefCell<Transcript>,

@@ -142,7 +142,7 @@ impl Settings {
                 compaction_policy: CompactionPolicy::Stripe,
                 stripe: StripeOptions {
                     initial_count: 1 + random.below(4) as usize,
-                    // Smaller stripes would be hundreds of files, and the run would last minutes.
+                    // With smaller stripes a store would have hundreds of files, and a run would take minutes.
                     split_size: Some(random.spread(16 << 10, 1 << 20)),
                     flush_to_level0: random.one_in(3),
                     level0_files_min: 1 + random.below(4) as usize,
@@ -169,7 +169,7 @@ impl Settings {
         }
     }
 
-    /// Puts the files into a store, for a hunt whose faults concern stores only.
+    /// Moves the files of these settings into an object store, for a search whose faults concern stores only.
     pub(crate) fn put_into_store(&mut self, random: &mut Random) {
         if !self.uses_store {
             self.uses_store = true;
@@ -387,7 +387,7 @@ fn serve(
         files: Arc::clone(&files),
         log: Arc::clone(&log),
         cache: Arc::new(Cache::with_bytes(settings.cache_bytes as usize)),
-        // What one process knows is not known to the next one.
+        // Each process gets its own objects, so that nothing that an earlier process knew survives in memory.
         region_options: RegionOptions {
             ledger: Arc::default(),
             flush_budget: Arc::default(),
@@ -445,7 +445,8 @@ fn serve(
 
     let failed = env::block_on(async {
         tokio::select! {
-            // Without this, tokio polls the branches in a random order of its own, and the seed would not decide the run.
+            // With `biased` the branches are polled in this order. Without it tokio would choose by its own random
+            // numbers, and the seed would not decide the run.
             biased;
             () = life.stopping.notified() => None,
             failure = log.failed() => Some((failure.to_string(), "server: ended because its log failed")),

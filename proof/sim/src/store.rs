@@ -311,7 +311,7 @@ impl FileReader for Reader {
         Some(Box::pin(async move {
             let _permit = limit.acquire().await.expect("the semaphore is never closed");
             env::sleep(store.begin_call("read", &name)).await;
-            // A failed read changes nothing.
+            // A read that fails changes nothing, so it need not be carried out.
             store.end_call("read", &name)?;
             env::sometimes("store: an awaited read");
             let mut bytes = vec![0; length];

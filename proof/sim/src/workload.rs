@@ -98,7 +98,7 @@ impl Scene {
         options.operation_max = patience;
         options.retries = if patience.is_zero() { 0 } else { u32::MAX };
         options.connection.connect_max = Duration::from_secs(3);
-        // Short enough to notice soon that a server is back.
+        // A short pause, so that a client soon notices that the server is back.
         options.pause = Duration::from_millis(20);
         Cluster::connect(self.0.world.clone(), options)
     }
@@ -256,7 +256,8 @@ pub(crate) fn splits(random: &mut Random) -> Vec<Bytes> {
 
 /// Enables a table that was disabled. Returns whether it is enabled.
 pub(crate) async fn enable(admin: &client::Admin, table: &proto::TableName) -> bool {
-    // After an attempt without an answer the table may be enabled.
+    // An earlier attempt without an answer may have enabled the table. Then this attempt fails, and the state is asked
+    // for.
     admin.enable_table(table).await.is_ok()
         || matches!(admin.table_state(table).await, Ok(Some(proto::catalog::TableState::Enabled)))
 }
@@ -267,7 +268,7 @@ pub(crate) fn stir(scene: &Scene, table: Table) -> Job<()> {
     let admin = scene.client(Duration::ZERO).admin();
     Box::pin(async move {
         let mut random = scene.random();
-        // Flushes are not allowed then.
+        // If the server must keep all nonces in the log, no workload may flush.
         while !scene.is_over() && !scene.keeps_nonces() {
             scene.pause(&mut random, 5_000).await;
             if random.one_in(6) {

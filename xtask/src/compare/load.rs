@@ -48,14 +48,14 @@ const MIXED: &[&str] = &[
 const ALL: &[Load] = &[
     Load { name: "random-read", words: &["random-read"], short: true },
     Load { name: "multi-get", words: &["multi-get"], short: true },
-    // Thirty rows per call, as in PerformanceEvaluation.
+    // 30 rows per call, like PerformanceEvaluation.
     Load { name: "scan-30", words: &["scan", "--caching", "30"], short: true },
     Load { name: "scan", words: &["scan"], short: true },
     Load { name: "scan-range-10", words: &["scan-range-10"], short: false },
     Load { name: "scan-range-100", words: &["scan-range-100"], short: true },
     Load { name: "scan-range-1000", words: &["scan-range-1000"], short: false },
     Load { name: "scan-range-10000", words: &["scan-range-10000"], short: false },
-    // A cold Java process needs seconds for ten thousand such rows.
+    // A Java process that is not warm needs seconds to filter ten thousand rows, so fewer are read.
     Load { name: "filter-scan", words: &["filter-scan", "--range", "2000"], short: true },
     Load { name: "filter-0", words: &["filter-0"], short: true },
     Load { name: "filter-10", words: &["filter-10"], short: true },

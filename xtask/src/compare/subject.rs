@@ -81,7 +81,7 @@ impl Kind {
         let part = |mib: f64, of: u64| format!("{:.4}", mib / of as f64);
         Ok(match self {
             Kind::Bellows => {
-                // Bellows' fractions are of half of the machine's memory.
+                // Bellows takes fractions of half of the machine's memory, so the sizes are converted.
                 let memory = memory_mib()? / 2;
                 vec![
                     ("hfile.block.cache.size", part(cache_mib as f64, memory)),
@@ -118,7 +118,7 @@ struct Ports {
 impl Ports {
     fn free() -> Result<Ports, String> {
         let listener = || TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string());
-        // All are held until all are known, so that they differ.
+        // All ports stay open until all are known. Otherwise the system could return one twice.
         let held = [listener()?, listener()?, listener()?];
         let port = |at: usize| {
             held[at].local_addr().map(|address| address.port()).map_err(|error| error.to_string())
@@ -246,7 +246,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Normally it has ended already.
+        // Normally the process has ended already, and killing it fails.
         let _ended = self.child.kill();
         let _reaped = self.child.wait();
     }
@@ -287,7 +287,7 @@ fn hbase(
         ("hbase.zookeeper.property.dataDir", path("zookeeper")),
         ("hbase.zookeeper.quorum", local.clone()),
         ("hbase.zookeeper.property.clientPort", ports.registry.to_string()),
-        // Hadoop's local file system does not report that it can sync. Without checksum files, as here, it can.
+        // Hadoop's local file system says that it cannot sync, although without checksum files it can.
         ("hbase.unsafe.stream.capability.enforce", "false".to_owned()),
         ("hbase.localcluster.assign.random.ports", "false".to_owned()),
         ("hbase.master.hostname", "localhost".to_owned()),

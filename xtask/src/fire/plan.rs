@@ -131,7 +131,7 @@ pub(crate) fn plan(seed: u64, minutes: f64, rates: &Rates) -> Vec<Step> {
         faults.extend((0..count).map(|_| one(&mut random)));
     };
     some(rates.kills, &mut |random| Fault::Kill { again: random.below(6).saturating_sub(3) });
-    // Every operation has its turn.
+    // Each operation comes in its turn, so that all of them are interrupted equally often.
     let mut turn = seed as usize % OPERATIONS.len();
     some(rates.kills_during_operations, &mut |random| {
         turn += 1;
@@ -150,7 +150,8 @@ pub(crate) fn plan(seed: u64, minutes: f64, rates: &Rates) -> Vec<Step> {
     for index in (1..faults.len()).rev() {
         faults.swap(index, random.below(index as u64 + 1) as usize);
     }
-    // Each fault has an interval of its own, and strikes at a random time in it.
+    // The time is divided into as many intervals as there are faults of this kind. Each fault happens at a random time
+    // of its interval.
     let interval_ms = minutes * 60_000.0 / faults.len().max(1) as f64;
     let mut steps = Vec::new();
     for (index, fault) in faults.into_iter().enumerate() {

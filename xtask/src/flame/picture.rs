@@ -136,7 +136,8 @@ mod tests {
         let svg = draw("a & b", &stacks);
         assert!(svg.contains("a &amp; b") && svg.contains("<title>region::get (37.5 %)</title>"), "{svg}");
         assert!(svg.contains("wal::&lt;write&gt; (12.5 %)"));
-        // Half of all samples are the thread's, and its callees begin at its left edge, one box higher.
+        // Half of all samples are in the thread itself. The functions that it calls begin at its left edge, one box
+        // higher.
         assert!(svg.contains("(50.0 %)</title><rect x=\"0.0\" y=\"51.0\" width=\"699.6\""), "{svg}");
         assert!(svg.contains("(37.5 %)</title><rect x=\"0.0\" y=\"34.0\" width=\"524.6\""), "{svg}");
     }

@@ -14,26 +14,30 @@ const HELD: usize = 1_200;
 pub(super) fn everywhere() -> Vec<Attack> {
     vec![
         Attack { name: "3,000 connections opened and dropped", megabytes: 128, act: dropped },
-        Attack { name: "1,200 connections that say nothing", megabytes: 128, act: held },
-        Attack { name: "500 connections that speak a byte at a time", megabytes: 64, act: slow },
+        Attack { name: "1,200 connections that send nothing", megabytes: 128, act: held },
+        Attack { name: "500 connections that send single bytes", megabytes: 64, act: slow },
     ]
 }
 
 pub(super) fn registry() -> Vec<Attack> {
     vec![
-        Attack { name: "garbage and absurd lengths", megabytes: 16, act: registry_garbage },
+        Attack { name: "garbage and invalid lengths", megabytes: 16, act: registry_garbage },
         Attack { name: "a session and a read cut at every byte", megabytes: 16, act: registry_cut },
-        Attack { name: "every operation with bodies that are none", megabytes: 32, act: registry_operations },
-        Attack { name: "reads and watches by the hundred thousand", megabytes: 128, act: registry_many },
+        Attack { name: "every operation with invalid bodies", megabytes: 32, act: registry_operations },
+        Attack { name: "hundreds of thousands of reads and watches", megabytes: 128, act: registry_many },
     ]
 }
 
 pub(super) fn web() -> Vec<Attack> {
     vec![
         Attack { name: "garbage and nearly HTTP", megabytes: 16, act: web_garbage },
-        Attack { name: "a flood of headers", megabytes: 64, act: web_headers },
+        Attack { name: "very many headers", megabytes: 64, act: web_headers },
         Attack { name: "bodies without end", megabytes: 64, act: web_bodies },
-        Attack { name: "10,000 requests in one go, their answers unread", megabytes: 64, act: web_pipeline },
+        Attack {
+            name: "10,000 requests at once, whose answers are never read",
+            megabytes: 64,
+            act: web_pipeline,
+        },
     ]
 }
 
@@ -64,7 +68,7 @@ fn slow(scene: &Scene<'_>) -> Outcome {
     for _ in 0..500 {
         peers.push(Peer::connect(scene.address)?);
     }
-    // The server was started with a limit of one second. A client that sends a byte now and then gains nothing.
+    // The server's limit for a handshake is one second. A client must not gain time by sending single bytes.
     let words: &[u8] = b"\0\0\0\x2d\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
     let words = if scene.is_web { &b"GET / HTTP/1.1\r\nX-A: bbbbbbbbbbbbbbbbb"[..] } else { words };
     let words = if scene.is_rpc { &b"HBas\0\x50\0\x0f\xff\xff\x0a\x01a\x12\x01b"[..] } else { words };
@@ -169,12 +173,12 @@ fn registry_operations(scene: &Scene<'_>) -> Outcome {
 }
 
 fn registry_many(scene: &Scene<'_>) -> Outcome {
-    // Reads in one frame of nearly the maximum length.
+    // One frame of nearly the maximum length has very many reads.
     let read =
         [&4i32.to_be_bytes()[..], &[0], &(-1i32).to_be_bytes(), &text(b"/hbase/hbaseid"), &[0]].concat();
     let mut reads = read.repeat(1_000_000 / read.len());
     reads.extend_from_slice(&[0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff]);
-    // Watches beyond every limit, with paths of all kinds.
+    // More watches than the server permits, with paths of all kinds.
     let mut watches = 0u64.to_be_bytes().to_vec();
     watches.extend_from_slice(&60_000u32.to_be_bytes());
     for number in 0..60_000u32 {

@@ -25,22 +25,27 @@ pub(super) fn attacks() -> Vec<Attack> {
         Attack { name: "other protocols' first words", megabytes: 16, act: other_protocols },
         Attack { name: "preambles that are nearly right", megabytes: 16, act: preambles },
         Attack { name: "a handshake and a call cut at every byte", megabytes: 16, act: cut },
-        Attack { name: "a handshake and a call with every byte bent", megabytes: 32, act: bent },
-        Attack { name: "absurd lengths of connection headers", megabytes: 16, act: absurd_headers },
-        Attack { name: "absurd lengths of frames", megabytes: 16, act: absurd_frames },
-        Attack { name: "absurd lengths inside of frames", megabytes: 16, act: absurd_insides },
+        Attack { name: "a handshake and a call with every byte changed", megabytes: 32, act: bent },
+        Attack { name: "invalid lengths of connection headers", megabytes: 16, act: absurd_headers },
+        Attack { name: "invalid lengths of frames", megabytes: 16, act: absurd_frames },
+        Attack { name: "invalid lengths inside frames", megabytes: 16, act: absurd_insides },
         Attack { name: "unknown services, codecs, compressors", megabytes: 16, act: unknown_names },
-        Attack { name: "every method with parameters that are none", megabytes: 128, act: bad_parameters },
-        Attack { name: "300 MB that are claimed", megabytes: 16, act: huge_claimed },
-        Attack { name: "300 MB that are sent", megabytes: 64, act: huge_sent },
-        Attack { name: "a flood of connection headers' attributes", megabytes: 64, act: attribute_flood },
-        // One is a list of 100,000 filters, each of some hundred bytes as a message, and again as a filter.
+        Attack {
+            name: "every method with parameters that are no valid message",
+            megabytes: 128,
+            act: bad_parameters,
+        },
+        Attack { name: "a frame that claims 300 MB", megabytes: 16, act: huge_claimed },
+        Attack { name: "a frame of 300 MB", megabytes: 64, act: huge_sent },
+        Attack { name: "very many attributes in connection headers", megabytes: 64, act: attribute_flood },
+        // The second of these is a list of 100,000 filters. Each takes some hundred bytes as a message, and the same
+        // again as a filter.
         Attack { name: "filters nested too deep, and too many", megabytes: 256, act: deep_filters },
         Attack { name: "groups nested too deep", megabytes: 128, act: deep_groups },
-        Attack { name: "patterns that explode", megabytes: 256, act: patterns },
+        Attack { name: "patterns that backtrack exponentially", megabytes: 256, act: patterns },
         Attack { name: "cell blocks that unpack to 300 MB", megabytes: 1024, act: bombs },
-        Attack { name: "eight of them at once", megabytes: 1536, act: bombs_at_once },
-        Attack { name: "cell blocks that are no packed bytes", megabytes: 32, act: bad_blocks },
+        Attack { name: "eight such cell blocks at once", megabytes: 1536, act: bombs_at_once },
+        Attack { name: "cell blocks that are not compressed bytes", megabytes: 32, act: bad_blocks },
         Attack { name: "calls whose answers are never read", megabytes: 128, act: unread },
         Attack { name: "scans of 48 MB whose answers are never read", megabytes: 512, act: unread_scans },
     ]
@@ -127,7 +132,8 @@ fn preambles(scene: &Scene<'_>) -> Outcome {
         peer.tell(preamble);
         expect_end(&preamble.escape_ascii().to_string(), &mut peer, -1, class)?;
     }
-    // Repeated without end. The server answers each with a frame, and nobody reads the answers.
+    // The request is repeated until the server stops reading. The server answers each with a frame, and nobody reads
+    // the answers.
     let mut peer = Peer::connect(scene.address)?;
     peer.tell(&b"Securi".repeat(100_000));
     peer.finish();
@@ -188,7 +194,7 @@ fn absurd_headers(scene: &Scene<'_>) -> Outcome {
 
 fn absurd_frames(scene: &Scene<'_>) -> Outcome {
     for length in ABSURD {
-        // With a request header the refusal names its call; without one it is the connection's.
+        // If the request has a header, the exception names its call; otherwise it is an exception of the connection.
         for call in [Some(9), None] {
             let mut peer = Peer::open(scene.address, CLIENT, "")?;
             peer.tell(&length.to_be_bytes());
@@ -207,8 +213,8 @@ fn absurd_frames(scene: &Scene<'_>) -> Outcome {
 
 fn absurd_insides(scene: &Scene<'_>) -> Outcome {
     for length in [u64::MAX, 1 << 63, u64::from(u32::MAX), i32::MAX as u64, 1_000] {
-        // The length of the request header. As in HBase, its low 32 bits count. A negative length ends the
-        // connection; any other leaves an empty header, to which no answer is possible.
+        // The length of the request header. As in HBase, only its low 32 bits count. If they are negative, the
+        // connection ends. Any other length leaves an empty header, which cannot be answered.
         let mut body = Vec::new();
         varint(&mut body, length);
         let mut peer = Peer::open(scene.address, CLIENT, "")?;
@@ -219,12 +225,12 @@ fn absurd_insides(scene: &Scene<'_>) -> Outcome {
         } else {
             expect(&what, &peer.answer()?, 0, NO_RETRY)?;
         }
-        // The lengths of the parameter and of the cell block. One call fails, and the connection stays open.
+        // The lengths of the parameter and of the cell block are wrong. The call fails, and the connection stays open.
         let mut body = request_header(5, "Get", None).delimited();
         varint(&mut body, length);
         let mut peer = Peer::open(scene.address, CLIENT, "")?;
         peer.tell(&framed(&body));
-        // A negative length is refused. Any other leaves an empty Get, which names no region.
+        // A negative length is refused. Any other leaves an empty Get, which fails because it names no region.
         let class = if (length as i32) < 0 { NO_RETRY } else { NOT_SERVING };
         expect(&format!("a parameter of {length} bytes"), &peer.answer()?, 5, class)?;
         expect_alive("a parameter of no length", &mut peer)?;
@@ -232,7 +238,7 @@ fn absurd_insides(scene: &Scene<'_>) -> Outcome {
         body.push(0);
         peer.tell(&framed(&body));
         let answer = peer.answer()?;
-        // The length has 32 bits on the wire. A longer one is cut to these, which may be 0.
+        // On the wire a length has 32 bits. A longer one is cut to these, which may be 0.
         if length as u32 != 0 {
             expect(&format!("a cell block of {length} bytes"), &answer, 6, NO_RETRY)?;
         }
@@ -267,7 +273,7 @@ fn unknown_names(scene: &Scene<'_>) -> Outcome {
             expect(&format!("{service} {method:.20}"), &peer.answer()?, 3, NO_RETRY)?;
         }
     }
-    // A header without a parameter.
+    // The request has a header and no parameter.
     let mut peer = Peer::open(scene.address, CLIENT, "")?;
     let bare = Message::default().number(1, 8).bytes(3, b"Get");
     peer.tell(&framed(&bare.delimited()));
@@ -319,7 +325,7 @@ fn huge_claimed(scene: &Scene<'_>) -> Outcome {
         expect("300 MB claimed", &peer.answer()?, 9, TOO_BIG)?;
         peers.push(peer);
     }
-    // The maximum length, of which only a few bytes are sent.
+    // The frame states the maximum length, but only a few bytes of it are sent.
     for _ in 0..200 {
         let mut peer = Peer::open(scene.address, CLIENT, "")?;
         peer.tell(&(256u32 << 20).to_be_bytes());
@@ -342,13 +348,13 @@ fn huge_sent(scene: &Scene<'_>) -> Outcome {
     if left > 0 {
         return Err(format!("the server hung up {left} bytes before the end"));
     }
-    // A client that sends everything before it reads gets the answer, too.
+    // A client that sends the whole frame before it reads gets the answer, too.
     expect_end("300 MB sent", &mut peer, 9, TOO_BIG)
 }
 
 fn attribute_flood(scene: &Scene<'_>) -> Outcome {
     let attribute = Message::default().bytes(1, b"k").bytes(2, b"v").0;
-    // Just below the limit of a connection header.
+    // A connection header just below its limit.
     let mut flood = Message::default().bytes(2, CLIENT.as_bytes());
     while flood.0.len() < (1 << 20) - 100 {
         flood = flood.bytes(7, &attribute);
@@ -357,7 +363,7 @@ fn attribute_flood(scene: &Scene<'_>) -> Outcome {
     peer.tell(PREAMBLE);
     peer.tell(&framed(&flood.0));
     expect_end("a connection header of 150,000 attributes", &mut peer, -1, FATAL)?;
-    // The same in request headers, which only the frame's limit bounds.
+    // The same in request headers, which are limited only by the length of the frame.
     let mut peer = Peer::open(scene.address, CLIENT, "")?;
     let mut flood = request_header(3, "Get", None);
     while flood.0.len() < 4 << 20 {
@@ -387,7 +393,7 @@ fn deep_filters(scene: &Scene<'_>) -> Outcome {
             expect(&format!("{depth} times {class}"), &peer.answer()?, 5, NO_RETRY)?;
         }
     }
-    // As wide as possible.
+    // One list with as many filters as fit into a frame.
     let one = named("filter", "FirstKeyOnlyFilter", b"");
     let mut wide = Message::default().number(1, 1);
     for _ in 0..100_000 {
@@ -402,13 +408,13 @@ fn deep_filters(scene: &Scene<'_>) -> Outcome {
 
 fn deep_groups(scene: &Scene<'_>) -> Outcome {
     let mut peer = Peer::open(scene.address, CLIENT, "")?;
-    // Field 15 begins a group, repeatedly. A reader that recurses into groups runs out of stack.
+    // Field 15 opens a group inside a group, and so on. A reader that recurses for each would overflow its stack.
     for depth in [101, 10_000, 8_000_000] {
         let groups = vec![15 << 3 | 3; depth];
         peer.tell(&request(5, "Get", &groups, b""));
         expect(&format!("{depth} groups in a parameter"), &peer.answer()?, 5, NO_RETRY)?;
     }
-    // Nested messages, as in the exec services.
+    // Messages inside messages, as in the services of endpoints.
     let mut nested = Message::default().bytes(1, b"x").0;
     for _ in 0..2_000 {
         nested = Message::default().bytes(1, &nested).bytes(2, &[]).0;
@@ -485,7 +491,7 @@ fn gzip_bomb(length: usize) -> Vec<u8> {
             count -= 8;
         }
     };
-    // The last block, with fixed codes; codes are written from their highest bit.
+    // The last block uses fixed codes, whose bits are written from the highest to the lowest.
     put(&mut out, 0b011, 3);
     put(&mut out, 0b0000_1100, 8);
     for _ in 0..=length / 258 {
@@ -523,7 +529,7 @@ fn bombs(scene: &Scene<'_>) -> Outcome {
         }
         expect_alive(compressor, &mut peer)?;
     }
-    // Many empty members.
+    // A gzip stream may have several members; this one has very many empty ones.
     let mut peer = Peer::open(scene.address, CLIENT, GZIP)?;
     peer.tell(&request(5, "Get", &get(None), &gzip(b"").repeat(200_000)));
     match peer.answer()? {
@@ -533,7 +539,7 @@ fn bombs(scene: &Scene<'_>) -> Outcome {
 }
 
 fn bombs_at_once(scene: &Scene<'_>) -> Outcome {
-    // Just small enough to be unpacked.
+    // Just small enough for the limit of an unpacked block.
     let bomb = gzip_bomb(250 << 20);
     let mut peers = Vec::new();
     for _ in 0..8 {
@@ -582,7 +588,7 @@ fn unread(scene: &Scene<'_>) -> Outcome {
             .map_err(|error| format!("a socket: {error}"))?;
         peers.push(peer);
     }
-    // The server stops reading from a client that does not read its answers, so at some point sending fails.
+    // The server stops reading from a client that does not read its answers. So at some point sending must fail.
     for peer in &mut peers {
         for _ in 0..50 {
             if !peer.tell(&calls) {
@@ -610,7 +616,7 @@ fn unread_scans(scene: &Scene<'_>) -> Outcome {
         peers.push(peer);
     }
     for peer in &peers {
-        // The first answer is on its way, and nobody reads it.
+        // The first answer has arrived at the client, which does not read it.
         match peer.0.peek(&mut [0]) {
             Ok(1) => {}
             other => return Err(format!("a scan was not answered: {other:?}")),

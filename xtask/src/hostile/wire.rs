@@ -150,7 +150,7 @@ impl Peer {
 
     /// Closes the sending side of the connection.
     pub(super) fn finish(&mut self) {
-        // Fails if the server has closed the connection, which is intended.
+        // If the server has closed the connection already, this fails, which is as it should be.
         let _gone = self.0.shutdown(Shutdown::Write);
     }
 

@@ -16,7 +16,7 @@ fn run_suite(bootstrap: &str, quorum: &str, words: &[&str]) -> Outcome {
     let cluster = [
         ("proof.quorum", quorum),
         ("proof.table", TABLE),
-        // Some tests expect refusals.
+        // Some tests expect exceptions, so the client's log of them is off.
         ("org.slf4j.simpleLogger.defaultLogLevel", "off"),
     ];
     let words: Vec<&str> = ["Teller", "AsynchbaseTest"].into_iter().chain(words.iter().copied()).collect();

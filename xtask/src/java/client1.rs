@@ -14,7 +14,7 @@ pub(crate) fn suite() -> Outcome {
 /// Runs the suite against a running cluster: `QUORUM [TEXT]`, the address as `host:port`.
 pub(crate) fn against(quorum: &str, words: &[&str]) -> Outcome {
     let suite = compile("client1")?;
-    // HBase 1 logs through log4j 1. Some tests expect refusals, which reach the test as exceptions.
+    // HBase 1 uses log4j 1, which has another configuration. Some tests expect exceptions, so the log of them is off.
     let properties = [("proof.quorum", quorum), ("log4j.configuration", "log4j1.properties")];
     let words: Vec<&str> = ["Teller", "Hbase1Test"].into_iter().chain(words.iter().copied()).collect();
     succeed("the HBase 1 suite", java(&suite, &properties, &words))

@@ -60,7 +60,7 @@ impl Gateway {
         let port_text = port.to_string();
         let words =
             [&[kind.class()], kind.words(), &["--port", &port_text, "--infoport", "-1", "start"]].concat();
-        // Some tests expect refusals.
+        // Some tests expect exceptions, so only errors are logged.
         let mut command = java(&class_path, &[("proof.log", "ERROR")], &words);
         let child = command.spawn().map_err(|error| format!("cannot start the {name} server: {error}"))?;
         let mut gateway = Gateway { child, port };
@@ -88,7 +88,7 @@ impl Drop for Gateway {
 /// Returns a folder with the gateway's configuration, because it accepts none on its command line.
 fn conf(kind: Kind, quorum: &str) -> Result<String, String> {
     let (host, port) = quorum.rsplit_once(':').ok_or_else(|| format!("{quorum} is not host:port"))?;
-    // The part's name is taken: the server uses that folder.
+    // The folder with the part's own name belongs to the server, so this one has another name.
     let folder = fresh_folder(&format!("{}-gateway", kind.name()))?.display().to_string();
     let properties = [
         ("hbase.zookeeper.quorum", host),

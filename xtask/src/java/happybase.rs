@@ -17,7 +17,7 @@ const REQUIREMENTS: &str = "proof/python/requirements.txt";
 /// Returns the Python that has the packages.
 fn python() -> Result<String, String> {
     let python = format!("{VENV}/bin/python");
-    // Written last, so that an unfinished installation begins again.
+    // This file is written last. If it is missing, the installation was interrupted and is repeated.
     let mark = format!("{VENV}/installed");
     if changed(Path::new(&mark)) <= changed(Path::new(REQUIREMENTS)) {
         run("python3", &["-m", "venv", "--clear", VENV])

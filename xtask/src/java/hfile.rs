@@ -11,7 +11,7 @@ pub(crate) fn suite() -> Outcome {
     let folder = fresh_folder("hfile")?;
     let server = Server::start_in(&folder, &[])?;
     let folder = folder.display().to_string();
-    // For HBase a wrong byte, which is a part of the proof, is a warning.
+    // A wrong byte, which is a part of this test, is only a warning for HBase. Warnings are not logged.
     let properties = [("proof.log", "ERROR")];
     succeed("the reading of files", java(&class_path, &properties, &["HFiles", &server.rpc, &folder]))?;
     server.stop()

@@ -72,11 +72,11 @@ struct Gets<'a> {
 impl<'a> Gets<'a> {
     /// Loads the rows and warms the cache. Returns the hit rate.
     fn warm(bellows: &'a Path, server: &Server, cache_mib: u64) -> Result<(Gets<'a>, f64), String> {
-        // A quarter more than fits.
+        // A quarter more rows than fit into the cache.
         let rows = ((cache_mib << 20) * 5 / 4 / ROW_BYTES).to_string();
         let mut gets = Gets { bellows, rows, seed: 0 };
         gets.run(server, "0.1")?;
-        // First a whole scan, then gets.
+        // Fills the cache by a whole scan, and then by gets.
         let scan = ["scan", "--rows", &gets.rows, "--threads", "1", "--seconds", "10", "--warm-up", "0"];
         drive(bellows, server, &scan)?;
         let mut rate = 0.0;
@@ -121,7 +121,7 @@ pub(super) fn scans(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<St
             let status = child.wait().map_err(|error| error.to_string())?;
             if status.success() { Ok(()) } else { Err(format!("a scan of {SCANNED}: {status}")) }
         };
-        // The table is written first, and the blocks that writing left in the cache are evicted.
+        // The table is written first. Then the blocks that writing has left in the cache are evicted.
         ended(scan("0.1")?)?;
         let (mut gets, _) = Gets::warm(bellows, &server, plan.restart_mib)?;
         let alone = gets.run(&server, "10")?;

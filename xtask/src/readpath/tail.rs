@@ -33,8 +33,8 @@ const KEPT_TRIES: usize = 3;
 /// Fractions of the closed-loop rate: the very low rate, and the rate of the first try.
 const IDLE_RATE: f64 = 0.05;
 const FIRST_RATE: f64 = 0.25;
-/// Maximum ratio of the least rate that is not sustained to the greatest that is, and maximum number of tries to find
-/// them.
+/// The search for the greatest sustained rate ends when the least rate that is not sustained is at most this many times
+/// the greatest that is. The next constant is the maximum number of tries.
 const BETWEEN: f64 = 1.06;
 const PEAK_TRIES: u32 = 10;
 const PEAK_SECONDS: f64 = 2.0;
@@ -157,7 +157,8 @@ mod tests {
 
     #[test]
     fn the_peak_is_what_is_answered_without_a_queue() {
-        // 100,000 a second are sustained. The median doubles above 80,000 and triples above 90,000.
+        // In this test 100,000 operations a second are sustained. The median doubles above 80,000 and triples above
+        // 90,000.
         let offer = |rate: f64, seconds: &str| {
             let seconds: f64 = seconds.parse().expect("a number");
             let left = (rate - 100_000.0).max(0.0) * seconds;

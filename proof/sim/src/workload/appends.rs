@@ -28,7 +28,7 @@ pub(super) struct Appends {
 #[derive(Default)]
 struct Word {
     was_acknowledged: bool,
-    /// Whether a process of the server ended before the answer.
+    /// Whether a process of the server ended while the client waited. Then the word may be in the row twice.
     may_repeat: bool,
 }
 
@@ -64,7 +64,8 @@ impl Appends {
             match answer {
                 Ok(answer) => {
                     let value = answer.value("f", "q").unwrap_or_default();
-                    // A call that was repeated may be answered with a later row.
+                    // The answer to a repeated call may be a later state of the row. So the word need not be the last
+                    // one.
                     if !value.split_inclusive(|byte| *byte == b' ').any(|known| known == word.as_bytes()) {
                         scene.fail(format!(
                             "appends: l{row} answers {:?} to an append of {word:?}",
@@ -72,7 +73,8 @@ impl Appends {
                         ));
                     }
                 }
-                // This client appends no more to the row, because the word may arrive after its next one.
+                // The word may still arrive, even after the client's next word. So the client appends no more to this
+                // row.
                 Err(_) => return,
             }
             scene.pause(&mut random, 400).await;

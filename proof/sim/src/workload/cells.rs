@@ -84,7 +84,8 @@ impl RowHistory {
         self.cells.iter().filter(concerns).map(|marker| marker.timestamp).max().map_or(1, |last| last + 1)
     }
 
-    /// Returns the greatest timestamp that a client has chosen in the family; those of the server are far greater.
+    /// Returns the greatest timestamp that a client has chosen in the family. Timestamps that the server chose are far
+    /// greater and are left out.
     fn top(&self, family: usize) -> i64 {
         let is_chosen = |cell: &&Written| cell.family == family && QUALIFIERS.contains(&cell.qualifier);
         self.cells.iter().filter(is_chosen).map(|cell| cell.timestamp).max().unwrap_or(1)
@@ -196,7 +197,7 @@ impl Cells {
         }
     }
 
-    /// Whether only cells hidden by markers are ever dropped from the family.
+    /// Whether the family keeps so many versions that only cells hidden by delete markers are ever dropped.
     fn keeps_all(&self, family: usize) -> bool {
         self.families[family].versions == MANY
     }
@@ -254,7 +255,8 @@ impl Cells {
         };
         let kind = random.choose(kinds);
         let top = row.top(family);
-        // Where few versions are kept, a version uncovered by a marker may have been dropped.
+        // In a family that keeps few versions, a version that becomes visible again may have been dropped already. So
+        // the marker hides everything.
         let timestamp = if self.keeps_all(family) { (top - random.below(6) as i64).max(1) } else { top };
         let qualifier = if kind.is_family_delete() { "" } else { random.choose(&QUALIFIERS) };
         Written { family, qualifier, timestamp, kind, value: Vec::new() }
@@ -280,7 +282,7 @@ impl Cells {
             }
             6 | 7 => {
                 let put = self.draw_put(row, random);
-                // In the other family, because cells of one mutation get one sequence id.
+                // The marker is in the other family, because all cells of one mutation have the same sequence id.
                 let marker = self.draw_marker(row, random);
                 let marker = (marker.family != put.family).then_some(marker);
                 let mut both =
@@ -341,7 +343,7 @@ impl Cells {
                 [before, format!("{by} ").into_bytes()].concat()
             }
         });
-        // Without an answer the timestamp is unknown, so the row is not judged any more.
+        // Without an answer nobody knows the timestamp. So the row is not judged any more.
         self.rows.lock().remove(&name);
         let answered = match increments {
             true => table.increment(Increment::row(name.clone()).add(f, qualifier, by)).await,

@@ -64,8 +64,8 @@ impl Churn {
     async fn client(self: Arc<Self>, scene: Scene) {
         let cluster = scene.client(Duration::from_secs(20));
         let (admin, rows) = (cluster.admin(), cluster.table("churn").expect("a name"));
-        // An earlier attempt of an acknowledged put could arrive after its region was truncated, so puts are not
-        // repeated.
+        // Puts are not repeated. An earlier attempt could otherwise arrive after its region was truncated, although the
+        // put was acknowledged.
         let puts = scene.client(Duration::ZERO).table("churn").expect("a name");
         let name = self.table.name().clone();
         let mut random = Random::new(self.seed);
@@ -75,7 +75,7 @@ impl Churn {
             let known = self.known.lock().clone();
             match known {
                 ExpectedState::Unknown => {
-                    // The client continues from the state that it finds.
+                    // After an interruption the client continues from the state in which it finds the table.
                     match admin.table_exists(&name).await {
                         Ok(true) => {
                             let _either = admin.disable_table(&name).await;
@@ -83,7 +83,7 @@ impl Churn {
                                 *self.known.lock() = ExpectedState::Absent;
                             }
                         }
-                        // The failed change may still be under way; only a later one that succeeds proves that it is
+                        // The failed change may still be under way. Only a later change that succeeds proves that it is
                         // not.
                         Ok(false) if admin.create_table(&self.table, &self.splits).await.is_ok() => {
                             *self.known.lock() = ExpectedState::Present { rows: Vec::new(), from: next };
@@ -179,7 +179,8 @@ impl Churn {
     async fn truncate_regions(&self, admin: &Admin) -> bool {
         let Ok(mut regions) = admin.regions(self.table.name()).await else { return false };
         regions.sort_by(|left, right| left.region.start_key().cmp(right.region.start_key()));
-        // The list may have been read while a region was split or merged.
+        // A region may have been split or merged while the list was read. Then the regions in the list do not follow
+        // each other.
         let mut next = Some(Bytes::new());
         for location in &regions {
             if next.as_ref() != Some(location.region.start_key()) {
@@ -243,7 +244,7 @@ impl Workload for Churn {
                 }
                 ExpectedState::Present { .. } | ExpectedState::Disabled { .. } | ExpectedState::Readable => {
                     if let ExpectedState::Disabled { .. } = known {
-                        // If this fails, reading the table fails, too.
+                        // If enabling fails, reading the table fails, too, and is reported.
                         let _either = cluster.admin().enable_table(self.table.name()).await;
                     }
                     let table = cluster.table("churn").expect("a name");

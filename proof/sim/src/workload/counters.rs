@@ -51,7 +51,7 @@ impl Counters {
         let counters = 1 + random.below(8);
         let has_turns = random.one_in(3) || has_turns;
         if has_turns {
-            // Other families retain no rows in memory.
+            // Only a family that keeps one version retains rows in memory.
             let family = FamilyDescriptor::new("f".to_owned()).expect("a name");
             table.set_family(family.with("VERSIONS", 1));
         }
@@ -131,7 +131,7 @@ impl Workload for Counters {
     fn clients(self: Arc<Self>, scene: &Scene) -> Vec<Job<()>> {
         let mut all: Vec<Job<()>> =
             (0..self.clients).map(|_| Box::pin(Arc::clone(&self).client(scene.clone())) as Job<()>).collect();
-        // A flush on request retains nothing in memory.
+        // In a run with turns no flush is requested, because a requested flush retains nothing in memory.
         all.push(match self.has_turns {
             true => Box::pin(Arc::clone(&self).fill(scene.clone())),
             false => stir(scene, scene.client(Duration::ZERO).table(TABLE).expect("a name")),

@@ -41,7 +41,7 @@ impl Division {
             }
             let at = random.below(regions.len() as u64) as usize;
             if random.one_in(2) && regions.len() < REGIONS_MAX {
-                // At a key that is usually in the region, or at the middle that the server finds.
+                // The region is split at a key that it probably has, or at the middle that the server finds.
                 let row =
                     (!random.one_in(4)).then(|| Bytes::from(vec![random.choose(b"13579bdfhjlnprtvxz")]));
                 if admin.split_region(&regions[at].region, row).await.is_ok() {
@@ -93,7 +93,7 @@ impl Workload for Division {
                 Complaint::Unreadable(format!("division: the regions cannot be listed: {error}"))
             };
             for table in admin.tables().await.map_err(words)? {
-                // Another workload may have left its table disabled or partly created.
+                // Another workload may have left its table disabled or created only in part. Such a table is left out.
                 let is_enabled = admin.table_state(&table).await.map_err(words)?
                     == Some(proto::catalog::TableState::Enabled);
                 if is_enabled && !table.is_system() {

@@ -101,7 +101,7 @@ impl List {
                     scene.fail(format!("list: a scan while everything changes: {words}"));
                 }
             }
-            // A long list is read less often, because reading it takes long.
+            // A longer list takes longer to read, so it is read less often.
             scene.pause(&mut random, 3_000 + 30 * expected.len() as u64).await;
         }
     }

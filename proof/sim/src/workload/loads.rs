@@ -205,8 +205,8 @@ impl Workload for Loads {
             let rows = table.scan(Scan::new()).collect().await.map_err(unreadable)?;
             let loads = self.loads.lock().clone();
             check(&rows, &loads, true).map_err(|words| Complaint::Wrong(format!("loads: {words}")))?;
-            // A region that is split meanwhile would be counted twice or not at all. So the counts are compared only if
-            // the regions did not change.
+            // If a region is split meanwhile, its rows may be counted twice or not at all. So the counts are compared
+            // only if the regions are the same before and after.
             let regions = cluster.admin().regions(table.name()).await.map_err(unreadable)?;
             let (mut count, mut sum) = (0, 0);
             for location in &regions {

@@ -38,7 +38,7 @@ impl Registers {
             .map(|row| format!("{}{row}", random.choose(&["a", "g", "m", "t"])))
             .collect();
         let mut table = table(TABLE, &["f"], random);
-        // With NEW_VERSION_BEHAVIOR the later of two writes within a millisecond wins.
+        // With NEW_VERSION_BEHAVIOR the later of two writes wins, even within one millisecond.
         let family = table.family(b"f").expect("it was made").clone();
         table.set_family(family.with("NEW_VERSION_BEHAVIOR", true));
         Registers {
@@ -88,10 +88,11 @@ impl Registers {
         let mut known: Vec<State> = vec![None; self.rows.len()];
         while !scene.is_over() {
             let at = random.below(self.rows.len() as u64) as usize;
-            // All values are numbers of eight bytes, so that every operation fits every state.
+            // All values are numbers of eight bytes, so that every operation is valid in every state.
             let number = (random.bits() >> 1).to_be_bytes().to_vec();
             let draw = match random.below(12) {
-                // A put or a delete that is older than the value would not change it.
+                // A put or delete whose timestamp is older than that of the value would change nothing. So another
+                // operation is made.
                 0..=2 | 11 if scene.clock_steps_back() => 6,
                 draw => draw,
             };
@@ -131,7 +132,8 @@ impl Registers {
                     };
                     self.histories[at].lock()[index].returned = Some((scene.turn(), answer));
                 }
-                // It may have happened. Some errors say that it did not; using that would make the judge stricter.
+                // The operation may have happened. Some errors say that it did not; the judge could use that and would
+                // be stricter.
                 Err(_) => scene.pause(&mut random, 500).await,
             }
             scene.pause(&mut random, 200).await;

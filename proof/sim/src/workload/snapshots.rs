@@ -124,7 +124,7 @@ impl Snapshots {
             scene.pause(&mut random, 600).await;
             let original = self.state.lock().original.clone();
             let done = match original {
-                // The original is never expected to be disabled.
+                // The client never disables the original. If its state is unknown, the client deletes it.
                 ExpectedState::Unknown | ExpectedState::Disabled(_) => {
                     if remove(&admin, TABLE).await {
                         self.state.lock().original = ExpectedState::Absent;
@@ -193,7 +193,8 @@ impl Snapshots {
         };
         if let Some(oldest) = oldest {
             self.state.lock().doubtful.insert(oldest.clone());
-            // An absent one was not created, or an attempt with a lost answer deleted it.
+            // If the snapshot does not exist, either it was never created, or an attempt without an answer has deleted
+            // it.
             let Ok(there) = admin.snapshots().await else { return };
             let is_there = there.iter().any(|snapshot| snapshot.name == oldest);
             if !is_there || admin.delete_snapshot(&oldest).await.is_ok() {
@@ -284,7 +285,8 @@ impl Snapshots {
                     self.state.lock().clone = ExpectedState::Unknown;
                     if admin.disable_table(&name(CLONE)).await.is_ok() {
                         self.state.lock().clone = ExpectedState::Disabled(content);
-                        // Files of a disabled table are not in use, so only their holders keep them.
+                        // The files of a disabled table are not in use. So only their holders keep the janitor from
+                        // deleting them.
                         env::sleep(Duration::from_millis(random.below(DISABLED_MS_MAX))).await;
                     }
                 }
@@ -312,8 +314,8 @@ impl Snapshots {
             Complaint::Unreadable(format!("snapshots: {snapshot} cannot be read by a clone: {error}"))
         };
         let admin = cluster.admin();
-        // The source file of a clone may be moved to the archive meanwhile, and a store cannot read a deleted file.
-        // Then the whole clone fails, and the next attempt finds the file.
+        // A file may move to the archive while it is cloned, and a deleted file in a store cannot be read. Then the
+        // clone fails as a whole, and the next attempt finds the file.
         let mut tries = 0;
         let clone = loop {
             let clone = format!("judged{}", self.judged.fetch_add(1, Ordering::AcqRel));
@@ -382,7 +384,7 @@ impl Workload for Snapshots {
             };
             for (table, known) in tables {
                 if let ExpectedState::Disabled(_) = known {
-                    // If this fails, reading the table fails, too.
+                    // If enabling fails, reading the table fails, too, and is reported.
                     let _either = cluster.admin().enable_table(&name(table)).await;
                 }
                 if let ExpectedState::Present(content) | ExpectedState::Disabled(content) = known {
