@@ -57,9 +57,10 @@ mod system {
             timerfd_settime(self.0.get_ref(), TimerfdTimerFlags::empty(), &once)?;
             loop {
                 let mut ready = self.0.readable().await?;
-                // If a previous `wait` was dropped, the timer may count as readable although there is nothing to read.
+                // If the future of an earlier wait was dropped, the timer may still be marked as readable although
+                // nothing can be read. So the read may find nothing.
                 if let Ok(rung) = ready.try_io(|timer| Ok(rustix::io::read(timer, &mut [0; 8])?)) {
-                    // The timer fires once for each setting, so another read would find nothing.
+                    // The timer fires once for each setting. So there is nothing more to read.
                     ready.clear_ready();
                     return rung.map(|_| ());
                 }
@@ -103,7 +104,7 @@ mod tests {
                 let (began, time) = (world.moment(), Duration::from_micros(micros));
                 alarm.wait(time).await.expect("it rings");
                 sender.send(world.moment().since(began) >= time).expect("somebody waits");
-                // Dropped before it was polled.
+                // The future is dropped before it was polled.
                 drop(alarm.wait(Duration::from_nanos(1)));
                 let given_up = crate::timeout(Duration::ZERO, alarm.wait(Duration::from_nanos(1))).await;
                 assert!(given_up.is_none_or(|rung| rung.is_ok()));

@@ -44,7 +44,7 @@ mod tests {
     fn the_question_changes_nothing_and_has_an_answer_or_a_reason() {
         let before = std::time::SystemTime::now();
         match clock_state() {
-            // The kernel limits the reported error of a clock that nothing synchronizes to 16 s.
+            // For a clock that nothing synchronizes, the kernel reports an error of at most 16 s.
             Ok(state) => assert!(state.error_max <= Duration::from_secs(16 * 60), "{state:?}"),
             Err(error) => assert!(error.raw_os_error().is_some(), "{error}"),
         }

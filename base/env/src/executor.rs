@@ -93,7 +93,7 @@ impl Executor {
     pub(crate) fn run(self: &Arc<Self>) {
         *self.thread.lock() = simulation::current();
         simulation::set_executor(Some(Arc::clone(self)));
-        // The tasks are dropped even after a panic.
+        // This guard drops the tasks when the loop ends, even by a panic.
         let _dropped = DropTasks(self);
         while !self.stopping.load(Ordering::Acquire) {
             let Some(task) = self.next() else {
@@ -101,7 +101,8 @@ impl Executor {
                 continue;
             };
             task.is_queued.store(false, Ordering::Release);
-            // Taken out of the list, because the task may wake itself or suspend this thread.
+            // The future is taken out of the task while it runs, because the task may wake itself or suspend this
+            // thread.
             let Some(mut future) = task.future.lock().take() else { continue };
             let waker = Waker::from(Arc::clone(&task));
             if future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {

@@ -6,7 +6,7 @@
 //!
 //! Files are not here; they are in `storage`.
 
-// The bans of `clippy.toml` point to this crate.
+// This crate may use what `clippy.toml` bans elsewhere, because the bans point to it.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,

@@ -27,7 +27,8 @@ pub fn threads() -> Vec<ThreadState> {
     let mut threads: Vec<ThreadState> = folder
         .filter_map(|entry| {
             let id = entry.file_name().to_str()?.parse().ok()?;
-            // "7 (a name) S …": the name may have brackets and spaces of its own.
+            // The line begins with `7 (a name) S`. The name may contain brackets and spaces, so it ends at the last
+            // bracket.
             let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
             let (head, rest) = stat.rsplit_once(')')?;
             let (_, name) = head.split_once('(')?;
@@ -57,7 +58,7 @@ mod tests {
             .name("a (thread)".to_owned())
             .spawn(move || receiver.recv())
             .expect("a thread");
-        // A thread gets its name when it runs for the first time.
+        // A thread sets its name when it begins to run, so the test waits for that.
         let found = (0..1_000).any(|_| {
             std::thread::yield_now();
             threads().iter().any(|thread| thread.name == "a (thread)" && thread.state != "BLOCKED")

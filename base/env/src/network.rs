@@ -75,7 +75,7 @@ pub async fn dial(address: SocketAddr) -> io::Result<Stream> {
 pub async fn resolve(host: &str) -> io::Result<Vec<SocketAddr>> {
     #[cfg(debug_assertions)]
     if simulation::is_active() {
-        // Simulated machines have no names.
+        // Simulated machines have no host names, so only addresses are accepted.
         let address = host.parse().map_err(|_| io::Error::from(io::ErrorKind::NotFound))?;
         return Ok(vec![address]);
     }

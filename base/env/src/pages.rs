@@ -22,7 +22,7 @@ mod tests {
         let before = rustix::thread::transparent_huge_pages_are_disabled().expect("known");
         assert!(forgo_huge_pages());
         assert!(rustix::thread::transparent_huge_pages_are_disabled().expect("known"));
-        // Restores the setting for other tests of this process.
+        // Restores the setting, which other tests of this process need.
         rustix::thread::disable_transparent_huge_pages(before).expect("as before");
     }
 }

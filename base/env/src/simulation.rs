@@ -124,7 +124,7 @@ pub(crate) fn current() -> Option<ThreadId> {
 
 /// Suspends the calling thread, see [`Director::park`].
 pub(crate) fn park(limit: Option<Duration>) {
-    // Other threads run meanwhile, with executors of their own.
+    // While this thread is suspended, other threads run, and set their own executors.
     let executor = executor();
     with(|director| director.park(limit));
     set_executor(executor);

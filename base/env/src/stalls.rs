@@ -54,7 +54,7 @@ impl Stalls {
             all.watchers.push(spawn_thread("stalls", Priority::Foreground, move || {
                 let outcome = weight::be_first_on(processor);
                 let may_watch = outcome.is_ok();
-                // The caller may have given up because another processor failed.
+                // The send fails if the caller has given up because another processor's thread failed.
                 let _told = begins.send(outcome);
                 drop(begins);
                 if may_watch { stalls(&world, &is_over, thread::sleep) } else { Vec::new() }
@@ -108,7 +108,7 @@ mod tests {
             is_over.store(turn.get() == late.len(), Ordering::Relaxed);
         });
         let at = |us| start.plus(Duration::from_micros(us));
-        // Steps of 500 µs: the third ends 201 µs late in total, the fifth 8,241 µs.
+        // With steps of 500 µs, the third is 201 µs late in total, and the fifth 8,241 µs.
         let expected =
             [(1_600, 1_701), (2_741, 10_741)].map(|(from, to)| Stall { from: at(from), to: at(to) });
         assert_eq!(seen, expected);
@@ -137,8 +137,8 @@ mod tests {
             let times = seen.iter().map(|stalls| stalls.iter().map(|stall| stall.to.since(stall.from)).sum());
             times.max().unwrap_or(Duration::ZERO)
         };
-        // A thread that shares each processor with eight busy threads is late half of the time. The machine itself may
-        // stand still once, but not repeatedly.
+        // A thread on a processor with eight busy threads is late half of the time. The machine itself may stand still
+        // once during the test, but not repeatedly.
         let busy = 8 * thread::available_parallelism().map_or(1, usize::from);
         let mut least = Duration::MAX;
         for _ in 0..5 {

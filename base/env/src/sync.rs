@@ -299,7 +299,7 @@ mod simulated {
     /// See `parking_lot::Condvar`.
     #[derive(Debug, Default)]
     pub struct Condvar {
-        // A waiter holds it from before it releases the caller's lock until it waits, so that no notification is lost
+        // A waiter holds this lock from before it releases the caller's lock until it waits. So no notification is lost
         // in between.
         gate: parking_lot::Mutex<()>,
         inner: parking_lot::Condvar,

@@ -152,7 +152,8 @@ pub fn spawn_thread<T: Send + 'static>(
                 Priority::Serving => weight::be_brief(),
                 Priority::Background => weight::lower(),
                 Priority::Prompt => {
-                    // Without the permission the thread waits like others, and the measurement is less exact.
+                    // Without permission for the priority the thread waits like others. Then the measurement is only
+                    // less exact.
                     let _is_prompt = weight::be_prompt();
                 }
             }
@@ -169,7 +170,7 @@ fn spawn_simulated<T: Send + 'static>(
     let (ends, ended) = tokio::sync::oneshot::channel();
     let work = Box::new(move || {
         let result = catch_unwind(work);
-        // The send fails if nobody joins this thread.
+        // The send fails if nobody joins this thread, and then the result is not needed.
         let _detached = ends.send(result);
     });
     let thread = simulation::with(|director| director.spawn(name, work)).expect("it is active")?;
@@ -211,7 +212,7 @@ fn words_of(panic: &(dyn std::any::Any + Send)) -> String {
 pub fn together(name: &str, count: usize, work: impl Fn() + Sync) {
     #[cfg(debug_assertions)]
     if simulation::is_active() {
-        // A simulation behaves as if no other thread could be started.
+        // In a simulation the calling thread does all the work, as if no other thread could be started.
         return work();
     }
     thread::scope(|scope| {
@@ -277,7 +278,7 @@ impl Handle {
                         })
                         .await;
                     drop(task);
-                    // The send fails if nobody waits for the task.
+                    // The send fails if nobody waits for the task, and then the result is not needed.
                     let _detached = ends.send(result);
                 }));
                 Task(Spawned::Simulated(spawned, ended))
@@ -422,7 +423,7 @@ impl Runtime {
         let handle = Handle(Tasks::System(runtime.handle().clone()));
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let thread = spawn_thread(name, priority, move || {
-            // The future ends when `halt` sends a message, or when the sender is dropped.
+            // The future ends when `halt` sends a message or the sender is dropped. Both mean that the runtime ends.
             let _either = runtime.block_on(stopped);
             runtime.shutdown_timeout(Duration::from_secs(5));
         })?;
@@ -450,7 +451,7 @@ impl Runtime {
 
     fn halt(&mut self) {
         if let Some(stop) = self.stop.take() {
-            // The receiver is gone only when the thread has ended already.
+            // The send fails only if the thread has already ended.
             let _ended = stop.send(());
         }
         #[cfg(debug_assertions)]
@@ -458,7 +459,7 @@ impl Runtime {
             executor.stop();
         }
         if let Some(thread) = self.thread.take() {
-            // A runtime that is dropped by one of its own tasks cannot wait for itself.
+            // If one of the runtime's own tasks drops it, this is the runtime's thread, which cannot wait for itself.
             if thread.can_be_joined() {
                 let _panicked = thread.join();
             }
@@ -496,7 +497,7 @@ pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
             simulation::set_executor(Some(executor));
             work()
         };
-        // The pool of a simulated runtime has no limit.
+        // In a simulation each call gets a thread of its own, so the pool has no limit.
         let Thread(Started::Simulated(_, ended)) = spawn_simulated("pool", inside).expect("a thread") else {
             unreachable!("it is simulated")
         };

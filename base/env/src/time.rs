@@ -79,7 +79,7 @@ impl Clock {
 
     pub(crate) fn wall(&self) -> WallTime {
         match self {
-            // A clock before 1970 was never set: count from zero instead of failing.
+            // A clock before 1970 was never set. Then the time counts from zero.
             Clock::Real { .. } => WallTime(
                 SystemTime::now()
                     .duration_since(UNIX_EPOCH)
@@ -138,7 +138,7 @@ mod tests {
         for _ in 0..100 {
             let before = world.moment();
             let lately = world.recent_moment();
-            // The slowest tick that systems are configured with is 10 ms.
+            // The longest tick that systems use is 10 ms.
             assert!(lately <= world.moment() && before.since(lately) < Duration::from_millis(50));
             std::thread::yield_now();
         }

@@ -61,7 +61,7 @@ impl Crew {
         let crew = Arc::clone(self);
         #[cfg(debug_assertions)]
         if crate::simulation::is_active() {
-            // A simulated thread has no weight.
+            // A simulated thread has no priority, so it does not join the crew.
             return spawn_thread(name, Priority::Foreground, work);
         }
         spawn_thread(name, Priority::Foreground, move || {
@@ -82,7 +82,7 @@ impl Crew {
         }
         let nice = if now { 0 } else { self.nice };
         for member in &*members {
-            // Only threads whose weight can be raised are members, so this does not fail.
+            // Setting the priority does not fail: only threads whose priority can be raised are members.
             let _unchanged = system::set_nice(*member, nice);
         }
         true
@@ -113,7 +113,8 @@ impl Member {
             let mut members = crew.members.lock();
             members.push(id);
             let nice = if crew.hurries() { 0 } else { crew.nice };
-            // Without the permission the thread keeps its weight. Then foreground work is slower, which is no error.
+            // Without permission the thread keeps its priority. Then it only delays foreground work, so an error is
+            // ignored.
             let _unchanged = system::set_nice(id, nice);
             Some(id)
         } else {
@@ -138,7 +139,7 @@ impl Drop for Member {
 
 /// Gives the calling thread the weight of background work.
 pub(crate) fn lower() {
-    // Without the permission the thread keeps its weight. Then foreground work is slower, which is no error.
+    // Without permission the thread keeps its priority. Then it only delays foreground work, so an error is ignored.
     let _unchanged = system::set_nice(system::this_thread(), BACKGROUND);
 }
 
@@ -148,7 +149,7 @@ const BRIEF: u64 = 100_000;
 /// Makes the calling thread ask for a short time slice, so that it runs soon after it is woken. Threads that it starts
 /// do not inherit this.
 pub(crate) fn be_brief() {
-    // A system without slices treats it like others, which is no error.
+    // A system without time slices treats the thread like others, so an error is ignored.
     let _as_before = system::be_brief(BRIEF);
 }
 
@@ -166,7 +167,7 @@ pub(crate) fn processors() -> io::Result<Vec<usize>> {
 /// Binds the calling thread to one processor, on which it has priority over all others, [prompt](Priority::Prompt)
 /// threads included.
 pub(crate) fn be_first_on(processor: usize) -> io::Result<()> {
-    // The priority comes first; otherwise the thread would have to wait for its turn on the new processor.
+    // The priority is raised first. Otherwise the thread would have to wait for its turn on the new processor.
     system::be_prompt(2)?;
     system::bind(processor)
 }
@@ -205,9 +206,11 @@ mod system {
     /// level, and before those of a lower rank.
     #[expect(unsafe_code, reason = "no library that is here asks for a policy")]
     pub(super) fn be_prompt(rank: libc::c_int) -> io::Result<()> {
-        // By default the system may delay timers by 50 µs, to let several end together.
+        // By default the system may fire a thread's timers up to 50 µs late, to let several fire together. The slack is
+        // set to 1 ns, so that they are exact.
         rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
-        // A direct system call: the parameter is one number, and some libc versions do not pass the call on.
+        // Makes the system call directly, because in some versions of libc the function does nothing.
+        //
         // SAFETY: 0 names the calling thread, and the system only reads `rank`, which outlives the call.
         match unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_FIFO, &raw const rank) } {
             0 => Ok(()),
@@ -322,7 +325,7 @@ mod tests {
         let thread = crew
             .spawn("crew", move || {
                 tell.send(system::this_thread()).expect("the test waits");
-                // Waits until the test drops its end.
+                // The thread runs until the test drops its end of the channel.
                 let _over = ended.recv();
             })
             .expect("a thread");
@@ -356,7 +359,7 @@ mod tests {
             (own, started.join().expect("no panic"), system::nice(system::this_thread()))
         });
         let (own, started, nice) = serving.expect("a thread").join().expect("no panic");
-        // Linux before 6.12 has no slices.
+        // Before version 6.12 Linux has no time slices to ask for.
         assert!(own == BRIEF || own == 0, "{own}");
         assert!(started > BRIEF || started == 0, "{started}");
         assert_eq!(nice, system::nice(system::this_thread()));

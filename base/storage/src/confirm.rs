@@ -21,7 +21,7 @@ pub fn swap_confirmed(
     match files.settle(name, expected, new) {
         Ok(Settled::Happened(version)) => Ok(version),
         Ok(Settled::DidNotHappen) => files.swap(name, expected, new).map_err(|_| failure),
-        // Another writer replaced the object, before this swap or after it.
+        // Another writer has replaced the object. Whether that was before or after this swap is unknown.
         Ok(Settled::Replaced) => Err(conflict(name)),
         Err(_) => Err(failure),
     }

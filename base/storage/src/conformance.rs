@@ -62,7 +62,7 @@ fn finished_files(files: &dyn Files) {
     write(files, "a/two", b"");
     write(files, "ab", b"x");
 
-    // A finished file is read by offset; a read past its end fails.
+    // A finished file is read at offsets. A read past its end fails.
     let reader = files.open(&name("a/b/one")).expect("there");
     let mut buffer = [0; 4];
     reader.read_at(3, &mut buffer).expect("inside");
@@ -75,7 +75,7 @@ fn finished_files(files: &dyn Files) {
     assert_eq!(files.read(&name("a/b/one"), 9).expect_err("over the limit").kind(), Kind::TooLarge);
     assert_eq!(files.open(&name("a/two")).expect("an empty file").size(), 0);
 
-    // Of two writers of one name the second fails, when it creates the file or when it finishes it.
+    // If two writers use one name, the second fails: when it creates the file, or when it finishes it.
     let second = files.create(&name("a/b/one")).and_then(|mut writer| {
         writer.write(b"other")?;
         writer.finish()
@@ -85,12 +85,12 @@ fn finished_files(files: &dyn Files) {
     assert_eq!(files.open(&name("a/none")).err().expect("absent").kind(), Kind::NotFound);
     assert_eq!(files.open(&name("a/b")).err().expect("a folder").kind(), Kind::NotFound);
 
-    // A name that only begins with the folder's name is not in the folder.
+    // A listing of a folder does not contain names that only begin with the folder's name.
     assert_eq!(listed(files, "a"), ["a/b/one", "a/two"]);
     assert_eq!(listed(files, ""), ["a/b/one", "a/two", "ab"]);
     assert_eq!(listed(files, "nowhere"), Vec::<String>::new());
 
-    // An abandoned file is not listed.
+    // A file that was abandoned is not listed.
     let mut writer = files.create(&name("a/gone")).expect("new");
     writer.write(b"half").expect("written");
     assert_eq!((writer.size(), writer.name()), (4, &name("a/gone")));
@@ -98,7 +98,7 @@ fn finished_files(files: &dyn Files) {
     assert_eq!(listed(files, "a"), ["a/b/one", "a/two"]);
     assert_eq!(files.open(&name("a/gone")).err().expect("given up").kind(), Kind::NotFound);
 
-    // Many writes are appended to one file.
+    // A file can be written by many calls.
     let mut writer = files.create(&name("a/many")).expect("new");
     (0..1_000_u32).for_each(|part| writer.write(&part.to_be_bytes()).expect("written"));
     assert_eq!(writer.finish().expect("durable"), 4_000);
@@ -144,7 +144,7 @@ fn settling(files: &dyn Files) {
     let object = name("o/settled");
     let settle =
         |expected: Option<&Version>, new: &[u8]| files.settle(&object, expected, new).expect("decided");
-    // Settling a swap that did not happen may make it happen.
+    // Settling a swap that has not happened may carry it out.
     let happens = |expected: Option<&Version>, new: &[u8]| match settle(expected, new) {
         Settled::DidNotHappen => files.swap(&object, expected, new).expect("as expected"),
         Settled::Happened(version) => version,
@@ -191,7 +191,7 @@ fn syncing(files: &dyn Files) {
     assert_eq!(files.create(&name("s/log")).err().expect("taken").kind(), Kind::Exists);
     writer.sync().expect("durable");
     assert_eq!(listed(files, "s"), ["s/log"]);
-    // A reader that opens the file before the seal may find fewer bytes, but no other bytes.
+    // A reader that opens the file before it is sealed may find fewer bytes, but never other ones.
     assert!(b"a part".starts_with(&files.read(&name("s/log"), 100).expect("there")));
     drop(writer);
     files.seal(&name("s/log")).expect("sealed");
@@ -226,7 +226,7 @@ fn sealing(files: &dyn Files) {
     assert_eq!(files.read(&object, 100).expect("there"), b"before");
     files.delete(&object).expect("deleted");
     assert_eq!(files.open(&object).err().expect("deleted").kind(), Kind::NotFound);
-    // A file of the same name that is begun later is another file.
+    // A file of the same name that is created later is a new file.
     if writes_through {
         write(files, "s/sealed", b"another");
     }

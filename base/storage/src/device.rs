@@ -89,7 +89,7 @@ impl LocalDevice {
     pub fn open_mapped(path: &Path, size: u64, world: World) -> Result<LocalDevice> {
         let mut device = LocalDevice::open(path, size)?;
         match fallocate(&device.file, FallocateFlags::empty(), 0, size) {
-            // Where space cannot be allocated in advance, a later write fails if there is none.
+            // Some file systems cannot allocate space in advance. There a later write fails if there is none.
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NODEV) => {}
             Err(error) => return Err(device.failed(&error.into(), "take space for")),
         }
@@ -136,7 +136,7 @@ impl Device for LocalDevice {
         let wanted = buffer.len();
         let mut slices = [IoSliceMut::new(buffer)];
         match rustix::io::preadv2(&self.file, &mut slices, offset, ReadWriteFlags::NOWAIT) {
-            // A partial read counts as none.
+            // If only a part could be read at once, the read counts as one that would have to wait.
             Ok(read) => Ok(read == wanted),
             Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
             Err(error) => Err(self.failed(&error.into(), "read")),

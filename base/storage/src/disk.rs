@@ -55,7 +55,7 @@ impl Disk {
 
 /// Returns the path itself if it is a folder, else its nearest ancestor that is one.
 fn existing(path: &Path) -> io::Result<PathBuf> {
-    // A relative path starts in the working directory.
+    // A relative path is relative to the working directory.
     let path = std::path::absolute(path)?;
     for folder in path.ancestors() {
         match fs::metadata(folder) {
@@ -78,7 +78,7 @@ fn existing(path: &Path) -> io::Result<PathBuf> {
 
 #[cfg(target_os = "linux")]
 fn kind(folder: &Path) -> io::Result<FileSystem> {
-    // Numbers from the system's <linux/magic.h>. FUSE and Ceph may be on any machine, and are counted as network.
+    // These numbers are from Linux's `<linux/magic.h>`. FUSE and Ceph may be on any machine, and count as network.
     const MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58F6];
     const NETWORK: [i64; 6] = [0x6969, 0xFF53_4D42, 0xFE53_4D42, 0x00C3_6400, 0x6573_5546, 0x0BD0_0BD0];
     let number = rustix::fs::statfs(folder)?.f_type as i64 & 0xFFFF_FFFF;

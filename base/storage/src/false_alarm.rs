@@ -1,4 +1,5 @@
-//! Tests how code reacts to a storage call that takes effect but reports failure. Each call fails in one run.
+//! Tests how code reacts when a storage call takes effect but reports failure: the code runs once for each of its
+//! calls, and each time another call does so.
 
 use crate::Memory;
 use crate::memory::Fault;

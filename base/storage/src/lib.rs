@@ -19,7 +19,7 @@
 //! repeat it. If it may have happened, the caller must look at the file to find out; for a swap, [`Files::settle`] does
 //! that.
 
-// The bans of `clippy.toml` point to this crate.
+// This crate may use what `clippy.toml` bans elsewhere, because the bans point to it.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,

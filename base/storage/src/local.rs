@@ -83,7 +83,7 @@ impl Local {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {
                 let mut holder = String::new();
-                // Needed only for the error message.
+                // The content is only used in the error message, so a failure to read it is ignored.
                 let _unread = Read::by_ref(&mut lock).take(32).read_to_string(&mut holder);
                 let holder = holder.trim();
                 let by = if holder.is_empty() { String::new() } else { format!(", process {holder},") };
@@ -133,8 +133,8 @@ impl Local {
     fn collect(&self, folder: &Path, entries: &mut Vec<Entry>) -> io::Result<()> {
         let listing = match fs::read_dir(folder) {
             Ok(listing) => listing,
-            // A folder that is deleted during the listing counts as empty, as does one whose name no file system
-            // allows.
+            // A folder that is deleted during the listing counts as empty. So does one whose name the file system does
+            // not permit.
             Err(error)
                 if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidFilename) =>
             {
@@ -221,7 +221,7 @@ impl Files for Local {
 
     fn link(&self, from: &FileName, to: &FileName) -> Result<()> {
         let failed = |source: io::Error| Error::from_io(&source, Outcome::MayHaveHappened, to, "link");
-        // The creator of the file may not have synced it.
+        // The creator of the file may not have synced it, so it is synced now.
         File::open(self.path(from)).and_then(|file| file.sync_all()).map_err(failed)?;
         let folder = self.folder_of(to);
         let _alone = self.folders.lock();
@@ -251,12 +251,12 @@ impl Files for Local {
     }
 
     fn seal(&self, name: &FileName) -> Result<()> {
-        // A file that is being created is visible before its writer is registered, but it is registered once this lock
-        // is free.
+        // A file that is being created can be seen before its writer is registered. Its creator has this lock until the
+        // writer is registered.
         drop(self.folders.lock());
         let gate = self.writers.lock().get(name).cloned();
         if let Some(gate) = gate {
-            // Waits for a running write.
+            // This lock waits until a running write has ended.
             *gate.lock() = true;
             return Ok(());
         }
@@ -280,7 +280,7 @@ impl Files for Local {
         let _alone = self.folders.lock();
         let mut folder = name.parent();
         while let Some(empty) = folder.filter(|folder| *folder != FileName::root()) {
-            // Not empty or already removed: nothing to prune.
+            // The folder is not empty, or another thread has removed it. Then its parents stay, too.
             if fs::remove_dir(self.path(&empty)).is_err() {
                 break;
             }
@@ -318,11 +318,11 @@ impl Files for Local {
             file.sync_all()
         };
         if let Err(error) = write_aside() {
-            // The second file that may be left is never listed or read, and the next swap overwrites it.
+            // If the second file remains, it does no harm: it is never listed or read, and the next swap overwrites it.
             let _left = fs::remove_file(&aside);
             return Err(before(error));
         }
-        // From the rename on the outcome is unknown: a rename that reports failure may have happened.
+        // If the rename reports failure, it may have happened. So from here on the outcome is unknown.
         (self.rename)(&aside, &self.path(name))
             .and_then(|()| sync_folder(&folder))
             .map_err(|source| Error::from_io(&source, Outcome::MayHaveHappened, name, "swap"))?;
@@ -332,7 +332,7 @@ impl Files for Local {
     fn settle(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Settled> {
         let _alone = self.swapping.lock();
         let undecided = |source: io::Error| Error::from_io(&source, Outcome::MayHaveHappened, name, "settle");
-        // A swap renames only durable content, so syncing the folder suffices.
+        // A swap renames only a file that is durable. So it is enough to sync the folder.
         match sync_folder(&self.folder_of(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(undecided(error)),
             _ => {}
@@ -372,7 +372,7 @@ struct Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         let mut writers = self.writers.lock();
-        // Another writer may have this name by now.
+        // Another writer may have registered under this name meanwhile, and its entry must stay.
         if writers.get(&self.name).is_some_and(|gate| Arc::ptr_eq(gate, &self.gate)) {
             writers.remove(&self.name);
         }
@@ -463,7 +463,7 @@ impl FileWriter for Writer {
     }
 
     fn abandon(self: Box<Self>) {
-        // If the unfinished file remains, it is garbage: no list names it.
+        // If the unfinished file cannot be deleted, it does no harm, because no list names it.
         let _left = fs::remove_file(&self.path);
     }
 }
@@ -517,7 +517,8 @@ mod tests {
         assert!(matches!(files.settle(&name, Some(&old), b"new"), Ok(Settled::Happened(_))));
         let new =
             crate::swap_confirmed(&files, &name, Some(&Version::new(*b"new")), b"newer").expect("settled");
-        // A rename that failed and did not happen is detected, too, and repeated once.
+        // The rename fails and does not happen. The swap cannot know that, so it reports an unknown outcome; `settle`
+        // finds it out.
         files.rename = |_, _| Err(io::Error::from_raw_os_error(5));
         let error = files.swap(&name, Some(&new), b"newest").expect_err("it reports failure");
         assert_eq!(error.outcome(), Outcome::MayHaveHappened, "{error}");

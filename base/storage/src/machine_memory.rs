@@ -60,7 +60,7 @@ fn limits_of(group: &str, root: &Path) -> Vec<(u64, PathBuf)> {
     let below = root.join(path.trim_start_matches('/'));
     let folders = below.ancestors().take_while(|folder| folder.starts_with(&root));
     let files = folders.flat_map(|folder| files.iter().map(|file| folder.join(file)));
-    // "max" is no number.
+    // A file without a limit contains "max", which is not a number.
     files.filter_map(|file| Some((fs::read_to_string(&file).ok()?.trim().parse().ok()?, file))).collect()
 }
 
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(usable(v2, &slice), 2);
         let high = [("system.slice/bellows.service/memory.high", &two[..]), ("memory.max", &four)];
         assert_eq!(usable(v2, &high), 2);
-        // In a container the root is its own group, whatever the path says.
+        // In a container the root of the control groups is the container's own group, whatever the path says.
         assert_eq!(usable("0::/", &[("memory.max", &two)]), 2);
         assert_eq!(usable("0::/docker/abc", &[("memory.max", &two)]), 2);
         assert_eq!(

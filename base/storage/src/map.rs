@@ -260,15 +260,15 @@ mod tests {
     fn whoever_reads_while_the_file_is_cut_gets_the_right_bytes_or_none() {
         for round in 0..20 {
             let bench = Bench::new(4 << 20);
-            // All pages count as in memory, so all are touched.
+            // Makes all pages count as being in memory, so that all are touched.
             (0..1024).for_each(|page| assert!(bench.read(page * 4096, 4096)));
             let turn = AtomicUsize::new(0);
             env::together("reader", 4, || {
                 if turn.fetch_add(1, Ordering::Relaxed) == 0 {
                     bench.file.set_len(round * 4096 + 100).expect("cut");
                 }
-                // The rest of a page after the file's end reads as zeros, without a signal or an error; checksums must
-                // detect that.
+                // The part of the last page after the end of the file reads as zeros, without a signal or an error.
+                // Only checksums can detect that.
                 for page in (0..1024).filter(|page| *page != round).rev() {
                     bench.read(page * 4096, 4096);
                 }

@@ -306,7 +306,8 @@ impl Memory {
         state.dead = true;
         let mut random = seed;
         let mut next = move || {
-            // An odd multiplier and the upper bits: random enough for choosing where to tear.
+            // A linear congruential generator, of which the upper bits are used: random enough to choose where a write
+            // is torn.
             random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
             random >> 33
         };
@@ -434,7 +435,7 @@ impl Files for Memory {
         let failure = state.act(name, "create")?;
         let (bytes, sealed) = (Arc::<Mutex<Vec<u8>>>::default(), Arc::<AtomicBool>::default());
         let published = self.capabilities.has(Capability::SyncPrefix);
-        // Storage whose files appear whole checks the name only when the file is finished, like an object store.
+        // Such storage checks the name only when the file is finished, like an object store.
         if published {
             if state.files.contains_key(name) {
                 return Err(Error::new(Kind::Exists, Outcome::DidNotHappen, name, "create"));
@@ -653,7 +654,7 @@ impl Writer {
                 state.files.insert(self.name.clone(), file);
             }
         }
-        // A file that was deleted while it was written has nothing to make durable.
+        // If the file was deleted while it was written, there is nothing to make durable.
         if let Some(file) = state.files.get_mut(&self.name)
             && Arc::ptr_eq(&file.bytes, &self.bytes)
         {
@@ -694,12 +695,12 @@ impl FileWriter for Writer {
         let mut state = self.place.state.lock();
         self.check_seal("write")?;
         let failure = state.act(&self.name, "write")?;
-        // Old bytes are overwritten in place, which needs no space.
+        // Overwriting old bytes needs no space.
         let over = self.old.saturating_sub(self.size);
         let unseen = if self.published { 0 } else { self.size };
         let has_room = |part: usize| state.has_room(unseen + part.saturating_sub(over));
         if !has_room(bytes.len()) {
-            // As many of the bytes are written as fit, as on a disk.
+            // As on a full disk, as many bytes are written as fit.
             let fits = (0..bytes.len()).rev().find(|&part| has_room(part)).unwrap_or(0);
             self.size = put(&self.bytes, self.size, self.old, &bytes[..fits]);
             return Err(Error::new(Kind::Full, Outcome::MayHaveHappened, &self.name, "write"));

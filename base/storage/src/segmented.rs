@@ -101,7 +101,7 @@ impl Segmented {
                 match self.base.load(name, PART_MAX) {
                     Ok(found) if found.content == bytes => return Ok(Put::Written),
                     Ok(found) => return Ok(Put::Taken(Part::parse(name, &found.content)?.kind)),
-                    // The name was taken, but the part is gone. So the file was sealed and deleted.
+                    // The name was taken, but the part no longer exists. So the file was sealed and then deleted.
                     Err(gone) if gone.kind() == Kind::NotFound => return Ok(Put::Taken(PartKind::Seal)),
                     Err(unknown) => error = unknown,
                 }
@@ -185,7 +185,7 @@ impl Segmented {
     pub fn collect(&self, folder: &FileName) -> Result<usize> {
         let mut files: Vec<FileName> = Vec::new();
         for Entry { name, size } in self.base.list(folder)? {
-            // Seals have no payload, and stay.
+            // Seals are never deleted. They are recognised by having no payload.
             if part::number(name.last()).is_some_and(|number| number > 0)
                 && part::payload_size(size) > 0
                 && let Some(file) = name.parent()
@@ -234,8 +234,8 @@ impl Files for Segmented {
         if self.part(name, 0)?.is_none() {
             return Err(self.absent(name, "seal"));
         }
-        // The search begins at the last part before the first gap: that part refuses the seal, and says whether it ends
-        // the file. A part that the listing lacks refuses the seal, too.
+        // The search begins with the last part before the first gap, because that part says whether it ends the file.
+        // It refuses the seal, and so does any part that the listing lacks.
         let mut number = (self.leading(name)?.len() as u32).saturating_sub(1);
         let nonce = self.world.random();
         loop {
@@ -260,12 +260,12 @@ impl Files for Segmented {
             };
             let payload = part::payload_size(size);
             match &mut growing {
-                // No part behind a seal counts, and a seal has no payload.
+                // A part that follows a seal does not count. Seals have no payload.
                 Some((open, next)) if *open == file && *next == number && payload > 0 => {
                     *next += 1;
                     entries.last_mut().expect("its first part was listed").size += payload;
                 }
-                // Parts count only from the first part up to the first gap.
+                // Only the parts from the first one up to the first gap count.
                 _ if number == 0 => {
                     entries.push(Entry { name: file.clone(), size: payload });
                     growing = Some((file, 1));

@@ -38,7 +38,8 @@ pub(crate) fn start_memory_release() -> Result<Option<Runtime>, Failure> {
     Ok(Some(runtime))
 }
 
-/// Lets large requests wait until the thread has returned the memory of earlier ones.
+/// Makes a large request wait, before it begins, until the background thread has returned the memory of earlier
+/// requests.
 pub(crate) fn reclaim(runtime: &Runtime) -> rpc::Reclaim {
     let handle = runtime.handle().clone();
     Arc::new(move |done| {
@@ -62,7 +63,7 @@ fn collect() {
 mod tests {
     use super::*;
 
-    /// Returns the resident memory of this process in pages of whatever size this machine has.
+    /// Returns the number of pages of memory that this process has resident.
     #[cfg(target_os = "linux")]
     #[expect(clippy::disallowed_methods, reason = "the process's own figures, of no storage")]
     fn resident_pages() -> usize {
@@ -74,7 +75,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn what_is_freed_goes_back_at_once() {
-        // Far more than all else that the process has.
+        // The blocks are far larger than everything else in the process.
         let blocks: Vec<Vec<u8>> = (0..4_000).map(|_| vec![1; 65_000]).collect();
         let full = resident_pages();
         drop(blocks);

@@ -104,7 +104,7 @@ impl Start {
     pub(crate) fn as_primary(&self, ports: &Ports) -> Start {
         let mut start = self.clone();
         start.read_replica = false;
-        // A key of the command line overrides that of a file.
+        // Keys on the command line override those of a file. So these turn off what the file may turn on.
         for key in [conf::keys::cluster::READ_ONLY.name(), conf::keys::cluster::READ_REPLICA.name()] {
             start.define.retain(|(name, _)| name != key);
             start.define.push((key.to_owned(), "false".to_owned()));

@@ -12,7 +12,7 @@ use storage::{Device, LocalDevice};
 
 use crate::failure::Failure;
 
-/// The index of the bucket cache is written during at most 1/`KEEPING_PART` of the time.
+/// Writing the index of the bucket cache may take at most this part of the time: one divided by this number.
 const KEEPING_PART: u32 = 20;
 
 /// Where the bucket cache keeps its blocks.
@@ -113,7 +113,8 @@ impl BucketSettings {
         let (weak, interval, world) = (Arc::downgrade(&cache), self.interval, world.clone());
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let keeper = env::spawn_thread("cache-keeper", Priority::Background, move || {
-            // The sender lives as long as the thread, so that the receiver only ever times out.
+            // The sender is kept as long as the thread runs. So the receiver never gets a message and only ever times
+            // out.
             let _nobody_stops = stop;
             let mut failing = false;
             let mut pause = interval;

@@ -132,14 +132,14 @@ fn collect(options: &Bundle, web: SocketAddr) -> Result<Vec<File>, Failure> {
                     }
                     files.push(File { name: (*name).to_owned(), content: redacted(name, body) });
                 }
-                // Writing to a String cannot fail.
+                // Writing to a `String` cannot fail.
                 Err(error) => {
                     let _infallible = writeln!(missing, "{name}: http://{web}{path}: {error}");
                 }
             }
         }
         for (number, table) in tables.iter().take(TABLES_MAX).enumerate() {
-            // Names of tables are letters, digits and `:_-.`.
+            // A table's name consists of letters, digits and `:_-.`, so it can be a part of a path.
             match page::get(web, &format!("/table/{table}.json")).await {
                 Ok(content) => files.push(File { name: format!("regions/{number:03}.json"), content }),
                 Err(error) => {

@@ -35,7 +35,7 @@ pub(crate) fn check(conf: &Conf) -> Result<(), Failure> {
     }
     let key = &keys::cluster::ZOOKEEPER_PARENT;
     let parent = conf.value(key)?;
-    // Other paths are made by appending to the parent, which the root does not allow.
+    // The paths of the nodes are made by appending to the parent. That is not possible if the parent is the root.
     if parent == "/" || !registry::is_path(&parent) {
         let expected =
             "an absolute path below the root, without a slash at its end or empty parts, as /hbase";

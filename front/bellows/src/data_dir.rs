@@ -85,7 +85,7 @@ pub(crate) fn owner_of(root: &Path) -> Result<RootOwner, Failure> {
         check_version(&root.display(), &text)?;
         return Ok(RootOwner::Bellows);
     }
-    // HBase's version file is not text.
+    // HBase's version file is not text, so only its existence is checked.
     if storage::open_outside(&root.join(HBASE_VERSION_FILE)).is_ok() {
         return Err(of_hbase(&root.display()));
     }
@@ -154,7 +154,8 @@ pub(crate) fn check_layout(files: &dyn Files, root: impl std::fmt::Display) -> R
     match files.read(&name, 64) {
         Ok(content) => check_version(&root, &String::from_utf8_lossy(&content)),
         Err(error) if error.kind() == Kind::NotFound => {
-            // Our version file is written before HBase's.
+            // Bellows writes its own version file before HBase's. So a folder that has only HBase's belongs to HBase,
+            // and is refused here.
             check_before_taking(files, &root)?;
             let content = format!("{VERSION}\n");
             storage::swap_confirmed(files, &name, None, content.as_bytes())

@@ -133,7 +133,8 @@ impl fmt::Display for Report {
 /// Makes all checks. Fails only if it cannot begin.
 pub(crate) fn examine(options: &Doctor) -> Result<Report, Failure> {
     let world = World::real();
-    // The server raises its limit, too, so the check must see the limit that it can reach.
+    // A server raises its limit of open files when it starts. The check does the same, to see the limit that a server
+    // gets.
     let _stays = env::raise_open_files();
     let settings = match Settings::gather(&options.start) {
         Ok(settings) => settings,

@@ -110,7 +110,8 @@ mod tests {
     #[test]
     fn an_idle_day_is_cheap_and_a_busy_one_is_said_before() {
         let text = Estimate::of(&AMAZON, &idle()).to_string();
-        // 8,640 GET and 100 LIST; 6,912,000 PUT, four in the time of one.
+        // An idle day has 8,640 GET and 100 LIST requests. A busy one has 6,912,000 PUT: in the time that one takes,
+        // four are sent.
         assert_eq!(
             text,
             "the store costs about $0.0040 on a day without writes, and up to $34.56 for the log on a day of writes without a \

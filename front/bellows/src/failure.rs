@@ -11,7 +11,7 @@ pub(crate) struct Failure(String);
 
 impl Failure {
     pub(crate) fn new(line: impl std::fmt::Display) -> Failure {
-        // Messages of causes may have several lines.
+        // Messages of causes may have several lines; the failure must be one.
         Failure(line.to_string().replace('\n', " "))
     }
 
@@ -68,7 +68,7 @@ impl Failure {
                     "{root} cannot be written ({error}); grant the right, mount it writable, or choose another --data-dir"
                 )
             }
-            // Only the creation of the directory itself can find something there.
+            // This kind of error comes only from the creation of the directory itself: there is a file of that name.
             Kind::Exists => {
                 format!(
                     "{root} cannot be a folder, for it or a part of its path is a file; choose another --data-dir"

@@ -26,7 +26,7 @@ pub(crate) fn run(
         )));
     };
     let files: Arc<dyn Files> = Arc::new(data_dir::open_existing(folder)?);
-    // As a start does: a log that lies elsewhere must not be overlooked.
+    // The log may be elsewhere (`hbase.wal.dir`). It is looked up as a start does, so that it is not overlooked.
     let wal_dir = settings.wal_dir.as_ref();
     let log = log_place::open(&world, &settings.conf, &files, &root.to_string(), wal_dir)?;
     door::hand_back(&files, &log, &world).map_err(|error| Failure::of_words(root, error))?;

@@ -43,7 +43,8 @@ pub(crate) fn open(
     open_at(world, conf, files, root, elsewhere)
 }
 
-/// Does what [`open`] does, with the place of `hbase.wal.dir` already open; errors call it by the name given with it.
+/// Opens the log's place like [`open`], for a caller that has already opened the storage that `hbase.wal.dir` names.
+/// Errors call that storage by the name given with it.
 fn open_at(
     world: &World,
     conf: &Conf,
@@ -87,7 +88,8 @@ fn open_at(
         if has_old && !has_log(&*log, &log_place)? {
             return Err(moved(root, before.unwrap_or(root), &log_place, "change hbase.wal.dir"));
         }
-        // The log's folder gets its record first. With the other record alone, another server could take the folder.
+        // The record in the log's folder is written first. If there were only the record in the data directory, another
+        // server could take the log's folder.
         if belongs.is_none() {
             write(&*log, &log_place, BELONGS, None, &format!("{id}\n"))?;
         }
@@ -241,7 +243,8 @@ mod tests {
                 assert!(!succeeded || started.is_ok(), "{started:?}");
             },
         );
-        // The other one is the creation of the log file, which the server leaves for later.
+        // Two failing calls do not fail the start. One is the creation of the log file, which the server postpones. The
+        // other is the record in the log's folder, which is read again.
         assert_eq!(overcome, 2, "the note in the log's folder is read again");
     }
 
@@ -258,7 +261,8 @@ mod tests {
             |data| begin(data, None).is_ok(),
             |data, _| begin(data, None).expect("the log is there"),
         );
-        // The other one is the creation of the log file, which is there.
+        // Two failing calls do not fail the start. One is the creation of the log file, which exists already. The other is
+        // the record in the data directory, which is read again.
         assert_eq!(overcome, 2, "the note is read again");
     }
 
@@ -338,7 +342,7 @@ mod tests {
         std::fs::remove_dir_all(folders.at("log")).expect("the test's own");
         std::fs::rename(folders.at("elsewhere"), folders.at("log")).expect("mounted");
         folders.start("data", Some("log")).expect("it is there again");
-        // The remedy for a log that is lost.
+        // If the log is lost, the operator removes the record in this way.
         std::fs::remove_dir_all(folders.at("log")).expect("lost");
         std::fs::remove_file(folders.at("data").join(NOTE)).expect("given up");
         folders.start("data", Some("log")).expect("a new log");

@@ -12,7 +12,7 @@ use web::{LevelSwitch, LogRing};
 pub(crate) fn start(ring: &Arc<LogRing>) -> LevelSwitch {
     let (filter, handle) = reload::Layer::new(LevelFilter::INFO);
     let ring = Arc::clone(ring);
-    // A server goes on when nobody reads its log.
+    // The server continues if nobody reads its log, so errors of writing are ignored.
     let lines = fmt::layer()
         .with_writer(move || ring.tee(std::io::stderr()))
         .with_ansi(false)

@@ -40,7 +40,7 @@ const ASKED_NOTHING: clap::error::ErrorKind =
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
         Ok(args) => args,
-        // Help and the version take many lines.
+        // Help and the version are printed whole; errors are one line.
         Err(asked) if asked.exit_code() == 0 || asked.kind() == ASKED_NOTHING => asked.exit(),
         Err(error) => {
             let command = args::command_in(std::env::args_os());

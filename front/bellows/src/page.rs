@@ -85,7 +85,8 @@ mod tests {
                 "SSH-2.0\r\n\r\n",
             ] {
                 let (mut stream, _) = listener.accept().await.expect("a caller");
-                // The whole request is read: if a socket is closed with unread bytes, the client may lose the answer.
+                // The request must be read to its end. If a socket is closed with unread bytes, the client may not get
+                // the answer.
                 let mut asked = Vec::new();
                 while !asked.ends_with(b"\r\n\r\n") {
                     stream.read_buf(&mut asked).await.expect("a request");

@@ -53,7 +53,8 @@ pub(crate) fn run(options: &Promote, say: impl Fn(&str) -> std::io::Result<()>) 
             return Ok(format!("{at} is the primary already"));
         }
         let wait = Wait { world: &world, at, began, within: options.within, check_max: CHECK_MAX };
-        // The connections and the name of the server that is asked are new each time.
+        // Each check uses a new connection and looks up the server's name again, because the process is replaced
+        // meanwhile.
         wait.until_primary(async || connect().admin().promote_replica().await).await
     })?;
     output::ignoring_closed_pipe(say(&words))

@@ -124,7 +124,7 @@ impl ReadReplica {
                     }
                     Ok(Some(mirrored)) => {
                         retry = mirrored != MirrorOutcome::default();
-                        // A table without a descriptor is being created or dropped.
+                        // Tables without a descriptor do not count as failures: they are being created or dropped.
                         if mirrored.failed == 0 {
                             rounds.ended(asked);
                         }
@@ -193,7 +193,8 @@ impl CatalogRounds {
 
 impl FollowedPrimary for CatalogRounds {
     fn refresh(&self) -> Result<(), String> {
-        // The catalog is two regions, so first these must be current; regions that the round opens are current at once.
+        // The catalog itself has two regions, which must be current first. A region that the round opens is current
+        // when it is opened.
         self.replica.refresh()?;
         let began = self.world.moment();
         let mut state = self.state.lock();

@@ -111,7 +111,7 @@ impl Root {
             }
             Root::Hdfs { url, folder } => {
                 let files = self.hdfs(conf, url, folder)?;
-                // Checked before the folder is taken, because taking it ends the server that owns it.
+                // The version is checked before the folder is taken, because taking it ends the server that owns it.
                 data_dir::check_before_taking(&*files, self)?;
                 files.take().map_err(|error| self.not_served(&error))?;
                 data_dir::check_layout(&*files, self)?;
@@ -121,7 +121,8 @@ impl Root {
         }
         let (world, store) = (World::real(), self.bucket(conf)?);
         let began = world.moment();
-        // Logged before the probe: if the store cannot be reached, the probe repeats its requests for some time.
+        // Logged before the probe: if the store does not answer, the probe repeats its requests for some time, and an
+        // operator should know why.
         tracing::info!(store = %self, "trying conditional writes, ranges and listings of the store");
         store.probe().map_err(|error| self.unreachable(conf, &error))?;
         let probe = Some(world.moment().since(began));

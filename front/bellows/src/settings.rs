@@ -182,7 +182,7 @@ fn rpc_options(conf: &Conf) -> conf::Result<rpc::Options> {
         timeout_min: conf.value(&key::MIN_CLIENT_REQUEST_TIMEOUT)?,
         connections_max: count(conf.value(&key::MAX_CONNECTIONS)?),
         idle_threshold: count(conf.value(&key::IDLE_THRESHOLD)?),
-        // HBase checks once in this time, and closes connections that were idle for twice as long.
+        // HBase checks connections once in this time, and closes those that were idle for twice as long.
         idle_max: conf.value(&key::MAX_IDLE_TIME)?.saturating_mul(2),
         handshake_max: conf.value(&key::HANDSHAKE_TIMEOUT)?,
         read_stall_max: conf.value(&key::READ_TIMEOUT)?,
@@ -280,7 +280,7 @@ fn host_of(bind: IpAddr) -> String {
 /// Returns the root: `--data-dir`, else `hbase.rootdir`.
 fn root(start: &Start, conf: &Conf) -> Result<Root, Failure> {
     if let Some(given) = &start.data_dir {
-        // A path that is not UTF-8 has no scheme.
+        // A path that is not UTF-8 has no scheme, so it is a folder.
         let folder = || Ok(Root::Folder(given.clone()));
         return given.to_str().map_or_else(folder, |text| Root::parse("--data-dir", text));
     }

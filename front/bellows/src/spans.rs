@@ -79,7 +79,7 @@ impl SpanSettings {
                 value.set_sensitive(true);
                 Some((name, value))
             });
-            // The value may be a secret, so the message does not repeat it.
+            // The message does not contain the value, which may be a secret.
             let (name, value) = header.ok_or_else(|| {
                 Failure::new("OTEL_EXPORTER_OTLP_HEADERS: expected NAME=VALUE,NAME=VALUE, found other text; correct or unset it")
             })?;
@@ -125,7 +125,7 @@ impl SpanExporter {
         settings: SpanSettings,
         instance: &str,
     ) -> Result<Arc<SpanExporter>, Failure> {
-        // A second call finds the provider installed, which is as good.
+        // If this was called before, a provider is installed already, which is as good.
         let _installed = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().timeout(ANSWER_MAX).build();
         let client = client
@@ -181,7 +181,7 @@ impl Sender {
     async fn run(self, mut spans: mpsc::Receiver<CallSpan>, mut told_to_end: mpsc::Receiver<()>) {
         let (mut batch, mut is_ending) = (Vec::with_capacity(BATCH_MAX), false);
         loop {
-            // The first span of a batch begins the period, so that a quiet server does nothing.
+            // The period begins with the first span of a batch. So without spans nothing is done.
             tokio::select! {
                 count = spans.recv_many(&mut batch, BATCH_MAX) => if count == 0 { return },
                 _ = told_to_end.recv(), if !is_ending => is_ending = true,
@@ -245,7 +245,7 @@ impl Sender {
         match answer.status().as_u16() {
             200..=299 => Ok(()),
             status => Err(Refusal {
-                // The statuses that OTLP names as passing.
+                // For these statuses OTLP says that a client may try again.
                 may_pass: matches!(status, 429 | 502 | 503 | 504),
                 cause: format!("it answered with status {status}"),
             }),

@@ -48,7 +48,7 @@ pub(crate) fn run(
     let began = world.moment();
     let settings = Settings::gather(start)?;
     if !settings.huge_pages {
-        // Some systems do not allow it, which does not matter.
+        // Some systems do not permit this. Then the server runs with large pages, so an error is ignored.
         let _is_done = env::forgo_huge_pages();
     }
     let memory_release = allocator::start_memory_release()?;
@@ -202,7 +202,7 @@ pub(crate) fn run(
     let registry = registry.serve(tree);
     let cluster = {
         let _inside = runtime.handle().enter();
-        // A person waits for the page, so a few seconds are long.
+        // A person waits for the page, so a request may take only a few seconds.
         let registry = client::Registry::rpc([rpc_address.to_string()]);
         let options = client::Options {
             retries: 2,
@@ -238,7 +238,7 @@ pub(crate) fn run(
     let role = if replica.is_some() { "read replica" } else { "primary" };
     tracing::info!(version = env!("CARGO_PKG_VERSION"), data = %root, server = %server_name, role,
         regions = server.regions().count(), ms = world.moment().since(began).as_millis() as u64, "started");
-    // Before the greeting, so that a signal right after it is not missed.
+    // Signals are handled before the greeting is printed, so that one that comes right after it is not missed.
     let told_to_stop = {
         let _inside = runtime.handle().enter();
         env::told_to_stop().map_err(|error| Failure::new(format!("cannot wait for signals: {error}")))?
@@ -333,7 +333,8 @@ fn wait_for_the_end(
         let _ended = sender.send(Ok(told_to_stop.await));
     });
     let end = receiver.recv().map_err(|_| "the thread that waits for signals has ended".to_owned())?;
-    // Any part may be the first to find that another process has the files, but only the log knows which process.
+    // Several parts may be the first to find that another process has taken the files. Only the log knows that
+    // process's name, so it is asked.
     let by = end.map_err(|cause| log.taken_over().map_or(cause, |error| error.to_string()))?;
     tracing::info!(by, "stopping");
     Ok(())

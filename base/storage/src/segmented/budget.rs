@@ -66,7 +66,7 @@ mod tests {
                 if pause.is_zero() {
                     break;
                 }
-                // A thread wakes up a little late.
+                // A thread is woken a little later than it asked for.
                 world.advance(pause + Duration::from_micros(700));
             }
             longest = longest.max(world.moment().since(wanted));
@@ -80,7 +80,7 @@ mod tests {
     fn ten_minutes_under_load_cost_the_budget_within_two_percent() {
         let world = World::simulated(1, WallTime(0));
         world.advance(Duration::from_secs(3_600));
-        // 5 dollars a day at 0.005 for 1,000 requests.
+        // A budget of 5 dollars a day, with 0.005 dollars for 1,000 requests.
         let interval = Duration::from_secs_f64(86_400.0 * 0.005 / 1_000.0 / 5.0);
         let budget = RequestBudget::new(world.clone(), interval, Duration::from_secs(1));
         world.advance(Duration::from_secs(3_600));

@@ -95,7 +95,7 @@ impl Flight {
                     let failed = Error::new(Kind::Failed, Outcome::DidNotHappen, &self.name, "sync");
                     return Err(failed.because(format!("cannot start a thread: {error}")));
                 }
-                // Another thread will take the part.
+                // The thread could not be started, but there are others, and one of them will take the part.
                 Err(_) => {}
             }
         }
@@ -153,7 +153,8 @@ impl Flight {
                 continue;
             };
             drop(state);
-            // A failed part ends the file, and this part may be one before it. It still counts if this put succeeds.
+            // The failure may be that of a later part. Then this part still counts if its put succeeds, but the put is
+            // not repeated any more.
             let is_wanted = || self.state.lock().failure.is_none();
             let outcome = match self.files.put(&part::name(&self.name, number), &content, &is_wanted) {
                 Ok(Put::Written) => Ok(()),
@@ -176,7 +177,7 @@ fn decide(state: &mut State, number: u32, outcome: Result<()>) -> Decided {
     if let Err(error) = &outcome {
         state.failure.get_or_insert_with(|| error.clone());
     }
-    // A part behind a failed one is gone already.
+    // The part may have been removed already, because a part before it has failed.
     if let Some(part) = state.parts.iter_mut().find(|part| part.number == number) {
         if env::planted(34) && outcome.is_ok() {
             decided.push((std::mem::take(&mut part.done), Ok(())));

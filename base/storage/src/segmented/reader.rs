@@ -42,13 +42,13 @@ impl Reader {
     pub(super) fn open(files: Segmented, name: FileName) -> Result<Reader> {
         let mut starts = Vec::new();
         let mut size = 0;
-        // Parts never change, so listed sizes are right; the parts after them are searched below.
+        // The listed sizes are right, because parts never change. Parts that the listing lacks are searched below.
         for payload in files.leading(&name)? {
             starts.push(size);
             size += payload;
         }
-        // The last listed part may end the file, so the loop below reads it. If not even the first part exists, there is
-        // no file.
+        // The last listed part is read by the loop below, because it may end the file. If even the first part does not
+        // exist, there is no file.
         if let Some(last) = starts.pop() {
             size = last;
         }
@@ -100,7 +100,7 @@ impl Reader {
                 match self.load(index) {
                     Ok(bytes) => self.parts.lock()[index] = Some(bytes),
                     Err(error) if index == from => *failure.lock() = Some(error),
-                    // A reader that needs this part reads it again.
+                    // This part was only read ahead. If it is needed, it is read again, and then an error is reported.
                     Err(_) => {}
                 }
             }
@@ -178,10 +178,10 @@ impl GrowingFile for Reader {
 
     fn grown(&self) -> Result<Arc<dyn FileReader>> {
         let (mut starts, mut size, mut is_ended) = (self.starts.clone(), self.size, self.is_ended);
-        // A reader that follows the file has already read the earlier parts.
+        // A reader that follows the file has read the earlier parts already, so they are not kept.
         let mut parts = vec![None; starts.len()];
-        // The first request asks for one part only, because most often there is none. If there is one, several parts
-        // are requested at once.
+        // In most calls there is no further part, so only one is requested first. If it exists, several are requested
+        // at once.
         let mut at_once = 1;
         while !is_ended {
             let mut is_behind = true;
@@ -209,7 +209,7 @@ impl GrowingFile for Reader {
             at_once = (at_once * 2).min(AT_ONCE);
         }
         if starts.len() == self.starts.len() && !is_ended {
-            // There is no next part, either, if the file was deleted.
+            // A missing next part may also mean that the file was deleted. The first part shows that.
             self.files.part(&self.name, 0)?.ok_or_else(|| self.files.absent(&self.name, "read"))?;
         }
         let (files, name) = (self.files.clone(), self.name.clone());
@@ -234,7 +234,7 @@ impl FileReader for Reader {
         }
         let (mut at, mut rest) = (offset, buffer);
         while !rest.is_empty() {
-            // A part may be empty, so several can begin at this offset. The last of them has the byte.
+            // Several parts can begin at one offset, if some are empty. The last of them has the byte.
             let index = self.starts.partition_point(|start| *start <= at) - 1;
             let part = self.part(index)?;
             let from = HEADER_LENGTH + (at - self.starts[index]) as usize;

@@ -52,7 +52,7 @@ impl Writer {
             offset: self.sent,
             payload: &self.waiting[..],
         };
-        // Before the part is on its way, so that the next sync already waits for it.
+        // The request is counted before the part is sent, so that the next sync takes it into account.
         self.files.spend();
         self.flight.send(self.next, part.to_bytes())?;
         self.next += 1;
@@ -116,17 +116,19 @@ impl FileWriter for Writer {
         if let Some(failure) = self.flight.failure() {
             return Err(failure);
         }
-        // The end may be stored before a part ahead of it: readers stop at the first missing part.
+        // The end may be stored before an earlier part. That does no harm, because readers stop at the first missing
+        // part.
         self.send(PartKind::End)?;
         self.flight.wait()?;
         Ok(self.sent)
     }
 
     fn abandon(self: Box<Self>) {
-        // A part that is stored later would have no first part, and is collected as the rest of a deletion.
+        // Waits for the parts that are under way. One that is stored later than the deletion below has no first part,
+        // so it is collected later.
         let _decided = self.flight.wait();
         for number in 0..self.next {
-            // Without its first part, the remaining parts are not a file.
+            // Without its first part a file does not exist. So the other parts need not be deleted now.
             let _left = self.files.base.delete(&part::name(&self.name, number));
         }
     }

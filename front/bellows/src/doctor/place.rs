@@ -73,7 +73,7 @@ fn data_directory(folder: &Path, is_running: bool) -> Finding {
 }
 
 fn object_store(root: &Root, settings: &Settings, is_running: bool) -> Finding {
-    // The probe writes objects. A running server has already done it at its start.
+    // The probe writes objects to the store. A running server has made it at its start, so it is not repeated.
     if is_running {
         return Finding::unknown("object store", format!("{root} is in use by the server that runs"));
     }

@@ -102,7 +102,8 @@ impl Rates {
             let load = &live.server_load;
             let server = server_name(&live.server);
             self.heaps.insert(server.clone(), (load.used_heap_mb().into(), load.max_heap_mb().into()));
-            // HBase's servers report every few seconds; between two reports nothing is known to have changed.
+            // A server of HBase reports every few seconds. Between two reports its counters do not change, and then no
+            // rate is computed.
             let report = load.report_end_time();
             let seconds = match self.reported.get(&server) {
                 Some(before) if *before == report && report != 0 => None,
@@ -150,7 +151,7 @@ impl Rates {
             group.add(subject, *rate, self.sizes.get(subject).copied().unwrap_or_default());
         }
         if mode == Mode::Server {
-            // A server without regions is a line as well.
+            // A server without regions gets a line, too.
             let absent: Vec<&String> =
                 self.heaps.keys().filter(|server| !groups.contains_key(*server)).collect();
             let mut lines: Vec<Line> =
@@ -430,7 +431,7 @@ mod tests {
     fn rates_are_measured_between_the_reports_of_a_server() {
         let before = status(1_000, vec![region(A, 100, 0), region(B, 0, 50)], &[]);
         let now = status(3_000, vec![region(A, 300, 20), region(B, 0, 50)], &[]);
-        // The watcher's own clock says 5 s; the reports are 2 s apart.
+        // The command's clock says that 5 s have passed, but the reports are 2 s apart.
         let rates = after(5, &before, &now);
         assert_eq!(rates.total(), Rows { reads: 100.0, filtered: 0.0, writes: 10.0 });
         let lines = rates.lines(Mode::Table);
@@ -448,10 +449,10 @@ mod tests {
         rates.advance(moment.plus(Duration::from_secs(1)), &second);
         rates.advance(moment.plus(Duration::from_secs(2)), &second);
         assert_eq!(rates.total().reads, 50.0);
-        // It was started again: its counters begin again.
+        // The server was started again, so its counters begin at 0.
         rates.advance(moment.plus(Duration::from_secs(3)), &status(3_000, vec![region(A, 7, 0)], &[]));
         assert_eq!(rates.total().reads, 7.0);
-        // A region that has come has no rate yet.
+        // A region that is new in the status has no rate yet.
         rates.advance(moment.plus(Duration::from_secs(4)), &status(4_000, vec![region(B, 1_000, 0)], &[]));
         assert_eq!(rates.total().reads, 0.0);
     }
