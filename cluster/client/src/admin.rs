@@ -260,7 +260,7 @@ impl Admin {
         let answer: Result<pb::FlushTableResponse> = self.cluster.on_master("FlushTable", &request).await;
         match answer {
             Ok(answer) => self.finished(answer.proc_id).await,
-            // A master before HBase 2.6 does not have this call, so the client flushes each region.
+            // Masters before HBase 2.6 do not know this call. Then the client flushes each region.
             Err(Error::Remote(exception)) if exception.message.contains(class::UNSUPPORTED_OPERATION) => {
                 for location in self.cluster.locations(table).await? {
                     self.flush_region(&location).await?;

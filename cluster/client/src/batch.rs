@@ -166,7 +166,7 @@ impl Table {
         let mut found: Vec<Part> = Vec::new();
         for &index in pending {
             let row = actions[index].row();
-            // Most batches touch few regions, so the previous action's region is checked first.
+            // Most batches have rows of few regions. So the region of the previous action is tried first.
             if let Some(part) = found.last_mut()
                 && part.location.region.contains_row(row)
             {
@@ -284,7 +284,7 @@ impl Table {
                 }
                 let region_action = request.message.region_action.last_mut().expect("pushed above");
                 for (offset, mut action) in encoded.into_iter().enumerate() {
-                    // The action's index in the batch; in an atomic part, its index in the part.
+                    // The answer gives the action's index in the batch or, in an atomic part, its index in the part.
                     let place = if region_action.atomic() { offset } else { index };
                     action.index = Some(place as u32);
                     region_action.action.push(action);

@@ -60,7 +60,7 @@ impl Connections {
             None => {
                 let address = resolve(&server.address()).await?;
                 let mut addresses = self.addresses.lock();
-                // If a server was restarted, only its newest process is kept.
+                // If a server was started again, only the newest process at its address is kept.
                 addresses.retain(|known, _| (&known.host, known.port) != (&server.host, server.port));
                 addresses.insert(server.clone(), address);
                 address
@@ -71,7 +71,7 @@ impl Connections {
 
     pub(crate) async fn of_address(&self, address: SocketAddr, service: &'static str) -> Result<Connection> {
         let line = Arc::clone(self.lines.lock().entry((address, service)).or_default());
-        // Callers that arrive while a connection is being opened wait for it.
+        // Callers that come while a connection is being opened wait for it instead of opening another one.
         let mut line = line.lock().await;
         if let Some(connection) = &line.connection
             && !connection.is_closed()

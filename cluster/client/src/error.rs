@@ -140,7 +140,7 @@ impl Error {
     pub fn happened(&self) -> Happened {
         match self {
             Error::Call(error) => error.happened(),
-            // Earlier attempts may have been applied.
+            // An earlier attempt may have been applied, although the last one was not.
             Error::GivenUp { .. }
             | Error::Batch { .. }
             | Error::Unreadable { .. }
@@ -161,7 +161,7 @@ fn advice_of(exception: &Exception) -> Advice {
         class::RPC_THROTTLING => {
             Advice::Wait(throttled(&exception.message).map_or(Pause::Backoff, Pause::Exactly))
         }
-        // The server is not the active master, or not yet.
+        // The server is no longer the active master, or has not become it yet.
         class::MASTER_STOPPED
         | class::MASTER_NOT_RUNNING
         | class::PLEASE_HOLD

@@ -64,7 +64,7 @@ impl Cache {
     pub(crate) fn insert(&self, location: Location) {
         let mut tables = self.tables.lock();
         let regions = tables.entry(location.region.table().clone()).or_default();
-        // Regions that were split or merged in the meantime overlap; the newer entry replaces the older one.
+        // Known regions that overlap the new one were split or merged since, so they are removed.
         regions.retain(|_, known| !known.region.overlaps(&location.region));
         regions.insert(location.region.start_key().clone(), Arc::new(location));
     }

@@ -43,7 +43,7 @@ impl Columns {
 
     pub(crate) fn add(&mut self, family: Bytes, qualifier: Bytes) {
         match self.0.iter_mut().find(|column| column.family == family) {
-            // The whole family is selected already.
+            // An empty qualifier stands for the whole family, which was selected above.
             Some(column) if column.qualifier.is_empty() => {}
             Some(column) => column.qualifier.push(qualifier),
             None => self.0.push(pb::Column { family, qualifier: vec![qualifier] }),

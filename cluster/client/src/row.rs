@@ -146,7 +146,7 @@ impl Cells {
             };
             let from = self.at + 4;
             self.at = from + u32::from_be_bytes(*length) as usize;
-            // The block was validated when it was parsed.
+            // The cell need not be checked, because the whole block was validated when it was parsed.
             cells.push(OwnedCell(self.bytes.slice(from..self.at)));
         }
         Ok(cells)

@@ -405,11 +405,11 @@ impl Scanner {
     /// Adds a row or a partial row to the result.
     fn row(&mut self, mut row: Row) {
         if self.left == Some(0) {
-            // A server may return more rows than requested.
+            // A server may return more rows than were requested. The rest is dropped.
             return;
         }
         if let Some(last) = &self.handed_out {
-            // The cells of this row up to `last` were received before a failure.
+            // Of this row the cells up to `last` were received before a failure. They are skipped.
             if row.key() == last.row() {
                 let comparator = self.comparator();
                 row.cells.retain(|cell| {

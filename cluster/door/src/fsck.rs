@@ -76,7 +76,7 @@ pub fn fsck(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) -> Resu
         let named: BTreeSet<_> = named.map(RegionInfo::encoded_name).collect();
         for folder in folders.iter().filter(|folder| !named.contains(folder)) {
             let folder = layout::region(&name, folder);
-            // A folder without this file is not counted as a region's: it may hold files that snapshots need.
+            // A folder without a `.regioninfo` is not counted as a region's: it may hold files that snapshots need.
             if read_region_info(&**files, &folder).is_ok() {
                 checkup.finds(Inconsistency::OrphanFolder { table: name.clone(), folder });
             }

@@ -189,7 +189,7 @@ fn write_master_data(files: &Arc<dyn Files>, servers: &[ServerName], world: &Wor
         outcome.map_err(failed)?;
     }
     region.close().map_err(failed)?;
-    // For HBase's DEFAULT tracker, the files in the folder are the store's files.
+    // With HBase's DEFAULT tracker all files in the folder count as files of the store.
     for entry in files.list(&folder)? {
         if entry.name.parent().is_some_and(|parent| parent.last() == ".filelist") {
             files.delete(&entry.name)?;

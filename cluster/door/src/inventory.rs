@@ -104,7 +104,7 @@ impl Inventory {
                 continue;
             };
             losses::of_table(&descriptor, &mut self.report);
-            // HBase counts a table without a state as enabled.
+            // Like HBase, treats a table without a state as enabled.
             let state = state.unwrap_or(TableState::Enabled);
             let mut table = FoundTable { descriptor, state, regions: Vec::new() };
             let folders = disk.regions.get(&name).cloned().unwrap_or_default();
@@ -137,7 +137,8 @@ impl FoundTable {
                 ));
             }
         }
-        // The remaining folders have no row: merged regions, or folders that HBase's CatalogJanitor had not deleted.
+        // Folders without a row in hbase:meta remain: those of merged regions, and those that HBase's CatalogJanitor
+        // has not deleted yet.
         for folder in folders {
             let folder = layout::region(self.descriptor.name(), &folder);
             match read_region_info(&**files, &folder) {

@@ -40,7 +40,7 @@ pub(crate) fn rows(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) 
         FoundStore::find(files, &folder, &info, family, by, world).map_err(Error::of_region(&folder))
     });
     let found = FoundRegion { stores: stores.collect::<Result<_>>()?, info, folder };
-    // HBase leaves these logs even if it is stopped in order.
+    // HBase leaves these logs in place even after an orderly stop, so they are read in any case.
     let logs = logs_of_servers(&**log, &FileName::new("MasterData/WALs"))?.into_iter();
     let logs = logs.map(|name| LogFile::scan(log, name)).collect::<Result<Vec<_>>>()?;
     let recovered = recovered(&logs, found.info.encoded_name().as_str().as_bytes(), world)?;

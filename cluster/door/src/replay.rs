@@ -65,7 +65,8 @@ impl LogFile {
 fn read(files: &Arc<dyn Files>, name: &FileName, act: &mut dyn FnMut(Entry) -> Result<()>) -> Result<u64> {
     let mut reader = Reader::open(files.open(name)?, name.clone())?;
     while let Some(entry) = reader.next_entry()? {
-        // Markers, such as those of flushes, say nothing that the store files do not show.
+        // Entries without cells are markers, for example of a flush. They are skipped, because the store files show
+        // what they say.
         if entry.cells.count() > 0 {
             act(entry)?;
         }
@@ -77,14 +78,14 @@ fn read(files: &Arc<dyn Files>, name: &FileName, act: &mut dyn FnMut(Entry) -> R
 pub(crate) fn logs_of_servers(files: &dyn Files, folder: &FileName) -> Result<Vec<FileName>> {
     let mut found = Vec::new();
     for entry in files.list(folder)? {
-        // Log files of this project are in the folder itself.
+        // Log files of Bellows are directly in the folder, those of HBase in a folder of their server.
         if let Some((server, _)) = entry.name.below(folder).and_then(|below| below.split_once('/'))
             && server.contains(',')
         {
             found.push(entry.name);
         }
     }
-    // The number at the end of a name is the time when the file was begun.
+    // HBase ends a log's name with the time at which the file was begun.
     let time = |name: &FileName| {
         let name = name.last().trim_end_matches(".meta").to_owned();
         name.rsplit('.').next().and_then(|number| number.parse::<u64>().ok())
@@ -227,7 +228,7 @@ pub(crate) fn delete_own_logs(place: &dyn Files) -> Result<()> {
 pub fn archive_logs(files: &dyn Files, log: &dyn Files) -> Result<()> {
     for name in logs_of_servers(log, &FileName::new(LOGS))? {
         let away = FileName::new("oldWALs").join(name.last());
-        // An earlier attempt may have left an incomplete copy.
+        // An earlier attempt may have left an incomplete copy, which is deleted first.
         log.delete(&away)?;
         storage::copy(&*log.open(&name)?, log, &away)?;
         log.delete(&name)?;

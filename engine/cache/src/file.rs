@@ -99,7 +99,7 @@ pub(crate) struct FileEntry {
 
 impl FileEntry {
     pub(crate) fn new(id: FileId, name: &str, size: u64) -> FileEntry {
-        // FNV-1a: every process computes the same tag.
+        // FNV-1a, because every process must compute the same tag.
         let tag = name.bytes().fold(0xcbf2_9ce4_8422_2325, |tag: u64, byte| {
             (tag ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
@@ -164,7 +164,7 @@ impl File {
             return Ok(Some(block));
         }
         if ask.memory_only {
-            // Not counted here: a caller that may wait will ask again, and that lookup counts.
+            // The lookup is not counted. A caller that may wait looks the block up again, and that lookup counts.
             return Ok(None);
         }
         self.fetch(offset, expected, ask, read).map(Some)
@@ -178,7 +178,8 @@ impl File {
     pub fn part(&self, offset: u64, keep: bool, pick: impl FnOnce(&Part) -> Range<usize>) -> Option<Cells> {
         let bucket = self.cache.bucket.as_ref().filter(|bucket| bucket.has_parts())?;
         let key = self.key(offset);
-        // Memory has no data blocks if the bucket cache can be read without a system call.
+        // If the bucket cache can be read without a system call, data blocks are never in the memory tier, which is
+        // then not searched.
         let memory = self.cache.memory.as_ref().filter(|_| !(bucket.combined && bucket.is_near()));
         if let Some(block) = memory.and_then(|memory| memory.get(key)) {
             self.tally.hit(block.kind, Tier::Memory, keep);
@@ -278,7 +279,7 @@ impl File {
                 }
             }
         };
-        // The block may have been cached after this request had missed it.
+        // Another request may have cached the block after this one had missed it.
         if let Some(block) = self.cache.memory.as_ref().and_then(|memory| memory.get(key)) {
             self.tally.hit(block.kind, Tier::Memory, ask.keep);
             leader.land(&block, true);
@@ -338,7 +339,8 @@ impl File {
             memory.insert(key, block, admission);
         }
         if self.known.is_gone() {
-            // The file was deleted meanwhile, and its eviction may have missed this block.
+            // The file was deleted while this block was read, so its eviction may have missed the block. It is evicted
+            // again.
             self.cache.evict_file(&self.known);
         }
     }

@@ -56,7 +56,7 @@ impl Flights {
     /// Number of requests that wait for the read of a block.
     #[cfg(test)]
     pub(crate) fn followers(&self, key: BlockKey) -> usize {
-        // The map and the leader hold one reference each.
+        // The map and the thread that reads have one reference each; the others belong to waiting threads.
         self.flying.lock().get(&key).map_or(0, |flight| Arc::strong_count(flight) - 2)
     }
 }

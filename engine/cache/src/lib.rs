@@ -107,7 +107,7 @@ impl Block {
 
 /// Computes [`Block::weight`] from the sizes of a block's parts.
 fn weight_of(bytes: usize, offsets: usize, heads: usize) -> usize {
-    // The block itself, with its reference counts and some bytes by which the allocator rounds up.
+    // The block's own size: its reference counts, and about 8 bytes by which the allocator rounds up.
     let itself = size_of::<Block>() + 2 * size_of::<usize>() + 8;
     bytes + 4 * (offsets + heads + row_start_words(offsets)) + itself
 }

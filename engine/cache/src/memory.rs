@@ -44,8 +44,8 @@ impl Memory {
     }
 
     fn shard(&self, hash: u64) -> &Mutex<Shelf<Arc<Block>>> {
-        // The hash table uses both ends of the hash, and the sketch its lower half; so the shard is chosen by the bits
-        // between.
+        // The shard is chosen by the middle bits of the hash: the hash table uses both ends, and the sketch the lower
+        // half.
         &self.shards[(hash >> 40) as usize & (self.shards.len() - 1)]
     }
 
@@ -71,7 +71,7 @@ impl Memory {
         let spots: SmallVec<[_; PEEKED]> = keys.map(spot).collect();
         for (key, shard, spot) in &spots {
             if let Some(block) = spot.and_then(|spot| shard.lock().at(spot, *key).map(Arc::as_ptr)) {
-                // The counts of an `Arc` precede its value.
+                // The two reference counts of an `Arc` are stored before its value.
                 let counts = 2 * size_of::<usize>();
                 let start: *const u8 = block.cast::<u8>().wrapping_sub(counts);
                 let lines = (0..counts + size_of::<Block>()).step_by(LINE);
@@ -87,7 +87,7 @@ impl Memory {
 
     pub(crate) fn insert(&self, key: BlockKey, block: &Arc<Block>, admission: Admission) {
         let hash = hash_of(key);
-        // Evicted blocks are dropped after the lock is released.
+        // The evicted blocks are dropped after the lock is released, because freeing them takes time.
         let mut gone = Vec::new();
         self.shard(hash).lock().insert(key, hash, Arc::clone(block), admission, &mut gone);
     }

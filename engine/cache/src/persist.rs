@@ -91,7 +91,7 @@ impl Persistence {
 
     fn load_half(&self, at: u64) -> Option<(u64, Snapshot)> {
         let mut header = [0; HEADER_LENGTH];
-        // If the device cannot be read, the cache begins empty.
+        // If the device cannot be read, the cache starts empty.
         self.device.read_at(at, &mut header).ok()?;
         let length = u64::from_le_bytes(header[16..24].try_into().ok()?);
         if &header[..4] != MAGIC || length > self.half() - HEADER_LENGTH as u64 {
@@ -170,8 +170,7 @@ fn write(snapshot: &Snapshot, room: usize, out: &mut Vec<u8>) {
 }
 
 fn parse(mut bytes: &[u8]) -> Option<Snapshot> {
-    // Without this test, records of another format would be rejected one by one when they are read, and would count as
-    // cached until then.
+    // Records of another format are refused here. Otherwise they would count as cached until each is read and refused.
     bytes = bytes.strip_prefix(RECORD_MAGIC)?;
     let mut snapshot = Snapshot::default();
     for _ in 0..bytes.try_get_u32_le().ok()? {

@@ -47,7 +47,8 @@ impl Prefetch {
         });
         match started {
             Ok(_) => state.threads += 1,
-            // Dropping the work is harmless: blocks are read when they are requested.
+            // If no thread can be started, the work is dropped. That does no harm: blocks are read when they are
+            // requested.
             Err(error) if state.threads == 0 => {
                 state.waiting.clear();
                 tracing::warn!(%error, "no thread for reading files into the cache; blocks are read on demand");

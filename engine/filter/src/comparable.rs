@@ -135,7 +135,7 @@ impl Comparable {
             Comparable::BigDecimal(mine) => {
                 compare_decimals(mine, part).ok_or(Failure::NotADecimal(part.len()))?
             }
-            // A cell's part always exists, even if it is empty.
+            // A part of a cell always exists, even if it is empty. So it is never equal to null.
             Comparable::Null => Ordering::Greater,
             Comparable::Bit { value, operator } => {
                 let any = value.len() == part.len()
@@ -221,7 +221,7 @@ impl Decimal {
     fn parse(bytes: &[u8]) -> Option<Decimal> {
         let (scale, unscaled) = bytes.split_first_chunk::<4>()?;
         let first = *unscaled.first()?;
-        // Stored numbers do not have thousands of digits; without a limit one cell could take minutes.
+        // Stored numbers have fewer digits. Without this limit, converting one cell could take minutes.
         if unscaled.len() > 1024 {
             return None;
         }

@@ -142,7 +142,7 @@ impl Filter {
         match &mut self.0 {
             Kind::Single(single) => single.set_reversed(reversed),
             Kind::List(list) => list.set_reversed(reversed),
-            // HBase does not tell the direction to the inner filter of these two.
+            // Like HBase, does not pass the direction of the scan to the inner filters of these two.
             Kind::WhileMatch { .. } | Kind::SkipRow { .. } => {}
         }
     }
@@ -166,7 +166,7 @@ impl Filter {
             Kind::Single(single) => single.filter_all_remaining(),
             Kind::List(list) => list.filter_all_remaining(),
             Kind::WhileMatch { inner, over } => *over || inner.filter_all_remaining(),
-            // HBase's SkipFilter passes only single cells to its inner filter.
+            // Like HBase's SkipFilter, passes only single cells, and no whole rows, to the inner filter.
             Kind::SkipRow { .. } => false,
         }
     }

@@ -104,7 +104,7 @@ impl List {
                     } else if filter.filter_row_key(row) {
                         dropped = true;
                     } else {
-                        // The filter may have a hint, which it returns only after it got a cell.
+                        // A filter with a hint returns it only when it gets a cell. So the list must see cells.
                         must_see_cells |= filter.is_hinting();
                     }
                 }
@@ -113,7 +113,8 @@ impl List {
             Operator::MustPassOne => {
                 let mut dropped = true;
                 for filter in self.filters_mut() {
-                    // Every filter gets the row key, since some filters reset their state when they get it.
+                    // Every filter gets the row key, even after one has dropped the row, because some reset their state
+                    // then.
                     dropped &= filter.filter_all_remaining() || filter.filter_row_key(row);
                 }
                 dropped
@@ -199,7 +200,8 @@ impl List {
             }
             match (entry.filter.hint_from(key), self.operator) {
                 (None, Operator::MustPassAll) => {}
-                // A filter without a hint may want the next cell.
+                // A filter of this list has no hint, so it may accept the very next cell. Then the list has none,
+                // either.
                 (None, Operator::MustPassOne) => return None,
                 (Some(hint), operator) => {
                     let better = chosen.as_ref().is_none_or(|chosen| match operator {
@@ -287,7 +289,7 @@ pub(crate) fn merge_one(known: Option<ReturnCode>, next: ReturnCode) -> ReturnCo
         Include | Skip => 0,
         IncludeAndNextColumn | NextColumn => 1,
         IncludeAndSeekNextRow | NextRow => 2,
-        // A hint counts as the next cell, unless both have one.
+        // If only one of the two filters returns a hint, the hint ranks like the next cell.
         SeekNextUsingHint => 0,
     };
     if known == SeekNextUsingHint && next == SeekNextUsingHint {

@@ -222,7 +222,7 @@ impl Ranges {
             self.answer = ReturnCode::Include;
             return;
         }
-        // The first range that does not end before the row.
+        // The first range that ends after the row or contains it.
         let next = self.ranges.iter().position(|range| {
             let is_behind = if reversed {
                 row < &range.start[..] || (row == &range.start[..] && !range.include_start)
@@ -244,7 +244,7 @@ impl Ranges {
         self.answer = if range.contains(row) {
             ReturnCode::Include
         } else if !belongs && row == &edge[..] {
-            // The row equals an excluded bound, so the next row may match.
+            // The row is the excluded bound of a range, so the next row may be in the range.
             ReturnCode::NextRow
         } else {
             ReturnCode::SeekNextUsingHint
@@ -254,7 +254,7 @@ impl Ranges {
     pub(crate) fn hint(&self) -> Option<&[u8]> {
         let range = &self.ranges[self.current?];
         let row = if self.reversed { &range.stop } else { &range.start };
-        // There is no row before an open bound to seek to.
+        // If the bound is open, there is no row before it to which the scan could seek.
         (!self.reversed || !row.is_empty()).then_some(&row[..])
     }
 }

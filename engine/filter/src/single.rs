@@ -153,7 +153,7 @@ impl Single {
 
     pub(crate) fn reset(&mut self) {
         match &mut self.rule {
-            // Until its key is tested, a row counts as one without the prefix.
+            // Until the row key was tested, the row counts as one without the prefix.
             Rule::Prefix { refused, .. } => *refused = true,
             Rule::Row { refused, .. } | Rule::RandomRow { refused, .. } => *refused = false,
             Rule::Fuzzy(fuzzy) => fuzzy.reset(),
@@ -201,7 +201,7 @@ impl Single {
     pub(crate) fn is_plain(&self) -> bool {
         match &self.rule {
             Rule::Value { .. } => true,
-            // Without `latest_only`, another version may match; with NO_OP, the comparison fails.
+            // Without `latest_only` another version may match. With the operator NO_OP the comparison fails.
             Rule::SingleValue(rule) => rule.latest_only && rule.operator != CompareOperator::NoOp,
             _ => false,
         }
@@ -557,7 +557,7 @@ impl SingleValue {
         }
         self.found = true;
         if self.operator == CompareOperator::NoOp {
-            // In other filters NO_OP is no error, and keeps nothing.
+            // In other filters than this one, NO_OP is no error and keeps no cell.
             *failure = Some(Failure::NoOperator);
         }
         self.matched = self.with.keeps(self.operator, cell.value(), failure);

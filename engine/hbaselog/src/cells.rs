@@ -122,7 +122,7 @@ impl Values {
         let stream = match &mut self.stream {
             Some(stream) => stream,
             none => {
-                // The header without optional fields, as HBase writes it.
+                // A gzip header without optional fields, as HBase writes it.
                 let header = input.get(..10).filter(|header| header[..4] == [0x1f, 0x8b, 8, 0]);
                 header
                     .ok_or_else(|| wrong("compressed value", "the header of a gzip member", "other bytes"))?;

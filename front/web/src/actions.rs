@@ -236,7 +236,7 @@ impl Action {
             Action::Snapshot => admin.snapshot(snapshot, &table).await,
             Action::Clone => {
                 let new = table_name(form.get("table").trim())?;
-                // The master restores an existing table only.
+                // For an existing table the master would restore the snapshot. So a clone under its name is refused.
                 if admin.table_exists(&new).await.map_err(|error| error.to_string())? {
                     return Err(format!("there is a table {new} already; give another name"));
                 }

@@ -28,7 +28,7 @@ impl CostHours {
     pub(crate) fn note(&mut self, time: i64, metrics: &Exposition) {
         let (hour, spent) = (time.div_euclid(HOUR_MS), spent(metrics));
         let Some((running, at_begin)) = &mut self.running else {
-            // Requests before the first measurement are those of the start.
+            // Requests before the first measurement belong to the start of the server.
             self.running = Some((hour, Costs::new()));
             return;
         };
@@ -98,7 +98,7 @@ mod tests {
         hours.note(HOUR_MS + 1, &metrics(&[("t", 3.5), ("u", 1.0)]));
         let now = metrics(&[("t", 4.0), ("u", 1.0)]);
         assert_eq!(hours.running(&now), Costs::from([("t".to_owned(), 1.0), ("u".to_owned(), 1.0)]));
-        // The machine slept for three hours.
+        // As if the machine had been suspended for three hours.
         hours.note(5 * HOUR_MS, &now);
         let past: Vec<f64> = hours.past().map(|costs| costs.values().sum()).collect();
         assert_eq!(past, [0.0, 0.0, 0.0, 2.0, 3.0]);

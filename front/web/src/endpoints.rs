@@ -216,7 +216,7 @@ fn values(console: &Console, names: &[&str], query: &Query) -> Response {
     let numbers = |series: &Vec<f32>| {
         let shown: Vec<String> = series
             .iter()
-            // A chart shows at most four digits.
+            // Numbers are rounded, because a chart shows at most four digits.
             .map(|value| if value.is_finite() { rounded(*value) } else { "null".to_owned() })
             .collect();
         format!("[{}]", shown.join(","))

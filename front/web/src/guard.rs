@@ -41,7 +41,8 @@ impl Guard {
             return Err("actions are off on an address that other machines can reach".to_owned());
         }
         let host = text(header::HOST.as_str()).unwrap_or_default();
-        // Another site may have pointed a name of its own at this machine (DNS rebinding).
+        // The name in the request must be one of this server. Another site may have pointed a name of its own at this
+        // machine (DNS rebinding).
         let own = host.rsplit_once(':').map_or(host, |(name, _)| name);
         if !matches!(own, "localhost" | "127.0.0.1" | "[::1]") {
             return Err(format!("the page was opened as {host:?}; open it as localhost or 127.0.0.1"));

@@ -307,7 +307,7 @@ impl HeatMap {
 
     fn hot_rows(&self) -> Vec<HotRow> {
         let total = self.hot_total.max(1.0);
-        // A count is too high by at most that of the coldest row.
+        // The count of a row may be too high, but by no more than the count of the coldest row.
         let error = if self.hot.len() < HOT_ROWS {
             0.0
         } else {
@@ -455,7 +455,7 @@ impl HeatMaps {
                 convert(bounds, &counts, &map.bounds, out);
             }
         };
-        // Columns without bounds contain no information about keys.
+        // A column without bounds says nothing about which keys are used.
         let tells = |bounds: &Bounds| bounds.len() * 8 >= buckets.saturating_sub(1);
         for column in map.columns[at].iter().filter(|column| tells(&column.bounds)) {
             let counts = |bytes: &[u8]| bytes.iter().map(|byte| unpack(*byte)).collect::<Vec<f32>>();
@@ -651,7 +651,7 @@ mod tests {
         maps.add(b"new", b"r", true, 1);
         assert!(!maps.tables().contains(&"new".to_owned()), "every map is in use");
         world.advance(Duration::from_secs(QUIET / 2));
-        // All but one are used again.
+        // All tables but one are used again.
         (1..TABLES_MAX as u8).for_each(|table| maps.add(&[b'a' + table], b"r", true, 1));
         world.advance(Duration::from_secs(QUIET / 2 + 10));
         maps.add(b"new", b"r", true, 1);

@@ -211,7 +211,7 @@ impl History {
                 ring[(slot % ring.len() as u64) as usize]
             })
         };
-        // Slots before the first measured one are not shown.
+        // Slots before the first measurement are left out.
         let first = slots.clone().find(|slot| names.iter().any(|name| !value_of(name, *slot).is_nan()));
         let slots: Vec<u64> = slots.filter(|slot| first.is_some_and(|first| *slot >= first)).collect();
         Values {
@@ -364,7 +364,7 @@ mod tests {
         assert_eq!(minutes.times.len(), 600);
         assert_eq!(minutes.series[0].iter().filter(|value| value.is_nan()).count(), 100);
         assert_eq!(minutes.series[0].last(), Some(&2.0));
-        // A week later no value of it is left.
+        // A week later the value is in no range any more.
         push(&history, START + 8 * 86_400, 3.0);
         assert_eq!(history.values(&["calls"], Range::Days).series[0], [3.0]);
     }

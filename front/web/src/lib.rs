@@ -428,15 +428,15 @@ mod tests {
         let address = listener.local_addr().expect("bound");
         let options = Options { connections_max: 2, request_max: Duration::from_millis(100) };
         let server = env::spawn(serve(listener, options, console(address)));
-        // Clients that never complete their request take both places.
+        // Two clients that never complete their requests occupy both places.
         let mut silent = env::dial(address).await.expect("connect");
         let mut slow = env::dial(address).await.expect("connect");
         slow.write_all(b"GET / HTTP/1.1\r\nX: ").await.expect("send");
-        // A third client waits until they are disconnected.
+        // A third client waits until they are disconnected, and is then served.
         assert!(fetch(address, "/").await.starts_with("HTTP/1.1 200"));
         for cut in [&mut silent, &mut slow] {
             let mut rest = Vec::new();
-            // The connection is closed or reset, without an answer to a request that was not completed.
+            // The server closes or resets the connection without an answer, because the request was never completed.
             let _ended = cut.read_to_end(&mut rest).await;
             assert!(!rest.starts_with(b"HTTP/1.1 200"));
         }

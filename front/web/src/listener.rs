@@ -46,7 +46,8 @@ impl axum::serve::Listener for LimitedListener {
                         remote,
                     );
                 }
-                // The client left before it was accepted, or there are no more file descriptors.
+                // The client left before it was accepted, or no file descriptor is free. The listener tries again after
+                // a pause.
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a web client");
                     env::sleep(Duration::from_millis(50)).await;
@@ -73,7 +74,7 @@ impl TimedConnection {
         match self.over.as_mut().poll(context) {
             Poll::Pending => Ok(()),
             Poll::Ready(()) => {
-                // Later polls fail, too.
+                // After this, every later poll fails, too.
                 self.over = Box::pin(std::future::ready(()));
                 Err(io::Error::new(io::ErrorKind::TimedOut, "too slow (bellows.web.request.timeout)"))
             }

@@ -442,7 +442,7 @@ mod tests {
         for (name, sub, entries) in catalogue() {
             let record = if sub == "IPC" || sub.is_empty() { name } else { sub };
             for entry in entries {
-                // Servers of both kinds have `Server`; their labels distinguish them.
+                // Region servers and masters both use the group `Server`. Their labels tell them apart.
                 let of = if sub == "Server" || sub == "Quotas" { name } else { "" };
                 let made = format!("{of} {}", prometheus_name(record, entry.name));
                 assert!(seen.insert(made.clone()), "{made}");

@@ -50,7 +50,7 @@ impl Watcher {
 
 impl CallObserver for Watcher {
     fn sampled(&self, sample: &CallSample<'_>) {
-        // A region's name begins with its table's, up to a comma.
+        // A region's name begins with the name of its table, which ends before the first comma.
         let Some(comma) = sample.region.iter().position(|byte| *byte == b',') else { return };
         let table = &sample.region[..comma];
         self.clients.add(sample);
@@ -138,7 +138,7 @@ impl Console {
     /// Reads the history file that the previous process of this server has written.
     pub(crate) fn load_history(&self, node: &Node) {
         let files = &node.server.foundation().files;
-        // A missing or torn file is no loss worth a message: the history begins again.
+        // If the file is missing or cannot be read, the history begins again. That is no failure worth a message.
         if let Some(history) =
             files.read(&file(), FILE_MAX).ok().and_then(|bytes| History::from_bytes(&bytes))
         {
@@ -227,7 +227,7 @@ fn series(before: &Snapshot, now: &Snapshot, seconds: f64) -> Vec<(String, Fold,
         ("store.list", "list"),
         ("store.delete", "delete"),
     ] {
-        // A server without a store has no such series.
+        // A server whose files are not in a store has no such metrics.
         if !metrics.samples("bellows_store_requests_total").is_empty() {
             out.push((
                 series.to_owned(),

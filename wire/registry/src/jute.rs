@@ -50,7 +50,7 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn texts(&mut self) -> Result<Vec<&'a str>, Malformed> {
         let count = self.int()?;
-        // The list grows with the data that was received, because the count may be false.
+        // The list grows with the data that was received, because the count comes from the client and may be false.
         let mut texts = Vec::new();
         for _ in 0..count.max(0) {
             texts.push(self.text()?);

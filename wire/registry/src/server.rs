@@ -247,7 +247,7 @@ impl Connection {
             return Ok(());
         };
         let Some((id, timeout)) = self.open(&connect) else {
-            // The session is unknown or expired: the client must open a new one.
+            // The session is unknown or has expired. The answer tells the client to open a new one.
             return self.send(&Connect::reply(0, 0, &[0; 16])).await;
         };
         let password = self.shared.sessions.lock().get(&id).map(|known| known.password);
@@ -331,7 +331,8 @@ impl Connection {
             return Some((connect.session, timeout));
         }
         if sessions.len() >= options.sessions_max {
-            // Drops the session whose client left first: it is the least likely to return.
+            // There are too many sessions: the one whose client has left first is dropped, because that client is the
+            // least likely to return.
             let oldest = sessions
                 .iter()
                 .filter(|(_, known)| known.connections == 0)

@@ -206,7 +206,7 @@ impl Session {
             reply.0.extend_from_slice(&body.0);
         }
         out.extend_from_slice(&reply.finish());
-        // A watch that a new connection restores may have to fire at once.
+        // When a new connection restores its watches, some may have to fire at once.
         if operation == op::SET_WATCHES {
             self.events(tree, out);
         }

@@ -245,7 +245,7 @@ impl Shared {
             (std::mem::take(&mut state.waiting), state.task.take())
         };
         for (_, sender) in waiting {
-            // The caller may have given up.
+            // The send fails if the caller has given up, and then nobody needs the error.
             let _gone = sender.send(Err(error.clone()));
         }
         if let Some(task) = task {
@@ -349,7 +349,7 @@ impl Connection {
         let mut state = self.shared.state.lock();
         if let Some(ended) = &state.ended {
             return Err(match ended {
-                // The server's exception tells more than the fact that the connection has ended.
+                // The server's exception is returned, because it says more than that the connection has ended.
                 Error::Remote(exception) => Error::Remote(exception.clone()),
                 ended => Error::Closed { address, reason: ended.to_string() },
             });

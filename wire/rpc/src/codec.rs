@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn a_claimed_length_alone_allocates_nothing() {
-        // Snappy: a chunk that claims to decompress to 4 GB; the block claims as much as the limit permits.
+        // A Snappy chunk that claims to decompress to 4 GB, in a block that claims as much as the limit permits.
         let mut packed = (1u32 << 30).to_be_bytes().to_vec();
         packed.extend_from_slice(&6u32.to_be_bytes());
         packed.extend_from_slice(&[0xff, 0xff, 0xff, 0xff, 0x0f, 0]);

@@ -131,7 +131,8 @@ impl ConnectionHeader {
         if let Some(version) = &self.version {
             let mut info = Vec::new();
             put_bytes(&mut info, 1, version.text.as_bytes());
-            // The message requires url, revision, user, date and checksum; nothing reads them.
+            // These fields (url, revision, user, date and checksum) are required in the message, although nobody reads
+            // them.
             for field in 2..=6 {
                 put_bytes(&mut info, field, b"");
             }

@@ -135,7 +135,7 @@ impl<K, T> Flight<K, T> {
         }
         self.fresh = fresh;
         for index in woken.drain(..) {
-            // This is cleared before the future runs, so that a wake-up during the run counts for the next poll.
+            // Cleared before the future runs. So a wake-up during the run makes the future run again.
             self.slots[index].bell.rung.store(false, Ordering::Release);
             if let Some((tag, ended)) = self.run(index) {
                 done(tag, ended);
@@ -183,7 +183,7 @@ mod tests {
         assert!(flight.poll(&mut context, |tag, value| ended.push((tag, value.expect("no panic")))));
         assert_eq!(ended, [(2, 20), (0, 0)]);
         assert_eq!(flight.len(), 2);
-        // A reused slot is woken like a new slot.
+        // A wake-up works for a slot that is used again as for a new one.
         flight.push(9, Box::pin(async { 9 }));
         flight.poll(&mut context, |tag, value| ended.push((tag, value.expect("no panic"))));
         assert_eq!(ended.last(), Some(&(9, 9)));

@@ -164,11 +164,11 @@ impl LargePermit {
     pub async fn reclaim(&self) {
         let Some(reclaim) = &self.0.of.0.reclaim else { return };
         let (done, is_done) = oneshot::channel();
-        // If the holder is gone, the send fails.
+        // The send fails if the request that waits for it was dropped.
         reclaim(Box::new(move || {
             let _is_gone = done.send(());
         }));
-        // The receiver fails only when the process ends.
+        // This fails only when the process ends.
         let _ended = is_done.await;
     }
 }

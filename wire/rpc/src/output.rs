@@ -157,7 +157,7 @@ impl Output {
             }
         }
         if self.length == 0 {
-            // An empty buffer is reused from its start.
+            // The buffer is empty, so it is reused from its start.
             self.tail.clear();
         }
     }

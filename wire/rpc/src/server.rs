@@ -135,7 +135,7 @@ impl Server {
     pub fn stop(self) -> bool {
         self.shared.stopping.send_replace(true);
         let shared = Arc::clone(&self.shared);
-        // Every connection holds a receiver until it ends.
+        // Each connection has a receiver of this channel until it ends. So the send side shows when all have ended.
         let ended = self.threads[0].runtime.spawn(async move {
             env::timeout(shared.options.stop_max, shared.stopping.closed()).await.is_some()
         });
@@ -217,7 +217,8 @@ async fn accept(listener: Listener, shared: Arc<Shared>, threads: Vec<Handle>) {
         };
         match accepted {
             Ok((stream, remote)) => admit(stream, remote, &shared, &threads),
-            // The client has left, or file descriptors are exhausted. Neither ends the server.
+            // Either the client has left, or no file descriptor is free. Neither ends the server, so the loop continues
+            // after a pause.
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 env::sleep(Duration::from_millis(50)).await;

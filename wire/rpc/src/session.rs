@@ -168,7 +168,7 @@ impl Session {
     }
 
     fn preamble(&mut self, input: &mut BytesMut, output: &mut Output) -> Option<Step> {
-        // Four other bytes suffice to refuse: a client of another protocol may send no more.
+        // Four bytes that differ from the magic are enough to refuse. A client of another protocol may never send more.
         let Some(magic) = input.first_chunk::<4>() else {
             return Some(Step::Starved(PREAMBLE_LENGTH - input.len()));
         };
@@ -415,10 +415,11 @@ impl Session {
             .timeout
             .filter(|timeout| *timeout > 0)
             .map(|timeout| Duration::from_millis(u64::from(timeout)).max(self.limits.timeout_min));
-        // The rest of the frame becomes the parameter, because a slice of the frame would need a reference count.
+        // The frame itself is cut to the parameter. A slice of the frame would need another reference count.
         frame.truncate(to);
         frame.advance(from);
-        // The name of the method is kept for longer than the parameter, and must not keep a large frame in memory.
+        // The name of the method is copied: it is kept for longer than the parameter, and a slice would keep the whole
+        // frame in memory.
         let method =
             if size > METHOD_SHARED_MAX { Text::from(header.method.as_str()) } else { header.method };
         Ok(Request {

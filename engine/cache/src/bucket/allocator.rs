@@ -272,8 +272,8 @@ impl Allocator {
         let bucket = &mut self.buckets[at as usize];
         let slot = bucket.free.pop().expect("it has a free one");
         if bucket.free.is_empty() {
-            // Removed here, because freeing a slot adds the bucket again: if every allocation followed a free, the list
-            // would grow without limit.
+            // The full bucket is removed from the list now. Freeing a slot adds it again, so without this the list
+            // would grow with each allocation that follows a free.
             self.open[class].pop_back();
         }
         self.give(at, slot, block, length);
@@ -403,7 +403,7 @@ impl Allocator {
             self.cut(at as u32, class);
         }
         let bucket = &mut self.buckets[at as usize];
-        // Slots at the start of the bucket are at the end of the free list.
+        // The free slots at the start of the bucket are at the end of the list, so the search begins there.
         let Some(place) = bucket.free.iter().rposition(|free| *free == slot) else { return false };
         bucket.free.remove(place);
         self.give(at as u32, slot, block, length);
@@ -548,7 +548,7 @@ mod tests {
                 let line = format!(
                     "{block:>7} bytes of cells of {cell:>5}: {hbase:.3} with HBase's sizes, {ours:.3}\n"
                 );
-                // Shown with --nocapture.
+                // Shown if the test runs with --nocapture.
                 std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).expect("shown");
                 assert!(ours > 0.90, "{line}");
             }
@@ -562,7 +562,7 @@ mod tests {
     fn restored_slots_are_taken_without_examining_other_buckets() {
         const BUCKETS: u64 = 10_000;
         let mut slots = Allocator::new(BUCKETS * 4 * 4_096, &[4_096, 1_024]);
-        // Frees half of the slots, from the last bucket on; of each two buckets, the later one first.
+        // Frees half of the slots, from the last bucket to the first; of each pair of buckets the later one first.
         for at in (0..BUCKETS / 2).rev() {
             let bucket = 2 * at * 4 * 4_096;
             let length = if at % 2 == 0 { 1_000 } else { 4_000 };
@@ -579,7 +579,7 @@ mod tests {
         given.sort_unstable();
         given.dedup();
         assert_eq!(given.len() as u64, BUCKETS / 2 * 4 + BUCKETS / 4 * 2);
-        // All slots that are freed can be allocated again.
+        // All slots that were freed can be allocated again.
         given.iter().for_each(|&offset| slots.free(offset, 4_000));
         let again = std::iter::from_fn(|| slots.allocate(BLOCK, 4_000)).count();
         assert_eq!(again, given.len());
@@ -644,7 +644,7 @@ mod tests {
         let random = World::simulated(5, WallTime(0));
         let mut taken: Vec<(u64, usize)> = Vec::new();
         for round in 0..20_000u32 {
-            // Fills up, empties, fills up …
+            // The store is filled and emptied in turn.
             let is_filling = round / 4_000 % 2 == 0;
             let draw = random.random();
             if draw % 16 < if is_filling { 12 } else { 4 } {

@@ -72,10 +72,10 @@ impl Drop for Buffer {
         if self.bytes.len() > KEPT_BYTES_MAX {
             return;
         }
-        // Fails while the thread ends and its thread-local values are already destroyed; then the buffer is freed.
+        // While the thread ends, its storage is gone. Then the buffer is freed.
         let _gone = KEPT.try_with(|slot| {
             let mut kept = slot.take();
-            // The oldest buffer is freed: current reads have not needed it.
+            // The oldest buffer is freed, because recent reads did not need it.
             let unused = (kept.len() == KEPT_MAX).then(|| kept.remove(0));
             kept.push(std::mem::take(&mut self.bytes));
             slot.set(kept);

@@ -380,7 +380,7 @@ mod tests {
             bad[bit / 8] ^= 1 << (bit % 8);
             assert!(read_all(bad, head, sum, MARK).is_none(), "bit {bit}");
         }
-        // Lengths are validated even when the checksum matches.
+        // Changes each byte of the lengths. A record with invalid lengths is refused even if its checksum is right.
         for at in HEADER_LENGTH - 16..HEADER_LENGTH - 4 {
             let mut bad = record.clone();
             bad[at] ^= 0x41;

@@ -152,7 +152,8 @@ impl Store {
             Entry::Waiting(block) => return Some(Arc::clone(block)),
             Entry::Written(slot, _) => *slot,
         };
-        // A long-lived buffer, because the memory tier may keep the block, and with it the whole buffer.
+        // The buffer is allocated for the block alone, because the memory tier may keep the block, and with it the
+        // whole buffer.
         let mut buffer = Buffer::to_keep(slot.length as usize);
         if !self.0.fill(key, slot, 0, buffer.bytes_mut(), now) {
             return None;
@@ -252,8 +253,8 @@ impl Store {
 
     pub(super) fn insert(&self, key: BlockKey, mark: Mark, block: &Arc<Block>, admission: Admission) {
         let mut state = self.0.state.lock();
-        // Checked under the lock: after the writers have stopped, no block may be queued, and none may be evicted for
-        // it.
+        // Checked under the lock: after the writers have stopped, no block may be queued, and no other block may be
+        // evicted to make room.
         if self.is_disabled() || self.0.read_only.load(Ordering::Relaxed) || state.index.has(key) {
             return;
         }
@@ -410,13 +411,14 @@ impl Shared {
             self.head_bytes.load(Ordering::Relaxed).saturating_add(u64::from(slot.head))
                 <= self.head_bytes_max
         };
-        // Checked without the lock first, because every get tries to keep a head, also when the room is used up.
+        // First checked without the lock, because every get tries to keep a head, even when there is no more room for
+        // heads.
         if !has_room() {
             return;
         }
         let Some(head) = part.head_to_keep() else { return };
         let mut state = self.state.lock();
-        // Another reader may have kept the head meanwhile, or the slot may have another record.
+        // Another reader may have kept the head meanwhile, or the slot may have another record by now.
         let lacks_it = matches!(state.index.peek(key), Some(Entry::Written(there, None)) if *there == slot);
         if lacks_it && has_room() {
             self.head_bytes.fetch_add(head.weight(), Ordering::Relaxed);

@@ -261,7 +261,7 @@ impl<V> Shelf<V> {
             return;
         }
         gone.extend(self.find(key, hash).and_then(|at| self.remove(at)));
-        // A wanted entry counts as used twice.
+        // An entry that the family's settings want in the cache counts as used twice.
         (0..if cause == Cause::Wanted { 2 } else { 1 }).for_each(|_| self.sketch.count(hash));
         if weight > limit {
             self.refused += 1;
@@ -326,10 +326,10 @@ impl<V> Shelf<V> {
                 || match self.victim(place) {
                     Some(victim) => {
                         let other = self.sketch.frequency(self.entries[victim as usize].hash);
-                        // Limited to the greatest count: otherwise an entry with that count could not replace a
-                        // victim that has half of it or more.
+                        // At most the greatest count. Otherwise an entry that has the greatest count could not replace
+                        // a victim that has half of it.
                         let enough = (OFFER_FACTOR * other.max(1)).min(FREQUENCY_MAX);
-                        // One more for this lookup, which `insert` would count.
+                        // This lookup counts as one more use, which `insert` would also count.
                         other < FREQUENCY_MAX && self.sketch.frequency(hash) + 1 > enough
                     }
                     None => true,
@@ -371,10 +371,9 @@ impl<V> Shelf<V> {
     /// Returns the entry to evict for the candidate; `None` when the candidate is evicted.
     fn contest(&mut self, candidate: u32) -> Option<u32> {
         let frequency = |shelf: &Self, at: u32| shelf.sketch.frequency(shelf.entries[at as usize].hash);
-        // An entry that was used once may be part of a scan, and replaces no other.
+        // An entry that was used only once may belong to a scan, so it replaces no other entry.
         let mine = frequency(self, candidate);
-        // A wanted entry is compared with several victims; otherwise a single frequently used one would protect all
-        // others.
+        // A wanted entry is compared with several victims. Otherwise one that is used often would protect all others.
         let contests = if self.entries[candidate as usize].cause == Cause::Wanted { CONTESTS_MAX } else { 1 };
         for _ in 0..contests {
             let victim = self.victim(Place::Main)?;
@@ -603,7 +602,7 @@ mod tests {
             );
         };
         for set in [(20, 24, 3), (20, 24, 12), (130, 140, 3), (130, 140, 40)] {
-            // The result must not depend on when the counters were last halved.
+            // The counters may have been halved recently or not; the result must be the same.
             for rounds in 200..216 {
                 [false, true].into_iter().for_each(|in_memory| follows(rounds, set, in_memory));
             }

@@ -42,7 +42,8 @@ impl Sketch {
     #[inline]
     fn counters(&self, hash: u64) -> [(usize, u32); 4] {
         let line = (hash as usize & (self.words.len() / LINE - 1)) * LINE;
-        // Four bytes from the other end of the hash: each selects one of two words, and one of sixteen counters in it.
+        // The other half of the hash gives four bytes. Each selects one of two words and one of the sixteen counters in
+        // it.
         let bits = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         std::array::from_fn(|index| {
             let bits = (bits >> (8 * index)) as usize;

@@ -249,7 +249,7 @@ impl Clairvoyant {
         let mut later = HashMap::new();
         let mut next = vec![0; trace.len()];
         for (at, &item) in trace.iter().enumerate().rev() {
-            // An item that never occurs again is sorted last, each at a position of its own.
+            // Items that never occur again are sorted last, each at a position of its own.
             next[at] = later.insert(item, at).unwrap_or(trace.len() + at);
         }
         Clairvoyant { next, at: 0, kept: BTreeMap::new(), size }
@@ -350,7 +350,7 @@ fn rates(name: &str, trace: &[u64], counts: impl Fn(u64) -> bool) -> Rates {
         "{name:32} ours {ours:5.2}  w-tinylfu {tiny_lfu:5.2}  s3-fifo {s3_fifo:5.2}  hbase {hbase:5.2}  lru {lru:5.2}  \
          bound {bound:5.2}"
     );
-    // Printed only with --nocapture, or when the test fails.
+    // Shown only with --nocapture, or if the test fails.
     std::io::Write::write_all(&mut std::io::stderr(), format!("{line}\n").as_bytes()).expect("shown");
     rates
 }
@@ -363,7 +363,8 @@ fn skewed_reads_with_a_tenth_in_memory_are_hit_as_by_w_tinylfu() {
         let rates = rates(&format!("zipf {exponent}"), &trace, |_| true);
         assert!(rates.ours >= rates.tiny_lfu, "W-TinyLFU is before");
         assert!(rates.ours >= rates.s3_fifo, "S3-FIFO is before");
-        // Three points more than HBase; or, if HBase is closer to the ideal rate, most of the difference.
+        // The hit rate must be three points better than HBase's. If HBase's is closer to the ideal rate, most of the
+        // difference is enough.
         let ideal = zipf.ideal(SIZE);
         let left = ideal - rates.hbase;
         let margin = if left < 4.0 { 0.7 * left } else { 3.0 };
@@ -380,7 +381,8 @@ fn full_scans_cost_the_hot_set_less_than_one_point() {
     let mut scanned = 1_000_000;
     for (at, &get) in gets.iter().enumerate() {
         trace.push(get);
-        // Ten scans between the gets, each of five times the cache's size, over blocks that nobody reads again.
+        // Between the gets there are ten scans, each over blocks of five times the cache's size that nobody reads
+        // again.
         if at % (LOOKS / 10) < 5 * SIZE {
             trace.push(scanned);
             scanned += 1;

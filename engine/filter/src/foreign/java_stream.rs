@@ -34,7 +34,8 @@ impl<'a> JavaStream<'a> {
             let (length, rest) = match kind {
                 BLOCK => rest.split_first().map(|(&length, rest)| (usize::from(length), rest)),
                 LONG_BLOCK => rest.split_first_chunk::<4>().map(|(length, rest)| {
-                    // A length that is negative in Java becomes a large number here, so the stream counts as too short.
+                    // A length that is negative in Java becomes a large number here. So the stream is found to be too
+                    // short.
                     (u32::from_be_bytes(*length) as usize, rest)
                 }),
                 kind => return Err(format!("a block of data was expected, not the kind {kind:#04x}")),

@@ -114,7 +114,7 @@ impl Spark {
     }
 
     pub(crate) fn is_row_refused(&self) -> bool {
-        // A row is kept if the expression cannot be evaluated.
+        // If the expression cannot be evaluated, the row is kept.
         !self.holds(&self.expression).unwrap_or(true)
     }
 

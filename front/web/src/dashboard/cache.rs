@@ -309,7 +309,7 @@ mod tests {
             "{first}"
         );
         assert_eq!(lines[14], "   68.0 KB         1         20         30     67 %      4 %          0");
-        // A second later, only what happened since.
+        // One second later the dashboard shows only what has happened in that second.
         world.advance(Duration::from_secs(1));
         look(&cache, "t", BlockKind::Data, 0..10);
         look(&cache, "u", BlockKind::Data, 0..1);
@@ -323,7 +323,7 @@ mod tests {
         assert!(!second.contains("t · index"), "{second}");
         let (t, u) = (second.find("\nt · data").expect("shown"), second.find("\nu · data").expect("shown"));
         assert!(t < u, "the one with the most lookups first");
-        // Another caller in between is compared with the same sample.
+        // If another caller asked in between, both are compared with the same earlier sample.
         world.advance(LOOK_BACK / 2);
         assert!(window.picture_of(&cache, world.moment()).contains("in the last 1.5 s"));
     }

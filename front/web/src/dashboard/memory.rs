@@ -51,7 +51,7 @@ pub fn memory_dashboard(server: &RegionServer) -> String {
             stores.push(Drawn {
                 name: format!("{} · {family}", region.info()),
                 flush_size: region.flush_size(),
-                // Each family belongs to the region.
+                // The region has all families of its own load, so this does not fail.
                 events: region.memory_events(&store.family).unwrap_or_default(),
                 memory: store.memory,
             });

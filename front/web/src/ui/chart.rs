@@ -72,7 +72,7 @@ pub(crate) fn is_event(line: &LogLine) -> bool {
         "recovering from the log",
         "done from the web page",
     ];
-    // There may be hundreds of slow and large calls, which have a page of their own.
+    // Lines about slow and large calls are left out: there may be hundreds, and they have a page of their own.
     let is_call = line.text.contains("(responseTooSlow)") || line.text.contains("(responseTooLarge)");
     (matches!(line.level, "WARN" | "ERROR") && !is_call)
         || (line.level == "INFO" && TURNS.iter().any(|turn| line.text.contains(turn)))
@@ -81,7 +81,7 @@ pub(crate) fn is_event(line: &LogLine) -> bool {
 impl Event {
     pub(crate) fn of(line: &LogLine) -> Event {
         let time = u64::try_from(line.time.0).unwrap_or(0) / 1_000;
-        // The module that wrote the line does not help a reader of the page.
+        // The name of the module that wrote the line is cut off, because it does not help the reader.
         let text = match line.text.split_once(": ") {
             Some((target, rest)) if target.contains("::") && !target.contains(' ') => rest,
             _ => &line.text,
@@ -183,7 +183,7 @@ fn numbers(chart: &Chart<'_>, values: &Values) -> Markup {
 
 fn path(times: &[u64], heights: &[f32], top: f64, at: usize, filled: bool, x: impl Fn(u64) -> f64) -> String {
     let y = |value: f32| HEIGHT - f64::from(value) / top.max(1e-9) * (HEIGHT - 4.0);
-    // More than two points for each unit of width cannot be seen.
+    // More than two points for each unit of width could not be told apart, so the others are left out.
     let step = (times.len() / (WIDTH as usize)).max(1);
     let (mut line, mut is_down) = (String::new(), false);
     let mut area: Vec<(f64, f64)> = Vec::new();

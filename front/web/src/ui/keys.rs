@@ -44,7 +44,8 @@ fn squares(picture: &HeatPicture, columns: usize, rows: usize) -> (Vec<Vec<f32>>
 fn drawing(picture: &HeatPicture) -> Markup {
     let (squares, _) = squares(picture, COLUMNS, ROWS);
     let rows = squares.first().map_or(1, Vec::len);
-    // One path for each shade, made of vertical runs. A rectangle for each square would take five times the bytes.
+    // Draws one path for each shade, made of vertical lines. One rectangle for each square would take five times as
+    // many bytes.
     let mut paths = vec![String::new(); 10];
     for (x, column) in squares.iter().enumerate() {
         let shade = |y: usize| (column[y] * 9.0).round() as usize;

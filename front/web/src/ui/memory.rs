@@ -45,7 +45,7 @@ fn stores(node: &Node) -> Vec<Store> {
                 region: region.info().encoded_name().to_string(),
                 family: store.family.escape_ascii().to_string(),
                 flush_size: region.flush_size(),
-                // Each family belongs to the region.
+                // The region has all families of its own load, so this does not fail.
                 events: region.memory_events(&store.family).unwrap_or_default(),
                 memory: store.memory,
             });

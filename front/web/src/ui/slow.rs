@@ -76,7 +76,7 @@ fn group_of<'a>(call: &'a SlowCall, by: &str) -> &'a str {
         "method" => &call.method,
         "table" => &call.table,
         "user" => &call.user,
-        // Without the port, which is new for each connection.
+        // The port is left out, because it is another one for each connection.
         _ => call.client.rsplit_once(':').map_or(&call.client, |(host, _)| host),
     }
 }

@@ -49,7 +49,7 @@ impl Task {
                 if self.output.is_empty() {
                     std::mem::swap(&mut self.output, &mut state.output);
                 }
-                // A caller that sends from now on wakes this task.
+                // From now on a caller that sends a request wakes this task.
                 if !state.task.as_ref().is_some_and(|task| task.will_wake(context.waker())) {
                     state.task = Some(context.waker().clone());
                 }
@@ -128,7 +128,7 @@ impl Task {
 fn hand_out(shared: &Shared, call_id: u32, outcome: Outcome) {
     let sender = shared.state.lock().waiting.remove(&call_id);
     if let Some(sender) = sender {
-        // The caller may have given up just now.
+        // The send fails if the caller has just given up, and then nobody needs the outcome.
         let _gone = sender.send(outcome);
     }
 }

@@ -211,7 +211,7 @@ impl Connection {
                                 moved = true;
                             }
                             _ => {
-                                // The client may have left already, which is no error at the end.
+                                // The client may have closed the connection already, so an error is ignored.
                                 let _gone = ready!(Pin::new(&mut self.stream).poll_shutdown(context));
                                 return Poll::Ready(());
                             }
@@ -289,7 +289,8 @@ impl Connection {
                     };
                     self.call(request, permit);
                     if large {
-                        // The large buffer of one request is not kept for the small requests that follow.
+                        // The buffer was large because of one request. It is replaced, so that the memory is not kept
+                        // for small requests.
                         self.input = BytesMut::from(&self.input[..]);
                     }
                 }
@@ -507,7 +508,8 @@ impl Connection {
             next = next.min(until(*since, options.large_read_max));
         }
         if let Some(stalled) = self.stalled {
-            // The answers' budget may run short at any time.
+            // The memory for answers may run short at any time, and then the shorter time limit applies. So the
+            // connection wakes up for both limits.
             let short = until(stalled, options.write_stall_short);
             let short = if short.is_zero() { options.write_stall_short } else { short };
             next = next.min(until(stalled, options.write_stall_max).min(short));
@@ -538,7 +540,7 @@ impl Connection {
         {
             Some("it sent a large request too slowly (bellows.ipc.server.large.read.timeout)")
         } else if matches!(self.admission, Admission::Waiting(_)) {
-            // The client waits for an answer of this server.
+            // Here the client waits for an answer of this server, so there is no time limit.
             None
         } else if !self.input.is_empty() && self.output.is_empty() && quiet >= options.read_stall_max {
             Some("it stopped in the middle of a request")
@@ -576,7 +578,7 @@ fn answer(
     let (info, _) = session.opened().expect("calls come after the header");
     let written = result.and_then(|mut reply| {
         reply.cells = info.compressor.compress(reply.cells);
-        // The size of an answer is final when the output is written.
+        // The answer's size is final only now, so the memory that was reserved for it is passed on here.
         let mut has_permit = false;
         if let Some(made) = reply.share.take() {
             has_permit = made.has_permit();

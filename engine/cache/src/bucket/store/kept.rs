@@ -20,7 +20,7 @@ impl Store {
     /// location fails its check when it is read.
     pub(in crate::bucket) fn placed(&self) -> Vec<BlockLocation> {
         let mut placed = Vec::with_capacity(self.0.state.lock().index.len());
-        // Allocated before the lock is taken, so that no other thread waits for the allocation.
+        // Allocated before the lock is taken, because an allocation may take long and other threads wait for the lock.
         let mut slice = Vec::with_capacity(SLICE);
         let mut places = 0..SLICE;
         loop {
@@ -31,8 +31,8 @@ impl Store {
             });
             slice.extend(written);
             let is_done = places.end >= state.index.places();
-            // Gives the lock to a waiting thread. Otherwise this thread would take it again before a waiting one wakes
-            // up.
+            // Passes the lock to a waiting thread. Otherwise this thread would take it again before a waiting one has
+            // woken up.
             MutexGuard::unlock_fair(state);
             placed.append(&mut slice);
             if is_done {

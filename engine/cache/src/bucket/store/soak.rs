@@ -62,7 +62,7 @@ impl Device for Ill {
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> storage::Result<()> {
         if self.is_met() {
-            // A failed write leaves a part of its bytes.
+            // A write that fails has written half of its bytes.
             let half = bytes.len() / 2;
             let _part = self.inner.write_at(offset, &bytes[..half]);
             return Err(self.failed("write"));
@@ -227,7 +227,7 @@ fn index_buckets_and_counters_agree_under_device_faults() {
                 _ => world.advance(Duration::from_secs(100)),
             }
         }
-        // All capacity can be used again: after everything was removed, new blocks find room.
+        // All room can be used again: after everything was evicted, new blocks fit.
         (0..FILES).for_each(|file| _ = store.evict_file(FileId(file)));
         check(&store, "the end");
         let counts = store.counts();

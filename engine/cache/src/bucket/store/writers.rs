@@ -75,7 +75,7 @@ impl Shared {
         let mut state = self.state.lock();
         let waits = state.index.peek(key).is_some_and(|entry| entry.waits_as(&block));
         match (&written, waits) {
-            // A block on a device that was given up meanwhile could never be read.
+            // If the device was given up meanwhile, the block could never be read, so it is not kept.
             (Ok(()), true) if !disk.is_disabled() => {
                 let (length, head) = (record.len() as u32, head as u32);
                 let slot = Slot { at, length, head, sum, is_unverified: false };

@@ -83,7 +83,7 @@ impl Value {
             && Some(old.kind()) == wanted
         {
             old.set(rest, value, by_time)?;
-            // Array elements keep their old timestamps.
+            // Only elements of maps get the newer timestamp; elements of arrays keep theirs.
             if is_map {
                 old.time = time;
             }
