@@ -143,6 +143,10 @@ pub struct Args {
     #[arg(long)]
     pub compact: bool,
 
+    /// Requests major compactions of the table during each workload, the next one as soon as the last one has begun.
+    #[arg(long)]
+    pub major_compactions: bool,
+
     /// Seed of the random numbers: the same seed reads the same rows.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
@@ -265,6 +269,7 @@ impl Args {
             flush_size: self.flush_size,
             flush: !self.no_flush,
             compact: self.compact,
+            major_compactions: self.major_compactions,
             count_calls: self.count_calls,
             calm: self.calm,
             seed: self.seed,

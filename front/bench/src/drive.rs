@@ -13,9 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use client::{Cluster, Options};
+use client::{Admin, Cluster, Options};
 use env::{Moment, Priority, Runtime, Stalls, World};
 use parking_lot::Mutex;
+use proto::TableName;
 
 use crate::calls::Tally;
 use crate::first::{First, first};
@@ -34,6 +35,8 @@ const PROGRESS: Duration = Duration::from_secs(1);
 /// How long a server must use little CPU to count as idle; garbage collection and timers always use some.
 const IDLE_FOR: Duration = Duration::from_millis(500);
 const IDLE_PART: f64 = 0.1;
+/// Time between two requests for a major compaction.
+const COMPACT_EVERY: Duration = Duration::from_millis(250);
 /// Pause of a caller after a failed operation.
 const AFTER_FAILURE: Duration = Duration::from_millis(20);
 
@@ -140,6 +143,17 @@ impl Bench {
         let watch = Arc::new(Watch::default());
         let looking = Arc::clone(&watch).look(self.world.clone(), self.observer.admin(), table.clone());
         let looking = self.runtimes[0].spawn(looking);
+        let (compacting, compaction_failed) = match plan.major_compactions {
+            true => {
+                let (sender, receiver) = channel();
+                let (admin, table) = (self.observer.admin(), table.clone());
+                let task = self.runtimes[0].spawn(async move {
+                    let _received = sender.send(keep_compacting(&admin, &table).await);
+                });
+                (Some(task), Some(receiver))
+            }
+            false => (None, None),
+        };
         let stalls = plan.calm.then(|| Stalls::watch(&self.world)).transpose().map_err(Error::Calm)?;
         let (alive, ended) = channel::<()>();
         for index in 0..plan.threads {
@@ -195,6 +209,10 @@ impl Bench {
         // The time is over: callers end after their current operation.
         while ended.recv().is_ok() {}
         looking.abort();
+        compacting.inspect(|task| task.abort());
+        if let Some(error) = compaction_failed.and_then(|failed| failed.try_recv().ok()) {
+            return Err(error.into());
+        }
         let not_begun = paces.iter().map(|pace| pace.left()).sum();
 
         let stalls = stalls.map(Stalls::finish).transpose().map_err(Error::Calm)?;
@@ -248,6 +266,17 @@ impl Bench {
                 return true;
             }
         }
+    }
+}
+
+/// Requests one major compaction of the table after the other. Returns the error of a request that failed.
+async fn keep_compacting(admin: &Admin, table: &TableName) -> client::Error {
+    loop {
+        // A server that still has a request for a store ignores further ones.
+        if let Err(error) = admin.compact(table, true).await {
+            return error;
+        }
+        env::sleep(COMPACT_EVERY).await;
     }
 }
 

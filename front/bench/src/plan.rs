@@ -66,6 +66,8 @@ pub struct Plan {
     pub flush: bool,
     /// Whether tables are flushed and compacted before the workloads.
     pub compact: bool,
+    /// Whether major compactions of the table run during a workload.
+    pub major_compactions: bool,
     /// Whether the server's system calls are counted.
     pub count_calls: bool,
     /// Whether the processors are watched for stalls.
@@ -95,6 +97,9 @@ impl Plan {
         }
         if let Some(rate) = self.rate {
             name += &format!(" at {}/s", grouped(rate.round() as u64));
+        }
+        if self.major_compactions {
+            name += " during major compactions";
         }
         name
     }
