@@ -6,7 +6,7 @@
 //!
 //! 1. the memstores together exceed the lower limit, or a region is near its own limit, so that answers to writes are
 //!    delayed;
-//! 2. a flush waits because a store has too many files;
+//! 2. a store has more files than `hbase.hstore.blockingStoreFiles`, so that its flushes wait and its reads are slow;
 //! 3. a flush or compaction has run for longer than `bellows.background.patience`.
 //!
 //! The priority is lowered again when a flush or compaction ends, and by the chore.
@@ -41,7 +41,10 @@ impl RegionServer {
         let options = self.options();
         self.background.memory() > options.memstore_bytes_low()
             || self.background.longest(now) > options.background_patience
-            || self.background.is_held_by_files()
-            || self.regions().all().iter().any(|region| region.fullness() > SLOW_FROM)
+            || self
+                .regions()
+                .all()
+                .iter()
+                .any(|region| region.has_too_many_files() || region.fullness() > SLOW_FROM)
     }
 }

@@ -126,11 +126,6 @@ impl Background {
         queues.began.iter().map(|began| now.since(*began)).max().unwrap_or_default()
     }
 
-    /// Whether a queued flush is delayed because a store of its region has too many files.
-    pub(crate) fn is_held_by_files(&self) -> bool {
-        self.queues.lock().flushes.iter().any(|flush| flush.held_since.is_some())
-    }
-
     /// Adds running flushes of these regions, for tests.
     #[cfg(test)]
     pub(crate) fn set_flushing(&self, regions: Vec<Arc<Region>>) {

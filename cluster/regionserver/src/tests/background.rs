@@ -459,7 +459,7 @@ fn flushes_get_full_priority_under_memory_pressure() {
 }
 
 #[test]
-fn compactions_get_full_priority_when_flushes_wait_or_they_run_long() {
+fn compactions_get_full_priority_when_a_store_has_too_many_files_or_they_run_long() {
     let region = RegionOptions {
         flush_size: 1,
         block_multiplier: 1 << 20,
@@ -469,11 +469,11 @@ fn compactions_get_full_priority_when_flushes_wait_or_they_run_long() {
     let options = Options { background_patience: Duration::from_secs(10), ..Options::default() };
     let bench = Bench::of(options, region, 1 << 20, &[("", "")]);
     let background = &bench.server.background;
-    for _ in 0..3 {
+    for (number, hurries) in [(1, false), (2, false), (3, true)] {
         bench.put("r", "f:x", "1");
         Background::flush_next(&bench.server);
+        assert_eq!((files(&bench), background.crew.hurries()), (number, hurries));
     }
-    assert_eq!((files(&bench), background.crew.hurries()), (3, false));
     bench.put("r", "f:x", "1");
     Background::flush_next(&bench.server);
     assert_eq!((files(&bench), background.crew.hurries()), (3, true), "the flush waits for the compaction");
