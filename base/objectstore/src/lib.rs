@@ -8,7 +8,7 @@
 //! - Opening a file is one GET of its last [`TAIL_BYTES`], whose reply also has the file's size. Reads within these
 //!   bytes need no further request. Opening a file that this process has just finished needs no request at all.
 //! - A swap is a PUT with If-Match or If-None-Match; the version is the entity tag. If a reply is lost, the same bytes
-//!   are sent again. If the store refuses them, the object is read and compared ([`swap`]).
+//!   are sent again. If the store refuses a PUT, the object is read and compared ([`swap`]).
 //! - Reads can be awaited; at most [`Options::reads_max`] run at once.
 //!
 //! Requests run on a runtime of the bucket's own, so that blocking calls can be made from any thread.
@@ -216,8 +216,9 @@ impl Bucket {
         })
     }
 
-    /// Returns the object at `path` whole; fails if it is longer than `bytes_max`.
-    async fn get(&self, name: &FileName, path: &Path, bytes_max: usize) -> Result<Object> {
+    /// Returns the object at `path` whole, and the random number of the writer of its file if it has one; fails if it is
+    /// longer than `bytes_max`.
+    async fn get(&self, name: &FileName, path: &Path, bytes_max: usize) -> Result<(Object, Option<String>)> {
         self.0.meter.requested(name, RequestKind::Get, 0);
         let failed = |error| of_store(&error, Outcome::DidNotHappen, name, "read");
         let found = self.0.store.get(path).await.map_err(failed)?;
@@ -226,9 +227,10 @@ impl Bucket {
                 .because(format!("{} bytes, at most {bytes_max} expected", found.meta.size)));
         }
         let version = version_of(found.meta.e_tag.clone(), name)?;
+        let nonce = found.attributes.get(&swap::NONCE).map(|nonce| nonce.to_string());
         let content = found.bytes().await.map_err(failed)?.to_vec();
         self.0.meter.received(name, content.len());
-        Ok(Object { content, version })
+        Ok((Object { content, version }, nonce))
     }
 
     /// Returns the last bytes of the object and its size.
@@ -364,7 +366,7 @@ impl Files for Bucket {
 
     fn load(&self, name: &FileName, bytes_max: usize) -> Result<Object> {
         let (bucket, file, path) = (self.clone(), name.clone(), self.path(name, "read")?);
-        self.wait(async move { bucket.get(&file, &path, bytes_max).await })
+        self.wait(async move { bucket.get(&file, &path, bytes_max).await.map(|(object, _)| object) })
     }
 
     fn swap(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Version> {

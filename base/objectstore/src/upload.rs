@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use env::Task;
+use env::{Task, World};
 use object_store::path::Path;
 use object_store::{MultipartUpload, ObjectStoreExt};
 use storage::{Error, FileName, FileWriter, Kind, Outcome, Result};
@@ -148,8 +148,8 @@ impl FileWriter for Upload {
         }
         let (bucket, name, path) = (self.bucket.clone(), self.name.clone(), self.path.clone());
         let content = self.rest.split().freeze();
-        let put =
-            self.bucket.wait(async move { bucket.swap_object(&name, &path, None, content, false).await });
+        let nonce = World::real().random();
+        let put = self.bucket.wait(async move { bucket.create_object(&name, &path, content, nonce).await });
         match put {
             Ok(_) => {
                 self.bucket.note_finished(&self.name, tail, self.size);

@@ -138,6 +138,8 @@ struct Lossy {
     endpoint: String,
     /// Number of next replies that are lost.
     losses: Arc<AtomicUsize>,
+    /// Number of next PUTs that the store gets twice. The client receives the second reply.
+    doubles: Arc<AtomicUsize>,
     /// Whether listings are returned without their objects.
     hides_objects: Arc<AtomicBool>,
     stopped: Arc<AtomicBool>,
@@ -149,7 +151,8 @@ impl Lossy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let endpoint = format!("http://{}", listener.local_addr().expect("bound"));
         let (losses, stopped) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
-        let hides_objects = Arc::<AtomicBool>::default();
+        let (hides_objects, doubles) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
+        let doubled = Arc::clone(&doubles);
         let (bends, ended) = ((Arc::clone(&losses), Arc::clone(&hides_objects)), Arc::clone(&stopped));
         std::thread::spawn(move || {
             for client in listener.incoming() {
@@ -160,12 +163,13 @@ impl Lossy {
                 let server = TcpStream::connect(&store).expect("the store");
                 let (from, to) =
                     (client.try_clone().expect("a handle"), server.try_clone().expect("a handle"));
-                std::thread::spawn(move || forward(from, to, None));
+                let (doubled, store) = (Arc::clone(&doubled), store.clone());
+                std::thread::spawn(move || forward_requests(from, to, &doubled, &store));
                 let bends = bends.clone();
-                std::thread::spawn(move || forward(server, client, Some(bends)));
+                std::thread::spawn(move || forward_replies(server, client, &bends));
             }
         });
-        Lossy { endpoint, losses, hides_objects, stopped }
+        Lossy { endpoint, losses, doubles, hides_objects, stopped }
     }
 }
 
@@ -176,15 +180,50 @@ impl Drop for Lossy {
     }
 }
 
-fn forward(mut from: TcpStream, mut to: TcpStream, bends: Option<(Arc<AtomicUsize>, Arc<AtomicBool>)>) {
-    /// The last bytes of the opening tag and of the closing tag of an object in a listing.
-    const ENTRY: &[u8] = b"Contents>";
+/// Forwards requests, and sends as many PUTs twice as `doubled` says, the first time on a connection of their own.
+fn forward_requests(mut from: TcpStream, mut to: TcpStream, doubled: &AtomicUsize, store: &str) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
-        let is_lost = bends.as_ref().is_some_and(|(losses, _)| {
-            losses.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1)).is_ok()
-        });
-        if bends.as_ref().is_some_and(|(_, hides)| hides.load(Ordering::Acquire)) {
+        let mut request = buffer[..count].to_vec();
+        if request.starts_with(b"PUT ") && take_one(doubled) {
+            while !is_whole(&request) {
+                let more = from.read(&mut buffer).expect("the rest of the request");
+                request.extend_from_slice(&buffer[..more]);
+            }
+            let mut first = TcpStream::connect(store).expect("the store");
+            first.write_all(&request).expect("sent");
+            let reply = first.read(&mut buffer).expect("a reply");
+            assert!(buffer[..reply].starts_with(b"HTTP/1.1 200"), "the first of two equal requests");
+        }
+        if to.write_all(&request).is_err() {
+            break;
+        }
+    }
+    let _ended = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+}
+
+/// Whether the request has all bytes that its header announces.
+fn is_whole(request: &[u8]) -> bool {
+    let Some(end) = request.windows(4).position(|part| part == b"\r\n\r\n") else { return false };
+    let header = String::from_utf8_lossy(&request[..end]).to_ascii_lowercase();
+    let length = header.lines().find_map(|line| line.strip_prefix("content-length: "));
+    request.len() >= end + 4 + length.map_or(0, |length| length.trim().parse().expect("a number"))
+}
+
+/// Reduces a count that is not zero by one; returns `false` if it is zero.
+fn take_one(count: &AtomicUsize) -> bool {
+    count.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1)).is_ok()
+}
+
+/// Forwards replies, except those that are lost.
+fn forward_replies(mut from: TcpStream, mut to: TcpStream, bends: &(Arc<AtomicUsize>, Arc<AtomicBool>)) {
+    /// The last bytes of the opening tag and of the closing tag of an object in a listing.
+    const ENTRY: &[u8] = b"Contents>";
+    let (losses, hides_objects) = bends;
+    let mut buffer = vec![0; 64 << 10];
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        let is_lost = take_one(losses);
+        if hides_objects.load(Ordering::Acquire) {
             // The replacement has the same length, so that the length in the header stays correct.
             while let Some(at) = buffer[..count].windows(ENTRY.len()).position(|part| part == ENTRY) {
                 buffer[at..at + ENTRY.len()].copy_from_slice(b"Hidden__>");
@@ -196,6 +235,29 @@ fn forward(mut from: TcpStream, mut to: TcpStream, bends: Option<(Arc<AtomicUsiz
     }
     // Both directions are closed, so that the client sees a broken connection instead of a reply.
     let _ended = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+}
+
+#[test]
+fn a_request_that_arrives_twice_counts_as_one() {
+    let lossy = Lossy::new();
+    let bucket = bucket_at(lossy.endpoint.clone(), "twice");
+    let doubled = |count| assert_eq!(lossy.doubles.swap(count, Ordering::AcqRel), 0, "the last was doubled");
+    doubled(1);
+    let mut writer = bucket.create(&name("f")).expect("new");
+    writer.write(b"content of my own").expect("written");
+    writer.finish().expect("the other request was this one");
+    doubled(1);
+    let first = bucket.swap(&name("list"), None, b"term 1").expect("the other request was this one");
+    doubled(1);
+    let second = bucket.swap(&name("list"), Some(&first), b"term 2").expect("the other request was this one");
+    doubled(0);
+    assert_eq!(bucket.load(&name("list"), 100).expect("there").version, second);
+    // The file of another writer is not taken for this one's, even if it has the same bytes.
+    for content in [&b"content of another"[..], b"content of my own"] {
+        let mut other = bucket.create(&name("f")).expect("the name is compared later");
+        other.write(content).expect("written");
+        assert_eq!(other.finish().expect_err("taken").kind(), Kind::Exists);
+    }
 }
 
 #[test]

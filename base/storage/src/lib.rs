@@ -176,8 +176,8 @@ pub trait Files: Send + Sync + 'static {
     /// caller calls [`settle`](Files::settle) with the same arguments before it deletes anything that either content
     /// names; [`swap_confirmed`] does both.
     ///
-    /// An implementation may resolve a lost reply by reading the object and comparing its bytes. So where it matters
-    /// which writer won, `new` contains bytes that no other writer writes: the owner and its term, or a nonce.
+    /// An implementation may resolve a lost reply or a refusal by reading the object and comparing its bytes. So where it
+    /// matters which writer won, `new` contains bytes that no other writer writes: the owner and its term, or a nonce.
     fn swap(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Version>;
 
     /// Decides whether a [`swap`](Files::swap) with the same arguments that may have happened did happen. If necessary,
