@@ -70,7 +70,7 @@ impl<'a> Tags<'a> {
         self.0.is_empty()
     }
 
-    /// Returns the first tag of this type.
+    /// Returns the first tag of this type; `None` if there is none.
     pub fn find(self, wanted: TagType) -> Option<Tag<'a>> {
         self.into_iter().find(|tag| tag.code == wanted as u8)
     }

@@ -74,7 +74,8 @@ fn folder_of(folder: &str, number: u64) -> String {
     format!("{folder}/{FOLDER}/{number:0DIGITS$}")
 }
 
-/// Takes the ownership of `folder` for the process `name`.
+/// Makes the process `name` the owner of `folder`. Fails with [`Kind::InUse`](storage::Kind::InUse) if another process
+/// becomes the owner meanwhile.
 pub(crate) async fn take(client: &Client, folder: &str, name: &str) -> Result<Ownership> {
     let failed = |error: HdfsError| of_hdfs(&error, Outcome::MayHaveHappened, &FileName::root(), "open");
     loop {
@@ -96,7 +97,7 @@ pub(crate) async fn take(client: &Client, folder: &str, name: &str) -> Result<Ow
         };
         match written {
             Ok(()) => break number,
-            // An owner with a higher number has deleted it by now.
+            // A process with a higher number has deleted this file by now, and is the owner.
             Err(error) if is_missing(&error) || is_sealed(&error) => {
                 return Err(lost(&newest(client, folder).await));
             }

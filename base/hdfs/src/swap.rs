@@ -155,8 +155,8 @@ impl Hdfs {
             if let Some(late) = &late {
                 hdfs.forget(&file, late).await?;
             }
-            // The NameNode may show a change that is not yet in its journal. Once it has answered a later change, both
-            // are.
+            // The NameNode may show a change that is not yet in its journal. So a folder is created and deleted: once
+            // these later changes are answered, every change that is shown is in the journal, too.
             let client = &hdfs.0.client;
             let journaled = match client.mkdirs(&marker, 0o755, false).await {
                 Ok(()) => client.delete(&marker, false).await.map(drop),

@@ -37,7 +37,7 @@ impl Runs {
         Runs(joined)
     }
 
-    /// The number of runs.
+    /// Returns the number of runs.
     pub(super) fn count(&self) -> usize {
         self.0.len()
     }

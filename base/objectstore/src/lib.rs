@@ -77,7 +77,7 @@ pub struct Options {
     pub reads_max: usize,
     /// How long a swap or upload whose outcome is unknown is repeated.
     pub settle_time: Duration,
-    /// Returns the account to which the requests for a file are counted.
+    /// The function that returns the account to which the requests for a file are counted.
     pub account_of: AccountOf,
     /// What the provider charges.
     pub prices: Prices,
@@ -101,7 +101,7 @@ impl Options {
     }
 }
 
-/// Files below one prefix of one bucket. Clones share it.
+/// Files below one prefix of one bucket. Clones share the clients, the limit of reads and the counts of requests.
 #[derive(Clone)]
 pub struct Bucket(Arc<Shared>);
 

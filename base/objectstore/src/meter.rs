@@ -19,7 +19,7 @@ pub const OTHERS: &str = "(others)";
 /// Bytes in what providers call a gigabyte.
 const GIGABYTE: f64 = (1_u64 << 30) as f64;
 
-/// Returns the account to which the requests for a file are counted.
+/// A function that returns the account to which the requests for a file are counted.
 pub type AccountOf = fn(&FileName) -> String;
 
 /// A kind of request, as providers bill it.

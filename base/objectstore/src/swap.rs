@@ -29,8 +29,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 pub(crate) const NONCE: Attribute = Attribute::Metadata(Cow::Borrowed("bellows-nonce"));
 
 impl Bucket {
-    /// Writes `new` if the object still has the version `expected`. Succeeds also if the store refuses that and the object
-    /// has the bytes `new`. `is_in_doubt` says that an earlier request with the same bytes may have happened.
+    /// Writes `new` if the object still has the version `expected`, or, with `None`, if there is no object. Returns the
+    /// new version. Succeeds also if the store refuses that and the object has the bytes `new`. `is_in_doubt` says that an
+    /// earlier request with the same bytes may have happened.
     pub(crate) async fn swap_object(
         &self,
         name: &FileName,

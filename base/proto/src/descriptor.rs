@@ -62,7 +62,7 @@ impl TableDescriptor {
         &self.families
     }
 
-    /// Returns the family with this name.
+    /// Returns the family with this name; `None` if the table has no such family.
     pub fn family(&self, name: &[u8]) -> Option<&FamilyDescriptor> {
         self.position(name).ok().map(|at| &self.families[at])
     }
@@ -78,7 +78,7 @@ impl TableDescriptor {
         }
     }
 
-    /// Removes a family, and returns it.
+    /// Removes a family, and returns it; `None` if the table has no such family.
     pub fn remove_family(&mut self, name: &[u8]) -> Option<FamilyDescriptor> {
         self.position(name).ok().map(|at| self.families.remove(at))
     }
@@ -161,7 +161,7 @@ impl FamilyDescriptor {
         &self.configuration
     }
 
-    /// Returns the family's override of the site configuration for `key`.
+    /// Returns the family's override of the site configuration for `key`; `None` if it has none.
     pub fn configured(&self, key: &str) -> Option<&str> {
         self.configuration.iter().rev().find(|(k, _)| k == key).map(|(_, value)| value.as_str())
     }

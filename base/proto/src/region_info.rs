@@ -185,12 +185,12 @@ impl RegionInfo {
         self.split
     }
 
-    /// Returns the full name, which for replica 0 is the row in hbase:meta.
+    /// Returns the full name. For replica 0 this is also the key of the region's row in hbase:meta.
     pub fn name(&self) -> &Bytes {
         &self.name
     }
 
-    /// Returns the row in hbase:meta: the full name of replica 0.
+    /// Returns the key of the region's row in hbase:meta, which is the full name of replica 0.
     pub fn meta_row(&self) -> Bytes {
         if self.replica.0 == 0 {
             return self.name.clone();

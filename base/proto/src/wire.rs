@@ -66,7 +66,7 @@ pub fn varint(bytes: &[u8], offset: usize) -> Result<Option<(u64, usize)>, Malfo
     Ok(None)
 }
 
-/// Iterates over the fields of a message; positions refer to the bytes that it was given.
+/// The fields of a message, read one after the other. Positions are those in the bytes that [`Fields::new`] was given.
 #[derive(Debug)]
 pub struct Fields<'a> {
     bytes: &'a [u8],

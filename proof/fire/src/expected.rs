@@ -303,8 +303,8 @@ impl Expected {
         }
     }
 
-    /// Records that the disk is about to break (`true`) or whole again. Answers to operations that began before are
-    /// ignored.
+    /// Records that the disk is about to break (`true`), or that it works again (`false`). Answers to operations that
+    /// began before are ignored.
     ///
     /// Linux reports success for a sync that began before a loss of power and wrote nothing.
     pub(crate) fn set_breaking(&self, breaking: bool) {

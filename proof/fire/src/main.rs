@@ -1,4 +1,4 @@
-//! The clients and the judge of `cargo xtask fire`.
+//! The clients of `cargo xtask fire`, and the judge that checks each answer that they get.
 //!
 //! The process reads one command per line, and answers each with one line. The table has the command, the answer, and
 //! what the process does or what the answer means. An answer that begins with `bad: ` is a complaint of the judge: an
@@ -9,16 +9,16 @@
 //! probe               answered     a get of the table is answered; asked every few milliseconds until it is
 //! close | open        closed | opened   writers begin nothing | work again
 //! verify              good ROWS    every key and counter was read and is as it must be
-//! breaking            breaking     the disk is about to lose power: answers count for nothing from now on
-//! whole               whole        the server was killed and the disk is whole again
+//! breaking            breaking     the disk is about to lose power: answers are ignored from now on
+//! whole               whole        the server was killed and the disk works again: answers count again
 //! may-fail | calm     noted        operations may fail from now on | must succeed again
 //! disturbed | settled  noted       administrators may fail and no time counts | they must succeed again
 //! begin OPERATION     begun US     an administrator has begun this; it usually takes so long. Or: not begun
 //! under-way           OPERATION,…  what the administrators have begun and not ended
 //! self-check          checked      the master has checked itself; its page /api/check has the result
 //! end                 ended        the administrators have ended, and nothing is left of their work
-//! counts              KIND=COUNT,…  how often each thing was done
-//! availability        LINE; …      how long keys were unavailable in calm times
+//! counts              KIND=COUNT,…  number of operations of each kind
+//! availability        LINE; …      how long keys were unavailable while nothing was done to the server
 //! failures            LINE; …      failures of administrators that were allowed, by their messages
 //! ```
 //!
@@ -172,8 +172,8 @@ fn begin(
     Ok(tasks)
 }
 
-/// Waits until a get of the table is answered. Every attempt is a client of its own, so that no pause of a client
-/// counts.
+/// Waits until a get of the table is answered. Each attempt uses a new client, because a client that has failed pauses
+/// before its next attempt, and the pause would be measured, too.
 async fn probe(servers: &str) -> String {
     let world = World::real();
     let began = world.moment();

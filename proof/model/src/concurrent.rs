@@ -32,7 +32,7 @@ pub type Values = Vec<Vec<u8>>;
 
 /// A region or server that serves rows.
 pub trait Target: Sync {
-    /// Runs one operation on both columns of a row.
+    /// Runs one operation on both columns of a row, and returns the answer.
     fn act(&self, row: &str, operation: &Operation) -> Result<Answer, Unanswered>;
     /// Sets every column of every family of a row to one value.
     fn write(&self, row: &str, value: &[u8]) -> Result<(), Unanswered>;
@@ -63,11 +63,13 @@ const ROWS: [&str; 6] = ["r0", "r1", "c0", "c1", "t0", "t1"];
 pub struct Recorded {
     /// Operations that were answered.
     pub answered: u64,
-    /// Operations that may have happened.
+    /// Operations that were not answered and may have happened.
     pub open: u64,
 }
 
-/// Clients work on new rows, whose names end in `round`, while `meanwhile` is repeated; then checks what they saw.
+/// Lets clients work on new rows, whose names end in `round`, and repeats `meanwhile` until they have ended. Then
+/// checks the history of each row. Returns the number of operations, or the history that no order of operations
+/// explains.
 pub fn record(
     target: &dyn Target,
     load: Load,
@@ -176,8 +178,8 @@ pub struct Acid {
 
 const ACID_ROWS: u64 = 8;
 
-/// Runs writers, getters and one scanner concurrently until each writer has done its operations; `meanwhile` is
-/// repeated. There is one getter for each writer.
+/// Runs writers, one getter for each writer, and one scanner at the same time, and repeats `meanwhile`, until each
+/// writer has done its operations. Returns how many rows were written and read, or the first torn row.
 pub fn acid(target: &dyn Target, load: Load, meanwhile: &mut dyn FnMut()) -> Result<Acid, Box<Torn>> {
     let done = AtomicBool::new(false);
     let (done, width) = (&done, target.width());

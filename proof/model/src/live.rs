@@ -67,7 +67,7 @@ fn start(binary: &Path, folder: &Path, port: u16) -> Outcome<Child> {
         let _reaped = child.wait();
         return Err(format!("the server is not ready: {first:?}"));
     }
-    // Held open, as the parent of a server does.
+    // Keeps the pipe open, so that the server can go on writing to it.
     child.stdout = Some(output.into_inner());
     Ok(child)
 }

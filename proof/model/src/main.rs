@@ -1,4 +1,5 @@
-//! Long runs of the tests of this crate, which the crate's documentation describes.
+//! Runs the comparisons of this crate for longer than a test can: streams of operations, readers that look for torn
+//! rows, and histories of concurrent clients.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -164,7 +164,7 @@ impl Reference {
             .into_iter()
             .flatten()
             .filter(|cell| cell.place != Place::Log && !cell.is_over(now))
-            // A raw scan does not see it any more.
+            // A raw scan returns markers as cells, but not one that memory has dropped.
             .filter(|cell| !(query.raw && matches!(cell.place, Place::Swept(_))))
             .collect();
         let markers: Vec<&Stored> = all
@@ -290,8 +290,8 @@ impl Reference {
         let is_explicit = !query.raw && asked.is_some_and(|asked| asked.qualifiers.is_some());
         let last = query.store_limit.map_or(usize::MAX, |limit| (query.store_offset + limit) as usize);
         for cell in offered {
-            // After its limit the rest of a family is not read, and after one version too many the rest of a column;
-            // nor by the filter.
+            // After the limit the rest of the family is not read, and after one version too many the rest of the
+            // column. The filter does not get these cells either.
             if kept.len() >= last {
                 break;
             }

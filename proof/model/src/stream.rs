@@ -747,7 +747,8 @@ impl Source {
                     (0..1 + self.random.below(3)).map(|_| self.plain_sieve(false)).collect();
                 match self.random.below(4) {
                     0 => {
-                        // It would not see cells that other filters skip.
+                        // SingleColumnValueFilter would not get the cells that another filter skips. So only filters
+                        // that skip none are kept beside it.
                         all.retain(|sieve| matches!(sieve, Sieve::Value(..) | Sieve::Qualifier(..)));
                         all.insert(0, self.single());
                     }
@@ -820,7 +821,8 @@ impl Source {
     /// Draws the next operation.
     pub fn draw(&mut self) -> Operation {
         let mut dice = self.random.below(100);
-        // A row's markers stay while files have the row.
+        // Memory keeps a row's markers while a file may have the row. So with a queue, most flushes, file compactions
+        // and crashes become in-memory compactions.
         if self.queue && (80..=98).contains(&dice) && !(91..=95).contains(&dice) && !self.random.once_in(5) {
             dice = 84;
         }

@@ -962,7 +962,8 @@ impl<'a> Subject<'a> {
                 cell.place = Place::File(Rc::clone(&file));
                 return true;
             }
-            // Its replacement comes back from the log, and so does the cell.
+            // The log must still have the cell: after a crash the write that replaced it comes back from the log, and
+            // so does this cell.
             cell.place = Place::Log;
             cell.logged && cell.sequence > through
         });
@@ -1098,7 +1099,7 @@ impl<'a> Subject<'a> {
                 let of = given_of(row, name, cell);
                 if cell.place == Place::Memory && !found.contains(&of) {
                     if needed.contains(&of) {
-                        // It masks later writes as if it were still there.
+                        // The region remembers the marker, which masks later writes as if it were still stored.
                         cell.place = Place::Swept(None);
                         swept += 1;
                         return true;
@@ -1138,7 +1139,8 @@ impl<'a> Subject<'a> {
             let unseen = "flushed before it".to_owned();
             let mut gone = gone;
             if major && had_young[family] {
-                // The file of that flush is deleted again.
+                // If the last flush retained rows, a major compaction first flushes them to a file, and deletes that
+                // file with its other sources. So the file is in neither listing.
                 let kept = self.kept_at(family, |place| *place == Place::Memory, Kind::Some);
                 self.has_young[family] = false;
                 let made = vec![(unseen.clone(), kept)];
@@ -1242,7 +1244,7 @@ impl<'a> Subject<'a> {
             self.reference.retain(family, |row, cell| match cell.place {
                 Place::File(_) | Place::Swept(Some(_)) => true,
                 Place::Memory | Place::Swept(None) if !cell.logged => false,
-                // The log has the marker, as it has the masked cells.
+                // The log has the marker and the cells that it masks, and all come back.
                 Place::Swept(None) => {
                     cell.place = Place::Memory;
                     true

@@ -10,12 +10,12 @@ use crate::pb;
 pub struct Attributes(Vec<(Bytes, Bytes)>);
 
 impl Attributes {
-    /// Returns the value of an attribute.
+    /// Returns the value of an attribute; `None` if it is not set.
     pub fn value(&self, key: &[u8]) -> Option<&Bytes> {
         self.0.iter().find(|(k, _)| **k == *key).map(|(_, value)| value)
     }
 
-    /// Returns the value of an attribute that contains text.
+    /// Returns the value of an attribute as text; `None` if it is not set or is not UTF-8.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.value(key.as_bytes()).and_then(|value| std::str::from_utf8(value).ok())
     }
@@ -28,7 +28,7 @@ impl Attributes {
         }
     }
 
-    /// Removes an attribute, and returns its value.
+    /// Removes an attribute, and returns its value; `None` if it was not set.
     pub fn remove(&mut self, key: &[u8]) -> Option<Bytes> {
         let at = self.0.iter().position(|(k, _)| **k == *key)?;
         Some(self.0.remove(at).1)
