@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cut_and_every_absurd_length_is_refused() {
+    fn every_truncation_and_every_impossible_length_is_refused() {
         let mut whole = Vec::new();
         write_with_tags(&mut whole, Cell::parse(&sample(b"value", b""), SequenceId::ZERO).expect("whole"));
         for cut in 1..whole.len() {

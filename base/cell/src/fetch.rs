@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_lines_of_a_cell_are_asked_for_wherever_it_begins() {
+    fn all_cache_lines_of_a_cell_are_prefetched_at_any_alignment() {
         for length in 1..=LINES_MAX * LINE {
             for begin in 0..LINE {
                 let lines: std::collections::BTreeSet<usize> =
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_may_be_asked_for() {
+    fn addresses_that_are_not_mapped_may_be_prefetched() {
         fetch_whole(&[]);
         [0, 1, LINE, usize::MAX].into_iter().for_each(|at| fetch(b"x", at));
     }

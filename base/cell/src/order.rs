@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_same_place_the_newer_write_comes_first() {
+    fn of_two_cells_with_equal_keys_the_newer_one_sorts_first() {
         let mut older = key("a", "f", "q", 1, CellType::Put);
         let mut newer = older.clone();
         older.set(b"a", b"f", b"q", Timestamp(1), CellType::Put, SequenceId(4));

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_question_changes_nothing_and_has_an_answer_or_a_reason() {
+    fn reading_the_clocks_state_changes_nothing_and_gives_a_state_or_a_reason() {
         let before = std::time::SystemTime::now();
         match clock_state() {
             // For a clock that nothing synchronizes, the kernel reports an error of at most 16 s.

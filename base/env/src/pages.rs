@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_system_gives_none() {
+    fn huge_pages_can_be_turned_off() {
         let before = rustix::thread::transparent_huge_pages_are_disabled().expect("known");
         assert!(forgo_huge_pages());
         assert!(rustix::thread::transparent_huge_pages_are_disabled().expect("known"));

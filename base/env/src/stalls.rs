@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_woken_late_has_seen_a_standstill() {
+    fn a_late_wake_up_is_recorded_as_a_standstill() {
         let (world, is_over) = (World::simulated(1, crate::WallTime(0)), AtomicBool::new(false));
         let (start, turn) = (world.moment(), std::cell::Cell::new(0));
         let late = [0, 100, 101, 40, 8_000].map(Duration::from_micros);

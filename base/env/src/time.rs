@@ -133,7 +133,7 @@ mod tests {
     use crate::World;
 
     #[test]
-    fn what_was_lately_is_a_tick_or_two_ago() {
+    fn the_coarse_moment_is_at_most_two_ticks_old() {
         let world = World::real();
         for _ in 0..100 {
             let before = world.moment();

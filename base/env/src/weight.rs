@@ -318,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crew_weighs_little_until_it_hurries_where_it_may_be_raised() {
+    fn background_threads_have_low_priority_until_they_are_raised_where_that_is_allowed() {
         let crew = Crew::new(19);
         let (tell, told) = channel();
         let (end, ended) = channel::<()>();
@@ -332,7 +332,7 @@ mod tests {
         let member = told.recv().expect("it runs");
         let may_be_raised = crew.fixed() == 0;
         assert_eq!(system::nice(member), if may_be_raised { 19 } else { BACKGROUND });
-        assert!(crew.hurry(true) && !crew.hurry(true), "told once");
+        assert!(crew.hurry(true) && !crew.hurry(true), "reported once");
         assert_eq!(
             (system::nice(member), crew.hurries()),
             (if may_be_raised { 0 } else { BACKGROUND }, true)
@@ -345,14 +345,14 @@ mod tests {
     }
 
     #[test]
-    fn what_lowers_itself_no_more_than_ever_needs_no_right_to_be_raised() {
+    fn the_usual_background_priority_can_be_raised_without_a_privilege() {
         let crew = Crew::new(BACKGROUND as u8);
         let nice = crew.spawn("crew", || system::nice(system::this_thread())).expect("a thread");
         assert_eq!((nice.join().expect("no panic"), crew.fixed()), (BACKGROUND, 0));
     }
 
     #[test]
-    fn what_serves_asks_for_little_time_and_what_it_starts_does_not() {
+    fn serving_threads_ask_for_short_time_slices_and_threads_that_they_start_do_not() {
         let serving = spawn_thread("test", Priority::Serving, || {
             let own = system::runs_at_once().expect("known");
             let started = std::thread::spawn(|| system::runs_at_once().expect("known"));

@@ -55,7 +55,7 @@ fn a_large_file_is_read_in_ranges() {
 /// The previous owner continues after another process has taken the folder: none of its swaps and deletions takes
 /// effect, and its errors name the new owner.
 #[test]
-fn of_two_owners_the_later_one_changes_the_folder_and_the_other_is_told_by_whom() {
+fn of_two_owners_the_later_one_changes_the_folder_and_the_earlier_ones_error_names_it() {
     let first = opened("owners", "old:16020");
     let list = name("data/list");
     let one = first.swap(&list, None, b"one").expect("its own");

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_are_joined_cut_and_turned() {
+    fn sets_have_unions_intersections_and_complements() {
         let left = Runs::of([(5, 9), (1, 2), (3, 4), (20, 30), (8, 7)]);
         assert_eq!(left, Runs::of([(1, 9), (20, 30)]));
         let right = Runs::of([(0, 1), (9, 21), (30, LAST)]);

@@ -8,7 +8,7 @@ fn found(pattern: &str, flags: i32, text: &str) -> bool {
 }
 
 #[test]
-fn a_line_end_at_the_end_is_no_matter_to_a_dollar() {
+fn a_dollar_matches_before_a_last_line_end() {
     assert!(found("a$", 0, "a\n") && found("a$", 0, "a\r\n") && !found("a$", 0, "a\n\n"));
     assert!(!found("a\\z", 0, "a\n") && found("a\\Z", 0, "a\n"));
     assert!(!found("a$", flag::UNIX_LINES, "a\r") && found("a$", flag::MULTILINE, "a\nb"));
@@ -16,19 +16,19 @@ fn a_line_end_at_the_end_is_no_matter_to_a_dollar() {
 }
 
 #[test]
-fn classes_are_united_and_cut() {
+fn classes_have_unions_and_intersections() {
     assert!(found("^[a-z&&[^b]]$", 0, "c") && !found("^[a-z&&[^b]]$", 0, "b"));
     assert!(found("^[a[0-9]]$", 0, "7") && found("[a-f&&d-z]", 0, "e") && !found("[a-f&&d-z]", 0, "g"));
     assert!(found("\\p{javaLowerCase}\\p{Alpha}\\p{IsGreek}", 0, "aB\u{3b1}"));
 }
 
 #[test]
-fn what_is_possessive_gives_nothing_back() {
+fn possessive_repetitions_do_not_backtrack() {
     assert!(!found("a*+a", 0, "aaa") && !found("(?>a|ab)c", 0, "abc") && found("(?:a|ab)c", 0, "abc"));
 }
 
 #[test]
-fn groups_are_looked_back_at_by_number_and_by_name() {
+fn groups_are_referred_to_by_number_and_by_name() {
     assert!(found("(.)\\1", 0, "abb") && found("(?<x>ab)\\k<x>", 0, "abab") && !found("(a)?\\1b", 0, "b"));
     assert!(found("(?<=a{1,3})b", 0, "aab") && !found("(?<!a{1,3})b", 0, "ab"));
 }
@@ -41,7 +41,7 @@ fn case_is_that_of_ascii_unless_said_otherwise() {
 }
 
 #[test]
-fn what_is_no_pattern_is_refused_in_the_words_of_java() {
+fn invalid_patterns_are_refused_in_the_words_of_java() {
     let refused = |pattern: &str| Regex::new(pattern, 0).expect_err("no pattern").to_string();
     assert_eq!(refused("("), "Unclosed group near index 1");
     assert_eq!(refused("a**"), "Dangling meta character '*' near index 2");
@@ -51,7 +51,7 @@ fn what_is_no_pattern_is_refused_in_the_words_of_java() {
 }
 
 #[test]
-fn no_pattern_takes_for_ever_or_too_deep() {
+fn no_pattern_takes_too_many_steps_or_nests_too_deep() {
     let many = "a".repeat(30);
     // The patterns can match in exponentially many ways, and the memo avoids trying any twice.
     assert!(!found("(a|a)*b", 0, &many) && !found("(a*)*b", 0, &many) && !found("(?:(?:a|aa)+)+b", 0, &many));

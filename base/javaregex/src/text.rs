@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_of_the_charset_is_replaced_as_java_does() {
+    fn bytes_that_are_invalid_in_the_charset_are_replaced_as_in_java() {
         assert_eq!(units(Charset::Utf8, b"a\xed\xa0\x80b\xf0\x9f\x98"), "a\u{fffd}b\u{fffd}");
         assert_eq!(units(Charset::Ascii, b"a\xff"), "a\u{fffd}");
         assert_eq!(units(Charset::Utf16, b"\xff\xfea\0"), "a");

@@ -162,7 +162,7 @@ mod tests {
         for (prepare, overcome) in [(&new as &dyn Fn(&Memory), 1), (&torn, 1)] {
             let kept = |place: &Memory| keep_region_info(place, &folder, &info).is_ok();
             let found = storage::at_every_false_alarm(prepare, kept, |next, succeeded| {
-                assert!(!succeeded || is_whole(next), "it was said to be durable");
+                assert!(!succeeded || is_whole(next), "it was reported as durable");
                 keep_region_info(next, &folder, &info).expect("a start writes it");
                 assert!(is_whole(next));
             });

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_not_written_over() {
+    fn an_existing_file_is_not_overwritten() {
         let folder = folder();
         let path = folder.join("a");
         write_outside(&path, b"first").expect("new");

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn without_facts_nothing_is_known() {
+    fn without_readable_files_the_limit_is_unknown() {
         assert_eq!(MachineMemory::of(None, "nonsense", Path::new("/nowhere")), MachineMemory::default());
         assert_eq!(total("MemTotal:       16384 kB\n"), Some(16 << 20));
         assert_eq!(total("MemFree: 1 kB\n"), None);

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_the_file_is_read_and_nothing_beyond_its_end() {
+    fn the_bytes_of_the_file_are_read_and_none_beyond_its_end() {
         let bench = Bench::new(1 << 20);
         assert!(bench.read(70_000, 9) && bench.read(0, 1 << 20) && bench.read((1 << 20) - 5, 5));
         assert!(!bench.read((1 << 20) - 4, 8) && !bench.read(u64::MAX, 8) && !bench.read(1 << 20, 1));
@@ -221,19 +221,19 @@ mod tests {
     /// The system may report truncated pages as in memory, because it keeps some pages together. Then they are touched,
     /// and the map is lost. Otherwise the map stays in use.
     #[test]
-    fn what_is_cut_off_does_not_come_when_the_system_is_asked_again() {
+    fn bytes_that_were_cut_off_are_missing_after_the_map_is_renewed() {
         let bench = Bench::new(1 << 20);
         assert!(bench.read(70_000, 9));
         bench.file.set_len(4_096).expect("cut");
         bench.world.advance(Duration::from_secs(3));
         let says = bench.map.look(17..18, 9);
         assert!(!bench.read(70_000, 9));
-        assert!(says || !bench.map.is_lost(), "what is said to be nowhere is not touched");
+        assert!(says || !bench.map.is_lost(), "a page that is reported as missing is not read");
     }
 
     /// Asking about one page says nothing about pages that are asked about in other calls.
     #[test]
-    fn each_page_is_asked_about() {
+    fn each_page_is_checked_for_presence() {
         let bench = Bench::new(1 << 20);
         assert!(bench.read(0, 9));
         let seen = |page: usize| bench.map.seen[page].load(Ordering::Relaxed) != 0;
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_gone_when_it_is_touched_loses_the_map_and_no_process() {
+    fn a_missing_page_invalidates_the_map_and_kills_no_process() {
         let (bench, other) = (Bench::new(1 << 20), Bench::new(1 << 20));
         assert!(bench.read(70_000, 9) && other.read(70_000, 9));
         bench.file.set_len(4_096).expect("cut");

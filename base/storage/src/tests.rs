@@ -182,7 +182,7 @@ fn what_was_deleted_may_come_back_until_its_folder_is_synced() {
 }
 
 #[test]
-fn files_come_and_go_in_one_folder_from_many_threads() {
+fn many_threads_create_and_delete_files_in_one_folder() {
     let folder = Folder::new("folders");
     let local = Local::open(&folder.0).expect("new");
     std::thread::scope(|scope| {

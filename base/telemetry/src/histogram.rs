@@ -186,7 +186,7 @@ mod tests {
             assert!(bucket < BUCKETS && bucket >= before, "{value} in {bucket}");
             before = bucket;
             let error = middle(bucket).abs_diff(value) as f64 / value.max(1) as f64;
-            assert!(error <= 0.0626, "{value} is told as {}", middle(bucket));
+            assert!(error <= 0.0626, "{value} is reported as {}", middle(bucket));
         }
     }
 

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_newer_pushes_out_what_it_overlaps() {
+    fn a_newer_location_replaces_those_that_it_overlaps() {
         let cache = Cache::default();
         let table: TableName = "t".parse().expect("a name");
         cache.insert(location("", "", 1));

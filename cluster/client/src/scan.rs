@@ -517,7 +517,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prefix_ends_before_the_first_row_behind_it() {
+    fn a_prefix_scan_ends_before_the_first_row_after_the_prefix() {
         let stop = |prefix: &'static [u8]| Scan::new().prefix(prefix).stop;
         assert_eq!(stop(b"ab"), &b"ac"[..]);
         assert_eq!(stop(b"a\xff\xff"), &b"b"[..]);

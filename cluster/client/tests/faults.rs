@@ -372,7 +372,11 @@ fn actions_of_a_batch_are_tried_again_one_by_one() {
         assert!(outcomes[0].is_ok() && outcomes[1].is_ok(), "{outcomes:?}");
         let class = outcomes[2].as_ref().expect_err("refused").class();
         assert_eq!(class, Some(class::NO_SUCH_COLUMN_FAMILY), "{outcomes:?}");
-        assert_eq!(fixture.calls(), ["1 Multi", "1 Multi"], "only what may get better goes round again");
+        assert_eq!(
+            fixture.calls(),
+            ["1 Multi", "1 Multi"],
+            "only actions that a retry may help are repeated"
+        );
         let outcomes = fixture.table.batch(vec![put("a"), put("")]).await;
         assert!(outcomes[0].is_ok() && matches!(outcomes[1], Err(Error::Invalid(_))), "{outcomes:?}");
     });

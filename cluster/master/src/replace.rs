@@ -412,7 +412,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_way_back_ends_where_the_catalog_is_changed() {
+    fn a_replacement_can_be_undone_until_the_catalog_is_changed() {
         use {Event as E, Next as N, Step as S};
         let (once, last) = (Repetition::Possible, Repetition::UsedUp);
         for event in [E::Failed(once), E::Failed(last), E::Interrupted] {

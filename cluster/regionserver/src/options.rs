@@ -532,7 +532,11 @@ mod tests {
         assert_eq!(options.blocking_files, site.blocking_files, "what is no number does not count");
         let of_f = options.families.get(&b"f"[..]).expect("it overrides");
         assert_eq!((of_f.compaction_files_min, of_f.compaction_ratio), (9, 2.0));
-        assert_eq!(of_f.major_period, Duration::from_secs(24 * 3600), "what it does not say the table says");
+        assert_eq!(
+            of_f.major_period,
+            Duration::from_secs(24 * 3600),
+            "what the family does not set the table sets"
+        );
         assert!(!options.families.contains_key(&b"g"[..]));
         assert_eq!(options.compaction_policy, region::CompactionPolicy::Exploring);
         let class = |name: &str| format!("org.apache.hadoop.hbase.regionserver.{name}");

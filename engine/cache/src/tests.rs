@@ -52,7 +52,7 @@ fn a_cached_block_is_found_until_its_file_is_removed() {
     let again = cache.open_file("a", 9, of_table("t"));
     assert!(again.has(3));
     assert_eq!(file.remove(), 10);
-    assert!(!is_hit(&again, 3) && !is_hit(&again, 3), "of a file that is gone nothing is kept");
+    assert!(!is_hit(&again, 3) && !is_hit(&again, 3), "blocks of a removed file are not cached");
     assert!(is_hit(&other, 0));
     assert!(!cache.open_file("b", 10, of_table("u")).has(0));
     let tables = cache.tables();
@@ -85,7 +85,7 @@ fn a_peek_returns_the_cached_block_and_is_not_counted() {
 }
 
 #[test]
-fn looks_are_counted_by_kind_and_by_what_was_wanted() {
+fn lookups_are_counted_by_kind_of_block_and_by_whether_it_is_cached() {
     let cache = Arc::new(Cache::with_bytes(1 << 20));
     let file = cache.open_file("a", 9, of_table("t"));
     for (offset, kind) in BlockKind::ALL.into_iter().enumerate() {
@@ -104,7 +104,7 @@ fn looks_are_counted_by_kind_and_by_what_was_wanted() {
 }
 
 #[test]
-fn a_family_and_the_server_say_what_is_kept() {
+fn the_options_of_family_and_server_decide_what_is_cached() {
     let keeps = |switches: Switches, caching: Caching| {
         let cache = Arc::new(Cache::new(Options { switches, ..Options::default() }));
         let file = cache.open_file("a", 9, caching);
@@ -188,7 +188,7 @@ fn a_lookup_that_would_block_is_not_counted() {
 }
 
 #[test]
-fn of_many_that_miss_a_block_one_reads_it() {
+fn one_of_several_readers_of_a_missing_block_reads_it() {
     let cache = Arc::new(Cache::with_bytes(1 << 20));
     for keep in [true, false] {
         let file = cache.open_file(if keep { "kept" } else { "not kept" }, 9, Caching::default());
@@ -257,7 +257,7 @@ fn a_block_outlives_its_eviction() {
 }
 
 #[test]
-fn files_that_nobody_knows_any_more_are_forgotten() {
+fn files_without_blocks_and_readers_are_forgotten() {
     let cache = Arc::new(Cache::with_bytes(1 << 20));
     let open = cache.open_file("open", 9, Caching::default());
     is_hit(&cache.open_file("kept", 9, Caching::default()), 0);

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_in_place_are_those_that_a_copy_has() {
+    fn numbers_read_in_place_equal_those_of_a_copy() {
         let bytes: Bytes = (0..=200u8).collect::<Vec<u8>>().into();
         for from in 0..8 {
             for until in from..=40 {

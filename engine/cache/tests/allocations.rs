@@ -46,14 +46,14 @@ fn allocations_of_hits(cache: &Arc<Cache>) -> u64 {
 }
 
 #[test]
-fn a_look_that_hits_memory_allocates_nothing() {
+fn a_lookup_that_hits_memory_allocates_nothing() {
     assert_eq!(allocations_of_hits(&Arc::new(Cache::with_bytes(64 << 20))), 0);
     let bucket = Bucket::offheap(64 << 20, &BucketOptions::default());
     assert_eq!(allocations_of_hits(&Arc::new(Cache::with_bytes(1 << 20).with_bucket(bucket))), 0);
 }
 
 #[test]
-fn a_look_that_hits_a_map_allocates_the_block_and_the_hold_on_its_bytes() {
+fn a_lookup_that_hits_a_mapped_file_allocates_the_block_and_the_owner_of_its_bytes() {
     let path = std::env::temp_dir().join(format!("bellows-allocations-{}", std::process::id()));
     let device = LocalDevice::open_mapped(&path, 64 << 20, World::real()).expect("opened");
     let bucket = Bucket::on(vec![Arc::new(device)], &BucketOptions::default(), World::real());

@@ -115,7 +115,7 @@ fn a_file_that_was_cut_anywhere_has_the_whole_entries_before_and_a_closed_one_is
 }
 
 #[test]
-fn names_rows_values_and_tags_are_said_once() {
+fn compressed_names_rows_values_and_tags_are_read() {
     let header = pb::WalHeader {
         has_compression: Some(true),
         has_tag_compression: Some(true),
@@ -165,7 +165,7 @@ fn names_rows_values_and_tags_are_said_once() {
 }
 
 #[test]
-fn what_is_not_read_is_refused_by_name() {
+fn unsupported_log_files_are_refused_with_the_reason() {
     let told = |header: pb::WalHeader| read(&begin(&header)).expect_err("refused").to_string();
     let encrypted = pb::WalHeader { encryption_key: Some(b"k".to_vec().into()), ..pb::WalHeader::default() };
     assert!(told(encrypted).contains("WALs/h,1,2/x is encrypted"));

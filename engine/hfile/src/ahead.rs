@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn an_early_read_ends_with_the_blocks_and_its_failure_is_nobodys() {
+    fn an_early_read_ends_at_the_last_block_and_its_failure_is_ignored() {
         let file = Slow { fails: true, ..Slow::default() };
         let mut ahead = ReadAhead::default();
         let window = ahead.window(0, ReadType::Stream, 128 << 10).expect("a window");

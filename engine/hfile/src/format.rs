@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_every_length_are_read_whatever_stands_behind_them() {
+    fn numbers_of_every_length_are_read_whatever_bytes_follow() {
         for bits in 0..64 {
             for value in [1 << bits, !(1 << bits), i64::MAX >> bits, i64::MIN >> bits] {
                 let mut written = Vec::new();

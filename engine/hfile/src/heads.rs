@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_out_of_order_lead_nowhere_and_harm_nobody() {
+    fn rows_out_of_order_cause_no_panic() {
         let rows = [&b"row-1"[..], b"", b"x", b"row-", b"row-2"];
         let (heads, shared) = build(rows[0], rows[4], rows.into_iter());
         for probe in rows.into_iter().chain([&b"row-3"[..], b"row-10", b"a", b"z"]) {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_narrowed_place_is_where_plain_comparing_finds_it() {
+    fn a_search_by_row_heads_finds_what_a_search_by_keys_finds() {
         let mut rows: Vec<Vec<u8>> = Vec::new();
         for stem in [&b"row"[..], b"row\0", b"row-long", b"row-long-and-shared-00", b"row-long-and-shared-01"]
         {

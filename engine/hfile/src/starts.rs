@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_next_start_is_the_one_that_looking_at_each_finds() {
+    fn the_next_row_start_is_the_one_that_a_search_cell_by_cell_finds() {
         let world = env::World::simulated(7, env::WallTime(0));
         for count in [0_usize, 1, 31, 32, 33, 63, 64, 65, 200] {
             for one_in in [1, 2, 40, 1_000] {

@@ -106,7 +106,7 @@ fn files_round_trip_in_every_codec_and_encoding() {
 
 /// Tests the checksums of a large uncompressed block, which the writer writes from its own buffer, without a copy.
 #[test]
-fn a_large_uncompressed_block_is_written_from_where_it_is() {
+fn large_uncompressed_blocks_are_read_as_written() {
     for value in [(1 << 20) + 17, 3 << 20] {
         let cells = sample(2, value);
         let (files, name) = (Memory::new(), FileName::new("f"));
@@ -117,7 +117,7 @@ fn a_large_uncompressed_block_is_written_from_where_it_is() {
 }
 
 #[test]
-fn rows_are_prefetched_as_far_as_their_blocks_are_cached_and_nobody_counts_it() {
+fn rows_in_cached_blocks_are_prefetched_and_no_lookup_is_counted() {
     for (block_size, comparator) in
         [(16 << 10, Comparator::Table), (64, Comparator::Table), (64, Comparator::Meta)]
     {
@@ -197,7 +197,7 @@ fn every_place_is_found_over_several_index_levels() {
 }
 
 #[test]
-fn bloom_filters_deny_no_key_that_is_there_and_most_that_are_not() {
+fn bloom_filters_admit_every_stored_key_and_few_others() {
     let cells = sample(20_000, 1);
     for bloom in [BloomType::Row, BloomType::RowColumn] {
         let (files, name) = (Memory::new(), FileName::new("f"));
@@ -221,7 +221,7 @@ fn bloom_filters_deny_no_key_that_is_there_and_most_that_are_not() {
 }
 
 #[test]
-fn a_filter_of_prefixes_tells_rows_and_ranges_by_how_they_begin() {
+fn a_prefix_bloom_filter_decides_about_rows_and_ranges_by_their_prefix() {
     // Rows `row-000000` to `row-019999`, with 200 prefixes of eight bytes.
     let cells = sample(20_000, 1);
     let (files, name) = (Memory::new(), FileName::new("f"));
@@ -297,7 +297,7 @@ fn every_flipped_byte_and_every_cut_is_an_error_or_the_same_cells() {
                 Err(_) => told += 1,
             }
         }
-        assert!(told > whole.len() - 4096, "what matters of the trailer is told as well");
+        assert!(told > whole.len() - 4096, "changes of the fields of the trailer are detected, too");
         for cut in (0..whole.len()).step_by(11) {
             files.damage(&name, |bytes| *bytes = whole[..cut].to_vec());
             assert!(open(&files, &name).and_then(|reader| read_all(&reader)).is_err(), "cut at {cut}");
@@ -405,7 +405,7 @@ fn cells_out_of_order_are_refused_and_an_empty_file_is_a_file() {
 }
 
 #[test]
-fn a_file_tells_its_sizes_its_middle_row_and_what_was_looked_into() {
+fn a_file_reports_its_sizes_its_middle_row_and_its_lookups() {
     let cells = sample(4_000, 40);
     for (block_size, levels) in [(16 << 10, "one"), (64, "several")] {
         let (files, name) = (Memory::new(), FileName::new("f"));
@@ -433,7 +433,7 @@ fn a_file_tells_its_sizes_its_middle_row_and_what_was_looked_into() {
 }
 
 #[test]
-fn blocks_that_were_marked_are_read_into_the_cache_with_what_finds_them() {
+fn marked_blocks_are_cached_with_their_index_blocks() {
     let cells = sample(6_000, 10);
     let write = |block_size: usize, is_marked: &dyn Fn(usize) -> bool| {
         let (files, name) = (Memory::new(), FileName::new("f"));
@@ -448,7 +448,7 @@ fn blocks_that_were_marked_are_read_into_the_cache_with_what_finds_them() {
         let written = writer.finish(StoreFileInfo::default()).expect("written");
         (open(&files, &name).expect("sound"), written.warm)
     };
-    assert_eq!(write(64, &|_| false).1, [], "nobody needs the index of nothing");
+    assert_eq!(write(64, &|_| false).1, [], "no block is marked");
     let blocks = |is_marked: &dyn Fn(usize) -> bool| write(2_048, is_marked).1.len();
     let most = blocks(&|index| !index.is_multiple_of(4));
     assert!(most > 10 && most == blocks(&|_| true), "three fourths of each: {most}");
@@ -472,7 +472,11 @@ fn blocks_that_were_marked_are_read_into_the_cache_with_what_finds_them() {
     // A seek to the first cell of a block also looks into the block before it.
     assert!((1_003..1_010).all(is_in_memory));
     assert!(!is_in_memory(900) && !is_in_memory(1_100) && !is_in_memory(0));
-    assert_eq!(reader.cached().cache().counts().lookups.misses(), 0, "it is nobody's look");
+    assert_eq!(
+        reader.cached().cache().counts().lookups.misses(),
+        0,
+        "prefetching is not counted as a lookup"
+    );
     let wrong = [(warm[0].0, warm[0].1 + 1)];
     reader.cached().evict();
     assert!(
@@ -480,7 +484,7 @@ fn blocks_that_were_marked_are_read_into_the_cache_with_what_finds_them() {
         "a length that is not so"
     );
     reader.cached().remove();
-    assert_eq!(reader.warm_blocks(&warm, false).expect("sound"), 0, "nothing of a file that is gone");
+    assert_eq!(reader.warm_blocks(&warm, false).expect("sound"), 0, "no block of a removed file is cached");
 }
 
 #[test]
@@ -506,11 +510,14 @@ fn a_file_is_read_into_the_cache_by_kinds_of_blocks() {
     }
     assert!(reader.may_contain_row(b"row-000001", memory_only).expect("in memory"));
     let lookups = reader.cached().cache().counts().lookups;
-    assert!(lookups.hits_of(BlockKind::Data) >= data && lookups.misses() == 0, "warming is nobody's look");
+    assert!(
+        lookups.hits_of(BlockKind::Data) >= data && lookups.misses() == 0,
+        "prefetching is not counted as a lookup"
+    );
     reader.cached().remove();
     assert_eq!(
         (held(), reader.warm(Kinds::ALL, true).expect("sound")),
         ([0; 3], 0),
-        "nothing of a file that is gone"
+        "no block of a removed file is cached"
     );
 }

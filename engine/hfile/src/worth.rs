@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_row_in_sixteen_counts_whatever_rows_look_like() {
+    fn one_row_in_sixteen_is_counted_whatever_the_keys_are() {
         for rows in [
             (0..16_000).map(|n: u64| format!("{n:026}").into_bytes()).collect::<Vec<_>>(),
             (0..16_000).map(|n: u64| format!("user{n}").into_bytes()).collect(),
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_asked_where_one_look_in_sixteen_is_in_vain() {
+    fn the_filter_is_used_where_one_lookup_in_sixteen_finds_nothing() {
         let worth = Worth::new();
         assert!(worth.is_worth(), "until more is known");
         let look = |vain: u32| (0..SAMPLE).for_each(|look| worth.count(look >= vain));

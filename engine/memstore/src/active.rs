@@ -480,7 +480,7 @@ mod tests {
     use crate::sample;
 
     #[test]
-    fn while_nobody_meets_another_the_first_desk_is_taken_wherever_one_was_elsewhere() {
+    fn without_contention_every_writer_takes_the_first_slot() {
         let active = Active::new(Comparator::Table, &Pool::new(4 << 10, 1), b"", Vec::new());
         let insert = |row: &[u8]| {
             active.insert([&sample::cell(row, b"", 1, b"")[..]], SequenceId(1));

@@ -35,7 +35,7 @@ const PIECE: usize = 1 << 17;
 
 /// A guide contains the first of each group of this many heads.
 const STEP: usize = 32;
-const _: () = assert!(PIECE.is_multiple_of(STEP), "what a guide leaves open lies in one piece");
+const _: () = assert!(PIECE.is_multiple_of(STEP), "the candidates that a guide leaves are in one piece");
 
 /// Size of an entry of the index, in bytes.
 const ENTRY_BYTES: usize = size_of::<u64>() + size_of::<Place>();

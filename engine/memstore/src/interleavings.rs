@@ -237,7 +237,7 @@ fn walk(active: &Active) -> Vec<u8> {
 /// Rows have a common prefix, so the writer that adds the fourth cell rebuilds the index while another one writes.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "a thread that a scheduler may start has no scope and no world")]
-fn the_index_is_made_anew_while_two_write() {
+fn the_index_is_rebuilt_while_two_write() {
     many_times(|| {
         let pool = Pool::new(4 << 10, 4);
         let active = Arc::new(Active::new(Comparator::Table, &pool, b"", Vec::new()));

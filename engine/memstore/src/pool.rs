@@ -81,6 +81,6 @@ mod tests {
         assert_eq!(pool.usage(), usage(0, 2), "two are kept");
         let again = pool.chunk();
         assert_eq!(pool.usage(), usage(1, 1));
-        assert!(again.chunk().bytes().is_empty(), "what it held before is gone");
+        assert!(again.chunk().bytes().is_empty(), "its previous content is gone");
     }
 }

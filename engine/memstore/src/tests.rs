@@ -121,7 +121,7 @@ fn flat<'a>(model: impl IntoIterator<Item = &'a ModelCell>) -> Vec<(Vec<u8>, Seq
 /// Checks that every operation of a cursor gives the same result as the model.
 pub(crate) fn check(segment: &Arc<Segment>, model: &BTreeSet<ModelCell>, random: &mut Random) {
     let mut cursor = Cursor::new(Arc::clone(segment));
-    assert!(cursor.peek().is_none(), "a new cursor stands nowhere");
+    assert!(cursor.peek().is_none(), "a new cursor has no position");
     cursor.seek(KeyBuf::first_on_row(b"").position());
     assert_eq!(walk(&mut cursor), flat(model), "everything in order");
     assert_eq!(segment.cells(), model.len() as u64);
@@ -164,7 +164,7 @@ fn check_prefetched(segment: &Segment, model: &BTreeSet<ModelCell>) {
 }
 
 #[test]
-fn rows_that_are_not_there_are_not_prefetched() {
+fn only_rows_that_exist_are_prefetched() {
     let pool = Pool::new(64 << 10, 4);
     let segment = Segment::new(Comparator::Table, &pool);
     let count = if cfg!(miri) { 30 } else { 5_000 };
@@ -263,7 +263,7 @@ fn the_successor_goes_on_in_the_same_chunk_and_the_older_one_stays_as_it_is() {
 /// The cells of one write are stored as if each had been written alone. If two cells are identical, the first one
 /// counts.
 #[test]
-fn cells_that_come_together_lie_as_if_each_came_alone() {
+fn cells_added_in_one_call_are_stored_as_if_added_one_by_one() {
     for (rows, seed) in ALL_ROWS.into_iter().zip(50..) {
         let (mut random, mut model) = (Random(seed), BTreeSet::new());
         let segment = Arc::new(Segment::new(rows.comparator(), &Pool::new(16 << 10, 4)));
@@ -507,7 +507,7 @@ fn read_once(segment: &Arc<Segment>, cells: &[ModelCell], begun: u64, random: &m
 
 #[cfg(not(miri))]
 #[test]
-fn a_segment_that_has_all_chunks_that_it_can_tell_apart_leaves_the_rest_to_its_successor() {
+fn a_segment_with_the_maximum_number_of_chunks_leaves_further_cells_to_its_successor() {
     let pool = Pool::new(4 << 10, 4);
     let most = crate::place::CHUNKS_FILLED_MAX as usize;
     let row = |number: usize| format!("row{number:06}");
@@ -521,7 +521,7 @@ fn a_segment_that_has_all_chunks_that_it_can_tell_apart_leaves_the_rest_to_its_s
     let first = Segment::new(Comparator::Table, &pool);
     assert!(first.insert(left.by_ref().take(most - 1), SequenceId(1)), "there is room for one more");
     assert!(!first.insert(&mut left, SequenceId(1)));
-    assert!(!first.insert(&mut left, SequenceId(1)), "nothing is taken that has no room");
+    assert!(!first.insert(&mut left, SequenceId(1)), "no cell is added that has no room");
     assert_eq!((first.cells(), left.len()), (most as u64, 3));
     let second = first.successor(&pool);
     assert!(second.insert(&mut left, SequenceId(1)));
@@ -570,7 +570,7 @@ fn newest() -> impl FnMut(Cell<'_>) -> bool {
 /// bytes recorded, until more of them are dead.
 #[cfg(not(miri))]
 #[test]
-fn a_compaction_empties_the_chunks_of_which_much_is_dead_and_remembers_the_rest() {
+fn a_compaction_empties_chunks_with_many_dropped_cells_and_keeps_the_others() {
     const ROWS: usize = 400;
     let pool = Pool::new(4 << 10, 4);
     let first = Segment::new(Comparator::Table, &pool);
@@ -850,7 +850,7 @@ fn row_of(shape: u64, number: u64) -> String {
 /// cells: the same cells, marks and bytes in each chunk, over several rounds. The test also checks that those values
 /// are not read.
 #[test]
-fn lone_values_that_are_not_looked_at_change_nothing() {
+fn skipping_single_values_changes_no_result() {
     let seeds = if cfg!(miri) { 0..4 } else { 0..144 };
     for seed in seeds {
         let (shape, trouble) = (seed % 4, seed / 4 % 4);

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_files_and_readers_follow_needs_no_reopening() {
+    fn attributes_of_files_and_reads_change_without_reopening() {
         for (key, value) in [
             ("VERSIONS", "3"),
             ("MIN_VERSIONS", "1"),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_opening_makes_needs_one() {
+    fn attributes_that_take_effect_at_the_opening_need_a_reopening() {
         for (key, value) in [
             ("IN_MEMORY", "true"),
             ("BLOCKCACHE", "false"),

@@ -343,7 +343,7 @@ fn each_delete_type_masks_its_cells() {
         let raw = bench.scan(Scan { raw: true, max_versions: 10, ..Scan::default() });
         assert!(!raw.contains('!'), "markers are gone for good: {raw}");
         bench.delete("a", "f:x", -1, CellType::Delete);
-        assert_eq!(bench.all(), "a/f:y@4=v", "the newest version was looked for");
+        assert_eq!(bench.all(), "a/f:y@4=v", "the newest version was requested");
     }
 }
 

@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_owners_the_later_one_changes_the_list_and_the_other_is_told_by_whom() {
+    fn of_two_owners_the_later_one_changes_the_list_and_the_earlier_ones_error_names_it() {
         let memory = Memory::with(storage::Capabilities::NONE);
         let (files, store): (Arc<dyn Files>, _) = (Arc::new(memory.clone()), FileName::new("data/ns/t/r/f"));
         let world = World::simulated(1, WallTime(100));
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writing_that_takes_place_late_is_known_as_ones_own() {
+    fn a_write_that_takes_effect_late_is_recognised_by_its_writer() {
         let memory = Memory::with(storage::Capabilities::NONE);
         let (files, store): (Arc<dyn Files>, _) = (Arc::new(memory.clone()), FileName::new("data/ns/t/r/f"));
         let world = World::simulated(1, WallTime(100));
@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_list_ends_the_doubt() {
+    fn the_next_list_replaces_one_of_unknown_outcome() {
         let memory = Memory::new();
         let store = FileName::new("data/ns/t/r/f");
         // First the clock does not move between two lists; then it is set back.

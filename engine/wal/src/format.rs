@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_are_read_as_written_and_every_cut_is_seen() {
+    fn records_are_read_as_written_and_every_truncation_is_detected() {
         let record = Record {
             kind: Kind::Edit,
             region: b"0123",

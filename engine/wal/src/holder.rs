@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_holders_are_names_of_files() {
+    fn names_of_holders_must_be_valid_file_names() {
         for good in ["backup", "replication-peer_1", "a.b"] {
             check_name(good).expect(good);
         }

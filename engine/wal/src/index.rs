@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_is_read_as_written_and_every_cut_is_seen() {
+    fn an_index_is_read_as_written_and_every_truncation_is_detected() {
         let regions =
             [(&b"b"[..], extent(3, 900, &[(32, 100), (9_000, 70_000)])), (b"a", extent(0, 0, &[(132, 1)]))];
         let cells = SectionIndex::encode(Some(7), 32, regions.iter().map(|(name, extent)| (*name, extent)));

@@ -154,7 +154,7 @@ mod tests {
     use env::WallTime;
 
     #[test]
-    fn a_marker_is_read_as_written_and_every_cut_is_seen() {
+    fn a_marker_is_read_as_written_and_every_truncation_is_detected() {
         let store = |family: &[u8], added: &[&str], removed: &[&str]| StoreChange {
             family: family.into(),
             added: added.iter().map(|&name| name.into()).collect(),

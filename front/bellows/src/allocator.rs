@@ -74,7 +74,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn what_is_freed_goes_back_at_once() {
+    fn freed_memory_returns_to_the_system_when_it_is_collected() {
         // The blocks are far larger than everything else in the process.
         let blocks: Vec<Vec<u8>> = (0..4_000).map(|_| vec![1; 65_000]).collect();
         let full = resident_pages();

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_engine_and_its_size_are_said_as_for_hbase() {
+    fn engine_and_size_are_configured_as_in_hbase() {
         assert!(gather(&[]).expect("none").is_none());
         let said = |engine: &str, size: &str| {
             let pairs =
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_index_is_kept_as_often_as_is_said_unless_it_is_large() {
+    fn the_index_is_written_as_often_as_configured_unless_it_is_large() {
         let second = Duration::from_secs(1);
         assert_eq!(pause_after(second, second / 100), second);
         for took in [second, second * 10, Duration::MAX] {
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_cannot_be_had_is_no_reason_not_to_start() {
+    fn the_server_starts_without_a_tier_whose_path_cannot_be_used() {
         for engine in ["file", "mmap"] {
             let engine = format!("hbase.bucketcache.ioengine={engine}:/proc/nowhere/cache");
             let settings = gather(&[&engine, "hbase.bucketcache.size=100"]);

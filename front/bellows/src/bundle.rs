@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_left_out() {
+    fn answers_that_are_not_json_are_left_out() {
         assert!(redacted("log.json", "secret=S".to_owned()).starts_with("{\"error\""));
         assert_eq!(redacted("threads.txt", "text".to_owned()), "text");
     }

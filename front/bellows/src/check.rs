@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_let_nothing_through_are_refused() {
+    fn sizes_that_would_refuse_every_request_are_refused() {
         let key = "hbase.hregion.memstore.flush.size";
         for bad in ["0", "1", "65535"] {
             let line = line(&[(key, bad)]);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_memory_are_shares_and_leave_something() {
+    fn fractions_of_memory_are_valid_and_leave_a_rest() {
         let (memstores, blocks) = ("hbase.regionserver.global.memstore.size", "hfile.block.cache.size");
         for (key, bad) in [(memstores, "0"), (memstores, "1"), (memstores, "7"), (blocks, "1"), (blocks, "5")]
         {

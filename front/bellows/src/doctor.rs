@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_remedy_stands_below_its_check_and_beside_it_in_json() {
+    fn a_remedy_follows_its_check_in_text_and_is_part_of_it_in_json() {
         let report = Report(vec![Finding::bad("names", "no address", "add it to /etc/hosts")]);
         let text = report.to_string();
         let lines: Vec<&str> = text.lines().collect();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_cannot_be_are_the_only_finding() {
+    fn invalid_settings_are_the_only_finding() {
         let mut options = Doctor::default();
         options.start.define = vec![("hbase.regionserver.port".to_owned(), "many".to_owned())];
         let report = examine(&options).expect("it begins");

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_day_is_cheap_and_a_busy_one_is_said_before() {
+    fn an_idle_day_is_cheap_and_a_busy_day_is_estimated() {
         let text = Estimate::of(&AMAZON, &idle()).to_string();
         // An idle day has 8,640 GET and 100 LIST requests. A busy one has 6,912,000 PUT: in the time that one takes,
         // four are sent.
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_pays_for_its_looks() {
+    fn a_replica_pays_for_its_polls() {
         let estimate = Estimate::of_replica(&AMAZON, Duration::from_secs(1), Duration::from_millis(100));
         let text = estimate.to_string();
         assert_eq!(

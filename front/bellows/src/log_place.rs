@@ -224,7 +224,7 @@ mod tests {
     /// Records of the log's place that were written but reported as failed lead the next start to the log, whichever of
     /// them a crash undoes.
     #[test]
-    fn notes_that_were_written_despite_an_error_lead_to_the_log() {
+    fn records_of_the_logs_place_that_were_written_despite_an_error_lead_to_the_log() {
         let overcome = storage::at_every_false_alarm(
             |_empty| {},
             |data| begin(data, Some(("log", &Memory::new()))).is_ok(),
@@ -233,7 +233,7 @@ mod tests {
                 assert!(!succeeded || elsewhere.is_err_and(|why| why.contains("move the folder WALs")));
             },
         );
-        assert_eq!(overcome, 1, "the note in the data directory is read again");
+        assert_eq!(overcome, 1, "the record in the data directory is read again");
         let data = env::sync::Mutex::new(Memory::new());
         let overcome = storage::at_every_false_alarm(
             |_empty| *data.lock() = Memory::new(),
@@ -245,7 +245,7 @@ mod tests {
         );
         // Two failing calls do not fail the start. One is the creation of the log file, which the server postpones. The
         // other is the record in the log's folder, which is read again.
-        assert_eq!(overcome, 2, "the note in the log's folder is read again");
+        assert_eq!(overcome, 2, "the record in the log's folder is read again");
     }
 
     /// The log was moved back under the data directory, and the record of that was written but reported as failed.
@@ -263,7 +263,7 @@ mod tests {
         );
         // Two failing calls do not fail the start. One is the creation of the log file, which exists already. The other is
         // the record in the data directory, which is read again.
-        assert_eq!(overcome, 2, "the note is read again");
+        assert_eq!(overcome, 2, "the record is read again");
     }
 
     /// The folders `data`, `data2`, `log` and `log2` of one test, which are removed at its end.
@@ -297,7 +297,7 @@ mod tests {
                 writer.finish().expect("durable");
             }
             let place = wal_dir.unwrap_or(root);
-            assert!(place.join(name.as_str()).exists(), "the log lies in {}", place.display());
+            assert!(place.join(name.as_str()).exists(), "the log is in {}", place.display());
             Ok(())
         }
 
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_lies_where_the_key_says_and_is_never_left_behind() {
+    fn a_start_is_refused_if_the_log_is_elsewhere_than_the_key_says() {
         let folders = Folders::new();
         folders.start("data", None).expect("under the data directory");
         let refused = folders.start("data", Some("log")).expect_err("its log is elsewhere");

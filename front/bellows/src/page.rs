@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_no_page_is_said_with_what_came() {
+    async fn an_answer_that_is_no_page_is_quoted_in_the_error() {
         let listener = env::listen("127.0.0.1:0".parse().expect("an address")).expect("a port");
         let web = listener.local_addr().expect("bound");
         let answering = tokio::task::LocalSet::new();

@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_cannot_be_is_one_line_that_names_the_key() {
+    fn an_invalid_value_is_an_error_of_one_line_that_names_the_key() {
         let start = Start {
             define: vec![("hbase.regionserver.port".to_owned(), "many".to_owned())],
             ..Start::default()

@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_collector_is_refused_and_headers_stay_secret() {
+    fn an_invalid_collector_url_is_refused_and_headers_stay_secret() {
         let gather = |name: &'static str, value: &'static str| {
             SpanSettings::gather(&Conf::new(), move |asked| (asked == name).then(|| value.to_owned()))
         };

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_is_none_is_refused_with_those_that_are() {
+    fn an_unknown_field_is_refused_with_the_list_of_fields() {
         for words in ["-f TABLE,SPEED", "-s SPEED", "-i SPEED>1"] {
             let refused =
                 View::of(&options(&format!("bellows top -m t {words}"))).err().expect(words).to_string();
@@ -267,13 +267,13 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_that_is_none_is_refused_with_those_that_are() {
+    fn an_unknown_mode_is_refused_with_the_list_of_modes() {
         let refused = View::of(&options("bellows top -m x")).err().expect("no mode").to_string();
         assert!(refused.starts_with("--mode is \"x\", expected n, t, r"), "{refused}");
     }
 
     #[test]
-    fn a_cluster_that_is_not_there_is_named() {
+    fn an_unreachable_cluster_is_named_in_the_error() {
         let refused = run(&options("bellows top --at 127.0.0.1:1 -b -n 1 -d 0.1"), |_| Ok(()));
         let refused = refused.expect_err("nobody listens").to_string();
         assert!(

@@ -103,7 +103,7 @@ mod tests {
     use env::{WallTime, World};
 
     #[test]
-    fn what_is_due_near_a_standstill_is_left_out_and_nothing_else() {
+    fn operations_due_near_a_standstill_and_no_others_are_left_out() {
         let start = World::simulated(1, WallTime(0)).moment();
         let at = |ms| start.plus(Duration::from_millis(ms));
         let stall = |from, to| Stall { from: at(from), to: at(to) };

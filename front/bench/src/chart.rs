@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_holds_every_line_bar_and_mark() {
+    fn a_chart_has_every_line_bar_and_mark() {
         let axes = Axes { title: "a < b", across: "s", up: "µs", logarithmic: true, signs: &[] };
         let line = Line {
             name: "one".to_owned(),

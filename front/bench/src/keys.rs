@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_is_the_latest() {
+    fn added_rows_are_the_latest() {
         let (mut chooser, mut random) = (Chooser::new(Keys::Latest, 10), Random::new(1, 0));
         let newest = (0..1_000).filter(|_| chooser.pick(&mut random, 20) == 19).count();
         assert!(newest > 200, "{newest}");

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_began_is_in_the_tail() {
+    fn operations_that_never_began_are_in_the_tail() {
         assert_eq!(read(&line("null", 6)).p999_us, f64::INFINITY);
     }
 }

@@ -205,7 +205,7 @@ mod tests {
     use env::{WallTime, World};
 
     #[test]
-    fn only_what_ends_in_the_measured_time_counts() {
+    fn only_operations_that_end_in_the_measured_time_count() {
         let world = World::simulated(1, WallTime(0));
         let start = world.moment();
         let at = |ms| start.plus(Duration::from_millis(ms));
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_due_counts_however_late_it_ends() {
+    fn an_operation_that_was_due_in_time_counts_however_late_it_ends() {
         let world = World::simulated(1, WallTime(0));
         let at = |ms| world.moment().plus(Duration::from_millis(ms));
         let mut recorder = Recorder::new(1, Counts::Due, at(1_000), at(2_000));

@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_is_what_must_be_typed() {
+    fn the_name_of_the_thing_that_is_lost_must_be_typed() {
         let form = Query::parse("snapshot=s");
         assert_eq!(Action::DeleteSnapshot.confirmed_by("t", &form), "s");
         assert_eq!(Action::Restore.confirmed_by("t", &form), "t");

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_those_of_late_and_quiet_clients_make_room() {
+    fn rates_are_recent_and_idle_clients_are_removed_first() {
         let world = World::simulated(1, WallTime(1_700_000_000_000));
         let table = ClientTable::new(world.clone());
         let note = |user: &str, full| {

@@ -645,7 +645,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_is_quiet_gives_its_map_up_for_one_that_is_not() {
+    fn an_idle_table_loses_its_map_to_a_busy_one() {
         let (world, maps) = maps();
         (0..TABLES_MAX as u8).for_each(|table| maps.add(&[b'a' + table], b"r", true, 1));
         maps.add(b"new", b"r", true, 1);

@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_kept_over_a_restart_and_a_torn_file_is_nothing() {
+    fn the_history_survives_a_restart_and_a_torn_file_is_ignored() {
         let history = History::default();
         (0..90).for_each(|second| push(&history, START + second, second as f64));
         let bytes = history.to_bytes();
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_below_eight_megabytes_and_idle_series_make_room() {
+    fn the_history_stays_below_eight_megabytes_and_drops_idle_series_first() {
         let history = History::default();
         for second in 0..2 {
             let names: Vec<String> = (0..SERIES_MAX + 20).map(|number| format!("series {number}")).collect();

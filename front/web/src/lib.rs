@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_is_slow_or_silent_is_cut_and_only_so_many_are_let_in() {
+    async fn slow_and_silent_clients_are_disconnected_and_connections_are_limited() {
         let listener = env::listen("127.0.0.1:0".parse().expect("address")).expect("listen");
         let address = listener.local_addr().expect("bound");
         let options = Options { connections_max: 2, request_max: Duration::from_millis(100) };

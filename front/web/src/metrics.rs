@@ -342,10 +342,7 @@ mod tests {
                 Some(name) => bean = name,
                 None => {
                     let name = line.split(' ').next().expect("a name");
-                    assert!(
-                        beans.entry(bean).or_default().insert(name),
-                        "[{bean}] {name} stands there twice"
-                    );
+                    assert!(beans.entry(bean).or_default().insert(name), "[{bean}] {name} occurs twice");
                 }
             }
         }

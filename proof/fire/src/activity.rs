@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_under_way_and_what_was_is_known() {
+    fn operations_under_way_and_recent_ones_are_listed() {
         let world = World::simulated(1, WallTime(0));
         let activity = Activity::new(world.clone());
         let split = activity.begin(AdminOperation::Split);

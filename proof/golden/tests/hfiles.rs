@@ -141,7 +141,7 @@ fn every_cell_is_read_with_its_tags_and_sequence_id() {
 }
 
 #[test]
-fn the_file_info_is_read_fact_by_fact() {
+fn every_entry_of_the_file_info_is_read() {
     for (name, golden, reader) in readable() {
         let found: BTreeMap<String, Vec<u8>> = reader
             .info()
@@ -161,7 +161,7 @@ fn the_file_info_is_read_fact_by_fact() {
 }
 
 #[test]
-fn every_cell_is_found_by_its_key_and_every_row_from_behind() {
+fn every_cell_is_found_by_its_key_and_every_row_by_a_reversed_scan() {
     for (name, golden, reader) in readable() {
         let mut cursor = reader.cursor(ReadOptions::default());
         let mut rows: Vec<&[u8]> = Vec::new();
@@ -186,7 +186,7 @@ fn every_cell_is_found_by_its_key_and_every_row_from_behind() {
 }
 
 #[test]
-fn blooms_admit_what_is_there_and_most_of_what_is_not_is_told_apart() {
+fn bloom_filters_admit_every_stored_key_and_few_others() {
     let mut asked = 0;
     let mut admitted = 0;
     for (name, golden, reader) in readable() {
@@ -222,7 +222,7 @@ fn blooms_admit_what_is_there_and_most_of_what_is_not_is_told_apart() {
 }
 
 #[test]
-fn a_turned_bit_in_a_block_is_told_and_never_read_as_data() {
+fn a_flipped_bit_in_a_block_is_an_error_and_never_read_as_data() {
     // All blocks of two files: one compressed, one not. In a file without checksums damage is not detected.
     for name in ["one-block", "gz-plain", "zstd-rowindex-tags", "encoding-fast-diff-tags"] {
         let golden = golden(name);

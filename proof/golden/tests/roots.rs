@@ -314,7 +314,7 @@ fn an_adoption_with_logs_that_ends_at_any_act_is_continued_and_loses_no_write() 
 }
 
 #[test]
-fn a_log_that_is_damaged_or_encrypted_is_refused_by_name_and_a_torn_end_is_told() {
+fn a_damaged_or_encrypted_log_is_refused_by_name_and_a_torn_end_is_reported() {
     let log = |files: &Memory| {
         let logs = files.list(&FileName::new("WALs")).expect("listed").into_iter();
         let mut logs = logs.map(|entry| entry.name).filter(|name| !name.last().ends_with(".meta"));

@@ -306,7 +306,7 @@ mod tests {
     /// Histories of operations that take effect at chosen moments are explained. With one changed answer they are not,
     /// unless the change has the same meaning.
     #[test]
-    fn histories_that_were_are_explained_and_changed_ones_refused() {
+    fn real_histories_are_explained_and_changed_ones_refused() {
         let mut refusals = 0;
         for seed in 0..300 {
             let mut random = Random(seed);

@@ -81,7 +81,7 @@ impl Target for Forgetful {
 }
 
 #[test]
-fn a_target_that_forgets_or_tears_is_found_out() {
+fn a_target_that_loses_writes_or_tears_rows_is_detected() {
     let target = Forgetful(InProcess::new(LEVELS[1]), Default::default());
     let load = Load { seed: 1, clients: 2, operations: 300 };
     // If threads happen to run one after the other, a round may repeat each forgotten put before a client reads the

@@ -57,7 +57,7 @@ fn all_versions() -> Operation {
 
 /// The version that displaced an older one is deleted; the next flush must still keep its put.
 #[test]
-fn with_new_version_behavior_what_was_pushed_out_stays_out_behind_a_flush() {
+fn with_new_version_behavior_a_displaced_version_stays_displaced_after_a_flush() {
     let setup = Setup::of(|family| family.new_versions = true);
     check(
         &setup,
@@ -78,7 +78,7 @@ fn with_new_version_behavior_what_was_pushed_out_stays_out_behind_a_flush() {
 }
 
 #[test]
-fn with_new_version_behavior_a_version_that_is_gone_pushes_out_no_other() {
+fn with_new_version_behavior_a_dropped_version_displaces_no_other() {
     let setup = Setup::of(|family| (family.new_versions, family.versions) = (true, 2));
     check(
         &setup,
@@ -94,7 +94,7 @@ fn with_new_version_behavior_a_version_that_is_gone_pushes_out_no_other() {
 }
 
 #[test]
-fn with_new_version_behavior_versions_count_whatever_part_of_time_is_asked_for() {
+fn with_new_version_behavior_versions_are_counted_outside_of_the_time_range_too() {
     let setup = Setup::of(|family| (family.new_versions, family.versions) = (true, 2));
     let past = Query { versions: 10, range: Some((0, 3)), ..Query::all() };
     check(
@@ -154,7 +154,7 @@ fn the_strictest_durability_of_a_row_counts() {
 
 /// The comparison detects a reference that differs from the region.
 #[test]
-fn a_wrong_reference_is_told_apart() {
+fn a_wrong_reference_shows_a_difference() {
     let mut reference = model::reference::Reference::new(vec![Family::plain("f")]);
     let cell = |sequence: u64, timestamp: i64, kind: cell::CellType| model::reference::Stored {
         qualifier: "q",
@@ -179,7 +179,7 @@ fn a_wrong_reference_is_told_apart() {
 }
 
 #[test]
-fn a_stream_by_hand_goes_through_every_act() {
+fn a_stream_written_by_hand_runs_every_operation() {
     for keep in [Nothing, Deleted, UntilTtl] {
         let setup = Setup::of(|family| (family.keep, family.versions, family.ttl) = (keep, 3, Some(1)));
         let other = Family { versions: 1, ..setup.families[0].clone() };

@@ -35,7 +35,7 @@ fn inputs_that_once_broke_something_break_nothing() {
 }
 
 #[test]
-fn bytes_are_told_and_taken_as_hex() {
+fn bytes_are_written_and_read_as_hex() {
     let bytes: Vec<u8> = (0..=255).collect();
     assert_eq!(unhex(&hex(&bytes)).as_deref(), Some(&bytes[..]));
     assert_eq!((unhex("0"), unhex("xx"), unhex("0a \n0b")), (None, None, Some(vec![10, 11])));

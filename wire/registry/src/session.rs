@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_answer_and_what_is_missing_is_no_node() {
+    fn reads_are_answered_and_a_missing_node_is_reported() {
         let (tree, mut session) = (tree(), session());
         let (error, body) =
             ask(&mut session, &tree, &request(op::GET_DATA, path_and_watch("/hbase/master", false)));
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_are_refused_and_unknown_operations_told() {
+    fn writes_and_unknown_operations_are_refused() {
         let (tree, mut session) = (tree(), session());
         let mut error = |operation, path: &'static str| {
             ask(
@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_comes_the_session_stands() {
+    fn any_bytes_are_handled_without_a_panic() {
         let tree = tree();
         let operations: Vec<i32> = (-12..=30).chain(98..=110).collect();
         for seed in 0..20_000u64 {

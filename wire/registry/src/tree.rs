@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn paths() {
+    fn valid_and_invalid_paths_are_told_apart() {
         for good in ["/", "/a", "/a/b c"] {
             assert!(is_path(good), "{good}");
         }

@@ -68,7 +68,7 @@ async fn hello(stream: &mut env::Stream, session: &[u8]) -> (i32, Vec<u8>) {
 }
 
 #[test]
-fn a_session_is_come_back_to_and_a_wrong_one_is_over() {
+fn a_session_can_be_resumed_and_an_unknown_one_has_expired() {
     let fixture = Fixture::new(Options::default());
     fixture.run(async {
         let mut fresh = vec![0; 8];
@@ -95,7 +95,7 @@ fn a_session_is_come_back_to_and_a_wrong_one_is_over() {
 }
 
 #[test]
-fn four_letters() {
+fn the_four_letter_commands_are_answered() {
     let fixture = Fixture::new(Options::default());
     fixture.run(async {
         for (word, expected) in [

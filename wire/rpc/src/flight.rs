@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_woken_ends_in_the_order_of_waking_and_the_task_is_woken_once() {
+    fn woken_calls_end_in_the_order_of_waking_and_the_task_is_woken_once() {
         let count = Arc::new(Count::default());
         let waker = Waker::from(Arc::clone(&count));
         let mut context = Context::from_waker(&waker);

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_larger_than_the_budget_goes_alone() {
+    fn a_request_larger_than_the_budget_is_admitted_alone() {
         let (budget, count) = (LargeBudget::new(10, 100), Arc::new(Count::default()));
         let small = poll(&mut budget.acquire(11), &count).expect("there is room");
         let mut huge = budget.acquire(1_000);
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_is_given_up_wakes_the_next() {
+    fn a_waiter_that_gives_up_wakes_the_next() {
         let (budget, count) = (LargeBudget::new(10, 100), Arc::new(Count::default()));
         let _taken = budget.take(50);
         let (mut first, mut second) = (budget.acquire(90), budget.acquire(50));

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_lies_there_the_walk_ends_without_a_panic() {
+    fn any_bytes_are_searched_without_a_panic() {
         let world = World::simulated(3, WallTime(0));
         let sound = [request("Get", b"one"), request("Scan", b"two")].concat();
         for _ in 0..20_000 {

@@ -239,7 +239,7 @@ fn the_refusal_of_300_mb_reaches_a_client_that_writes_them_all_first() {
 }
 
 #[test]
-fn garbage_is_told_and_cut() {
+fn invalid_bytes_are_answered_with_an_error_and_the_connection_is_closed() {
     let fixture = Fixture::new(Options::default());
     fixture.run(async {
         let mut stream = env::dial(fixture.address()).await.expect("connects");
@@ -296,7 +296,7 @@ fn too_many_connections_are_closed() {
 }
 
 #[test]
-fn who_stands_still_is_cut_off() {
+fn clients_that_stop_sending_are_disconnected() {
     let short = Duration::from_millis(50);
     let fixture = Fixture::new(Options {
         handshake_max: short,
@@ -337,7 +337,7 @@ fn idle_connections_go_when_there_are_many() {
 }
 
 #[test]
-fn a_client_that_does_not_read_is_cut_off_and_costs_no_more_than_the_mark() {
+fn a_client_that_does_not_read_is_disconnected_and_uses_limited_memory() {
     let options = Options {
         write_stall_max: Duration::from_millis(100),
         output_high: 1 << 20,
@@ -453,7 +453,7 @@ impl Service for Diary {
 }
 
 #[test]
-fn a_service_is_told_of_what_has_come_together_and_called_for_each_as_ever() {
+fn a_service_learns_of_requests_that_arrived_together_and_is_called_for_each() {
     let diary = Arc::new(Diary::default());
     let services = Services::new().with("Sample", Arc::clone(&diary) as Arc<dyn Service>);
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -489,7 +489,7 @@ fn a_service_is_told_of_what_has_come_together_and_called_for_each_as_ever() {
 }
 
 #[test]
-fn a_service_that_was_told_in_vain_is_left_alone_for_a_while() {
+fn a_service_that_did_not_use_the_announcement_gets_none_for_a_while() {
     let diary = Arc::new(Diary::default());
     let services = Services::new().with("Sample", Arc::clone(&diary) as Arc<dyn Service>);
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -573,7 +573,7 @@ fn a_cell_block_counts_as_what_it_was_unpacked_to() {
 }
 
 #[test]
-fn whoever_floods_gives_way_to_the_other_connections_of_its_thread() {
+fn a_connection_with_many_requests_yields_to_the_others_of_its_thread() {
     let fixture = Fixture::new(Options { threads: 1, ..Options::default() });
     fixture.run(async {
         let other = fixture.connect().await;

@@ -58,7 +58,7 @@ fn add_enum(scope: &str, file: &str, values: &EnumDescriptorProto, types: &mut B
 }
 
 fn insert(name: String, entry: Type, types: &mut BTreeMap<String, Type>) {
-    assert!(!types.contains_key(&name), "{name} stands in two schemas");
+    assert!(!types.contains_key(&name), "{name} is in two schemas");
     types.insert(name, entry);
 }
 

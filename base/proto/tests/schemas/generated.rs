@@ -31,9 +31,13 @@ fn generated_code_is_what_the_schemas_say() {
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
     if let Some(at) = made.lines().zip(kept.lines()).position(|(a, b)| a != b) {
         panic!(
-            "src/generated.rs is not what proto/ says, first at line {}: run `PROTO_WRITE=1 cargo test -p proto --test schemas`",
+            "src/generated.rs differs from the schemas in proto/, first at line {}: run `PROTO_WRITE=1 cargo test -p proto --test schemas`",
             at + 1
         );
     }
-    assert_eq!(made.len(), kept.len(), "src/generated.rs is longer or shorter than what proto/ says");
+    assert_eq!(
+        made.len(),
+        kept.len(),
+        "src/generated.rs is longer or shorter than the code generated from proto/"
+    );
 }

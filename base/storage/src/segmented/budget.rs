@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn no_sync_waits_longer_than_the_limit_and_what_is_owed_is_forgotten_after_a_minute() {
+    fn no_sync_waits_longer_than_the_limit_and_excess_cost_is_forgotten_after_a_minute() {
         let world = World::simulated(1, WallTime(0));
         let budget = RequestBudget::new(world.clone(), Duration::from_secs(10), Duration::from_millis(300));
         let (count, longest) = spend_for(Duration::from_secs(600), &world, &budget);

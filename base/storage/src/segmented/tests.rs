@@ -49,7 +49,7 @@ fn what_was_synced_is_found_after_a_crash_and_what_was_not_is_gone() {
 }
 
 #[test]
-fn a_put_that_happened_and_failed_is_no_failure_at_any_part() {
+fn a_put_that_reports_failure_but_happened_succeeds_at_any_part() {
     for act in 1..8 {
         for outcome in [Outcome::MayHaveHappened, Outcome::DidNotHappen] {
             let base = whole();
@@ -99,7 +99,7 @@ fn a_seal_outlives_its_file() {
 }
 
 #[test]
-fn what_a_deletion_that_was_cut_short_has_left_is_collected_and_nothing_else() {
+fn parts_left_by_an_interrupted_deletion_are_deleted_and_nothing_else() {
     let base = whole();
     let files = over(&base);
     for name in ["log/1", "log/2", "log/3"] {
@@ -245,7 +245,7 @@ impl Told {
             }
             World::real().pause(Duration::from_millis(1));
         }
-        panic!("{} of {count} syncs were told", self.0.lock().len());
+        panic!("{} of {count} syncs were reported", self.0.lock().len());
     }
 
     fn successes(&self) -> Vec<u64> {
@@ -272,7 +272,7 @@ fn parts_that_are_sent_together_are_all_found_and_a_failure_ends_the_file_behind
     assert_eq!(over(&base).read(&file("log/1"), 100).expect("there"), expected);
     writer.finish().expect("ended");
     told.wait_for(41);
-    assert_eq!(told.successes(), (0..=40).collect::<Vec<_>>(), "each is told once");
+    assert_eq!(told.successes(), (0..=40).collect::<Vec<_>>(), "each is reported once");
 
     let mut writer = over(&base).create(&file("log/2")).expect("new");
     base.swap(&part::name(&file("log/2"), 3), None, &[0; part::HEADER_LENGTH]).expect("in the way");
@@ -285,7 +285,7 @@ fn parts_that_are_sent_together_are_all_found_and_a_failure_ends_the_file_behind
     assert_eq!(writer.finish().map(drop).expect_err("final").kind(), Kind::Failed);
     told.wait_for(8);
     assert_eq!(told.successes(), [1, 2]);
-    assert_eq!(told.0.lock().len(), 8, "each is told once");
+    assert_eq!(told.0.lock().len(), 8, "each is reported once");
 }
 
 /// The writer is told of a part only when a reader of the sealed file finds it, whatever is stored out of order.
@@ -318,7 +318,7 @@ fn with_parts_side_by_side_nothing_is_acknowledged_that_the_sealer_does_not_find
             World::real().pause(Duration::from_millis(3));
             (found, files.read(&name, 1 << 20).expect("there"))
         });
-        assert_eq!(found, again, "round {round}: what comes behind the seal is not of the file");
+        assert_eq!(found, again, "round {round}: parts after the seal do not belong to the file");
         let listed = over(&base).list(&file("log")).expect("listed");
         assert_eq!(listed[0].size, found.len() as u64, "round {round}: nor is it listed");
         let found = found.len() as u64 / 8;
@@ -333,7 +333,7 @@ fn with_parts_side_by_side_nothing_is_acknowledged_that_the_sealer_does_not_find
         files.seal(&name).expect("it is sealed");
         assert_eq!(files.read(&name, 1 << 20).expect("there"), again, "round {round}: sealed again");
     }
-    assert!(gaps > 0, "parts were stored behind the seal in {gaps} rounds");
+    assert!(gaps > 0, "parts were stored after the seal in {gaps} rounds");
 }
 
 #[test]

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_young_empty_closed_or_in_a_small_table_is_not_merged() {
+    fn young_empty_and_closed_regions_and_those_of_small_tables_are_not_merged() {
         let sized = |sizes: &[u64]| regions(sizes);
         let target = ("NORMALIZER_TARGET_REGION_SIZE_MB", "20");
         assert_eq!(words(&[target], &sized(&[10, 10])), "", "a table of two regions");

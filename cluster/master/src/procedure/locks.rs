@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_run_keeps_its_place_and_what_gives_up_leaves_it() {
+    fn a_waiting_procedure_keeps_its_position_until_it_gives_up() {
         let (mut locks, _) = granted([]);
         locks.request(id(1), LockSet::table(&table("t")));
         locks.request(id(2), LockSet::table_shared(&table("t")));

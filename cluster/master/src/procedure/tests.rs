@@ -108,7 +108,7 @@ fn held(procedures: &Arc<Procedures>, is_past_return: bool) -> (ProcedureId, mps
 }
 
 #[test]
-fn an_abort_ends_what_waits_and_what_can_be_undone() {
+fn an_abort_ends_waiting_procedures_and_those_that_can_be_undone() {
     let (_, procedures) = procedures(Options::default());
     let end = |id| procedures.wait(id).expect("known");
     let (running, go) = held(&procedures, false);
@@ -130,7 +130,7 @@ fn an_abort_ends_what_waits_and_what_can_be_undone() {
 }
 
 #[test]
-fn a_list_has_what_waits_runs_and_ended() {
+fn the_list_has_waiting_running_and_ended_procedures() {
     let (world, procedures) = procedures(Options::default());
     let ended = acting_for(Some("ann".into()), || submit(&procedures, "u", None, |_| Ok(Bytes::new())));
     procedures.wait_idle();
@@ -185,7 +185,7 @@ fn a_procedure_changes_its_locks_without_waiting_for_itself() {
 }
 
 #[test]
-fn a_failure_of_a_master_that_was_replaced_is_not_told() {
+fn a_failure_of_a_replaced_master_is_not_reported() {
     let world = World::simulated(1, WallTime(1_000));
     let replaced = Arc::<FirstFailure>::default();
     let procedures = Procedures::new(world, Options::default(), Arc::clone(&replaced));

@@ -543,7 +543,7 @@ fn the_removal_of_a_family() {
 }
 
 #[test]
-fn what_was_told_done_survives_the_loss_of_power() {
+fn changes_reported_as_done_survive_the_loss_of_power() {
     for seed in 0..32 {
         let life = Life::first();
         table(&life).expect("created");

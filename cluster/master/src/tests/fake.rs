@@ -326,7 +326,7 @@ impl FakeServers {
     /// Lists one file for each family, which has the region's name.
     fn snapshot_here(&self, order: &SnapshotOrder) -> Result<pb::SnapshotRegionManifest, Exception> {
         let objects = layout::snapshot_objects(&self.files).expect("the disk works");
-        assert!(!objects.running.is_empty(), "a region lists files and nobody keeps them");
+        assert!(!objects.running.is_empty(), "a region lists its files although no snapshot is being taken");
         let mut paused = self.paused.lock();
         while *paused {
             self.resumed.wait(&mut paused);

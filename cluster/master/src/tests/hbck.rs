@@ -75,7 +75,7 @@ fn a_sound_cluster_has_no_inconsistency_whatever_its_tables_states() {
 }
 
 #[test]
-fn what_was_deleted_from_meta_is_found_and_written_again() {
+fn rows_deleted_from_meta_are_found_and_written_again() {
     let bench = Bench::new();
     let rows = bench.rows();
     bench.delete_row_of_meta(rows[1].key());
@@ -134,7 +134,7 @@ fn regions_that_are_not_as_their_table_are_found_and_assigned() {
 }
 
 #[test]
-fn states_are_set_as_they_are_asked_for_and_the_ones_before_are_told() {
+fn states_are_set_as_requested_and_the_previous_ones_returned() {
     let bench = Bench::new();
     let table_state = pb::TableState { state: TableState::Disabled as i32 };
     let request = pb::SetTableStateInMetaRequest { table_name: pb_name("t"), table_state };

@@ -194,7 +194,7 @@ fn a_held_answer_goes_out_before_the_client_gives_up() {
 }
 
 #[test]
-fn switches_tell_their_value_before_and_outlive_the_process() {
+fn switches_return_their_previous_value_and_survive_a_restart() {
     let client = Client::new();
     let off = pb::SetBalancerRunningRequest { on: false, synchronous: None };
     let before: pb::SetBalancerRunningResponse = client.call("SetBalancerRunning", &off).unwrap();
@@ -212,7 +212,7 @@ fn switches_tell_their_value_before_and_outlive_the_process() {
 }
 
 #[test]
-fn an_unknown_method_is_told_as_old_servers_tell_it() {
+fn an_unknown_method_is_refused_as_by_old_servers() {
     let client = Client::new();
     let refused = client.raw("MakeCoffee", Bytes::new()).unwrap_err();
     assert!(refused.do_not_retry && refused.message.contains("UnsupportedOperationException"), "{refused}");
@@ -363,7 +363,7 @@ fn an_open_region_is_not_assigned_and_a_closed_one_not_unassigned() {
 }
 
 #[test]
-fn a_refused_namespace_is_told_in_the_answer_and_tables_are_in_the_order_of_namespaces() {
+fn the_answer_names_a_refused_namespace_and_has_tables_in_the_order_of_namespaces() {
     let client = Client::new();
     let namespace = pb::NamespaceDescriptor { name: "n".into(), configuration: Vec::new() };
     let request = pb::CreateNamespaceRequest { namespace_descriptor: namespace, ..Default::default() };
@@ -431,7 +431,7 @@ fn procedures_show_their_parameters_in_hbases_messages() {
 }
 
 #[test]
-fn procedures_and_locks_are_listed_and_what_waits_is_aborted() {
+fn procedures_and_locks_are_listed_and_a_waiting_procedure_is_aborted() {
     let client = Client::new();
     client.life.create("t", &["f"], &[]).expect("created");
     let (go, wait) = std::sync::mpsc::channel::<()>();

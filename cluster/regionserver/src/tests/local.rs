@@ -85,7 +85,10 @@ fn an_open_region_takes_over_a_schema_under_its_own_term_alone() {
     };
     assert!(with(3, "4", "f").expect("it is open"));
     assert_eq!(versions(), Some(4));
-    assert!(!with(3, "5", "h").expect("it is open"), "a family comes: it has to be opened again");
+    assert!(
+        !with(3, "5", "h").expect("it is open"),
+        "a family was added, so the region has to be opened again"
+    );
     let late = with(2, "6", "f").expect_err("the term is over");
     assert!(late.message.contains("term 2, which ended: this server knows term 3"), "{late}");
     assert_eq!(versions(), Some(4));

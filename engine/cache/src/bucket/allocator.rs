@@ -121,7 +121,7 @@ impl ByFill {
     fn leave(&mut self, buckets: &mut [Bucket], at: u32, row: usize) {
         let place = buckets[at as usize].place;
         let row = &mut self.0[row];
-        debug_assert_eq!(row[place as usize], at, "a bucket stands where it says");
+        debug_assert_eq!(row[place as usize], at, "a bucket is at the position that it has recorded");
         row.swap_remove(place as usize);
         if let Some(&last) = row.get(place as usize) {
             buckets[last as usize].place = place;
@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_block_goes_for_each_that_comes_no_list_grows() {
+    fn allocating_and_freeing_in_turn_grows_no_list() {
         let mut slots = Allocator::over(2, 4 * 4_096, &[1_024]);
         let mut taken: Vec<u64> = std::iter::from_fn(|| slots.allocate(BLOCK, 1_000)).collect();
         assert_eq!(taken.len(), 32);
@@ -586,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_closed_device_no_slot_is_given_and_none_that_is_given_back() {
+    fn a_closed_device_allocates_no_slots_and_reuses_none() {
         let mut slots = Allocator::over(3, 2 * 4 * 4_096, &[1_024, 4_096]);
         let mut taken: Vec<u64> = (0..12).map(|_| slots.allocate(BLOCK, 4_000).expect("room")).collect();
         taken.extend((0..5).map(|_| slots.allocate(BLOCK, 1_000).expect("room")));
@@ -600,7 +600,7 @@ mod tests {
         let bytes =
             |slots: &Allocator| slots.counts().iter().map(|one| one.used * u64::from(one.size)).sum::<u64>();
         assert!(slots.bytes_closed() > 0 && slots.bytes_closed() < bytes(&slots));
-        assert!(!slots.take(BLOCK, 16_384 * 4, 4_000), "nor is one taken that lies there");
+        assert!(!slots.take(BLOCK, 16_384 * 4, 4_000), "no slot of the closed device is restored either");
         for &at in &there {
             assert!(slots.is_closed(at) && slots.block_at(at).is_some(), "it is read as before");
             slots.free(at, length(at));
@@ -638,7 +638,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bucket_to_empty_is_the_emptiest_but_for_a_step_whatever_came_and_went() {
+    fn the_bucket_to_empty_is_nearly_the_emptiest() {
         let sizes = [256, 1_024, 1_500, 4_096];
         let mut slots = Allocator::new(300 * 4 * 4_096, &sizes);
         let random = World::simulated(5, WallTime(0));
@@ -663,7 +663,7 @@ mod tests {
                 let (_, share) = shares.iter().find(|(at, _)| *at == found).expect("it is cut");
                 assert!(*share <= least + 1_000 / FILL_STEPS, "{share} of a thousand, there is {least}");
                 let stand: usize = slots.by_fill.0.iter().map(Vec::len).sum();
-                assert_eq!(stand, shares.len(), "each stands in one row");
+                assert_eq!(stand, shares.len(), "each bucket is in one list");
             }
         }
         taken.drain(..).for_each(|(at, length)| slots.free(at, length));

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_between_successes_are_told_once_in_a_while() {
+    fn failures_between_successes_are_reported_once_in_a_while() {
         let health = Health::new(TOLERATED);
         let told = (0..600_u64).filter(|&second| {
             health.note_success();

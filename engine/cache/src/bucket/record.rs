@@ -84,7 +84,7 @@ pub(super) fn write(mark: Mark, block: &Block) -> (Vec<u8>, u32) {
     for chunk in block.bytes.chunks(CHUNK) {
         record.extend_from_slice(&checksum(chunk).to_le_bytes());
     }
-    debug_assert_eq!(record.len(), head_length, "the head is as long as was said");
+    debug_assert_eq!(record.len(), head_length, "the head has the announced length");
     let sum = checksum(&record);
     record.extend_from_slice(&block.bytes);
     (record, sum)
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_has_the_cells_that_were_wanted_as_they_are_in_the_block() {
+    fn a_part_has_the_requested_cells_of_the_block() {
         let whole = block(5_000, false);
         let (record, sum) = write(MARK, &whole);
         let (_, head) = lengths_of(&whole);
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn where_sums_begin_and_end_parts_are_whole_and_each_byte_of_them_is_checked() {
+    fn each_byte_of_a_part_is_checked_also_at_the_bounds_of_checksums() {
         let lengths = [1, 69, 511, 512, 513, 1_023, 1_024, 1_025, 1_536];
         for (length, cell) in
             lengths.into_iter().flat_map(|length| [1, 70, 511, 512, 513].map(|cell| (length, cell)))

@@ -114,7 +114,7 @@ impl Bench {
 }
 
 #[test]
-fn blocks_come_back_from_several_devices_as_they_were() {
+fn blocks_are_read_back_unchanged_from_several_devices() {
     let bench = Bench::new(2, 20, &options());
     assert_eq!(bench.hits(0..100), 0);
     bench.settle();
@@ -157,7 +157,7 @@ fn a_reader_of_few_cells_copies_only_these() {
 }
 
 #[test]
-fn a_head_is_read_once_while_there_is_room_for_it_and_goes_with_its_block() {
+fn the_cell_offsets_of_a_block_are_read_once_and_dropped_with_the_block() {
     let reads = |bench: &Bench| bench.devices.iter().map(|device| device.acts().0).sum::<u64>();
     let fails = |bench: &Bench, fault| bench.devices.iter().for_each(|device| device.set_fault(fault));
     let reads_of = |head_bytes_max: u64| {
@@ -228,7 +228,7 @@ fn a_small_block_does_not_hold_the_memory_that_a_large_one_was_read_into() {
 }
 
 #[test]
-fn a_queue_may_be_as_long_as_can_be_said() {
+fn a_queue_of_the_greatest_configurable_length_is_accepted() {
     let queue_length = usize::MAX / 2 + 1;
     let bench = Bench::new(1, 20, &BucketOptions { queue_length, writer_threads: 2, ..options() });
     bench.hits(0..5);
@@ -270,7 +270,7 @@ fn prefetched_blocks_use_free_room_and_evict_nothing() {
 }
 
 #[test]
-fn before_a_device_nobody_in_memory_goes_for_what_nobody_asked_for() {
+fn with_a_second_tier_prefetched_blocks_evict_nothing_from_memory() {
     // A queue of length one is always full: blocks that no writer takes are dropped, and later requests still offer
     // them.
     let options = BucketOptions { queue_length: 1, writer_threads: 1, ..options() };
@@ -316,7 +316,7 @@ fn a_size_without_slots_takes_them_from_others() {
 }
 
 #[test]
-fn before_devices_memory_keeps_what_is_asked_for_often() {
+fn with_a_second_tier_memory_keeps_frequently_used_blocks() {
     let bench = Bench::with_memory(1 << 20, 1, 20, &options());
     bench.read(3);
     bench.settle();
@@ -425,7 +425,7 @@ fn a_device_that_fails_for_too_long_is_used_no_more() {
 }
 
 #[test]
-fn a_device_that_is_full_for_too_long_is_read_on_and_given_nothing_more() {
+fn a_device_that_is_full_for_too_long_is_still_read_and_no_longer_written() {
     let tolerated = Duration::from_secs(60);
     let bench = Bench::new(1, 40, &BucketOptions { errors_tolerated: tolerated, ..options() });
     bench.hits(0..50);
@@ -478,7 +478,7 @@ fn states(counts: &BucketCounts) -> Vec<&'static str> {
 }
 
 #[test]
-fn of_several_devices_the_one_that_is_full_is_given_nothing_more_and_the_others_go_on() {
+fn a_full_device_is_no_longer_written_and_the_others_stay_in_use() {
     let tolerated = Duration::from_secs(60);
     let bench = Bench::new(3, 10, &BucketOptions { errors_tolerated: tolerated, ..options() });
     bench.hits(0..60);
@@ -532,11 +532,11 @@ fn of_several_devices_the_one_that_is_full_is_given_nothing_more_and_the_others_
     assert_eq!(states(&counts), ["read only"; 3]);
     let hits = bench.hits(4_000..4_060);
     assert!(hits > 10, "{hits}: what is there is read");
-    assert_eq!(bench.hits(4_000..4_060), hits, "nothing more goes or comes");
+    assert_eq!(bench.hits(4_000..4_060), hits, "no further block is written or evicted");
 }
 
 #[test]
-fn of_several_devices_the_one_that_cannot_be_read_is_left_alone_and_the_others_go_on() {
+fn a_device_that_cannot_be_read_is_no_longer_used_and_the_others_stay_in_use() {
     let tolerated = Duration::from_secs(60);
     let bench = Bench::new(3, 10, &BucketOptions { errors_tolerated: tolerated, ..options() });
     bench.hits(0..60);
@@ -573,7 +573,7 @@ fn of_several_devices_the_one_that_cannot_be_read_is_left_alone_and_the_others_g
 }
 
 #[test]
-fn a_device_that_has_nothing_and_takes_nothing_is_used_no_more() {
+fn an_empty_device_that_cannot_be_written_is_no_longer_used() {
     let bench = Bench::new(1, 40, &options());
     bench.hits(0..5);
     bench.settle();
@@ -587,7 +587,7 @@ fn a_device_that_has_nothing_and_takes_nothing_is_used_no_more() {
 }
 
 #[test]
-fn while_the_index_is_kept_blocks_come_and_go() {
+fn blocks_are_added_and_evicted_while_the_index_is_written() {
     let buckets = 600;
     let index = Scratch::new(Persistence::bytes_for(buckets * BUCKET, &SIZES));
     let bench = next_life(Bench::new(1, buckets, &options()), &index);
@@ -695,7 +695,7 @@ fn the_next_process_finds_what_the_last_one_had_kept() {
 }
 
 #[test]
-fn an_index_of_a_version_that_wrote_other_records_is_none() {
+fn an_index_of_a_version_with_another_record_format_is_ignored() {
     let index = Scratch::new(Persistence::bytes_for(20 * BUCKET, &SIZES));
     let bench = next_life(Bench::new(1, 20, &options()), &index);
     bench.hits(0..10);

@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn files_go_whole_and_entries_are_used_again() {
+    fn all_blocks_of_a_file_are_removed_and_their_entries_reused() {
         let mut shelf = Shelf::new(1 << 20, 0);
         for round in 0..3 {
             for file in 1..=3 {
@@ -555,7 +555,7 @@ mod tests {
         }
         assert_eq!(shelf.remove_file(FileId(1)).len(), 25, "the others took none of them");
         put(&mut shelf, key(3, 0), 2_501, true);
-        assert!(!shelf.has_file(FileId(3)), "what is beyond the share is not taken");
+        assert!(!shelf.has_file(FileId(3)), "blocks beyond the share are not admitted");
     }
 
     #[test]

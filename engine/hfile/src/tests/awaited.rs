@@ -57,7 +57,7 @@ fn arrive(place: &Memory, mut block: MissingBlock) -> ArrivedBlock {
 }
 
 #[test]
-fn all_who_miss_a_block_share_one_read_whatever_the_cache_keeps() {
+fn concurrent_readers_of_a_missing_block_share_one_read_even_if_it_is_not_cached() {
     for bytes_max in [0, 64 << 20] {
         let place = Memory::new();
         let reader = delayed(&place, bytes_max, 8);
@@ -74,7 +74,7 @@ fn all_who_miss_a_block_share_one_read_whatever_the_cache_keeps() {
         assert_eq!(seek(&reader, 4_000).expect("it has arrived").as_deref(), Some("row-004000"));
         assert_eq!(place.read_counts().begun, 1);
         drop((arrived, second));
-        assert_eq!(seek(&reader, 4_000).is_ok(), bytes_max > 0, "the cache has it, or nobody");
+        assert_eq!(seek(&reader, 4_000).is_ok(), bytes_max > 0, "the block is in the cache, or in no tier");
     }
 }
 
@@ -102,7 +102,7 @@ fn a_read_that_needs_many_blocks_gets_further_each_time_and_a_scan_reads_ahead()
 }
 
 #[test]
-fn no_more_reads_run_at_once_than_the_limit_says() {
+fn concurrent_reads_stay_within_the_limit() {
     let place = Memory::new();
     let reader = delayed(&place, 64 << 20, 2);
     let mut waiting: Vec<_> = (0..6).map(|at| missing(seek(&reader, at * 1_000))).collect();
@@ -123,7 +123,7 @@ fn no_more_reads_run_at_once_than_the_limit_says() {
 }
 
 #[test]
-fn a_read_that_failed_tells_all_who_wait_and_is_tried_again_by_the_next() {
+fn a_failed_read_fails_for_all_that_wait_and_the_next_request_reads_again() {
     let place = Memory::with(Capabilities::NONE);
     let reader = delayed(&place, 0, 8);
     let copy = place.read(&FileName::new("f"), 64 << 20).expect("there");

@@ -57,7 +57,7 @@ fn scan(reader: &Arc<Reader>, counted: &Counted, read_type: ReadType) -> (u64, u
 }
 
 #[test]
-fn a_scan_reads_ahead_as_it_was_asked_to_and_gets_the_same() {
+fn a_scan_reads_ahead_as_requested_and_returns_the_same_cells() {
     let writing = || WriterOptions { block_size: 8 << 10, ..WriterOptions::default() };
     let (reader, counted) = self::counted(writing(), Options { bytes_max: 0, ..Options::default() });
     let blocks = reader.size() / (9 << 10);
@@ -88,7 +88,7 @@ fn scattered_gets_read_only_their_own_blocks() {
 }
 
 #[test]
-fn blocks_that_are_kept_packed_take_less_and_are_the_same() {
+fn blocks_cached_in_compressed_form_take_less_memory_and_have_the_same_cells() {
     for (compression, encoding) in [
         (Compression::Snappy, Encoding::None),
         (Compression::Zstd, Encoding::FastDiff),
@@ -331,7 +331,7 @@ fn places(reader: &Arc<Reader>) -> Vec<KeyBuf> {
 }
 
 #[test]
-fn a_cursor_that_has_parts_of_blocks_stands_where_one_that_has_blocks_does() {
+fn a_cursor_over_parts_of_blocks_finds_the_same_cells_as_over_whole_blocks() {
     for block_size in [200, 2 << 10, 16 << 10] {
         for encoding in [Encoding::None, Encoding::FastDiff] {
             let (reader, device, plain) =
@@ -377,7 +377,7 @@ fn a_cursor_that_has_parts_of_blocks_stands_where_one_that_has_blocks_does() {
 }
 
 #[test]
-fn a_block_that_lies_in_memory_is_looked_for_once_behind_a_part() {
+fn after_a_part_of_a_block_the_next_block_is_looked_up_once() {
     // The memory tier has room for some of the blocks.
     let (reader, device, _) =
         on_a_device_behind(64 << 10, &|| WriterOptions { block_size: 2 << 10, ..Default::default() });
@@ -433,7 +433,7 @@ fn a_get_finds_its_row_whatever_faults_the_device_has() {
 }
 
 #[test]
-fn a_filter_is_asked_where_it_spares_looks_and_before_a_wait() {
+fn a_bloom_filter_is_used_where_it_saves_lookups_and_before_a_wait() {
     let writing = WriterOptions { block_size: 4 << 10, bloom: BloomType::Row, ..WriterOptions::default() };
     let (reader, counted) = counted(writing, Options { bytes_max: 64 << 20, ..Options::default() });
     let cache = reader.cached().cache().clone();
@@ -501,7 +501,7 @@ fn bytes_looked_into(work: impl FnOnce()) -> u64 {
 }
 
 #[test]
-fn where_there_is_no_room_a_file_is_not_read_to_its_end_and_nobody_goes() {
+fn prefetching_a_file_ends_when_the_cache_is_full_and_evicts_nothing() {
     let writing = WriterOptions { block_size: 2 << 10, bloom: BloomType::None, ..Default::default() };
     let options = Options { bytes_max: 64 << 10, ..Options::default() };
     let (reader, counted) = counted(writing, options);

@@ -85,7 +85,7 @@ fn shown(cell: &Shown) -> Cell<'_> {
 }
 
 #[test]
-fn rows_are_given_and_passed_as_a_walk_finds_them() {
+fn rows_are_copied_and_skipped_as_a_scan_cell_by_cell_finds_them() {
     let world = World::simulated(41, WallTime(0));
     let any = |below: u64| world.random() % below;
     let (mut given_rows, mut passed_rows, mut limited) = (0, 0, 0);
@@ -171,7 +171,7 @@ fn rows_are_given_and_passed_as_a_walk_finds_them() {
 }
 
 #[test]
-fn a_row_that_goes_on_in_the_next_block_is_given_and_passed_with_the_others() {
+fn a_row_that_continues_in_the_next_block_is_copied_and_skipped_with_the_others() {
     let cell = |row: usize, qualifier: &str, length: usize| {
         let (row, value) = (format!("row-{row:05}"), vec![b'v'; length]);
         let parts = CellParts {

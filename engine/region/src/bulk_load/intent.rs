@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_has_its_number_and_its_load() {
+    fn an_intent_is_read_with_its_number_and_its_load() {
         let intent = FileName::new(NAME);
         let note = decode(&intent, &encode(3, &load().encode_to_vec())).expect("whole");
         assert_eq!((note.number, note.load), (3, Some(load())));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_without_a_number_are_read() {
+    fn intents_without_a_number_are_read() {
         let intent = FileName::new(NAME);
         let mut old = load().encode_to_vec();
         old.extend_from_slice(&crc32(&old).to_be_bytes());
@@ -255,7 +255,7 @@ mod tests {
     /// Each write of the object differs from all earlier ones. So a conditional put that an object store carries out
     /// late finds another version than it expects, and fails.
     #[test]
-    fn no_writing_is_like_one_before() {
+    fn no_two_writes_of_an_intent_are_equal() {
         let (files, intent) = (storage::Memory::new(), FileName::new(NAME));
         let mut seen = std::collections::BTreeSet::new();
         for _ in 0..3 {

@@ -308,7 +308,7 @@ fn nothing_overtakes_a_load_that_is_in_some_families_only() {
 /// The end of a load cannot be recorded, for example because the disk is full. The load succeeds nevertheless, and the
 /// region continues.
 #[test]
-fn a_note_that_stays_after_its_load_is_replaced_before_files_are() {
+fn an_intent_left_by_a_complete_load_is_replaced_before_files_are_added() {
     let paths = [("f", "job/f/one"), ("g", "job/g/one")];
     let intent = FileName::new("data/default/t/r/.bulkload");
     let mut stayed = 0;
@@ -344,12 +344,12 @@ fn a_note_that_stays_after_its_load_is_replaced_before_files_are() {
         bench.region.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
         assert!(
             bench.files.load(&intent, 1 << 20).expect("noted").content.len() < 20,
-            "the note is replaced"
+            "the intent is replaced"
         );
         clean(&bench.region).expect("cleaned");
         assert_eq!(bench.kill().all(), "a/f:q@5=loaded a/g:q@5=loaded b/f:q@5=later", "act {act}");
     }
-    assert!(stayed > 0, "no note stayed");
+    assert!(stayed > 0, "no intent stayed");
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn files_go_unread_when_all_their_cells_have_expired() {
     assert_eq!(bench.region.load().compacting_cells, 0);
     bench.world.advance(Duration::from_secs(1_000));
     assert_eq!(bench.region.compact_family(&request(false), &()).expect("compacted"), 1);
-    assert_eq!(files(&bench), 1, "the newest says which writes are in files");
+    assert_eq!(files(&bench), 1, "the newest file records which writes are in files");
     assert_eq!(bench.region.plan_compaction(&request(false)), None);
     let sequence = bench.region.read_point();
     let bench = Bench::open(bench.files.clone(), bench.world.clone(), bench.table.clone());

@@ -196,7 +196,7 @@ fn a_follower_sees_every_write_flush_and_compaction_without_being_opened_again()
         for row in ["a", "b", "c"] {
             pair.put(row, &[(Q.0, round, Q.1, b"v"), ("g:q", round, Q.1, b"w")]);
         }
-        assert_ne!(replica.all(), all(&pair.owner), "it was not told yet");
+        assert_ne!(replica.all(), all(&pair.owner), "the follower has not learned of it yet");
         replica.advance(&pair);
         assert_eq!(replica.all(), all(&pair.owner));
         let before = replica.follower.region().memstore_bytes();

@@ -202,7 +202,7 @@ fn while_the_background_is_behind_the_active_segment_grows() {
     assert!(memory.active.cells > 100, "{memory:?}");
     assert!(bench.region.needs_memory_compaction());
     assert!(bench.region.asks_for_memory_compaction());
-    assert!(!bench.region.asks_for_memory_compaction(), "said once");
+    assert!(!bench.region.asks_for_memory_compaction(), "it asks once");
     bench.compact_memory();
     assert_eq!(bench.memory().pipeline.len(), 1);
 }

@@ -277,7 +277,7 @@ fn read(bench: &Bench, mut scan: Scan, way: Way, seed: u64) -> std::result::Resu
             return Ok(sink.shown.0);
         }
     }
-    panic!("it comes to no end");
+    panic!("the scan does not end");
 }
 
 fn any_scan(random: &mut Random) -> Scan {

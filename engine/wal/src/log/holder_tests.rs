@@ -36,7 +36,7 @@ fn numbers(place: &Memory) -> Vec<u64> {
 }
 
 #[test]
-fn a_file_that_backup_holds_stays_though_regions_have_flushed_and_is_not_written_over() {
+fn a_file_that_backup_holds_is_neither_deleted_nor_reused_after_flushes() {
     let place = Memory::new();
     let (log, _) = in_memory(&place, options());
     let backup = log.hold("backup").expect("durable");

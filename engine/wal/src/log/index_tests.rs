@@ -100,7 +100,7 @@ fn a_file_without_its_index_is_scanned_and_gives_the_same() {
 }
 
 #[test]
-fn a_hole_in_a_file_that_nothing_calls_durable_is_found_though_its_index_is_whole() {
+fn a_gap_in_bytes_that_no_batch_calls_durable_is_found_although_the_index_is_complete() {
     let place = Memory::new();
     let (log, _) = in_memory(&place, Options::default());
     for sequence in 1..=20 {
@@ -160,7 +160,7 @@ fn markers_are_read_back_and_keep_no_file() {
 }
 
 #[test]
-fn a_removed_file_that_cannot_be_read_on_held_markers_alone() {
+fn a_removed_file_that_cannot_be_read_had_only_markers() {
     let place = Memory::with(Capabilities::ALL.without(Capability::ReadAfterDelete));
     {
         let (log, _) = in_memory(&place, Options::default());

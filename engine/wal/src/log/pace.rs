@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sync_begins_at_once_when_none_is_under_way_and_else_a_quarter_later() {
+    fn a_sync_begins_at_once_if_none_is_under_way_and_else_a_quarter_of_its_time_later() {
         let start = env::World::real().moment();
         let at = |ms| start.plus(Duration::from_millis(ms));
         let pause =

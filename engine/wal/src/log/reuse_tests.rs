@@ -71,7 +71,7 @@ fn a_reused_file_shows_new_records_and_no_old_ones() {
         assert_eq!(recovered.torn_tails(), [], "nothing was torn");
         again.flushed(b"a", SequenceId(last + more));
         again.close().expect("alive");
-        assert_eq!(listed(&after).len(), 1, "what was ready goes with the log: {:?}", listed(&after));
+        assert_eq!(listed(&after).len(), 1, "spare files are deleted with the log: {:?}", listed(&after));
     }
     log.close().expect("alive");
     let left = listed(&place);
@@ -131,7 +131,7 @@ fn a_bad_batch_is_damage_if_a_later_one_says_it_was_durable_and_a_torn_tail_if_n
 }
 
 #[test]
-fn a_file_that_was_not_begun_is_nothing_under_either_name() {
+fn a_spare_file_without_a_batch_is_ignored_under_either_name() {
     let (place, name, last) = five_batches(Level::Os);
     let number = |name: &FileName| -> u64 { name.last()[..20].parse().expect("a number") };
     // First a crash before the spare was renamed, then one after it.
@@ -166,7 +166,7 @@ fn a_file_that_was_not_begun_is_nothing_under_either_name() {
 }
 
 #[test]
-fn a_full_disk_gets_back_what_is_ready() {
+fn a_spare_file_that_is_ready_is_deleted_on_a_full_disk() {
     let place = Memory::new();
     let (log, _) = in_memory(&place, options());
     let mut last = reach(&log, 2);
@@ -252,12 +252,12 @@ fn files_of_an_earlier_run_are_not_reused_while_they_are_read() {
     let (log, recovered) = in_memory(&place, options());
     log.flushed(b"a", SequenceId(last));
     (1..=200).for_each(|more| write(&log, last + more, Level::Os).expect("alive"));
-    assert_eq!(replayed(&recovered, "a").len(), 60, "whoever was slow still reads what it was given");
+    assert_eq!(replayed(&recovered, "a").len(), 60, "a slow reader still reads its records");
     assert_eq!(log.shared.back().spares.len(), 0);
 }
 
 #[test]
-fn a_file_whose_making_failed_goes_under_either_name() {
+fn a_spare_file_that_could_not_be_made_is_deleted_under_either_name() {
     use storage::memory::Fault;
     let place = Memory::new();
     let (log, _) = in_memory(&place, options());
@@ -279,7 +279,7 @@ fn a_file_whose_making_failed_goes_under_either_name() {
 }
 
 #[test]
-fn a_log_that_was_taken_makes_nothing_ready_and_removes_nothing() {
+fn a_log_with_a_new_owner_makes_no_spare_file_and_deletes_nothing() {
     let place = Memory::new();
     let (log, _) = in_memory(&place, options());
     (1..=60).for_each(|sequence| write(&log, sequence, Level::Os).expect("alive"));
@@ -292,7 +292,7 @@ fn a_log_that_was_taken_makes_nothing_ready_and_removes_nothing() {
 }
 
 #[test]
-fn a_file_that_is_ready_too_late_goes() {
+fn a_spare_file_that_is_ready_too_late_is_deleted() {
     let place = Memory::new();
     let (log, _) = in_memory(&place, options());
     let reserve = || {

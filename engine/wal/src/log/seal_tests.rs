@@ -366,7 +366,7 @@ fn a_seal_survives_the_loss_of_power() {
 }
 
 #[test]
-fn a_damaged_object_of_the_owner_is_replaced_and_the_owner_before_is_told() {
+fn a_damaged_object_of_the_owner_is_replaced_and_the_previous_owner_fails() {
     let place = Memory::new();
     let (log, _) = in_memory(&place, Options::default());
     let ticket = log.append(&edit("a", 1, b"one")).expect("alive");

@@ -50,7 +50,7 @@ fn a_tail_sees_what_is_durable_and_no_more() {
 }
 
 #[test]
-fn a_tail_goes_from_file_to_file_while_files_are_written_over_behind_it() {
+fn a_tail_reads_file_after_file_while_earlier_files_are_reused() {
     let place = Memory::new();
     let (log, _) = in_memory(&place, options());
     let holder = log.hold("tail").expect("durable");
@@ -77,7 +77,7 @@ fn a_tail_goes_from_file_to_file_while_files_are_written_over_behind_it() {
 }
 
 #[test]
-fn a_tail_goes_on_in_the_next_life_and_from_where_it_was() {
+fn a_tail_continues_where_it_was_after_a_restart() {
     let place = Memory::new();
     let (log, _) = in_memory(&place, options());
     (1..=20).for_each(|sequence| write(&log, sequence, Level::Os));
@@ -100,7 +100,7 @@ fn a_tail_goes_on_in_the_next_life_and_from_where_it_was() {
 }
 
 #[test]
-fn a_tail_that_nobody_holds_files_for_is_told_what_is_gone() {
+fn a_tail_without_a_holder_reports_which_records_are_missing() {
     let place = Memory::new();
     let (log, _) = in_memory(&place, options());
     (1..=20).for_each(|sequence| write(&log, sequence, Level::Disk));
@@ -192,7 +192,7 @@ fn a_tail_of_growing_files_sees_each_synced_record_at_once_also_under_the_next_o
 }
 
 #[test]
-fn a_tail_of_growing_files_that_slept_is_told_what_is_gone() {
+fn a_tail_of_growing_files_reports_which_records_were_deleted_while_it_paused() {
     let base = Memory::with(storage::Capabilities::NONE);
     let (log, place) = growing(&base);
     write(&log, 1, Level::Os);

@@ -110,7 +110,7 @@ fn a_torn_tail_is_cut_wherever_it_is_torn() {
             assert_eq!(
                 recovered.torn_tails().len(),
                 usize::from(cut + rubbish > first),
-                "cut at {cut} is told"
+                "the cut at {cut} is reported"
             );
             drop(log);
             // `open` has created an empty file. Remove it, so that the next round finds the same files.
@@ -147,7 +147,7 @@ fn a_damaged_middle_is_an_error_that_names_file_and_offset() {
 }
 
 #[test]
-fn of_batches_that_no_sync_has_reached_a_hole_is_a_torn_tail_and_a_turned_bit_is_damage() {
+fn in_batches_that_were_not_synced_a_gap_is_a_torn_tail_and_a_flipped_bit_is_damage() {
     let place = Memory::new();
     {
         let (log, _) = in_memory(&place, Options::default());
@@ -181,7 +181,7 @@ fn of_batches_that_no_sync_has_reached_a_hole_is_a_torn_tail_and_a_turned_bit_is
 }
 
 #[test]
-fn a_file_that_was_finished_has_no_tail_to_tear() {
+fn damage_in_a_finished_file_is_not_taken_for_a_torn_tail() {
     let place = Place::new("finished");
     {
         let (log, _) = place.open(Options::default()).expect("new");
@@ -213,7 +213,7 @@ fn a_newer_format_is_refused_by_name() {
 }
 
 #[test]
-fn files_go_when_no_region_needs_them() {
+fn files_are_deleted_when_no_region_needs_them() {
     let place = Place::new("forget");
     let options = Options { file_bytes_max: 1_000, files_min: 3, ..Options::default() };
     let (log, _) = place.open(options).expect("new");
@@ -370,7 +370,7 @@ fn a_full_disk_refuses_writes_until_there_is_room_and_loses_nothing_acknowledged
 }
 
 #[test]
-fn when_the_next_file_cannot_be_made_the_old_one_goes_on() {
+fn when_the_next_file_cannot_be_created_the_old_one_stays_in_use() {
     let options = Options { file_bytes_max: 1_000, ..Options::default() };
     for (failing, outcome) in [
         (1, Outcome::DidNotHappen),
@@ -638,7 +638,7 @@ fn replay_reads_near_records_in_one_go_and_far_ones_alone() {
 }
 
 #[test]
-fn taken_records_release_their_files() {
+fn records_that_were_taken_out_release_their_files() {
     let place = Memory::new();
     {
         let (log, _) = in_memory(&place, Options { file_bytes_max: 300, ..Options::default() });
@@ -847,7 +847,7 @@ fn waiters_for_room_are_woken_only_when_there_is_room() {
 }
 
 #[test]
-fn writes_go_on_beside_everybody_who_looks_at_the_log() {
+fn writes_continue_while_others_read_the_state_of_the_log() {
     const WRITES: u64 = 20_000;
     const HELP: Duration = Duration::from_secs(10);
     let log = without_help(HELP);

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_nobody_keeps_is_told() {
+    fn a_clock_that_is_not_synchronized_is_reported() {
         let clock = |is_synchronized, ms| {
             judge_clock(Ok(ClockState { is_synchronized, error_max: Duration::from_millis(ms) })).state
         };

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_leads_elsewhere_is_told() {
+    fn a_host_name_of_another_machine_is_reported() {
         let judge = |bind: &str, found: &[&str]| {
             judge_addresses("host", bind.parse().expect("an address"), addresses(found))
                 .map(|finding| finding.state)
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_running_server_says_of_itself_is_passed_on() {
+    fn the_findings_of_a_running_server_are_passed_on() {
         let running = |overview| of_server(&RunningServer { overview: Some(overview), refusal: None });
         let findings = running(json!({ "findings": [
             { "severity": "bad", "what": "The disk is full.", "remedy": "Free space.", "page": "/log" },

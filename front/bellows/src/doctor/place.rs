@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn syncs_that_are_slow_long_or_do_nothing_are_told() {
+    fn slow_syncs_and_syncs_without_effect_are_reported() {
         let state = |times: &[u64], kind| {
             let times: Vec<Duration> = times.iter().map(|time| Duration::from_micros(*time)).collect();
             judge_syncs(&times, kind).state

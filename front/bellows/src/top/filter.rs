@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_filter_is_refused_with_what_is() {
+    fn an_invalid_filter_is_refused_with_the_valid_forms() {
         for (text, part) in
             [("TABLE", "expected a field"), ("REGION==x", "#READ/S"), ("#REQ/S>many", "expected a number")]
         {

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_has_the_tiers_the_looks_of_the_last_moments_and_the_slots() {
+    fn the_view_has_the_tiers_the_recent_lookups_and_the_slots() {
         let world = World::simulated(1, WallTime(0));
         let (cache, window) = (cache_over(&world), CacheWindow::default());
         look(&cache, "t", BlockKind::Data, 0..20);
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_says_that_a_device_is_full() {
+    fn the_view_says_that_a_device_is_full() {
         let world = World::simulated(1, WallTime(0));
         let device = Scratch::new(8 << 20);
         let bucket = Bucket::on(vec![Arc::new(device.clone())], &BucketOptions::default(), world.clone());

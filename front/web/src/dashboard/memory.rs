@@ -205,7 +205,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_picture_says_what_is_where_and_what_came_of_it() {
+    fn the_view_shows_the_use_of_memory_and_the_effects_of_in_memory_compactions() {
         let load = |cells, bytes, index_bytes, flat| SegmentLoad { cells, bytes, index_bytes, flat };
         let event = MemoryEvent {
             time: WallTime(1_700_000_000_000),

@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_wanted_by_key_prefix_and_range() {
+    fn rows_are_selected_by_key_prefix_and_range() {
         assert_eq!(wanted(""), Wanted::All);
         assert_eq!(wanted("a\\x00"), Wanted::Row(b"a\0".to_vec()));
         assert_eq!(wanted("user*"), Wanted::Prefix(b"user".to_vec()));
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_read_as_well_as_can_be_guessed() {
+    fn values_are_shown_in_the_likeliest_form() {
         let kinds = |value: &[u8]| decodings(value).into_iter().map(|(how, _)| how).collect::<Vec<_>>();
         assert_eq!(kinds(b"{\"a\": 1}")[0], "JSON");
         assert_eq!(kinds(&7_i64.to_be_bytes()), ["number", "bytes"]);
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_key_of_script_does_nothing() {
+    fn a_row_key_with_a_script_is_not_executed() {
         let script = b"<script>alert(1)</script>";
         let cell = ShownCell { column: "f:<img src=x>".into(), timestamp: 5, value: script.to_vec() };
         let row = ShownRow { key: script.to_vec(), cells: vec![cell] };

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_for_people() {
+    fn numbers_are_shown_in_readable_units() {
         assert_eq!([size(0.0), size(1_536.0), size(250.0 * 1_048_576.0)], ["0 B", "1.5 KB", "250 MB"]);
         assert_eq!([count(0.0), count(2.5), count(12_345.0), count(2.5e6)], ["0", "2.5", "12,345", "2.5 M"]);
         assert_eq!([ms(0.0), ms(0.25), ms(3.12), ms(12_000.0)], ["–", "250 µs", "3.1 ms", "12.0 s"]);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_never_leaves_its_ground_and_texts_are_escaped() {
+    fn a_bar_never_exceeds_its_width_and_texts_are_escaped() {
         let drawn = bar(&[(0.7, "a"), (0.7, "b")], "<script>").into_string();
         assert!(drawn.contains("width=\"30.00\"") && !drawn.contains("<script>"), "{drawn}");
     }

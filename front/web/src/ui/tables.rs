@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_are_sorted_by_what_hurts_and_system_tables_hidden() {
+    fn tables_with_problems_come_first_and_system_tables_are_hidden() {
         let row = |name: &str, files_max, p99| TableRow {
             name: name.to_owned(),
             state: "ENABLED".to_owned(),

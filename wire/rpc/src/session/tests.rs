@@ -155,7 +155,7 @@ fn a_client_connects_and_calls() {
 }
 
 #[test]
-fn preambles_that_are_questions() {
+fn preambles_that_ask_for_information_are_answered() {
     check(b"Regist", &["answer - \\n\\x06the-id", "ended Close"]);
     let mut bytes = b"Securi".to_vec();
     bytes.extend(hello());
@@ -163,7 +163,7 @@ fn preambles_that_are_questions() {
 }
 
 #[test]
-fn preambles_that_are_wrong() {
+fn invalid_preambles_are_refused() {
     check(
         b"GET / HTTP/1.1\r\n\r\n",
         &["FatalConnectionException: Expected HEADER=HBas but received", "Drain"],
@@ -177,7 +177,7 @@ fn preambles_that_are_wrong() {
 }
 
 #[test]
-fn a_sasl_client_is_told_to_go_on_without() {
+fn a_sasl_client_is_told_to_continue_without_sasl() {
     for auth in [b'\x51', b'\x52'] {
         let mut bytes = vec![b'H', b'B', b'a', b's', 0, auth];
         bytes.extend_from_slice(&7u32.to_be_bytes());
@@ -412,7 +412,7 @@ fn a_stated_timeout_is_at_least_the_minimum_and_zero_is_none() {
 /// Feeds random bytes, and valid bytes with random changes, for many seeds. The session must not panic, its output must
 /// stay in proportion to its input, and its transcript must not depend on where the input is cut.
 #[test]
-fn whatever_comes_the_session_stands() {
+fn any_bytes_are_handled_without_a_panic() {
     let mut good = hello();
     for id in 0..6 {
         let get = pb::GetRequest::default().encode_to_vec();

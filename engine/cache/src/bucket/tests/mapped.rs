@@ -307,7 +307,7 @@ fn the_next_process_finds_what_the_last_one_had_kept() {
 
 /// An operator removes the file and another file takes its name: the cache continues with the open file.
 #[test]
-fn a_file_that_is_put_in_place_of_a_removed_one_is_none_of_its_business() {
+fn a_new_file_in_place_of_a_removed_one_is_not_touched() {
     for mapped in [true, false] {
         let place = Place::new();
         let device =

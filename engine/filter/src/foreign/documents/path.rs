@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(steps("\"a.b\".`c[`.12"), [named("a.b"), named("c["), named("12")]);
         assert_eq!(steps("a\\.b.\\u0041\\n"), [named("a.b"), named("A\n")]);
         assert_eq!(steps("two words.x"), [named("two words"), named("x")]);
-        assert_eq!(steps("a]rest"), [named("a")], "what follows is not looked at");
+        assert_eq!(steps("a]rest"), [named("a")], "bytes after the path are not read");
     }
 
     #[test]
