@@ -222,7 +222,7 @@ impl Results {
         File::create(&self.file).map(drop).map_err(|error| format!("{}: {error}", self.file.display()))
     }
 
-    /// Appends lines of results.
+    /// Appends lines to the file of results.
     fn keep(&mut self, lines: &[u8]) -> Outcome {
         let file = File::options().append(true).open(&self.file);
         file.and_then(|mut file| file.write_all(lines))

@@ -87,7 +87,7 @@ fn bellows(words: &[&str], root: &Path) -> Outcome {
     timed(&what, || java::succeed(&what, command))
 }
 
-/// Carries out a step and prints how long it took.
+/// Carries out a step, prints how long it took, and returns its result.
 fn timed<T>(step: &str, act: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     let began = Instant::now();
     let outcome = act();

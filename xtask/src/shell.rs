@@ -151,7 +151,8 @@ fn printed(quorum: &str) -> Result<Transcript, String> {
     let site_path = folder.join("hbase-site.xml");
     std::fs::write(&site_path, format!("<configuration>{site}</configuration>"))
         .map_err(|error| failed(&site_path, error))?;
-    // HBase 2.6 has no class that this command of 2.4's shell names when it is loaded.
+    // The command `trace` of the 2.4 shell names a class that HBase 2.6 does not have, so it is replaced by a command
+    // that does nothing.
     let trace = folder.join("shell/commands/trace.rb");
     std::fs::create_dir_all(folder.join("shell/commands")).map_err(|error| failed(&folder, error))?;
     std::fs::write(

@@ -201,7 +201,8 @@ fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16, out: &mut Vec<u16>) {
             0xd800..0xdc00 => match units.next() {
                 Some(low @ 0xdc00..0xe000) => out.extend([unit, low]),
                 Some(_) => out.push(REPLACED),
-                // An odd byte after it is replaced together with it.
+                // The text ends with the high surrogate, perhaps followed by an odd byte. Both together are replaced
+                // once, below.
                 None => cut = true,
             },
             0xdc00..0xe000 | 0xfffe => out.push(REPLACED),

@@ -87,8 +87,9 @@ impl Segmented {
         }
     }
 
-    /// Writes a part unless the name exists. A put that failed is repeated while `is_wanted`. The caller has counted the
-    /// first request against the budget.
+    /// Writes a part unless an object of this name exists. Returns whether the part was written, or the kind of the
+    /// part that has the name. A put that failed is repeated as long as `is_wanted` returns true, at most for
+    /// `patience`. The caller has counted the first request against the budget.
     fn put(&self, name: &FileName, bytes: &[u8], is_wanted: &dyn Fn() -> bool) -> Result<Put> {
         let (mut waited, mut pause) = (Duration::ZERO, PAUSE_MIN);
         let mut outcome = swap_confirmed(&*self.base, name, None, bytes);

@@ -351,7 +351,8 @@ impl Intents {
             let first = found + (world.random() >> 32);
             state.written = first;
             if is_shared {
-                // The number grows now, because an earlier master may have read the same version of the object.
+                // An earlier master may have read the same version of the object. A write with a greater number makes
+                // its next write fail.
                 state.written += 1;
                 let content = encode_object(&state.by_key, state.written);
                 match swap_confirmed(&*files, &layout::unfinished(), state.version.as_ref(), &content) {

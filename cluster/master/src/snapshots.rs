@@ -32,7 +32,7 @@ use crate::switches::Switch;
 
 /// Maximum size of a `.snapshotinfo` that is read, in bytes.
 const INFO_BYTES_MAX: usize = 1 << 20;
-/// The version of HBase's layout with one manifest.
+/// HBase's version number of snapshots that have one manifest file for all regions.
 const LAYOUT_VERSION: i32 = 2;
 
 impl Master {

@@ -125,7 +125,7 @@ impl Master {
         table.families().iter().try_for_each(|family| check_new_family(table, family, site))
     }
 
-    /// Refuses trackers that may not follow those of `old`.
+    /// Fails if a table with the schema `old` may not change to the trackers of `new`.
     pub(crate) fn check_trackers_of_change(
         &self,
         old: &TableDescriptor,

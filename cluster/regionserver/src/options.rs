@@ -203,8 +203,8 @@ impl Options {
         (self.memstore_bytes_max as f64 * self.memstore_lower) as u64
     }
 
-    /// Returns the options of each region in `conf`. The number of chunks kept for reuse also depends on the memory for
-    /// memstores.
+    /// Returns the options that `conf` gives to each region. The number of chunks kept for reuse is not final, because
+    /// it also depends on the memory for memstores.
     pub fn of_regions(conf: &Conf) -> conf::Result<RegionOptions> {
         use keys::{region, regionserver, store};
         let many = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);

@@ -1,4 +1,4 @@
-//! Requests splits of regions that have grown too large from the master.
+//! Asks the master to split regions that have grown too large.
 //!
 //! The server checks a region after each of its flushes and compactions. The policy decides by the sizes of the
 //! region's stores ([`crate::split_policy`]). A region is not split while it refers to files of its parent, or while it

@@ -201,7 +201,8 @@ impl Single {
     pub(crate) fn is_plain(&self) -> bool {
         match &self.rule {
             Rule::Value { .. } => true,
-            // Without `latest_only` another version may match. With the operator NO_OP the comparison fails.
+            // Without `latest_only` the decision also depends on the other versions of the column. With the operator
+            // NO_OP the comparison fails.
             Rule::SingleValue(rule) => rule.latest_only && rule.operator != CompareOperator::NoOp,
             _ => false,
         }

@@ -150,7 +150,8 @@ impl Future for MissingBlock {
         let fetch = &self.fetch;
         let mut progress = fetch.progress.lock();
         if let Progress::Reading(read) = &mut *progress {
-            // Register before polling, so that no wake-up is lost.
+            // The caller is registered before the read is polled. Otherwise the read could end in between and wake
+            // nobody.
             {
                 let mut waiting = fetch.waiting.0.lock();
                 if !waiting.iter().any(|waker| waker.will_wake(context.waker())) {

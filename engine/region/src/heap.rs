@@ -99,7 +99,7 @@ impl Drop for Sources {
         if list.entries.capacity() == 0 || list.entries.capacity() > KEPT_MAX {
             return;
         }
-        // While the thread ends, its storage is gone. Then the list is freed.
+        // When the thread ends, its storage may be gone already. Then the list is freed and not kept.
         let _ended = SOURCE_LISTS.try_with(|slot| {
             let mut lists = slot.take();
             if lists.len() < SOURCE_LISTS_MAX {

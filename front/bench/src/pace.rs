@@ -101,7 +101,7 @@ impl Pace {
             lane.due.lock().extend(due.take(TOGETHER_MAX).inspect(|_| count += 1));
             lane.ready.add_permits((count - before) as usize);
         }
-        // Operations that are due near the end may begin until then.
+        // Callers may begin the last operations that are due until the time is over.
         let rest = schedule.to.since(world.moment());
         if alarm.wait(rest).await.is_err() {
             env::sleep(rest).await;

@@ -224,7 +224,7 @@ impl crate::Overlay for Shuffling {
     }
 }
 
-/// The outcomes of later syncs with the numbers of the syncs, in the order in which they are told.
+/// The outcomes of later syncs with the numbers of the syncs, in the order in which they are reported.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<NumberedOutcome>>>);
 
@@ -237,7 +237,8 @@ impl Told {
         Box::new(move |outcome| told.0.lock().push((number, outcome.map_err(|error| error.kind()))))
     }
 
-    /// Waits until `count` syncs were told, because a thread tells them after the file's end is decided.
+    /// Waits until the outcomes of `count` syncs were reported, because a thread reports them after the file's end is
+    /// decided.
     fn wait_for(&self, count: usize) {
         for _ in 0..10_000 {
             if self.0.lock().len() >= count {
@@ -288,7 +289,7 @@ fn parts_that_are_sent_together_are_all_found_and_a_failure_ends_the_file_behind
     assert_eq!(told.0.lock().len(), 8, "each is reported once");
 }
 
-/// The writer is told of a part only when a reader of the sealed file finds it, whatever is stored out of order.
+/// The sync of a part succeeds only when a reader of the sealed file finds the part, whatever is stored out of order.
 #[test]
 fn with_parts_side_by_side_nothing_is_acknowledged_that_the_sealer_does_not_find() {
     let mut gaps = 0;
@@ -323,7 +324,8 @@ fn with_parts_side_by_side_nothing_is_acknowledged_that_the_sealer_does_not_find
         assert_eq!(listed[0].size, found.len() as u64, "round {round}: nor is it listed");
         let found = found.len() as u64 / 8;
         let stored = base.list(&name).expect("listed").len() as u64;
-        // The first part, the seal, and what is behind it.
+        // There are more objects than the parts found, the first part and the seal: so parts were stored after the
+        // seal.
         gaps += u64::from(stored > found + 2);
         let acknowledged = told.successes();
         assert!(

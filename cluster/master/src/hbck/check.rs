@@ -82,7 +82,7 @@ pub enum Inconsistency {
         region: Box<RegionInfo>,
         /// State and server in hbase:meta.
         found: String,
-        /// State and server that the master has.
+        /// The region's state and server according to the master.
         expected: String,
     },
     /// A region is open on a server that is not live.

@@ -140,7 +140,8 @@ impl Locks {
     }
 
     /// Grants the locks of the first request in the queue that conflicts neither with a holder nor with an earlier
-    /// request. `may_run` returns whether a procedure may run now; if not, it keeps its place.
+    /// request. Returns its procedure; `None` if no request can be granted. `may_run` returns whether a procedure may
+    /// run now; if not, it keeps its place.
     pub fn grant(&mut self, may_run: impl Fn(ProcedureId) -> bool) -> Option<ProcedureId> {
         // The locks that earlier requests in the queue wait for.
         let mut wanted = BTreeMap::new();

@@ -17,7 +17,7 @@ pub(super) fn take(life: &Life, name: &str, table: &str) -> Result<(), Exception
     life.done(life.master.snapshot(request(name, table), None))
 }
 
-/// Clones a snapshot, or restores a table.
+/// Clones a snapshot to `table`. If the table exists, restores it to the snapshot.
 pub(super) fn clone(life: &Life, snapshot: &str, table: &str) -> Result<(), Exception> {
     let request = pb::RestoreSnapshotRequest { snapshot: request(snapshot, table), ..Default::default() };
     life.done(life.master.restore_snapshot(&request))

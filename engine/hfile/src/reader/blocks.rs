@@ -304,7 +304,8 @@ impl Reader {
         let after = entries.partition(entries.of_row(position.key.row()), |entry| {
             self.comparator.compare_keys(Key::trusted(entry.key), position.key).is_le()
         });
-        // The previous block may end with cells of the same key and newer sequence ids.
+        // The previous block may end with cells of the same key and newer sequence ids. So the search goes back to the
+        // last block whose entry has a smaller key.
         let mut index = after.saturating_sub(1);
         while index > 0
             && self.comparator.compare_keys(Key::trusted(entries.at(index).key), position.key).is_eq()

@@ -149,7 +149,8 @@ impl Janitor {
                 if self.open_files.is_in_use(name) && !env::planted(33) {
                     return Ok(Some(NamedMobFiles::Unreadable));
                 }
-                // Otherwise the file may be incomplete: an interrupted write or copy has left it.
+                // Nobody uses the file. If its store lists it, it is damaged. If not, an interrupted write or copy has
+                // left it, and the MOB files that it names need not stay.
                 return if self.counts(name, store)? { Err(error.into()) } else { Ok(None) };
             }
         };

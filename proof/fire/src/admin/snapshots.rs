@@ -101,7 +101,7 @@ async fn delete(admin: &Administrator, taken: &mut Vec<Taken>) {
     let snapshot = taken.swap_remove(admin.below(taken.len() as u64) as usize);
     let delete = admin.cluster.admin();
     let delete = delete.delete_snapshot(&snapshot.name);
-    // If it failed in a fault, the end of the test deletes the snapshot.
+    // If the deletion fails because of a fault, the end of the test deletes the snapshot.
     let _judged = admin.shared.administrate(AdminOperation::DeleteSnapshot, delete).await;
 }
 
@@ -150,7 +150,7 @@ async fn restore(admin: &Administrator, table: &TableName, from: &Taken) {
             _ => {}
         }
     }
-    // If it fails in a fault, the end of the test deletes the snapshot.
+    // If the deletion fails because of a fault, the end of the test deletes the snapshot.
     let delete = cluster.delete_snapshot(&name);
     let _judged = shared.administrate(AdminOperation::DeleteSnapshot, delete).await;
 }

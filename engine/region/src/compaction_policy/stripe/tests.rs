@@ -380,7 +380,7 @@ fn many_stripes_are_no_hurry() {
         files_left(&layout, files, 16)
     };
     assert_eq!(left(10, &[]), 6);
-    // (16 - 6 files + 2) / 2 stripes - 2.
+    // (16 - 6 files + 2 of level 0) / 2 stripes - 2 of level 0.
     assert_eq!(left(2, &[2, 2]), 4);
     assert_eq!(left(4, &[1; 8]), 2, "not as urgent as a client's request");
     assert_eq!(left(0, &[10, 10]), -4);
