@@ -18,7 +18,7 @@ use crate::executor::Executor;
 use crate::simulation;
 use crate::weight;
 
-/// How the operating system should weigh a thread against the others of this process.
+/// How much the operating system should prefer a thread to the others of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priority {
     /// For work whose result a client waits for.

@@ -61,7 +61,7 @@ impl Crew {
         let crew = Arc::clone(self);
         #[cfg(debug_assertions)]
         if crate::simulation::is_active() {
-            // A simulated thread has no priority, so it does not join the crew.
+            // A simulated thread has no priority that could be raised, so it is not added to the crew's members.
             return spawn_thread(name, Priority::Foreground, work);
         }
         spawn_thread(name, Priority::Foreground, move || {

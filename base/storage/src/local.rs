@@ -35,7 +35,8 @@ pub struct Local {
     /// Held while folders are created or removed. So a folder that a writer has found is durable, and is not removed
     /// before the writer has created its file.
     folders: Mutex<()>,
-    /// The files that have a writer, each with its gate. Only this process writes here, so no other file has a writer.
+    /// The files that have a writer, each with the lock that a seal takes. Only this process writes here, so no other
+    /// file has a writer.
     writers: Arc<Mutex<HashMap<FileName, Arc<Gate>>>>,
     /// Renames a file; tests replace it by a function that fails.
     rename: fn(&Path, &Path) -> io::Result<()>,

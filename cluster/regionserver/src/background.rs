@@ -122,8 +122,8 @@ impl Background {
         for index in 0..server.options().memory_compactors.min(cores) {
             let name = format!("memory-{index}");
             let steps = Self::steps(server, &name, MemoryQueue::compact_next);
-            // Compacting memory is more urgent than flushes and compactions of files, so these threads form a crew with
-            // a priority of its own.
+            // Compacting memory is more urgent than flushes and compactions of files, so these threads are a group
+            // ([`env::Crew`]) with a priority of its own.
             server.background.memory_crew.spawn(&name, steps)?;
         }
         env::spawn_thread("chore", Priority::Background, Self::steps(server, "chore", Background::chore))

@@ -254,7 +254,8 @@ impl Filter {
         Ok(Some(Filter { hash_count, columns, bytes: total, entries }))
     }
 
-    /// Returns the chunk that may contain `key`; `None` when the key sorts before the first chunk.
+    /// Returns the offset and the length on disk of the chunk that may contain `key`; `None` when the key sorts before
+    /// the first chunk.
     pub(crate) fn chunk_of(&self, key: &[u8]) -> Option<(u64, u32)> {
         let after = self.entries.partition(0..self.entries.len(), |entry| {
             if self.columns && cell::Key::parse(entry.key).is_ok() {

@@ -130,7 +130,8 @@ impl Shape {
     }
 }
 
-/// The path that a writer keeps from its last search. Each concurrent writer has its own.
+/// The nodes from the root to a leaf that a writer's last search has visited. Its next search begins there. Each
+/// concurrent writer has its own.
 pub(crate) struct WriterPath {
     /// The inner nodes above the last found leaf, from the root down, and the rank of the child taken in each, at that
     /// time.

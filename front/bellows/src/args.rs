@@ -290,7 +290,7 @@ pub(crate) struct Top {
     #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 0)]
     pub(crate) number: u64,
 
-    /// Batch mode: prints one picture after the other instead of clearing the screen, as a file needs it.
+    /// Batch mode: prints one table after the other instead of clearing the screen, as a file needs it.
     #[arg(long, short = 'b')]
     pub(crate) batch: bool,
 
@@ -315,7 +315,7 @@ pub(crate) struct Top {
     #[arg(long, value_name = "COUNT", default_value_t = 50)]
     pub(crate) lines: usize,
 
-    /// Prints JSON, one object a picture.
+    /// Prints JSON, one object for each refresh.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -37,7 +37,8 @@ pub enum Workload {
     Increment,
     /// Appends eight bytes to a random row.
     Append,
-    /// Puts a random row if it has its present value.
+    /// Puts a random row by check-and-put. The condition is that the row has its expected value. If it does not hold,
+    /// the row counts as wrong.
     CheckAndPut,
     /// Puts new rows in random order.
     Insert,

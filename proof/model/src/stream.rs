@@ -437,7 +437,7 @@ const TEXTS: [&str; 4] = ["", "x", "y", "the value of a cell is longer than its 
 pub fn setup(random: &mut Random) -> Setup {
     let count = 1 + random.below(3) as usize;
     let memory = [Memory::Plain, Memory::Basic, Memory::Eager, Memory::Adaptive];
-    // A flush retains only rows of families with one version.
+    // A flush retains only rows of families with one version. So a stream that tests this has only such families.
     let is_hot = random.once_in(3);
     let family = |name: &&'static str| {
         let family = family(random, name);

@@ -171,7 +171,8 @@ impl Network {
     }
 }
 
-/// Sends a load to an end of a connection, in order.
+/// Sends bytes, or the beginning or the end of the connection, to one of its two machines. They arrive there in the
+/// order in which they were sent.
 fn send(scheduler: &Scheduler, connection: &Connection, to: usize, load: Load) {
     let now = scheduler.now();
     let size = if let Load::Bytes(bytes) = &load { bytes.len() } else { 0 };

@@ -74,7 +74,7 @@ struct Shared {
 }
 
 impl Scene {
-    /// Creates the scene of clients in `world` that use `server`.
+    /// Creates what the clients in `world` share: the server that they use, and what they may expect of it.
     pub fn new(server: &Server, world: World, clock_steps_back: bool, keeps_nonces: bool) -> Scene {
         Scene(Arc::new(Shared {
             server: server.machine(),

@@ -25,7 +25,8 @@ keys! {
     /// (deletes files whose cells have all expired) or DateTieredCompactionPolicy.
     COMPACTION_POLICY: CompactionPolicyName = "hbase.hstore.defaultengine.compactionpolicy.class",
         "org.apache.hadoop.hbase.regionserver.compactions.ExploringCompactionPolicy";
-    /// Date-tiered: age of cells above which only major compactions take the files with them.
+    /// Date-tiered: minor compactions leave out a file whose cells, and those of all earlier files, are older than
+    /// this.
     TIERED_MAX_AGE: Millis = "hbase.hstore.compaction.date.tiered.max.storefile.age.millis", "9223372036854775807";
     /// Date-tiered: number of files at which the newest window is compacted.
     TIERED_INCOMING_MIN: Count = "hbase.hstore.compaction.date.tiered.incoming.window.min", "6";

@@ -171,7 +171,8 @@ impl Flight {
     }
 }
 
-/// Records the outcome of a put, and removes the parts that are decided now. Returns the callers to be told.
+/// Records the outcome of a put, and removes the parts that are decided now. Returns the callers that wait for these
+/// outcomes.
 fn decide(state: &mut State, number: u32, outcome: Result<()>) -> Decided {
     let mut decided = Vec::new();
     if let Err(error) = &outcome {

@@ -145,8 +145,8 @@ impl Master {
         }
         let rows = before.values().flat_map(|table| &table.regions);
         let named: BTreeSet<&EncodedName> = rows.map(|row| row.region.encoded_name()).collect();
-        // Skipped while any change runs: the regions of a table that is being created are open before the view has the
-        // table.
+        // This is checked only while no change runs: the regions of a table that is being created are open before the
+        // view has the table.
         if self.procedures.unfinished() == 0 && self.intents.all().is_empty() {
             let stray = open.iter().filter(|region| !named.contains(region));
             inconsistencies.extend(stray.cloned().map(Inconsistency::Stray));

@@ -152,7 +152,7 @@ fn markers_go_only_where_all_files_take_part() {
         put_all(&bench, &["a", "z"], 1);
         assert_eq!(flush(&bench.region), 2);
         if with_level0 {
-            // A file that was written without stripes, with a row of the stripe.
+            // Writes a file that names no stripe, as before stripes were turned on, with the row `b`.
             bench.region.tune(&RegionOptions::default());
             put_all(&bench, &["b"], 1);
             flush(&bench.region);

@@ -35,7 +35,7 @@ fn assert_durable(bench: &Bench) {
 
 #[test]
 fn a_write_awaiting_the_disk_is_invisible_until_durable() {
-    // Each operation of a flush on the storage fails in turn; the first operations are the log's.
+    // Each storage operation of a flush fails in turn. The first of these operations are made by the log.
     for act in 1..8 {
         let bench = bench();
         let _applied = put_for_the_disk(&bench);

@@ -270,7 +270,8 @@ fn with_load(line: Line, rate: Rows, sizes: &Sizes) -> Line {
         .with(Field::Regions, Cell::number(sizes.regions as f64, 0))
 }
 
-/// Returns the counters in the load of a server.
+/// Returns each region of a server, and each client of a user, with its counts of rows and its sizes, from the load
+/// that the server has reported.
 fn subjects(server: &str, load: &pb::ServerLoad) -> Vec<(Subject, Rows, Sizes)> {
     let regions = load.region_loads.iter().map(|region| {
         let rows = Rows {

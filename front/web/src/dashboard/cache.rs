@@ -1,4 +1,4 @@
-//! The block cache of a server as a picture in plain text.
+//! Draws the block cache of a server in plain text, for a terminal.
 //!
 //! ```text
 //! block cache · 98.2 % of 120340 lookups hit in the last 1.0 s · 97.1 % of 48120334 since the start
@@ -18,7 +18,8 @@
 //!     68.0 KB       431     12102 of 12930   94 %      3 %       1202
 //! ```
 //!
-//! Lookups are lookups of the last seconds; in the first picture, since the start. Slots are shown if there are any.
+//! Lookups are those of the last seconds; the first time the cache is drawn, those since the start. Slots are shown if
+//! there are any.
 
 use cache::{BlockKind, BucketCounts, Cache, Counts, DeviceCounts, Lookups, SlotCounts, TableCounts, Tier};
 use env::Moment;
@@ -42,14 +43,14 @@ struct Sample {
     tables: Vec<TableCounts>,
 }
 
-/// Earlier counts, with which the counts of a picture are compared.
+/// Earlier counts of the cache, with which the present ones are compared when the cache is drawn.
 #[derive(Debug, Default)]
 pub struct CacheWindow {
     /// The sample that is used now, and the one that replaces it.
     samples: Mutex<(Option<Sample>, Option<Sample>)>,
 }
 
-/// Everything that a picture shows.
+/// Everything that is drawn.
 struct Seen<'a> {
     counts: &'a Counts,
     bytes_max: u64,
@@ -76,8 +77,8 @@ impl CacheWindow {
         picture(&seen)
     }
 
-    /// Returns the sample with which a picture at `now` is compared. Callers that draw more often than once in
-    /// [`LOOK_BACK`], or at the same time as others, get the same sample.
+    /// Returns the earlier counts with which those in `now` are compared; `None` if there are none yet. Callers that
+    /// draw more often than once in [`LOOK_BACK`], or at the same time as others, get the same sample.
     fn look_back(&self, now: Sample) -> Option<Sample> {
         let (before, next) = &mut *self.samples.lock();
         if next.as_ref().is_none_or(|next| now.at.since(next.at) >= LOOK_BACK) {

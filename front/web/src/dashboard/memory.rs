@@ -1,4 +1,4 @@
-//! The memstores of a server as a picture in plain text.
+//! Draws the memstores of a server in plain text, for a terminal.
 //!
 //! ```text
 //! memstores 61.2 MB · 1 region
@@ -25,7 +25,7 @@ const EVENTS: usize = 4;
 /// Maximum number of stores, those with the most bytes in memory first.
 const STORES: usize = 20;
 
-/// A store as the picture shows it.
+/// A store as it is drawn.
 struct Drawn {
     name: String,
     flush_size: u64,
