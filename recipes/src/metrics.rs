@@ -133,7 +133,7 @@ pub(crate) async fn run(session: &Session) -> Done {
     let aged =
         RESOLUTIONS.iter().fold(Put::row("aged|0"), |put, (family, ..)| put.set_at(*family, "b", old, "1"));
     metrics.counters.put(aged).await?;
-    // And a cell may have a time of its own.
+    // A cell may also have a time to live of its own.
     metrics.counters.put(Put::row("brief|0").set("d", "b", "1").ttl(300)).await?;
     check!(!metrics.counters.get(Get::row("brief|0")).await?.is_empty(), "it is there for 300 ms");
     env::sleep(Duration::from_millis(400)).await;

@@ -23,7 +23,7 @@ pub(crate) use check;
 
 /// Prints a line that must be the same on every cluster.
 pub(crate) fn say(line: &str) {
-    // Nobody reads: nothing to be done.
+    // If nobody reads the output, there is nothing to do.
     let _closed = writeln!(std::io::stdout(), "{line}");
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     let [keys, threads] = numbers(options, [("--keys", 1000), ("--threads", 4)])?;
     build()?;
     let folder = fresh_folder("loadtest")?;
-    // Small enough for flushes and compactions during the load.
+    // Memstores are so small that they are flushed and files compacted during the load.
     let start =
         || Server::start_in(&folder.join("data"), &["-D", "hbase.hregion.memstore.flush.size=262144"]);
     let server = start()?;

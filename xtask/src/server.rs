@@ -177,7 +177,7 @@ impl Server {
                 break;
             }
         }
-        // Kept open, as by a user's terminal.
+        // The pipe is kept open, as a user's terminal is.
         child.stdout = Some(output.into_inner());
         let word = |before: &str| -> Option<String> {
             let rest = &first[first.find(before)? + before.len()..];
@@ -264,7 +264,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Normally it has ended already.
+        // Normally the server has ended already, and killing it fails.
         let _ended = self.child.kill();
         let _reaped = self.child.wait();
     }

@@ -48,7 +48,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
         [] => {
             let server = Server::start("shell", &["-D", "hbase.store.file-tracker.impl=DEFAULT"])?;
             let printed = printed(&server.registry)?;
-            // The last command stops it.
+            // The last command of the script stops the server.
             server.ended()?;
             compare(&printed, print)
         }
@@ -141,7 +141,7 @@ fn printed(quorum: &str) -> Result<Transcript, String> {
     let properties = [
         ("hbase.zookeeper.quorum", host),
         ("hbase.zookeeper.property.clientPort", port),
-        // The shell waits for what fails, too.
+        // The shell also waits for the retries of commands that fail. So there are few retries, with short pauses.
         ("hbase.client.retries.number", "3"),
         ("hbase.client.pause", "20"),
     ];

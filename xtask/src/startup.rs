@@ -54,7 +54,7 @@ pub(crate) fn run() -> Outcome {
     server.stop()?;
 
     refused_folders(&folder, &data)?;
-    // Stopped at the moment when it is ready.
+    // The server is stopped at the moment when it is ready.
     for _ in 0..5 {
         start_quickly(&data, "and ended at once")?.stop()?;
     }

@@ -55,7 +55,7 @@ impl Talk {
 
 impl Drop for Talk {
     fn drop(&mut self) {
-        // It ends by itself when its input ends; nobody waits for it.
+        // The program ends by itself when its input ends. It is killed, so that nobody waits for it.
         let _ended = self.child.kill();
         let _reaped = self.child.wait();
     }

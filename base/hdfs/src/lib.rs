@@ -197,7 +197,7 @@ impl Hdfs {
     async fn prune(&self, name: &FileName) {
         let mut folder = name.parent();
         while let Some(empty) = folder.filter(|folder| *folder != FileName::root()) {
-            // Not empty, or already removed: nothing to prune.
+            // If the folder is not empty or already removed, there is nothing to prune.
             if !self.0.client.delete(&self.path(&empty), false).await.unwrap_or(false) {
                 break;
             }

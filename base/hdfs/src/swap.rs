@@ -33,7 +33,8 @@ impl Hdfs {
             match reader.read_range(0, length).await {
                 Ok(content) => return Ok(content.to_vec()),
                 Err(error) if readings == READINGS_MAX => return Err(failed(&error)),
-                // The blocks of a file that was replaced are deleted soon.
+                // If another swap has replaced the file meanwhile, its blocks are deleted soon, and reading them fails.
+                // The new file is read then.
                 Err(_) => {}
             }
         }

@@ -17,9 +17,9 @@ pub(super) const ENDLESS: i32 = i32::MAX;
 pub(super) enum Fold {
     /// Only identical characters.
     None,
-    /// Also an ASCII letter and the same letter in the other case.
+    /// Identical characters, and the two cases of an ASCII letter.
     Ascii,
-    /// Also two characters with the same simple case folding.
+    /// Identical characters, and two characters with the same simple case folding.
     Unicode,
 }
 

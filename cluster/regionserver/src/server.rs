@@ -342,7 +342,7 @@ impl RegionServer {
         if let Some(replica) = self.replica.get() {
             replica.forget(encoded);
         }
-        // Requests are served meanwhile.
+        // Running compactions end first. Until the next step the region still serves requests.
         if let Some(region) = self.regions.by_encoded_name(encoded) {
             region.end_compactions();
         }

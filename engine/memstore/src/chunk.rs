@@ -137,7 +137,8 @@ mod tests {
     use super::*;
     use crate::Pool;
 
-    /// The same without unsafe code, for comparison: a box for each append, with its offset.
+    /// A chunk without unsafe code, with which a test compares the real one: it has a box for each append, with its
+    /// offset.
     #[derive(Default)]
     struct Twin {
         appended: Vec<(usize, Box<[u8]>)>,

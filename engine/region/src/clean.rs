@@ -12,7 +12,8 @@ use crate::store::Store;
 pub enum Search {
     /// The files that flushes and compactions have replaced since the region was opened.
     GivenUp,
-    /// The same files, and all unlisted files in the stores' folders, which a crash or a failed deletion has left.
+    /// The files that were replaced, and all unlisted files in the stores' folders, which a crash or a failed deletion
+    /// has left.
     Folders,
 }
 

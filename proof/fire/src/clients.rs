@@ -45,7 +45,7 @@ pub(crate) fn connect_impatiently(servers: &str) -> Cluster {
 fn options_for(servers: &str) -> Options {
     let mut options = Options::new(Registry::rpc(servers.split(',')));
     options.retries = 2_000;
-    // So short that it adds little to the time for which a key is not available.
+    // The pause is so short that it adds little to the time for which a key is not available.
     options.pause = Duration::from_millis(1);
     options.pause_overloaded = Duration::from_millis(2);
     options.operation_max = Duration::from_secs(100);

@@ -147,7 +147,7 @@ fn draw(random: &mut Random, row: &str, fresh: i64, seen: &linear::State) -> Ope
 pub struct Torn {
     /// The row.
     pub row: String,
-    /// Its distinct values, and the number of each.
+    /// The distinct values of the row, and the number of cells with each.
     pub values: BTreeMap<Vec<u8>, usize>,
     /// The number of columns.
     pub width: usize,

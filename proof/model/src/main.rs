@@ -82,10 +82,10 @@ struct ServerArguments {
     /// The `bellows` binary to start.
     #[arg(long, requires = "folder")]
     server: Option<PathBuf>,
-    /// Its data directory.
+    /// The data directory of this server.
     #[arg(long)]
     folder: Option<PathBuf>,
-    /// Its first port; its other services use the next three.
+    /// The first port of this server; its other services use the next three.
     #[arg(long, default_value_t = 17_020)]
     port: u16,
 }

@@ -104,7 +104,7 @@ fn masks_the_rest(put: &Stored, markers: &[&Stored], family: &Family) -> bool {
     if family.new_versions {
         return false;
     }
-    // In the order in which HBase checks.
+    // HBase checks the kinds of markers in this order, and the first one that masks the put decides.
     has(CellType::DeleteFamily, &|marker| put.timestamp <= marker.timestamp)
         || (!has(CellType::DeleteFamilyVersion, &|marker| put.timestamp == marker.timestamp)
             && has(CellType::DeleteColumn, &|marker| {

@@ -142,7 +142,7 @@ fn random_write(random: &mut Random, now: i64) -> Vec<Edit> {
             What::DeleteFamily => Vec::new(),
             _ => format!("q{}", random.below(3)).into_bytes(),
         };
-        // Both families in one write, so that a reader could detect half of it.
+        // Deletes from both families in one write. If a crash kept half of the write, a reader would see it.
         return FAMILIES
             .iter()
             .map(|family| Edit {
@@ -442,7 +442,7 @@ fn writers_flushes_and_compactions_side_by_side_lose_nothing() {
                     while writers.iter().any(|writer| !writer.is_finished()) {
                         round += 1;
                         region.compact_memory(0.5);
-                        // These fail when the storage fails; the writers notice it themselves.
+                        // The flush and the compaction fail when the storage fails. The writers notice that themselves.
                         let _flushed = region.flush(FlushReason::Requested);
                         if round % 3 == 0 {
                             let _compacted = region

@@ -168,7 +168,7 @@ impl LargePermit {
         reclaim(Box::new(move || {
             let _is_gone = done.send(());
         }));
-        // This fails only when the process ends.
+        // The wait fails only when the process ends.
         let _ended = is_done.await;
     }
 }

@@ -539,7 +539,7 @@ fn bombs(scene: &Scene<'_>) -> Outcome {
 }
 
 fn bombs_at_once(scene: &Scene<'_>) -> Outcome {
-    // Just small enough for the limit of an unpacked block.
+    // The unpacked block is just small enough for the limit.
     let bomb = gzip_bomb(250 << 20);
     let mut peers = Vec::new();
     for _ in 0..8 {

@@ -16,12 +16,12 @@ pub(crate) const OURS: &[(&str, &str)] = &[
 
 /// Types that HBase 2.6 lacks: first those of a later HBase, then our own, whose names no HBase uses.
 pub(crate) const TYPES_BESIDE: &[&str] = &[
-    // `refresh_meta` and `refresh_hfiles` of HBase 3's shell.
+    // The calls of `refresh_meta` and `refresh_hfiles` in HBase 3's shell.
     "hbase.pb.RefreshMetaRequest",
     "hbase.pb.RefreshMetaResponse",
     "hbase.pb.RefreshHFilesRequest",
     "hbase.pb.RefreshHFilesResponse",
-    // `bellows promote`.
+    // The call of `bellows promote`.
     "hbase.pb.PromoteReplicaRequest",
     "hbase.pb.PromoteReplicaResponse",
 ];

@@ -48,7 +48,7 @@ pub(crate) struct GetRequest {
 
 #[derive(Debug)]
 enum Wanted {
-    /// This row, with a query from the cache.
+    /// The row of a Get whose query is in the cache.
     Like(Bytes, Box<CachedQuery>),
     /// A Get that is not in the cache. If its query may be cached, the second field has the bytes after its row.
     Whole(Box<pb::Get>, Option<Vec<u8>>),

@@ -255,7 +255,7 @@ fn a_clone_reads_by_links_and_its_files_outlive_the_table_in_the_archive() {
     let region = region_of(&server, "ns:t", &["a", "b"]);
     let clone = Server::info("other", 9);
     region.write_heir(&Server::folder(&clone), &InheritedFiles::Links).expect("written");
-    // Written a second time, as after a crash.
+    // The clone's files are written a second time, as after a crash.
     region.write_heir(&Server::folder(&clone), &InheritedFiles::Links).expect("written");
     let opened = server.open(&clone, f());
     assert_eq!(rows(&opened), "a b");
@@ -264,7 +264,7 @@ fn a_clone_reads_by_links_and_its_files_outlive_the_table_in_the_archive() {
     drop(region);
     let janitor = server.janitor();
     janitor.drop_folder(&FileName::new("data/ns/t")).expect("dropped");
-    // Repeated, as after a crash.
+    // The drop is repeated, as after a crash.
     janitor.drop_folder(&FileName::new("data/ns/t")).expect("dropped");
     assert!(server.files.list(&folder).expect("listed").is_empty());
     assert_eq!(janitor.clean_archive(&FileName::root()).expect("cleaned"), 0, "the clone has them");

@@ -468,7 +468,7 @@ fn a_marker_stays_while_an_older_put_is_elsewhere_in_memory() {
     while bench.memory().counts.sealed == before {
         bench.put("z", "f:q", -1, "filling");
     }
-    // These go into the next segment, before the first one is compacted.
+    // These cells go into the next segment, before the first one is compacted.
     bench.put("a", "f:q", 1_000_500, "older");
     bench.compact_memory();
     assert!(raw(&bench).contains("a/f:q@1001000!"), "{}", raw(&bench));

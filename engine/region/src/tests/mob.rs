@@ -119,7 +119,7 @@ fn values_above_the_threshold_are_in_mob_files_and_are_read_from_there() {
     let only = MobRead { references_only: true, ..MobRead::default() };
     let only = scan(&region, Scan { mob: only, ..Scan::default() });
     assert_eq!(only, format!("b/f:q@86400000={large} d/f:q@86400000={large}"));
-    // After a restart, too.
+    // The values are also read after a restart.
     region.close().expect("closed");
     assert_eq!(all(&open(&server, "ns:t")), before);
 }

@@ -28,7 +28,7 @@ pub(super) async fn work(admin: Administrator) {
             _ => AdminOperation::Merge,
         };
         let operation = admin.next(&KINDS, random);
-        // Its failure is judged and counted already.
+        // The failure of an operation is judged and counted already.
         let _judged = one(&admin, operation).await;
     }
 }
