@@ -2,11 +2,16 @@
 //!
 //! A single server has no use for a balancer, but tools set its switch and expect its previous value. The switches are
 //! stored in one small object, so they survive a restart.
+//!
+//! As with the object of [intents](crate::intents), each write has a number, which is greater than that of the write
+//! before and shows which master wrote. In storage that several processes reach, a master also writes the object when
+//! it opens it. After that, an earlier master that hung and goes on cannot set a switch.
 
 use std::sync::Arc;
 
 use env::sync::Mutex;
-use storage::{FileName, Files, Kind, Outcome, Version, swap_confirmed};
+use env::{FirstFailure, World};
+use storage::{Capability, FileName, Files, Kind, Outcome, Version, swap_confirmed};
 
 /// All switches, each with its key in the stored object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,18 +103,54 @@ impl State {
     }
 }
 
+/// Returns the content of the object with these switches, as its write number `written`.
+fn encode_object(on: [bool; Switch::ALL.len()], written: u64) -> String {
+    let lines = Switch::ALL.iter().zip(on);
+    let text: String =
+        lines.map(|(switch, on)| format!("{}={}\n", switch.key(), if on { "on" } else { "off" })).collect();
+    format!("{text}{WRITTEN}{written}\n")
+}
+
 /// All switches of a master.
 pub struct Switches {
     files: Arc<dyn Files>,
     name: FileName,
     state: Mutex<State>,
+    /// The number of the last write when this master opened the object.
+    found: u64,
+    /// The number that precedes this master's first write.
+    first: u64,
+    /// Where this master reports that another process has written the object.
+    replaced: Arc<FirstFailure>,
 }
 
 impl Switches {
-    /// Reads the switches stored at `name`.
-    pub fn open(files: Arc<dyn Files>, name: FileName) -> storage::Result<Switches> {
-        let state = Mutex::new(State::read(&*files, &name)?);
-        Ok(Switches { files, name, state })
+    /// Reads the switches stored at `name`, and prevents earlier masters from setting them. If another process writes
+    /// the object later, this is recorded in `replaced`.
+    pub fn open(
+        files: Arc<dyn Files>,
+        name: FileName,
+        world: &World,
+        replaced: Arc<FirstFailure>,
+    ) -> storage::Result<Switches> {
+        let is_shared = !files.capabilities().has(Capability::OneProcess);
+        loop {
+            let mut state = State::read(&*files, &name)?;
+            let found = state.written;
+            let first = found + (world.random() >> 32);
+            state.written = first;
+            if is_shared {
+                // An earlier master may have read this version, too.
+                state.written += 1;
+                let content = encode_object(state.on, state.written);
+                match swap_confirmed(&*files, &name, state.version.as_ref(), content.as_bytes()) {
+                    Ok(version) => state.version = Some(version),
+                    Err(error) if error.kind() == Kind::Conflict => continue,
+                    Err(error) => return Err(error),
+                }
+            }
+            return Ok(Switches { files, name, state: Mutex::new(state), found, first, replaced });
+        }
     }
 
     /// Whether a switch is on.
@@ -120,28 +161,58 @@ impl Switches {
     /// Sets a switch and returns its previous value. A change is durable when this returns.
     pub fn set(&self, switch: Switch, on: bool) -> storage::Result<bool> {
         let mut state = self.state.lock();
-        if state.is_in_doubt {
-            *state = State::read(&*self.files, &self.name)?;
-        }
-        let before = state.on[switch as usize];
-        if before != on {
+        loop {
+            if state.is_in_doubt {
+                self.read_again(&mut state)?;
+            }
+            let before = state.on[switch as usize];
+            if before == on {
+                return Ok(before);
+            }
             let mut wanted = state.on;
             wanted[switch as usize] = on;
-            let text: String = Switch::ALL
-                .iter()
-                .zip(wanted)
-                .map(|(switch, on)| format!("{}={}\n", switch.key(), if on { "on" } else { "off" }))
-                .collect();
             // The number also grows after a failed attempt, which the store may still carry out.
             state.written += 1;
-            let text = format!("{text}{WRITTEN}{}\n", state.written);
-            let version =
-                swap_confirmed(&*self.files, &self.name, state.version.as_ref(), text.as_bytes())
-                    .inspect_err(|error| state.is_in_doubt = error.outcome() == Outcome::MayHaveHappened)?;
-            state.on = wanted;
-            state.version = Some(version);
+            let content = encode_object(wanted, state.written);
+            match swap_confirmed(&*self.files, &self.name, state.version.as_ref(), content.as_bytes()) {
+                Ok(version) => {
+                    state.on = wanted;
+                    state.version = Some(version);
+                    return Ok(before);
+                }
+                // Either the store has carried out an earlier attempt after the object was read, or another process
+                // wrote the object.
+                Err(error) if error.kind() == Kind::Conflict => {
+                    state.is_in_doubt = true;
+                    self.read_again(&mut state)?;
+                    if self.replaced.has_happened() {
+                        return Err(error);
+                    }
+                }
+                Err(error) => {
+                    state.is_in_doubt = error.outcome() == Outcome::MayHaveHappened;
+                    return Err(error);
+                }
+            }
         }
-        Ok(before)
+    }
+
+    /// Reads the object after a failed write, and finds out whether this master is still its only writer.
+    fn read_again(&self, state: &mut State) -> storage::Result<()> {
+        let found = State::read(&*self.files, &self.name)?;
+        let is_own = (self.first..=state.written).contains(&found.written);
+        if !is_own && found.written != self.found {
+            let name = &self.name;
+            self.replaced.record(|| {
+                format!(
+                    "another process writes {name}: it has taken over the files of this server, which must end. Start \
+                     only one server in a root directory"
+                )
+            });
+        }
+        let written = state.written.max(found.written);
+        *state = State { written, ..found };
+        Ok(())
     }
 }
 
@@ -157,11 +228,30 @@ mod tests {
     use storage::Memory;
     use storage::memory::Fault;
 
+    fn open(memory: &Memory, seed: u64) -> Switches {
+        let world = World::simulated(seed, env::WallTime(1));
+        Switches::open(Arc::new(memory.clone()), FileName::new("switches"), &world, Arc::default()).unwrap()
+    }
+
+    #[test]
+    fn a_master_that_goes_on_after_another_has_started_sets_no_switch() {
+        let memory = Memory::with(storage::Capabilities::NONE);
+        let old = open(&memory, 1);
+        assert!(old.set(Switch::Merge, false).unwrap());
+        let new = open(&memory, 2);
+        assert_eq!(old.set(Switch::Split, false).unwrap_err().kind(), Kind::Conflict);
+        assert!(old.replaced.has_happened());
+        assert!(new.set(Switch::Normalizer, false).expect("it is the only writer"));
+        assert!(!new.replaced.has_happened());
+        let next = open(&memory, 3);
+        let is_on = [Switch::Merge, Switch::Split, Switch::Normalizer].map(|switch| next.is_on(switch));
+        assert_eq!(is_on, [false, true, false]);
+    }
+
     #[test]
     fn a_change_that_happened_and_reported_failure_is_found_out() {
         let memory = Memory::new();
-        let name = FileName::new("switches");
-        let open = |memory: &Memory| Switches::open(Arc::new(memory.clone()), name.clone()).unwrap();
+        let open = |memory: &Memory| open(memory, 1);
         let fault = |last| {
             let (act, outcome) = (memory.acts() + 1, Outcome::MayHaveHappened);
             memory.set_fault(Some(Fault { act, kind: Kind::Failed, outcome, last }));
