@@ -1,4 +1,4 @@
-//! Runs the tests of files in HDFS, and a server whose files are there, against a real HDFS: one NameNode and two
+//! Runs the tests of files in HDFS, and a server whose files are there, against a real HDFS: one NameNode and three
 //! DataNodes, whose jars come from Maven Central.
 
 use std::fs::File;
@@ -8,17 +8,22 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::java::{self, succeed};
-use crate::server::fresh_folder;
-use crate::{NOT_RUN, Outcome, crash, s3, web};
+use crate::server::{Server, fresh_folder, no_panic};
+use crate::talk::Talk;
+use crate::{NOT_RUN, Outcome, crash, programs, run, s3, web};
 
-/// Number of DataNodes, each of which has every block.
-const DATANODES: usize = 2;
+/// Number of DataNodes.
+const DATANODES: usize = 3;
+/// Number of DataNodes that have each block.
+const REPLICATION: usize = 2;
 /// Maximum time until the NameNode knows its DataNodes.
 const START_MAX: Duration = Duration::from_secs(120);
 /// Number of rounds of load and `kill -9` on a server whose files are in HDFS.
 const ROUNDS: u32 = 3;
 /// Number of servers that hang and are replaced.
 const TAKEOVERS: u32 = 3;
+/// Maximum time of a put and a get while DataNodes fail. On a machine that does nothing else it is 0.7 s.
+const PAUSE_MAX: Duration = Duration::from_secs(3);
 
 /// A running HDFS, which ends when the value is dropped.
 struct Hdfs {
@@ -67,6 +72,11 @@ impl Hdfs {
         Ok(hdfs)
     }
 
+    /// Sends a signal to a DataNode; the first has the number 1.
+    fn signal(&self, datanode: usize, signal: &str) -> Outcome {
+        run("kill", &[signal, &self.processes[datanode].id().to_string()])
+    }
+
     fn run(&mut self, folder: &Path, name: &str, mut command: Command) -> Outcome {
         let log = folder.join(format!("{name}.log"));
         let output = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
@@ -108,7 +118,7 @@ fn configure(folder: &Path, name: &str, namenode: (u16, u16), node: &[u16]) -> R
     let settings = [
         ("fs.defaultFS", format!("hdfs://{}", at(namenode.0))),
         ("hadoop.tmp.dir", data.clone()),
-        ("dfs.replication", DATANODES.to_string()),
+        ("dfs.replication", REPLICATION.to_string()),
         ("dfs.permissions.enabled", "false".to_owned()),
         ("dfs.namenode.rpc-bind-host", "127.0.0.1".to_owned()),
         ("dfs.namenode.http-address", at(namenode.1)),
@@ -152,5 +162,59 @@ pub(crate) fn suite() -> Outcome {
     succeed("the tests of files in HDFS", tests)?;
     let place = |name: &str| PathBuf::from(format!("{}/{name}", hdfs.url));
     crash::run_at(ROUNDS, place("crash"), &[])?;
-    s3::takeovers(TAKEOVERS, &place("takeover"), &[])
+    s3::takeovers(TAKEOVERS, &place("takeover"), &[])?;
+    datanode_failures(&hdfs, &place("failures"))
+}
+
+/// Kills a DataNode and pauses another one while a client puts. Each put must be acknowledged in time, also those while
+/// one DataNode is left, and must exist after the server was killed and started again.
+fn datanode_failures(hdfs: &Hdfs, data: &Path) -> Outcome {
+    programs::build_example("pulse")?;
+    let folder = fresh_folder("datanodes")?;
+    let failed = |why: String| format!("{why}\n  the servers' logs are in {}", folder.display());
+    let (first, next) = (folder.join("first.log"), folder.join("next.log"));
+    let server = Server::start_with_log(data, &first, &[]).map_err(failed)?;
+    let mut pulse = Talk::with("pulse", &server.rpc)?;
+    let (mut longest, mut beats) = (Duration::ZERO, 0);
+    let mut beat = |seconds: u64, when: &str| -> Outcome {
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(seconds) {
+            let answer = pulse.ask("beat")?;
+            let micros = answer.strip_prefix("alive ").and_then(|micros| micros.parse().ok());
+            let micros = micros.ok_or_else(|| failed(format!("{when}: {answer}")))?;
+            longest = longest.max(Duration::from_micros(micros));
+            beats += 1;
+            if longest > PAUSE_MAX {
+                return Err(failed(format!("{when}: a put and a get took {longest:?}")));
+            }
+        }
+        Ok(())
+    };
+    // The first beat creates the table.
+    beat(2, "with all DataNodes")?;
+    hdfs.signal(1, "-KILL")?;
+    beat(6, "with a dead DataNode")?;
+    hdfs.signal(2, "-STOP")?;
+    let paused = beat(10, "with a dead and a paused DataNode");
+    hdfs.signal(2, "-CONT")?;
+    paused?;
+    beat(2, "after the pause")?;
+    server.kill()?;
+    let server = Server::start_with_log(data, &next, &[]).map_err(failed)?;
+    let answer = pulse.ask(&format!("check {}", server.rpc))?;
+    if !answer.starts_with("alive") {
+        return Err(failed(format!("after a kill: {answer}")));
+    }
+    server.stop()?;
+    no_panic(&first)?;
+    let log = std::fs::read_to_string(&first).map_err(|error| error.to_string())?;
+    let parts = log.matches("the log goes on in another file").count();
+    if parts == 0 {
+        return Err(failed("no DataNode of the log's file failed: nothing was tested".to_owned()));
+    }
+    say!(
+        "one of three DataNodes was killed and another one paused: {beats} puts, all there after a kill of the server; the \
+         longest took {longest:.1?}; the log went on in another file {parts} times"
+    );
+    std::fs::remove_dir_all(folder).map_err(|error| error.to_string())
 }

@@ -14,9 +14,13 @@
 //! that have failed. Every other call waits [`Options::call_max`] at most. After a call of a writer has failed or
 //! exceeded its limit, the writer writes no more.
 //!
+//! **Log files.** [`Continued`] is used for all files of a server: a log file whose DataNodes fail goes on in another file
+//! of HDFS ([`continued`]).
+//!
 //! The HDFS library opens its own sockets and reads its own clock, not through `env`. So simulations use a model of
 //! HDFS instead (`proof/sim`), with the same capabilities as this crate.
 
+mod continued;
 mod failure;
 mod owner;
 mod read;
@@ -34,6 +38,8 @@ use storage::{
     Result, Settled, Version,
 };
 use tokio::sync::Semaphore;
+
+pub use continued::{Continued, PartFiles, PartLimits};
 
 use failure::{is_missing, of_hdfs};
 use owner::Ownership;
@@ -60,8 +66,8 @@ pub struct Options {
     pub replication: Option<u32>,
     /// Maximum number of concurrent reads.
     pub reads_max: usize,
-    /// Maximum time that the DataNodes may take for a sync, or for bytes that are sent to them. A value above
-    /// `call_max` counts as `call_max`.
+    /// Maximum time that the DataNodes may take for a sync, or for bytes that are sent to them. More bytes may take
+    /// longer, by an eighth of a second for each MB. A value above `call_max` counts as `call_max`.
     pub sync_max: Duration,
     /// Maximum time that any other call may take.
     pub call_max: Duration,
@@ -269,13 +275,29 @@ fn wait<T: Send + 'static>(
     })
 }
 
+impl PartFiles for Hdfs {
+    fn create_first(&self, name: &FileName, limit: Duration) -> Result<Box<dyn FileWriter>> {
+        Ok(Box::new(Writer::create(self.clone(), name.clone(), limit)?))
+    }
+
+    fn begin_part(
+        &self,
+        part: &FileName,
+        earlier: &FileName,
+        bytes: &[u8],
+        limit: Duration,
+    ) -> Result<Box<dyn FileWriter>> {
+        Ok(Box::new(Writer::begin_part(self.clone(), part, earlier, bytes, limit)?))
+    }
+}
+
 impl Files for Hdfs {
     fn capabilities(&self) -> Capabilities {
         Capabilities::NONE.with(Capability::SyncPrefix).with(Capability::ListsAll)
     }
 
     fn create(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
-        Ok(Box::new(Writer::create(self.clone(), name.clone())?))
+        Ok(Box::new(Writer::create(self.clone(), name.clone(), self.0.options.sync_max)?))
     }
 
     fn open(&self, name: &FileName) -> Result<Arc<dyn FileReader>> {

@@ -1,4 +1,10 @@
 //! Writes a file through a pipeline of DataNodes, and makes it durable with `hsync`.
+//!
+//! The HDFS library cannot exclude a DataNode when it asks for a new block, and the NameNode takes a DataNode for alive
+//! for ten minutes after its last heartbeat. So a part of a log file is begun by several attempts side by side, with
+//! fewer and fewer replicas, and the NameNode chooses DataNodes for each. The part is the attempt with the most replicas
+//! among those that succeed soon; the others are deleted. If the part has fewer replicas than the file should have, the
+//! NameNode copies its block when the part ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,9 +12,10 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use hdfs_native::{HdfsError, file};
 use storage::{Capability, Error, FileName, FileWriter, Kind, Outcome, Result};
+use tokio::sync::mpsc;
 
-use crate::failure::{is_sealed, of_hdfs};
-use crate::{Gate, Hdfs};
+use crate::failure::{is_missing, is_sealed, of_hdfs};
+use crate::{Gate, Hdfs, RECOVERY_PAUSE, RECOVERY_PAUSE_MAX};
 
 /// Maximum number of bytes that wait for a sync. If more are waiting, they are sent at once.
 const WAITING_MAX: usize = 1 << 20;
@@ -23,6 +30,9 @@ pub(crate) struct Writer {
     /// Bytes that were not yet sent to the DataNodes.
     waiting: BytesMut,
     size: u64,
+    /// Maximum time that the DataNodes may take for a sync, or for bytes that are sent to them, besides the time for
+    /// the [amount](time_for) of bytes.
+    limit: Duration,
     gate: Arc<Gate>,
     /// Why the writer refuses further writes: after a failure nobody knows what the DataNodes have.
     failure: Option<Error>,
@@ -40,17 +50,54 @@ enum Reach {
 }
 
 impl Writer {
-    pub(crate) fn create(hdfs: Hdfs, name: FileName) -> Result<Writer> {
+    pub(crate) fn create(hdfs: Hdfs, name: FileName, limit: Duration) -> Result<Writer> {
         let path = hdfs.path(&name);
         let (creator, at, file) = (hdfs.clone(), path.clone(), name.clone());
         let open = hdfs.wait(&name, "create", async move {
             let created = creator.0.client.create(&at, creator.write_options()).await;
             created.map_err(|error| of_hdfs(&error, Outcome::DidNotHappen, &file, "create"))
         })??;
+        Ok(Writer::new(hdfs, name, path, open, 0, limit))
+    }
+
+    fn new(
+        hdfs: Hdfs,
+        name: FileName,
+        path: String,
+        open: file::FileWriter,
+        size: u64,
+        limit: Duration,
+    ) -> Writer {
         let gate = Arc::new(Gate::default());
         hdfs.0.writers.lock().insert(name.clone(), Arc::clone(&gate));
-        let waiting = BytesMut::new();
-        Ok(Writer { hdfs, name, path, open: Some(open), waiting, size: 0, gate, failure: None })
+        Writer {
+            hdfs,
+            name,
+            path,
+            open: Some(open),
+            waiting: BytesMut::new(),
+            size,
+            limit,
+            gate,
+            failure: None,
+        }
+    }
+
+    /// Creates a part of a log file, as [`PartFiles::begin_part`](crate::PartFiles::begin_part) says.
+    pub(crate) fn begin_part(
+        hdfs: Hdfs,
+        part: &FileName,
+        earlier: &FileName,
+        bytes: &[u8],
+        limit: Duration,
+    ) -> Result<Writer> {
+        hdfs.own(part, "begin")?;
+        let (all, name, before) = (hdfs.clone(), part.clone(), hdfs.path(earlier));
+        let content = Bytes::copy_from_slice(bytes);
+        let begun =
+            hdfs.wait(part, "begin", async move { all.begin_aside(&name, &before, content, limit).await });
+        let open = begun??;
+        Ok(Writer::new(hdfs.clone(), part.clone(), hdfs.path(part), open, bytes.len() as u64, limit))
     }
 
     /// Sends the waiting bytes as far as `reach` says.
@@ -65,8 +112,8 @@ impl Writer {
         }
         let mut open = self.open.take().expect("a writer without a failure is open");
         let (bytes, path, hdfs) = (self.waiting.split().freeze(), self.path.clone(), self.hdfs.clone());
+        let limit = time_for(&bytes, self.limit);
         let sent = self.hdfs.wait(&self.name, act, async move {
-            let limit = hdfs.0.options.sync_max;
             let pushed = env::timeout(limit, push(&mut open, bytes, reach)).await;
             match pushed.unwrap_or_else(|| Err(no_answer(limit))) {
                 Ok(()) if matches!(reach, Reach::Sent) => Ok(open),
@@ -81,9 +128,12 @@ impl Writer {
                 },
                 Err(error) if is_sealed(&error) => Err((error, true)),
                 Err(error) => {
-                    // This writer has failed. If the file is closed already, another process has closed it.
-                    let is_closed = hdfs.0.client.recover_lease(&path).await.unwrap_or(false);
-                    Err((error, is_closed))
+                    // This writer has failed. If another process has the folder, it has sealed the file.
+                    let is_owned = hdfs.is_owned().await.unwrap_or(true);
+                    if is_owned {
+                        hdfs.recover_later(path);
+                    }
+                    Err((error, !is_owned))
                 }
             }
         });
@@ -100,6 +150,155 @@ impl Writer {
         self.failure = Some(failure.clone());
         Err(failure)
     }
+}
+
+/// How long after the first attempt that succeeds others, with more replicas, may still succeed.
+const BETTER_WITHIN: Duration = Duration::from_millis(100);
+/// Number of bytes above which fewer attempts are made.
+const LARGE: usize = 4 << 20;
+
+/// An attempt to begin a part of a log file.
+struct Attempt {
+    /// Number of DataNodes that the NameNode was asked for.
+    replication: u32,
+    path: String,
+    open: file::FileWriter,
+}
+
+impl Hdfs {
+    /// Writes the first bytes of a part of a log file in the owner's folder, and renames the file to its place. So the
+    /// part appears only while this process owns the folder.
+    async fn begin_aside(
+        &self,
+        part: &FileName,
+        before: &str,
+        bytes: Bytes,
+        limit: Duration,
+    ) -> Result<file::FileWriter> {
+        let found = self.0.client.get_file_info(before).await;
+        let found = found.map_err(|error| of_hdfs(&error, Outcome::DidNotHappen, part, "begin"))?;
+        let wanted = found.replication.unwrap_or(1).max(1);
+        let (ended, mut results) = mpsc::unbounded_channel();
+        let replications = replications(wanted, bytes.len());
+        let mut running = replications.len();
+        for replication in replications {
+            let (hdfs, part, bytes, ended) = (self.clone(), part.clone(), bytes.clone(), ended.clone());
+            drop(self.0.runtime.spawn(async move {
+                let attempt = hdfs.attempt(&part, replication, bytes, limit).await;
+                if let Err(mpsc::error::SendError(Ok(late))) = ended.send(attempt) {
+                    hdfs.discard(late);
+                }
+            }));
+        }
+        let (mut best, mut failure) = (None::<Attempt>, None);
+        while running > 0 && best.as_ref().is_none_or(|best| best.replication < wanted) {
+            let next = match best {
+                None => results.recv().await,
+                Some(_) => match env::timeout(BETTER_WITHIN, results.recv()).await {
+                    Some(next) => next,
+                    None => break,
+                },
+            };
+            running -= 1;
+            match next.expect("this call has a sender, too") {
+                Ok(attempt) if best.as_ref().is_none_or(|best| best.replication < attempt.replication) => {
+                    best.replace(attempt).into_iter().for_each(|worse| self.discard(worse));
+                }
+                Ok(worse) => self.discard(worse),
+                Err(error) => failure = Some(error),
+            }
+        }
+        // An attempt that succeeds from now on is discarded by its task.
+        results.close();
+        while let Ok(late) = results.try_recv() {
+            late.into_iter().for_each(|late| self.discard(late));
+        }
+        let Some(Attempt { replication, path: aside, open }) = best else {
+            return Err(failure.expect("each attempt has failed"));
+        };
+        if let Err(error) = self.0.client.rename(&aside, &self.path(part), false).await {
+            if is_missing(&error) && !self.is_owned().await.unwrap_or(true) {
+                return Err(self.fenced(part, "begin").await);
+            }
+            return Err(of_hdfs(&error, Outcome::MayHaveHappened, part, "begin"));
+        }
+        if replication < wanted {
+            tracing::warn!(
+                target: "wal", file = %part, replication, wanted,
+                "a log file has fewer replicas than it should have until it ends"
+            );
+            // If this fails, the file keeps fewer replicas than it should have.
+            let _set = self.0.client.set_replication(&self.path(part), wanted).await;
+        }
+        Ok(open)
+    }
+
+    /// Creates a file in the owner's folder, with durable content.
+    async fn attempt(
+        &self,
+        part: &FileName,
+        replication: u32,
+        bytes: Bytes,
+        limit: Duration,
+    ) -> Result<Attempt> {
+        let path = self.own(part, "begin")?.next_name();
+        let options = self.write_options().replication(replication).create_parent(false);
+        let failed = |error: &HdfsError| of_hdfs(error, Outcome::DidNotHappen, part, "begin");
+        let mut open = match self.0.client.create(&path, options).await {
+            Ok(open) => open,
+            Err(error) if is_missing(&error) && !self.is_owned().await.unwrap_or(true) => {
+                return Err(self.fenced(part, "begin").await);
+            }
+            Err(error) => return Err(failed(&error)),
+        };
+        let limit = time_for(&bytes, limit);
+        let pushed = env::timeout(limit, push(&mut open, bytes, Reach::Durable)).await;
+        match pushed.unwrap_or_else(|| Err(no_answer(limit))) {
+            Ok(()) => Ok(Attempt { replication, path, open }),
+            Err(error) => {
+                let failure = failed(&error);
+                self.discard(Attempt { replication, path, open });
+                Err(failure)
+            }
+        }
+    }
+
+    /// Deletes the file of an attempt that is not used. If that fails, the next owner deletes it.
+    fn discard(&self, attempt: Attempt) {
+        let hdfs = self.clone();
+        drop(self.0.runtime.spawn(async move {
+            drop(attempt.open);
+            let _left = hdfs.0.client.delete(&attempt.path, false).await;
+        }));
+    }
+
+    /// Recovers the lease of a file that its writer has left, which ends the file. Does not wait for it.
+    fn recover_later(&self, path: String) {
+        let (client, limit) = (self.0.client.clone(), self.0.options.call_max);
+        drop(self.0.runtime.spawn(env::timeout(limit, async move {
+            let mut pause = RECOVERY_PAUSE;
+            // Another error means that the file was deleted, or that another process has the folder.
+            while client.recover_lease(&path).await.is_ok_and(|is_closed| !is_closed) {
+                env::sleep(pause).await;
+                pause = (pause * 2).min(RECOVERY_PAUSE_MAX);
+            }
+        })));
+    }
+}
+
+/// Returns the number of replicas of each attempt to begin a part that should have `wanted`.
+fn replications(wanted: u32, bytes: usize) -> Vec<u32> {
+    let each = if bytes > LARGE { 1 } else { 2 };
+    let mut replications: Vec<u32> =
+        (1..=wanted).rev().take(3).flat_map(|count| std::iter::repeat_n(count, each)).collect();
+    // One replica on a DataNode that works is found most often.
+    replications.extend(std::iter::repeat_n(1, each));
+    replications
+}
+
+/// Returns the time that the DataNodes may take for these bytes: the limit, and an eighth of a second for each MB.
+fn time_for(bytes: &[u8], limit: Duration) -> Duration {
+    limit + Duration::from_millis(bytes.len() as u64 >> 13)
 }
 
 fn no_answer(limit: Duration) -> HdfsError {

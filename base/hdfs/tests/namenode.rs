@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use hdfs::{Hdfs, Options};
+use hdfs::{Continued, Hdfs, Options, PartLimits};
 use storage::{FileName, Files, Kind, Outcome, Version};
 
 /// Returns the options for a folder that no other test and no earlier run uses.
@@ -174,4 +174,41 @@ fn nothing_is_acknowledged_after_a_seal_that_its_reader_does_not_find() {
             "{found} found, {acknowledged} acknowledged"
         );
     }
+}
+
+/// Returns storage whose files all go on in other parts when a sync takes longer than `sync`.
+fn continued(hdfs: Hdfs, sync: Duration) -> Continued<Hdfs> {
+    let limits = PartLimits { sync, sync_max: Duration::from_secs(4), patience: Duration::from_secs(30) };
+    Continued::new(hdfs, |_| true, limits, env::World::real())
+}
+
+#[test]
+fn log_files_keep_the_rules_of_storage() {
+    storage::conformance::check(&continued(opened("log-rules", "the test"), Duration::from_secs(4)));
+}
+
+/// The limit of a sync is too short for any DataNode, so the file goes on in parts until one has a limit that suffices.
+/// The next owner finds all parts, and the writer begins no other one.
+#[test]
+fn a_log_file_in_parts_is_found_by_the_next_owner() {
+    let (log, file) = (continued(opened("parts", "first"), Duration::from_micros(200)), name("log"));
+    let mut writer = log.create(&file).expect("new");
+    for number in 0..50_u64 {
+        writer.write(&number.to_be_bytes()).expect("kept");
+        writer.sync().expect("durable in some part");
+    }
+    let parts = log.base().list(&FileName::root()).expect("listed").len();
+    assert!(parts > 1, "the file has no parts");
+    let next = continued(opened("parts", "next"), Duration::from_secs(4));
+    writer.write(b"late").expect("kept");
+    let error = writer.sync().expect_err("it has lost the folder");
+    assert!(matches!(error.kind(), Kind::Sealed | Kind::InUse), "{error}");
+    next.seal(&file).expect("sealed");
+    let reader = next.open(&file).expect("there");
+    let mut found = vec![0; reader.size() as usize];
+    reader.read_at(0, &mut found).expect("whole");
+    let acknowledged: Vec<u8> = (0..50_u64).flat_map(u64::to_be_bytes).collect();
+    assert!(found == acknowledged || found == [&acknowledged[..], b"late"].concat(), "{} bytes", found.len());
+    next.delete(&file).expect("deleted");
+    assert_eq!(next.base().list(&FileName::root()).expect("listed"), [], "no part is left");
 }

@@ -4,8 +4,11 @@
 //! ```text
 //! pulse HOST:PORT        beat        →  alive MICROSECONDS | dead: WHY
 //!                        fill COUNT  →  region NAME | dead: WHY       writes COUNT rows of 1 MB into one region
+//!                        check HOST:PORT  →  alive MICROSECONDS | dead: WHY
+//!                                             compares the rows on a server with those that were put
 //! ```
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
 
 use bytes::Bytes;
@@ -22,16 +25,22 @@ fn main() -> Result<(), Failure> {
     let [server] = &arguments[..] else { return Err("usage: pulse HOST:PORT".into()) };
     let runtime = Runtime::start("pulse", 1)?;
     let world = World::real();
+    // The last number that was put in each row.
+    let mut put = BTreeMap::new();
     for (number, line) in std::io::stdin().lock().lines().enumerate() {
         let line = line?;
         let began = world.moment();
+        let checked = line.strip_prefix("check ").map(str::to_owned);
+        let server = checked.as_ref().unwrap_or(server);
         let options = Options { retries: 0, ..Options::new(Registry::rpc([server.clone()])) };
         let cluster = Cluster::connect(world.clone(), options);
         let (sender, receiver) = std::sync::mpsc::channel();
         let rows = line.strip_prefix("fill ").map(str::parse).transpose()?;
+        let (expected, is_beat) = (put.clone(), rows.is_none() && checked.is_none());
         runtime.spawn(async move {
             let outcome = match rows {
                 Some(rows) => fill(&cluster, rows).await,
+                None if checked.is_some() => check(&cluster, expected).await.map(|()| String::new()),
                 None => beat(&cluster, number).await.map(|()| String::new()),
             };
             // The receiver waits below, so the send succeeds.
@@ -39,7 +48,12 @@ fn main() -> Result<(), Failure> {
         });
         let answer = match receiver.recv()? {
             Ok(region) if rows.is_some() => format!("region {region}"),
-            Ok(_) => format!("alive {}", world.moment().since(began).as_micros()),
+            Ok(_) => {
+                if is_beat {
+                    put.insert(row_of(number), number.to_string());
+                }
+                format!("alive {}", world.moment().since(began).as_micros())
+            }
             Err(why) => format!("dead: {why}").replace('\n', " "),
         };
         let mut out = std::io::stdout().lock();
@@ -60,6 +74,22 @@ async fn fill(cluster: &Cluster, rows: u32) -> Result<String, Failure> {
     Ok(only.region.name().escape_ascii().to_string())
 }
 
+/// Compares each row with the value that was put last.
+async fn check(cluster: &Cluster, expected: BTreeMap<String, String>) -> Result<(), Failure> {
+    let table = cluster.table(TABLE)?;
+    for (row, value) in expected {
+        let found = table.get(Get::row(row.clone())).await?;
+        if found.value("f", "q") != Some(value.as_bytes()) {
+            return Err(format!("{row} was put as {value} and is {found:?}").into());
+        }
+    }
+    Ok(())
+}
+
+fn row_of(number: usize) -> String {
+    format!("row-{}", number % 100)
+}
+
 async fn beat(cluster: &Cluster, number: usize) -> Result<(), Failure> {
     let name: TableName = TABLE.parse()?;
     if number == 0 {
@@ -68,7 +98,7 @@ async fn beat(cluster: &Cluster, number: usize) -> Result<(), Failure> {
         cluster.admin().create_table(&table, &[]).await?;
     }
     let table = cluster.table(TABLE)?;
-    let (row, value) = (format!("row-{}", number % 100), Bytes::from(number.to_string()));
+    let (row, value) = (row_of(number), Bytes::from(number.to_string()));
     table.put(Put::row(row.clone()).set("f", "q", value.clone())).await?;
     let found = table.get(Get::row(row.clone())).await?;
     if found.value("f", "q") == Some(&value[..]) {

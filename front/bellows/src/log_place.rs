@@ -15,10 +15,8 @@ use storage::{Capability, FileName, Files, Kind, Object, RequestBudget, Segmente
 
 use crate::estimate::put_period;
 use crate::failure::Failure;
-use crate::root::{self, Root};
+use crate::root::{self, LOG_FOLDER, Root};
 
-/// The folder of log files within the place of the log.
-pub(crate) const FOLDER: &str = "WALs";
 /// The object in the data directory that holds the folder of the log and an identifier, one a line; absent while the
 /// log is under the data directory.
 const NOTE: &str = "bellows.wal";
@@ -142,7 +140,7 @@ fn appendable(world: &World, conf: &Conf, files: &Arc<dyn Files>) -> Result<Arc<
         }
         growing = growing.within(RequestBudget::new(world.clone(), period, delay_max));
     }
-    match growing.collect(&FileName::new(FOLDER)) {
+    match growing.collect(&FileName::new(LOG_FOLDER)) {
         Ok(0) => {}
         Ok(files) => tracing::info!(files, "removed what was left of deleted log files"),
         Err(error) => {
@@ -168,13 +166,14 @@ pub(crate) fn sync_period_min(conf: &Conf) -> Result<Option<Duration>, Failure> 
 
 fn moved(root: &str, from: impl std::fmt::Display, to: &str, change: &str) -> Failure {
     Failure::new(format!(
-        "the write-ahead log of {root} is in {from}/{FOLDER}, and {to}/{FOLDER} has none: to {change}, stop the server, move \
-         the folder {FOLDER} from the one to the other, and start it again"
+        "the write-ahead log of {root} is in {from}/{LOG_FOLDER}, and {to}/{LOG_FOLDER} has none: to {change}, stop the server, move \
+         the folder {LOG_FOLDER} from the one to the other, and start it again"
     ))
 }
 
 fn has_log(files: &dyn Files, place: &str) -> Result<bool, Failure> {
-    let listed = files.list(&FileName::new(FOLDER)).map_err(|error| Failure::of_storage(place, &error))?;
+    let listed =
+        files.list(&FileName::new(LOG_FOLDER)).map_err(|error| Failure::of_storage(place, &error))?;
     Ok(listed.iter().any(|entry| entry.name.last().ends_with(".wal")))
 }
 
@@ -215,7 +214,7 @@ mod tests {
         let elsewhere = place.map(|(name, log)| (name.to_owned(), shared(log)));
         let log = open_at(&World::real(), &Conf::new(), &shared(data), "data", elsewhere);
         let log = log.map_err(|failure| failure.to_string())?;
-        if let Ok(writer) = log.create(&FileName::new(FOLDER).join("00000000000000000001.wal")) {
+        if let Ok(writer) = log.create(&FileName::new(LOG_FOLDER).join("00000000000000000001.wal")) {
             writer.finish().map_err(|error| error.to_string())?;
         }
         Ok(())
@@ -253,7 +252,7 @@ mod tests {
     fn a_log_that_was_moved_back_is_found_despite_an_error() {
         let moved_back = |data: &Memory| {
             begin(data, Some(("log", &Memory::new()))).expect("new");
-            let writer = data.create(&FileName::new(FOLDER).join("00000000000000000001.wal"));
+            let writer = data.create(&FileName::new(LOG_FOLDER).join("00000000000000000001.wal"));
             writer.and_then(|writer| writer.finish()).expect("moved");
         };
         let overcome = storage::at_every_false_alarm(
@@ -292,7 +291,7 @@ mod tests {
             let place = wal_dir.clone().map(Root::Folder);
             let log = open(&World::real(), &Conf::new(), &files, &text, place.as_ref());
             let log = log.map_err(|it| it.to_string())?;
-            let name = FileName::new(FOLDER).join("00000000000000000001.wal");
+            let name = FileName::new(LOG_FOLDER).join("00000000000000000001.wal");
             if let Ok(writer) = log.create(&name) {
                 writer.finish().expect("durable");
             }
@@ -302,7 +301,7 @@ mod tests {
         }
 
         fn move_log(&self, from: &str, to: &str) {
-            std::fs::rename(self.at(from).join(FOLDER), self.at(to).join(FOLDER)).expect("moved");
+            std::fs::rename(self.at(from).join(LOG_FOLDER), self.at(to).join(LOG_FOLDER)).expect("moved");
         }
     }
 

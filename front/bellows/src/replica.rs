@@ -56,7 +56,7 @@ impl ReadReplica {
         let id = layout::cluster_id();
         let content = files.read(&id, 4096).map_err(|error| Failure::of_storage(root, &error))?;
         own.swap(&id, None, &content).map_err(|error| Failure::of_storage(root, &error))?;
-        let primary = Primary { files, log, folder: FileName::new(log_place::FOLDER) };
+        let primary = Primary { files, log, folder: FileName::new(crate::root::LOG_FOLDER) };
         Ok(ReadReplica {
             world: world.clone(),
             primary,

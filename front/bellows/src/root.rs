@@ -8,13 +8,16 @@ use std::time::Duration;
 
 use conf::{Conf, keys};
 use env::World;
-use hdfs::Hdfs;
+use hdfs::{Continued, Hdfs, PartLimits};
 use objectstore::Bucket;
-use storage::Files;
+use storage::{FileName, Files};
 use telemetry::Source;
 
 use crate::data_dir::{self, is_scheme};
 use crate::failure::Failure;
+
+/// The folder of log files within the place of the log.
+pub(crate) const LOG_FOLDER: &str = "WALs";
 
 /// The place of all files but the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,10 +115,10 @@ impl Root {
             Root::Hdfs { url, folder } => {
                 let files = self.hdfs(conf, url, folder)?;
                 // The version is checked before the folder is taken, because taking it ends the server that owns it.
-                data_dir::check_before_taking(&*files, self)?;
-                files.take().map_err(|error| self.not_served(&error))?;
-                data_dir::check_layout(&*files, self)?;
-                return Ok(OpenRoot { files, meter: None, probe: None });
+                data_dir::check_before_taking(&files, self)?;
+                files.base().take().map_err(|error| self.not_served(&error))?;
+                data_dir::check_layout(&files, self)?;
+                return Ok(OpenRoot { files: Arc::new(files), meter: None, probe: None });
             }
             Root::Bucket { .. } => {}
         }
@@ -169,8 +172,8 @@ impl Root {
             Root::Bucket { .. } => return Ok(self.connect(conf)?),
             Root::Hdfs { url, folder } => {
                 let files = self.hdfs(conf, url, folder)?;
-                files.take().map_err(|error| self.not_served(&error))?;
-                return Ok(files);
+                files.base().take().map_err(|error| self.not_served(&error))?;
+                return Ok(Arc::new(files));
             }
         };
         let local = storage::Local::open(folder).map_err(|error| {
@@ -192,9 +195,12 @@ impl Root {
     }
 
     /// Returns the folder in HDFS. This process does not own the folder until it is taken.
-    fn hdfs(&self, conf: &Conf, url: &str, folder: &str) -> Result<Arc<Hdfs>, Failure> {
-        let opened = Hdfs::open(hdfs_options(conf, url, folder)?);
-        Ok(Arc::new(opened.map_err(|error| self.not_served(&error))?))
+    fn hdfs(&self, conf: &Conf, url: &str, folder: &str) -> Result<Continued<Hdfs>, Failure> {
+        let options = hdfs_options(conf, url, folder)?;
+        let sync = conf.value(&keys::cluster::HDFS_LOG_SYNC_MAX)?;
+        let limits = PartLimits { sync, sync_max: options.sync_max.max(sync), patience: options.call_max };
+        let opened = Hdfs::open(options).map_err(|error| self.not_served(&error))?;
+        Ok(Continued::new(opened, is_log_file, limits, World::real()))
     }
 
     fn not_served(&self, error: &storage::Error) -> Failure {
@@ -237,6 +243,11 @@ impl fmt::Display for Root {
             Root::Hdfs { url, folder } => write!(f, "{url}{folder}"),
         }
     }
+}
+
+/// Whether a name is that of a file of the log.
+fn is_log_file(name: &FileName) -> bool {
+    name.below(&FileName::new(LOG_FOLDER)).is_some_and(|rest| rest.ends_with(".wal"))
 }
 
 /// Whether a setting is one of Hadoop's client.

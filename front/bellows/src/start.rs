@@ -110,7 +110,7 @@ pub(crate) fn run(
         tracing::warn!(log = log_root, files = %root,
             "the log is on a disk of this machine: what is acknowledged and not yet flushed survives the process, and not the machine");
     }
-    let log_folder = FileName::new(log_place::FOLDER);
+    let log_folder = FileName::new(crate::root::LOG_FOLDER);
     let port = rpc.addresses().first().map_or(settings.rpc.port(), |address| address.port());
     let owner = format!("{}:{port}", settings.host);
     let log_options = wal::Options { owner, ..settings.log.clone() };

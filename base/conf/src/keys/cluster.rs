@@ -27,8 +27,10 @@ keys! {
     HDFS_REPLICATION: Count = "dfs.replication", "0";
     /// Maximum number of concurrent reads of HDFS.
     HDFS_READS_MAX: Count = "bellows.hdfs.reads.max", "64";
-    /// How long the DataNodes may take for a sync before it fails, and the log with it.
+    /// How long the DataNodes may take for bytes that are sent to them before a call fails.
     HDFS_SYNC_MAX: Millis = "bellows.hdfs.sync.max", "10000";
+    /// How long the DataNodes may take for a sync of the log before the log goes on in another file.
+    HDFS_LOG_SYNC_MAX: Millis = "bellows.hdfs.log.sync.max", "300";
     /// How long any other call to HDFS may take before it fails, including the recovery of a lease.
     HDFS_CALL_MAX: Millis = "bellows.hdfs.call.max", "90000";
     /// Price of 1,000 PUT requests to the object store, including the parts of uploads, in dollars or another currency.
