@@ -10,7 +10,8 @@ use crate::Outcome;
 use crate::server::{Server, build, fresh_folder, log_of, no_panic};
 use crate::tools::{Registry, Tools, numbers};
 
-/// A workload's letter, and its fractions of read, update, insert, scan and read-modify-write, with the distribution.
+/// A workload's letter, its fractions of read, update, insert, scan and read-modify-write, and the distribution of its
+/// keys.
 const WORKLOADS: &[(&str, [&str; 5], &str)] = &[
     ("a", ["0.5", "0.5", "0", "0", "0"], "zipfian"),
     ("b", ["0.95", "0.05", "0", "0", "0"], "zipfian"),

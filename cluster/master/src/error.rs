@@ -44,7 +44,7 @@ pub enum Error {
     NoDescriptor {
         /// The name of the table.
         table: String,
-        /// Where its descriptor should be.
+        /// The folder in which the table's descriptor should be.
         folder: FileName,
     },
     /// A region server refused an order without which the master cannot start.

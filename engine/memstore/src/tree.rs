@@ -53,8 +53,8 @@ use crate::place::Place;
 use crate::records::Records;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
 
-/// Maximum number of inner levels. A tree of this height has more leaves than there are places, if each node has
-/// seven children.
+/// Maximum number of inner levels. Even if each node has only seven children, a tree of this height has more leaves
+/// than there can be entries.
 const HEIGHT_MAX: usize = 16;
 /// Number of descents of a search after which a reader no longer descends again when a split disturbs it, but walks to
 /// the right.
