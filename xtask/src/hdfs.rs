@@ -131,6 +131,10 @@ fn configure(folder: &Path, name: &str, namenode: (u16, u16), node: &[u16]) -> R
         ("dfs.datanode.hostname", "127.0.0.1".to_owned()),
         // A DataNode recovers the lease, and learns of the order with its next heartbeat. So heartbeats are frequent.
         ("dfs.heartbeat.interval", "1".to_owned()),
+        // The NameNode takes a DataNode for dead after 14 s instead of ten minutes: twice this, and ten heartbeats.
+        ("dfs.namenode.heartbeat.recheck-interval", "2000".to_owned()),
+        // The DataNode that recovers a lease connects to the other ones, of which one is dead.
+        ("ipc.client.connect.max.retries", "1".to_owned()),
         ("dfs.namenode.safemode.extension", "0".to_owned()),
         ("dfs.datanode.du.reserved", "0".to_owned()),
     ];
