@@ -24,6 +24,7 @@ mod simulated {
 
     use std::cell::RefCell;
     use std::collections::HashMap;
+    use std::hash::{BuildHasherDefault, Hasher};
     use std::time::{Duration, Instant};
 
     use lock_api::RawMutex as _;
@@ -44,9 +45,28 @@ mod simulated {
     pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLock, T>;
 
     thread_local! {
-        /// The simulated threads that wait, by the address of the lock or condition. The map is only looked up, never
-        /// iterated.
-        static WAITERS: RefCell<HashMap<usize, Vec<ThreadId>>> = RefCell::default();
+        /// The simulated threads that wait, by the address of the lock or condition. The order of the map decides
+        /// nothing.
+        static WAITERS: RefCell<HashMap<usize, Vec<ThreadId>, BuildHasherDefault<AddressHasher>>> =
+            RefCell::default();
+    }
+
+    /// Hashes an address with one multiplication, because each release of a lock looks up its waiters.
+    #[derive(Default)]
+    struct AddressHasher(u64);
+
+    impl Hasher for AddressHasher {
+        fn finish(&self) -> u64 {
+            self.0
+        }
+
+        fn write(&mut self, _bytes: &[u8]) {
+            unreachable!("only addresses are hashed")
+        }
+
+        fn write_usize(&mut self, address: usize) {
+            self.0 = (address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+        }
     }
 
     /// A simulated thread that waits for a lock or condition. The wait ends when the thread is woken or this value is
@@ -133,22 +153,28 @@ mod simulated {
     /// Repeats `attempt` until it succeeds or the time `limit` is over. Between attempts the thread is suspended until
     /// the address is woken.
     fn acquire(address: usize, limit: Option<Duration>, attempt: impl Fn() -> bool) -> Option<bool> {
-        let thread = simulation::current()?;
-        if simulation::with(|director| director.interrupts()) == Some(true) {
+        let (thread, is_interrupted) = simulation::with(|director| {
+            let thread = director.current()?;
+            Some((thread, director.interrupts()))
+        })??;
+        if is_interrupted {
             simulation::give_way();
+        }
+        if attempt() {
+            return Some(true);
         }
         let world = simulation::with(|director| director.world())?;
         let until = limit.map(|limit| world.moment().plus(limit));
         loop {
-            if attempt() {
-                return Some(true);
-            }
             let left = until.map(|until| until.since(world.moment()));
             if left.is_some_and(|left| left.is_zero()) {
                 return Some(false);
             }
             let _waiting = Waiting::begin(address, thread);
             simulation::park(left);
+            if attempt() {
+                return Some(true);
+            }
         }
     }
 
