@@ -291,7 +291,7 @@ impl Memory {
 
     /// Returns the total size of all files, in bytes.
     pub fn bytes(&self) -> u64 {
-        self.state.lock().files.values().map(|file| file.bytes.lock().len() as u64).sum()
+        self.state.lock().bytes()
     }
 
     /// Limits the total size of all files, in bytes; a write beyond the limit fails as on a full disk.
@@ -416,8 +416,29 @@ impl State {
     }
 
     fn has_room(&self, more: usize) -> bool {
-        let used: usize = self.files.values().map(|file| file.bytes.lock().len()).sum();
-        self.bytes_max.is_none_or(|limit| (used + more) as u64 <= limit)
+        self.bytes_max.is_none_or(|limit| self.bytes() + more as u64 <= limit)
+    }
+
+    /// Returns the total size of all files, in bytes.
+    fn bytes(&self) -> u64 {
+        self.files.values().map(|file| file.bytes.lock().len() as u64).sum()
+    }
+
+    /// Whether the content of `name` is `expected`; `None` if there is no such file.
+    fn is_content(&self, name: &FileName, expected: Option<&[u8]>) -> bool {
+        match (self.files.get(name), expected) {
+            (Some(file), Some(expected)) => *file.bytes.lock() == expected,
+            (None, None) => true,
+            _ => false,
+        }
+    }
+
+    /// Returns the files below `folder`.
+    fn below(&self, folder: &FileName) -> impl Iterator<Item = (&FileName, &File)> {
+        // Names with the folder's name as a prefix are neighbours, and those below it are among them.
+        let from = self.files.range(folder..);
+        from.take_while(|(name, _)| name.as_str().starts_with(folder.as_str()))
+            .filter(|(name, _)| name.below(folder).is_some())
     }
 }
 
@@ -548,8 +569,8 @@ impl Files for Memory {
 
     fn list(&self, folder: &FileName) -> Result<Vec<Entry>> {
         let state = self.state.lock();
-        let inside = state.files.iter().filter(|(name, _)| name.below(folder).is_some());
-        Ok(inside
+        Ok(state
+            .below(folder)
             .map(|(name, file)| Entry { name: name.clone(), size: file.bytes.lock().len() as u64 })
             .collect())
     }
@@ -578,7 +599,7 @@ impl Files for Memory {
     fn swap(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Version> {
         let mut state = self.state.lock();
         let failure = state.act(name, "swap")?;
-        if state.content(name).as_deref() != expected.map(Version::as_bytes) {
+        if !state.is_content(name, expected.map(Version::as_bytes)) {
             return Err(Error::new(Kind::Conflict, Outcome::DidNotHappen, name, "swap"));
         }
         if !state.has_room(new.len()) {
@@ -608,8 +629,7 @@ impl Files for Memory {
     fn bytes_free(&self) -> Result<u64> {
         self.check(Capability::FreeSpace, &FileName::root(), "measure the space of")?;
         let state = self.state.lock();
-        let used: u64 = state.files.values().map(|file| file.bytes.lock().len() as u64).sum();
-        Ok(state.bytes_max.map_or(u64::MAX, |limit| limit.saturating_sub(used)))
+        Ok(state.bytes_max.map_or(u64::MAX, |limit| limit.saturating_sub(state.bytes())))
     }
 }
 

@@ -20,17 +20,24 @@ impl FileName {
     /// When a part is empty, `.` or `..`, or contains a NUL.
     pub fn new(name: impl Into<Box<str>>) -> FileName {
         let name = name.into();
-        assert!(
-            name.is_empty()
-                || name.split('/').all(|part| !matches!(part, "" | "." | "..") && !part.contains('\0')),
-            "not a file name: {name:?}"
-        );
+        assert!(name.is_empty() || are_parts(&name), "not a file name: {name:?}");
         FileName(name)
     }
 
     /// Returns the name of `part` (one part or several) in this folder.
+    ///
+    /// # Panics
+    /// As [`new`](FileName::new).
     pub fn join(&self, part: &str) -> FileName {
-        if self.0.is_empty() { FileName::new(part) } else { FileName::new(format!("{}/{part}", self.0)) }
+        if self.0.is_empty() {
+            return FileName::new(part);
+        }
+        assert!(are_parts(part), "not a file name: {part:?}");
+        let mut name = String::with_capacity(self.0.len() + 1 + part.len());
+        name.push_str(&self.0);
+        name.push('/');
+        name.push_str(part);
+        FileName(name.into_boxed_str())
     }
 
     /// Returns the last part.
@@ -58,6 +65,12 @@ impl FileName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// Whether `name` consists of parts that file names may have.
+fn are_parts(name: &str) -> bool {
+    let is_part = |part: &[u8]| !matches!(part, b"" | b"." | b"..");
+    !name.as_bytes().contains(&0) && name.as_bytes().split(|byte| *byte == b'/').all(is_part)
 }
 
 impl fmt::Display for FileName {
