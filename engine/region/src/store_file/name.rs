@@ -24,6 +24,9 @@ const BACK_REFERENCES: &str = ".links-";
 /// The text before the sequence id in the name of a bulk-loaded file.
 const LOADED_AS: &str = "_SeqId_";
 
+/// Length of the path of a usual store file, in bytes.
+const PATH_BYTES: usize = 160;
+
 /// A store, identified by its folder: a family in a region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StorePlace {
@@ -45,12 +48,28 @@ impl StorePlace {
     }
 
     fn below(&self, top: Option<&str>) -> FileName {
-        self.table_below(top).join(&self.region).join(&self.family)
+        self.path(top, &[&self.region, &self.family])
     }
 
     fn table_below(&self, top: Option<&str>) -> FileName {
-        let root = top.map_or_else(|| self.root.clone(), |top| self.root.join(top));
-        root.join("data").join(self.table.namespace()).join(self.table.qualifier())
+        self.path(top, &[])
+    }
+
+    /// Returns the path `rest` in the table's folder below `top`. The janitor calls this for each listed file, so the name
+    /// is built at once.
+    fn path(&self, top: Option<&str>, rest: &[&str]) -> FileName {
+        let table = ["data", self.table.namespace(), self.table.qualifier()];
+        let before =
+            [self.root.as_str(), top.unwrap_or_default()].into_iter().filter(|part| !part.is_empty());
+        let parts = before.chain(table).chain(rest.iter().copied());
+        let mut name = String::with_capacity(PATH_BYTES);
+        for part in parts {
+            if !name.is_empty() {
+                name.push('/');
+            }
+            name.push_str(part);
+        }
+        FileName::new(name)
     }
 
     /// Returns the folder of the store's table.
@@ -81,7 +100,7 @@ impl StorePlace {
 
     /// Returns the places where a file made in this store can be, the most likely first.
     pub(crate) fn places_of(&self, file: &str) -> Vec<FileName> {
-        [None, Some(MOB), Some(ARCHIVE)].map(|top| self.below(top).join(file)).into()
+        [None, Some(MOB), Some(ARCHIVE)].map(|top| self.path(top, &[&self.region, &self.family, file])).into()
     }
 
     /// Returns the folder of a file's back references; it has one back reference for each store that links to the file.
