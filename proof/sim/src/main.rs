@@ -10,6 +10,10 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
+/// The allocator of the server. It is faster than the system's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const USAGE: &str = "usage: sim [--seeds FROM..TO | --seed N [--transcript [--steps]]] [--planted N] [--once] [--fault KIND]… \
      [--workload NAME]… [--only] [--preset NAME]…";
 
@@ -119,6 +123,8 @@ fn main() -> ExitCode {
         only: asked.only,
         presets,
     };
+    // A region reserves memory of which it uses a small part. Clearing it would take a tenth of the time.
+    env::forgo_huge_pages();
     let world = env::World::real();
     let began = world.moment();
     let (mut simulated, mut steps) = (Duration::ZERO, 0);
