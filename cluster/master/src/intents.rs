@@ -405,6 +405,12 @@ impl Intents {
             if state.is_in_doubt {
                 self.read_again(&mut state)?;
             }
+            // The object belongs to the other process, so this master no longer changes it.
+            if self.replaced.has_happened() {
+                let (name, outcome) = (layout::unfinished(), Outcome::DidNotHappen);
+                return Err(storage::Error::new(Kind::Conflict, outcome, &name, "write")
+                    .because("another process has taken over"));
+            }
             let mut by_key = state.by_key.clone();
             act(&mut by_key);
             // The number also grows if the write fails, because the store may carry out the write later.
@@ -418,13 +424,7 @@ impl Intents {
                 }
                 // The content is not the expected one. Either the store has carried out an earlier write of this master
                 // late, or another process wrote the object.
-                Err(error) if error.kind() == Kind::Conflict => {
-                    state.is_in_doubt = true;
-                    self.read_again(&mut state)?;
-                    if self.replaced.has_happened() {
-                        return Err(error);
-                    }
-                }
+                Err(error) if error.kind() == Kind::Conflict => state.is_in_doubt = true,
                 Err(error) => {
                     state.is_in_doubt = error.outcome() == Outcome::MayHaveHappened;
                     return Err(error);
@@ -508,8 +508,11 @@ mod tests {
         let old = open(&memory, 1);
         old.begin(delete("a")).unwrap();
         let new = open(&memory, 2);
-        assert_eq!(old.begin(delete("b")).unwrap_err().kind(), Kind::Conflict);
-        assert!(old.replaced.has_happened());
+        for table in ["b", "c"] {
+            assert_eq!(old.begin(delete(table)).unwrap_err().kind(), Kind::Conflict);
+            assert!(old.replaced.has_happened());
+        }
+        assert_eq!(old.end(&delete("a").key()).unwrap_err().kind(), Kind::Conflict);
         assert_eq!(State::read(&memory).unwrap().by_key.into_values().collect::<Vec<_>>(), [delete("a")]);
         new.end(&delete("a").key()).expect("it is the only writer");
         assert!(!new.replaced.has_happened());
