@@ -13,13 +13,18 @@ const ATTEMPTS: usize = 3;
 ///
 /// Callers delete the source afterwards, so one wrong read of the source must not become the only content that is left.
 /// A copy that differs is deleted and written again. If the third copy differs, too, the call fails with
-/// [`Kind::Failed`]. After an error there is no copy, unless the error [may have happened](Outcome::MayHaveHappened).
+/// [`Kind::Failed`]. After an error there is no copy, unless the error [may have happened](Outcome::MayHaveHappened), or
+/// the source is [gone](Kind::NotFound).
+///
+/// In storage that several processes reach, another process may copy the same file, and then delete the source. So no copy
+/// is deleted once the source is gone.
 pub fn copy<F: Files + ?Sized>(from: &dyn FileReader, files: &F, to: &FileName) -> Result<u64> {
     for _ in 0..ATTEMPTS {
         write_parts(from, files.create(to)?)?;
         match first_difference(from, files, to) {
             Ok(None) => return Ok(from.size()),
             Ok(Some(_)) => files.delete(to)?,
+            Err(error) if error.kind() == Kind::NotFound => return Err(error),
             Err(error) => {
                 files.delete(to)?;
                 return Err(error);
@@ -29,6 +34,20 @@ pub fn copy<F: Files + ?Sized>(from: &dyn FileReader, files: &F, to: &FileName) 
     Err(Error::new(Kind::Failed, Outcome::DidNotHappen, to, "copy a file to").because(format!(
         "the copy differed from its source {ATTEMPTS} times; the source is kept; check the device for read and write errors"
     )))
+}
+
+/// Copies a file as [`copy`] does. If `to` exists and has the same bytes, it counts as the copy; with other bytes it is
+/// replaced.
+pub fn copy_unless_there<F: Files + ?Sized>(from: &dyn FileReader, files: &F, to: &FileName) -> Result<u64> {
+    match copy(from, files, to) {
+        Err(error) if error.kind() == Kind::Exists => {}
+        copied => return copied,
+    }
+    if first_difference(from, files, to)?.is_some() {
+        files.delete(to)?;
+        return copy(from, files, to);
+    }
+    Ok(from.size())
 }
 
 fn write_parts(from: &dyn FileReader, mut to: Box<dyn FileWriter>) -> Result<u64> {

@@ -338,6 +338,57 @@ fn a_copy_with_a_wrong_byte_is_written_again() {
     }
 }
 
+/// A source that another process has copied and deletes after `reads` reads.
+struct Vanishing {
+    inner: Arc<dyn FileReader>,
+    files: Memory,
+    source: FileName,
+    reads: AtomicUsize,
+}
+
+impl FileReader for Vanishing {
+    fn size(&self) -> u64 {
+        self.inner.size()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> crate::Result<()> {
+        if self.reads.fetch_sub(1, Ordering::SeqCst) == 0 {
+            self.files.delete(&self.source)?;
+        }
+        self.inner.read_at(offset, buffer)
+    }
+}
+
+#[test]
+fn a_copy_whose_source_another_process_has_deleted_stays() {
+    for was_there in [false, true] {
+        let files = Memory::with(Capabilities::NONE);
+        let (source, copy) = (name("source"), name("copy"));
+        write(&files, "source", b"content");
+        if was_there {
+            write(&files, "copy", b"content");
+        }
+        let inner = files.open(&source).expect("there");
+        let from = Vanishing { inner, files: files.clone(), source, reads: AtomicUsize::new(1) };
+        let error = crate::copy_unless_there(&from, &files, &copy).expect_err("the source is gone");
+        assert_eq!(error.kind(), Kind::NotFound);
+        assert_eq!(files.read(&copy, 100).expect("the only copy"), b"content", "{was_there}");
+    }
+}
+
+#[test]
+fn an_existing_file_counts_as_the_copy_if_it_has_the_same_bytes() {
+    let files = Memory::with(Capabilities::NONE);
+    write(&files, "source", b"content");
+    let source = files.open(&name("source")).expect("there");
+    for existing in [&b"content"[..], b"another"] {
+        files.delete(&name("copy")).expect("deleted");
+        write(&files, "copy", existing);
+        let size = crate::copy_unless_there(&*source, &files, &name("copy")).expect("copied");
+        assert_eq!((size, files.read(&name("copy"), 100).expect("there")), (7, b"content".to_vec()));
+    }
+}
+
 #[test]
 fn a_copy_that_stays_wrong_is_an_error_and_leaves_nothing() {
     let files = Lying { below: Memory::new(), wrong: Arc::new(AtomicUsize::new(0)), lies: Lies::Writes };

@@ -109,8 +109,11 @@ impl Janitor {
     }
 }
 
-/// Copies a file of a store to its place in the archive; does nothing for other files. The copy does not count while
-/// the original exists, because a crash may have left it incomplete.
+/// Copies a file of a store to its place in the archive; does nothing for other files. Where files do not appear whole,
+/// the copy does not count while the original exists, because a crash may have left it incomplete.
+///
+/// In an object store a server that was replaced may run this beside its successor, which deletes the original when it
+/// has its copy. So a copy is never deleted there: it may be the only one.
 pub(crate) fn copy_to_archive(files: &dyn Files, name: &FileName) -> Result<()> {
     let Some(store) = store_of(name) else { return Ok(()) };
     let to = store.archive().join(name.last());
@@ -120,8 +123,10 @@ pub(crate) fn copy_to_archive(files: &dyn Files, name: &FileName) -> Result<()> 
         Err(error) if error.kind() == Kind::NotFound => return Ok(()),
         Err(error) => return Err(error.into()),
     };
-    files.delete(&to)?;
-    storage::copy(&*from, files, &to)?;
+    if files.capabilities().has(Capability::SyncPrefix) {
+        files.delete(&to)?;
+    }
+    storage::copy_unless_there(&*from, files, &to)?;
     Ok(())
 }
 
