@@ -237,7 +237,10 @@ impl Files for Segmented {
         }
         // The search begins with the last part before the first gap, because that part says whether it ends the file.
         // It refuses the seal, and so does any part that the listing lacks.
-        let mut number = (self.leading(name)?.len() as u32).saturating_sub(1);
+        let mut number = match env::planted(37) {
+            true => self.listed(name)?.last().map_or(0, |(last, _)| last + 1),
+            false => (self.leading(name)?.len() as u32).saturating_sub(1),
+        };
         let nonce = self.world.random();
         loop {
             let seal = Part { kind: PartKind::Seal, number, nonce, offset: 0, payload: &[] as &[u8] };

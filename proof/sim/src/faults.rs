@@ -10,8 +10,8 @@ use std::time::Duration;
 use crate::disk::Conduct;
 use crate::network::Link;
 use crate::random::Random;
-use crate::scheduler::{MachineId, Scheduler};
-use crate::server::Server;
+use crate::scheduler::{Health, MachineId, Scheduler};
+use crate::server::{Replaced, Server};
 use crate::store::{Store, StoreConduct};
 
 /// Kinds of faults; a run has some of them.
@@ -48,6 +48,9 @@ pub enum Kind {
     ClockBack,
     /// Calls of the object store fail, or happen and report failure; listings are stale. Only in runs with a store.
     FailingStore,
+    /// Another server takes over the files while the process is suspended, which then continues. It must acknowledge
+    /// nothing more, and end. Only in runs whose log is in a store.
+    TakeOver,
 }
 
 /// Kinds that are chosen often.
@@ -69,7 +72,7 @@ const OFTEN: [Kind; 13] = [
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 15] = [
+    pub const ALL: [Kind; 16] = [
         Kind::Kill,
         Kind::Power,
         Kind::Stop,
@@ -85,6 +88,7 @@ impl Kind {
         Kind::Clock,
         Kind::ClockBack,
         Kind::FailingStore,
+        Kind::TakeOver,
     ];
 
     /// Returns the kind of fault with this name; `None` when there is none.
@@ -109,7 +113,13 @@ enum Act {
     MendStore,
     KillAfterDisk,
     GiveRoom,
+    TakeOver,
+    ResumeReplaced,
 }
+
+/// Maximum time between the moment from which a replaced process can learn that it was replaced, and its end, in ns. A
+/// process checks its ownership within seconds; the rest is for calls that are repeated.
+const REPLACED_MAX: u64 = 120_000_000_000;
 
 /// The schedule of faults; see the module documentation.
 pub struct Faults {
@@ -126,6 +136,8 @@ pub struct Faults {
     disk_was_faulty: bool,
     /// Number of consecutive processes that ended before they served a client.
     failed_starts: u32,
+    /// The time since which a replaced process runs beside one that owns its files, in ns.
+    replaced_since: Option<u64>,
 }
 
 impl Faults {
@@ -138,8 +150,9 @@ impl Faults {
     ) -> Faults {
         let mut kinds = Vec::new();
         let store = server.store().map(|_| Kind::FailingStore);
-        let choice: Vec<Kind> =
-            OFTEN.iter().copied().chain(std::iter::repeat_n(store, 5).flatten()).collect();
+        let take_over = server.can_be_replaced().then_some(Kind::TakeOver);
+        let of_store = [std::iter::repeat_n(store, 5), std::iter::repeat_n(take_over, 5)];
+        let choice: Vec<Kind> = OFTEN.into_iter().chain(of_store.into_iter().flatten().flatten()).collect();
         for _ in 0..random.below(5) {
             let kind = random.choose(&choice);
             if !kinds.contains(&kind) {
@@ -163,6 +176,7 @@ impl Faults {
             is_down: false,
             disk_was_faulty: false,
             failed_starts: 0,
+            replaced_since: None,
         };
         faults.set_links(Link::default());
         faults
@@ -221,6 +235,10 @@ impl Faults {
     fn set_links(&mut self, link: Link) {
         let (server, clients) = (self.server.machine(), self.clients);
         let mut network = self.scheduler.network.borrow_mut();
+        if let Some(replaced) = self.server.replaced() {
+            *network.link(replaced.machine, clients) = link;
+            *network.link(clients, replaced.machine) = link;
+        }
         for (from, to) in [(server, clients), (clients, server), (clients, clients), (server, server)] {
             *network.link(from, to) = if from == to { Link::default() } else { link };
         }
@@ -252,7 +270,24 @@ impl Faults {
                 self.scheduler.note(|| "fault  the disk has room".to_owned());
                 self.server.place().set_bytes_max(None);
             }
+            Act::TakeOver => self.take_over(),
+            Act::ResumeReplaced => self.server.resume_replaced(),
         }
+    }
+
+    /// Lets another server take over, unless the process has ended meanwhile.
+    fn take_over(&mut self) {
+        let is_serving = self.server.life().ready.load(Ordering::Acquire);
+        if self.is_down || !is_serving || self.server.replaced().is_some() {
+            return self.scheduler.resume_machine(self.server.machine());
+        }
+        self.scheduler.count("fault: another server takes over");
+        self.scheduler.pause(self.server.machine());
+        self.server.take_over();
+        // Both machines have the same time.
+        self.scheduler.world_of(self.server.machine()).set_ahead(self.ahead_ms);
+        let most = self.random.spread(100, 20_000);
+        self.later(most, Act::ResumeReplaced);
     }
 
     fn mend_disk(&mut self) {
@@ -385,6 +420,14 @@ impl Faults {
                 });
                 self.later(10_000, Act::MendStore);
             }
+            Kind::TakeOver => {
+                if !self.is_down && self.server.can_be_replaced() && self.server.replaced().is_none() {
+                    tell("fault: pause", &self.scheduler);
+                    self.scheduler.pause(self.server.machine());
+                    let most = self.random.spread(100, 10_000);
+                    self.later(most, Act::TakeOver);
+                }
+            }
             Kind::Clock => {
                 tell("fault: clock jump", &self.scheduler);
                 let ahead = self.random.spread(1, 600_000) as i64;
@@ -409,6 +452,9 @@ impl Faults {
     /// If the process has ended by itself, starts it again, as a supervisor does. Returns an error text if the process
     /// had no reason to end.
     pub fn supervise(&mut self) -> Option<String> {
+        if let Some(failure) = self.supervise_replaced() {
+            return Some(failure);
+        }
         let life = self.server.life();
         if self.is_down || !life.ended.load(Ordering::Acquire) {
             return None;
@@ -422,7 +468,34 @@ impl Faults {
         self.is_down = true;
         self.later(500, Act::Start);
         self.failed_starts = if life.was_ready.load(Ordering::Acquire) { 0 } else { self.failed_starts + 1 };
-        failure.filter(|_| !self.disk_was_faulty && !self.has_disk_faults() && !self.has_destroyed())
+        let may_end = self.disk_was_faulty || self.has_disk_faults() || self.has_destroyed();
+        failure.filter(|_| !may_end).map(|words| format!("the server ends without need: {words}"))
+    }
+
+    /// Ends the remaining threads of a replaced process that has ended. Returns a sentence if it does not end.
+    fn supervise_replaced(&mut self) -> Option<String> {
+        let Some(Replaced { machine, life }) = self.server.replaced() else {
+            self.replaced_since = None;
+            return None;
+        };
+        if life.ended.load(Ordering::Acquire) {
+            let failure = life.failure.lock().take();
+            self.scheduler.note(|| format!("replaced server ends: {failure:?}"));
+            env::sometimes("server: a replaced server has ended");
+            self.server.exit_replaced();
+            return None;
+        }
+        let now = self.scheduler.now();
+        let is_running = self.scheduler.health(machine) != Health::Paused;
+        // Calls of a failing store are repeated, and until then nobody knows who owns the files.
+        let has_owner = self.server.life().ready.load(Ordering::Acquire)
+            && !self.server.store().is_some_and(Store::is_failing);
+        if !is_running || !has_owner {
+            self.replaced_since = None;
+            return None;
+        }
+        let since = *self.replaced_since.get_or_insert(now);
+        (now - since > REPLACED_MAX).then(|| "a replaced server does not end".to_owned())
     }
 
     /// Whether a process may end because of its disk.
@@ -452,6 +525,7 @@ impl Faults {
         self.kinds.clear();
         self.scheduler.note(|| "faults are over".to_owned());
         self.scheduler.resume_machine(self.server.machine());
+        self.server.resume_replaced();
         self.set_links(Link::default());
         self.mend_disk();
         self.mend_store();

@@ -107,4 +107,16 @@ pub const PLANTED: &[PlantedBug] = &[
         "a part of the log in the store is acknowledged before the parts ahead of it are there",
     ),
     bug(35, 200, "--fault FailingStore --fault Kill", "the log in the store is read past its seal"),
+    bug(
+        36,
+        200,
+        "--only --workload churn --workload snapshots --fault TakeOver --preset LogInStore",
+        "a start only reads the intents, so an earlier master can add one",
+    ),
+    bug(
+        37,
+        200,
+        "--only --workload counters --workload appends --fault TakeOver --preset LogInStore",
+        "a file of the log is sealed after its last part and not in its first gap",
+    ),
 ];

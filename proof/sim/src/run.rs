@@ -99,6 +99,9 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random, options: &Option
         faults.clear();
     }
     options.faults.iter().for_each(|kind| faults.add(*kind));
+    if faults.kinds().contains(&Kind::TakeOver) {
+        server.add_standby();
+    }
     scheduler.note(|| format!("faults: {:?}", faults.kinds()));
     let workloads = workload::draw(random, options);
     let names: Vec<_> = workloads.iter().map(|workload| workload.name()).collect();
@@ -155,7 +158,7 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random, options: &Option
     while scheduler.now() < end && failures.is_empty() {
         scheduler.run_until(faults.until_next(), || false);
         faults.act();
-        failures.extend(faults.supervise().map(|words| format!("the server ends without need: {words}")));
+        failures.extend(faults.supervise());
         failures.extend(scheduler.take_panics().into_iter().map(|words| format!("panic: {words}")));
         failures.extend(scene.failures());
     }
@@ -164,7 +167,9 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random, options: &Option
     }
     scene.end();
     faults.end();
-    match settle(scheduler, &mut faults, "clients come to their end", &scene, || part.is_done()) {
+    match settle(scheduler, &mut faults, "clients come to their end", &scene, || {
+        part.is_done() && server.replaced().is_none()
+    }) {
         End::Done => {}
         End::Noticed => return Vec::new(),
         End::Failed(failures) => return proved(&server, failures),
@@ -250,7 +255,7 @@ fn settle(
         let done = scheduler.run_until(faults.until_next(), &is_done);
         faults.act();
         let mut failures: Vec<String> = Vec::new();
-        failures.extend(faults.supervise().map(|words| format!("the server ends without need: {words}")));
+        failures.extend(faults.supervise());
         failures.extend(scheduler.take_panics().into_iter().map(|words| format!("panic: {words}")));
         failures.extend(scene.failures());
         if !failures.is_empty() {

@@ -1,6 +1,7 @@
 //! A machine with the whole server: master, region server and registry in one process, as `bellows start` wires them.
 //! Its files are all on one disk, or in an object store, with the log there or on the disk.
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -193,7 +194,15 @@ pub const REGISTRY_PORT: u16 = 2_181;
 /// A simulated server; see the module documentation.
 pub struct Server {
     scheduler: Rc<Scheduler>,
-    machine: MachineId,
+    /// The machine of the process that owns the files, or is about to.
+    machine: Cell<MachineId>,
+    /// The machine without a process, on which the next process starts that takes over the files; `None` if there is
+    /// none.
+    standby: Cell<Option<MachineId>>,
+    /// The process that was replaced and has not ended yet.
+    replaced: Mutex<Option<Replaced>>,
+    /// The number of times that a replaced process began to run again, or ended.
+    replacements: Arc<AtomicU64>,
     settings: Settings,
     place: Arc<Mutex<Memory>>,
     /// The store with all files except the log; `None` if they are on the disk.
@@ -204,6 +213,15 @@ pub struct Server {
     leases: Leases,
     life: Mutex<Arc<Life>>,
     lives: Arc<AtomicU64>,
+}
+
+/// A process whose files another process has taken over, or is about to.
+#[derive(Clone)]
+pub struct Replaced {
+    /// The machine of the process.
+    pub machine: MachineId,
+    /// The state of the process.
+    pub life: Arc<Life>,
 }
 
 /// The state of one process, from its start to its end.
@@ -228,7 +246,10 @@ impl Server {
         Rc::new(Server {
             store,
             scheduler: Rc::clone(scheduler),
-            machine,
+            machine: Cell::new(machine),
+            standby: Cell::new(None),
+            replaced: Mutex::default(),
+            replacements: Arc::default(),
             place: Arc::new(Mutex::new(Memory::with(settings.profile.capabilities()))),
             settings,
             conduct: Arc::default(),
@@ -239,9 +260,35 @@ impl Server {
         })
     }
 
-    /// Returns the machine of the server.
+    /// Returns the machine of the process that runs, or ran last.
     pub fn machine(&self) -> MachineId {
-        self.machine
+        self.machine.get()
+    }
+
+    /// Whether a process on another machine can take over the files: all of them, and the log, are in a store.
+    pub fn can_be_replaced(&self) -> bool {
+        self.settings.log_in_store
+    }
+
+    /// Adds a machine on which a process can take over the files.
+    pub fn add_standby(&self) {
+        self.standby.set(Some(self.scheduler.machine("standby")));
+    }
+
+    /// Returns the machine of the process that runs, and the standby.
+    pub fn machines(&self) -> Vec<MachineId> {
+        [Some(self.machine.get()), self.standby.get()].into_iter().flatten().collect()
+    }
+
+    /// Returns the process that was replaced and has not ended yet.
+    pub fn replaced(&self) -> Option<Replaced> {
+        self.replaced.lock().clone()
+    }
+
+    /// Returns the number of times that a replaced process began to run again, or ended. It is odd while one runs, which
+    /// may answer reads with old rows until it learns that it was replaced.
+    pub fn replacements(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.replacements)
     }
 
     /// Returns the process that runs, or ran last.
@@ -290,18 +337,51 @@ impl Server {
         let life = Arc::<Life>::default();
         *self.life.lock() = Arc::clone(&life);
         let number = self.lives.fetch_add(1, Ordering::AcqRel) + 1;
-        self.scheduler.revive(self.machine);
+        let machine = self.machine.get();
+        self.scheduler.revive(machine);
         self.scheduler.note(|| format!("server starts, life {number}"));
         let disk = self.disk();
-        let (settings, machine, store) =
-            (self.settings.clone(), self.machine, self.store.as_ref().map(Store::for_process));
+        let (settings, store) = (self.settings.clone(), self.store.as_ref().map(Store::for_process));
         let work = Box::new(move || {
             if let Err(failure) = serve(&settings, machine, disk, store, &life) {
                 *life.failure.lock() = Some(failure);
             }
             life.ended.store(true, Ordering::Release);
         });
-        self.scheduler.spawn_on(self.machine, "main", work);
+        self.scheduler.spawn_on(machine, "main", work);
+    }
+
+    /// Starts a process on another machine, which takes over the files of the present one. The present process is
+    /// suspended, and [continues](Server::resume_replaced) later.
+    ///
+    /// # Panics
+    /// Without a standby, or while another process is replaced.
+    pub fn take_over(&self) {
+        self.scheduler.note(|| "fault  another server takes over".to_owned());
+        let (machine, life) = (self.machine.get(), self.life());
+        self.machine.set(self.standby.take().expect("there is a standby"));
+        *self.replaced.lock() = Some(Replaced { machine, life });
+        self.start();
+    }
+
+    /// Lets the replaced process continue.
+    pub fn resume_replaced(&self) {
+        if let Some(Replaced { machine, .. }) = self.replaced()
+            && self.scheduler.health(machine) == Health::Paused
+        {
+            self.scheduler.note(|| "fault  the replaced server continues".to_owned());
+            self.replacements.fetch_add(1, Ordering::AcqRel);
+            self.scheduler.resume_machine(machine);
+        }
+    }
+
+    /// Ends the remaining threads of the replaced process, which has ended.
+    pub fn exit_replaced(&self) {
+        let Some(Replaced { machine, .. }) = self.replaced.lock().take() else { return };
+        self.scheduler.kill(machine, Health::Killed);
+        self.scheduler.announce_death(machine, Health::Killed);
+        self.standby.set(Some(machine));
+        self.replacements.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Asks the process to stop.
@@ -336,8 +416,8 @@ impl Server {
     fn end_life(&self, next: Memory, how: Health) {
         *self.place.lock() = next;
         self.medium.lock().end_life();
-        self.scheduler.kill(self.machine, how);
-        self.scheduler.announce_death(self.machine, how);
+        self.scheduler.kill(self.machine.get(), how);
+        self.scheduler.announce_death(self.machine.get(), how);
         self.life.lock().ended.store(true, Ordering::Release);
     }
 }

@@ -60,8 +60,10 @@ impl From<String> for Complaint {
 pub struct Scene(Arc<Shared>);
 
 struct Shared {
-    server: MachineId,
+    /// The machines of the servers.
+    servers: Vec<MachineId>,
     world: World,
+    replacements: Arc<AtomicU64>,
     lives: Arc<AtomicU64>,
     storage: Arc<dyn Fn() -> Memory + Send + Sync>,
     place: String,
@@ -77,8 +79,9 @@ impl Scene {
     /// Creates what the clients in `world` share: the server that they use, and what they may expect of it.
     pub fn new(server: &Server, world: World, clock_steps_back: bool, keeps_nonces: bool) -> Scene {
         Scene(Arc::new(Shared {
-            server: server.machine(),
+            servers: server.machines(),
             world,
+            replacements: server.replacements(),
             lives: server.lives(),
             storage: server.storage(),
             place: server.storage_place(),
@@ -92,8 +95,8 @@ impl Scene {
 
     /// Returns a client that retries for `patience`; with zero it never retries.
     pub fn client(&self, patience: Duration) -> Cluster {
-        let master = format!("{}:{MASTER_PORT}", self.0.server.ip());
-        let mut options = client::Options::new(Registry::rpc([master]));
+        let masters = self.0.servers.iter().map(|machine| format!("{}:{MASTER_PORT}", machine.ip()));
+        let mut options = client::Options::new(Registry::rpc(masters));
         options.call_max = Duration::from_secs(5);
         options.operation_max = patience;
         options.retries = if patience.is_zero() { 0 } else { u32::MAX };
@@ -130,6 +133,17 @@ impl Scene {
     /// log must have all writes, so no workload may flush.
     pub fn keeps_nonces(&self) -> bool {
         self.0.keeps_nonces
+    }
+
+    /// Begins a read; see [`may_be_stale`](Scene::may_be_stale).
+    pub fn begin_read(&self) -> Read {
+        Read(self.0.replacements.load(Ordering::Acquire))
+    }
+
+    /// Whether the answer to a read may be as old as the beginning of a take-over. A server that was replaced may answer
+    /// reads until it learns of that.
+    pub fn may_be_stale(&self, read: Read) -> bool {
+        read.0 % 2 == 1 || self.begin_read() != read
     }
 
     /// Whether clients should finish.
@@ -169,6 +183,10 @@ impl Scene {
         env::sleep(Duration::from_micros(random.spread(10, up_to_ms * 1_000))).await;
     }
 }
+
+/// A moment at which a client began to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Read(u64);
 
 /// A kind of load with its judge.
 pub trait Workload: Send + Sync {
@@ -255,11 +273,13 @@ pub(crate) fn splits(random: &mut Random) -> Vec<Bytes> {
 }
 
 /// Enables a table that was disabled. Returns whether it is enabled.
-pub(crate) async fn enable(admin: &client::Admin, table: &proto::TableName) -> bool {
+pub(crate) async fn enable(scene: &Scene, admin: &client::Admin, table: &proto::TableName) -> bool {
+    let read = scene.begin_read();
     // An earlier attempt without an answer may have enabled the table. Then this attempt fails, and the state is asked
     // for.
     admin.enable_table(table).await.is_ok()
-        || matches!(admin.table_state(table).await, Ok(Some(proto::catalog::TableState::Enabled)))
+        || (matches!(admin.table_state(table).await, Ok(Some(proto::catalog::TableState::Enabled)))
+            && !scene.may_be_stale(read))
 }
 
 /// Flushes and compacts a table, and changes its store file tracker, at random times.

@@ -92,7 +92,7 @@ impl Churn {
                     }
                 }
                 ExpectedState::Disabled { rows, from } => {
-                    if enable(&admin, &name).await {
+                    if enable(&scene, &admin, &name).await {
                         env::sometimes("churn: a table was disabled and enabled");
                         *self.known.lock() = ExpectedState::Present { rows, from };
                     }
@@ -146,8 +146,10 @@ impl Churn {
                         }
                     }
                     5 => {
+                        let read = scene.begin_read();
                         if let Ok(found) = rows.scan(Scan::new()).collect().await
                             && let Err(words) = self.check(&found, &there, from)
+                            && !scene.may_be_stale(read)
                         {
                             scene.fail(format!("churn: {words}"));
                         }

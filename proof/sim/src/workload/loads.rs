@@ -101,9 +101,10 @@ impl Loads {
         let table = scene.client(Duration::from_secs(20)).table(TABLE).expect("a name");
         let mut random = scene.random();
         while !scene.is_over() {
-            let before = self.loads.lock().clone();
+            let (before, read) = (self.loads.lock().clone(), scene.begin_read());
             if let Ok(rows) = table.scan(Scan::new().caching(1 + random.below(50) as u32)).collect().await
                 && let Err(words) = check(&rows, &before, false)
+                && !scene.may_be_stale(read)
             {
                 scene.fail(format!("loads: a scan: {words}"));
             }

@@ -121,7 +121,11 @@ impl Registers {
                 scene.pause(&mut random, 1_000).await;
                 continue;
             };
+            let read = scene.begin_read();
             match Registers::act(&table, &self.rows[at], &operation).await {
+                // Nothing was written, so the answer may be old.
+                Ok(Answer::Value(_)) if operation == Operation::Get && scene.may_be_stale(read) => {}
+                Ok(Answer::Passed(false)) if scene.may_be_stale(read) => {}
                 Ok(answer) => {
                     known[at] = match (&operation, &answer) {
                         (Operation::Put(new), _) => Some(new.clone()),

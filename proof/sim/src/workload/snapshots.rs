@@ -122,11 +122,12 @@ impl Snapshots {
         let mut next = 0;
         while !scene.is_over() {
             scene.pause(&mut random, 600).await;
+            let begun = scene.begin_read();
             let original = self.state.lock().original.clone();
             let done = match original {
                 // The client never disables the original. If its state is unknown, the client deletes it.
                 ExpectedState::Unknown | ExpectedState::Disabled(_) => {
-                    if remove(&admin, TABLE).await {
+                    if remove(&scene, &admin, TABLE).await {
                         self.state.lock().original = ExpectedState::Absent;
                     }
                     Ok(())
@@ -160,11 +161,13 @@ impl Snapshots {
                     }
                     _ => {
                         next += 1;
-                        self.act_on_clone(&cluster, next, &mut random).await
+                        self.act_on_clone(&scene, &cluster, next, &mut random).await
                     }
                 },
             };
-            if let Err(words) = done {
+            if let Err(words) = done
+                && !scene.may_be_stale(begun)
+            {
                 scene.fail(format!("snapshots: {words}"));
             }
         }
@@ -250,12 +253,18 @@ impl Snapshots {
         }
     }
 
-    async fn act_on_clone(&self, cluster: &Cluster, number: u64, random: &mut Random) -> Result<(), String> {
+    async fn act_on_clone(
+        &self,
+        scene: &Scene,
+        cluster: &Cluster,
+        number: u64,
+        random: &mut Random,
+    ) -> Result<(), String> {
         let admin = cluster.admin();
         let clone = self.state.lock().clone.clone();
         match clone {
             ExpectedState::Unknown => {
-                if remove(&admin, CLONE).await {
+                if remove(scene, &admin, CLONE).await {
                     self.state.lock().clone = ExpectedState::Absent;
                 }
             }
@@ -268,7 +277,7 @@ impl Snapshots {
                 }
             }
             ExpectedState::Disabled(content) => {
-                if enable(&admin, &name(CLONE)).await {
+                if enable(scene, &admin, &name(CLONE)).await {
                     env::sometimes("snapshots: a clone was disabled and enabled");
                     self.state.lock().clone = ExpectedState::Present(content);
                 }
@@ -276,7 +285,7 @@ impl Snapshots {
             ExpectedState::Present(mut content) => match random.below(6) {
                 0 => {
                     self.state.lock().clone = ExpectedState::Unknown;
-                    if remove(&admin, CLONE).await {
+                    if remove(scene, &admin, CLONE).await {
                         self.state.lock().clone = ExpectedState::Absent;
                     }
                 }
@@ -349,13 +358,14 @@ async fn read(cluster: &Cluster, table: &str, content: &Content) -> Result<(), S
 }
 
 /// Deletes a table in any state. Returns whether it is deleted.
-async fn remove(admin: &Admin, table: &str) -> bool {
+async fn remove(scene: &Scene, admin: &Admin, table: &str) -> bool {
+    let read = scene.begin_read();
     match admin.table_exists(&name(table)).await {
         Ok(true) => {
             let _either = admin.disable_table(&name(table)).await;
             admin.delete_table(&name(table)).await.is_ok()
         }
-        Ok(false) => true,
+        Ok(false) => !scene.may_be_stale(read),
         Err(_) => false,
     }
 }
