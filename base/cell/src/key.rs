@@ -103,9 +103,9 @@ impl std::fmt::Debug for Key<'_> {
         write!(
             f,
             "{}/{}:{}/{}/",
-            self.row().escape_ascii(),
-            self.family().escape_ascii(),
-            self.qualifier().escape_ascii(),
+            crate::string_binary(self.row()),
+            crate::string_binary(self.family()),
+            crate::string_binary(self.qualifier()),
             self.timestamp().0
         )?;
         match self.cell_type() {

@@ -26,6 +26,7 @@ mod kind;
 mod order;
 mod sink;
 pub mod tags;
+mod text;
 mod view;
 
 pub use block::CellBlock;
@@ -36,6 +37,7 @@ pub use kind::{CellType, SequenceId, Timestamp};
 pub use order::{Comparator, Position, compare_bytes, compare_within_row, is_same, is_same_row};
 pub use sink::CellSink;
 pub use tags::{Tag, TagType, Tags};
+pub use text::{StringBinary, string_binary};
 pub use view::Cell;
 
 /// Maximum length of a row, in bytes.

@@ -15,6 +15,7 @@
 //! A replica other than 0 has its columns in the same row, with the suffix `_%04X`, and no regioninfo.
 
 use bytes::Bytes;
+use cell::string_binary;
 use prost::Message;
 
 use crate::descriptor::{FamilyDescriptor, TableDescriptor};
@@ -268,7 +269,7 @@ pub fn namespaces_descriptor() -> TableDescriptor {
 
 fn text<'a>(value: &'a Bytes, what: &'static str) -> Result<&'a str, Error> {
     std::str::from_utf8(value)
-        .map_err(|_| Error::malformed(what, format!("{}, expected text", value.escape_ascii())))
+        .map_err(|_| Error::malformed(what, format!("{}, expected text", string_binary(value))))
 }
 
 fn number(value: &Bytes, what: &'static str) -> Result<u64, Error> {

@@ -11,6 +11,7 @@ pub mod sanity;
 pub mod tracker;
 
 use bytes::Bytes;
+use cell::string_binary;
 
 pub use attributes::Attributes;
 pub use options::{
@@ -108,7 +109,7 @@ impl FamilyDescriptor {
     pub fn new(name: impl Into<Bytes>) -> Result<Self, Error> {
         let name = name.into();
         let illegal = |message: String| Err(Error::IllegalArgument(message));
-        let shown = name.escape_ascii();
+        let shown = string_binary(&name);
         if name.is_empty() {
             return illegal("Column Family name can not be empty".into());
         }

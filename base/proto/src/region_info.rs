@@ -12,6 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cell::string_binary;
 use md5::{Digest, Md5};
 
 use crate::{Error, TableName, pb, pbuf};
@@ -45,7 +46,7 @@ impl EncodedName {
         }
         Err(Error::malformed(
             "region name",
-            format!("{}, expected .<encoded name>. at its end", name.escape_ascii()),
+            format!("{}, expected .<encoded name>. at its end", string_binary(name)),
         ))
     }
 
@@ -123,8 +124,8 @@ impl RegionInfo {
                 "region",
                 format!(
                     "of {table}: start key {} is not below end key {}",
-                    start_key.escape_ascii(),
-                    end_key.escape_ascii()
+                    string_binary(&start_key),
+                    string_binary(&end_key)
                 ),
             ));
         }
@@ -248,13 +249,13 @@ impl RegionInfo {
 
 impl fmt::Display for RegionInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.name.escape_ascii())
+        write!(f, "{}", string_binary(&self.name))
     }
 }
 
 impl fmt::Debug for RegionInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RegionInfo({self}, to {})", self.end_key.escape_ascii())
+        write!(f, "RegionInfo({self}, to {})", string_binary(&self.end_key))
     }
 }
 
@@ -302,7 +303,7 @@ pub fn regions_between(
     if let Some(pair) = keys.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(Error::IllegalArgument(format!(
             "All split keys must be unique, found duplicate: {}",
-            pair[0].escape_ascii()
+            string_binary(&pair[0])
         )));
     }
     if keys.first().is_some_and(Bytes::is_empty) {

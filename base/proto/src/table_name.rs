@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cell::string_binary;
 
 use crate::{Error, pb};
 
@@ -51,7 +52,7 @@ impl TableName {
     pub fn from_bytes(printed: &[u8]) -> Result<Self, Error> {
         match std::str::from_utf8(printed) {
             Ok(text) => text.parse(),
-            Err(_) => illegal(format!("Table name is not UTF-8: {}", printed.escape_ascii())),
+            Err(_) => illegal(format!("Table name is not UTF-8: {}", string_binary(printed))),
         }
     }
 
@@ -120,7 +121,7 @@ impl TryFrom<&pb::TableName> for TableName {
     fn try_from(name: &pb::TableName) -> Result<Self, Error> {
         let text = |part: &Bytes| match std::str::from_utf8(part) {
             Ok(text) => Ok(text.to_owned()),
-            Err(_) => illegal(format!("Table name is not UTF-8: {}", part.escape_ascii())),
+            Err(_) => illegal(format!("Table name is not UTF-8: {}", string_binary(part))),
         };
         Self::new(&text(&name.namespace)?, &text(&name.qualifier)?)
     }

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cell::{StringBinary, string_binary};
 use proto::{FamilyDescriptor, RegionInfo, TableDescriptor, TableName, pb};
 use rpc::{Exception, class};
 
@@ -69,14 +70,14 @@ impl Master {
         table: &pb::TableName,
         family: &pb::ColumnFamilySchema,
         nonce: Option<NonceKey>,
-        check: fn(&TableName, std::slice::EscapeAscii<'_>, bool) -> Result<(), Exception>,
+        check: fn(&TableName, StringBinary<'_>, bool) -> Result<(), Exception>,
     ) -> Result<ProcedureId, Exception> {
         let name = TableName::try_from(table).map_err(of_proto)?;
         let family = FamilyDescriptor::try_from(family.clone()).map_err(of_proto)?;
         self.alter(name, nonce, move |table| {
             let mut table = table.clone();
             let is_there = table.set_family(family.clone()).is_some();
-            check(table.name(), family.name().escape_ascii(), is_there)?;
+            check(table.name(), string_binary(family.name()), is_there)?;
             Ok(table)
         })
     }
@@ -92,7 +93,7 @@ impl Master {
         let family = family.clone();
         self.alter(name, nonce, move |table| {
             let mut table = table.clone();
-            let shown = family.escape_ascii();
+            let shown = string_binary(&family);
             if table.remove_family(&family).is_none() {
                 return Err(invalid(format!("Family '{shown}' does not exist, so it cannot be deleted")));
             }
@@ -139,7 +140,7 @@ impl Master {
             if name.is_meta()
                 && let Some(family) = families.first()
             {
-                let words = format!("Delete of hbase:meta column family {}", family.escape_ascii());
+                let words = format!("Delete of hbase:meta column family {}", string_binary(family));
                 return Err(Exception::new("org.apache.hadoop.hbase.HBaseIOException", words));
             }
             if families.is_empty() {

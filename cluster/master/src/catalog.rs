@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cell::string_binary;
 use contract::{CatalogEdit, CatalogRow};
 use prost::Message;
 use proto::catalog::{self, Column, RegionRow, TableState};
@@ -37,7 +38,7 @@ impl CatalogContent {
         for row in rows {
             let CatalogContent { regions, states, unreadable } = &mut content;
             let mut told = |cause| {
-                let row = row.key.escape_ascii().to_string();
+                let row = string_binary(&row.key).to_string();
                 unreadable.push(Error::Catalog { table: "hbase:meta", row, cause: Box::new(cause) });
             };
             let columns = || row.columns.iter().map(|c| (&*c.family, &*c.qualifier, c.value.clone()));
@@ -76,7 +77,7 @@ pub(crate) fn namespaces_of(rows: Vec<CatalogRow>) -> Vec<pb::NamespaceDescripto
             match pb::NamespaceDescriptor::decode(column.value.clone()) {
                 Ok(namespace) => found.push(namespace),
                 Err(cause) => {
-                    let row = row.key.escape_ascii();
+                    let row = string_binary(&row.key);
                     tracing::error!(%row, %cause, "a row of hbase:namespace cannot be read and is left alone");
                 }
             }

@@ -29,6 +29,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
+use cell::string_binary;
 use env::sync::Mutex;
 use env::{FirstFailure, World};
 use prost::Message;
@@ -224,7 +225,7 @@ impl Intent {
                 let step = Step::NAMES.iter().find(|(_, name)| name.as_bytes() == named);
                 let (step, _) = step.ok_or_else(|| proto::Error::Malformed {
                     what: "unfinished split or merge",
-                    found: format!("in the unknown step {:?}", named.escape_ascii().to_string()),
+                    found: format!("in the unknown step {:?}", string_binary(&named).to_string()),
                 })?;
                 let (parents, children) = (regions(bytes)?, regions(bytes)?);
                 if parents.is_empty() {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cell::string_binary;
 use proto::catalog::{RegionRow, RegionState, TableState};
 use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor, TableName, pb};
 use rpc::{Exception, class};
@@ -246,7 +247,7 @@ impl Master {
         if is_there {
             return Ok(());
         }
-        Err(Exception::new(class::UNKNOWN_REGION, region.name().escape_ascii().to_string()))
+        Err(Exception::new(class::UNKNOWN_REGION, string_binary(region.name()).to_string()))
     }
 
     /// Returns the creation time of the table's oldest file that a major compaction has written, in ms since 1970. As
@@ -273,7 +274,7 @@ impl Master {
     /// Returns the region that a client names by its full or encoded name.
     pub(crate) fn find(&self, region: &pb::RegionSpecifier) -> Result<RegionRow, Exception> {
         use pb::region_specifier::RegionSpecifierType as By;
-        let unknown = || Exception::new(class::UNKNOWN_REGION, region.value.escape_ascii().to_string());
+        let unknown = || Exception::new(class::UNKNOWN_REGION, string_binary(&region.value).to_string());
         let name = match region.r#type() {
             By::RegionName => EncodedName::of_region_name(&region.value),
             By::EncodedRegionName => EncodedName::parse(&String::from_utf8_lossy(&region.value)),
@@ -293,7 +294,7 @@ impl Master {
                 return Err(Exception::new(class::TABLE_NOT_ENABLED, name.to_string()));
             }
             let unknown = families.iter().filter(|family| table.descriptor.family(family).is_none());
-            let unknown: Vec<String> = unknown.map(|family| family.escape_ascii().to_string()).collect();
+            let unknown: Vec<String> = unknown.map(|family| string_binary(family).to_string()).collect();
             if unknown.is_empty() {
                 return Ok(());
             }

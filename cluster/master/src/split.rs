@@ -6,6 +6,7 @@
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
+use cell::string_binary;
 use contract::MasterRequests;
 use proto::{RegionId, RegionInfo, TableName, pb};
 use rpc::Exception;
@@ -101,7 +102,7 @@ impl Master {
                  split, try specifying split row",
             )
         })?;
-        let shown = row.escape_ascii();
+        let shown = string_binary(&row);
         if row == region.start_key() {
             return Err(Exception::do_not_retry(format!("Split row is equal to startkey: {shown}")));
         }

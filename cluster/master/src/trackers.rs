@@ -12,6 +12,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cell::string_binary;
 use proto::catalog::TableState;
 use proto::descriptor::tracker::{MIGRATION_SOURCE, MIGRATION_TARGET, TRACKER, TrackerChoice, TrackerKind};
 use proto::{FamilyDescriptor, TableDescriptor, TableName, pb};
@@ -91,7 +92,7 @@ impl Master {
         spelling: &str,
     ) -> Result<Option<TableDescriptor>, Exception> {
         let Some(known) = table.family(family) else {
-            let words = format!("{} does not exist for table {}", family.escape_ascii(), table.name());
+            let words = format!("{} does not exist for table {}", string_binary(family), table.name());
             return Err(Exception::new(class::NO_SUCH_COLUMN_FAMILY, words));
         };
         let site = self.options.tracker.as_str();
@@ -139,7 +140,7 @@ impl Master {
             Some(before) => {
                 let before = TrackerChoice::of_family(old, before, site);
                 let after = TrackerChoice::of_family(new, family, site);
-                let shown = format!("family {} of table {}", family.name().escape_ascii(), new.name());
+                let shown = format!("family {} of table {}", string_binary(family.name()), new.name());
                 check_change(before, after, &shown, new.name(), is_disabled)
             }
         })
@@ -162,7 +163,7 @@ impl Master {
                     format!(
                         "Restoring Snapshot is not possible because  the config for column family {} has incompatible \
                          configuration. Current SFT: class {} SFT from snapshot: class {}",
-                        family.name().escape_ascii(),
+                        string_binary(family.name()),
                         now.class_name(),
                         then.class_name()
                     ),
@@ -196,7 +197,7 @@ fn check_new_family(table: &TableDescriptor, family: &FamilyDescriptor, site: &s
     match load(TrackerChoice::of_family(table, family, site).tracker)? {
         TrackerKind::Migration => Err(Exception::do_not_retry(format!(
             "Should not use MIGRATION as store file tracker for new family {} of table {}",
-            family.name().escape_ascii(),
+            string_binary(family.name()),
             table.name()
         ))),
         TrackerKind::Default | TrackerKind::File => Ok(()),

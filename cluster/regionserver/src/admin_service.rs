@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cell::string_binary;
 use prost::Message;
 use proto::pb;
 use region::Region;
@@ -140,7 +141,7 @@ impl AdminService {
         let missing: Vec<_> = named
             .iter()
             .filter(|name| region.table().family(name).is_none())
-            .map(|name| name.escape_ascii().to_string())
+            .map(|name| string_binary(name).to_string())
             .collect();
         if !missing.is_empty() {
             return Err(Exception::new(
@@ -189,8 +190,8 @@ impl AdminService {
                 class::NO_SUCH_COLUMN_FAMILY,
                 format!(
                     "column family {} does not exist in region {}",
-                    family.escape_ascii(),
-                    region.info().name().escape_ascii()
+                    string_binary(family),
+                    string_binary(region.info().name())
                 ),
             ));
         }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
+use cell::string_binary;
 use env::sync::Mutex;
 use env::{HashMap, Moment, World};
 use proto::pb::region_specifier::RegionSpecifierType;
@@ -157,7 +158,7 @@ impl OnlineRegions {
             RegionSpecifierType::RegionName => EncodedName::of_region_name(value),
             RegionSpecifierType::EncodedRegionName => EncodedName::parse(&String::from_utf8_lossy(value)),
         };
-        let shown = value.escape_ascii();
+        let shown = string_binary(value);
         if let Ok(encoded) = encoded {
             let elsewhere = self.elsewhere.lock();
             if let Some((moved, since)) = elsewhere.moved.get(&encoded)

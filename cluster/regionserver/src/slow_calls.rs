@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
+use cell::string_binary;
 use env::WallTime;
 use env::sync::Mutex;
 use prost::Message;
@@ -210,7 +211,7 @@ fn of_scan(request: &pb::ScanRequest) -> String {
 }
 
 fn shown(bytes: &[u8]) -> String {
-    bytes[..bytes.len().min(NAME_MAX)].escape_ascii().to_string()
+    string_binary(&bytes[..bytes.len().min(NAME_MAX)]).to_string()
 }
 
 #[cfg(test)]

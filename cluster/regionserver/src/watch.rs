@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use cell::string_binary;
 use env::WallTime;
 use rpc::{Answer, Call, ConnectionInfo, Exception, Reply, TraceParent};
 use smallvec::SmallVec;
@@ -201,7 +202,7 @@ impl RegionServer {
             parent: TraceParent::clone(parent),
             service: call.connection.service.clone(),
             method: call.method.to_string(),
-            region: region[..region.len().min(REGION_MAX)].escape_ascii().to_string(),
+            region: string_binary(&region[..region.len().min(REGION_MAX)]).to_string(),
             client: call.connection.remote,
             user: call.connection.user.effective.clone().unwrap_or_default(),
             started: WallTime(self.foundation().world.now().0.saturating_sub(took_ms)),

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use cell::block::split_cell;
-use cell::{Cell, CellBlock, CellSink, CellType, SequenceId, Timestamp};
+use cell::{Cell, CellBlock, CellSink, CellType, SequenceId, Timestamp, string_binary};
 use env::WallTime;
 use proto::descriptor::Durability as TableDurability;
 
@@ -259,7 +259,7 @@ impl Region {
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.check_serving()?;
         if self.read_only {
-            return Err(Error::ReadOnly(self.info.name().escape_ascii().to_string()));
+            return Err(Error::ReadOnly(string_binary(self.info.name()).to_string()));
         }
         // A write that begins while the disk is full would take memory and wait, so it is refused.
         self.log.admits()?;
@@ -282,8 +282,8 @@ impl Region {
             self.store(cell.family())?;
             if cell.row() != mutation.row {
                 return Err(Error::CellOfOtherRow {
-                    cell_row: cell.row().escape_ascii().to_string(),
-                    row: mutation.row.escape_ascii().to_string(),
+                    cell_row: string_binary(cell.row()).to_string(),
+                    row: string_binary(&mutation.row).to_string(),
                 });
             }
             self.check_size(cell.bytes().len())?;
@@ -393,7 +393,7 @@ impl Region {
         let (sequence, ticket) = {
             let mut state = self.write.lock();
             if state.closing {
-                return Err(Error::NotServing(self.info.name().escape_ascii().to_string()));
+                return Err(Error::NotServing(string_binary(self.info.name()).to_string()));
             }
             let sequence = state.last_sequence.next();
             let logged = edits.iter().filter(|(edit, _)| is_logged(edit));

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cache::Cache;
-use cell::SequenceId;
+use cell::{SequenceId, string_binary};
 use hfile::Reader;
 use md5::{Digest, Md5};
 use storage::{FileName, FileReader, Kind};
@@ -117,7 +117,7 @@ impl Region {
         self.check_serving()?;
         self.check_owner()?;
         if self.read_only {
-            return Err(Error::ReadOnly(self.info.name().escape_ascii().to_string()));
+            return Err(Error::ReadOnly(string_binary(self.info.name()).to_string()));
         }
         self.log.admits()?;
         if self.is_loaded(load, &recent) {
@@ -170,7 +170,7 @@ impl Region {
         for BulkFile { family, path, file, .. } in &load.files {
             let store = self
                 .store(family)
-                .map_err(|_| BulkLoadRefusal::NoSuchFamily { family: family.escape_ascii().to_string() })?;
+                .map_err(|_| BulkLoadRefusal::NoSuchFamily { family: string_binary(family).to_string() })?;
             let file = file.as_ref().map_err(storage::Error::clone)?;
             let caching = Store::caching(&self.info, &store.options());
             let name = FileName::new(path.trim_start_matches('/'));
@@ -183,7 +183,8 @@ impl Region {
                 return Err(BulkLoadRefusal::OtherOrder { path: path.clone(), table }.into());
             }
             if first.family() != family {
-                let [family, found] = [&**family, first.family()].map(|name| name.escape_ascii().to_string());
+                let [family, found] =
+                    [&**family, first.family()].map(|name| string_binary(name).to_string());
                 return Err(BulkLoadRefusal::OtherFamily { path: path.clone(), family, found }.into());
             }
             if !(self.info.contains_row(first.row()) && self.info.contains_row(last.row())) {
@@ -228,7 +229,7 @@ impl Region {
             }
         });
         let Some(sequence) = reserved else {
-            return Err(Error::NotServing(self.info.name().escape_ascii().to_string()));
+            return Err(Error::NotServing(string_binary(self.info.name()).to_string()));
         };
         let loaded = flushed.and_then(|_| {
             let given = if load.assign_sequence { sequence } else { SequenceId::ZERO };

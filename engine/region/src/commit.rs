@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use cell::SequenceId;
+use cell::{SequenceId, string_binary};
 use storage::FileName;
 use wal::{Kind, StoreChange};
 
@@ -52,7 +52,7 @@ impl Region {
         self.check_not_aborted().inspect_err(|_| refused())?;
         if !while_closing && self.write.lock().closing {
             refused();
-            return Err(Error::NotServing(self.info.name().escape_ascii().to_string()));
+            return Err(Error::NotServing(string_binary(self.info.name()).to_string()));
         }
         let is_removed = |file: &Arc<StoreFile>| remove.iter().any(|removed| Arc::ptr_eq(removed, file));
         let old = store.view.load().files.clone();

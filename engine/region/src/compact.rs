@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use cell::{SequenceId, Timestamp};
+use cell::{SequenceId, Timestamp, string_binary};
 use hfile::{ReadOptions, ReadType, StoreFileInfo};
 
 use crate::commit::Commit;
@@ -264,7 +264,7 @@ impl Region {
         monitor: &dyn CompactionMonitor,
     ) -> Result<usize> {
         let _alone = store.compacting.lock();
-        let overtaken = || Error::NotServing(self.info.name().escape_ascii().to_string());
+        let overtaken = || Error::NotServing(string_binary(self.info.name()).to_string());
         if self.closes_soon() {
             return Err(overtaken());
         }

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use cell::string_binary;
 use env::sync::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
@@ -101,7 +102,7 @@ impl RowLocks {
             ReadMode::MemoryOnly => stripe.try_lock().ok_or(Error::WouldBlock),
             ReadMode::Any => stripe.try_lock_for(self.wait).ok_or_else(|| {
                 Error::from(Busy::RowLocked {
-                    row: row.escape_ascii().to_string(),
+                    row: string_binary(row).to_string(),
                     waited_ms: self.wait.as_millis(),
                 })
             }),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use cache::Kinds;
-use cell::{Cell, CellBlock, Comparator, SequenceId};
+use cell::{Cell, CellBlock, Comparator, SequenceId, string_binary};
 use env::sync::{Mutex, RwLock};
 use hfile::{ReadOptions, Reader};
 use memstore::Level;
@@ -132,7 +132,7 @@ impl Region {
     pub(crate) fn check_owner(&self) -> Result<()> {
         match self.access {
             Access::Owner => Ok(()),
-            Access::Reader => Err(Error::ReadOnly(self.info.name().escape_ascii().to_string())),
+            Access::Reader => Err(Error::ReadOnly(string_binary(self.info.name()).to_string())),
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cell::tags::{Tag, write_tag};
-use cell::{Cell, CellBlock, CellParts, CellSink, CellType, SequenceId, TagType, Timestamp};
+use cell::{Cell, CellBlock, CellParts, CellSink, CellType, SequenceId, TagType, Timestamp, string_binary};
 use env::WallTime;
 use filter::{Comparable, CompareOperator, Filter};
 use smallvec::SmallVec;
@@ -320,8 +320,8 @@ impl Region {
             let write = |block: &mut Vec<u8>, parts: CellParts<'_>| {
                 block.extend_from_slice(&(parts.size() as u32).to_be_bytes());
                 parts.write(block).map_err(|cause| Error::NewCellTooLong {
-                    column: format!("{}:{}", parts.family.escape_ascii(), parts.qualifier.escape_ascii()),
-                    row: parts.row.escape_ascii().to_string(),
+                    column: format!("{}:{}", string_binary(parts.family), string_binary(parts.qualifier)),
+                    row: string_binary(parts.row).to_string(),
                     cause,
                 })
             };

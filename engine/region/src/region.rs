@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
 use cache::Cache;
-use cell::{Comparator, SequenceId};
+use cell::{Comparator, SequenceId, string_binary};
 use env::sync::{Mutex, RwLock};
 use env::{WallTime, World};
 use proto::descriptor::Durability as TableDurability;
@@ -236,15 +236,15 @@ impl Region {
     /// Returns the index of a family's store; stores are in the order of their families.
     pub(crate) fn store_index(&self, family: &[u8]) -> Result<usize> {
         self.stores.iter().position(|store| store.family == family).ok_or_else(|| Error::NoSuchFamily {
-            family: family.escape_ascii().to_string(),
-            region: self.info.name().escape_ascii().to_string(),
+            family: string_binary(family).to_string(),
+            region: string_binary(self.info.name()).to_string(),
             table: self.info.table().to_string(),
         })
     }
 
     pub(crate) fn check_serving(&self) -> Result<()> {
         if self.lifecycle.closed.load(Ordering::Acquire) {
-            return Err(Error::NotServing(self.info.name().escape_ascii().to_string()));
+            return Err(Error::NotServing(string_binary(self.info.name()).to_string()));
         }
         self.check_not_aborted()
     }
@@ -265,10 +265,10 @@ impl Region {
         }
         Err(Error::WrongRegion {
             what,
-            region: self.info.name().escape_ascii().to_string(),
-            start: self.info.start_key().escape_ascii().to_string(),
-            end: self.info.end_key().escape_ascii().to_string(),
-            row: row.escape_ascii().to_string(),
+            region: string_binary(self.info.name()).to_string(),
+            start: string_binary(self.info.start_key()).to_string(),
+            end: string_binary(self.info.end_key()).to_string(),
+            row: string_binary(row).to_string(),
         })
     }
 
@@ -278,7 +278,7 @@ impl Region {
         self.mvcc.wake_all();
         // If the log has failed, the server ends for that reason, and need not be told of this region.
         if self.log.failure().is_none() {
-            let region = self.info.name().escape_ascii();
+            let region = string_binary(self.info.name());
             self.options.first_abort.record(|| format!("region {region} was aborted: {cause}"));
         }
         Error::Aborted(cause)
@@ -445,7 +445,7 @@ pub(crate) fn check_row_length(row: &[u8]) -> Result<()> {
 impl std::fmt::Debug for Region {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Region")
-            .field("name", &self.info.name().escape_ascii().to_string())
+            .field("name", &string_binary(self.info.name()).to_string())
             .finish_non_exhaustive()
     }
 }

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cell::{Cell, CellSink, Comparator, KeyBuf, SequenceId, is_same_row};
+use cell::{Cell, CellSink, Comparator, KeyBuf, SequenceId, is_same_row, string_binary};
 use filter::Filter;
 use hfile::ReadOptions;
 use smallvec::SmallVec;
@@ -600,7 +600,7 @@ impl std::fmt::Debug for RegionScanner<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RegionScanner")
             .field("region", &self.region)
-            .field("row", &self.row.escape_ascii().to_string())
+            .field("row", &string_binary(&self.row).to_string())
             .field("stores", &self.stores.len())
             .finish_non_exhaustive()
     }

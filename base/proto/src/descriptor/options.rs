@@ -1,5 +1,6 @@
 //! The attributes of tables and families that the engine uses: typed, validated, with HBase's defaults.
 
+use cell::string_binary;
 use std::str::FromStr;
 
 use super::{Attributes, FamilyDescriptor, TableDescriptor};
@@ -214,7 +215,7 @@ pub(super) const BLOOM_PREFIX: &str = "RowPrefixBloomFilter.prefix_length";
 impl FamilyOptions {
     pub(super) fn read(family: &FamilyDescriptor) -> Result<Self, Error> {
         let read =
-            Reader { owner: format!("family {}", family.name().escape_ascii()), of: family.attributes() };
+            Reader { owner: format!("family {}", string_binary(family.name())), of: family.attributes() };
         let compression: Compression = read.word("COMPRESSION")?.unwrap_or_default();
         let compact: Compression = read.word("COMPRESSION_COMPACT")?.unwrap_or(compression);
         Ok(Self {
@@ -309,7 +310,7 @@ impl Reader<'_> {
     }
 
     fn wrong(&self, key: &str, expected: &'static str) -> Error {
-        let value = self.of.value(key.as_bytes()).map(|v| v.escape_ascii().to_string()).unwrap_or_default();
+        let value = self.of.value(key.as_bytes()).map(|v| string_binary(v).to_string()).unwrap_or_default();
         Error::Attribute { key: key.into(), owner: self.owner.clone(), value, expected }
     }
 }

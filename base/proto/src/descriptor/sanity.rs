@@ -2,6 +2,7 @@
 
 use super::{BloomType, Compression, FamilyDescriptor, TableDescriptor};
 use crate::Error;
+use cell::string_binary;
 
 /// The configured limits that a schema is checked against.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +69,7 @@ fn must(table: &TableDescriptor) -> Result<(), String> {
         if let Some(cipher) = family.attributes().text("ENCRYPTION").filter(|cipher| !cipher.is_empty()) {
             return Err(format!(
                 "Cipher {cipher} of family {} failed test: files are not encrypted here, leave ENCRYPTION out.",
-                family.name().escape_ascii()
+                string_binary(family.name())
             ));
         }
         for codec in [options.compression, options.compression_minor, options.compression_major] {
@@ -181,7 +182,7 @@ fn check_fifo(table: &TableDescriptor, limits: &Limits) -> Result<(), String> {
         if files < 1000 {
             return Err(format!(
                 "Blocking file count '{BLOCKING}' {files} is below recommended minimum of 1000 for column family {}",
-                family.name().escape_ascii()
+                string_binary(family.name())
             ));
         }
     }
@@ -190,7 +191,7 @@ fn check_fifo(table: &TableDescriptor, limits: &Limits) -> Result<(), String> {
 
 fn check_family(family: &FamilyDescriptor) -> Result<(), String> {
     let options = family.options().map_err(|error| error.to_string())?;
-    let name = family.name().escape_ascii();
+    let name = string_binary(family.name());
     if !matches!(options.replication_scope, 0 | 1) {
         return Err(format!(
             "Replication scope for column family {name} is {} which is invalid.",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
+use cell::string_binary;
 use region::{CompactionMonitor, Region, Search, StoreCompaction};
 
 use super::Background;
@@ -147,7 +148,7 @@ impl Background {
             off_peak: quiet.0.is_some(),
         };
         let kind = if wanted.major { "Major compaction" } else { "Compaction" };
-        let family = wanted.family.escape_ascii().to_string();
+        let family = string_binary(&wanted.family).to_string();
         let task = server
             .background_tasks
             .begin(format!("{kind} of {family} in {}", region.info()), "selecting store files");

@@ -13,6 +13,7 @@ mod row_count;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cell::string_binary;
 use prost::Message;
 use proto::pb;
 use region::{Check, Mutation, ReadMode, Region};
@@ -164,7 +165,7 @@ fn mutate_rows(
             options.cell_bytes_max,
         )?;
         if !region.info().contains_row(&asked.mutation.row) {
-            let message = format!("Requested row out of range '{}'", asked.mutation.row.escape_ascii());
+            let message = format!("Requested row out of range '{}'", string_binary(&asked.mutation.row));
             // If no mutation is before it, this is the first row: the region has moved, and the client looks it up
             // again. If a later row is outside the region, the rows are in several regions, which is an error.
             return Err(match mutations.is_empty() {

@@ -24,7 +24,7 @@ mod results;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cell::SequenceId;
+use cell::{SequenceId, string_binary};
 use proto::pb;
 use proto::pb::mutation_proto::MutationType;
 use region::{CellSink, Check, Mutation, MutationKind, Pending, ReadMode, Region, RowReader};
@@ -177,7 +177,7 @@ impl Work {
         if rows as u64 > options.batch_rows_warning {
             count(&server.counters().large_batches);
             let first =
-                request.region_action.first().map(|action| action.region.value.escape_ascii().to_string());
+                request.region_action.first().map(|action| string_binary(&action.region.value).to_string());
             tracing::warn!(client = %call.connection.remote, rows, threshold = options.batch_rows_warning,
                 first_region = first.as_deref().unwrap_or_default(), rejected = options.batch_rows_reject,
                 "large batch: hbase.rpc.rows.warning.threshold");

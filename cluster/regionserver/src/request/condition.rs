@@ -1,6 +1,7 @@
 //! Translates `Condition` messages of checkAndMutate.
 
 use ::filter::Comparable;
+use cell::string_binary;
 use env::World;
 use proto::pb;
 use region::{Check, Mutation, Test};
@@ -37,16 +38,16 @@ pub(crate) fn check_rows(check: Option<&Check>, mutations: &[&Mutation]) -> Resu
             "org.apache.hadoop.hbase.client.WrongRowIOException",
             format!(
                 "The row in the recently added Mutation <{}> doesn't match the original one <{}>",
-                other.row.escape_ascii(),
-                first.row.escape_ascii()
+                string_binary(&other.row),
+                string_binary(&first.row)
             ),
         ));
     }
     match check.filter(|check| check.row != first.row) {
         Some(check) => Err(Exception::do_not_retry(format!(
             "The row of the action <{}> doesn't match the original one <{}>",
-            first.row.escape_ascii(),
-            check.row.escape_ascii()
+            string_binary(&first.row),
+            string_binary(&check.row)
         ))),
         None => Ok(()),
     }

@@ -1,7 +1,7 @@
 //! Translates `MutationProto` into the engine's mutation, with cells from the cell block or from the message.
 
 use bytes::Bytes;
-use cell::{Cell, CellBlock, CellParts, CellType, TagType, Timestamp, tags};
+use cell::{Cell, CellBlock, CellParts, CellType, TagType, Timestamp, string_binary, tags};
 use proto::{TableDescriptor, pb};
 use region::{Durability, Mutation, MutationKind};
 use rpc::Exception;
@@ -106,7 +106,7 @@ fn check(cell: Cell<'_>, row: &[u8], bytes_max: u64) -> Result<(), Exception> {
     if cell.row() != row {
         return Err(Exception::new(
             "org.apache.hadoop.hbase.client.WrongRowIOException",
-            format!("The row in {cell:?} doesn't match the original one {}", row.escape_ascii()),
+            format!("The row in {cell:?} doesn't match the original one {}", string_binary(row)),
         ));
     }
     // HBase would accept any type byte, but its own tools could not read the file afterwards. So other types are

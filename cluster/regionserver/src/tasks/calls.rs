@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
+use cell::string_binary;
 use env::sync::Mutex;
 use env::{Moment, WallTime};
 use rpc::{ConnectionInfo, Text, TraceParent};
@@ -51,7 +52,7 @@ impl RunningCall {
             Subject::Region(name) => &name[..],
             Subject::Param(param) => crate::call_sample::region_of(self.kind, param).unwrap_or_default(),
         };
-        let region = region.escape_ascii().to_string();
+        let region = string_binary(region).to_string();
         let (method, client) = (self.method.to_string(), self.connection.remote);
         let call = TaskCall {
             region,

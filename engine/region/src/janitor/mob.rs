@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cache::{Cache, Caching};
+use cell::string_binary;
 use hfile::Reader;
 use storage::{Capability, FileName, Kind};
 
@@ -163,7 +164,7 @@ impl Janitor {
             file: name.to_string(),
             what: MOB_FILE_REFS,
             expected: "table/file,file//table/file".to_owned(),
-            found: value.escape_ascii().to_string(),
+            found: string_binary(value).to_string(),
         })?;
         Ok(Some(NamedMobFiles::These(refs)))
     }

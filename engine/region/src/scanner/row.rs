@@ -3,7 +3,7 @@
 use std::cell::Cell as Slot;
 use std::ops::ControlFlow;
 
-use cell::{Cell, CellSink, CellType, Comparator, KeyBuf, SequenceId, is_same, is_same_row};
+use cell::{Cell, CellSink, CellType, Comparator, KeyBuf, SequenceId, is_same, is_same_row, string_binary};
 use filter::{Filter, Refusal, Transform};
 use hfile::{CopyLimits, Refused};
 
@@ -131,7 +131,7 @@ impl<'a> RowPart<'a> {
         }
         self.heap_size += heap_size as u64;
         if self.heap_size > self.row_bytes_max {
-            let row = cell.row().escape_ascii().to_string();
+            let row = string_binary(cell.row()).to_string();
             return Err(Error::RowTooBig { limit: self.row_bytes_max, row });
         }
         self.given += 1;

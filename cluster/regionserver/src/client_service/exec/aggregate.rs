@@ -18,7 +18,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cell::Cell;
+use cell::{Cell, string_binary};
 use prost::Message;
 use proto::pb;
 use region::{CellSink, Limits, ReadMode, Region};
@@ -241,7 +241,7 @@ pub(super) fn answer(
     if let Some((row, why)) = totals.failed.as_ref().filter(|_| method != "GetRowNum") {
         return Err(Exception::do_not_retry(format!(
             "the value in row {} is refused: {why}",
-            row.escape_ascii()
+            string_binary(row)
         )));
     }
     let weights = if has_weights { totals.sum } else { Sum::Number(interpreter.min_value()) };
