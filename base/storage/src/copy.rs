@@ -50,6 +50,11 @@ pub fn copy_unless_there<F: Files + ?Sized>(from: &dyn FileReader, files: &F, to
     Ok(from.size())
 }
 
+/// Whether the file `to` has the same bytes as `from`.
+pub fn is_copy<F: Files + ?Sized>(from: &dyn FileReader, files: &F, to: &FileName) -> Result<bool> {
+    Ok(first_difference(from, files, to)?.is_none())
+}
+
 fn write_parts(from: &dyn FileReader, mut to: Box<dyn FileWriter>) -> Result<u64> {
     for (at, length) in parts(from.size()) {
         let mut part = vec![0; length];

@@ -47,7 +47,7 @@ mod segmented;
 
 pub use capability::{Capabilities, Capability};
 pub use confirm::{make_deletions_durable, swap_confirmed};
-pub use copy::{copy, copy_unless_there};
+pub use copy::{copy, copy_unless_there, is_copy};
 pub use device::{Device, DeviceFault, LocalDevice, Scratch};
 pub use disk::{Disk, FileSystem, time_syncs, write_outside};
 pub use error::{Error, Kind, Outcome, Result};

@@ -28,7 +28,7 @@ use cache::Cache;
 use cell::{SequenceId, string_binary};
 use hfile::Reader;
 use md5::{Digest, Md5};
-use storage::{FileName, FileReader, Kind};
+use storage::{Capability, FileName, FileReader, Kind};
 use wal::StoreChange;
 
 use crate::commit::Commit;
@@ -183,8 +183,7 @@ impl Region {
                 return Err(BulkLoadRefusal::OtherOrder { path: path.clone(), table }.into());
             }
             if first.family() != family {
-                let [family, found] =
-                    [&**family, first.family()].map(|name| string_binary(name).to_string());
+                let [family, found] = [&**family, first.family()].map(|name| string_binary(name).to_string());
                 return Err(BulkLoadRefusal::OtherFamily { path: path.clone(), family, found }.into());
             }
             if !(self.info.contains_row(first.row()) && self.info.contains_row(last.row())) {
@@ -250,6 +249,13 @@ impl Region {
         let place = store.folder.join(&name);
         let pin = self.pin_new(&place)?;
         let linked = match self.files.link(&staged.place, &place) {
+            // Another server may have taken the region over and loaded the same file under this name.
+            Err(error)
+                if error.kind() == Kind::Exists && !self.files.capabilities().has(Capability::SyncPrefix) =>
+            {
+                let source = self.files.open(&staged.place)?;
+                if storage::is_copy(&*source, &*self.files, &place)? { Ok(()) } else { Err(error) }
+            }
             Err(error) if error.kind() == Kind::Exists => {
                 // A crash during an earlier attempt may have left a file with this name. No list of this region names
                 // it, so it is replaced.

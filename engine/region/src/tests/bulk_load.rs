@@ -6,8 +6,9 @@ use std::task::{Context, Poll, Waker};
 use cell::SequenceId;
 use hfile::{StoreFileInfo, Writer, WriterOptions};
 use storage::memory::Fault;
-use storage::{Kind, Outcome};
+use storage::{Capabilities, Capability, Kind, Outcome};
 
+use super::file_life::Server;
 use super::*;
 use crate::commit::Commit;
 use crate::view::View;
@@ -372,4 +373,49 @@ fn a_damaged_intent_is_an_error() {
     assert!(matches!(error, Error::Corrupt { what: "checksum", .. }), "{error}");
     bench.files.delete(&intent).expect("deleted");
     Region::open(opening).expect("opened");
+}
+
+/// Ends the replaced server at each of its changes of the store.
+#[test]
+fn a_replaced_server_does_not_delete_the_file_that_its_successor_loaded() {
+    let info = Server::info("t", 1);
+    let family = || FamilyDescriptor::new("f").expect("a name");
+    let mut act = 0;
+    loop {
+        act += 1;
+        let store = Memory::with(Capabilities::NONE.with(Capability::ListsAll));
+        let open = || {
+            // Each server has a log of its own, so both give the load the same sequence id.
+            let server = Server::new();
+            let files = Arc::new(store.clone());
+            Region::open(Opening { files, ..server.opening(&info, family()) }).expect("opened")
+        };
+        write_file(&store, "job/f/one", "f:q", 5, &["a"]);
+        let name = FileName::new("job/f/one");
+        let load = || BulkLoad {
+            files: vec![BulkFile {
+                family: "f".into(),
+                path: name.to_string(),
+                file: store.open(&name),
+                within: Some(name.clone()),
+            }],
+            assign_sequence: true,
+            copy: false,
+            token: Some("token".to_owned()),
+        };
+        let replaced = open();
+        let successor = open();
+        assert!(is_loaded(&successor.bulk_load(&load())));
+        let loaded = successor.file_names(&[]).expect("a family");
+        assert_eq!(loaded.len(), 1);
+        let act = store.acts() + act;
+        store.set_fault(Some(Fault { act, kind: Kind::Failed, outcome: Outcome::DidNotHappen, last: true }));
+        let outcome = replaced.bulk_load(&load());
+        store.set_fault(None);
+        assert!(store.open(&loaded[0]).is_ok(), "ended at act {act}: {outcome:?}");
+        if outcome.is_ok() {
+            break;
+        }
+    }
+    assert!(act > 1);
 }
