@@ -84,7 +84,8 @@ pub(crate) fn follows(endpoint: &str) -> Outcome {
     std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())
 }
 
-/// Makes the replica the primary; its address stays.
+/// Makes the replica the primary by `bellows promote`, and tests that a second call reports that it already is. The
+/// server keeps its address.
 fn promote(replica: &Server) -> Result<(), String> {
     let promote = || Command::new(binary()).args(["promote", "--at", &replica.rpc]).output();
     let words = |output: std::io::Result<std::process::Output>| {

@@ -56,7 +56,7 @@ pub trait Director {
     /// Returns the calling thread; `None` outside of the simulation's threads.
     fn current(&self) -> Option<ThreadId>;
     /// Suspends the calling thread until another one [unparks](Director::unpark) it, or until `limit` is over. Returns
-    /// at once if it was unparked since it last ran. May also return earlier.
+    /// at once if it was unparked since its last call of `park`. May also return earlier.
     fn park(&self, limit: Option<Duration>);
     /// Makes a suspended thread ready to run.
     fn unpark(&self, thread: ThreadId);

@@ -69,12 +69,12 @@ impl Master {
         self.select(selection, |name, _| name.into())
     }
 
-    /// Returns the schemas of the tables that are enabled, or, with `enabled` false, of those that are disabled.
+    /// Returns the schemas of the user tables that are enabled, or, with `enabled` false, of those that are disabled.
     pub(crate) fn descriptors_by_state(&self, enabled: bool) -> Vec<pb::TableSchema> {
         self.by_state(enabled, |table| pb::TableSchema::from(&*table.descriptor))
     }
 
-    /// Returns the names of the tables that are enabled, or, with `enabled` false, of those that are disabled.
+    /// Returns the names of the user tables that are enabled, or, with `enabled` false, of those that are disabled.
     pub(crate) fn names_by_state(&self, enabled: bool) -> Vec<pb::TableName> {
         self.by_state(enabled, |table| table.descriptor.name().into())
     }

@@ -299,6 +299,9 @@ impl Region {
 
     /// Flushes the region, and makes it refuse all further requests. Closing a closed region succeeds and does nothing.
     /// If the flush fails, the region stays open.
+    ///
+    /// An aborted region is closed without a flush, and the result is [`Error::Aborted`]. A region whose store belongs to
+    /// another server by now, or that was opened for reading only, is closed without a flush.
     pub fn close(&self) -> Result<Flushed> {
         if self.lifecycle.closed.load(Ordering::Acquire) {
             return Ok(Flushed::default());

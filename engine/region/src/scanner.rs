@@ -528,7 +528,7 @@ impl<'q> RegionScanner<'q> {
     fn leave_row(&mut self) -> Result<()> {
         if self.scan.reversed {
             let comparator = self.region.comparator;
-            // In a reversed scan a store that does not have this row is at an earlier row already.
+            // In a reversed scan a store without this row is at a smaller row already, so it is not moved.
             let is_behind = |cell: Cell<'_>| comparator.compare_rows(cell.row(), &self.row).is_ge();
             let moves =
                 |store: &StoreScanner| store.of_row.sent.is_some() || store.heap.peek().is_none_or(is_behind);

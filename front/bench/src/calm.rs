@@ -47,7 +47,8 @@ pub struct Calm {
 }
 
 impl Calm {
-    /// Selects from the operations between two moments, given each processor's stalls.
+    /// Returns the latencies of those operations that had no stall nearby. `stalls` has a list for each processor. `from`
+    /// and `to` are the begin and end of the workload; only stalls between them count in `stood_still`.
     pub(crate) fn of<'a>(
         operations: impl IntoIterator<Item = &'a Timed>,
         stalls: &[Vec<Stall>],

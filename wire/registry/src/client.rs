@@ -22,12 +22,13 @@ const SESSION_MS: i32 = 30_000;
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The connection could not be opened, or broke.
+    /// The connection could not be opened, broke or timed out, the server opened no session, or its answer could not be
+    /// read.
     #[error("ZooKeeper at {address}: {reason}")]
     Connection {
         /// The server's address.
         address: SocketAddr,
-        /// The system's error of the connection.
+        /// What failed.
         reason: String,
     },
     /// ZooKeeper refused the request.

@@ -95,8 +95,8 @@ impl Janitor {
         Ok(false)
     }
 
-    /// Deletes the original files of dropped folders whose last reader has ended. Those that still have a holder were
-    /// copied to the archive before.
+    /// Deletes each original that [`drop_files`](Janitor::drop_files) left in place for its readers, once its last reader
+    /// has ended. All of them are in the archive, too.
     fn delete_files_without_readers(&self) -> Result<()> {
         let names: Vec<FileName> = self.left_for_readers.lock().iter().cloned().collect();
         for name in names {

@@ -24,7 +24,7 @@ const SYNCS: usize = 40;
 const SYNC_BYTES: usize = 4 << 10;
 /// Median time of a sync above which every write is slow.
 const SYNC_SLOW: Duration = Duration::from_millis(20);
-/// A sync that takes longer is in the server's log as slow (`hbase.regionserver.wal.slowsync.ms`).
+/// Time of a sync above which it is reported: the default of `hbase.regionserver.wal.slowsync.ms`.
 const SYNC_LONG: Duration = Duration::from_millis(100);
 /// Minimum time of a sync that reached a device.
 const SYNC_LEAST: Duration = Duration::from_micros(4);

@@ -9,11 +9,11 @@ use crate::node::Console;
 use crate::query::{Query, encode};
 use crate::shell;
 
-/// Number of columns of the map that the server draws. The page's script draws every bucket.
+/// Maximum number of columns of the map that the server draws. The page's script draws every bucket.
 const COLUMNS: usize = 120;
-/// Number of rows of the map that the server draws.
+/// Maximum number of rows of squares in the map that the server draws.
 const ROWS: usize = 64;
-/// Number of hot rows in the list.
+/// Maximum number of hot rows in the list.
 const HOT_ROWS: usize = 50;
 
 /// Returns the first key of a bucket.
