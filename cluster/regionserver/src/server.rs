@@ -86,7 +86,8 @@ impl RegionServer {
         let world = foundation.world.clone();
         let open_files = Arc::clone(&foundation.region_options.open_files);
         let janitor = Janitor::new(foundation.files.clone(), open_files)
-            .keeping(world.clone(), options.unnamed_files_grace);
+            .keeping(world.clone(), options.unnamed_files_grace)
+            .evicting(foundation.cache.clone());
         Arc::new(RegionServer {
             regions: OnlineRegions::new(name.clone(), world.clone()),
             scanners: Scanners::new(&name, world.clone(), options.scanner_timeout),

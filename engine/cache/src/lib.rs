@@ -328,6 +328,13 @@ impl Cache {
         tally
     }
 
+    /// Evicts the blocks of the deleted file `name`, and admits no more of them. Returns the number of evicted blocks; 0
+    /// for a file that the cache does not know.
+    pub fn remove_file(&self, name: &str) -> usize {
+        let known = self.files.lock().remove(name);
+        known.map_or(0, |known| self.forget(&known))
+    }
+
     /// Evicts the blocks of a deleted file, and admits no more of them. Returns the number of evicted blocks.
     fn forget(&self, known: &FileEntry) -> usize {
         known.set_gone();

@@ -29,6 +29,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cache::Cache;
 use env::World;
 use env::sync::{Mutex, RwLock};
 use storage::{Capability, FileName, Files};
@@ -55,6 +56,8 @@ pub trait FileHolder: Send + Sync {
 pub struct Janitor {
     files: Arc<dyn Files>,
     open_files: Arc<OpenFiles>,
+    /// The cache that may have blocks of the files.
+    cache: Option<Arc<Cache>>,
     holders: Vec<Arc<dyn FileHolder>>,
     snapshots: Snapshots,
     /// How long an unlisted file is kept; `None` if a file without a holder is deleted at once.
@@ -78,6 +81,7 @@ impl Janitor {
         Janitor {
             files,
             open_files,
+            cache: None,
             holders,
             snapshots,
             grace: None,
@@ -93,6 +97,14 @@ impl Janitor {
     pub fn keeping(mut self, world: World, grace: Duration) -> Janitor {
         let is_shared = !self.files.capabilities().has(Capability::OneProcess);
         self.grace = (is_shared && !grace.is_zero()).then(|| Grace::new(world, grace));
+        self
+    }
+
+    /// Makes the janitor evict the blocks of each file that it deletes from `cache`. Otherwise those of dropped tables and
+    /// of regions that were split would stay until the cache is full.
+    #[must_use]
+    pub fn evicting(mut self, cache: Arc<Cache>) -> Janitor {
+        self.cache = Some(cache);
         self
     }
 
@@ -176,6 +188,9 @@ impl Janitor {
     /// Deletes a file without a holder, and the back reference of a link.
     fn delete(&self, name: &FileName) -> Result<()> {
         self.files.delete(name)?;
+        if let Some(cache) = &self.cache {
+            cache.remove_file(name.as_str());
+        }
         self.forget_grace(name);
         let place = name.parent().as_ref().and_then(StorePlace::of_folder);
         if let (Some(here), Ok(parsed)) = (place, StoreFileName::parse(name.last()))

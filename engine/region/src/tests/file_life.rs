@@ -438,3 +438,16 @@ fn a_dropped_family_does_not_come_back_after_a_loss_of_power() {
         assert_eq!(rows(&next.open(&clone, f())), "a b", "seed {seed}");
     }
 }
+
+#[test]
+fn no_block_of_a_dropped_table_stays_in_the_cache() {
+    let server = Server::new();
+    let region = region_of(&server, "t", &["a", "b"]);
+    assert_eq!(rows(&region), "a b");
+    let folder = Server::folder(region.info());
+    region.close().expect("closed");
+    drop(region);
+    assert!(server.cache.counts().blocks > 0, "the region could be opened again");
+    server.janitor().evicting(server.cache.clone()).drop_folder(&folder).expect("dropped");
+    assert_eq!(server.cache.counts().blocks, 0);
+}
