@@ -23,6 +23,10 @@ const COMPACTIONS: [(&str, &str); 4] = [
     ("hbase.hstore.blockingStoreFiles", "100"),
 ];
 
+/// How often HBase archives compacted files, in ms. Until then it refuses to split or merge their region, because some may
+/// have been references.
+const ARCHIVES: (&str, &str) = ("hbase.hfile.compaction.discharger.interval", "100");
+
 /// Settings with which a memstore is sealed every few hundred cells, so that reads visit many segments. In-memory
 /// compaction drops no cells, because HBase's does not.
 const MEMORY: [(&str, &str); 2] = [
@@ -30,9 +34,12 @@ const MEMORY: [(&str, &str); 2] = [
     ("hbase.memstore.inmemoryflush.threshold.factor", "0.0001"),
 ];
 
+/// The tester waits for compactions. With the default priority they would wait for other processes of a busy machine.
+const PRIORITY: (&str, &str) = ("bellows.background.nice", "0");
+
 fn start_bellows() -> Result<Server, String> {
     let mut words = Vec::new();
-    for (name, value) in COMPACTIONS.into_iter().chain(MEMORY) {
+    for (name, value) in COMPACTIONS.into_iter().chain(MEMORY).chain([PRIORITY]) {
         words.extend(["-D".to_owned(), format!("{name}={value}")]);
     }
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -64,7 +71,11 @@ struct Sides {
 
 impl Sides {
     fn of(hbase: Option<&str>, bellows: Option<&str>) -> Result<Sides, String> {
-        let own_hbase = if hbase.is_none() { Some(HBase::start(&COMPACTIONS)?) } else { None };
+        let own_hbase = if hbase.is_none() {
+            Some(HBase::start(&[&COMPACTIONS[..], &[ARCHIVES]].concat())?)
+        } else {
+            None
+        };
         let own_bellows = if bellows.is_none() { Some(start_bellows()?) } else { None };
         let address = |given: Option<&str>, own: Option<&String>| match (given, own) {
             (Some(given), _) => given.to_owned(),

@@ -101,13 +101,13 @@ final class Main {
       Found found, long deadline) throws IOException {
     Node table = Schemas.random(Runner.random(seed, number), options);
     // A split table has regions for each of its streams.
-    int streams = table.has("split") ? 4 : options.streams;
+    int streams = table.has("split") || table.has("operations") ? 4 : options.streams;
     long compared = 0;
     List<Script> different = new ArrayList<>();
     try (Runner.Ground ground = runner.new Ground(table, streams)) {
       for (int stream = 0; stream < streams && System.currentTimeMillis() < deadline; stream++) {
         Random random = Runner.random(seed, number, stream + 1);
-        List<Node> steps = new Steps(random, table).draw(options.steps);
+        List<Node> steps = new Steps(random, table, options).draw(options.steps);
         List<List<String>> answers = ground.play(steps);
         int at = Runner.difference(answers);
         List<Node> same = at < 0 ? steps : steps.subList(0, at);
@@ -131,9 +131,9 @@ final class Main {
       }
     }
     for (Script script : different) {
-      // Written before shortening, which may fail.
       Path file = folder.resolve("seed-" + seed + "-" + number + ".script");
-      script.write(file);
+      // Shortening may fail, or end with another difference.
+      script.write(folder.resolve("seed-" + seed + "-" + number + ".whole"));
       Shrink shrink = new Shrink(runner, script, 60_000);
       Script shorter = shrink.shrink();
       (shrink.differed() ? found.differences : found.once).incrementAndGet();

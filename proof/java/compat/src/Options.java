@@ -10,12 +10,14 @@ final class Options {
   int steps = 120;
   /** Number of streams of a table. */
   int streams = 24;
+  /** Percentage of tables that are split, merged, altered and snapshotted. */
+  int tableOperations = 25;
   /** Number of the first table. */
   long from = 0;
 
   /**
-   * {@code old-version-behavior}, {@code encodings=A/B}, {@code steps=N}, {@code streams=N}, {@code from=N}, separated
-   * by commas.
+   * {@code old-version-behavior}, {@code encodings=A/B}, {@code steps=N}, {@code streams=N}, {@code from=N},
+   * {@code table-operations=PERCENT}, separated by commas.
    */
   static Options parse(String text) {
     Options options = new Options();
@@ -26,6 +28,7 @@ final class Options {
         case "encodings" -> options.encodings = List.of(parts[1].split("/"));
         case "steps" -> options.steps = Integer.parseInt(parts[1]);
         case "streams" -> options.streams = Integer.parseInt(parts[1]);
+        case "table-operations" -> options.tableOperations = Integer.parseInt(parts[1]);
         case "from" -> options.from = Long.parseLong(parts[1]);
         default -> throw new IllegalArgumentException("unknown option: " + word);
       }

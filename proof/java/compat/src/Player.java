@@ -137,6 +137,9 @@ final class Player implements AutoCloseable {
       case "major":
         return side.compact(schema, place.table());
       default:
+        if (TableOperations.knows(step.head())) {
+          return side.operations.play(step, schema, place);
+        }
         throw new IllegalArgumentException("unknown step: " + step);
     }
   }
@@ -402,16 +405,15 @@ final class Player implements AutoCloseable {
     return out + " | ..";
   }
 
+  /** Returns a scan of all rows of the script. */
+  static Scan all(Place place, boolean reversed) {
+    Scan scan = new Scan().setReversed(reversed);
+    return reversed ? scan.withStartRow(place.end(), false).withStopRow(place.row(""), true)
+        : scan.withStartRow(place.row(""), true).withStopRow(place.end(), false);
+  }
+
   private Scan query(Node node) throws IOException {
-    Scan scan = new Scan();
-    boolean reversed = node.has("reversed");
-    scan.setReversed(reversed);
-    // A scan without bounds reads all rows of the script.
-    if (reversed) {
-      scan.withStartRow(place.end(), false).withStopRow(place.row(""), true);
-    } else {
-      scan.withStartRow(place.row(""), true).withStopRow(place.end(), false);
-    }
+    Scan scan = all(place, node.has("reversed"));
     for (Node part : parts(node, 1)) {
       switch (part.head()) {
         case "start" -> scan.withStartRow(place.row(part.text(1)), Filters.flag(part, 2));

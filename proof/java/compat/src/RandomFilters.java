@@ -1,5 +1,6 @@
 import java.util.List;
 import java.util.Random;
+import java.util.regex.Pattern;
 
 /** Draws random filters and comparators. */
 final class RandomFilters {
@@ -199,6 +200,10 @@ final class RandomFilters {
   }
 
   /** Whether the client refuses batches with this filter. */
+  static boolean judgesValues(String filter) {
+    return Pattern.compile("[(](value|single|single-exclude|column-value|dependent) ").matcher(filter).find();
+  }
+
   static boolean judgesRows(Node filter) {
     return switch (filter.head()) {
       case "and", "or", "while" -> filter.list.stream().skip(1).anyMatch(RandomFilters::judgesRows);

@@ -4,6 +4,7 @@ import java.util.List;
 import java.util.Random;
 import org.apache.hadoop.hbase.KeepDeletedCells;
 import org.apache.hadoop.hbase.TableName;
+import org.apache.hadoop.hbase.client.ColumnFamilyDescriptor;
 import org.apache.hadoop.hbase.client.ColumnFamilyDescriptorBuilder;
 import org.apache.hadoop.hbase.client.TableDescriptor;
 import org.apache.hadoop.hbase.client.TableDescriptorBuilder;
@@ -12,8 +13,9 @@ import org.apache.hadoop.hbase.io.encoding.DataBlockEncoding;
 import org.apache.hadoop.hbase.regionserver.BloomType;
 
 /**
- *  Makes tables: {@code (table (family a (versions 3) (ttl 3600) ...) ... (split r3 r6) (heavy) (tags))}. In a heavy table every
- *  store has a file that is too large for minor compactions, so that these do not take all files.
+ *  Makes tables: {@code (table (family a (versions 3) (ttl 3600) ...) ... (split r3 r6) (heavy) (tags) (operations))}. In a heavy table
+ *  every store has a file that is too large for minor compactions, so that these do not take all files. A table with operations is
+ *  split, merged, altered and snapshotted by the steps on it; with {@code (operations mob)} its families may be MOB families.
  */
 final class Schemas {
   private Schemas() {}
@@ -24,7 +26,14 @@ final class Schemas {
     for (int index = 0; index < families; index++) {
       table.add(family("abc".substring(index, index + 1), random, options));
     }
-    if (random.nextInt(8) == 0) {
+    if (options.tableOperations > 0 && random.nextInt(100) < options.tableOperations) {
+      Node operations = Node.of("operations");
+      if (random.nextBoolean()) {
+        operations.add("mob");
+        table.list.subList(1, table.size()).forEach(family -> mob(family, random));
+      }
+      table.add(operations);
+    } else if (random.nextInt(8) == 0) {
       table.add(Node.of("split", "r2", "r5"));
     } else if (random.nextInt(2) == 0) {
       table.add(Node.of("heavy"));
@@ -35,7 +44,14 @@ final class Schemas {
     return table;
   }
 
-  private static Node family(String name, Random random, Options options) {
+  /** Makes every second family one that keeps values from a few bytes on in MOB files. */
+  static void mob(Node family, Random random) {
+    if (random.nextBoolean()) {
+      family.add(Node.of("mob", Draw.of(random, 0, 2, 8, 500)));
+    }
+  }
+
+  static Node family(String name, Random random, Options options) {
     Node family = Node.of("family", name);
     int versions = new int[] {1, 1, 2, 3, 5, 100}[random.nextInt(6)];
     if (versions != 1) {
@@ -109,28 +125,33 @@ final class Schemas {
     return names;
   }
 
+  static ColumnFamilyDescriptor family(Node node) {
+    ColumnFamilyDescriptorBuilder family = ColumnFamilyDescriptorBuilder.newBuilder(node.bytes(1));
+    for (Node knob : node.list.subList(2, node.size())) {
+      switch (knob.head()) {
+        case "versions" -> family.setMaxVersions(knob.number(1));
+        case "min-versions" -> family.setMinVersions(knob.number(1));
+        case "ttl" -> family.setTimeToLive(knob.number(1));
+        case "keep-deleted" -> family.setKeepDeletedCells(KeepDeletedCells.valueOf(knob.text(1)));
+        case "new-version-behavior" -> family.setNewVersionBehavior(true);
+        case "block-size" -> family.setBlocksize(knob.number(1));
+        case "encoding" -> family.setDataBlockEncoding(DataBlockEncoding.valueOf(knob.text(1)));
+        case "bloom" -> family.setBloomFilterType(BloomType.valueOf(knob.text(1)));
+        case "compression" -> family.setCompressionType(Compression.Algorithm.valueOf(knob.text(1)));
+        case "mob" -> family.setMobEnabled(true).setMobThreshold(knob.number(1));
+        default -> throw new IllegalArgumentException("unknown part of a family: " + knob);
+      }
+    }
+    return family.build();
+  }
+
   static TableDescriptor descriptor(Node table, TableName name) {
     TableDescriptorBuilder builder = TableDescriptorBuilder.newBuilder(name);
     for (Node part : table.list) {
       if (part.isAtom() || !part.head().equals("family")) {
         continue;
       }
-      ColumnFamilyDescriptorBuilder family = ColumnFamilyDescriptorBuilder.newBuilder(part.bytes(1));
-      for (Node knob : part.list.subList(2, part.size())) {
-        switch (knob.head()) {
-          case "versions" -> family.setMaxVersions(knob.number(1));
-          case "min-versions" -> family.setMinVersions(knob.number(1));
-          case "ttl" -> family.setTimeToLive(knob.number(1));
-          case "keep-deleted" -> family.setKeepDeletedCells(KeepDeletedCells.valueOf(knob.text(1)));
-          case "new-version-behavior" -> family.setNewVersionBehavior(true);
-          case "block-size" -> family.setBlocksize(knob.number(1));
-          case "encoding" -> family.setDataBlockEncoding(DataBlockEncoding.valueOf(knob.text(1)));
-          case "bloom" -> family.setBloomFilterType(BloomType.valueOf(knob.text(1)));
-          case "compression" -> family.setCompressionType(Compression.Algorithm.valueOf(knob.text(1)));
-          default -> throw new IllegalArgumentException("unknown part of a family: " + knob);
-        }
-      }
-      builder.setColumnFamily(family.build());
+      builder.setColumnFamily(family(part));
     }
     return builder.build();
   }

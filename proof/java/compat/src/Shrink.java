@@ -57,7 +57,8 @@ final class Shrink {
       if (ground != null) {
         ground.close();
       }
-      ground = runner.new Ground(table, table.has("split") ? 4 : TRIALS_PER_TABLE);
+      // Operations on tables change what the next trial finds.
+      ground = runner.new Ground(table, table.has("operations") ? 1 : table.has("split") ? 4 : TRIALS_PER_TABLE);
     }
     List<List<String>> answers = ground.play(trial);
     int at = Runner.difference(answers);

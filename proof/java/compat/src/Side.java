@@ -35,6 +35,7 @@ final class Side implements AutoCloseable {
   /** A connection whose codec has tags. */
   private final Connection tagged;
   private final Admin admin;
+  final TableOperations operations;
 
   /** {@code address} is {@code zk:HOST:PORT}, or {@code rpc:HOST:PORT} of a master or region server. */
   Side(String name, String address) throws IOException {
@@ -58,6 +59,7 @@ final class Side implements AutoCloseable {
     conf.setInt("hbase.client.keyvalue.maxsize", 0);
     connection = ConnectionFactory.createConnection(conf);
     admin = connection.getAdmin();
+    operations = new TableOperations(this, admin);
     conf.set("hbase.client.rpc.codec", KeyValueCodecWithTags.class.getName());
     tagged = ConnectionFactory.createConnection(conf);
   }
@@ -93,13 +95,27 @@ final class Side implements AutoCloseable {
     flush(table, name);
   }
 
-  private List<HRegionLocation> regions(TableName name) throws IOException {
+  Table catalog() throws IOException {
+    return connection.getTable(TableName.META_TABLE_NAME);
+  }
+
+  /** Lets the clients ask again where the regions are. */
+  void forgetRegions(TableName name) throws IOException {
+    for (Connection one : List.of(connection, tagged)) {
+      try (RegionLocator locator = one.getRegionLocator(name)) {
+        locator.clearRegionLocationCache();
+      }
+    }
+  }
+
+  List<HRegionLocation> regions(TableName name) throws IOException {
     try (RegionLocator locator = connection.getRegionLocator(name)) {
       return locator.getAllRegionLocations();
     }
   }
 
   void drop(TableName name) throws IOException {
+    operations.clean(name);
     if (admin.tableExists(name)) {
       if (admin.isTableEnabled(name)) {
         admin.disableTable(name);
@@ -123,6 +139,40 @@ final class Side implements AutoCloseable {
     return files(table, name);
   }
 
+  /** Waits until no file of the table is a reference to a parent's file, and no compaction is due. */
+  void settle(Node table, TableName name) throws IOException {
+    awaitNoReferences(name);
+    for (HRegionLocation location : regions(name)) {
+      waitForFiles(table, location, COMPACTION_FILES - 1);
+    }
+  }
+
+  void awaitNoReferences(TableName name) throws IOException {
+    for (HRegionLocation location : regions(name)) {
+      byte[] region = location.getRegion().getRegionName();
+      var service = ((ClusterConnection) connection).getAdmin(location.getServerName());
+      long deadline = System.nanoTime() + WAIT_NANOS;
+      long asked = System.nanoTime();
+      for (byte[] family : admin.getDescriptor(name).getColumnFamilyNames()) {
+        while (ProtobufUtil.getStoreFiles(service, region, family).stream().anyMatch(Side::isReference)) {
+          if (System.nanoTime() > deadline) {
+            throw new IOException(name + ": " + location + " still has references");
+          }
+          if (System.nanoTime() - asked > ASK_AGAIN_NANOS) {
+            admin.compactRegion(region);
+            asked = System.nanoTime();
+          }
+          LockSupport.parkNanos(1_000_000);
+        }
+      }
+    }
+  }
+
+  /** The name of a reference ends with a dot and the parent's encoded name. */
+  private static boolean isReference(String path) {
+    return path.substring(path.lastIndexOf('/') + 1).contains(".");
+  }
+
   /** Compacts all regions and waits for the end. */
   String compact(Node table, TableName name) throws IOException {
     for (HRegionLocation location : regions(name)) {
@@ -131,6 +181,7 @@ final class Side implements AutoCloseable {
     for (HRegionLocation location : regions(name)) {
       waitForFiles(table, location, 1);
     }
+    awaitNoReferences(name);
     return files(table, name);
   }
 

@@ -3,6 +3,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Random;
 import java.util.Set;
+import java.util.TreeSet;
 
 /**
  *  Draws the random steps of a stream.
@@ -46,18 +47,26 @@ final class Steps {
   private final boolean blooms;
   /** HBase reads a file as a stream after four blocks; a small block has the size of a large value. */
   private final boolean smallBlocks;
+  /** The table, if steps may split, merge, alter and snapshot it. */
+  private final Node operated;
+  private final Options options;
+  private final List<String> snapshots = new ArrayList<>();
+  private final Set<String> mobFamilies = new HashSet<>();
   private final RandomFilters filters;
   private final Set<String> open = new HashSet<>();
   private int scanners;
 
-  Steps(Random random, Node table) {
+  Steps(Random random, Node table, Options options) {
+    this.options = options;
+    this.operated = table.has("operations") ? table : null;
+    table.list.stream().filter(Steps::isFamily).filter(family -> family.has("mob")).forEach(family -> mobFamilies.add(family.text(1)));
     this.random = random;
     this.families = Schemas.families(table);
-    this.expires = table.toString().contains("(ttl ");
+    this.expires = operated != null || table.toString().contains("(ttl ");
     this.newVersions = table.toString().contains("(new-version-behavior)");
     this.tags = table.has("tags");
-    this.blooms = table.toString().contains("(bloom ROWCOL)");
-    this.smallBlocks = table.toString().contains("(block-size ");
+    this.blooms = operated != null || table.toString().contains("(bloom ROWCOL)");
+    this.smallBlocks = operated != null || table.toString().contains("(block-size ");
     this.filters = new RandomFilters(random, families);
   }
 
@@ -67,7 +76,14 @@ final class Steps {
       steps.add(Node.of("batch").addAll(writes(8)));
     }
     while (steps.size() < count) {
-      steps.add(step());
+      if (operated != null && random.nextInt(40) == 0) {
+        // A reopened region forgets its scanners. HBase reopens for every alter, Bellows only for some.
+        new TreeSet<>(open).forEach(name -> steps.add(Node.of("close", name)));
+        open.clear();
+        steps.add(tableOperation());
+      } else {
+        steps.add(step());
+      }
     }
     return steps;
   }
@@ -100,6 +116,61 @@ final class Steps {
     } else {
       return bad();
     }
+  }
+
+  private Node tableOperation() {
+    switch (random.nextInt(10)) {
+      case 0, 1:
+        return Node.of("split", Draw.one(random, ROWS));
+      case 2:
+        return Node.of("merge", Draw.one(random, ROWS));
+      case 3, 4:
+        return Node.of("alter", altered());
+      case 5:
+        return random.nextInt(4) == 0 ? Node.of("truncate", random.nextBoolean()) : Node.of("merge", Draw.one(random, ROWS));
+      case 6, 7:
+        if (!snapshots.isEmpty()) {
+          return Node.of("clone", Draw.one(random, snapshots));
+        }
+        break;
+      case 8:
+        if (!snapshots.isEmpty()) {
+          return Node.of("restore", Draw.one(random, snapshots));
+        }
+        break;
+      default:
+        break;
+    }
+    String name = "s" + snapshots.size();
+    snapshots.add(name);
+    return Node.of("snapshot", name);
+  }
+
+  /**
+   *  Draws a new schema of a family. It has the same rules for deleted cells as at the table's creation, and stays a MOB family,
+   *  because HBase returns the names of MOB files as values when a family is one no longer.
+   */
+  private Node altered() {
+    Node before = Draw.one(random, operated.list.stream().filter(Steps::isFamily).toList());
+    Node after;
+    do {
+      after = Schemas.family(before.text(1), random, options);
+      if (hasMob()) {
+        Schemas.mob(after, random);
+      }
+    } while (mobFamilies.contains(before.text(1)) && !after.has("mob") || !same(before, after, "new-version-behavior") || !same(before, after, "keep-deleted"));
+    if (after.has("mob")) {
+      mobFamilies.add(after.text(1));
+    }
+    return after;
+  }
+
+  private static boolean isFamily(Node part) {
+    return !part.isAtom() && part.head().equals("family");
+  }
+
+  private static boolean same(Node one, Node other, String part) {
+    return String.valueOf(one.part(part)).equals(String.valueOf(other.part(part)));
   }
 
   private String family() {
@@ -220,6 +291,15 @@ final class Steps {
     return node.toString().contains("(single") && node.toString().contains(" no-op ");
   }
 
+  /** Whether it judges values. In a MOB family filters get the names of MOB files instead, which are random. */
+  private boolean seesNames(Node filter) {
+    return hasMob() && RandomFilters.judgesValues(filter.toString());
+  }
+
+  private boolean hasMob() {
+    return operated != null && operated.part("operations").size() > 1;
+  }
+
   private Node rowOf(String row, boolean serverTime) {
     Node mutations = Node.of("row", row);
     // HBase gives all puts and deletes of a mutation one timestamp and increments and appends another: only one kind
@@ -249,8 +329,8 @@ final class Steps {
       check.add(Node.of("absent", family(), qualifier()));
     } else {
       Node filter = filters.draw(2);
-      check.add(Node.of("filter",
-          filter.toString().contains("(fuzzy ") || failsWhole(filter) ? Node.of("prefix", "r") : filter));
+      boolean simpler = filter.toString().contains("(fuzzy ") || failsWhole(filter) || seesNames(filter);
+      check.add(Node.of("filter", simpler ? Node.of("prefix", "r") : filter));
     }
     if (random.nextInt(5) == 0) {
       check.add(range("range"));
@@ -366,7 +446,8 @@ final class Steps {
       Node filter = filters.draw(3);
       // In a list with MUST_PASS_ALL HBase may ask FuzzyRowFilter for a hint before it has seen a cell, which is a
       // NullPointerException.
-      if (!filter.toString().contains("(and ") || !filter.toString().contains("(fuzzy ")) {
+      boolean asksFirst = filter.toString().contains("(and ") && filter.toString().contains("(fuzzy ");
+      if (!asksFirst && !seesNames(filter)) {
         read.add(Node.of("filter", filter));
       }
     }
