@@ -249,18 +249,20 @@ impl Region {
         let place = store.folder.join(&name);
         let pin = self.pin_new(&place)?;
         let linked = match self.files.link(&staged.place, &place) {
-            // Another server may have taken the region over and loaded the same file under this name.
-            Err(error)
-                if error.kind() == Kind::Exists && !self.files.capabilities().has(Capability::SyncPrefix) =>
-            {
-                let source = self.files.open(&staged.place)?;
-                if storage::is_copy(&*source, &*self.files, &place)? { Ok(()) } else { Err(error) }
-            }
             Err(error) if error.kind() == Kind::Exists => {
-                // A crash during an earlier attempt may have left a file with this name. No list of this region names
-                // it, so it is replaced.
-                self.files.delete(&place)?;
-                self.files.link(&staged.place, &place)
+                let has = |capability| self.files.capabilities().has(capability);
+                let source = self.files.open(&staged.place)?;
+                if !has(Capability::OneProcess) && storage::is_copy(&*source, &*self.files, &place)? {
+                    // Another server may have taken the region over, loaded the same file, and listed it.
+                    Ok(())
+                } else if has(Capability::SyncPrefix) {
+                    // A crash during an earlier attempt may have left an incomplete file with this name. No list of
+                    // this region names it, so it is replaced.
+                    self.files.delete(&place)?;
+                    self.files.link(&staged.place, &place)
+                } else {
+                    Err(error)
+                }
             }
             linked => linked,
         };

@@ -109,11 +109,12 @@ impl Janitor {
     }
 }
 
-/// Copies a file of a store to its place in the archive; does nothing for other files. Where files do not appear whole,
-/// the copy does not count while the original exists, because a crash may have left it incomplete.
+/// Copies a file of a store to its place in the archive; does nothing for other files. In storage that only one process
+/// reaches, an earlier copy does not count while the original exists, because a crash may have left it incomplete or not
+/// durable.
 ///
-/// In an object store a server that was replaced may run this beside its successor, which deletes the original when it
-/// has its copy. So a copy is never deleted there: it may be the only one.
+/// In other storage a server that was replaced may run this beside its successor, which deletes the original when it has
+/// its copy. So a copy with the same bytes is kept there: it may be the only one.
 pub(crate) fn copy_to_archive(files: &dyn Files, name: &FileName) -> Result<()> {
     let Some(store) = store_of(name) else { return Ok(()) };
     let to = store.archive().join(name.last());
@@ -123,7 +124,7 @@ pub(crate) fn copy_to_archive(files: &dyn Files, name: &FileName) -> Result<()> 
         Err(error) if error.kind() == Kind::NotFound => return Ok(()),
         Err(error) => return Err(error.into()),
     };
-    if files.capabilities().has(Capability::SyncPrefix) {
+    if files.capabilities().has(Capability::OneProcess) {
         files.delete(&to)?;
     }
     storage::copy_unless_there(&*from, files, &to)?;

@@ -375,15 +375,22 @@ fn a_damaged_intent_is_an_error() {
     Region::open(opening).expect("opened");
 }
 
-/// Ends the replaced server at each of its changes of the store.
 #[test]
 fn a_replaced_server_does_not_delete_the_file_that_its_successor_loaded() {
+    let store = Capabilities::NONE.with(Capability::ListsAll);
+    load_beside_a_successor(store);
+    // HDFS.
+    load_beside_a_successor(store.with(Capability::SyncPrefix));
+}
+
+/// Ends the replaced server at each of its changes of the store.
+fn load_beside_a_successor(capabilities: Capabilities) {
     let info = Server::info("t", 1);
     let family = || FamilyDescriptor::new("f").expect("a name");
     let mut act = 0;
     loop {
         act += 1;
-        let store = Memory::with(Capabilities::NONE.with(Capability::ListsAll));
+        let store = Memory::with(capabilities);
         let open = || {
             // Each server has a log of its own, so both give the load the same sequence id.
             let server = Server::new();
