@@ -143,17 +143,15 @@ impl Bench {
         let watch = Arc::new(Watch::default());
         let looking = Arc::clone(&watch).look(self.world.clone(), self.observer.admin(), table.clone());
         let looking = self.runtimes[0].spawn(looking);
-        let (compacting, compaction_failed) = match plan.major_compactions {
-            true => {
-                let (sender, receiver) = channel();
-                let (admin, table) = (self.observer.admin(), table.clone());
-                let task = self.runtimes[0].spawn(async move {
-                    let _received = sender.send(keep_compacting(&admin, &table).await);
-                });
-                (Some(task), Some(receiver))
-            }
-            false => (None, None),
-        };
+        let compacting = plan.major_compactions.then(|| {
+            let (failed, failure) = channel();
+            let (admin, table) = (self.observer.admin(), table.clone());
+            let task = self.runtimes[0].spawn(async move {
+                // The receiver exists until the task is aborted.
+                let _sent = failed.send(keep_compacting(&admin, &table).await);
+            });
+            (task, failure)
+        });
         let stalls = plan.calm.then(|| Stalls::watch(&self.world)).transpose().map_err(Error::Calm)?;
         let (alive, ended) = channel::<()>();
         for index in 0..plan.threads {
@@ -209,9 +207,11 @@ impl Bench {
         // The time is over: callers end after their current operation.
         while ended.recv().is_ok() {}
         looking.abort();
-        compacting.inspect(|task| task.abort());
-        if let Some(error) = compaction_failed.and_then(|failed| failed.try_recv().ok()) {
-            return Err(error.into());
+        if let Some((task, failure)) = compacting {
+            task.abort();
+            if let Ok(error) = failure.try_recv() {
+                return Err(error.into());
+            }
         }
         let not_begun = paces.iter().map(|pace| pace.left()).sum();
 
