@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter, Write};
 
 /// Shows bytes as `Bytes.toStringBinary` of HBase does: printable ASCII characters other than the backslash as they are,
 /// and each other byte as `\x` and two hexadecimal digits in upper case. So names of regions can be compared with those
-/// that HBase's clients and tools print, and be pasted into HBase's shell within double quotes.
+/// that HBase's clients and tools print.
 #[derive(Clone, Copy, Debug)]
 pub struct StringBinary<'a>(&'a [u8]);
 

@@ -8,7 +8,7 @@ use proto::{RegionInfo, TableName};
 
 use crate::node::Console;
 use crate::query::Query;
-use crate::shell::{quoted, unescape};
+use crate::shell::{escape, quoted, unescape};
 
 /// An action on a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -309,7 +309,7 @@ async fn split(admin: &Admin, table: &TableName, form: &Query) -> Result<client:
     }
     match &row {
         Some(row) if !regions.iter().any(|region| region.contains_row(row)) => {
-            Err(format!("row {} is not in that region", row.escape_ascii()))
+            Err(format!("row {} is not in that region", escape(row)))
         }
         _ => Ok(Ok(())),
     }

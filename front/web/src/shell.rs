@@ -1,16 +1,8 @@
 //! The notation of HBase's shell for bytes, and for strings in quotes.
 
-/// Formats bytes as HBase's shell does: `\xHH` for every byte that is not a printable character.
+/// Formats bytes as HBase's shell does.
 pub(crate) fn escape(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len());
-    for byte in bytes {
-        match byte {
-            b'\\' => out.push_str("\\\\"),
-            b' '..=b'~' => out.push(*byte as char),
-            byte => out.push_str(&format!("\\x{byte:02X}")),
-        }
-    }
-    out
+    cell::string_binary(bytes).to_string()
 }
 
 /// Decodes the result of [`escape`]; other letters stand for themselves.
@@ -46,7 +38,7 @@ mod tests {
     fn bytes_of_rows_are_written_and_read_as_the_shell_does() {
         let row = b"a\\b\x00\xff<script>";
         let text = escape(row);
-        assert_eq!(text, "a\\\\b\\x00\\xFF<script>");
+        assert_eq!(text, "a\\x5Cb\\x00\\xFF<script>");
         assert_eq!(unescape(&text), row);
         assert_eq!(unescape("ü\\x4"), "ü\\x4".as_bytes());
     }

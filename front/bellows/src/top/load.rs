@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use cell::string_binary;
 use env::Moment;
 use proto::pb;
 
@@ -141,7 +142,7 @@ impl Rates {
                     RegionName::parse(name).namespace().to_owned()
                 }
                 (Mode::Table, Subject::Region { name, .. }) => RegionName::parse(name).table,
-                (Mode::Region, Subject::Region { name, .. }) => name.escape_ascii().to_string(),
+                (Mode::Region, Subject::Region { name, .. }) => string_binary(name).to_string(),
                 (Mode::Server, Subject::Region { server, .. }) => server.clone(),
                 (Mode::User, Subject::Client { user, .. }) => user.clone(),
                 (Mode::Client, Subject::Client { host, .. }) => host.clone(),
@@ -241,7 +242,7 @@ impl<'a> Group<'a> {
             0 => 100.0,
             compacting => 100.0 * self.sizes.compacted as f64 / compacting as f64,
         };
-        line.with(Field::RegionName, Cell::text(name.escape_ascii().to_string()))
+        line.with(Field::RegionName, Cell::text(string_binary(name).to_string()))
             .with(Field::Namespace, Cell::text(parsed.namespace()))
             .with(Field::Table, Cell::text(parsed.qualifier()))
             .with(Field::StartCode, Cell::text(&parsed.start_code[..]))
@@ -337,7 +338,7 @@ struct RegionName {
 
 impl RegionName {
     fn parse(name: &[u8]) -> RegionName {
-        let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
+        let text = |bytes: &[u8]| string_binary(bytes).to_string();
         let comma = |byte: &u8| *byte == b',';
         let (Some(first), Some(last)) = (name.iter().position(comma), name.iter().rposition(comma)) else {
             return RegionName { table: text(name), ..RegionName::default() };
