@@ -24,6 +24,8 @@ const ROUNDS: u32 = 3;
 const TAKEOVERS: u32 = 3;
 /// Maximum time of a put and a get while DataNodes fail. On a machine that does nothing else it is 0.7 s.
 const PAUSE_MAX: Duration = Duration::from_secs(3);
+/// Maximum time after which the NameNode of the tests has certainly declared a killed DataNode dead.
+const DECLARED_DEAD_MAX: Duration = Duration::from_secs(40);
 
 /// A running HDFS, which ends when the value is dropped.
 struct Hdfs {
@@ -204,7 +206,7 @@ fn datanode_failures(hdfs: &Hdfs, data: &Path) -> Outcome {
     paused?;
     beat(2, "after the pause")?;
     server.kill()?;
-    let server = Server::start_with_log(data, &next, &[]).map_err(failed)?;
+    let (server, starts) = start_with_a_dead_datanode(data, &next).map_err(failed)?;
     let answer = pulse.ask(&format!("check {}", server.rpc))?;
     if !answer.starts_with("alive") {
         return Err(failed(format!("after a kill: {answer}")));
@@ -218,7 +220,22 @@ fn datanode_failures(hdfs: &Hdfs, data: &Path) -> Outcome {
     }
     say!(
         "one of three DataNodes was killed and another one paused: {beats} puts, all there after a kill of the server; the \
-         longest took {longest:.1?}; the log went on in another file {parts} times"
+         longest took {longest:.1?}; the log went on in another file {parts} times; the next start succeeded at attempt {starts}"
     );
     std::fs::remove_dir_all(folder).map_err(|error| error.to_string())
+}
+
+/// Starts the server, as often as a supervisor would: a start writes small files, and one that the NameNode assigns to the
+/// killed DataNode ends it, until the NameNode declares that DataNode dead. Returns the server and the number of attempts.
+fn start_with_a_dead_datanode(data: &Path, log: &Path) -> Result<(Server, usize), String> {
+    let began = Instant::now();
+    let mut starts = 1;
+    loop {
+        match Server::start_with_log(data, log, &[]) {
+            Ok(server) => return Ok((server, starts)),
+            Err(error) if began.elapsed() > DECLARED_DEAD_MAX => return Err(error),
+            Err(_) => starts += 1,
+        }
+        std::thread::sleep(Duration::from_secs(1));
+    }
 }
