@@ -15,12 +15,13 @@ const HEAD: &str = "# Configuration reference
 For operators: every key that has an effect, with its default and what it does. `cargo xtask configuration` writes this page from
 `base/conf/src/keys/`; do not edit it here.
 
-Keys come from `--site FILE` in the form of `hbase-site.xml` and from `-D KEY=VALUE`, which wins. A table's or family's
-CONFIGURATION overrides keys of writes and store files. `bellows keys` prints all keys, and the server's log names
-those in a site file that have no meaning here. A wrong value stops the start with the key, the value and what is expected.
+Keys come from `--site FILE` in the form of `hbase-site.xml`, from `-D KEY=VALUE`, which overrides the file, and from options such
+as `--data-dir`, which override both. The CONFIGURATION of a table or family overrides keys of writes and store files.
+`bellows keys` prints all keys, and the server's log names those that are set and have no meaning here. A wrong value stops the start
+with the key, the value and what is expected.
 
-Times are in ms unless a unit follows (`ns us ms s m h d`). Sizes are in bytes unless a unit follows (`k m g t`, powers of
-1024). Keys that begin with `bellows.` are not HBase's.
+Times are in ms, or in the unit that the default or the text names; a value may name its unit (`ns us ms s m h d`). Sizes are in
+bytes unless a unit follows (`k m g t`, powers of 1024). Keys that begin with `bellows.` are not HBase's.
 ";
 
 /// Runs `cargo xtask configuration`.

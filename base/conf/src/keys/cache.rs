@@ -1,7 +1,7 @@
 //! The block cache.
 
 keys! {
-    /// Fraction of half of the machine's memory that the block cache may take.
+    /// Fraction of half of the memory of the machine, or of its container's limit, that the block cache may take.
     SHARE: Ratio = "hfile.block.cache.size", "0.4";
     /// Fraction of the block cache in which blocks of IN_MEMORY families are not evicted for other blocks.
     IN_MEMORY_SHARE: Ratio = "hbase.lru.blockcache.memory.percentage", "0.25";
@@ -35,13 +35,14 @@ keys! {
     /// Second tier of the cache: empty for none, `offheap` (memory), `file:PATH`, `files:PATH,PATH…`, or `mmap:PATH` (a
     /// mapped file; `pmem:PATH` is the same).
     BUCKET_ENGINE: Text = "hbase.bucketcache.ioengine", "";
-    /// Size of the second tier in megabytes. A value below 1 is a fraction of half of the machine's memory.
+    /// Size of the second tier in megabytes. A value below 1 is a fraction of half of the memory of the machine, or of
+    /// its container's limit.
     BUCKET_SIZE: Ratio = "hbase.bucketcache.size", "0";
     /// Sizes of the second tier's slots in bytes, each a multiple of 256. Empty: from 4 KB to 513 KB, each less than 7
     /// % larger than the one before.
     BUCKET_SLOT_SIZES: List = "hbase.bucketcache.bucket.sizes", "";
-    /// Whether only the second tier holds data blocks, and only the first tier holds index and Bloom blocks. If false,
-    /// both tiers hold all kinds.
+    /// Whether the second tier takes data blocks only, and the first tier index and Bloom blocks; with `file` and
+    /// `files` the first tier also keeps data blocks that are read often. If false, both tiers hold all kinds.
     BUCKET_COMBINED: Flag = "hbase.bucketcache.combinedcache.enabled", "true";
     /// Number of threads that write to the second tier's device.
     BUCKET_WRITERS: Count = "hbase.bucketcache.writer.threads", "3";

@@ -27,9 +27,11 @@ keys! {
     HDFS_REPLICATION: Count = "dfs.replication", "0";
     /// Maximum number of concurrent reads of HDFS.
     HDFS_READS_MAX: Count = "bellows.hdfs.reads.max", "64";
-    /// How long the DataNodes may take for bytes that are sent to them before a call fails.
+    /// How long the DataNodes may take for bytes that are sent to them before a call fails; an eighth of a second more
+    /// for each MB.
     HDFS_SYNC_MAX: Millis = "bellows.hdfs.sync.max", "10000";
-    /// How long the DataNodes may take for a sync of the log before the log goes on in another file.
+    /// How long the DataNodes may take for a sync of the log before the log goes on in another file; an eighth of a
+    /// second more for each MB.
     HDFS_LOG_SYNC_MAX: Millis = "bellows.hdfs.log.sync.max", "300";
     /// How long any other call to HDFS may take before it fails, including the recovery of a lease.
     HDFS_CALL_MAX: Millis = "bellows.hdfs.call.max", "90000";
@@ -47,7 +49,8 @@ keys! {
     /// Price of a gigabyte that the object store keeps for a month.
     PRICE_STORED: Ratio = "bellows.store.price.stored", "0.023";
     /// Maximum price of a day's PUT requests for the log, if the log is in an object store, at the price of
-    /// `bellows.store.price.put`. Syncs wait until they are within it. 0: no limit.
+    /// `bellows.store.price.put`. Syncs wait until they are within it, at most `bellows.wal.store.delay.max`. 0: no
+    /// limit.
     WAL_STORE_BUDGET: Ratio = "bellows.wal.store.budget", "0";
     /// Maximum time for which `bellows.wal.store.budget` delays a sync of the log, even if the log then costs more.
     WAL_STORE_DELAY_MAX: Millis = "bellows.wal.store.delay.max", "1000";
@@ -60,8 +63,8 @@ keys! {
     REPLICA_MAX_LAG: Millis = "bellows.replica.max.lag", "0";
     /// How often a read replica reads the log of its primary while new records arrive.
     REPLICA_POLL: Millis = "bellows.replica.poll", "100";
-    /// How often a read replica reads the log of its primary while no new records arrive. Each time costs two requests
-    /// to the object store.
+    /// How often a read replica reads the log of its primary after several reads without new records. Each time costs
+    /// two requests to the object store.
     REPLICA_POLL_IDLE: Millis = "bellows.replica.poll.idle", "1000";
     /// Port on which the server answers clients that look for a ZooKeeper.
     ZOOKEEPER_CLIENT_PORT: Port = "hbase.zookeeper.property.clientPort", "2181";

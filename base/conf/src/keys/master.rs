@@ -24,7 +24,7 @@ keys! {
     /// Time to live of a snapshot that is taken without one, in seconds. 0: the snapshot stays until a client deletes
     /// it.
     SNAPSHOT_TTL: Number = "hbase.master.snapshot.ttl", "0";
-    /// How often the master deletes snapshots whose time to live is over. 0: never.
+    /// How often the master deletes snapshots whose time to live is over, the first time after one period. 0: never.
     SNAPSHOT_CLEANER_INTERVAL: Millis = "hbase.master.cleaner.snapshot.interval", "1800000";
     /// How long the result of a procedure is kept for clients that ask for it.
     PROCEDURE_RESULT_TTL: Millis = "hbase.procedure.cleaner.evict.ttl", "900000";
@@ -34,10 +34,11 @@ keys! {
     /// here it is 0, because the log reuses the space of such files.
     LOG_CLEANER_TTL: Millis = "hbase.master.logcleaner.ttl", "0";
     /// How long a store file is kept after nobody needs it any more, where other processes can read it, as in an object
-    /// store. It must be longer than the delay of read replicas behind their primary. A folder has one process, which
-    /// deletes such files at once.
+    /// store. It must be longer than the delay of read replicas behind their primary. A folder on a disk has one
+    /// process, which deletes such files soon.
     HFILE_CLEANER_TTL: Millis = "hbase.master.hfilecleaner.ttl", "300000";
     /// How often the server searches its folders and the archive for store files that nobody holds, and deletes them.
-    /// 0: never. If the key is not set, a server on an object store, which charges for listings, searches once a day.
+    /// 0: never. If the key is not set, a server with its files in an object store or HDFS searches once a day, because
+    /// each search lists many folders.
     CLEANER_INTERVAL: Millis = "hbase.master.cleaner.interval", "600000";
 }

@@ -16,24 +16,25 @@ keys! {
     ROW_LOCK_WAIT: Millis = "hbase.rowlock.wait.duration", "30000";
     /// Whether a put without a timestamp waits for the next millisecond if its row had a delete in the current one.
     /// Puts and deletes then also take the timestamp of a counter of their row that is ahead of the clock. If false,
-    /// the earlier write hides the later one, as in HBase. A table's CONFIGURATION may set it.
+    /// the earlier delete or counter hides the later write, as in HBase. A table's CONFIGURATION may set it.
     PUT_WAITS_FOR_DELETE: Flag = "bellows.put.waits.for.delete", "true";
     /// How far in the future a cell's timestamp may lie. The default, the largest number, allows any timestamp.
     TIMESTAMP_SLOP: Millis = "hbase.hregion.keyvalue.timestamp.slop.millisecs", "9223372036854775807";
-    /// Maximum size of a row that a read returns whole.
+    /// Maximum size of a row that a read returns whole. A larger row is a RowTooBigException; scans with partial
+    /// results can read it.
     MAX_ROW_SIZE: Size = "hbase.table.max.rowsize", "1073741824";
-    /// Whether a write is on the disk when it is acknowledged (true), or handed to the operating system (false, HBase's
-    /// default).
+    /// Whether a write with SYNC_WAL is on the disk when it is acknowledged (true), or only handed to the operating
+    /// system (false, HBase's default). A log in an object store or HDFS is always durable then.
     WAL_HSYNC: Flag = "hbase.wal.hsync", "true";
     /// Size of a log file at which the log begins its next file. HBase derives it from the block size of the file
     /// system.
     WAL_ROLL_SIZE: Size = "bellows.wal.roll.size", "67108864";
-    /// Number of log files with unflushed edits at which the oldest regions are flushed. If unset, at least as many as
-    /// hold twice the memory of all memstores, as in HBase.
+    /// Number of log files with unflushed edits above which the regions with the oldest edits are flushed. If unset, 32
+    /// or, if that is more, as many as hold twice the memory of all memstores, as in HBase.
     MAX_LOGS: Count = "hbase.regionserver.maxlogs", "32";
     /// How long a write that no client waits for (ASYNC_WAL) may stay out of the log.
     LOG_IDLE_WRITE: Millis = "hbase.regionserver.optionallogflushinterval", "1000";
-    /// Age at which a log file is closed, whatever its size.
+    /// Age at which a log file is closed, whatever its size, if it has a record. 0: no limit.
     LOG_ROLL_PERIOD: Millis = "hbase.regionserver.logroll.period", "3600000";
     /// Duration above which a sync of the write-ahead log is reported in the server's log.
     SLOW_SYNC: Millis = "hbase.regionserver.wal.slowsync.ms", "100";
@@ -64,7 +65,8 @@ keys! {
     /// Whether in-memory compaction also drops delete markers and the cells that they hide, where no file can hold the
     /// row. The region remembers the markers, and restores them for a put with an older timestamp.
     MEMSTORE_DROP_MARKERS: Flag = "bellows.memstore.drop.markers", "true";
-    /// Maximum delay of the answer to a write while memory fills. It is reached at the point where writes are refused.
+    /// Maximum delay of the answer to a write while the memory of memstores fills. It is reached at the point where
+    /// writes are refused.
     MEMSTORE_SLOWING: Millis = "bellows.memstore.slowing.max", "100";
     /// Number of threads for in-memory compaction, at most one for each core.
     IN_MEMORY_COMPACTION_THREADS: Count = "hbase.regionserver.inmemory.compaction.pool.size", "10";

@@ -5,13 +5,14 @@ keys! {
     PORT: Port = "hbase.regionserver.port", "16020";
     /// Address at which the server listens.
     ADDRESS: Text = "hbase.regionserver.ipc.address", "127.0.0.1";
-    /// Port of the region server's web pages; -1 for none. In one process with a master, `hbase.master.info.port` is
-    /// used instead.
+    /// HBase's port of the region server's web pages; -1 for none. Master and region server are one process here, so
+    /// `hbase.master.info.port` is used instead.
     INFO_PORT: Number = "hbase.regionserver.info.port", "16030";
     /// Host name under which clients reach this server. Empty: `localhost`, the machine's name, or the address,
     /// depending on the address at which the server listens.
     HOSTNAME: Text = "hbase.regionserver.hostname", "";
-    /// How long an open scanner is kept without a call. One call may take half of it.
+    /// How long an open scanner is kept without a call. One call may take half of it, if the client understands
+    /// heartbeats.
     SCANNER_TIMEOUT: Millis = "hbase.client.scanner.timeout.period", "60000";
     /// Minimum time that one call of a scanner may take, even if the client allows less.
     SCAN_TIME_LIMIT_MIN: Millis = "hbase.region.server.rpc.minimum.scan.time.limit.delta", "10";
@@ -31,14 +32,16 @@ keys! {
     ROWS_WARNING_THRESHOLD: Count = "hbase.rpc.rows.warning.threshold", "5000";
     /// Whether a batch with more rows than `hbase.rpc.rows.warning.threshold` is refused.
     ROWS_THRESHOLD_REJECT: Flag = "hbase.rpc.rows.size.threshold.reject", "false";
-    /// How long the nonce of an increment or append is remembered, so that a repeated call is applied once.
+    /// How long the nonce of an increment or append is remembered, so that a repeated call is applied once. An orderly
+    /// stop loses all nonces.
     NONCE_GRACE_PERIOD: Millis = "hbase.server.hashNonce.gracePeriod", "1800000";
     /// Whether increments and appends are recognized by their nonces when a client repeats them.
     NONCES_ENABLED: Flag = "hbase.regionserver.nonces.enabled", "true";
-    /// How often the server checks which regions to flush or compact.
+    /// How often the server checks which regions to flush or compact and, if its log is in an object store or HDFS,
+    /// whether another server has taken it over.
     WAKE_FREQUENCY: Millis = "hbase.server.thread.wakefrequency", "10000";
-    /// Fraction of half of the machine's memory that all memstores together may take. Above this limit writes are
-    /// refused.
+    /// Fraction of half of the memory of the machine, or of its container's limit, that all memstores together may
+    /// take. Above this limit writes are refused.
     GLOBAL_MEMSTORE_SHARE: Ratio = "hbase.regionserver.global.memstore.size", "0.4";
     /// Fraction of the limit of all memstores above which the regions with the largest memstores are flushed.
     GLOBAL_MEMSTORE_LOWER: Ratio = "hbase.regionserver.global.memstore.size.lower.limit", "0.95";
@@ -62,9 +65,9 @@ keys! {
     BACKGROUND_NICE: Count = "bellows.background.nice", "19";
     /// Whether the system may use pages of 2 MB for the server's memory. The first access to such a page can take 6 ms.
     HUGE_PAGES: Flag = "bellows.memory.huge.pages", "false";
-    /// Duration of a flush or compaction above which background work gets the priority of serving threads.
+    /// Duration of a flush or compaction above which flushes and compactions get the priority of serving threads.
     BACKGROUND_PATIENCE: Millis = "bellows.background.patience", "10000";
-    /// Whether this server compacts. The shell's `compaction_switch` changes it while the server runs.
+    /// Whether this server compacts. The shell's `compaction_switch` changes it until the server ends.
     COMPACTION_ENABLED: Flag = "hbase.regionserver.compaction.enabled", "true";
     /// Number of regions that are opened or closed at the same time. If unset, 32 where the root is not on a disk,
     /// because opening a region then takes some ten requests over the network.

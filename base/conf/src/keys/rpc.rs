@@ -7,13 +7,14 @@ keys! {
     MIN_CLIENT_REQUEST_TIMEOUT: Millis = "hbase.ipc.min.client.request.timeout", "20";
     /// Maximum number of bytes of all requests in the server at the same time.
     MAX_CALL_QUEUE_SIZE: Size = "hbase.ipc.server.max.callqueue.size", "1073741824";
-    /// Duration above which a call is reported in the log; -1 reports none.
+    /// Duration in ms above which a call is reported in the log; -1 reports none.
     WARN_RESPONSE_TIME: Number = "hbase.ipc.warn.response.time", "10000";
-    /// Size above which an answer is reported in the log; -1 reports none.
+    /// Size in bytes above which an answer is reported in the log; -1 reports none.
     WARN_RESPONSE_SIZE: Number = "hbase.ipc.warn.response.size", "104857600";
-    /// Duration above which a scan is reported in the log. If unset, `hbase.ipc.warn.response.time` is used.
+    /// Duration in ms above which a scan is reported in the log. If unset, `hbase.ipc.warn.response.time` is used.
     WARN_SCAN_RESPONSE_TIME: Number = "hbase.ipc.warn.response.time.scan", "10000";
-    /// Size above which the answer to a scan is reported in the log. If unset, `hbase.ipc.warn.response.size` is used.
+    /// Size in bytes above which the answer to a scan is reported in the log. If unset, `hbase.ipc.warn.response.size`
+    /// is used.
     WARN_SCAN_RESPONSE_SIZE: Number = "hbase.ipc.warn.response.size.scan", "104857600";
     /// URL of an OpenTelemetry collector that takes OTLP over HTTP, such as `http://127.0.0.1:4318`. Empty: the value
     /// of `OTEL_EXPORTER_OTLP_ENDPOINT`, or no spans are sent. The server sends spans of calls whose client records a
@@ -30,13 +31,14 @@ keys! {
     MAX_CONNECTIONS: Count = "bellows.ipc.server.connections.max", "10000";
     /// Number of connections above which idle ones are closed.
     IDLE_THRESHOLD: Count = "hbase.ipc.client.idlethreshold", "4000";
-    /// Half of the time after which a connection without requests counts as idle, as in HBase.
+    /// Half of the time after which a connection without requests counts as idle, as in HBase. Idle connections are
+    /// closed only above `hbase.ipc.client.idlethreshold`.
     MAX_IDLE_TIME: Millis = "hbase.ipc.client.connection.maxidletime", "10000";
     /// Maximum time from connecting to the end of the connection header.
     HANDSHAKE_TIMEOUT: Millis = "bellows.ipc.server.handshake.timeout", "60000";
-    /// Maximum pause of a client in the middle of a request.
+    /// Maximum pause of a client in the middle of a request, after which its connection is closed.
     READ_TIMEOUT: Millis = "bellows.ipc.server.read.timeout", "300000";
-    /// How long a client may leave answers unread.
+    /// How long a client may leave answers unread before its connection is closed.
     WRITE_TIMEOUT: Millis = "bellows.ipc.server.write.timeout", "60000";
     /// Number of bytes of unwritten answers at which the server stops reading requests of their connection.
     OUTPUT_HIGH: Size = "hbase.server.netty.writable.watermark.high", "4194304";

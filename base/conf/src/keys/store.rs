@@ -1,15 +1,17 @@
 //! Store files and their compaction.
 
 keys! {
-    /// Number of files at which a store is compacted.
+    /// Minimum number of files in a minor compaction.
     COMPACTION_MIN: Count = "hbase.hstore.compaction.min", "3";
     /// Older name of `hbase.hstore.compaction.min`; it is used only if the new name is not set.
     COMPACTION_THRESHOLD: Count = "hbase.hstore.compactionThreshold", "3";
     /// Maximum number of files in one minor compaction.
     COMPACTION_MAX: Count = "hbase.hstore.compaction.max", "10";
-    /// A minor compaction selects a file if it is smaller than the sum of the newer files times this ratio.
+    /// No file of a minor compaction is larger than its other files together times this ratio; with
+    /// RatioBasedCompactionPolicy, than its newer files together times this ratio.
     COMPACTION_RATIO: Ratio = "hbase.hstore.compaction.ratio", "1.2";
-    /// Minor compactions select files below this size whatever the ratio. If unset, the flush size of the table.
+    /// Size of a minor compaction below which the ratio does not count; with RatioBasedCompactionPolicy, size of a
+    /// file. If unset, the flush size of the table.
     COMPACTION_MIN_SIZE: Size = "hbase.hstore.compaction.min.size", "134217728";
     /// Size above which a file is left out of minor compactions.
     COMPACTION_MAX_SIZE: Size = "hbase.hstore.compaction.max.size", "9223372036854775807";
@@ -71,7 +73,8 @@ keys! {
     /// NoLimitThroughputController.
     THROUGHPUT_CONTROLLER: ThroughputControllerName = "hbase.regionserver.throughput.controller",
         "org.apache.hadoop.hbase.regionserver.throttle.PressureAwareCompactionThroughputController";
-    /// Maximum number of bytes a second that all compactions write while no store has too many files.
+    /// Maximum number of bytes a second that all compactions write while no store has more files than a minor
+    /// compaction needs.
     THROUGHPUT_LOWER: Size = "hbase.hstore.compaction.throughput.lower.bound", "52428800";
     /// Maximum number of bytes a second that all compactions write just before flushes have to wait for them. Once
     /// flushes wait, there is no limit.
@@ -87,25 +90,27 @@ keys! {
     /// Maximum number of bytes a second that all flushes write just before regions are flushed to free memory. Above
     /// that point there is no limit.
     FLUSH_THROUGHPUT_UPPER: Size = "hbase.hstore.flush.throughput.upper.bound", "209715200";
-    /// Number of files above which a store is not flushed until a compaction has reduced it.
+    /// Number of files of a store above which a full region waits for a compaction before it is flushed, at most
+    /// `hbase.hstore.blockingWaitTime`. Flushes that free the server's memory, and those of hbase:meta, do not wait.
     BLOCKING_STORE_FILES: Count = "hbase.hstore.blockingStoreFiles", "16";
-    /// Maximum time that a flush waits for a store with too many files.
+    /// Maximum time that a flush waits for a store with more than `hbase.hstore.blockingStoreFiles` files.
     BLOCKING_WAIT_TIME: Millis = "hbase.hstore.blockingWaitTime", "90000";
-    /// Period of major compactions. 0 turns them off.
+    /// Period of automatic major compactions of a store. 0: only when a client asks.
     MAJOR_COMPACTION_PERIOD: Millis = "hbase.hregion.majorcompaction", "604800000";
     /// Fraction of the period by which the time of a major compaction varies.
     MAJOR_COMPACTION_JITTER: Ratio = "hbase.hregion.majorcompaction.jitter", "0.50";
-    /// How long major compactions keep delete markers.
+    /// Age of a delete marker up to which major compactions keep it. 0: they keep none.
     PURGE_DELETES_AFTER: Millis = "hbase.hstore.time.to.purge.deletes", "0";
     /// Number of MOB files that stay open between reads.
     MOB_FILE_CACHE_SIZE: Count = "hbase.mob.file.cache.size", "1000";
-    /// What a requested major compaction does with the values in MOB files: `full` writes all values of a region to one new
-    /// MOB file; `optimized` leaves values in MOB files of the maximum size, and writes the others to files up to that size.
+    /// What a requested major compaction does with the values in MOB files: `full` writes all values of a region's
+    /// family to one new MOB file; `optimized` leaves values in MOB files of the maximum size, and writes the others to
+    /// files of about that size.
     MOB_COMPACTION_TYPE: Text = "hbase.mob.compaction.type", "full";
     /// Maximum size of a MOB file that an optimized compaction writes, in bytes. It is exceeded by one value.
     MOB_FILE_SIZE_MAX: Size = "hbase.mob.compactions.max.file.size", "1073741824";
-    /// How often the master requests a major compaction of each MOB family: it removes values that nobody
-    /// refers to from MOB files. 0: never. Periodic major compactions leave MOB files as they are.
+    /// How often the master requests a major compaction of each MOB family, the first time after one period: it removes
+    /// values that nobody refers to from MOB files. 0: never. Automatic major compactions leave MOB files as they are.
     MOB_COMPACTION_CHORE_PERIOD: Seconds = "hbase.mob.compaction.chore.period", "604800";
     /// The store file tracker that new tables name: FILE or DEFAULT. It says how HBase finds a store's files after
     /// `bellows hand-back`; every store has a file list here.
