@@ -1,9 +1,10 @@
 //! Writes: the memstore, the write-ahead log, rows and their locks.
 
 keys! {
-    /// Size of a region's memstore at which it is flushed.
+    /// Size of a region's memstore at which it is flushed; with in-memory compaction up to `bellows.memstore.stretch`
+    /// times this size.
     MEMSTORE_FLUSH_SIZE: Size = "hbase.hregion.memstore.flush.size", "134217728";
-    /// Number of flush sizes at which a region's memstore refuses writes until a flush has freed memory.
+    /// Number of flush sizes above which a region refuses writes until a flush has freed memory.
     MEMSTORE_BLOCK_MULTIPLIER: Count = "hbase.hregion.memstore.block.multiplier", "4";
     /// Size of the chunks into which memstores copy cells: 4 KB to 2 MB; a value outside of this range is replaced by
     /// the nearer bound.

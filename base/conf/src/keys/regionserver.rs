@@ -43,7 +43,8 @@ keys! {
     /// Fraction of half of the memory of the machine, or of its container's limit, that all memstores together may
     /// take. Above this limit writes are refused.
     GLOBAL_MEMSTORE_SHARE: Ratio = "hbase.regionserver.global.memstore.size", "0.4";
-    /// Fraction of the limit of all memstores above which the regions with the largest memstores are flushed.
+    /// Fraction of the limit of all memstores above which regions are flushed to free memory: first those whose flush
+    /// frees the most.
     GLOBAL_MEMSTORE_LOWER: Ratio = "hbase.regionserver.global.memstore.size.lower.limit", "0.95";
     /// Number of flushes that run at the same time.
     FLUSHERS: Count = "hbase.hstore.flusher.count", "2";
