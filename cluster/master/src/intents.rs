@@ -4,13 +4,7 @@
 //! finds ([`crate::startup`]). Each change can be repeated from its first step, which removes everything that an
 //! earlier attempt has left. Therefore an intent is removed *before* the table can be used, never after.
 //!
-//! Each write of the object has another number. So if a store carries out a swap late, the swap does not find the
-//! content that it expects. Each master begins at a random number greater than the last one, so the number in the
-//! object shows which master wrote it. If another process wrote the object, that process has taken over the files, and
-//! this master reports that the server must end.
-//!
-//! In storage that several processes reach, a master also writes the object when it opens it. After that, an earlier
-//! master that hung and goes on cannot add an intent, which the next start would carry out.
+//! The master is the object's only writer ([`OwnedObject`]).
 //!
 //! The object is a sequence of delimited messages. The first is `NameBytesPair{"written", number of the write 8B}`. The
 //! intents follow:
@@ -30,14 +24,14 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use cell::string_binary;
-use env::sync::Mutex;
 use env::{FirstFailure, World};
 use prost::Message;
 use proto::{RegionInfo, TableDescriptor, TableName, pb};
-use storage::{Capability, Files, Kind, Outcome, Version, swap_confirmed};
+use storage::Files;
 
 use crate::Error;
 use crate::clones::{CopyKind, SnapshotCopy};
+use crate::owned_object::{self, Content, OwnedObject};
 use crate::replace::{Replacement, Step};
 
 /// A change of a table that has begun.
@@ -287,179 +281,81 @@ fn next<M: Message + Default>(bytes: &mut Bytes) -> Result<M, proto::Error> {
         .map_err(|cause| proto::Error::Decode { what: "unfinished change", cause })
 }
 
-/// Returns the content of the object with these intents, as its write number `written`.
-fn encode_object(by_key: &BTreeMap<IntentKey, Intent>, written: u64) -> Vec<u8> {
-    let mut content = Vec::new();
-    encode_number(&mut content, written);
-    by_key.values().for_each(|intent| intent.encode(&mut content));
-    content
-}
+/// The intents, by what they change.
+#[derive(Clone, Debug, Default)]
+struct ByKey(BTreeMap<IntentKey, Intent>);
 
-/// Maximum size of the object in bytes: enough for a table of 100,000 regions.
-const SIZE_MAX: usize = 64 << 20;
+impl Content for ByKey {
+    /// Enough for a table of 100,000 regions.
+    const SIZE_MAX: usize = 64 << 20;
+    const ONLY_READ_BUG: Option<u32> = Some(36);
 
-/// The unfinished changes under a root directory.
-pub struct Intents {
-    files: Arc<dyn Files>,
-    state: Mutex<State>,
-    /// The number of the last write when this master opened the object.
-    found: u64,
-    /// The number that precedes this master's first write.
-    first: u64,
-    /// Where this master reports that another process has written the object.
-    replaced: Arc<FirstFailure>,
-}
+    fn encode(&self, written: u64) -> Vec<u8> {
+        let mut content = Vec::new();
+        encode_number(&mut content, written);
+        self.0.values().for_each(|intent| intent.encode(&mut content));
+        content
+    }
 
-#[derive(Default)]
-struct State {
-    by_key: BTreeMap<IntentKey, Intent>,
-    /// The version of the object that was last read or written; `None` while the object does not exist.
-    version: Option<Version>,
-    /// Whether a write of the object failed but may have happened. Then the object must be read before the next change.
-    is_in_doubt: bool,
-    /// The number of the last write of the object.
-    written: u64,
-}
-
-impl State {
-    fn read(files: &dyn Files) -> Result<State, Error> {
-        let name = layout::unfinished();
-        let (content, version) = match files.load(&name, SIZE_MAX) {
-            Ok(object) => (object.content, Some(object.version)),
-            Err(error) if error.kind() == Kind::NotFound => (Vec::new(), None),
-            Err(error) => return Err(error.into()),
-        };
-        let mut bytes = Bytes::from(content);
-        let mut by_key = BTreeMap::new();
-        let damaged = |cause| Error::Damaged { name: name.clone(), cause: Box::new(cause) };
-        let written = decode_number(&mut bytes).map_err(damaged)?;
+    fn decode(bytes: &[u8]) -> Result<(ByKey, u64), proto::Error> {
+        let (mut bytes, mut by_key) = (Bytes::copy_from_slice(bytes), BTreeMap::new());
+        let written = decode_number(&mut bytes)?;
         while bytes.has_remaining() {
-            let intent = Intent::decode(&mut bytes).map_err(damaged)?;
+            let intent = Intent::decode(&mut bytes)?;
             by_key.insert(intent.key(), intent);
         }
-        Ok(State { by_key, version, is_in_doubt: false, written })
+        Ok((ByKey(by_key), written))
     }
 }
+
+/// The intents under a root directory.
+pub struct Intents(OwnedObject<ByKey>);
 
 impl Intents {
     /// Reads the intents that an earlier run of the master has left, and prevents earlier masters from writing others.
     /// If another process writes the object later, this is recorded in `replaced`.
     pub fn open(files: Arc<dyn Files>, world: &World, replaced: Arc<FirstFailure>) -> Result<Intents, Error> {
-        let is_shared = !files.capabilities().has(Capability::OneProcess) && !env::planted(36);
-        loop {
-            let mut state = State::read(&*files)?;
-            let found = state.written;
-            let first = found + (world.random() >> 32);
-            state.written = first;
-            if is_shared {
-                // An earlier master may have read the same version of the object. A write with a greater number makes
-                // its next write fail.
-                state.written += 1;
-                let content = encode_object(&state.by_key, state.written);
-                match swap_confirmed(&*files, &layout::unfinished(), state.version.as_ref(), &content) {
-                    Ok(version) => state.version = Some(version),
-                    Err(error) if error.kind() == Kind::Conflict => continue,
-                    Err(error) => return Err(error.into()),
-                }
-            }
-            return Ok(Intents { files, found, first, state: Mutex::new(state), replaced });
-        }
+        OwnedObject::open(files, layout::unfinished(), world, replaced).map(Intents)
     }
 
     /// Reads the intents under a root directory whose master does not run.
     pub fn left_in(files: &dyn Files) -> Result<Vec<Intent>, Error> {
-        Ok(State::read(files)?.by_key.into_values().collect())
+        Ok(owned_object::read::<ByKey>(files, &layout::unfinished())?.0.into_values().collect())
     }
 
     /// Returns all intents.
     pub fn all(&self) -> Vec<Intent> {
-        self.state.lock().by_key.values().cloned().collect()
+        self.0.look(|intents| intents.0.values().cloned().collect())
     }
 
     /// Returns the intents of a table: one intent of the whole table, or intents of some of its regions.
     pub fn of(&self, table: &TableName) -> Vec<Intent> {
-        let state = self.state.lock();
-        state.by_key.values().filter(|intent| intent.table() == table).cloned().collect()
+        self.0.look(|intents| intents.0.values().filter(|intent| intent.table() == table).cloned().collect())
     }
 
     /// Writes an intent, and replaces the intent with the same key. A change of a whole table also replaces the intents
     /// of the table's regions. Durable when this returns.
     pub fn begin(&self, intent: Intent) -> storage::Result<()> {
-        self.change(|by_key| {
+        self.0.change(|intents| {
             if intent.regions().is_none() {
-                by_key.retain(|key, _| key.table != *intent.table());
+                intents.0.retain(|key, _| key.table != *intent.table());
             }
-            by_key.insert(intent.key(), intent.clone());
+            intents.0.insert(intent.key(), intent.clone());
         })
     }
 
     /// Removes the intent with this key. Durable when this returns.
     pub fn end(&self, key: &IntentKey) -> storage::Result<()> {
-        self.change(|by_key| {
-            by_key.remove(key);
+        self.0.change(|intents| {
+            intents.0.remove(key);
         })
-    }
-
-    fn change(&self, act: impl Fn(&mut BTreeMap<IntentKey, Intent>)) -> storage::Result<()> {
-        let mut state = self.state.lock();
-        loop {
-            if state.is_in_doubt {
-                self.read_again(&mut state)?;
-            }
-            // The object belongs to the other process, so this master no longer changes it.
-            if self.replaced.has_happened() {
-                let (name, outcome) = (layout::unfinished(), Outcome::DidNotHappen);
-                return Err(storage::Error::new(Kind::Conflict, outcome, &name, "write")
-                    .because("another process has taken over"));
-            }
-            let mut by_key = state.by_key.clone();
-            act(&mut by_key);
-            // The number also grows if the write fails, because the store may carry out the write later.
-            state.written += 1;
-            let written = state.written;
-            let content = encode_object(&by_key, written);
-            match swap_confirmed(&*self.files, &layout::unfinished(), state.version.as_ref(), &content) {
-                Ok(version) => {
-                    *state = State { by_key, version: Some(version), is_in_doubt: false, written };
-                    return Ok(());
-                }
-                // The content is not the expected one. Either the store has carried out an earlier write of this master
-                // late, or another process wrote the object.
-                Err(error) if error.kind() == Kind::Conflict => state.is_in_doubt = true,
-                Err(error) => {
-                    state.is_in_doubt = error.outcome() == Outcome::MayHaveHappened;
-                    return Err(error);
-                }
-            }
-        }
-    }
-
-    /// Reads the object after a failed write, and finds out whether this master is still its only writer.
-    fn read_again(&self, state: &mut State) -> storage::Result<()> {
-        let found = State::read(&*self.files).map_err(|error| match error {
-            Error::Storage(error) => error,
-            error => storage::Error::new(Kind::Failed, Outcome::DidNotHappen, &layout::unfinished(), "read")
-                .because(error.to_string()),
-        })?;
-        let is_own = (self.first..=state.written).contains(&found.written);
-        if !is_own && found.written != self.found {
-            let name = layout::unfinished();
-            self.replaced.record(|| {
-                format!(
-                    "another process writes {name}: it has taken over the files of this server, which must end. Start \
-                     only one server in a root directory"
-                )
-            });
-        }
-        let written = state.written.max(found.written);
-        *state = State { written, ..found };
-        Ok(())
     }
 }
 
 impl std::fmt::Debug for Intents {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Intents").field("tables", &self.state.lock().by_key.keys()).finish_non_exhaustive()
+        let keys = self.0.look(|intents| intents.0.keys().cloned().collect::<Vec<_>>());
+        f.debug_tuple("Intents").field(&keys).finish()
     }
 }
 
@@ -469,124 +365,10 @@ mod tests {
     use env::WallTime;
     use proto::{FamilyDescriptor, RegionId};
     use storage::Memory;
-    use storage::memory::Fault;
-
-    fn fail(memory: &Memory, last: bool) {
-        let (act, outcome) = (memory.acts() + 1, Outcome::MayHaveHappened);
-        memory.set_fault(Some(Fault { act, kind: Kind::Failed, outcome, last }));
-    }
 
     fn open(memory: &Memory, seed: u64) -> Intents {
         let world = World::simulated(seed, WallTime(1));
         Intents::open(Arc::new(memory.clone()), &world, Arc::default()).unwrap()
-    }
-
-    /// A process that was stopped and continues detects that another process has its files, whichever of the two writes
-    /// first.
-    #[test]
-    fn a_master_that_was_replaced_says_so() {
-        let memory = Memory::new();
-        let delete = |name: &str| Intent::Delete { table: name.parse().unwrap() };
-        for old_writes_before in [false, true] {
-            let old = open(&memory, 1);
-            if old_writes_before {
-                old.begin(delete("a")).unwrap();
-            }
-            let new = open(&memory, 2);
-            new.begin(delete("b")).unwrap();
-            let error = old.begin(delete("c")).unwrap_err();
-            assert_eq!(error.kind(), Kind::Conflict);
-            assert!(old.replaced.has_happened(), "{old_writes_before}");
-            new.end(&delete("b").key()).expect("the other one goes on");
-            assert!(!new.replaced.has_happened(), "{old_writes_before}");
-        }
-    }
-
-    #[test]
-    fn a_master_that_goes_on_after_another_has_started_adds_no_intent() {
-        let delete = |name: &str| Intent::Delete { table: name.parse().unwrap() };
-        let memory = Memory::with(storage::Capabilities::NONE);
-        let old = open(&memory, 1);
-        old.begin(delete("a")).unwrap();
-        let new = open(&memory, 2);
-        for table in ["b", "c"] {
-            assert_eq!(old.begin(delete(table)).unwrap_err().kind(), Kind::Conflict);
-            assert!(old.replaced.has_happened());
-        }
-        assert_eq!(old.end(&delete("a").key()).unwrap_err().kind(), Kind::Conflict);
-        assert_eq!(State::read(&memory).unwrap().by_key.into_values().collect::<Vec<_>>(), [delete("a")]);
-        new.end(&delete("a").key()).expect("it is the only writer");
-        assert!(!new.replaced.has_happened());
-    }
-
-    /// A store may carry out a write after this master has read the object again. The master must recognise it as its
-    /// own.
-    #[test]
-    fn a_late_write_of_its_own_does_not_end_a_master() {
-        let memory = Memory::new();
-        let delete = |name: &str| Intent::Delete { table: name.parse().unwrap() };
-        let intents = open(&memory, 1);
-        intents.begin(delete("a")).unwrap();
-        let before = intents.state.lock().version.clone();
-        // This write stands for the late one: it has a number of this master, but a version that this master has not
-        // seen.
-        intents.begin(delete("b")).unwrap();
-        intents.state.lock().version = before;
-        intents.begin(delete("c")).expect("the object is read and written once more");
-        assert!(!intents.replaced.has_happened());
-        assert_eq!(open(&memory, 2).all(), [delete("a"), delete("b"), delete("c")]);
-    }
-
-    #[test]
-    fn a_write_that_happened_and_reported_failure_is_found_out() {
-        let memory = Memory::new();
-        let delete = |name: &str| Intent::Delete { table: name.parse().unwrap() };
-        let open = |memory: &Memory| open(memory, 1);
-        let intents = open(&memory);
-        intents.begin(delete("a")).unwrap();
-        fail(&memory, false);
-        intents.begin(delete("b")).expect("it is read again and written once more");
-        assert_eq!(open(&memory).all(), [delete("a"), delete("b")]);
-        fail(&memory, false);
-        intents.end(&delete("a").key()).expect("it is read again and written once more");
-        intents.end(&delete("b").key()).expect("what was kept is known");
-        assert_eq!(open(&memory).all(), []);
-        // All operations fail, so the object cannot even be read.
-        fail(&memory, true);
-        assert_eq!(intents.begin(delete("c")).unwrap_err().outcome(), Outcome::MayHaveHappened);
-        assert_eq!(open(&memory.kill()).all(), [delete("c")]);
-    }
-
-    #[test]
-    fn a_change_in_doubt_is_read_before_the_next() {
-        let memory = Memory::new();
-        let delete = |name: &str| Intent::Delete { table: name.parse().unwrap() };
-        let intents = open(&memory, 1);
-        intents.begin(delete("a")).unwrap();
-        // Makes the state as it is after a failure whose outcome is unknown.
-        let written = intents.state.lock().version.replace(Version::new(*b"other"));
-        intents.state.lock().is_in_doubt = true;
-        intents.begin(delete("b")).expect("the object was read first");
-        assert_eq!(intents.all(), [delete("a"), delete("b")]);
-        assert_ne!(intents.state.lock().version, written);
-    }
-
-    #[test]
-    fn no_two_writings_are_equal() {
-        let memory = Memory::new();
-        let delete = || Intent::Delete { table: "a".parse().unwrap() };
-        let content = || memory.read(&layout::unfinished(), SIZE_MAX).unwrap();
-        let mut seen = Vec::new();
-        for _ in 0..3 {
-            let intents = open(&memory, 1);
-            intents.begin(delete()).unwrap();
-            seen.push(content());
-            intents.end(&delete().key()).unwrap();
-            seen.push(content());
-        }
-        seen.sort();
-        seen.dedup();
-        assert_eq!(seen.len(), 6);
     }
 
     #[test]

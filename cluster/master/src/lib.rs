@@ -38,6 +38,7 @@ mod mob_compactions;
 mod namespaces;
 mod normalizer;
 mod options;
+mod owned_object;
 mod parents;
 mod placement;
 pub mod procedure;
