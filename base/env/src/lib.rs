@@ -48,7 +48,7 @@ pub use threads::{
     caught, sleep, spawn, spawn_thread, this_thread, timeout, together,
 };
 pub use time::{Moment, WallTime};
-pub use weight::Crew;
+pub use weight::BackgroundThreads;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -128,7 +128,7 @@ impl World {
     pub fn pause(&self, time: Duration) {
         #[cfg(debug_assertions)]
         if simulation::is_active() {
-            return simulation::hold(time);
+            return simulation::suspend(time);
         }
         self.clock.pause(time);
     }

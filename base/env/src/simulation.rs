@@ -148,7 +148,7 @@ pub fn give_way() {
 }
 
 /// Suspends the calling thread for `time`, as a disk would.
-pub fn hold(time: Duration) {
+pub fn suspend(time: Duration) {
     let Some(world) = with(|director| director.world()) else { return };
     let until = world.moment().plus(time);
     loop {

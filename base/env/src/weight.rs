@@ -16,7 +16,7 @@
 //!
 //! **Raising.** Background work at a small weight may fall behind, so its weight must be raised again then. A process
 //! may raise a weight that it lowered only with a permission (`CAP_SYS_NICE` or `RLIMIT_NICE`). Without the permission
-//! a [`Crew`] keeps its threads at nice 10, at which the work gets done.
+//! a [`BackgroundThreads`] keeps its threads at nice 10, at which the work gets done.
 
 use std::io;
 use std::sync::Arc;
@@ -29,11 +29,11 @@ use crate::threads::{Priority, Thread, spawn_thread};
 /// The nice level of background threads that could not be raised again.
 pub(crate) const BACKGROUND: i32 = 10;
 
-/// Threads whose work may be done late, in processor time that other threads leave. While they [hurry](Crew::hurry),
-/// they have the weight of serving threads.
+/// Threads whose work may be done late, in processor time that other threads leave. While they
+/// [hurry](BackgroundThreads::hurry), they have the weight of serving threads.
 #[derive(Debug)]
-pub struct Crew {
-    /// The nice level of the crew's threads while they do not hurry.
+pub struct BackgroundThreads {
+    /// The nice level of the group's threads while they do not hurry.
     nice: i32,
     members: Mutex<Vec<system::Id>>,
     hurries: AtomicBool,
@@ -41,10 +41,10 @@ pub struct Crew {
     fixed: AtomicUsize,
 }
 
-impl Crew {
-    /// Creates a crew without threads. `nice` is the nice level of its threads while they do not hurry, 0 to 19.
-    pub fn new(nice: u8) -> Arc<Crew> {
-        Arc::new(Crew {
+impl BackgroundThreads {
+    /// Creates a group without threads. `nice` is the nice level of its threads while they do not hurry, 0 to 19.
+    pub fn new(nice: u8) -> Arc<BackgroundThreads> {
+        Arc::new(BackgroundThreads {
             nice: i32::from(nice.min(19)),
             members: Mutex::default(),
             hurries: AtomicBool::new(false),
@@ -52,25 +52,25 @@ impl Crew {
         })
     }
 
-    /// Starts a thread in the crew.
+    /// Starts a thread in the group.
     pub fn spawn<T: Send + 'static>(
         self: &Arc<Self>,
         name: &str,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<Thread<T>> {
-        let crew = Arc::clone(self);
+        let group = Arc::clone(self);
         #[cfg(debug_assertions)]
         if crate::simulation::is_active() {
-            // A simulated thread has no priority that could be raised, so it is not added to the crew's members.
+            // A simulated thread has no priority that could be raised, so it is not added to the group's members.
             return spawn_thread(name, Priority::Foreground, work);
         }
         spawn_thread(name, Priority::Foreground, move || {
-            let _member = Member::join(crew);
+            let _member = Member::join(group);
             work()
         })
     }
 
-    /// Gives the crew's threads the weight of serving threads if `now` is set, or takes it away again. Returns whether
+    /// Gives the group's threads the weight of serving threads if `now` is set, or takes it away again. Returns whether
     /// that is a change.
     pub fn hurry(&self, now: bool) -> bool {
         if self.hurries.load(Ordering::Relaxed) == now {
@@ -88,7 +88,7 @@ impl Crew {
         true
     }
 
-    /// Whether the crew's threads have the weight of serving threads.
+    /// Whether the group's threads have the weight of serving threads.
     pub fn hurries(&self) -> bool {
         self.hurries.load(Ordering::Relaxed)
     }
@@ -99,39 +99,39 @@ impl Crew {
     }
 }
 
-/// The membership of a thread in a crew. It ends with the thread, since another thread may then get the thread's id.
+/// The membership of a thread in a group. It ends with the thread, since another thread may then get the thread's id.
 struct Member {
-    crew: Arc<Crew>,
+    group: Arc<BackgroundThreads>,
     id: Option<system::Id>,
 }
 
 impl Member {
-    fn join(crew: Arc<Crew>) -> Member {
+    fn join(group: Arc<BackgroundThreads>) -> Member {
         let id = system::this_thread();
-        let can_be_raised = crew.nice <= BACKGROUND || system::may_raise(id);
+        let can_be_raised = group.nice <= BACKGROUND || system::may_raise(id);
         let id = if can_be_raised {
-            let mut members = crew.members.lock();
+            let mut members = group.members.lock();
             members.push(id);
-            let nice = if crew.hurries() { 0 } else { crew.nice };
+            let nice = if group.hurries() { 0 } else { group.nice };
             // Without permission the thread keeps its priority. Then it only delays foreground work, so an error is
             // ignored.
             let _unchanged = system::set_nice(id, nice);
             Some(id)
         } else {
-            crew.fixed.fetch_add(1, Ordering::Relaxed);
+            group.fixed.fetch_add(1, Ordering::Relaxed);
             let _unchanged = system::set_nice(id, BACKGROUND);
             None
         };
-        Member { crew, id }
+        Member { group, id }
     }
 }
 
 impl Drop for Member {
     fn drop(&mut self) {
         match self.id {
-            Some(id) => self.crew.members.lock().retain(|member| *member != id),
+            Some(id) => self.group.members.lock().retain(|member| *member != id),
             None => {
-                self.crew.fixed.fetch_sub(1, Ordering::Relaxed);
+                self.group.fixed.fetch_sub(1, Ordering::Relaxed);
             }
         }
     }
@@ -319,36 +319,36 @@ mod tests {
 
     #[test]
     fn background_threads_have_low_priority_until_they_are_raised_where_that_is_allowed() {
-        let crew = Crew::new(19);
+        let group = BackgroundThreads::new(19);
         let (tell, told) = channel();
         let (end, ended) = channel::<()>();
-        let thread = crew
-            .spawn("crew", move || {
+        let thread = group
+            .spawn("group", move || {
                 tell.send(system::this_thread()).expect("the test waits");
                 // The thread runs until the test drops its end of the channel.
                 let _over = ended.recv();
             })
             .expect("a thread");
         let member = told.recv().expect("it runs");
-        let may_be_raised = crew.fixed() == 0;
+        let may_be_raised = group.fixed() == 0;
         assert_eq!(system::nice(member), if may_be_raised { 19 } else { BACKGROUND });
-        assert!(crew.hurry(true) && !crew.hurry(true), "reported once");
+        assert!(group.hurry(true) && !group.hurry(true), "reported once");
         assert_eq!(
-            (system::nice(member), crew.hurries()),
+            (system::nice(member), group.hurries()),
             (if may_be_raised { 0 } else { BACKGROUND }, true)
         );
-        assert!(crew.hurry(false));
+        assert!(group.hurry(false));
         assert_eq!(system::nice(member), if may_be_raised { 19 } else { BACKGROUND });
         drop(end);
         thread.join().expect("no panic");
-        assert!(crew.members.lock().is_empty() && crew.fixed() == 0, "who has ended is no member");
+        assert!(group.members.lock().is_empty() && group.fixed() == 0, "who has ended is no member");
     }
 
     #[test]
     fn the_usual_background_priority_can_be_raised_without_a_privilege() {
-        let crew = Crew::new(BACKGROUND as u8);
-        let nice = crew.spawn("crew", || system::nice(system::this_thread())).expect("a thread");
-        assert_eq!((nice.join().expect("no panic"), crew.fixed()), (BACKGROUND, 0));
+        let group = BackgroundThreads::new(BACKGROUND as u8);
+        let nice = group.spawn("group", || system::nice(system::this_thread())).expect("a thread");
+        assert_eq!((nice.join().expect("no panic"), group.fixed()), (BACKGROUND, 0));
     }
 
     #[test]

@@ -92,11 +92,11 @@ struct Shared<F> {
     limits: PartLimits,
     world: World,
     /// The log files that this process writes.
-    writers: Mutex<HashMap<FileName, Arc<Gate>>>,
+    writers: Mutex<HashMap<FileName, Arc<Seal>>>,
 }
 
 /// Whether this process has sealed the log file. Locked while a part is begun.
-type Gate = Mutex<bool>;
+type Seal = Mutex<bool>;
 
 impl<F: PartFiles> Continued<F> {
     /// `is_log` says which names are those of log files.
@@ -270,7 +270,7 @@ struct Writer<F: PartFiles> {
     durable: u64,
     /// The bytes after those.
     pending: Vec<u8>,
-    gate: Arc<Gate>,
+    seal: Arc<Seal>,
     /// Why the writer refuses further writes.
     failure: Option<Error>,
 }
@@ -292,8 +292,8 @@ impl<F: PartFiles> Writer<F> {
 
     /// Makes the pending bytes durable in a new part.
     fn go_on(&mut self) -> Result<()> {
-        let gate = Arc::clone(&self.gate);
-        let sealed = gate.lock();
+        let seal = Arc::clone(&self.seal);
+        let sealed = seal.lock();
         if *sealed {
             return Err(Error::new(Kind::Sealed, Outcome::MayHaveHappened, &self.name, "sync"));
         }
@@ -357,7 +357,7 @@ impl<F: PartFiles> Drop for Writer<F> {
     fn drop(&mut self) {
         let mut writers = self.files.writers.lock();
         // Another writer may use this name by now.
-        if writers.get(&self.name).is_some_and(|gate| Arc::ptr_eq(gate, &self.gate)) {
+        if writers.get(&self.name).is_some_and(|seal| Arc::ptr_eq(seal, &self.seal)) {
             writers.remove(&self.name);
         }
     }
@@ -439,8 +439,8 @@ impl<F: PartFiles> Files for Continued<F> {
         }
         self.shared.delete_remains(name)?;
         let part = self.base().create_first(name, self.shared.limits.sync)?;
-        let gate = Arc::new(Gate::default());
-        self.shared.writers.lock().insert(name.clone(), Arc::clone(&gate));
+        let seal = Arc::new(Seal::default());
+        self.shared.writers.lock().insert(name.clone(), Arc::clone(&seal));
         Ok(Box::new(Writer {
             files: Arc::clone(&self.shared),
             name: name.clone(),
@@ -449,7 +449,7 @@ impl<F: PartFiles> Files for Continued<F> {
             number: 0,
             durable: 0,
             pending: Vec::new(),
-            gate,
+            seal,
             failure: None,
         }))
     }
@@ -466,11 +466,11 @@ impl<F: PartFiles> Files for Continued<F> {
         if !(self.shared.is_log)(name) {
             return self.base().seal(name);
         }
-        let gate = self.shared.writers.lock().get(name).cloned();
-        if let Some(gate) = gate {
-            *gate.lock() = true;
+        let seal = self.shared.writers.lock().get(name).cloned();
+        if let Some(seal) = seal {
+            *seal.lock() = true;
         }
-        // No part appears after this listing: the gate is closed, and a writer of another process owns the storage no
+        // No part appears after this listing: the file is sealed, and a writer of another process owns the storage no
         // longer.
         let parts = self.shared.later_parts(name)?;
         self.base().seal(name)?;

@@ -100,7 +100,7 @@ struct Shared {
     ownership: OnceLock<Ownership>,
     reads: Semaphore,
     /// The files that this process writes.
-    writers: Mutex<HashMap<FileName, Arc<Gate>>>,
+    writers: Mutex<HashMap<FileName, Arc<Seal>>>,
     /// The second files of swaps that may still take place, by object. A swap holds the lock while it reads, compares
     /// and replaces.
     swapping: Mutex<HashMap<FileName, String>>,
@@ -109,7 +109,7 @@ struct Shared {
 }
 
 /// Whether this process has sealed the file. Locked while a writer sends bytes of the file.
-type Gate = Mutex<bool>;
+type Seal = Mutex<bool>;
 
 impl Hdfs {
     /// Opens the folder without becoming its owner. Its files can be read, but swaps, syncs and deletions fail until
@@ -322,10 +322,10 @@ impl Files for Hdfs {
     /// with each sync. If a writer is interrupted in the middle of a sync, a DataNode may be left with a block that
     /// cannot be recovered.
     fn seal(&self, name: &FileName) -> Result<()> {
-        let gate = self.0.writers.lock().get(name).cloned();
-        if let Some(gate) = gate {
+        let seal = self.0.writers.lock().get(name).cloned();
+        if let Some(seal) = seal {
             // The lock is free only after the bytes that are being sent have been sent.
-            *gate.lock() = true;
+            *seal.lock() = true;
         }
         let (client, path, file) = (self.0.client.clone(), self.path(name), name.clone());
         let sealed = self.wait(name, "seal", async move {

@@ -15,7 +15,7 @@ use storage::{Capability, Error, FileName, FileWriter, Kind, Outcome, Result};
 use tokio::sync::mpsc;
 
 use crate::failure::{is_missing, is_sealed, of_hdfs};
-use crate::{Gate, Hdfs, RECOVERY_PAUSE, RECOVERY_PAUSE_MAX};
+use crate::{Hdfs, RECOVERY_PAUSE, RECOVERY_PAUSE_MAX, Seal};
 
 /// Maximum number of bytes that wait for a sync. If more are waiting, they are sent at once.
 const WAITING_MAX: usize = 1 << 20;
@@ -33,7 +33,7 @@ pub(crate) struct Writer {
     /// Maximum time that the DataNodes may take for a sync, or for bytes that are sent to them, besides the time for
     /// the [amount](time_for) of bytes.
     limit: Duration,
-    gate: Arc<Gate>,
+    seal: Arc<Seal>,
     /// Why the writer refuses further writes: after a failure nobody knows what the DataNodes have.
     failure: Option<Error>,
 }
@@ -68,8 +68,8 @@ impl Writer {
         size: u64,
         limit: Duration,
     ) -> Writer {
-        let gate = Arc::new(Gate::default());
-        hdfs.0.writers.lock().insert(name.clone(), Arc::clone(&gate));
+        let seal = Arc::new(Seal::default());
+        hdfs.0.writers.lock().insert(name.clone(), Arc::clone(&seal));
         Writer {
             hdfs,
             name,
@@ -78,7 +78,7 @@ impl Writer {
             waiting: BytesMut::new(),
             size,
             limit,
-            gate,
+            seal,
             failure: None,
         }
     }
@@ -105,8 +105,8 @@ impl Writer {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
-        let gate = Arc::clone(&self.gate);
-        let sealed = gate.lock();
+        let seal = Arc::clone(&self.seal);
+        let sealed = seal.lock();
         if *sealed {
             return Err(Error::new(Kind::Sealed, Outcome::DidNotHappen, &self.name, act));
         }
@@ -323,7 +323,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         let mut writers = self.hdfs.0.writers.lock();
         // Another writer may use this name by now.
-        if writers.get(&self.name).is_some_and(|gate| Arc::ptr_eq(gate, &self.gate)) {
+        if writers.get(&self.name).is_some_and(|seal| Arc::ptr_eq(seal, &self.seal)) {
             writers.remove(&self.name);
         }
     }

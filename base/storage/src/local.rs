@@ -37,20 +37,20 @@ pub struct Local {
     folders: Mutex<()>,
     /// The files that have a writer, each with the lock that a seal takes. Only this process writes here, so no other
     /// file has a writer.
-    writers: Arc<Mutex<HashMap<FileName, Arc<Gate>>>>,
+    writers: Arc<Mutex<HashMap<FileName, Arc<Seal>>>>,
     /// Renames a file; tests replace it by a function that fails.
     rename: fn(&Path, &Path) -> io::Result<()>,
     _lock: File,
 }
 
 /// Whether a file is sealed. Locked during each write to the file.
-type Gate = Mutex<bool>;
+type Seal = Mutex<bool>;
 
 impl Local {
     /// Creates the writer of `file` and registers it, so that it can be sealed.
     fn writer(&self, file: File, name: &FileName, folder: PathBuf, old: Option<u64>) -> Box<Writer> {
-        let gate = Arc::new(Gate::default());
-        self.writers.lock().insert(name.clone(), Arc::clone(&gate));
+        let seal = Arc::new(Seal::default());
+        self.writers.lock().insert(name.clone(), Arc::clone(&seal));
         Box::new(Writer {
             file,
             name: name.clone(),
@@ -60,7 +60,7 @@ impl Local {
             named: old.is_some(),
             old: old.unwrap_or(0),
             zeros_to: 0,
-            gate,
+            seal,
             writers: Arc::clone(&self.writers),
         })
     }
@@ -255,10 +255,10 @@ impl Files for Local {
         // A file that is being created can be seen before its writer is registered. Its creator has this lock until the
         // writer is registered.
         drop(self.folders.lock());
-        let gate = self.writers.lock().get(name).cloned();
-        if let Some(gate) = gate {
+        let seal = self.writers.lock().get(name).cloned();
+        if let Some(seal) = seal {
             // This lock waits until a running write has ended.
-            *gate.lock() = true;
+            *seal.lock() = true;
             return Ok(());
         }
         self.open(name).map(drop)
@@ -366,15 +366,15 @@ struct Writer {
     old: u64,
     /// Offset up to which the old bytes are overwritten.
     zeros_to: u64,
-    gate: Arc<Gate>,
-    writers: Arc<Mutex<HashMap<FileName, Arc<Gate>>>>,
+    seal: Arc<Seal>,
+    writers: Arc<Mutex<HashMap<FileName, Arc<Seal>>>>,
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
         let mut writers = self.writers.lock();
         // Another writer may have registered under this name meanwhile, and its entry must stay.
-        if writers.get(&self.name).is_some_and(|gate| Arc::ptr_eq(gate, &self.gate)) {
+        if writers.get(&self.name).is_some_and(|seal| Arc::ptr_eq(seal, &self.seal)) {
             writers.remove(&self.name);
         }
     }
@@ -415,8 +415,8 @@ impl FileWriter for Writer {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        let gate = Arc::clone(&self.gate);
-        let sealed = gate.lock();
+        let seal = Arc::clone(&self.seal);
+        let sealed = seal.lock();
         if *sealed {
             return Err(self.sealed("write"));
         }
@@ -430,7 +430,7 @@ impl FileWriter for Writer {
     }
 
     fn cut(&mut self, size: u64) -> Result<()> {
-        let sealed = self.gate.lock();
+        let sealed = self.seal.lock();
         if *sealed {
             return Err(self.sealed("cut"));
         }
@@ -440,7 +440,7 @@ impl FileWriter for Writer {
     }
 
     fn sync(&mut self) -> Result<()> {
-        if *self.gate.lock() {
+        if *self.seal.lock() {
             return Err(self.sealed("sync"));
         }
         self.file.sync_data().map_err(|source| self.failed(&source, "sync"))?;

@@ -33,7 +33,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use env::sync::{Condvar, Mutex, MutexGuard};
-use env::{Crew, Moment, Priority};
+use env::{BackgroundThreads, Moment, Priority};
 use region::{InMemory, Region, WriteBudget};
 
 pub(crate) use compaction_queue::PendingCompactions;
@@ -78,9 +78,9 @@ pub(crate) struct Background {
     log_file: Mutex<Option<(u64, Moment)>>,
     pub(crate) memory_queue: MemoryQueue,
     /// The threads that flush and compact.
-    pub(crate) crew: Arc<Crew>,
+    pub(crate) threads: Arc<BackgroundThreads>,
     /// The threads that compact memory.
-    pub(crate) memory_crew: Arc<Crew>,
+    pub(crate) memory_threads: Arc<BackgroundThreads>,
 }
 
 impl Background {
@@ -98,8 +98,8 @@ impl Background {
             requests_per_second: AtomicU64::new(0),
             log_file: Mutex::default(),
             memory_queue: MemoryQueue::default(),
-            crew: Crew::new(nice),
-            memory_crew: Crew::new(MEMORY_NICE.min(nice)),
+            threads: BackgroundThreads::new(nice),
+            memory_threads: BackgroundThreads::new(MEMORY_NICE.min(nice)),
         }
     }
 
@@ -107,24 +107,24 @@ impl Background {
     pub(crate) fn start(server: &Arc<RegionServer>) -> std::io::Result<()> {
         for index in 0..server.options().flushers {
             let name = format!("flush-{index}");
-            server.background.crew.spawn(&name, Self::steps(server, &name, Background::flush_next))?;
+            server.background.threads.spawn(&name, Self::steps(server, &name, Background::flush_next))?;
         }
         for index in 0..server.options().compactors {
             let name = format!("compact-small-{index}");
             let steps = Self::steps(server, &name, Background::compact_next_small);
-            server.background.crew.spawn(&name, steps)?;
+            server.background.threads.spawn(&name, steps)?;
         }
         for index in 0..server.options().large_compactors {
             let name = format!("compact-large-{index}");
-            server.background.crew.spawn(&name, Self::steps(server, &name, Background::compact_next))?;
+            server.background.threads.spawn(&name, Self::steps(server, &name, Background::compact_next))?;
         }
         let cores = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
         for index in 0..server.options().memory_compactors.min(cores) {
             let name = format!("memory-{index}");
             let steps = Self::steps(server, &name, MemoryQueue::compact_next);
             // Compacting memory is more urgent than flushes and compactions of files, so these threads are a group
-            // ([`env::Crew`]) with a priority of its own.
-            server.background.memory_crew.spawn(&name, steps)?;
+            // ([`env::BackgroundThreads`]) with a priority of its own.
+            server.background.memory_threads.spawn(&name, steps)?;
         }
         env::spawn_thread("chore", Priority::Background, Self::steps(server, "chore", Background::chore))
             .map(drop)

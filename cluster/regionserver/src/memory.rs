@@ -64,7 +64,7 @@ impl MemoryQueue {
         region.compact_memory(server.memory_pressure());
         // The threads keep their high priority while another queued region has all the memory that it may have.
         let presses = queue.waiting.lock().iter().any(|region| region.awaits_memory_compaction());
-        server.background.memory_crew.hurry(presses);
+        server.background.memory_threads.hurry(presses);
         server.background.account(&region);
     }
 }

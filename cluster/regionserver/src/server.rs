@@ -510,7 +510,7 @@ impl RegionServer {
             self.shorten_log();
         }
         if region.awaits_memory_compaction() {
-            self.background.memory_crew.hurry(true);
+            self.background.memory_threads.hurry(true);
         }
         if region.asks_for_memory_compaction() {
             self.background.memory_queue.push(region);

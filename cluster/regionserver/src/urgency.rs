@@ -1,8 +1,8 @@
 //! The priority of flushes and compactions.
 //!
 //! Flushes and compactions use the CPU time that serving threads leave, so that no answer waits for them (see
-//! [`env::Crew`]). A server that is busy with reads leaves little CPU time, and it could run out of memory or have too
-//! many files. So they get the priority of serving threads while
+//! [`env::BackgroundThreads`]). A server that is busy with reads leaves little CPU time, and it could run out of memory
+//! or have too many files. So they get the priority of serving threads while
 //!
 //! 1. the memstores together exceed the lower limit, or a region is near its own limit, so that answers to writes are
 //!    delayed;
@@ -20,7 +20,7 @@ use crate::memory::SLOW_FROM;
 impl Background {
     /// Gives flushes and compactions the priority of serving threads.
     pub(crate) fn hurry(&self) {
-        if self.crew.hurry(true) {
+        if self.threads.hurry(true) {
             tracing::debug!("memory or files press: flushes and compactions weigh as much as what serves");
         }
     }
@@ -32,7 +32,7 @@ impl RegionServer {
         let now = self.foundation().world.moment();
         if self.background_presses(now) {
             self.background.hurry();
-        } else if self.background.crew.hurry(false) {
+        } else if self.background.threads.hurry(false) {
             tracing::debug!("nothing presses: flushes and compactions take what is left");
         }
     }

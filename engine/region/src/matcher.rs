@@ -156,7 +156,7 @@ impl Deletes {
 
 /// Whether the reader gets a cell, and where to move after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum MatchCode {
     /// The reader gets the cell.
     Include(Next),
     /// The reader does not get the cell.
@@ -267,7 +267,7 @@ impl Matcher {
         cell: Cell<'_>,
         wanted: Wanted<'_>,
         filter: &mut Option<Filter>,
-    ) -> Verdict {
+    ) -> MatchCode {
         let key = cell.key();
         let (timestamp, qualifier) = (key.timestamp(), key.qualifier());
         let kind = key.cell_type().unwrap_or(CellType::Put);
@@ -288,10 +288,10 @@ impl Matcher {
             && self.scan_info.is_expired(timestamp, self.now)
         {
             // Versions come newest first, so the rest of the column has expired, too.
-            return Verdict::Skip(self.column_done_unless_early(qualifier, wanted));
+            return MatchCode::Skip(self.column_done_unless_early(qualifier, wanted));
         }
         if is_cell_expired(cell, self.now) {
-            return Verdict::Skip(Next::Cell);
+            return MatchCode::Skip(Next::Cell);
         }
         if !self.raw {
             if kind.is_delete() {
@@ -305,35 +305,35 @@ impl Matcher {
                 if counts {
                     self.deletes.add(cell);
                 }
-                return Verdict::Skip(Next::Cell);
+                return MatchCode::Skip(Next::Cell);
             }
             match self.deletes.masks(cell) {
                 MaskedBy::No => {}
-                MaskedBy::Version => return Verdict::Skip(Next::Cell),
-                MaskedBy::Rest => return Verdict::Skip(self.column_done_unless_early(qualifier, wanted)),
+                MaskedBy::Version => return MatchCode::Skip(Next::Cell),
+                MaskedBy::Rest => return MatchCode::Skip(self.column_done_unless_early(qualifier, wanted)),
             }
         }
         if self.range.is_before(timestamp) {
-            return Verdict::Skip(Next::Cell);
+            return MatchCode::Skip(Next::Cell);
         }
         if self.range.is_after(timestamp) {
-            return Verdict::Skip(self.column_done_unless_early(qualifier, wanted));
+            return MatchCode::Skip(self.column_done_unless_early(qualifier, wanted));
         }
         if let Some(next) = self.step_to_wanted(qualifier, wanted) {
-            return Verdict::Skip(next);
+            return MatchCode::Skip(next);
         }
         // Two writes with one timestamp are one version; the later write, which comes first, is returned.
         if self.last == Some((timestamp, kind)) {
-            return Verdict::Skip(Next::Cell);
+            return MatchCode::Skip(Next::Cell);
         }
         let Some(is_last) = self.count(timestamp, kind, wanted.is_some(), filter.is_some()) else {
-            return Verdict::Skip(self.column_done(wanted));
+            return MatchCode::Skip(self.column_done(wanted));
         };
         self.last = Some((timestamp, kind));
         match filter {
             Some(filter) => self.judge_by_filter(cell, is_last, wanted, filter),
-            None if is_last => Verdict::Include(self.last_version(wanted)),
-            None => Verdict::Include(Next::Cell),
+            None if is_last => MatchCode::Include(self.last_version(wanted)),
+            None => MatchCode::Include(Next::Cell),
         }
     }
 
@@ -396,38 +396,38 @@ impl Matcher {
         is_last: bool,
         wanted: Wanted<'_>,
         filter: &mut Filter,
-    ) -> Verdict {
+    ) -> MatchCode {
         let code = filter.filter_cell(cell);
         let scan_limit =
             if self.raw { self.scan_versions } else { self.scan_versions.min(self.scan_info.max_versions) };
         match code {
-            ReturnCode::Skip if is_last => Verdict::Skip(self.column_done(wanted)),
-            ReturnCode::Skip => Verdict::Skip(Next::Cell),
-            ReturnCode::NextColumn => Verdict::Skip(self.column_done(wanted)),
-            ReturnCode::NextRow => Verdict::Skip(Next::Row),
+            ReturnCode::Skip if is_last => MatchCode::Skip(self.column_done(wanted)),
+            ReturnCode::Skip => MatchCode::Skip(Next::Cell),
+            ReturnCode::NextColumn => MatchCode::Skip(self.column_done(wanted)),
+            ReturnCode::NextRow => MatchCode::Skip(Next::Row),
             ReturnCode::SeekNextUsingHint => {
                 if is_last {
                     // The column counts as finished even if the filter's hint points into it.
                     self.column_done(wanted);
                 }
-                Verdict::Skip(Next::Hint)
+                MatchCode::Skip(Next::Hint)
             }
             ReturnCode::Include | ReturnCode::IncludeAndNextColumn | ReturnCode::IncludeAndSeekNextRow => {
                 self.included += 1;
                 let is_too_many = self.included > scan_limit;
                 match code {
-                    ReturnCode::IncludeAndSeekNextRow if is_too_many => Verdict::Skip(Next::Row),
-                    ReturnCode::IncludeAndSeekNextRow => Verdict::Include(Next::Row),
-                    _ if is_too_many => Verdict::Skip(self.column_done(wanted)),
+                    ReturnCode::IncludeAndSeekNextRow if is_too_many => MatchCode::Skip(Next::Row),
+                    ReturnCode::IncludeAndSeekNextRow => MatchCode::Include(Next::Row),
+                    _ if is_too_many => MatchCode::Skip(self.column_done(wanted)),
                     ReturnCode::IncludeAndNextColumn if !is_last => {
                         // The call finishes the column. Its result is not needed: if no wanted column is left, the row
                         // ends at the first cell after this column.
                         self.column_done(wanted);
-                        Verdict::Include(Next::Column)
+                        MatchCode::Include(Next::Column)
                     }
-                    ReturnCode::IncludeAndNextColumn => Verdict::Include(self.column_done(wanted)),
-                    _ if is_last => Verdict::Include(self.last_version(wanted)),
-                    _ => Verdict::Include(Next::Cell),
+                    ReturnCode::IncludeAndNextColumn => MatchCode::Include(self.column_done(wanted)),
+                    _ if is_last => MatchCode::Include(self.last_version(wanted)),
+                    _ => MatchCode::Include(Next::Cell),
                 }
             }
         }

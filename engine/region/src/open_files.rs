@@ -16,15 +16,15 @@ use hfile::Reader;
 use storage::FileName;
 
 #[derive(Debug, Default)]
-struct Hold {
+struct FileUse {
     /// The readers of the file. A reader lives as long as a cursor over the file.
     readers: Vec<Weak<Reader>>,
     pins: usize,
     is_condemned: bool,
 }
 
-impl Hold {
-    fn is_in_hand(&self) -> bool {
+impl FileUse {
+    fn is_in_use(&self) -> bool {
         self.pins > 0 || self.readers.iter().any(|reader| reader.strong_count() > 0)
     }
 }
@@ -32,7 +32,7 @@ impl Hold {
 /// The files in use by this process, shared by all regions of a server.
 #[derive(Debug, Default)]
 pub struct OpenFiles {
-    holds: Mutex<BTreeMap<FileName, Hold>>,
+    uses: Mutex<BTreeMap<FileName, FileUse>>,
     kept: Mutex<KeptReaders>,
 }
 
@@ -80,10 +80,10 @@ impl OpenFiles {
     /// Records that a file has a reader. A region that has read an old list may still open a condemned file. That does
     /// no harm, because the janitor reads the current lists after it has condemned the file.
     pub(crate) fn opened(&self, reader: &Arc<Reader>) {
-        let mut holds = self.holds.lock();
-        let hold = holds.entry(reader.name().clone()).or_default();
-        hold.readers.retain(|reader| reader.strong_count() > 0);
-        hold.readers.push(Arc::downgrade(reader));
+        let mut uses = self.uses.lock();
+        let file_use = uses.entry(reader.name().clone()).or_default();
+        file_use.readers.retain(|reader| reader.strong_count() > 0);
+        file_use.readers.push(Arc::downgrade(reader));
     }
 
     /// Keeps a reader open for later readers of its file. If there are too many, the reader that was unused for longest
@@ -113,17 +113,17 @@ impl OpenFiles {
 
     /// Whether a file has readers or is pinned.
     pub(crate) fn is_in_use(&self, name: &FileName) -> bool {
-        self.holds.lock().get(name).is_some_and(Hold::is_in_hand)
+        self.uses.lock().get(name).is_some_and(FileUse::is_in_use)
     }
 
     /// Pins a file that is about to be written or referred to. Returns `None` if the janitor is about to delete it.
     pub fn pin(self: &Arc<Self>, name: &FileName) -> Option<PinnedFile> {
-        let mut holds = self.holds.lock();
-        let hold = holds.entry(name.clone()).or_default();
-        if hold.is_condemned {
+        let mut uses = self.uses.lock();
+        let file_use = uses.entry(name.clone()).or_default();
+        if file_use.is_condemned {
             return None;
         }
-        hold.pins += 1;
+        file_use.pins += 1;
         Some(PinnedFile { all: Arc::clone(self), name: name.clone() })
     }
 
@@ -132,23 +132,23 @@ impl OpenFiles {
         let kept = self.kept.lock().readers.remove(name);
         // A kept reader has no user, so it does not count as use.
         drop(kept);
-        let mut holds = self.holds.lock();
-        let hold = holds.entry(name.clone()).or_default();
-        if hold.is_condemned || hold.is_in_hand() {
+        let mut uses = self.uses.lock();
+        let file_use = uses.entry(name.clone()).or_default();
+        if file_use.is_condemned || file_use.is_in_use() {
             return None;
         }
-        *hold = Hold { is_condemned: true, ..Hold::default() };
+        *file_use = FileUse { is_condemned: true, ..FileUse::default() };
         Some(CondemnedFile { all: self, name })
     }
 }
 
 impl Drop for PinnedFile {
     fn drop(&mut self) {
-        let mut holds = self.all.holds.lock();
-        if let Some(hold) = holds.get_mut(&self.name) {
-            hold.pins -= 1;
-            if !hold.is_in_hand() {
-                holds.remove(&self.name);
+        let mut uses = self.all.uses.lock();
+        if let Some(file_use) = uses.get_mut(&self.name) {
+            file_use.pins -= 1;
+            if !file_use.is_in_use() {
+                uses.remove(&self.name);
             }
         }
     }
@@ -162,11 +162,11 @@ impl CondemnedFile<'_> {
 
 impl Drop for CondemnedFile<'_> {
     fn drop(&mut self) {
-        let mut holds = self.all.holds.lock();
-        if let Some(hold) = holds.get_mut(self.name) {
-            hold.is_condemned = false;
-            if !hold.is_in_hand() {
-                holds.remove(self.name);
+        let mut uses = self.all.uses.lock();
+        if let Some(file_use) = uses.get_mut(self.name) {
+            file_use.is_condemned = false;
+            if !file_use.is_in_use() {
+                uses.remove(self.name);
             }
         }
     }
@@ -187,6 +187,6 @@ mod tests {
         assert!(all.pin(&name).is_none() && all.condemn(&name).is_none());
         drop(condemned);
         assert!(all.pin(&name).is_some());
-        assert!(all.holds.lock().is_empty(), "unused files have no entry");
+        assert!(all.uses.lock().is_empty(), "unused files have no entry");
     }
 }

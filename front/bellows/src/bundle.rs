@@ -47,7 +47,7 @@ const PAGES: &[(&str, &str)] = &[
 const TABLES_MAX: usize = 1_000;
 const HIDDEN: &str = "(hidden)";
 
-const README: &str = "What this is: a picture of a Bellows server, made by `bellows debug bundle`.
+const README: &str = "What this is: the state of a Bellows server, collected by `bellows debug bundle`.
 
 overview.json        what the server itself finds wrong, and its latest events
 check.json           the last check of hbase:meta against the open regions and their folders

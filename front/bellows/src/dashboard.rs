@@ -22,14 +22,14 @@ pub(crate) fn watch(
     let runtime = runtime.map_err(|error| Failure::new(format!("cannot start: {error}")))?;
     runtime.block_on(async {
         loop {
-            let picture = page::get(options.web, path).await.map_err(|error| {
+            let page = page::get(options.web, path).await.map_err(|error| {
                 Failure::new(format!(
                     "--web {}: {error}; is the server up, and is this its web port?",
                     options.web
                 ))
             })?;
             let clear = if options.once { "" } else { CLEAR };
-            let shown = show(&format!("{clear}{picture}"));
+            let shown = show(&format!("{clear}{page}"));
             if shown.is_err() || options.once {
                 return output::ignoring_closed_pipe(shown);
             }

@@ -80,7 +80,7 @@ mod tests {
         let answering = tokio::task::LocalSet::new();
         answering.spawn_local(async move {
             for answer in [
-                "HTTP/1.1 200 OK\r\nA: b\r\n\r\npicture",
+                "HTTP/1.1 200 OK\r\nA: b\r\n\r\npage",
                 "HTTP/1.1 503 No\r\n\r\nit starts\n",
                 "SSH-2.0\r\n\r\n",
             ] {
@@ -96,7 +96,7 @@ mod tests {
         });
         answering
             .run_until(async {
-                assert_eq!(get(web, "/cache").await.expect("a picture"), "picture");
+                assert_eq!(get(web, "/cache").await.expect("an answer"), "page");
                 let error = get(web, "/cache").await.expect_err("none");
                 assert_eq!(error.to_string(), "it answered 503, expected 200: it starts");
                 let error = get(web, "/cache").await.expect_err("none");

@@ -85,7 +85,7 @@ impl View {
         lines
     }
 
-    fn picture(&self, summary: &str, lines: &[Line]) -> String {
+    fn render(&self, summary: &str, lines: &[Line]) -> String {
         let rows: Vec<Vec<String>> =
             std::iter::once(self.fields.iter().map(|field| field.name().to_owned()).collect())
                 .chain(
@@ -196,14 +196,14 @@ pub(crate) fn run(options: &Top, mut show: impl FnMut(&str) -> std::io::Result<(
             let status = status().await?;
             rates.advance(world.moment(), &status);
             let lines = view.choose(rates.lines(view.mode));
-            let picture = if options.json {
+            let text = if options.json {
                 format!("{}\n", view.json(&world, &status, &lines))
             } else {
-                view.picture(&summary(&status, &rates), &lines)
+                view.render(&summary(&status, &rates), &lines)
             };
             let before = if options.batch || options.json { "" } else { CLEAR };
             let after = if options.batch { "\n" } else { "" };
-            let written = show(&format!("{before}{picture}{after}"));
+            let written = show(&format!("{before}{text}{after}"));
             if written.is_err() || shown == options.number {
                 return output::ignoring_closed_pipe(written);
             }
@@ -236,9 +236,9 @@ mod tests {
         let view = View::of(&options("bellows top -m t -f TABLE,#REQ/S,#READ/S")).expect("good");
         let lines =
             view.choose(vec![line("quiet", 1.0, 2.0), line("busy", 100.0, 1_000.0), line("alike", 2.0, 1.0)]);
-        let picture = view.picture("summary", &lines);
+        let text = view.render("summary", &lines);
         assert_eq!(
-            picture,
+            text,
             "summary\n\nTABLE  #REQ/S  #READ/S\nbusy     1100      100\nalike       3        2\nquiet       3        1\n"
         );
     }

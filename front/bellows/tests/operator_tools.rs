@@ -114,11 +114,11 @@ fn top_shows_what_a_load_does_by_table_region_user_and_client() {
     std::thread::scope(|scope| {
         scope.spawn(|| server.ask(&load.replace("0.2", "8")));
         let find = |mode: &str, field: &str, name: &str| {
-            let picture = server.json(&format!("top --json -n 1 -d 1.5 -m {mode} --at RPC"));
-            let lines = picture["lines"].as_array().expect("lines").clone();
+            let shown = server.json(&format!("top --json -n 1 -d 1.5 -m {mode} --at RPC"));
+            let lines = shown["lines"].as_array().expect("lines").clone();
             let line =
                 lines.iter().find(|line| line[field].as_str().is_some_and(|found| found.contains(name)));
-            let line = line.unwrap_or_else(|| panic!("{name} in {picture}")).clone();
+            let line = line.unwrap_or_else(|| panic!("{name} in {shown}")).clone();
             assert!(line["#WRITE/S"].as_f64().expect("a number") > 1.0, "{mode}: {line}");
             line
         };

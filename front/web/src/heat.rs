@@ -354,7 +354,7 @@ fn convert(from: &[Box<[u8]>], counts: &[f32], to: &[Box<[u8]>], out: &mut [f32]
 
 /// The part of a heat map that a page shows.
 #[derive(Clone, Debug)]
-pub(crate) struct HeatPicture {
+pub(crate) struct HeatView {
     /// The bounds between buckets: one fewer than buckets.
     pub(crate) bounds: Vec<Box<[u8]>>,
     /// The start of each column, in seconds since 1970, without gaps.
@@ -435,7 +435,7 @@ impl HeatMaps {
     }
 
     /// Returns the map of a table; `None` without samples.
-    pub(crate) fn picture(&self, table: &str, heat: Heat, range: HeatRange) -> Option<HeatPicture> {
+    pub(crate) fn view(&self, table: &str, heat: Heat, range: HeatRange) -> Option<HeatView> {
         let map = self.tables.read().get(table.as_bytes()).cloned()?;
         let map = map.lock();
         let at = HeatRange::ALL.iter().position(|other| *other == range)?;
@@ -467,7 +467,7 @@ impl HeatMaps {
         let oldest = (now + 1).saturating_sub(range.columns() as u64);
         let first = columns.keys().copied().filter(|slot| *slot >= oldest).min().unwrap_or(now);
         let slots: Vec<u64> = (first..=now).collect();
-        Some(HeatPicture {
+        Some(HeatView {
             bounds: map.bounds.to_vec(),
             times: slots.iter().map(|slot| slot * range.step()).collect(),
             counts: slots
@@ -529,7 +529,7 @@ impl Pattern {
     }
 }
 
-impl HeatPicture {
+impl HeatView {
     /// Returns the most distinct pattern of the map.
     pub(crate) fn pattern(&self) -> Pattern {
         let total: f32 = self.counts.iter().flatten().sum();
@@ -590,41 +590,41 @@ mod tests {
         }
     }
 
-    fn picture(maps: &HeatMaps) -> HeatPicture {
-        maps.picture("t", Heat::All, HeatRange::Hour).expect("sampled")
+    fn view(maps: &HeatMaps) -> HeatView {
+        maps.view("t", Heat::All, HeatRange::Hour).expect("sampled")
     }
 
     #[test]
     fn even_load_is_even_and_counted_whole() {
         let (world, maps) = maps();
         load(&world, &maps, 30, key);
-        let picture = picture(&maps);
-        assert_eq!(picture.pattern(), Pattern::Even);
-        assert_eq!(picture.bounds.len(), BUCKETS - 1);
-        let total: f32 = picture.counts.iter().flatten().sum();
+        let view = view(&maps);
+        assert_eq!(view.pattern(), Pattern::Even);
+        assert_eq!(view.bounds.len(), BUCKETS - 1);
+        let total: f32 = view.counts.iter().flatten().sum();
         let expected = (30 * 500 * SAMPLED_ONE_IN) as f32;
         assert!((total / expected - 1.0).abs() < 0.05, "{total} of {expected}");
-        let writes = maps.picture("t", Heat::Writes, HeatRange::Hour).expect("sampled");
+        let writes = maps.view("t", Heat::Writes, HeatRange::Hour).expect("sampled");
         let writes: f32 = writes.counts.iter().flatten().sum();
         assert!((writes / expected - 0.5).abs() < 0.03, "{writes}");
-        assert!(maps.picture("u", Heat::All, HeatRange::Hour).is_none());
+        assert!(maps.view("u", Heat::All, HeatRange::Hour).is_none());
     }
 
     #[test]
     fn a_hot_row_is_found_and_named() {
         let (world, maps) = maps();
         load(&world, &maps, 20, |call| if call % 4 == 0 { b"user-of-everybody".to_vec() } else { key(call) });
-        let picture = picture(&maps);
-        assert_eq!(picture.pattern(), Pattern::HotRow);
-        assert_eq!(&*picture.hot_rows[0].row, b"user-of-everybody");
-        assert!((picture.hot_rows[0].share - 0.25).abs() < 0.05, "{:?}", picture.hot_rows[0]);
+        let view = view(&maps);
+        assert_eq!(view.pattern(), Pattern::HotRow);
+        assert_eq!(&*view.hot_rows[0].row, b"user-of-everybody");
+        assert!((view.hot_rows[0].share - 0.25).abs() < 0.05, "{:?}", view.hot_rows[0]);
     }
 
     #[test]
     fn growing_keys_a_narrow_range_and_bursts_have_their_names() {
         let (world, maps) = self::maps();
         load(&world, &maps, 60, |call| format!("{call:012}").into_bytes());
-        assert_eq!(picture(&maps).pattern(), Pattern::Sequential);
+        assert_eq!(view(&maps).pattern(), Pattern::Sequential);
         let (world, maps) = self::maps();
         load(&world, &maps, 60, |call| {
             let far = key(call);
@@ -634,14 +634,14 @@ mod tests {
             // 64 neighbouring rows.
             [&b"user8"[..], &far[4..5], &[b'a' + (call % 4) as u8]].concat()
         });
-        let found = picture(&maps);
+        let found = view(&maps);
         assert_eq!(found.pattern(), Pattern::HotRange);
         let (world, maps) = self::maps();
         for _ in 0..4 {
             load(&world, &maps, 1, key);
             world.advance(Duration::from_secs(100));
         }
-        assert_eq!(picture(&maps).pattern(), Pattern::Bursts);
+        assert_eq!(view(&maps).pattern(), Pattern::Bursts);
     }
 
     #[test]

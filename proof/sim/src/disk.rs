@@ -160,7 +160,7 @@ impl Disk {
         let (least, more) = if is_sync { conduct.sync_us } else { conduct.access_us };
         let us = least + scheduler.below(more + 1);
         scheduler.note(|| format!("disk   {act} {name}"));
-        env::simulation::hold(Duration::from_micros(us));
+        env::simulation::suspend(Duration::from_micros(us));
         if scheduler.below(10_000) >= conduct.failing_of_10_000 {
             return Ok(None);
         }
@@ -180,7 +180,7 @@ impl Disk {
         if self.leases.lock().contains(name) {
             let us = RECOVERY_US.0 + scheduler().below(RECOVERY_US.1);
             scheduler().note(|| format!("disk   recovers the lease of {name} in {us} µs"));
-            env::simulation::hold(Duration::from_micros(us));
+            env::simulation::suspend(Duration::from_micros(us));
             env::sometimes("hdfs: a lease was recovered");
             self.leases.lock().remove(name);
         }

@@ -114,7 +114,7 @@ impl Store {
 
     /// Waits for the duration of a call, and returns its failure: `Err` if it does not happen.
     fn call(&self, act: &'static str, name: &FileName) -> Result<Option<Failure>> {
-        env::simulation::hold(self.begin_call(act, name));
+        env::simulation::suspend(self.begin_call(act, name));
         self.end_call(act, name)
     }
 

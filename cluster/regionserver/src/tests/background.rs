@@ -447,7 +447,7 @@ fn flushes_get_full_priority_under_memory_pressure() {
     let region = RegionOptions { flush_size: 1 << 10, block_multiplier: 4, ..RegionOptions::default() };
     let options = Options { wake_period: Duration::ZERO, ..Options::default() };
     let bench = Bench::of(options, region, 1 << 20, &[("", "")]);
-    let hurries = || bench.server.background.crew.hurries();
+    let hurries = || bench.server.background.threads.hurries();
     bench.put("r", "f:x", &"v".repeat(1 << 10));
     assert!(!hurries(), "there is room for the writes that come during the flush");
     bench.put("r", "f:x", &"v".repeat(3 << 10));
@@ -472,27 +472,31 @@ fn compactions_get_full_priority_when_a_store_has_too_many_files_or_they_run_lon
     for (number, hurries) in [(1, false), (2, false), (3, true)] {
         bench.put("r", "f:x", "1");
         Background::flush_next(&bench.server);
-        assert_eq!((files(&bench), background.crew.hurries()), (number, hurries));
+        assert_eq!((files(&bench), background.threads.hurries()), (number, hurries));
     }
     bench.put("r", "f:x", "1");
     Background::flush_next(&bench.server);
-    assert_eq!((files(&bench), background.crew.hurries()), (3, true), "the flush waits for the compaction");
+    assert_eq!(
+        (files(&bench), background.threads.hurries()),
+        (3, true),
+        "the flush waits for the compaction"
+    );
     Background::compact_next(&bench.server);
     bench.world.advance(Duration::from_secs(60));
     Background::flush_next(&bench.server);
-    assert_eq!((files(&bench), background.crew.hurries()), (2, false));
+    assert_eq!((files(&bench), background.threads.hurries()), (2, false));
 
     let began = bench.world.moment();
     background.set_began(vec![began]);
     bench.world.advance(Duration::from_secs(10));
     bench.server.run_chore();
-    assert!(!background.crew.hurries(), "no longer than it may take");
+    assert!(!background.threads.hurries(), "no longer than it may take");
     bench.world.advance(Duration::from_secs(1));
     bench.server.run_chore();
-    assert!(background.crew.hurries());
+    assert!(background.threads.hurries());
     background.set_began(Vec::new());
     bench.server.run_chore();
-    assert!(!background.crew.hurries(), "it has ended");
+    assert!(!background.threads.hurries(), "it has ended");
 }
 
 /// A master that records the requests it gets.

@@ -23,15 +23,15 @@ pub(super) struct Health {
 struct Times {
     failing_since: Option<Moment>,
     /// When a failure was last reported; `None` if never.
-    told: Option<Moment>,
+    reported: Option<Moment>,
 }
 
 /// How to react to a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Verdict {
+pub(super) struct FailureResponse {
     /// Whether to report the failure. At most one failure is reported in each tolerated duration; with alternating
     /// failures and successes there would be too many reports otherwise.
-    pub(super) is_told: bool,
+    pub(super) is_reported: bool,
     /// Whether failures lasted longer than tolerated.
     pub(super) is_given_up: bool,
 }
@@ -54,15 +54,15 @@ impl Health {
         }
     }
 
-    pub(super) fn note_failure(&self, now: Moment) -> Verdict {
+    pub(super) fn note_failure(&self, now: Moment) -> FailureResponse {
         let mut times = self.times.lock();
         self.failing.store(true, Ordering::Relaxed);
         let since = *times.failing_since.get_or_insert(now);
-        let is_told = times.told.is_none_or(|told| now.since(told) >= self.tolerated);
-        if is_told {
-            times.told = Some(now);
+        let is_reported = times.reported.is_none_or(|reported| now.since(reported) >= self.tolerated);
+        if is_reported {
+            times.reported = Some(now);
         }
-        Verdict { is_told, is_given_up: now.since(since) >= self.tolerated }
+        FailureResponse { is_reported, is_given_up: now.since(since) >= self.tolerated }
     }
 }
 
@@ -90,12 +90,12 @@ mod tests {
     #[test]
     fn failures_between_successes_are_reported_once_in_a_while() {
         let health = Health::new(TOLERATED);
-        let told = (0..600_u64).filter(|&second| {
+        let reported = (0..600_u64).filter(|&second| {
             health.note_success();
             let verdict = health.note_failure(at(second));
             assert!(!verdict.is_given_up);
-            verdict.is_told
+            verdict.is_reported
         });
-        assert_eq!(told.collect::<Vec<_>>(), (0..10).map(|minute| minute * 60).collect::<Vec<_>>());
+        assert_eq!(reported.collect::<Vec<_>>(), (0..10).map(|minute| minute * 60).collect::<Vec<_>>());
     }
 }

@@ -10,7 +10,7 @@ use hfile::{CopyLimits, Refused};
 use super::state::FilterTraits;
 use super::step_timer::StepTimer;
 use super::{RegionScanner, RowPosition, Step};
-use crate::matcher::{Next, Verdict};
+use crate::matcher::{MatchCode, Next};
 use crate::mob_format::reference::is_reference;
 use crate::query::{Limits, ReadMode};
 use crate::{Error, Result};
@@ -415,9 +415,9 @@ impl RegionScanner<'_> {
             let mut is_full = false;
             let is_due = part.timer.count(cell);
             let next = match store.matcher.judge(cell, wanted, filter) {
-                Verdict::Skip(next) => next,
-                Verdict::Include(next) if references_only && !is_reference(cell) => next,
-                Verdict::Include(next) => {
+                MatchCode::Skip(next) => next,
+                MatchCode::Include(next) if references_only && !is_reference(cell) => next,
+                MatchCode::Include(next) => {
                     included += 1;
                     if gives_values && !is_one_row {
                         store.heap.fetch_ahead();

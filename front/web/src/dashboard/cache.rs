@@ -74,7 +74,7 @@ impl CacheWindow {
             lately: before.as_ref().map(|before| now.since(before.at)),
             before: before.as_ref().map_or(&[], |before| &before.tables),
         };
-        picture(&seen)
+        render(&seen)
     }
 
     /// Returns the earlier counts with which those in `now` are compared; `None` if there are none yet. Callers that
@@ -108,7 +108,7 @@ fn bar(part: u64, of: u64) -> String {
     (0..BAR).map(|at| if at < filled { '█' } else { '░' }).collect()
 }
 
-fn picture(seen: &Seen<'_>) -> String {
+fn render(seen: &Seen<'_>) -> String {
     let all = sum(seen.tables);
     let total = |lookups: &Lookups| {
         format!("{} of {} lookups hit", hit_share(lookups), lookups.hits() + lookups.misses())

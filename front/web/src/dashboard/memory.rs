@@ -60,10 +60,10 @@ pub fn memory_dashboard(server: &RegionServer) -> String {
     let balances = server.foundation().region_options.ledger.balances();
     let tables: Vec<(String, Balance)> =
         balances.into_iter().map(|(table, balance)| (table.to_string(), balance)).collect();
-    picture(regions.len(), stores, &tables)
+    render(regions.len(), stores, &tables)
 }
 
-fn picture(regions: usize, mut stores: Vec<Drawn>, tables: &[(String, Balance)]) -> String {
+fn render(regions: usize, mut stores: Vec<Drawn>, tables: &[(String, Balance)]) -> String {
     stores.sort_by_key(|store| std::cmp::Reverse(store.bytes()));
     let total = stores.iter().map(Drawn::bytes).sum();
     let mut out = format!("memstores {} · {regions} regions, {} stores\n", size(total), stores.len());
@@ -246,7 +246,7 @@ mod tests {
         };
         let balance = Balance { user: 100, log: 120, flushed: 80, compacted: 70 };
         let drawn =
-            picture(3, vec![store("t,,1 · f", 16), store("t,,2 · f", 32)], &[("t".to_owned(), balance)]);
+            render(3, vec![store("t,,1 · f", 16), store("t,,2 · f", 32)], &[("t".to_owned(), balance)]);
         let lines: Vec<&str> = drawn.lines().collect();
         assert_eq!(lines[0], "memstores 144.0 MB · 3 regions, 2 stores");
         assert_eq!(lines[2], "t,,2 · f · ADAPTIVE", "the fullest first");

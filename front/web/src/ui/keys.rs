@@ -4,7 +4,7 @@ use maud::{Markup, PreEscaped, html};
 use serde_json::{Value, json};
 
 use super::{Frame, page, parts};
-use crate::heat::{Heat, HeatPicture, HeatRange};
+use crate::heat::{Heat, HeatRange, HeatView};
 use crate::node::Console;
 use crate::query::{Query, encode};
 use crate::shell;
@@ -17,17 +17,17 @@ const ROWS: usize = 64;
 const HOT_ROWS: usize = 50;
 
 /// Returns the first key of a bucket.
-fn first_key(picture: &HeatPicture, bucket: usize) -> &[u8] {
-    if bucket == 0 { b"" } else { &picture.bounds[bucket - 1] }
+fn first_key(view: &HeatView, bucket: usize) -> &[u8] {
+    if bucket == 0 { b"" } else { &view.bounds[bucket - 1] }
 }
 
 /// Returns the map in fewer and larger squares: the mean heat of each, from 0 to 1 on a logarithmic scale.
-fn squares(picture: &HeatPicture, columns: usize, rows: usize) -> (Vec<Vec<f32>>, f32) {
-    let buckets = picture.bounds.len() + 1;
-    let (columns, rows) = (columns.min(picture.times.len().max(1)), rows.min(buckets));
+fn squares(view: &HeatView, columns: usize, rows: usize) -> (Vec<Vec<f32>>, f32) {
+    let buckets = view.bounds.len() + 1;
+    let (columns, rows) = (columns.min(view.times.len().max(1)), rows.min(buckets));
     let mut sums = vec![vec![0.0_f32; rows]; columns];
-    for (at, column) in picture.counts.iter().enumerate() {
-        let x = at * columns / picture.counts.len();
+    for (at, column) in view.counts.iter().enumerate() {
+        let x = at * columns / view.counts.len();
         for (bucket, count) in column.iter().enumerate() {
             sums[x][bucket * rows / buckets] += count;
         }
@@ -41,8 +41,8 @@ fn squares(picture: &HeatPicture, columns: usize, rows: usize) -> (Vec<Vec<f32>>
 }
 
 /// Returns the map as drawn by the server: squares in nine shades.
-fn drawing(picture: &HeatPicture) -> Markup {
-    let (squares, _) = squares(picture, COLUMNS, ROWS);
+fn drawing(view: &HeatView) -> Markup {
+    let (squares, _) = squares(view, COLUMNS, ROWS);
     let rows = squares.first().map_or(1, Vec::len);
     // Draws one path for each shade, made of vertical lines. One rectangle for each square would take five times as
     // many bytes.
@@ -73,22 +73,22 @@ fn drawing(picture: &HeatPicture) -> Markup {
     }
 }
 
-fn body(picture: &HeatPicture, table: &str, query: &Query) -> Markup {
-    let (name, meaning, remedy) = picture.pattern().explained();
+fn body(view: &HeatView, table: &str, query: &Query) -> Markup {
+    let (name, meaning, remedy) = view.pattern().explained();
     let (first, last) = (
-        picture.times.first().copied().unwrap_or(0) as i64 * 1_000,
-        picture.times.last().copied().unwrap_or(0) as i64 * 1_000,
+        view.times.first().copied().unwrap_or(0) as i64 * 1_000,
+        view.times.last().copied().unwrap_or(0) as i64 * 1_000,
     );
-    let buckets = picture.bounds.len() + 1;
+    let buckets = view.bounds.len() + 1;
     let data = query.with("table", table).address("/keys.json");
-    let hottest = hottest(picture);
+    let hottest = hottest(view);
     html! {
         div.map {
             figure.keys data-heat=(data) tabindex="0" aria-describedby="map-cursor" {
                 div.plot {
-                    (drawing(picture))
-                    span.top-label { (parts::short(&shell::escape(first_key(picture, buckets - 1)), 40)) }
-                    span.bottom-label { (parts::short(&shell::escape(first_key(picture, 1.min(buckets - 1))), 40)) }
+                    (drawing(view))
+                    span.top-label { (parts::short(&shell::escape(first_key(view, buckets - 1)), 40)) }
+                    span.bottom-label { (parts::short(&shell::escape(first_key(view, 1.min(buckets - 1))), 40)) }
                     span.from-label { (parts::clock(first)) }
                     span.to-label { (parts::clock(last)) " UTC" }
                 }
@@ -116,14 +116,14 @@ fn body(picture: &HeatPicture, table: &str, query: &Query) -> Markup {
         }
         section aria-labelledby="hot" {
             h2 #hot { "Hot rows" }
-            @if picture.hot_rows.is_empty() {
+            @if view.hot_rows.is_empty() {
                 (parts::empty("No row stands out."))
             } @else {
                 div.scroll tabindex="0" role="region" aria-label="Table of hot rows" {
                     table.dense {
                         thead { tr { th scope="col" { "Row" } th.n scope="col" { "Of the table's traffic" } th scope="col" { "Share" } th.n scope="col" { "Writes" } } }
                         tbody {
-                            @for row in picture.hot_rows.iter().take(HOT_ROWS) {
+                            @for row in view.hot_rows.iter().take(HOT_ROWS) {
                                 tr {
                                     th scope="row" { a href={ "/data/" (encode(table.as_bytes())) "?q=" (encode(shell::escape(&row.row).as_bytes())) } { code { (parts::short(&shell::escape(&row.row), 80)) } } }
                                     td.n { (format!("{:.1} %", row.share * 100.0)) }
@@ -144,8 +144,8 @@ fn body(picture: &HeatPicture, table: &str, query: &Query) -> Markup {
                     tbody {
                         @for (bucket, count, share) in hottest {
                             tr {
-                                td { code { (parts::short(&shell::escape(first_key(picture, bucket)), 60)) } @if bucket == 0 { span.note { "the start" } } }
-                                td { @if bucket + 1 < buckets { code { (parts::short(&shell::escape(first_key(picture, bucket + 1)), 60)) } } @else { span.note { "the end" } } }
+                                td { code { (parts::short(&shell::escape(first_key(view, bucket)), 60)) } @if bucket == 0 { span.note { "the start" } } }
+                                td { @if bucket + 1 < buckets { code { (parts::short(&shell::escape(first_key(view, bucket + 1)), 60)) } } @else { span.note { "the end" } } }
                                 td.n { (parts::count(f64::from(count))) }
                                 td { (parts::bar(&[(f64::from(share), "s0")], "Share of the table's traffic")) }
                             }
@@ -158,9 +158,9 @@ fn body(picture: &HeatPicture, table: &str, query: &Query) -> Markup {
 }
 
 /// Returns the ten hottest buckets, each with its rows and its share.
-fn hottest(picture: &HeatPicture) -> Vec<(usize, f32, f32)> {
-    let mut sums = vec![0.0_f32; picture.bounds.len() + 1];
-    for column in &picture.counts {
+fn hottest(view: &HeatView) -> Vec<(usize, f32, f32)> {
+    let mut sums = vec![0.0_f32; view.bounds.len() + 1];
+    for column in &view.counts {
         sums.iter_mut().zip(column).for_each(|(sum, count)| *sum += count);
     }
     let total: f32 = sums.iter().sum::<f32>().max(1.0);
@@ -222,8 +222,8 @@ pub(crate) fn show(console: &Console, query: &Query) -> String {
     let (heat, range) = (Heat::of_name(query.get("heat")), HeatRange::of_name(query.get("span")));
     let still = html! {
         (choices(console, query, &table))
-        @match console.heat.picture(&table, heat, range) {
-            Some(picture) => (body(&picture, &table, query)),
+        @match console.heat.view(&table, heat, range) {
+            Some(view) => (body(&view, &table, query)),
             None => (parts::empty("No call to a table has been sampled yet. One call in 16 is; come back when there is traffic.")),
         }
     };
@@ -235,18 +235,18 @@ pub(crate) fn show(console: &Console, query: &Query) -> String {
 pub(crate) fn json(console: &Console, query: &Query) -> Value {
     let table = table_of(console, query);
     let (heat, range) = (Heat::of_name(query.get("heat")), HeatRange::of_name(query.get("span")));
-    match console.heat.picture(&table, heat, range) {
+    match console.heat.view(&table, heat, range) {
         None => json!({ "table": table, "error": "no call to this table has been sampled" }),
-        Some(picture) => json!({
+        Some(view) => json!({
             "table": table,
-            "pattern": picture.pattern().explained().0,
+            "pattern": view.pattern().explained().0,
             "stepSeconds": range.step(),
-            "bounds": picture.bounds.iter().map(|bound| shell::escape(bound)).collect::<Vec<_>>(),
-            "times": picture.times,
-            "counts": picture.counts.iter()
+            "bounds": view.bounds.iter().map(|bound| shell::escape(bound)).collect::<Vec<_>>(),
+            "times": view.times,
+            "counts": view.counts.iter()
                 .map(|column| column.iter().map(|count| count.round()).collect::<Vec<_>>())
                 .collect::<Vec<_>>(),
-            "hotRows": picture.hot_rows.iter().map(|row| json!({
+            "hotRows": view.hot_rows.iter().map(|row| json!({
                 "row": shell::escape(&row.row), "share": row.share, "writes": row.writes,
             })).collect::<Vec<_>>(),
         }),
@@ -258,12 +258,12 @@ mod tests {
     use super::*;
     use crate::heat::HotRow;
 
-    fn picture() -> HeatPicture {
+    fn view() -> HeatView {
         let bounds = (1..=255_u8).map(|byte| Box::from(&[byte][..])).collect();
         let mut counts = vec![vec![16.0; 256]; 360];
         counts[100][7] = 1e6;
         let hot = HotRow { row: Box::from(&b"<script>alert(1)</script>"[..]), share: 0.4, writes: 1.0 };
-        HeatPicture {
+        HeatView {
             bounds,
             times: (0..360).map(|at| at * 10).collect(),
             counts,
@@ -274,11 +274,11 @@ mod tests {
 
     #[test]
     fn the_map_names_the_row_and_runs_no_script_of_it() {
-        let drawn = body(&picture(), "t", &Query::default()).into_string();
+        let drawn = body(&view(), "t", &Query::default()).into_string();
         assert!(drawn.contains("One hot row") && drawn.contains("&lt;script&gt;"), "{drawn}");
         assert!(!drawn.contains("<script"), "{drawn}");
         assert!(drawn.contains("class=\"h9\""));
         assert!(drawn.len() < 120_000, "{}", drawn.len());
-        assert_eq!(hottest(&picture())[0].0, 7);
+        assert_eq!(hottest(&view())[0].0, 7);
     }
 }

@@ -63,12 +63,12 @@ impl Shared {
         let (lane, _) = self.lane_of(at);
         let disk = &self.disks[lane];
         disk.note_failed();
-        let verdict = disk.reads.note_failure(self.world.moment());
-        if verdict.is_told {
+        let response = disk.reads.note_failure(self.world.moment());
+        if response.is_reported {
             tracing::warn!(device = %disk.device.place(), %error, tolerated = ?self.errors_tolerated,
                 "cannot read from the bucket cache's device; blocks are read from storage instead");
         }
-        if verdict.is_given_up {
+        if response.is_given_up {
             self.give_up(lane, error);
         }
         self.give_up_if_useless(lane, error);
@@ -78,12 +78,12 @@ impl Shared {
     pub(super) fn note_write_failure(&self, lane: usize, error: &storage::Error) {
         let disk = &self.disks[lane];
         disk.note_failed();
-        let verdict = disk.writes.note_failure(self.world.moment());
-        if verdict.is_told {
+        let response = disk.writes.note_failure(self.world.moment());
+        if response.is_reported {
             tracing::warn!(device = %disk.device.place(), %error, tolerated = ?self.errors_tolerated,
                 "cannot write to the bucket cache's device; blocks are read from storage instead");
         }
-        if verdict.is_given_up {
+        if response.is_given_up {
             self.give_nothing_more(lane, error);
             self.give_up_if_useless(lane, error);
         }
