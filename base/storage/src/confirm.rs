@@ -15,9 +15,12 @@ pub fn swap_confirmed(
     new: &[u8],
 ) -> Result<Version> {
     let failure = match files.swap(name, expected, new) {
-        Err(error) if error.outcome() == Outcome::MayHaveHappened && !env::planted(14) => error,
+        Err(error) if error.outcome() == Outcome::MayHaveHappened => error,
         outcome => return outcome,
     };
+    if env::planted(14) {
+        return Err(Error::new(failure.kind(), Outcome::DidNotHappen, name, "swap"));
+    }
     match files.settle(name, expected, new) {
         Ok(Settled::Happened(version)) => Ok(version),
         Ok(Settled::DidNotHappen) => files.swap(name, expected, new).map_err(|_| failure),

@@ -46,7 +46,7 @@ pub const PLANTED: &[PlantedBug] = &[
     bug(11, 20, "--only --workload churn --preset Disk", "a truncation keeps the rows"),
     bug(12, 200, "", "replay takes one family's flush for that of all families"),
     bug(13, 200, "--workload list", "a scanner begins again at the row that it has handed out"),
-    bug(14, 200, "--fault FailingStore", "the error of a swap that may have happened is not settled"),
+    bug(14, 200, "--fault FailingStore", "a swap that may have happened is reported as one that did not"),
     bug(16, 200, "", "a flush lets go of its snapshot before its file is listed"),
     bug(
         17,
