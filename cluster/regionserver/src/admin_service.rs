@@ -20,7 +20,7 @@ pub struct AdminService {
     server: Arc<RegionServer>,
 }
 
-/// Names of the methods that change data. A read replica refuses them.
+/// Names of the methods that a read replica refuses, because they change files or control compactions.
 const CHANGES: [&str; 5] =
     ["FlushRegion", "RollWALWriter", "CompactRegion", "CompactionSwitch", "ClearCompactionQueues"];
 
@@ -133,7 +133,8 @@ impl AdminService {
         Ok(Reply::of(&pb::GetRegionLoadResponse { region_loads }))
     }
 
-    /// Returns the families that `named` lists, which must exist, or all families if it lists none.
+    /// Returns the families that `named` lists, or all families of the region if it lists none. Fails with HBase's
+    /// exception for unknown families if one does not exist.
     fn families(&self, region: &Region, named: &[Bytes]) -> Result<Vec<Bytes>, Exception> {
         if named.is_empty() {
             return Ok(region.table().families().iter().map(|family| family.name().clone()).collect());
@@ -264,7 +265,8 @@ impl Service for AdminService {
     }
 }
 
-/// Drops the waiting compactions of the named queues, which HBase calls `long` and `short`.
+/// Drops the waiting compactions of the named queues: `long` for large compactions, `short` for the others, as in
+/// HBase. Another name is an error; queues that were named before it are already cleared then.
 fn clear_compaction_queues(server: &RegionServer, names: &[String]) -> Result<(), Exception> {
     for name in names {
         match &**name {

@@ -1,10 +1,10 @@
 //! Reads that wait for storage without blocking a thread.
 //!
 //! A read first tries to find everything in memory. If it misses a block that can be awaited, its task awaits the block
-//! and repeats the read. Awaited blocks are held until the read ends, so each repetition gets further. If the read
-//! needs anything else (the local disk, a row lock, processor time), it moves to the blocking thread pool. Before it
-//! moves because of a large MOB value, it waits until the server has memory for the value and the answer
-//! ([`rpc::LargeBudget`]).
+//! and repeats the read. Awaited blocks stay in memory until the read ends, so each repetition gets further. A scan
+//! releases most of them after each row. If the read needs anything else (the local disk, a row lock, processor time),
+//! it moves to the blocking thread pool. Before it moves because of a large MOB value, it waits until the server has
+//! memory for the value and the answer ([`rpc::LargeBudget`]).
 
 use hfile::ArrivedBlock;
 use region::{Error, ReadMode};
@@ -41,8 +41,8 @@ impl AwaitedBlocks {
         }
     }
 
-    /// Releases blocks after a row. Keeps the blocks that were read last, one or two for each file, because the next
-    /// row begins there.
+    /// Releases blocks after a row. Keeps the blocks that were read last, because the next row begins there: at most
+    /// [`KEPT_BLOCKS_MAX`] blocks and [`KEPT_BYTES_MAX`] bytes, but two blocks whatever their size.
     pub(crate) fn row_ended(&mut self) {
         let mut spent = self.blocks.len().saturating_sub(KEPT_BLOCKS_MAX);
         let spent_bytes: usize = self.blocks[..spent].iter().map(ArrivedBlock::length).sum();
@@ -55,8 +55,10 @@ impl AwaitedBlocks {
     }
 }
 
-/// Repeats `read`, which failed in memory with `error`, until it succeeds. `share` is the answer's share of the memory
-/// budget of all answers. `read` must fail with [`Error::MobValue`] for a cell of more bytes than its second argument.
+/// Repeats `read`, which failed in memory with `error`: in memory after each block that arrives, or on the blocking
+/// thread pool if it must block there. Returns the first success, or the first error for which a repetition does not
+/// help. `share` is the answer's share of the memory budget of all answers. `read` must fail with [`Error::MobValue`]
+/// for a cell of more bytes than its second argument; `None` means no limit.
 pub(crate) async fn repeat<T: Send + 'static>(
     mut error: Error,
     share: &mut Share,

@@ -17,9 +17,9 @@
 //! **Priority.** Flushes and compactions use the CPU time that serving threads leave, until they become urgent: see
 //! [`crate::urgency`].
 //!
-//! A failed flush or compaction is logged with region, cause and remedy, counted, and queued again. Each further
-//! failure doubles the wait, up to a limit. No data is lost: the edits stay in memory and in the log, and the old files
-//! stay.
+//! A failed flush or compaction is logged with region, cause and remedy, counted, and queued again, unless its region
+//! was closed meanwhile. Each further failure doubles the wait, up to a limit. No data is lost: the edits stay in
+//! memory and in the log, and the old files stay.
 
 mod chore;
 mod compaction_queue;
@@ -179,7 +179,8 @@ impl Background {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Returns the number of requests per second, over the last period.
+    /// Returns the number of requests per second, over the last period of the chore; 0 until the first period has
+    /// ended.
     pub(crate) fn requests_per_second(&self) -> u64 {
         self.requests_per_second.load(Ordering::Relaxed)
     }

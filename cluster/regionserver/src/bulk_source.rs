@@ -37,7 +37,8 @@ pub(crate) fn url(files: &dyn Files, name: &FileName) -> String {
 }
 
 impl Source {
-    /// Reads a path as Java clients write it: with or without `file:`, absolute.
+    /// Reads an absolute path as Java clients write it, with or without `file:`. Refuses other schemes, paths with `..`
+    /// and relative paths. A path below the root directory becomes [`Source::Within`].
     pub(crate) fn parse(files: &dyn Files, path: &str) -> Result<Source, PathRefusal> {
         let whole = || path.to_owned();
         let local = match path.split_once(':') {
@@ -93,7 +94,8 @@ impl Source {
     }
 }
 
-/// Whether HBase keeps its own data under this name. A load must never delete such a file.
+/// Whether the name is in a folder with data of the server itself, such as stores, logs or the archive. A load must not
+/// delete such a file.
 fn is_own_data(name: &FileName) -> bool {
     let first = name.as_str().split('/').next().unwrap_or_default();
     matches!(first, "data" | "archive" | "mobdir" | "WALs" | "oldWALs" | "MasterData" | "bellows")

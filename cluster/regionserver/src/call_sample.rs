@@ -10,7 +10,7 @@ use proto::wire::{Fields, Value};
 use rpc::ConnectionInfo;
 use telemetry::{Exposition, Histogram, Spread};
 
-/// Of this many calls, one is passed to the observer.
+/// Of this many calls, one on average is passed to the observer.
 pub const SAMPLED_ONE_IN: u32 = 16;
 /// Maximum number of rows of one batch that are passed to the observer.
 const ROWS_MAX: usize = 16;
@@ -160,8 +160,8 @@ pub(crate) fn is_sampled() -> bool {
     })
 }
 
-/// Passes the rows of a call to `observer`. A call that continues a scan has no row, because the row was passed on when
-/// the scan was opened.
+/// Passes the rows of a call to `observer`, of a batch at most [`ROWS_MAX`]. A call that continues a scan has no row,
+/// because the row was passed on when the scan was opened. A call of [`CallKind::Other`] has none either.
 pub(crate) fn show(
     observer: &dyn CallObserver,
     connection: &ConnectionInfo,

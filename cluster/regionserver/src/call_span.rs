@@ -18,7 +18,7 @@ pub struct CallSpan {
     pub service: String,
     /// The name of the method.
     pub method: String,
-    /// The name of the region, escaped; empty if the call has none or several.
+    /// The name of the region, escaped; of a batch, that of its first region. Empty if the call names no region.
     pub region: String,
     /// The client's address.
     pub client: SocketAddr,

@@ -1,7 +1,7 @@
 //! Writes the cells of an answer: into a cell block if the connection has a codec, or else into the message.
 //!
 //! Small blocks and messages are written into a buffer that the thread keeps. Each reply is cut off the buffer. Once
-//! all of these replies were sent, the buffer is reused from its start. So a small reply allocates no memory.
+//! all of these replies were sent, the buffer is reused from its start. So most small replies allocate no memory.
 
 use std::cell::Cell as Slot;
 
@@ -106,7 +106,8 @@ impl CellsOut {
         }
     }
 
-    /// Refuses cells of more than `bytes` bytes: leaves them out, and records it for [`CellsOut::refused`].
+    /// Refuses cells of more than `bytes` bytes: leaves them out, and records it for [`CellsOut::refused`]. Cells of at
+    /// most [`LARGE_CELL`] bytes are not refused.
     pub(crate) fn refuse_above(mut self, bytes: u64) -> CellsOut {
         self.cell_bytes_max = bytes;
         self
@@ -179,7 +180,7 @@ impl CellsOut {
         (self.count, self.heap_size) = (mark.count, mark.heap_size);
     }
 
-    /// Returns the row of the first cell after `mark`.
+    /// Returns the row of the first cell after `mark`; `None` if there is no such cell.
     pub(crate) fn row_at(&self, mark: Mark) -> Option<&[u8]> {
         if self.is_block() {
             let length = self.block.0.get(mark.block..)?.first_chunk::<4>()?;

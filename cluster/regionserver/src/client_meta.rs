@@ -83,12 +83,12 @@ impl ClusterView {
         self.change(|seen| seen.region_servers = servers.clone());
     }
 
-    /// Returns the cluster's id.
+    /// Returns the cluster's id; `None` until it was set.
     pub fn cluster_id(&self) -> Option<String> {
         self.seen.load().cluster_id.clone()
     }
 
-    /// Returns the active master.
+    /// Returns the active master; `None` if there is none.
     pub fn active_master(&self) -> Option<ServerName> {
         self.seen.load().active_master.clone()
     }

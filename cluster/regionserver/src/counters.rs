@@ -46,7 +46,7 @@ counters! {
     checks_failed;
     /// Number of scanners whose lease expired (`scannerLeaseExpiredCount`).
     scanner_leases_expired;
-    /// Number of reads that left the serving thread because a block was not in memory.
+    /// Number of reads that left the serving thread: because a block was not in memory, or because a scan took long.
     reads_from_disk;
     /// Number of bytes that openings of regions replayed from the log into memory.
     replayed_bytes;

@@ -52,7 +52,8 @@ pub fn of_region(error: &Error, server: &ServerName) -> Exception {
     }
 }
 
-/// Returns the exception for a bulk load that failed. A missing file is reported as one that the caller named.
+/// Returns the exception for a bulk load that failed. A missing file gives HBase's `FileNotFoundException`, because the
+/// caller has named it.
 pub(crate) fn of_bulk_load(error: &Error, server: &ServerName) -> Exception {
     match error {
         Error::Storage(error) if error.kind() == Kind::NotFound => {

@@ -50,7 +50,7 @@ impl MemoryQueue {
         self.wake.notify_all();
     }
 
-    /// Waits for the next region and compacts its memory.
+    /// Compacts the memory of the next queued region. If none is queued, waits at most one period for one and returns.
     pub(crate) fn compact_next(server: &RegionServer) {
         let queue = &server.background.memory_queue;
         let mut waiting = queue.waiting.lock();
@@ -96,7 +96,8 @@ impl RegionServer {
         pressure(self.background.memory(), self.options().memstore_bytes_low())
     }
 
-    /// Returns the delay of the response to a write to `region`.
+    /// Returns the delay of the response to a write to `region`; zero for hbase:meta and while memory is below the
+    /// limits. If memory is throttled, also makes background work urgent.
     pub(crate) fn slowing_of(&self, region: &Region) -> Duration {
         let options = self.options();
         let (memory, low) = (self.background.memory(), options.memstore_bytes_low());

@@ -115,7 +115,7 @@ impl Nonces {
         &self.seen[(nonce.nonce ^ nonce.group) as usize % TABLES]
     }
 
-    /// Claims a nonce for an operation that begins.
+    /// Claims a nonce for an operation that begins. If nonces are off or the nonce is zero, every operation is fresh.
     pub(crate) fn begin(self: &Arc<Self>, nonce: Nonce) -> NonceClaim {
         if !self.enabled || nonce.nonce == 0 || env::planted(5) {
             return NonceClaim::Fresh(NonceGuard(None));

@@ -14,7 +14,7 @@ use crate::call_sample::CallKind;
 use crate::split_policy::SplitOptions;
 use crate::throughput::{OffPeakHours, ThroughputOptions};
 
-/// The options of a region server. Each field has a configuration key, and HBase's default if HBase has the key.
+/// The options of a region server. Most fields are the values of the configuration keys that they name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// Lease of a scanner: time without a call after which it is closed (`hbase.client.scanner.timeout.period`).
@@ -110,7 +110,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Returns the options in `conf`.
+    /// Returns the options in `conf`. `memstore_bytes_max` is not in `conf`: it is unlimited until the caller sets it.
     pub fn from_conf(conf: &Conf) -> conf::Result<Options> {
         use keys::{cluster, master, region, regionserver as key, rpc, split, store};
         // A negative number means that there is no limit.

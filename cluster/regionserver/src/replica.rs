@@ -252,8 +252,9 @@ impl Replica {
         ))
     }
 
-    /// Opens a region and follows it. When this returns, the region has all acknowledged writes. If `is_public` is set,
-    /// clients can find the region from now on.
+    /// Opens a region and follows it. When this succeeds, the region has all writes that the primary had acknowledged
+    /// before the call. It fails if that takes longer than [`SERVED_WITHIN`]. If `is_public` is set, clients can find
+    /// the region from now on.
     pub(crate) fn open(&self, opening: &Opening, is_public: bool) -> Result<Arc<Region>, region::Error> {
         let name: Box<[u8]> = opening.info.encoded_name().as_str().as_bytes().into();
         let opening = Opening { files: Arc::clone(&self.primary.files), ..opening.clone() };
@@ -293,7 +294,8 @@ impl Replica {
         self.open(&server.opening(info, table), false)
     }
 
-    /// Returns the present object of a region. Another object replaces it when the region is opened again.
+    /// Returns the present object of a region; `None` while the region is not served. Another object replaces it when
+    /// the region is opened again.
     pub fn region(&self, name: &EncodedName) -> Option<Arc<Region>> {
         let regions = self.regions.lock();
         let followed = regions.get(name.as_str().as_bytes()).filter(|followed| followed.is_served)?;
@@ -352,7 +354,8 @@ impl Replica {
         !pace.stop
     }
 
-    /// Runs rounds until one leaves no region outdated, at most [`ROUNDS_MAX`]. Returns how the last one ended.
+    /// Runs rounds until one leaves no region outdated or fails, at most [`ROUNDS_MAX`]. Returns how the last one
+    /// ended.
     fn catch_up(&self, server: &RegionServer) -> Round {
         let mut round = Round::Again;
         for _ in 0..ROUNDS_MAX {

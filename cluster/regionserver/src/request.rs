@@ -48,7 +48,7 @@ fn time_range(range: Option<&pb::TimeRange>) -> Result<Option<TimeRange>, Except
     Ok(Some(TimeRange { from: cell::Timestamp(from), until: cell::Timestamp(until) }))
 }
 
-/// Refuses a row that is too long for any cell. As in HBase, the exception allows a retry.
+/// Refuses an empty row, and a row that is too long for any cell. As in HBase, the exception allows a retry.
 pub(crate) fn check_row(row: &[u8]) -> Result<(), Exception> {
     match row.len() {
         0 => Err(Exception::io("Row length is 0")),
@@ -57,12 +57,12 @@ pub(crate) fn check_row(row: &[u8]) -> Result<(), Exception> {
     }
 }
 
-/// Returns the value of the attribute `name`; `None` if there is none.
+/// Returns the value of the last attribute `name`; `None` if there is none.
 fn attribute<'a>(attributes: &'a [pb::NameBytesPair], name: &str) -> Option<&'a [u8]> {
     attributes.iter().rfind(|pair| pair.name == name).map(|pair| pair.value.as_deref().unwrap_or_default())
 }
 
-/// Decodes a Java boolean, which is one byte.
+/// Decodes a Java boolean, which is one byte. Any other length means `false`.
 fn flag(value: &[u8]) -> bool {
     matches!(value, [byte] if *byte != 0)
 }

@@ -117,7 +117,8 @@ impl Scanners {
         held
     }
 
-    /// Takes a scanner for a call. `call` is the number of the call, if the client numbers its calls.
+    /// Takes a scanner for a call. `call` is the number of the call, if the client numbers its calls. Fails if the
+    /// scanner is unknown or its lease has expired, if another call has it, or if `call` is not the next number.
     pub(crate) fn take(&self, id: ScannerId, call: Option<u64>) -> Result<TakenScanner, Exception> {
         let held = match self.find(id, call)? {
             Some(held) => held,
@@ -202,7 +203,8 @@ impl Scanners {
         dropped.len()
     }
 
-    /// Returns the scanner with this id; `None` for an exhausted scanner whose client may not know that yet.
+    /// Returns the scanner with this id; `None` for an exhausted scanner whose client may not know that yet. Fails for
+    /// an unknown or expired scanner, and for one whose region was closed here.
     fn find(&self, id: ScannerId, call: Option<u64>) -> Result<Option<Arc<OpenScanner>>, Exception> {
         let now = self.world.moment();
         let mut table = self.table.lock();

@@ -116,7 +116,8 @@ impl RegionServer {
     }
 
     /// Makes this server a read replica. From now on it opens regions of tables for reading only, and follows them.
-    /// Only hbase:meta and hbase:namespace are its own.
+    /// Only hbase:meta and hbase:namespace are its own. If the server is a replica already, it stays that of its first
+    /// primary.
     pub fn follow(self: &Arc<Self>, replica: Arc<Replica>) -> std::io::Result<()> {
         replica.start(self)?;
         if self.replica.set(replica).is_err() {
@@ -197,8 +198,8 @@ impl RegionServer {
         Ok(is_altered)
     }
 
-    /// Opens a region, replays its part of the log, and serves it. Returns the existing region if it is already open.
-    /// Blocks on storage.
+    /// Opens a region, replays its part of the log, and serves it. Returns the existing region if it is already open. A
+    /// read replica instead follows the primary's region, unless the region is its own. Blocks on storage.
     pub fn open_region(
         &self,
         info: RegionInfo,
@@ -334,7 +335,8 @@ impl RegionServer {
 
     /// Closes a region: requests do not find it any more, its scanners end, and its memory is flushed. If `moved_to` is
     /// set, clients are told the new location. Returns `false` if the region is not open here. If its writes could not
-    /// be flushed, the region continues to serve, and the caller can try again to close it. Blocks on storage.
+    /// be flushed, returns the error; the region continues to serve, unless it was aborted, and the caller can try
+    /// again to close it. Blocks on storage.
     pub fn close_region(
         &self,
         encoded: &EncodedName,
@@ -406,9 +408,10 @@ impl RegionServer {
         *self.reread.lock() = Some(Box::new(reread));
     }
 
-    /// Reads the configuration again and applies what can change at run time: compaction settings, warning thresholds,
-    /// limits of batches, responses and cells, flush and log-roll periods, retry times. Numbers of threads, leases and
-    /// memory sizes keep their first values.
+    /// Reads the configuration again and applies what can change at run time, such as compaction settings, warning
+    /// thresholds, limits of batches, responses and cells, flush and log-roll periods, retry times. Numbers of threads,
+    /// leases, settings of nonces and the memory for all memstores keep their first values. Fails, and changes nothing,
+    /// if a value is invalid or if the server was not started from configuration files.
     pub(crate) fn update_configuration(&self) -> Result<(), Exception> {
         let reread = self.reread.lock();
         let reread = reread.as_ref().ok_or_else(|| {

@@ -22,7 +22,7 @@ use crate::tasks::{RunningCall, Subject};
 /// Maximum size in bytes of a row or region name in an entry.
 const NAME_MAX: usize = 1_024;
 
-/// The ring buffers of slow calls and of large responses.
+/// The ring buffer of slow calls and large responses.
 #[derive(Debug, Default)]
 pub(crate) struct SlowCalls {
     ring: Mutex<VecDeque<pb::SlowLogPayload>>,
@@ -40,7 +40,7 @@ pub(crate) struct SlowCallFacts {
 }
 
 impl RegionServer {
-    /// Returns the latest slow calls and large answers, the newest first.
+    /// Returns the latest slow calls and large answers, at most `limit`, the newest first.
     pub fn slow_calls(&self, limit: usize) -> Vec<pb::SlowLogPayload> {
         self.slow_calls.latest(limit)
     }

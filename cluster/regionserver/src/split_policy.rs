@@ -8,6 +8,9 @@
 //! | KeyPrefix, DelimitedKeyPrefix | as for IncreasingToUpperBound; rows with a common prefix stay together |
 //! | Disabled | never |
 //!
+//! Twice the flush size is the default; `hbase.increasing.policy.initial.size` replaces it. `MAX_FILESIZE` differs by a
+//! random fraction from region to region (`hbase.hregion.max.filesize.jitter`).
+//!
 //! The decision is a pure function of sizes. The server checks a region after each flush and compaction, and asks the
 //! master for the split. Source: HBase 2.6 `RegionSplitPolicy` and its subclasses.
 
@@ -24,7 +27,7 @@ const REGIONS_CUBED_MAX: u64 = 100;
 pub struct SplitOptions {
     /// The class of the policy (`hbase.regionserver.region.split.policy`).
     pub policy: String,
-    /// Size of a store's files in bytes at which a region is split (`hbase.hregion.max.filesize`).
+    /// Size of a store's files in bytes above which a region is split (`hbase.hregion.max.filesize`).
     pub file_bytes_max: u64,
     /// Fraction by which `file_bytes_max` differs between regions (`hbase.hregion.max.filesize.jitter`).
     pub jitter: f64,
@@ -33,7 +36,7 @@ pub struct SplitOptions {
     /// The first size, in bytes, of policies whose size grows; twice the flush size if unset
     /// (`hbase.increasing.policy.initial.size`).
     pub initial_bytes: Option<u64>,
-    /// Number of regions on the server above which the server requests no split
+    /// Number of regions on the server from which on the server requests no split
     /// (`hbase.regionserver.regionSplitLimit`).
     pub regions_max: u64,
 }

@@ -1,8 +1,8 @@
 //! Lists what the server is doing, for HBase's `/rs-status?format=json` and its shell's `processlist`.
 //!
 //! Two kinds of work are listed. Background tasks (flushes, compactions, opening and closing regions) are listed until
-//! a minute after their end. Calls of clients are listed while they wait for the log, the disk or each other. A call
-//! that is answered on the thread that has read it takes a fraction of a millisecond, and is never listed.
+//! a minute after their end, but of the ended ones only the last hundred. Calls of clients are listed while they wait
+//! for the log, the disk or each other. A call that is answered on the thread that has read it is not listed.
 
 mod calls;
 
@@ -125,7 +125,8 @@ impl Tasks {
         Arc::new(Tasks { world, state: Mutex::default() })
     }
 
-    /// Lists a task from now on. The guard ends it; dropping the guard aborts it.
+    /// Lists a task from now on. The caller ends the task with the guard; if the guard is dropped, the task is listed
+    /// as aborted.
     pub(crate) fn begin(self: &Arc<Self>, description: String, status: &str) -> TaskGuard {
         let now = self.world.now();
         let status = status.to_owned();

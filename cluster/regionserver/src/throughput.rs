@@ -41,7 +41,8 @@ pub enum OffPeakHours {
 }
 
 impl OffPeakHours {
-    /// Creates the hours from the values of the two keys; -1 or an invalid hour turns them off.
+    /// Creates the hours from the values of the two keys. If a value is not from 0 to 23, or if both are equal, no
+    /// hours are off-peak.
     pub fn new(start: i64, end: i64) -> OffPeakHours {
         let is_hour = |hour: i64| (0..24).contains(&hour);
         match is_hour(start) && is_hour(end) && start != end {
@@ -61,7 +62,7 @@ impl OffPeakHours {
     }
 }
 
-/// The bounds of a limit, in bytes a second.
+/// The bounds of a limit, in bytes a second. The keys are those for compactions; flushes have others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThroughputOptions {
     /// Whether there is a limit at all (`hbase.regionserver.throughput.controller`).
@@ -75,9 +76,9 @@ pub struct ThroughputOptions {
 }
 
 impl ThroughputOptions {
-    /// Returns the limit in bytes a second under `pressure`. The pressure is 0 if no store has more files than a
-    /// compaction needs, and above 1 if some store has so many files that its flushes must wait. [`u64::MAX`] means no
-    /// limit.
+    /// Returns the limit in bytes a second under `pressure`. For compactions, the pressure is 0 if no store has more
+    /// files than a compaction needs, and above 1 if some store has so many files that its flushes must wait. For
+    /// flushes, it is the memory of all memstores divided by the lower limit. [`u64::MAX`] means no limit.
     pub fn limit(&self, pressure: f64, is_off_peak: bool) -> u64 {
         if !self.is_limited || pressure > 1.0 {
             return u64::MAX;

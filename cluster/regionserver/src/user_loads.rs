@@ -1,6 +1,6 @@
 //! Requests by user and client, for the cluster's status: HBase's hbtop and `bellows top` show them.
 //!
-//! The requests are counted from sampled calls, so each number is an unbiased estimate.
+//! The requests are counted from sampled calls, so each number is an estimate.
 
 use std::net::IpAddr;
 

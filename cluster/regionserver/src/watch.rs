@@ -129,7 +129,7 @@ impl Watched {
         }
     }
 
-    /// Removes the call from the list of waiting calls.
+    /// Removes the call from the list of waiting calls and returns it; `None` if it was removed before.
     fn end(&mut self) -> Option<RunningCall> {
         self.slot.take().map(|slot| self.server.running_calls.end(&slot))
     }

@@ -24,7 +24,8 @@ impl Background {
 
 impl RegionServer {
     /// Does the periodic work. Expires leases and old nonces. Queues flushes of old edits, flushes that free memory,
-    /// and flushes that let the log delete files.
+    /// and flushes that let the log delete files. Queues the compactions that are due, adapts the rate and the priority
+    /// of background work, rolls an old log file and deletes files that are not needed any more.
     pub(crate) fn run_chore(&self) {
         count_many(&self.counters().scanner_leases_expired, self.scanners.expire());
         self.nonces.forget_old();
@@ -62,7 +63,8 @@ impl RegionServer {
         }
     }
 
-    /// Rolls the log when its file is old, so that flushed records can be deleted.
+    /// Rolls the log when its file is older than [`log_roll_period`](crate::Options::log_roll_period) and has records,
+    /// so that flushed records can be deleted. A period of zero switches this off.
     fn roll_old_log(&self) {
         let (log, period) = (&self.foundation().log, self.options().log_roll_period);
         log.tidy();

@@ -1,8 +1,8 @@
 //! The queue of compactions, with one entry for each store and kind, the most urgent first.
 //!
 //! A compaction is large if it takes more bytes than the throttle point. Large compactions have threads of their own,
-//! so that a small one never waits behind a large one that takes an hour. If there is no large one, such a thread takes
-//! a small one. Two compactions of one store never run at once.
+//! so that a small one does not wait for a large one of another store, which may take an hour. If there is no large
+//! one, such a thread takes a small one. Two compactions of one store never run at once.
 //!
 //! The order is HBase's. The fewer files a store may still get before its flushes wait, the more urgent is its
 //! compaction. For a client's request, the number of files that may still come counts as one. Stores of system tables
@@ -131,7 +131,8 @@ impl CompactionQueue {
     }
 
     /// Takes the most urgent compaction that is due for a thread of `lane`. Its store is busy until
-    /// [`CompactionQueue::end`] is called. If no compaction is due, returns the time until the next one is.
+    /// [`CompactionQueue::end`] is called. If no compaction is due, returns the time until the next one is, or `None`
+    /// if none waits for a time.
     pub(super) fn take(&mut self, lane: Lane, now: Moment) -> Result<QueuedCompaction, Option<Duration>> {
         let is_free = |wanted: &QueuedCompaction| {
             !self.running.iter().any(|(region, family)| wanted.is_of(region, family))

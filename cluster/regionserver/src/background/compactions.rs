@@ -76,7 +76,8 @@ impl Background {
     }
 
     /// Queues the compactions that a client requests: of the given families, or of every family if none is given.
-    /// Stores that have nothing to compact are left out, and so are tables whose COMPACTION_ENABLED is false.
+    /// Stores that have nothing to compact are left out, and so are tables whose COMPACTION_ENABLED is false and
+    /// regions that are about to close.
     pub(crate) fn request_compaction(&self, region: &Arc<Region>, major: bool, families: Vec<Bytes>) {
         self.request(region, major, families, Origin::User);
     }
@@ -108,12 +109,13 @@ impl Background {
         }
     }
 
-    /// Waits for the next compaction of any size and runs it.
+    /// Runs the most urgent compaction of any size. If none is due, waits at most one period for one and returns.
     pub(crate) fn compact_next(server: &RegionServer) {
         Background::compact_next_of(server, Lane::Large);
     }
 
-    /// Waits for the next compaction below the throttle point and runs it.
+    /// Runs the most urgent compaction below the throttle point. If none is due, waits at most one period for one and
+    /// returns.
     pub(crate) fn compact_next_small(server: &RegionServer) {
         Background::compact_next_of(server, Lane::Small);
     }

@@ -12,7 +12,8 @@ use crate::RegionServer;
 use crate::counters::{count, count_many};
 
 impl Background {
-    /// Waits for the next flush and runs it.
+    /// Runs the first flush that is due. If none is due, waits at most one period for one and returns. A flush of a
+    /// region with too many files may be queued again instead.
     pub(crate) fn flush_next(server: &RegionServer) {
         let background = &server.background;
         let now = server.foundation().world.moment();
@@ -152,12 +153,14 @@ impl RegionServer {
         region.reason_to_flush(self.memory_pressure(), urgency)
     }
 
-    /// Returns the regions with edits that keep the log from deleting files, while it has more files than its limit.
+    /// Returns the encoded names of the regions with edits that keep the log from deleting files. Empty while the log
+    /// has no more files than its limit.
     pub(super) fn regions_holding_back(&self) -> Vec<Box<[u8]>> {
         self.foundation().log.regions_holding_back(self.background.memory())
     }
 
-    /// Whether a region has an edit in memory that is older than allowed.
+    /// Whether a region has an edit in memory that is older than [`flush_period`](crate::Options::flush_period);
+    /// `false` if that period is zero.
     pub(super) fn is_old(&self, load: &region::Load) -> bool {
         let now = self.foundation().world.now();
         let period = i64::try_from(self.options().flush_period.as_millis()).unwrap_or(i64::MAX);

@@ -1,4 +1,4 @@
-//! ExecService: coprocessor endpoints that HBase loads into every region.
+//! ExecService: calls of the coprocessor endpoints that this server has.
 //!
 //! As in HBase, MultiRowMutationService is in every region. AggregateService is in regions whose table names its class.
 //! So are RowCountService, BulkDeleteService and RefreshHFilesService of HBase's examples. RefreshHFilesService is also

@@ -16,8 +16,8 @@ use crate::nonces::{NonceClaim, NonceGuard};
 use crate::request::{self, RequestCells, RequestedMutation};
 use crate::watch::later;
 
-/// Length of a request, in bytes, above which a put leaves the serving thread, where copying a large value would delay
-/// other clients. The log record of such a put uses the request's memory.
+/// Length of a request, in bytes, above which a put without a condition leaves the serving thread, where copying a
+/// large value would delay other clients. The log record of such a put uses the request's memory.
 const IN_PLACE_MIN: usize = 1 << 20;
 
 /// Applies the mutation and responds when it is durable.
@@ -111,8 +111,8 @@ impl Work {
         })
     }
 
-    /// Runs the mutation on the serving thread if it need not wait for the disk, for a row lock, or for a running call
-    /// with the same nonce.
+    /// Runs the mutation on the serving thread. If it would have to wait for the disk, for a row lock, or for a running
+    /// call with the same nonce, it is not applied, and the error's `would_block` returns true.
     fn run_at_once(&self) -> Result<(Reply, Pending), region::Error> {
         let running = match write::first_with_nonce(std::slice::from_ref(&self.asked)) {
             Some(asked) => match self.server.nonces.begin(asked.nonce(self.nonce_group)) {

@@ -6,7 +6,8 @@ use smallvec::SmallVec;
 use crate::RegionServer;
 use crate::request::{region_named, row_that_is_read};
 
-/// Prefetches the rows that these requests will read. Returns whether there were any.
+/// Prefetches the rows that these requests will read, from each open region of which they read several rows. Returns
+/// whether there is such a region.
 pub(super) fn prefetch(server: &RegionServer, upcoming: UpcomingRequests<'_>) -> bool {
     let mut any = false;
     let asked = upcoming.filter_map(|(method, param)| row_that_is_read(method, param));

@@ -10,10 +10,10 @@
 //! 3. It puts the scanner back. It closes the scanner instead if the region or the scan is exhausted or the client asks
 //!    for that.
 //!
-//! After any error the scanner is closed, because rows may have been read that the client never received. The error
-//! tells the client so, unless a retry cannot help. There is one exception: if the region closes after the call has read
-//! rows, the reply returns them, and the next call is told that the region has changed. Otherwise a scan would make no
-//! progress while its region is closed and opened again and again.
+//! After an error in step 1 the scanner is closed, because rows may have been read that the client never received. The
+//! error tells the client so, unless a retry cannot help. There is one exception: if the region closes after the call
+//! has read rows, the reply returns them, and the next call is told that the region has changed. Otherwise a scan would
+//! make no progress while its region is closed and opened again and again.
 
 mod edge;
 

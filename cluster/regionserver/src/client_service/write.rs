@@ -24,7 +24,8 @@ pub(super) struct WriteOutcome {
     pub(super) pending: Pending,
 }
 
-/// Returns the first mutation whose nonce matters, which is an increment or append.
+/// Returns the first increment or append with a nonce other than zero; `None` if there is none. Nonces of other
+/// mutations are ignored.
 pub(super) fn first_with_nonce(asked: &[RequestedMutation]) -> Option<&RequestedMutation> {
     asked.iter().find(|asked| {
         asked.nonce != 0 && matches!(asked.mutation.kind, MutationKind::Increment | MutationKind::Append)

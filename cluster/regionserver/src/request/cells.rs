@@ -19,7 +19,7 @@ impl RequestCells {
     }
 
     /// Takes and checks the next `count` cells, without copying them. If a cell is missing or malformed, the position
-    /// of the rest is unknown, so every later call fails, too.
+    /// of the rest is unknown, so every later call for one or more cells fails, too.
     pub(crate) fn take(&mut self, count: usize) -> Result<CellBlock, Exception> {
         let mut end = 0usize;
         for index in 0..count {

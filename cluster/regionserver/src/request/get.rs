@@ -88,7 +88,7 @@ impl GetRequest {
         Some(GetRequest { region, wanted: Wanted::Whole(Box::new(pb::Get { row, ..get }), rest) })
     }
 
-    /// Returns the query. Refuses a kind of Get that HBase does not answer any more.
+    /// Returns the query. Refuses invalid rows and, as HBase 2 does, a Get of the closest row before.
     pub(crate) fn query(self, table: &TableDescriptor, world: &World) -> Result<GetQuery, Exception> {
         match self.wanted {
             Wanted::Like(row, mut kept) => {
@@ -110,8 +110,8 @@ impl GetRequest {
     }
 }
 
-/// Returns the query of a Get for `row`; the row in the message is ignored. Refuses a kind of Get that HBase does not
-/// answer any more.
+/// Returns the query of a Get for `row`; the row in the message is ignored. Refuses, as HBase 2 does, a Get of the
+/// closest row before.
 pub(crate) fn query(
     table: &TableDescriptor,
     row: Bytes,

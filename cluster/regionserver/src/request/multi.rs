@@ -212,7 +212,7 @@ impl MultiRequest {
         }
     }
 
-    /// Returns the row of an action that is a get.
+    /// Returns the row of an action that is a get; `None` for other actions.
     #[inline]
     pub(crate) fn row_of_get<'a>(&'a self, action: &'a Action) -> Option<&'a [u8]> {
         match action {
@@ -224,7 +224,8 @@ impl MultiRequest {
         }
     }
 
-    /// Returns the mutation of an action, with its row.
+    /// Returns the mutation of an action, with its row; `None` for other actions. A mutation without a row takes it
+    /// from its first cell.
     pub(crate) fn mutation<'a>(
         &'a self,
         action: &'a Action,

@@ -209,7 +209,8 @@ fn malformed(error: cell::Malformed) -> Exception {
     Exception::do_not_retry(format!("a cell of the request: {error}"))
 }
 
-/// Returns the cells with a time to live in their tags, which replaces any that they had.
+/// Returns the cells with the time to live `ttl` in their tags, which replaces any that they had. `ttl` must have 8
+/// bytes: milliseconds, big-endian.
 fn with_ttl(cells: &CellBlock, ttl: &[u8]) -> Result<CellBlock, Exception> {
     if ttl.len() != 8 {
         return Err(Exception::io(format!(

@@ -1,6 +1,6 @@
 //! The calls that wait for the log, the disk or each other.
 //!
-//! Every write waits for the log, so each write adds its call to this list and removes it again. Each thread has a
+//! Nearly every write waits for the log, and then adds its call to this list and removes it again. Each thread has a
 //! shard of the list. The shard's lock is contended only while the list is read, and by calls that end on another
 //! thread.
 

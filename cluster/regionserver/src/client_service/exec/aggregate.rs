@@ -13,7 +13,7 @@
 //! | GetStd | sum of the rows' sums, sum of their squares | number of rows, 8 B |
 //! | GetMedian | sum, sum of the weights | |
 //!
-//! If the scan finds no number, the answer has no part.
+//! If the scan finds no number, the answer has no part. Only GetRowNum needs no numbers.
 
 use std::sync::Arc;
 

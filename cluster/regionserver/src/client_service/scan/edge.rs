@@ -1,7 +1,8 @@
 //! The empty heartbeat that is the first answer to a scan at the edge of a region.
 //!
-//! HBase's asynchronous client (2.x; every scan of 3.x) loses a scan that crosses a region boundary when cells come too
-//! early. `AsyncTableResultScanner.resumePrefetch` calls `resumer.resume()` and then sets `resumer = null`:
+//! The asynchronous client of HBase 2, and every client of HBase 3, may lose a scan that crosses a region boundary: if
+//! the first cells of the next region arrive too early, the scan stops for ever.
+//! `AsyncTableResultScanner.resumePrefetch` calls `resumer.resume()` and then sets `resumer = null`:
 //!
 //! 1. The application's thread takes a row out of a full client cache and calls `resume()`. The region is exhausted, so
 //!    the same thread sends the open of the next region.
