@@ -182,9 +182,10 @@ impl Master {
         self.reopen(table, families)
     }
 
-    /// Brings every open region of the table to the new schema. A region that cannot apply it while it serves is closed
-    /// and opened. If `gone` names families, closes every open region, and deletes each region's files of these
-    /// families while it is closed.
+    /// Brings every open region of the table to the new schema, one after the other. Ends at the first region that
+    /// fails; the regions after it keep the old schema. A region that cannot apply it while it serves is closed and
+    /// opened. If `gone` names families, closes every open region, and deletes each region's files of these families
+    /// while it is closed.
     pub(crate) fn reopen(&self, table: &Arc<TableDescriptor>, gone: &[Bytes]) -> Result<(), Exception> {
         let name = table.name();
         if name.is_meta() {

@@ -130,7 +130,7 @@ impl Assignments {
         env::block_on(self.servers.alter(&owner.server, order))
     }
 
-    /// Closes a region where it is open.
+    /// Closes a region where it is open. Does nothing if it is open nowhere.
     pub(crate) fn close(&self, region: &EncodedName) -> Result<(), Exception> {
         let owner = {
             let mut owners = self.owners.lock();

@@ -36,8 +36,8 @@ impl Schedule {
 }
 
 impl Master {
-    /// Starts the thread of the chores. It ends when the process ends or the master is dropped. The chores delete
-    /// unneeded parents of splits and merges (`hbase.catalogjanitor.interval`) and expired snapshots
+    /// Starts the thread of the chores. It ends when the master stops or is dropped. The chores delete unneeded parents
+    /// of splits and merges (`hbase.catalogjanitor.interval`) and expired snapshots
     /// (`hbase.master.cleaner.snapshot.interval`), normalize tables (`hbase.normalizer.period`), check the catalog
     /// (`hbase.master.hbck.chore.interval`), request compactions of MOB families (`hbase.mob.compaction.chore.period`),
     /// open regions that could not be opened, and complete changes that an earlier failure has interrupted.

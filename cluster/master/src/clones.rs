@@ -251,7 +251,8 @@ impl Master {
         })
     }
 
-    /// Carries out a restoration from its second step on, and removes its intent.
+    /// Carries out a restoration from its second step on, and removes its intent when the restoration is done or
+    /// undone. If a later step fails, returns the error and leaves the intent, so that the restoration continues later.
     pub(crate) fn restore(&self, copy: &SnapshotCopy) -> Result<RestoreOutcome, Exception> {
         let name = copy.table.name();
         let content = self.catalog.read().map_err(|error| Exception::io(error.to_string()))?;
@@ -299,7 +300,8 @@ impl Master {
         Ok(())
     }
 
-    /// Returns the manifest of a complete snapshot.
+    /// Returns the manifest of a complete snapshot. If the manifest is missing or damaged, fails with HBase's
+    /// `CorruptedSnapshotException`.
     pub(crate) fn snapshot_manifest(&self, name: &str) -> Result<pb::SnapshotDataManifest, Exception> {
         let file = layout::snapshot_manifest(name);
         let corrupt = |found: String| {

@@ -55,12 +55,13 @@ fn versions(files: &dyn Files, folder: &FileName) -> storage::Result<Vec<(Versio
     Ok(found)
 }
 
-/// Reads the newest complete descriptor of `table`; `None` if there is none.
+/// Reads the descriptor of `table`, as [`read_in`] does.
 pub fn read(files: &dyn Files, table: &TableName) -> Result<Option<TableDescriptor>, Error> {
     read_in(files, &layout::descriptors(table))
 }
 
-/// Reads the newest complete descriptor in the folder of a table's descriptors; `None` if there is none.
+/// Reads the newest complete descriptor in the folder of a table's descriptors that can be decoded; `None` if the
+/// folder has no complete one. Fails if all complete ones are damaged.
 pub fn read_in(files: &dyn Files, folder: &FileName) -> Result<Option<TableDescriptor>, Error> {
     let mut damage = None;
     for (_, name) in versions(files, folder)? {

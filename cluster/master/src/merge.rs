@@ -17,7 +17,7 @@ use crate::switches::Switch;
 
 impl Master {
     /// Submits the merge of two or more open regions of a table, and returns the procedure's id. Unless the merge is
-    /// `forcible`, each region must be beside the previous one.
+    /// `forcible`, each region must touch or overlap the next one in the order of their start keys.
     pub(crate) fn merge_regions(
         self: &Arc<Self>,
         regions: &[pb::RegionSpecifier],

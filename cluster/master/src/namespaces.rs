@@ -110,7 +110,7 @@ impl Master {
         Ok(id)
     }
 
-    /// Returns a namespace.
+    /// Returns the namespace `name`; fails with HBase's `NamespaceNotFoundException` if there is none.
     pub(crate) fn namespace(&self, name: &str) -> Result<pb::NamespaceDescriptor, Exception> {
         self.read_view(|view| view.namespaces.get(name).cloned()).ok_or_else(|| not_found(name))
     }
@@ -120,7 +120,8 @@ impl Master {
         self.read_view(|view| view.namespaces.values().cloned().collect())
     }
 
-    /// Returns the region of hbase:namespace; there is exactly one.
+    /// Returns the only region of hbase:namespace. Fails with HBase's `PleaseHoldException` until the start has opened
+    /// it.
     pub(crate) fn namespace_region(&self) -> Result<EncodedName, Exception> {
         let found = self.read_view(|view| {
             let table = view.tables.get(&TableName::namespaces())?;

@@ -87,7 +87,8 @@ impl Master {
         Ok(true)
     }
 
-    /// Makes plans for the tables in the queue and submits them, as far as the limit of bytes a second allows.
+    /// Makes plans for the tables in the queue and submits them, as far as the limit of bytes a second allows. If the
+    /// normalizer is switched off, empties the queue instead.
     pub(crate) fn run_normalizer(self: &Arc<Self>) {
         // The sizes are read at most once in a run, when the first table needs them.
         let mut sizes: Option<Sizes> = None;

@@ -17,6 +17,7 @@ use crate::{Master, table_not_found};
 impl Master {
     /// Submits the move of an open region, and returns the procedure's id. The region moves to the given server or,
     /// without one, to any other. It stays where it is if the given server is not live, or if there is no other server.
+    /// A closed region stays closed.
     pub(crate) fn move_region(
         self: &Arc<Self>,
         region: &pb::RegionSpecifier,
@@ -177,7 +178,7 @@ impl Master {
     }
 
     /// Whether the last procedure with this signature and instance has ended. Fails with the procedure's exception if
-    /// it failed.
+    /// it failed. If none is known, only the flush of a table that does not exist counts as ended.
     pub(crate) fn is_done(&self, procedure: &pb::ProcedureDescription) -> Result<bool, Exception> {
         if !is_flush(procedure) {
             return Err(Exception::io(not_registered(procedure)));
@@ -251,7 +252,7 @@ impl Master {
     }
 
     /// Returns the creation time of the table's oldest file that a major compaction has written, in ms since 1970. As
-    /// in HBase, returns 0 if some region has no such file.
+    /// in HBase, returns 0 if some open region has no such file. Also returns 0 if no region is open.
     pub(crate) fn last_major_compaction(&self, table: &pb::TableName) -> Result<i64, Exception> {
         let name = TableName::try_from(table).map_err(of_proto)?;
         let rows = self.serving(&name).unwrap_or_default();
@@ -271,7 +272,8 @@ impl Master {
         self.regions.last_major_compaction(row.region.encoded_name())
     }
 
-    /// Returns the region that a client names by its full or encoded name.
+    /// Returns the region that a client names by its full or encoded name. Fails with HBase's `UnknownRegionException`
+    /// if there is none.
     pub(crate) fn find(&self, region: &pb::RegionSpecifier) -> Result<RegionRow, Exception> {
         use pb::region_specifier::RegionSpecifierType as By;
         let unknown = || Exception::new(class::UNKNOWN_REGION, string_binary(&region.value).to_string());

@@ -67,9 +67,10 @@ pub struct Options {
     pub waiting_max: usize,
     /// Maximum number of retries of a failed step of a split or merge that cannot be undone.
     pub retries_max: u32,
-    /// How long an outcome is kept (`hbase.procedure.cleaner.evict.ttl`, 15 minutes).
+    /// How long an outcome is kept (`hbase.procedure.cleaner.evict.ttl`). Default 15 minutes.
     pub outcome_kept: Duration,
-    /// How long an outcome is kept after a client has read it (`hbase.procedure.cleaner.acked.evict.ttl`, 5 minutes).
+    /// How long an outcome is kept after a client has read it (`hbase.procedure.cleaner.acked.evict.ttl`). Default 5
+    /// minutes.
     pub read_outcome_kept: Duration,
 }
 
@@ -202,8 +203,8 @@ pub fn acting_for<T>(user: Option<Arc<str>>, act: impl FnOnce() -> T) -> T {
 }
 
 impl Procedures {
-    /// Creates the procedures of a master. Ids start at the wall clock's milliseconds, so that no id of an earlier
-    /// master is used again.
+    /// Creates the procedures of a master. Ids start at the wall clock's milliseconds, so that ids of earlier masters
+    /// are not used again, unless the clock was set back.
     pub fn new(world: World, options: Options, replaced: Arc<FirstFailure>) -> Arc<Procedures> {
         let last = u64::try_from(world.now().0).unwrap_or(0);
         Arc::new(Procedures {
@@ -264,7 +265,8 @@ impl Procedures {
         }
     }
 
-    /// Returns the procedure that was submitted with this nonce, so that a repeated submission skips the checks.
+    /// Returns the procedure that was submitted with this nonce, so that a repeated submission skips the checks. `None`
+    /// if there is no nonce, or no known procedure with it.
     pub fn repeated(&self, nonce: Option<NonceKey>) -> Option<ProcedureId> {
         nonce.and_then(|nonce| self.inner.lock().by_nonce.get(&nonce).copied())
     }
@@ -330,7 +332,8 @@ impl Procedures {
         true
     }
 
-    /// Waits until the procedure `id` has ended, and returns its result; `None` for an unknown procedure.
+    /// Waits until the procedure `id` has ended, and returns its result; `None` for an unknown procedure. If another
+    /// process takes over the files before the end, this does not return.
     pub fn wait(&self, id: ProcedureId) -> Option<Result<Bytes, Exception>> {
         let mut inner = self.inner.lock();
         loop {
@@ -342,7 +345,7 @@ impl Procedures {
     }
 
     /// Returns a future that resolves when the procedure `id` has ended. For an unknown procedure it resolves to
-    /// `None`.
+    /// `None`. If another process takes over the files before the end, it does not resolve.
     pub fn end_of(self: &Arc<Self>, id: ProcedureId) -> ProcedureEnd {
         ProcedureEnd { procedures: Arc::clone(self), id }
     }

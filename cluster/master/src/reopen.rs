@@ -22,7 +22,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// When the next attempt is due.
 #[derive(Debug, Default)]
 pub(crate) struct Reopening {
-    /// The last attempt and the pause after it; `None` while every region is open.
+    /// The last attempt and the pause after it; `None` while no region of an enabled table is FAILED_OPEN.
     last: Option<(Moment, Duration)>,
 }
 

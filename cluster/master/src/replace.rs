@@ -7,7 +7,7 @@
 //! step      act                                                               after a failure, an abort or a crash
 //! Close     flush and close the parents                                       Restore
 //! Create    write the children's folders, with references to parents' files   Restore
-//! Record    change all rows of hbase:meta in one mutation                     Record again
+//! Record    change all rows of hbase:meta in one mutation                     Record again; Restore if it was not stored
 //! Open      open the children                                                 Open again; a start opens them anyway
 //! Restore   open the parents again, drop the children's folders               Restore again
 //! ```
@@ -238,8 +238,7 @@ impl Master {
                 (Step::Record, Some(context)) => context.pass_point_of_no_return(),
                 _ => Ok(()),
             };
-            // A step is stored once. If the first attempt may have stored it, the step counts as begun, whatever later
-            // attempts say.
+            // A step is stored once. If its act is repeated, it is not stored again.
             let storing = if stored == Some(step) || go_on.is_err() {
                 Ok(())
             } else {

@@ -133,13 +133,13 @@ fn with_end<M: Message + Default + 'static>(
     })
 }
 
-/// Returns the user on whose behalf a client calls.
+/// Returns the user on whose behalf a client calls; `None` if the client has named none.
 pub(crate) fn user_of(call: &Call) -> Option<Arc<str>> {
     call.connection.user.effective.as_deref().map(Arc::from)
 }
 
-/// Returns how long the answer to a call may be held from now on, so that a client that waits until `deadline` still
-/// gets it.
+/// Returns how long the answer to a call may be held from now on, so that a client that waits until the call's deadline
+/// still gets it. `None` if the call has no deadline.
 fn held_max(call: &Call, world: &env::World) -> Option<Duration> {
     let (timeout, deadline) = (call.timeout?, call.deadline?);
     let margin = (timeout / 10).min(ANSWER_MARGIN_MAX);

@@ -91,7 +91,8 @@ impl Master {
         Ok(id)
     }
 
-    /// Whether a snapshot is complete. Also returns its description.
+    /// Whether a snapshot is complete; `false` while it is being taken. Also returns its description. Fails with the
+    /// cause if the last attempt to take it failed, and with HBase's `UnknownSnapshotException` if it does not exist.
     pub(crate) fn is_snapshot_done(
         &self,
         snapshot: Option<pb::SnapshotDescription>,
@@ -148,7 +149,8 @@ impl Master {
         self.remove_snapshot(name).map_err(of_storage)
     }
 
-    /// Deletes snapshots whose time to live is over, and returns their number.
+    /// Deletes snapshots whose time to live is over, and returns their number. Does nothing if snapshots or their
+    /// cleanup are switched off.
     pub(crate) fn delete_expired_snapshots(&self) -> Result<usize, Exception> {
         let mut count = 0;
         if !self.options.snapshots_enabled || !self.switches.is_on(Switch::SnapshotCleanup) {
@@ -173,7 +175,7 @@ impl Master {
         Ok(count)
     }
 
-    /// Whether a snapshot has expired.
+    /// Whether a snapshot has expired. A snapshot with a time to live of 0 does not expire.
     pub(crate) fn is_expired(&self, snapshot: &pb::SnapshotDescription) -> bool {
         let ttl_ms = snapshot.ttl().saturating_mul(1000);
         ttl_ms > 0 && snapshot.creation_time().saturating_add(ttl_ms) < self.world.now().0

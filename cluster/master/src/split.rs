@@ -85,8 +85,9 @@ impl Master {
         self.check_serves(region)
     }
 
-    /// Returns the row at which a region is split: the requested row, if it is inside the region, or else the row that
-    /// divides the region's data best.
+    /// Returns the row at which a region is split: the requested row or, if none is requested, the row that divides the
+    /// region's data best. Fails if there is no such row, if it is not inside the region, or while the region refers to
+    /// files of its parents.
     fn split_row(&self, region: &RegionInfo, asked: Option<Bytes>) -> Result<Bytes, Exception> {
         let shape = self.regions.shape(region.encoded_name(), asked.is_none())?;
         if shape.has_references {

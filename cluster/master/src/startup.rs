@@ -38,8 +38,8 @@ use crate::view::{CatalogView, TableEntry};
 use crate::{Error, Master, Options, TableStateMirror, descriptors, root};
 
 impl Master {
-    /// Creates or opens the cluster in `files`. When this returns, every table can be served, and `mirror` has every
-    /// table's state.
+    /// Creates or opens the cluster in `files`. When this succeeds, all regions serve that should be open and can be
+    /// opened, and `mirror` has the state of each table that could be read.
     pub fn start(
         world: World,
         options: Options,
@@ -134,7 +134,7 @@ impl Master {
         table
     }
 
-    /// Reads tables from hbase:meta. Returns whether every row could be read.
+    /// Reads tables from hbase:meta. Returns whether every row and the descriptor of every table could be read.
     fn read_tables(&self, unfinished: &BTreeSet<TableName>) -> Result<bool, Error> {
         let mut content = self.catalog.read()?;
         for error in &content.unreadable {

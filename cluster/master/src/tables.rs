@@ -10,8 +10,9 @@
 //! 6. open the regions and set each row to OPEN, then the table's state to ENABLED.
 //!
 //! After a crash before step 5 the next start begins at step 2 with the same regions. After a later crash it continues
-//! at step 6. After a failure without a crash, such as a full disk, the master replaces the intent by one that deletes
-//! the table, and carries it out at once.
+//! at step 6. If a creation fails without a crash, for instance because the disk is full, the master replaces the
+//! intent by one that deletes the table, and carries it out at once. If a truncation fails, its intent stays; the next
+//! change of the table or the next start carries it out.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -472,7 +473,8 @@ impl Master {
         self.in_parallel(rows, |row| self.close(&row.region))
     }
 
-    /// Opens a region and records it in hbase:meta.
+    /// Opens a region and records it in hbase:meta. If the opening fails, records the region as FAILED_OPEN and returns
+    /// the error.
     pub(crate) fn open(&self, region: &RegionInfo, table: &Arc<TableDescriptor>) -> Result<(), Exception> {
         self.open_on(region, table, self.last_server(region).as_ref())
     }
@@ -505,7 +507,7 @@ impl Master {
         self.update_view(|view| view.tables.get_mut(region.table()).map(|table| table.update(row)));
     }
 
-    /// Returns the last server of a region, according to hbase:meta.
+    /// Returns the last server of a region, according to hbase:meta; `None` if hbase:meta names none.
     pub(crate) fn last_server(&self, region: &RegionInfo) -> Option<ServerName> {
         self.read_view(|view| {
             let table = view.tables.get(region.table())?;

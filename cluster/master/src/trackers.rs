@@ -279,8 +279,8 @@ fn load(name: &str) -> Result<TrackerKind, Exception> {
     })
 }
 
-/// Returns the tracker at one end of a migration. HBase accepts MIGRATION there, too, and then opens no region of the
-/// table.
+/// Returns the tracker at one end of a migration. Refuses MIGRATION: HBase accepts it there, and then opens no region
+/// of the table.
 fn end(key: &str, name: Option<&str>) -> Result<TrackerKind, Exception> {
     let Some(name) = name else {
         return Err(Exception::new("java.lang.NullPointerException", format!("config {key} is not set")));

@@ -121,7 +121,7 @@ impl CatalogView {
     }
 }
 
-/// Whether the regions cover every row exactly once.
+/// Whether the regions, which must be in the order of their start keys, cover every row exactly once.
 pub fn covers_all_rows<'a>(regions: impl Iterator<Item = &'a RegionRow>) -> bool {
     let mut next = Some(Bytes::new());
     for row in regions {

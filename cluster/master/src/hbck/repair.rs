@@ -16,7 +16,8 @@ use crate::{Master, table_not_found};
 impl Master {
     /// Repairs those inconsistencies of the last check for which there is only one remedy: rows and states that
     /// hbase:meta lacks or has wrong, and holes. Returns the report of a second check, with the remaining
-    /// inconsistencies. If there are overlaps, fails with an exception that names them.
+    /// inconsistencies. Ends at the first repair that fails. If overlaps remain, fails with an exception that names the
+    /// first.
     pub(crate) fn fix_meta(self: &Arc<Self>) -> Result<HbckReport, Exception> {
         for inconsistency in self.run_hbck()?.inconsistencies {
             let Some(table) = inconsistency.table().cloned() else { continue };

@@ -174,8 +174,8 @@ impl TableRules {
         total as f64 / self.target_count.map_or(regions.len() as f64, |count| count as f64)
     }
 
-    /// Returns the merges: runs of neighbours that together have at most `measure` MB. Only a run of one region and
-    /// empty regions may have more.
+    /// Returns the merges: runs of neighbours that together have at most `measure` MB. A run may have more if all but
+    /// one of its regions are empty.
     fn merges(&self, regions: &[SizedRegion], measure: u64, now: u64) -> Vec<Plan> {
         let settings = &self.settings;
         if regions.len() < settings.merge_count_min || measure < settings.merge_megabytes_min {
