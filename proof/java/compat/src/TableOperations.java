@@ -38,7 +38,6 @@ final class TableOperations {
   /** Carries out an operation on a table with this schema, and returns what can be seen of it. */
   String play(Node step, Node schema, Place place) throws IOException {
     TableName table = place.table();
-    boolean isReplacement = step.head().equals("split") || step.head().equals("merge");
     side.flush(schema, table);
     boolean isReplacement = step.head().equals("split") || step.head().equals("merge");
     if (isReplacement) {
