@@ -5,8 +5,8 @@
 //! Running readers continue with the schema with which they began, and compactions rewrite older files in the new form.
 //!
 //! All other attributes affect state that is created when a region is opened: added or removed families, memory,
-//! caches, durability. After such a change, and after any change that this module does not know, the region must be
-//! opened again.
+//! caches, durability. After such a change the region must be opened again. The same is true after a change of a key
+//! that begins with `hbase.`, `bellows.` or `coprocessor$`, unless `TUNED` lists it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -3,8 +3,8 @@
 //! 1. Each mutation is checked: row, families, sizes, timestamps. A mutation that fails does not affect the others.
 //! 2. The row locks of all remaining mutations are taken.
 //! 3. "Latest" timestamps become the clock's time. A delete of the newest version looks that version up.
-//! 4. Under the region's write lock, all of them get the next sequence id and go into the log's buffer, then into the
-//!    memstore.
+//! 4. Under the region's write lock, all of them get the next sequence id. Those that are logged go into the log's
+//!    buffer, then all go into the memstore.
 //! 5. The locks are released. The caller waits for the log by [`Pending`].
 
 use std::sync::Arc;
@@ -36,7 +36,8 @@ pub enum MutationKind {
     Append,
 }
 
-/// How durable a write must be before it is acknowledged, from weak to strong.
+/// How durable a write must be before it is acknowledged. Apart from `UseDefault`, the variants are ordered from weak
+/// to strong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
     /// The durability of the table; [`Durability::Sync`] if the table sets none.
@@ -62,7 +63,8 @@ pub struct Mutation {
     /// The row that the mutation changes.
     pub row: Bytes,
     /// The cells of the mutation, all of its row. [`Timestamp::LATEST`] stands for the server's time. In a delete of
-    /// one version it stands for the timestamp of the newest version.
+    /// one version it stands for the timestamp of the newest version, or for the server's time if the column has no
+    /// version.
     pub cells: CellBlock,
     /// How durable the mutation must be.
     pub durability: Durability,
@@ -236,7 +238,8 @@ impl Region {
     }
 
     /// Applies puts and deletes of several rows atomically, also across a crash: they are one log record with one
-    /// sequence id, and no reader sees only a part of them. After [`Error::WouldBlock`] none was applied.
+    /// sequence id, and no reader sees only a part of them. If one mutation is invalid, or after [`Error::WouldBlock`],
+    /// none was applied.
     pub fn apply_together(self: &Arc<Self>, mutations: &[Mutation], mode: ReadMode) -> Result<Pending> {
         self.check_writable()?;
         mutations.iter().try_for_each(|mutation| self.check_mutation(mutation))?;
@@ -309,6 +312,7 @@ impl Region {
     }
 
     /// Appends the cells of a put or delete, with their final timestamps, to `block`. The caller holds the row lock.
+    /// After an error `block` may have some of the cells.
     pub(crate) fn prepare(
         self: &Arc<Self>,
         mutation: &Mutation,
@@ -344,7 +348,8 @@ impl Region {
         Ok(())
     }
 
-    /// Returns the timestamp of the version of a column that has `skip` newer versions.
+    /// Returns the timestamp of the version of a column that has `skip` newer versions; `None` if there is no such
+    /// version.
     fn nth_version(
         self: &Arc<Self>,
         row: &Bytes,

@@ -1,12 +1,13 @@
 //! Bulk load: files that a job has written become files of the region's stores, all of them or none.
 //!
 //! 1. Each file is checked: its family exists, and its rows are in the region. Nothing has changed yet.
-//! 2. The bytes are brought into the store's folder. A file of the same storage is linked, any other file is copied. No
-//!    list names the new file yet, but the janitor keeps it.
+//! 2. A file that is in another storage, or that the caller keeps, is copied into the store's folder under a random
+//!    name. No list names the copy, but the janitor keeps it.
 //! 3. A flush writes all earlier writes to files, and the load reserves the next sequence id under the same lock.
 //!    Replay skips log records that are older than a store's newest file, so no older write may be only in memory.
-//! 4. The file gets its final name, `<digest>_SeqId_<id>_`, which contains the sequence id, as in HBase. For readers
-//!    all cells of the file have this sequence id.
+//! 4. The file, or its copy, is linked to its final name, `<digest>_SeqId_<id>_`. As in HBase the name contains the
+//!    sequence id, and for readers all cells of the file have this id. It is 0 for a load whose cells count as older
+//!    than all others.
 //! 5. If there are several stores, the load is recorded in the region's [intent](intent). From here on a crash does not
 //!    undo the load: the next opening completes it.
 //! 6. Each store's list is replaced. The sequence id is completed only after that, so a reader sees the files of all
@@ -16,8 +17,9 @@
 //! them. After a later crash the load is completed when the region is opened.
 //!
 //! **Repeated calls.** A call may be repeated because its response was lost. The digest in the name is made of the
-//! load's token and the file's path, so the repeated call finds its files and does nothing. The names of loaded files
-//! that were compacted since are remembered while the region is open.
+//! load's token, the region, the family and the file's path. So the repeated call finds its files and does nothing.
+//! While the region is open, it remembers the digests of the last 4096 loaded files, because a compaction may have
+//! replaced them. A load without a token is not recognized.
 
 mod intent;
 
@@ -86,7 +88,7 @@ pub enum BulkLoadOutcome {
     DoesNotFit(Vec<String>),
 }
 
-/// A file whose bytes are in the store's folder under a name that no list has.
+/// A file whose bytes are in the region's own storage, and that has no final name yet.
 struct Staged<'a> {
     store: &'a Store,
     /// The digest with which the final name begins.
@@ -193,7 +195,8 @@ impl Region {
         Ok(misfits)
     }
 
-    /// Brings the bytes of a file into the region's storage.
+    /// Copies a file into the store's folder. Does not copy a file that is in the region's own storage, unless the load
+    /// asks for copies.
     fn stage(&self, load: &BulkLoad, file: &BulkFile) -> Result<Staged<'_>> {
         let store = self.store(&file.family)?;
         let random = || format!("{:016x}{:016x}", self.world.random(), self.world.random());

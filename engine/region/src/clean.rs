@@ -10,16 +10,17 @@ use crate::store::Store;
 /// The files that a search for unlisted files considers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Search {
-    /// The files that flushes and compactions have replaced since the region was opened.
+    /// The files that compactions have replaced since the region was opened, and those that failed operations have left
+    /// since.
     GivenUp,
-    /// The files that were replaced, and all unlisted files in the stores' folders, which a crash or a failed deletion
-    /// has left.
+    /// The files of `GivenUp`, and all unlisted files in the stores' folders, which a crash or a failed deletion has
+    /// left.
     Folders,
 }
 
 impl Region {
     /// Lets `janitor` delete the files that the region's lists do not name. Skips a store whose list is in doubt.
-    /// Returns the number of deleted files.
+    /// Returns the number of deleted files, which with [`Search::Folders`] includes outdated file lists.
     pub fn clean(&self, janitor: &Janitor, search: Search) -> Result<usize> {
         self.check_serving()?;
         self.check_owner()?;
@@ -39,7 +40,7 @@ impl Region {
         Ok(removed)
     }
 
-    /// Whether files that flushes and compactions have replaced still exist.
+    /// Whether files of [`Search::GivenUp`] still exist.
     pub fn has_given_up_files(&self) -> bool {
         self.stores.iter().any(|store| !store.unlisted.lock().is_empty())
     }

@@ -41,9 +41,10 @@ pub(crate) struct Commit<'a> {
 impl Region {
     /// Changes a store's files. Durable when this returns. The markers are in the log in the order of the lists.
     ///
-    /// Fails with [`Error::NotServing`] if the region is closing, because its next owner may have read the list
-    /// already. Fails with [`Error::Aborted`] after an abort, because the next opening, which completes unfinished
-    /// changes, must find the lists unchanged.
+    /// Fails with [`Error::NotServing`] if the region is closing and `while_closing` is `false`, because its next owner
+    /// may have read the list already. Fails with [`Error::Broken`] if the store no longer lists a file to be removed.
+    /// Fails with [`Error::Aborted`] after an abort, because the next opening, which completes unfinished changes, must
+    /// find the lists unchanged.
     pub(crate) fn commit(&self, store: &Store, commit: Commit<'_>) -> Result<StoreChange> {
         self.check_owner()?;
         let Commit { remove, add, are_oldest, view, while_closing, marker } = commit;

@@ -1,6 +1,7 @@
 //! Compaction: writes several files of a store as one, or as one for each window of time or for each range of rows.
 //!
-//! 1. Files whose cells have all expired leave the store's list.
+//! 1. Files whose cells have all expired leave the store's list, if the configuration allows it
+//!    (`hbase.store.delete.expired.storefile`). The newest file stays.
 //! 2. The store's [policy](crate::compaction_policy) selects files.
 //! 3. The files are merged into new ones, without cells that no reader can see.
 //! 4. The store's list is replaced ([`Region::commit`]); readers that began earlier keep the old files.
@@ -35,13 +36,15 @@ use crate::view::View;
 use crate::{Error, FlushReason, Result};
 
 /// Maximum number of bytes that a compaction may still have to write when its region is about to close, so that it
-/// completes: 10 MB. HBase looks for a closing region after each 10 MB (`hbase.hstore.close.check.interval`).
+/// completes: 10 MiB. By default HBase looks for a closing region after each 10 MB
+/// (`hbase.hstore.close.check.interval`).
 const LEFT_MAX: u64 = 10 << 20;
 
 /// A client's request for compactions.
 #[derive(Clone, Debug, Default)]
 pub struct CompactionRequest {
-    /// Whether all files of a store are compacted, and delete markers dropped.
+    /// Whether a major compaction is requested, which takes all files of a store. It has no effect on a store with
+    /// stripes.
     pub major: bool,
     /// The families to compact; empty for all.
     pub families: Vec<Bytes>,
@@ -52,7 +55,8 @@ pub struct CompactionRequest {
 pub struct StoreCompaction {
     /// The family of the store.
     pub family: Bytes,
-    /// Whether all files of the store should become one.
+    /// Whether a major compaction is requested, which takes all files of the store. It has no effect on a store with
+    /// stripes.
     pub major: bool,
     /// Whether a client requested the compaction.
     pub is_user: bool,
@@ -114,7 +118,7 @@ impl Region {
 
     /// Returns how close a store's number of files is to the limit at which flushes wait, for the store with the most
     /// files. 0 while no store has more files than a compaction needs, 1 at `hbase.hstore.blockingStoreFiles`, and more
-    /// above.
+    /// above. A store with stripes counts as at most 1, or as 2 if it has more files than that.
     pub fn compaction_pressure(&self) -> f64 {
         let pressure = |store: &Store| {
             let (tuning, files) = (store.tuning.load(), store.view.load().files.clone());
@@ -129,7 +133,8 @@ impl Region {
         self.stores.iter().map(pressure).fold(0.0, f64::max)
     }
 
-    /// Returns the effect that a compaction of a store would have now; `None` if there is nothing to compact.
+    /// Returns the effect that a compaction of a store would have now; `None` if there is nothing to compact, if the
+    /// region has no such family, or if it was opened for reading.
     pub fn plan_compaction(&self, request: &StoreCompaction) -> Option<CompactionPlan> {
         self.plan_of(self.store(&request.family).ok()?, request)
     }
@@ -164,8 +169,8 @@ impl Region {
         })
     }
 
-    /// Carries out a client's request: compacts all stores, one after the other. Returns the number of files that were
-    /// replaced.
+    /// Carries out a client's request: compacts the requested stores, one after the other. Returns the number of files
+    /// that were replaced or deleted. If one of the families does not exist, nothing is compacted.
     pub fn compact(&self, request: &CompactionRequest) -> Result<usize> {
         self.check_serving()?;
         for family in &request.families {
@@ -182,9 +187,9 @@ impl Region {
         Ok(taken)
     }
 
-    /// Waits until running compactions end, which is to be called shortly before the region closes. Until the region is
-    /// closed, no compaction begins. One that still has more than [`LEFT_MAX`] bytes to write fails with
-    /// [`Error::NotServing`]; smaller ones complete.
+    /// Waits until running compactions end. To be called shortly before the region closes. From this call on no
+    /// compaction begins, unless the closing fails and the region stays open. One that still has more than [`LEFT_MAX`]
+    /// bytes to write fails with [`Error::NotServing`]; smaller ones complete.
     ///
     /// Closing alone ends every compaction. A region that is closed and opened again every second would never complete
     /// one, and the number of its files would grow without limit.
@@ -195,13 +200,14 @@ impl Region {
         }
     }
 
-    /// Returns whether compactions have been [ended](Region::end_compactions), because the region closes soon.
+    /// Returns whether compactions have been [ended](Region::end_compactions), because the region closes soon; `false`
+    /// again after the closing has failed.
     pub fn closes_soon(&self) -> bool {
         self.lifecycle.closes_soon.load(Ordering::Acquire)
     }
 
-    /// Compacts one store. Returns the number of files that were replaced. If `monitor` ends the compaction, it fails
-    /// with [`Error::Interrupted`] and changes nothing.
+    /// Compacts one store. Returns the number of files that were replaced or deleted, which may be 0. If `monitor` ends
+    /// the compaction, it fails with [`Error::Interrupted`] and changes nothing.
     pub fn compact_family(
         &self,
         request: &StoreCompaction,
@@ -452,7 +458,8 @@ impl StoreCompaction {
 }
 
 impl Store {
-    /// Returns those of `files`, which are all files of the store, whose cells have all expired.
+    /// Returns those of `files`, which are all files of the store, that are deleted as a whole because all of their
+    /// cells have expired.
     fn expired(&self, files: &[Arc<StoreFile>], now: i64) -> Vec<Arc<StoreFile>> {
         // Most families keep their cells for ever, so this check comes first.
         let scan_info = self.scan_info();

@@ -1,7 +1,8 @@
 //! Decides which cells a flush or a compaction keeps.
 //!
-//! It drops versions beyond the family's limit, expired cells, and masked cells that no reader can ask for. Delete
-//! markers stay unless all files take part (a major compaction): only then no older cell is left for them to mask. With
+//! It drops versions beyond the family's limit, expired cells, and masked cells that no reader can ask for. Unless all
+//! files take part (a major compaction), a delete marker stays until it expires, or until it comes after the last
+//! version that its column keeps. Only when all files take part, no older cell is left for a marker to mask. With
 //! NEW_VERSION_BEHAVIOR all cells stay until a major compaction, because a masked version may have displaced an older
 //! one in another file. HBase does the same (`IncludeAllCompactionQueryMatcher`).
 //!

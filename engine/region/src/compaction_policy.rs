@@ -9,7 +9,8 @@
 //!    for or they are references.
 //! 2. The selection is a major compaction if a client asks for one, or if one is [due](major) and the store has few
 //!    files.
-//! 3. Otherwise the policy chooses a run. References are always taken, because they keep a parent's files.
+//! 3. Otherwise, if a file is a reference, all files are taken, because a reference keeps a file of a parent region
+//!    from being deleted. Otherwise the policy chooses a run.
 //! 4. Of a run with too many files only the oldest ones are taken, unless a client asks for a major compaction.
 //!
 //! Policies, names and defaults are HBase's (`SortedCompactionPolicy` and the classes below it).
@@ -43,7 +44,7 @@ pub enum CompactionPolicy {
     Exploring,
     /// Takes all files from the first one in ratio on; see `ratio`.
     RatioBased,
-    /// Compacts nothing: files are deleted when all of their cells have expired.
+    /// Compacts nothing, except while the store has references: files are deleted when all of their cells have expired.
     Fifo,
     /// Takes the files of one window of time; see `date_tiered`.
     DateTiered,
@@ -154,9 +155,10 @@ pub(crate) struct SelectionRequest {
     pub(crate) major: bool,
     /// Whether the settings for off-peak hours apply.
     pub(crate) off_peak: bool,
-    /// Maximum size of a flushed file, in bytes.
+    /// The region's flush size, in bytes.
     pub(crate) flush_size: u64,
-    /// Age in ms at which cells of the family expire, whichever they are; `None` for never.
+    /// Age in ms at which all cells of the family expire; `None` if they do not expire, or if the family keeps a
+    /// minimum number of versions.
     pub(crate) ttl: Option<i64>,
     /// A number from 0 to 1 that varies the period of major compactions from store to store.
     pub(crate) jitter: f64,
@@ -289,7 +291,7 @@ fn run_by(policy: CompactionPolicy, files: &[FileFacts], measure: Measure) -> Ra
     }
 }
 
-/// Returns the number of oldest files that are larger than `size_max` and no references.
+/// Returns the number of oldest files that are larger than `size_max` and are not references.
 fn large_files(files: &[FileFacts], size_max: u64) -> usize {
     files.iter().take_while(|file| !file.is_reference && file.size > size_max).count()
 }

@@ -14,7 +14,8 @@
 //!    marker masks nothing elsewhere: no flush is running, each file's Bloom filter excludes the row, all sealed writes
 //!    are complete, and no newer put can have a timestamp as old as the marker's ([`LateRows`]).
 //! 2. A flush writes the list into its file, as a file-info entry ([`FACT`]) that HBase ignores. A compaction of some
-//!    files merges their lists. A major compaction drops markers, and so it drops the list.
+//!    files merges their lists. A major compaction drops markers, and so it drops the list, except entries that are
+//!    younger than `hbase.hstore.time.to.purge.deletes`.
 //! 3. A put whose timestamp is in the past is looked up in the lists. If a recorded marker masks it, the marker is
 //!    inserted again beside the put, under the put's sequence id. The marker needs no log record: a replay either
 //!    replays the marker's own record first, or finds the marker in the list of a file.
@@ -74,7 +75,7 @@ fn row_digest(row: &[u8]) -> [u8; WHAT] {
 pub(crate) struct DroppedMarkers(Bytes);
 
 impl DroppedMarkers {
-    /// Returns the list in a file's info; empty if the bytes are no whole number of entries.
+    /// Returns the list in a file's info; empty if there is none, or if its length is not a multiple of the entry size.
     pub(crate) fn of_fact(bytes: Option<&Bytes>) -> DroppedMarkers {
         DroppedMarkers(bytes.filter(|bytes| bytes.len().is_multiple_of(ENTRY)).cloned().unwrap_or_default())
     }

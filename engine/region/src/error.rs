@@ -135,7 +135,8 @@ pub enum Error {
     /// An invariant is violated, in memory or in a file: the operation was abandoned and changed nothing.
     #[error("an invariant is broken: {0}")]
     Broken(String),
-    /// A block is not in memory, and the caller must not wait for it.
+    /// A block is not in memory, a row lock is taken, or the call has used up its time on this thread, and the caller
+    /// must not wait. The caller repeats the call on a thread that may block.
     #[error("a block must be read from storage")]
     WouldBlock,
     /// A MOB value must be read from storage, and the caller must not wait for it; or the value is longer than the
@@ -211,7 +212,7 @@ impl Error {
         }
     }
 
-    /// Whether the call would succeed if it could block: for a block, a row lock or processor time.
+    /// Whether the call failed only because it may not block: for a block, a MOB value, a row lock or processor time.
     pub fn would_block(&self) -> bool {
         matches!(self, Error::WouldBlock | Error::Missing(_) | Error::MobValue { .. })
     }

@@ -3,7 +3,7 @@
 //! 1. Under the write lock every store's active segment and pipeline become its snapshot, and a new segment replaces
 //!    them. This only swaps pointers; new writes go to the new segment.
 //! 2. The flush makes the writes in the snapshots durable in the log, and completes them. So no file has a cell that a
-//!    reader may not see yet, or that the log does not have.
+//!    reader may not see yet. The log has every cell of the file, except those of writes that are not logged.
 //! 3. Each store's snapshot is written to a file at its final name, or to one file for each stripe of the store. A
 //!    flush that only frees memory may retain rewritten rows, which it copies into a segment of their own (see
 //!    [`retained_rows`](crate::retained_rows)).
@@ -51,7 +51,7 @@ pub struct Flushed {
     pub bytes: u64,
     /// Number of cells written.
     pub cells: u64,
-    /// The sequence id up to which all writes are in files.
+    /// The sequence id up to which all writes of the flushed stores are in files.
     pub sequence: SequenceId,
     /// Number of bytes retained in memory, of cells after that sequence id.
     pub retained_bytes: u64,
@@ -68,7 +68,8 @@ struct StoreFlushed {
 }
 
 impl Region {
-    /// Writes all memory to files, for the given reason. Other flushes of the region wait; reads and writes continue.
+    /// Writes all memory to files, for the given reason. With [`FlushReason::MemstoreSize`] some rows may be retained
+    /// in memory. Other flushes of the region wait; reads and writes continue.
     pub fn flush(&self, reason: FlushReason) -> Result<Flushed> {
         self.check_serving()?;
         self.flush_stores(&[], reason)

@@ -3,12 +3,14 @@
 //! The caller gathers the [facts](FlushFacts) and carries out the [decision](FlushDecision); nothing here reads a clock
 //! or a region. The rules, in order of precedence:
 //!
-//! 1. A region opened for reading is never flushed.
+//! 1. A region is not flushed if it was opened for reading, or if it has neither cells in memory nor a long list of
+//!    dropped delete markers.
 //! 2. While the server's or the region's memory is full, everything is flushed, because writes wait for free memory.
 //! 3. If the region has edits that are too old, or that keep log files from being deleted, all its stores are flushed.
 //! 4. A long list of dropped delete markers is written to a file.
 //! 5. While a flush of the region runs, nothing is decided; the decision is made again when that flush has ended.
-//! 6. A region at its limit is flushed, unless its memory can be made smaller and is at most a quarter over the limit.
+//! 6. A region at its limit is flushed, unless its memory can be made smaller and is less than a quarter over the
+//!    limit.
 //!
 //! The limit is the flush size. If every store compacts in memory, it is up to [`RegionOptions::stretch`] flush sizes
 //! while the server's memory has room.
@@ -46,8 +48,8 @@ pub struct FlushUrgency {
 pub enum FlushReason {
     /// An operator or a client requested it.
     Requested,
-    /// The region's memory is full, or the server needs the memory. This is the only reason for which rows may be
-    /// retained.
+    /// The region's memory is full, the server needs the memory, or a store's list of dropped delete markers is long.
+    /// This is the only reason for which rows may be retained.
     MemstoreSize,
     /// The server refuses writes until memory is free.
     MemoryShort,

@@ -1,6 +1,7 @@
 //! Follows a region that another process owns and writes, so that this process can read it.
 //!
-//! The owner's log has everything in one order: edits, and markers for each change of a store's file list. A follower
+//! The owner's log has in one order all edits that are logged, and a marker for each change of a store's file list. A
+//! follower
 //!
 //! 1. reads the file lists and the log up to a position ([`RegionFollower::open`]);
 //! 2. applies every later record, in order ([`RegionFollower::apply`]): it inserts the cells of an edit into memory; at
@@ -168,8 +169,9 @@ impl RegionFollower {
         self.change_files(index, &difference)
     }
 
-    /// Adds and removes the files of a change. Returns `false` if the resulting list would differ from the owner's, or
-    /// a new file no longer exists.
+    /// Adds and removes the files of a change; does nothing if the follower's list is not older than the change.
+    /// Returns `false` if the change has no list state, if the resulting list would differ from the owner's, or if a
+    /// new file no longer exists.
     fn change_files(&mut self, index: usize, change: &StoreChange) -> Result<bool> {
         let region = Arc::clone(&self.region);
         let store = &region.stores[index];

@@ -44,9 +44,10 @@ pub enum FoundBy {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundStore {
     listed: Vec<Listed>,
-    /// Files that a compaction has replaced and that were not yet archived.
+    /// Files that a compaction has replaced and that were not yet archived. Empty with [`FoundBy::List`].
     pub replaced: Vec<FileName>,
-    /// Other files in the folder, which HBase ignores.
+    /// Other files in the folder, which HBase ignores. Names that begin with `.` or `_` are left out. Empty with
+    /// [`FoundBy::List`].
     pub ignored: Vec<FileName>,
     /// Number of bytes of the files.
     pub bytes: u64,

@@ -8,9 +8,9 @@
 //! A get of some columns opens a source only when it must (HBase: lazy seek). Sources come newest first, and each knows
 //! its newest timestamp. Once one source has returned a cell of the first column, every source whose newest timestamp
 //! is older is deferred. A deferred source has no head yet. In its place it has a key with its newest timestamp in the
-//! first column, since it has no wanted cell before that key. If only one version is wanted, deferred sources are never
-//! opened. A source that may have a family delete marker is opened at the start of the row, where the marker is sorted.
-//! For a file this is decided by row, for a segment as a whole.
+//! first column, since it has no wanted cell before that key. If the first cell is the only one wanted, no deferred
+//! source is opened. A source that may have a family delete marker is opened at the start of the row, where the marker
+//! is sorted. For a file this is decided by row, for a segment as a whole.
 
 use std::cell::Cell as Slot;
 
@@ -322,7 +322,7 @@ impl Heap {
         self.sources.0.order.first().map(|index| *index as usize)
     }
 
-    /// Returns the index of the source that is second in the order; `None` if there is only one source.
+    /// Returns the index of the source that is second in the order; `None` if no other source has cells left.
     #[inline]
     fn runner_up(&self) -> Option<usize> {
         self.sources.0.order.get(1).map(|index| *index as usize)
@@ -492,8 +492,8 @@ impl Heap {
         self.run(end, |cursor, end| cursor.skip_rows(end, refuses))
     }
 
-    /// Whether the last call of [`skip_rows`](Heap::skip_rows) or [`copy_rows`](Heap::copy_rows) stopped at the end of
-    /// a block, so that another call may find more rows.
+    /// After a call of [`skip_rows`](Heap::skip_rows) or [`copy_rows`](Heap::copy_rows) that returned more than 0:
+    /// whether it stopped at the end of a block, so that another call may find more rows.
     pub(crate) fn ran_out(&self) -> bool {
         self.ran_out
     }

@@ -1,4 +1,5 @@
-//! The janitor: the only code that deletes store files, and it deletes only files that no holder needs.
+//! The janitor deletes store files that no list names any more, and only those that no holder needs. Other code deletes
+//! only new files that no list has named yet, or files of which the archive has a copy.
 //!
 //! A store that drops a file, or a search that finds an unlisted file, passes it to the janitor as a candidate.
 //!
@@ -115,8 +116,9 @@ impl Janitor {
         self
     }
 
-    /// Deletes the `candidates` that have no holder and whose grace is over, and returns them. May read much from
-    /// storage; reads nothing while the grace of every candidate lasts.
+    /// Deletes the `candidates` that have no holder and whose grace is over, and returns them. A file that this process
+    /// uses is kept. May read much from storage; reads nothing while the grace of every candidate lasts. After an error
+    /// some of the candidates may have been deleted.
     pub fn collect(&self, candidates: &[FileName]) -> Result<Vec<FileName>> {
         let _deleting = self.deleting.read();
         // A file that is being written is in use. It is not condemned, and its grace does not begin.

@@ -1,8 +1,9 @@
 //! Write amplification of each table, in bytes.
 //!
-//! Each byte that a client writes goes to the log once, to a file when memory is flushed, and to another file with
-//! every compaction. A table's write amplification is its file bytes per client byte. It may be below one, because
-//! cells can be dropped before they reach a file. The account of a table stays when its regions close.
+//! A byte that a client writes usually goes to the log once, to a file when memory is flushed, and to another file with
+//! every compaction that takes this file. A table's write amplification is its file bytes per client byte. It may be
+//! below one, because cells can be dropped before they reach a file. The account of a table stays when its regions
+//! close.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,9 +28,9 @@ pub struct Balance {
     pub user: u64,
     /// Bytes of the log records with these cells.
     pub log: u64,
-    /// Bytes of the files that flushes wrote.
+    /// Bytes of the store files that flushes wrote, without MOB files.
     pub flushed: u64,
-    /// Bytes of the files that compactions wrote.
+    /// Bytes of the store files that compactions wrote, without MOB files.
     pub compacted: u64,
 }
 

@@ -10,7 +10,8 @@
 //! A reader takes the stores' views when it begins, and keeps them. Flushes and compactions make new views and never
 //! change an old one. So an open scanner continues in its own view, and no cell that it needs disappears.
 //!
-//! This crate does not know sockets, clients, the wire's protobuf messages or other regions. It works on cells.
+//! This crate does not know sockets, clients or the protobuf messages of calls. It works on cells. Of other regions it
+//! knows only files, to which a region may have links and references.
 
 mod accordion;
 mod alter;

@@ -1,7 +1,8 @@
 //! Row locks: a fixed number of locks, each of which serves the rows whose hash maps to it.
 //!
 //! A row lock is held while a write is applied, but not while the log syncs. So rows that share a lock delay each other
-//! by microseconds only. Several locks are always taken in the same order.
+//! briefly: for the time of applying a write, and of the reads of a check, an increment or an append. Several locks are
+//! always taken in the same order.
 
 use std::time::Duration;
 
@@ -51,7 +52,8 @@ impl RowLocks {
         self.write_times.as_ref()
     }
 
-    /// Takes the locks of `rows`. Waits for each up to the limit, or fails at once in [`ReadMode::MemoryOnly`].
+    /// Takes the locks of `rows`. Waits for each up to the limit, and then fails with [`Busy::RowLocked`]. In
+    /// [`ReadMode::MemoryOnly`] it does not wait, and fails with [`Error::WouldBlock`].
     pub(crate) fn lock<'a>(
         &self,
         rows: impl Iterator<Item = &'a [u8]>,

@@ -1,8 +1,8 @@
 //! Markers in the log about a region: opens, closes, flushes, compactions.
 //!
 //! Markers are for followers of the log, such as read replicas. Recovery does not use them, because the lists of store
-//! files are authoritative. So nobody waits for a marker. If the log refuses one, no error is reported here; the next
-//! write or flush will fail.
+//! files are authoritative. So nobody waits for a marker. If the log refuses one, no error is reported here; if the log
+//! still fails, the next write or flush reports it.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ impl Region {
     }
 }
 
-/// Returns the change of a store's files in the form of a marker.
+/// Returns the change of a store's files in the form of a marker, without the state of the list, which the caller adds.
 pub(crate) fn change(store: &Store, added: &[Arc<StoreFile>], removed: &[Arc<StoreFile>]) -> StoreChange {
     let names =
         |files: &[Arc<StoreFile>]| files.iter().map(|file| file.listed.name.as_str().into()).collect();

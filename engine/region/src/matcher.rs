@@ -1,7 +1,8 @@
 //! Decides which cells of a row a reader gets, by deletes, versions, time to live, columns, time ranges and filters.
 //!
 //! Cells are judged in HBase's order (`UserScanQueryMatcher`), because clients can see it. A filter sees versions
-//! beyond the scan's own limit, but never a version that the family no longer keeps.
+//! beyond the scan's own limit, except with NEW_VERSION_BEHAVIOR. Only in a raw scan it sees versions beyond the
+//! family's limit.
 
 use bytes::Bytes;
 use cell::{Cell, CellType, TagType, Timestamp};
@@ -237,7 +238,7 @@ impl Matcher {
         &self.column
     }
 
-    /// Returns the next wanted column; `None` when all columns are wanted.
+    /// Returns the next wanted column; `None` when all columns are wanted, or when none is left.
     pub(crate) fn next_wanted<'w>(&self, wanted: Wanted<'w>) -> Option<&'w [u8]> {
         wanted?.get(self.next_wanted).map(|qualifier| &qualifier[..])
     }

@@ -33,14 +33,15 @@
 //! the flush.
 //!
 //! **When to flush.** At the flush size, unless a compaction can make memory smaller. In that case the active segment
-//! is sealed, however small, and all segments are compacted once more ([`crate::Region::needs_flush`]). This repeats
-//! while each compaction drops an eighth, so that the flush finally writes as many distinct rows as fit.
+//! is sealed, however small, and all segments are compacted once more ([`crate::Region::needs_flush`]). This repeats as
+//! long as a compaction leaves less than 15/16 of the limit, so that the flush finally writes as many distinct rows as
+//! fit.
 //!
 //! **How much to hold.** More memory means fewer flushes, larger files and fewer compactions, and flat segments are
 //! cheap to hold and to read. While the server's memory has room, a region whose stores compact in memory may hold
-//! [`crate::RegionOptions::stretch`] flush sizes. As the server's memory fills up to half of its lower mark, this falls
-//! to one flush size, as for all other regions. Until then, regions that were opened at different times also flush at
-//! different times.
+//! [`crate::RegionOptions::stretch`] flush sizes, but no more than half of the size at which it refuses writes. As the
+//! server's memory fills up to half of its lower mark, this falls to one flush size, as for all other regions. Until
+//! then, regions that were opened at different times also flush at different times.
 
 mod compaction;
 mod late;
@@ -60,8 +61,8 @@ use crate::{FlushReason, Result};
 /// Divisor of the store's part of the flush size; the quotient is the maximum size of the store's list of dropped
 /// markers.
 const MARKER_LIST_DIVISOR: u64 = 8;
-/// A compaction that leaves more than this fraction of the store's part of the flush size did not pay. The store is not
-/// compacted again before the next flush.
+/// A compaction that leaves at least this fraction of the region's flush limit, divided by its number of stores, did
+/// not pay. A flush of the region does not wait for another compaction of this store.
 const EXHAUSTED_FRACTION: f64 = 0.9375;
 
 impl Region {
@@ -96,8 +97,9 @@ impl Region {
     }
 
     /// Whether it is time to flush. `pressure` says how full the server's memory for memstores is, from 0 to 1. If
-    /// memory can be made smaller instead, this seals the active segments, and [`Region::asks_for_memory_compaction`]
-    /// then returns true. While that compaction runs, memory may grow by another quarter.
+    /// memory can be made smaller instead, this returns `false` and seals the active segments, and
+    /// [`Region::asks_for_memory_compaction`] then returns true. While that compaction runs, memory may grow by another
+    /// quarter.
     pub fn needs_flush(&self, pressure: f64) -> bool {
         self.needs_flush_of(self.memory(), pressure)
     }
@@ -180,8 +182,8 @@ impl Region {
         memory
     }
 
-    /// Returns how full the region's memory was when it was last [added up](Region::memory_change): at 1 the region
-    /// refuses writes.
+    /// Returns how full the region's memory was when it was last [added up](Region::memory_change): above 1 the region
+    /// refuses writes, unless it is a region of `hbase:meta`.
     pub fn fullness(&self) -> f64 {
         let limit = self.flush_size.saturating_mul(self.options.block_multiplier);
         self.memstore.accounted.load(Ordering::Relaxed) as f64 / limit.max(1) as f64
@@ -226,7 +228,8 @@ impl Region {
         self.stores.iter().any(|store| shrinks(&store.accordion))
     }
 
-    /// Whether [`Region::compact_memory`] should be called. Returns true only once until it is called.
+    /// Whether [`Region::compact_memory`] should be called. Returns true at most once for each store until it is
+    /// called.
     pub fn asks_for_memory_compaction(&self) -> bool {
         // Loading `waiting` is cheap, and in nearly all cases it is `false`.
         let asks = |accordion: &Accordion| {
@@ -237,7 +240,7 @@ impl Region {
         self.stores.iter().any(|store| asks(&store.accordion))
     }
 
-    /// Returns the recent changes of the memory of a family's store, oldest first.
+    /// Returns the recent changes of the memory of a family's store, oldest first; at most 64.
     pub fn memory_events(&self, family: &[u8]) -> Result<Vec<MemoryEvent>> {
         Ok(self.store(family)?.accordion.history.lock().events.iter().copied().collect())
     }

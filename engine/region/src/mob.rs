@@ -10,7 +10,8 @@
 //! 2. Each store file of such a family has the property [`MOB_FILE_REFS`](crate::mob_format::names), which names the
 //!    MOB files it needs.
 //! 3. A reader replaces a reference by the [value](values), after the filter has judged the cell, as in HBase.
-//! 4. A compaction copies references. Only a major compaction that a client asked for writes the values again.
+//! 4. A compaction copies references. Only a major compaction that a client or the master's MOB chore asked for writes
+//!    the values again. If the family no longer has IS_MOB, every major compaction moves the values into store files.
 //! 5. The janitor deletes a MOB file when no existing store file names it. So snapshots, clones, references and readers
 //!    keep MOB files by keeping the store files that name them.
 //!

@@ -105,7 +105,8 @@ impl Mvcc {
         self.read_point.fetch_max(sequence.0, Ordering::AcqRel);
     }
 
-    /// Whether the read point has reached `sequence`. If not, `waker` is woken when it has.
+    /// Whether the read point has reached `sequence`. If not, `waker` is woken when it has, or when the region is
+    /// aborted.
     pub(crate) fn reached(&self, sequence: SequenceId, waker: &Waker) -> bool {
         if self.read_point() >= sequence {
             return true;

@@ -30,13 +30,14 @@ use crate::{Error, FlushReason, Result};
 const REQUESTS_AT_ONCE: usize = 16;
 
 impl Region {
-    /// Opens a region. When this returns, all writes that are in the log but not in the region's files are in memory.
+    /// Opens a region. When this returns, all writes that are in the log but were not in the region's files are in
+    /// memory, or were flushed to files while the log was replayed.
     pub fn open(opening: Opening) -> Result<Arc<Region>> {
         Region::open_as(opening, Access::Owner, None)
     }
 
     /// Opens a region for reading only, with the content of its files and the recovered log. The region writes and
-    /// deletes nothing: writes, flushes and compactions fail with [`Error::ReadOnly`].
+    /// deletes nothing: writes, flushes, and compactions that would replace files fail with [`Error::ReadOnly`].
     pub fn open_for_reading(opening: Opening) -> Result<Arc<Region>> {
         Region::open_as(opening, Access::Reader, None)
     }

@@ -101,7 +101,7 @@ impl OpenFiles {
         }
     }
 
-    /// Returns the reader that was kept for a file.
+    /// Returns the reader that was kept for a file; `None` if there is none.
     pub(crate) fn kept(&self, name: &FileName) -> Option<Arc<Reader>> {
         let mut kept = self.kept.lock();
         kept.uses += 1;
@@ -111,7 +111,7 @@ impl OpenFiles {
         Some(Arc::clone(reader))
     }
 
-    /// Whether a file has readers or is pinned.
+    /// Whether a file is pinned, or has readers, including [kept](OpenFiles::keep) ones.
     pub(crate) fn is_in_use(&self, name: &FileName) -> bool {
         self.uses.lock().get(name).is_some_and(FileUse::is_in_use)
     }
@@ -127,7 +127,8 @@ impl OpenFiles {
         Some(PinnedFile { all: Arc::clone(self), name: name.clone() })
     }
 
-    /// Prevents a file from being pinned; returns `None` if the file is in use.
+    /// Prevents a file from being pinned, and closes its kept reader. Returns `None` if the file is in use or already
+    /// condemned.
     pub(crate) fn condemn<'a>(&'a self, name: &'a FileName) -> Option<CondemnedFile<'a>> {
         let kept = self.kept.lock().readers.remove(name);
         // A kept reader has no user, so it does not count as use.

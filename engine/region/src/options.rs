@@ -24,7 +24,7 @@ pub(crate) enum Access {
 pub struct RegionOptions {
     /// Bytes in memory at which a region flushes (`hbase.hregion.memstore.flush.size`).
     pub flush_size: u64,
-    /// Number of flush sizes in memory at which a region refuses writes (`hbase.hregion.memstore.block.multiplier`).
+    /// Number of flush sizes in memory above which a region refuses writes (`hbase.hregion.memstore.block.multiplier`).
     pub block_multiplier: u64,
     /// The chunk pool of the memstores (`hbase.hregion.memstore.mslab.chunksize`, `…chunkpool.maxsize`), shared by all
     /// regions of a server.
@@ -77,8 +77,8 @@ pub struct RegionOptions {
     pub cell_size_max: Option<usize>,
     /// Maximum size in bytes of a row that a read returns whole (`hbase.table.max.rowsize`).
     pub row_size_max: u64,
-    /// Whether an acknowledged write is on the disk (true) or only in the operating system's buffers
-    /// (`hbase.wal.hsync`).
+    /// Whether a write of durability SYNC_WAL is acknowledged when it is on the disk (true) or when it is in the
+    /// operating system's buffers (`hbase.wal.hsync`).
     pub sync_to_disk: bool,
     /// Minimum number of files in a minor compaction (`hbase.hstore.compaction.min`).
     pub compaction_files_min: usize,
@@ -90,7 +90,8 @@ pub struct RegionOptions {
     /// Runs of files with fewer bytes than this are compacted at any ratio (`hbase.hstore.compaction.min.size`). `None`
     /// for the table's flush size.
     pub compaction_size_min: Option<u64>,
-    /// Maximum size in bytes of a file that a minor compaction takes (`hbase.hstore.compaction.max.size`).
+    /// Maximum size in bytes of a file that a minor compaction takes (`hbase.hstore.compaction.max.size`). With the
+    /// exploring policy also the maximum size of all files that it takes together.
     pub compaction_size_max: u64,
     /// How the files of a minor compaction are chosen (`hbase.hstore.defaultengine.compactionpolicy.class`,
     /// `hbase.hstore.engine.class`).

@@ -9,9 +9,9 @@ use hfile::ReadType;
 /// Timestamps from `from` (inclusive) to `until` (exclusive).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeRange {
-    /// The first timestamp in the range.
+    /// The first timestamp in the range; 0 or less for no lower bound.
     pub from: Timestamp,
-    /// The first timestamp after the range.
+    /// The first timestamp after the range; [`Timestamp::LATEST`] for no upper bound.
     pub until: Timestamp,
 }
 
@@ -57,8 +57,9 @@ pub enum Isolation {
 /// Whether a read may block its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadMode {
-    /// The read may not block. It fails with [`Error::WouldBlock`](crate::Error::WouldBlock) when a block is not in
-    /// memory, when reading a row takes long, or when the filter may take long for a single cell.
+    /// The read may not block. It fails with an error that [would block](crate::Error::would_block) when a block or a
+    /// MOB value is not in memory, when a row lock is taken, when reading a row takes long, or when the filter may take
+    /// long for a single cell.
     MemoryOnly,
     /// The read may block.
     Any,
@@ -76,7 +77,8 @@ pub struct MobRead {
     /// Whether blocks of MOB files are kept in the cache (`hbase.mob.cache.blocks`).
     pub cache_blocks: bool,
     /// Maximum length in bytes of a MOB value that is read, even if the read may block. A longer value fails with
-    /// [`Error::MobValue`](crate::Error::MobValue), so that the caller can first wait for memory.
+    /// [`Error::MobValue`](crate::Error::MobValue), so that the caller can first wait for memory. `None` for any
+    /// length.
     pub value_bytes_max: Option<u64>,
 }
 
@@ -99,11 +101,11 @@ pub struct Scan {
     pub filter: Option<Filter>,
     /// Only cells with these timestamps are read.
     pub time_range: TimeRange,
-    /// Maximum number of versions of a column.
+    /// Maximum number of versions of a column; 0 counts as 1.
     pub max_versions: u32,
-    /// Maximum number of cells in a result.
+    /// Maximum number of cells in a result; `None` for any number.
     pub batch: Option<u32>,
-    /// Maximum number of cells of one row and family.
+    /// Maximum number of cells of one row and family; `None` for any number, and 0 counts as 1.
     pub store_limit: Option<u32>,
     /// Number of cells of each row and family that are skipped.
     pub store_offset: u32,

@@ -108,7 +108,8 @@ impl CellSink for First<'_> {
 }
 
 impl Test {
-    /// Whether the condition is true for `value`. `None` if the filter accepted no cell, or the column has none.
+    /// Whether the condition is true for `value`, which is `None` if the filter accepted no cell, or the column has
+    /// none. Fails if the comparator cannot compare the value, or the operator is `NO_OP`.
     fn holds(&self, value: Option<&[u8]>) -> Result<bool> {
         let Test::Value { operator, comparable, .. } = self else { return Ok(value.is_some()) };
         let expects_nothing = match comparable {
@@ -142,17 +143,19 @@ impl Test {
 }
 
 impl Region {
-    /// Adds to 64-bit numbers, and returns the new values.
+    /// Adds to 64-bit numbers, and returns the new cells if the mutation asks for them. A missing cell counts as 0, and
+    /// a sum that overflows wraps around. Fails with [`Error::NotALong`] if a value does not have 8 bytes.
     pub fn increment(self: &Arc<Self>, mutation: &Mutation, mode: ReadMode) -> Result<ChangeOutcome> {
         self.mutate_row(std::slice::from_ref(mutation), mode)
     }
 
-    /// Appends to values, and returns the new values.
+    /// Appends to values, and returns the new cells if the mutation asks for them. A missing cell counts as an empty
+    /// value.
     pub fn append(self: &Arc<Self>, mutation: &Mutation, mode: ReadMode) -> Result<ChangeOutcome> {
         self.mutate_row(std::slice::from_ref(mutation), mode)
     }
 
-    /// Applies mutations of one row as one write.
+    /// Applies mutations of one row as one write. If one of them is invalid, none is applied.
     pub fn mutate_row(self: &Arc<Self>, mutations: &[Mutation], mode: ReadMode) -> Result<ChangeOutcome> {
         self.check_all(mutations)?;
         let _locks = self.lock_rows(mutations.iter(), std::iter::empty(), mode)?;
@@ -170,7 +173,8 @@ impl Region {
         self.mutate_rows(std::slice::from_ref(check), mutations, mode)
     }
 
-    /// Applies mutations of several rows of this region as one write, if all `checks` are true.
+    /// Applies mutations of several rows of this region as one write, if all `checks` are true. If one is false, the
+    /// result is not an error, and the mutations are not validated.
     pub fn mutate_rows(
         self: &Arc<Self>,
         checks: &[Check],
@@ -203,8 +207,8 @@ impl Region {
         mutations.iter().try_for_each(|mutation| self.check_mutation(mutation))
     }
 
-    /// Writes all mutations as one log record with one sequence id. Puts get no timestamp older than `not_before`, so
-    /// that they hide the checked value. The caller holds the row locks.
+    /// Writes all mutations as one log record with one sequence id. Puts that the server stamps get no timestamp older
+    /// than `not_before`, so that they hide the checked value. The caller holds the row locks.
     fn write_as_one(
         self: &Arc<Self>,
         mutations: &[Mutation],
@@ -361,7 +365,8 @@ impl Region {
         Ok(())
     }
 
-    /// Returns whether the check is true, and the timestamp of the cell that it tested.
+    /// Returns whether the check is true, and the timestamp of the cell that it tested; `None` if there is no such
+    /// cell.
     fn holds(self: &Arc<Self>, check: &Check, mode: ReadMode) -> Result<(bool, Option<Timestamp>)> {
         let (families, filter) = match &check.test {
             Test::Value { family, qualifier, .. } => {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 /// Maximum number of loaded files that a region remembers.
 const REMEMBERED_MAX: usize = 4_096;
 
-/// The names of files that were loaded lately, oldest first. Locked during a load.
+/// The digests with which the names of recently loaded files begin, oldest first. Locked during a load.
 #[derive(Debug, Default)]
 pub(crate) struct RecentLoads(VecDeque<String>);
 

@@ -167,9 +167,10 @@ pub struct Load {
     pub reads: u64,
     /// Number of rows written since the region was opened.
     pub writes: u64,
-    /// Number of cells in the files of all compactions that began since the region was opened.
+    /// Number of cells in the files of all compactions that began since the region was opened, without those that
+    /// failed.
     pub compacting_cells: u64,
-    /// Number of cells that compactions have read since the region was opened.
+    /// Number of cells that compactions have read since the region was opened, without those that failed.
     pub compacted_cells: u64,
     /// When the oldest edit in memory was written.
     pub oldest_edit: Option<WallTime>,
@@ -257,7 +258,8 @@ impl Region {
         }
     }
 
-    /// Refuses a row that is too long for a cell, or that lies outside the region; `what` names the operation.
+    /// Refuses a row that is too long for a cell, or that lies outside the region; `what` names the operation. A region
+    /// of `hbase:meta` accepts any row.
     pub(crate) fn check_row(&self, row: &[u8], what: &'static str) -> Result<()> {
         check_row_length(row)?;
         if self.info.is_meta() || self.info.contains_row(row) {
@@ -331,7 +333,7 @@ impl Region {
         }
     }
 
-    /// Returns the number of bytes in memory at which the region flushes.
+    /// Returns the region's flush size in bytes. A region that compacts in memory may flush only at more bytes.
     pub fn flush_size(&self) -> u64 {
         self.flush_size
     }
@@ -396,8 +398,9 @@ impl Region {
     }
 
     /// Returns the best row for a split: the middle of the largest file of the largest store, or the border of two of
-    /// its stripes. Returns `None` if there are no files, if the file has only one row, or if some files are
-    /// references, which must be compacted first. May read from storage.
+    /// its stripes. Returns `None` if there are no files, if the file has only one row, if its middle is the region's
+    /// first row, or if some files are references, which must be compacted first. Also returns `None` for `hbase:meta`.
+    /// May read from storage.
     pub fn best_split_row(&self) -> Result<Option<Bytes>> {
         let size = |store: &&Store| store.view.load().files.iter().map(|file| file.size()).sum::<u64>();
         let Some(largest) = self.stores.iter().max_by_key(size) else { return Ok(None) };

@@ -166,8 +166,8 @@ impl RewrittenBytes {
 
 impl RetainedRows {
     /// Decides which cells of a snapshot that ends at `sequence` are retained. `dropped` is the number of cells that
-    /// memory has dropped since the region was opened. `rewrite` decides which cells are written at all. Also returns
-    /// how many of the bytes that the last flush retained are no longer in memory.
+    /// memory has dropped since the region was opened. `rewrite` decides which cells are written at all. Returns `None`
+    /// if none is retained. Also returns how many of the bytes that the last flush retained are no longer in memory.
     pub(crate) fn split(
         &mut self,
         snapshot: &[Arc<Segment>],

@@ -253,7 +253,7 @@ impl<'q> RegionScanner<'q> {
         self.read_point
     }
 
-    /// Returns the row that the scanner reads next or is inside.
+    /// Returns the row that the scanner reads next or is inside; `None` before the first step and after the last row.
     pub fn row(&self) -> Option<&[u8]> {
         self.has_row.then_some(&self.row[..])
     }
@@ -263,7 +263,8 @@ impl<'q> RegionScanner<'q> {
         self.progress == Progress::EndedByFilter
     }
 
-    /// Passes the next row, or a part of it, to `sink`. If the filter drops the row, the step has no cells.
+    /// Passes the next row, or a part of it, to `sink`. If the filter drops the row, or after the last row, the step
+    /// has no cells.
     ///
     /// After an error that [would block](Error::would_block), the caller must drop the cells that `sink` got in the
     /// failed step. The caller may then repeat the step in [`ReadMode::Any`], or in memory after it has awaited the
@@ -573,8 +574,8 @@ impl RowReader {
         Ok(RowReader { scanner, holds_blocks: false })
     }
 
-    /// Reads one row, and returns the number of cells passed to `sink`. After [`Error::WouldBlock`] the caller drops
-    /// what `sink` has received.
+    /// Reads one row, and returns the number of cells passed to `sink`. After an error that [would
+    /// block](Error::would_block) the caller drops what `sink` has received.
     pub fn read(&mut self, row: &Bytes, mode: ReadMode, sink: &mut dyn CellSink) -> Result<usize> {
         let scanner = &mut self.scanner;
         scanner.region.check_get(row)?;

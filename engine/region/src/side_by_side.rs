@@ -1,4 +1,4 @@
-//! Calls a function that waits for storage for several items at the same time, each on a thread of its own.
+//! Calls a function that waits for storage for several items at the same time, on several threads.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 

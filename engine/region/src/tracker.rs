@@ -212,7 +212,8 @@ impl Tracker {
         self.stamp = Some(state.timestamp);
     }
 
-    /// Deletes lists older than the current one, which a crash or a failed deletion has left. Returns their number.
+    /// Deletes lists that are older than the current one or incomplete, which a crash or a failed deletion has left.
+    /// Returns their number. Deletes none if there is no current list, or while it is in doubt.
     pub(crate) fn remove_stale(&self) -> Result<usize> {
         let Some(Register { name: current, timestamp, .. }) =
             self.current.as_ref().filter(|_| !self.is_in_doubt())

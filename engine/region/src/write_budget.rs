@@ -53,8 +53,8 @@ impl WriteBudget {
         self.wake.notify_all();
     }
 
-    /// Spends `bytes`. Blocks until the budget covers them, or until `ends` returns true because the writer should
-    /// stop.
+    /// Spends `bytes`. Blocks until the budget covers them, until the limit changes, or until `ends` returns true
+    /// because the writer should stop.
     pub fn spend(&self, bytes: u64, world: &World, ends: impl Fn() -> bool) {
         let limit = self.limit();
         if limit == u64::MAX || bytes == 0 {

@@ -1,13 +1,15 @@
 //! HBase's date-tiered policy (`DateTieredCompactionPolicy`): files of one window of time become one.
 //!
 //! For time series: recent windows are short and old ones long. So a scan of a time range opens few files, and a cell
-//! is rewritten only once for each length of windows.
+//! is rewritten about once for each length of windows.
 //!
 //! 1. The files are taken from the newest to the oldest. The timestamp of a file is the newest timestamp of it and of
 //!    all older files, so that the files of one window are neighbours.
-//! 2. The first window with enough files is compacted. Within it the exploring policy chooses.
-//! 3. If the choice includes all files of the window, the compaction may write two files: one for cells that are older
-//!    than the window, and one for the rest. A major compaction writes one file for each window.
+//! 2. The first window with enough files is compacted. Within it the configured policy chooses, which is the exploring
+//!    one by default. While flushes may be delayed, all files of the window are taken.
+//! 3. If the choice includes all files of the window, and minor compactions are not configured to write a single file,
+//!    the compaction may write two files: one for cells that are older than the window, and one for the rest. A major
+//!    compaction writes one file for each window.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -15,7 +17,8 @@ use std::ops::Range;
 use super::windows::Window;
 use super::{DateTieredOptions, FileFacts, Measure, run_by};
 
-/// Returns the run of files of a minor compaction, and the timestamps at which the new files begin.
+/// Returns the run of files of a minor compaction, which is empty if no window has enough files. Also returns the
+/// timestamps at which the new files begin; none if there is to be one file.
 pub(super) fn select(
     files: &[FileFacts],
     options: &DateTieredOptions,
@@ -66,8 +69,8 @@ pub(super) fn select(
     (0..0, Vec::new())
 }
 
-/// Returns the timestamps at which the files of a major compaction begin: one for each window from the oldest cell to
-/// now.
+/// Returns the timestamps at which the files of a major compaction begin: `i64::MIN`, then one for each window from the
+/// oldest cell to now.
 pub(super) fn boundaries_of_major(files: &[FileFacts], options: &DateTieredOptions, now: i64) -> Vec<i64> {
     let oldest = files.iter().filter_map(FileFacts::oldest).min().unwrap_or(i64::MAX);
     let mut boundaries = Vec::new();

@@ -10,8 +10,9 @@ use crate::RegionOptions;
 use crate::matcher::ScanInfo;
 use crate::stripes::Stripes;
 
-/// Returns the indices of the files whose newest timestamp has expired at `now`, in ms; none if the family keeps a
-/// minimum of versions, or has NEW_VERSION_BEHAVIOR.
+/// Returns the indices of the files whose newest timestamp has expired at `now`, in ms; none if the family has no time
+/// to live, keeps a minimum of versions, or has NEW_VERSION_BEHAVIOR, and none if neither `delete_expired_files` nor
+/// the FIFO policy is set.
 pub(crate) fn expired_files(
     files: &[FileFacts],
     stripes: Option<&Stripes>,

@@ -1,9 +1,9 @@
 //! HBase's exploring policy (`ExploringCompactionPolicy`): it considers every run of neighbours.
 //!
 //! A run is *in ratio* if no file of it is larger than its other files together, times a ratio. A run below a minimum
-//! size counts as in ratio. Of these runs the one with the most files wins, and among equals the one with the fewest
-//! bytes. If the store has so many files that flushes wait, the run that removes the most files for its bytes wins; if
-//! no run is in ratio then, the smallest run wins.
+//! size counts as in ratio. A run above a maximum size is not considered. Of these runs the one with the most files
+//! wins, and among equals the one with the fewest bytes. If the store has so many files that flushes wait, the run that
+//! removes the most files for its bytes wins; if no run is in ratio then, the smallest run wins.
 
 use std::ops::Range;
 

@@ -1,13 +1,14 @@
 //! HBase's older policy (`RatioBasedCompactionPolicy`): it takes the oldest file that is in ratio, and all newer files.
 //!
 //! A file is in ratio if it is not larger than the newer files together, times a ratio. Only as many newer files count
-//! as one compaction can take. Small files are always in ratio.
+//! as one compaction can take. A file that is not larger than the minimum size is in ratio.
 
 use std::ops::Range;
 
 use super::{FileFacts, Measure};
 
-/// Returns all files from the first one that is in ratio on. There may be fewer of them than a compaction needs.
+/// Returns all files from the first one that is in ratio on. There may be fewer of them than a compaction needs, unless
+/// flushes may be delayed: then the newest files are returned, as many as a compaction needs.
 pub(super) fn run(files: &[FileFacts], measure: Measure) -> Range<usize> {
     let count = files.len();
     let newer = |start: usize| -> u64 {

@@ -20,7 +20,7 @@ use crate::stripes::{Stripe, StripeRange, Stripes};
 
 /// A configured ratio below this counts as unset. A number of parts that differs from 1 by less than this becomes 2.
 const NEARLY_ZERO: f32 = 0.001;
-/// The size of a memstore if the table has none.
+/// The flush size in bytes that counts if the region's flush size is 0.
 const FLUSH_SIZE_DEFAULT: u64 = 128 << 20;
 /// HBase's priority of a client's request (`Store.PRIORITY_USER`).
 const USER_PRIORITY: i64 = 1;
@@ -126,7 +126,7 @@ impl StripeOptions {
     }
 }
 
-/// Returns a configured ratio as a number of at least 1: a ratio below 1 is inverted, and one that is 0 or negative is
+/// Returns a configured ratio as a number of at least 1: a ratio below 1 is inverted, and one below [`NEARLY_ZERO`] is
 /// replaced by `default`.
 fn above_one(number: f32, default: f32) -> f32 {
     match number {
@@ -211,7 +211,8 @@ impl Facts<'_> {
         selection(files, OutputLayout::Split { range: StripeRange::ALL, count_max, cells }, purges)
     }
 
-    /// Returns the newest files of level 0, up to the largest number of files and bytes of a compaction.
+    /// Returns the newest files of level 0. Stops at the largest number of files of a compaction, or with the file that
+    /// reaches the largest size.
     fn newest_of_level0(&self) -> Vec<usize> {
         let files_max = self.numbers().files_max(self.options).max(self.numbers().files_min(self.options));
         let (mut files, mut bytes) = (Vec::new(), 0);
@@ -225,8 +226,9 @@ impl Facts<'_> {
         files
     }
 
-    /// Returns the best compaction of one stripe, together with all files of level 0 if `with_level0`. Delete
-    /// markers are dropped only if the compaction takes the whole stripe and leaves no file in level 0.
+    /// Returns the best compaction of one stripe, together with all files of level 0 if `with_level0`. Delete markers
+    /// are dropped only if the compaction takes the whole stripe and leaves no file in level 0. Returns `None` if no
+    /// stripe has files to compact, or if `with_level0` and the stripe is due for a split.
     fn one_stripe(&self, with_level0: bool) -> Option<Selection> {
         let has_level0 = !self.stripes.level0.is_empty();
         let mut best: Option<(&Stripe, Vec<usize>, u64)> = None;
@@ -259,7 +261,9 @@ impl Facts<'_> {
         Some(selection(files, OutputLayout::Split { range: stripe.range.clone(), count_max, cells }, purges))
     }
 
-    /// Returns a compaction that makes one stripe of the longest run of stripes whose cells have all expired.
+    /// Returns a compaction that makes one stripe of the longest run of stripes whose cells have all expired; `None` if
+    /// there is none. A run of one stripe is joined with the next stripe; if it is the last stripe, nothing is
+    /// compacted.
     fn expired_stripes(&self) -> Option<Selection> {
         let before = self.expired_before()?;
         let stripes = &self.stripes.stripes;
@@ -337,7 +341,7 @@ pub(crate) fn layout_of_flush(stripes: &Stripes, options: &StripeOptions, cells:
 }
 
 /// Returns the number of files that a store with these stripes may still get before its flushes wait; negative if it
-/// has too many.
+/// has too many. While it may still get files, the result is an estimate for its average stripe, and at least 2.
 pub(crate) fn files_left(stripes: &Stripes, files: usize, blocking_files: usize) -> i64 {
     let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
     let left = count(blocking_files).saturating_sub(count(files));
@@ -378,7 +382,8 @@ pub(crate) enum StripeSplit {
 }
 
 /// Chooses where to split a region whose largest store has stripes of these sizes, in bytes: between two stripes, or
-/// within one if the two sides then differ much less in size.
+/// within one if the two sides then differ much less in size. With fewer than two stripes, or if one side has no bytes,
+/// the stripes are disregarded.
 pub(crate) fn split_between(sizes: &[u64], options: &StripeOptions) -> StripeSplit {
     if sizes.len() <= 1 {
         return StripeSplit::AnyFile;

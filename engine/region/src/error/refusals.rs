@@ -1,4 +1,4 @@
-//! Reasons why a region refuses a request. Each variant names the thing that is wrong, and its text says what to do.
+//! Reasons why a region refuses a request. Each variant names the thing that is wrong, and most texts say what to do.
 
 use proto::{EncodedName, RegionInfo, TableName};
 use storage::FileName;

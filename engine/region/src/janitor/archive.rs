@@ -14,8 +14,9 @@ use crate::{Result, tracker};
 
 impl Janitor {
     /// Deletes the folder of a table, region or family that is no longer in the catalog and whose regions are closed.
-    /// Files that have a holder or a reader are moved to the archive. After a failure or a crash the call can be
-    /// repeated.
+    /// Files that have a holder or a reader are moved to the archive. On storage where a deleted file cannot be read, a
+    /// file with a reader is copied, and the original stays until its last reader has ended. After a failure or a crash
+    /// the call can be repeated.
     ///
     /// The deletion of a family is durable when this returns, because a later family of that name must not find its
     /// lists. A loss of power may bring back files of tables and regions; that does no harm, because no later region
@@ -109,9 +110,9 @@ impl Janitor {
     }
 }
 
-/// Copies a file of a store to its place in the archive; does nothing for other files. In storage that only one process
-/// reaches, an earlier copy does not count while the original exists, because a crash may have left it incomplete or not
-/// durable.
+/// Copies a file of a store to its place in the archive; does nothing for other files, or if the file no longer exists.
+/// In storage that only one process reaches, an earlier copy does not count while the original exists, because a crash
+/// may have left it incomplete or not durable.
 ///
 /// In other storage a server that was replaced may run this beside its successor, which deletes the original when it has
 /// its copy. So a copy with the same bytes is kept there: it may be the only one.

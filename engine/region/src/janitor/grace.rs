@@ -3,7 +3,7 @@
 //! A read replica opens a file after it has read in the log that the file exists, and reads it until it has read that
 //! the file was replaced. The janitor does not know how far behind replicas are. So it keeps each file for a fixed
 //! time, the grace, which must be longer than any replica lags. The grace begins when a store first offers the file for
-//! deletion, which is as soon as the file is replaced. Storage does not record when a file was replaced, so the grace
+//! deletion, which is soon after the file was replaced. Storage does not record when a file was replaced, so the grace
 //! begins again after a restart.
 
 use std::collections::BTreeMap;

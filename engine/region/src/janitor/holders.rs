@@ -46,7 +46,8 @@ impl FileLists<'_> {
 /// A holder: links from other stores. Each link has left a back reference beside the place of its target in the
 /// archive.
 ///
-/// A back reference alone holds no file: the store that it names must have the link.
+/// A back reference alone holds no file: the store that it names must have the link. If the name of a back reference
+/// cannot be parsed, the file is held.
 pub(super) struct BackReferences(pub(super) Arc<dyn Files>);
 
 impl FileHolder for BackReferences {

@@ -11,8 +11,8 @@ use crate::store::Store;
 const GRACE_MS: i64 = 20;
 
 impl Region {
-    /// Returns the time before which a put that arrives at `clock` is late; both in ms since 1970. No put is late if
-    /// the server or a client with the right time has stamped it.
+    /// Returns the time before which a put that arrives at `clock` is late; both in ms since 1970. A put that the
+    /// server stamps is late only if a write that was stamped more than [`GRACE_MS`] later was inserted before it.
     pub(crate) fn late_before(clock: i64) -> i64 {
         clock.saturating_sub(GRACE_MS)
     }

@@ -55,8 +55,8 @@ impl Store {
         self.view.load().active.bytes() >= self.accordion.bound.load(Ordering::Relaxed)
     }
 
-    /// Seals the active segment if it has cells and the pipeline has room. Returns whether sealed segments wait for the
-    /// background threads. The caller holds the write lock.
+    /// Seals the active segment if it has cells and the pipeline has room. Returns whether the background threads have
+    /// work: `true` if the segment was sealed, or if the pipeline is full. The caller holds the write lock.
     pub(crate) fn seal(&self, memory: &Arc<Pool>, sealed: Sealed) -> bool {
         let accordion = &self.accordion;
         let view = self.view.load_full();

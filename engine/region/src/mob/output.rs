@@ -23,7 +23,7 @@ pub(crate) struct MobPlan {
     pub(crate) threshold: Option<u64>,
     /// Whether the values of existing references are read, and written again.
     pub(crate) rewrites: bool,
-    /// A new MOB file that has reached this size in bytes is ended, and the next value begins another one. Values in
+    /// A new MOB file that has exceeded this size in bytes is ended, and the next value begins another one. Values in
     /// older MOB files of this size stay where they are. `None` for one new file of any size.
     pub(crate) file_bytes_max: Option<u64>,
     /// The newest timestamp of the cells.
@@ -90,8 +90,8 @@ impl<'a> MobOutput<'a> {
         }
     }
 
-    /// Writes a value to the MOB file if it belongs there. Returns the cell for the store file, whose reference is in
-    /// `refs`, and the number of bytes written to the MOB file.
+    /// Writes a value to the MOB file if it belongs there. Returns the cell for the store file, and the number of bytes
+    /// written to the MOB file. If that cell is a reference, its MOB file is added to `refs`.
     pub(crate) fn place<'c>(&'c mut self, cell: Cell<'c>, refs: &mut MobFileRefs) -> Result<(Cell<'c>, u64)> {
         let is_put = cell.cell_type() == Some(CellType::Put);
         let is_mob = is_reference(cell);

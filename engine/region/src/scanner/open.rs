@@ -17,8 +17,10 @@ impl Region {
         RegionScanner::open_get(Arc::clone(self), scan)?.read_only_row(mode, sink)
     }
 
-    /// Creates a reader of single rows with the query `scan`, a get without a filter. It sees the writes that are
-    /// complete now.
+    /// Creates a reader of single rows with the query `scan`. It sees the writes that are complete now.
+    ///
+    /// # Panics
+    /// If `scan` is not a get, or has a filter.
     pub fn row_reader(self: &Arc<Self>, scan: Scan) -> Result<RowReader> {
         RowReader::open(Arc::clone(self), scan)
     }
@@ -31,7 +33,8 @@ impl Region {
         self.check_row(row, "get")
     }
 
-    /// Opens a scanner, which sees the writes that are complete now.
+    /// Opens a scanner. It sees the writes that are complete now, unless the scan sets another isolation or an earlier
+    /// read point.
     ///
     /// The scan's range may extend outside the region, as in HBase: the scanner returns the rows of the range that the
     /// region has.

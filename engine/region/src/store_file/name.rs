@@ -113,7 +113,8 @@ impl StorePlace {
         format!("{}.{}", self.region, self.table.as_str().replace(':', "="))
     }
 
-    /// Returns the store whose link has left a back reference with this name. Its family is the family of `self`.
+    /// Returns the store whose link has left a back reference with this name; `None` if the name cannot be parsed. Its
+    /// family is the family of `self`.
     pub(crate) fn of_back_reference(&self, name: &str) -> Option<StorePlace> {
         let (region, table) = name.split_once('.')?;
         let table = table.replace('=', ":").parse().ok()?;
