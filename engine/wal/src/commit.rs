@@ -20,7 +20,8 @@ pub(crate) struct Waiter {
     pub(crate) waker: Waker,
 }
 
-/// A future that resolves when a ticket has reached its level, or when the log fails before that.
+/// A future that resolves when a ticket has reached its level. It fails if the log fails before that, or with
+/// [`Error::Full`](crate::Error::Full) while the disk is full, unless it waits [patiently](Durable::patiently).
 #[must_use = "nothing is durable before this resolves"]
 pub struct Durable {
     shared: Arc<Shared>,
@@ -114,7 +115,7 @@ impl Durable {
         }
     }
 
-    /// Blocks the thread until the ticket has reached its level or the log has failed. Returns which of the two.
+    /// Blocks the thread until this future resolves, and returns its result. May roll the log.
     pub fn wait(mut self) -> Result<()> {
         env::block_on(std::future::poll_fn(|context| self.advance(context, WhenFull::Roll)))
     }

@@ -10,9 +10,10 @@
 //! ```
 //!
 //! One write to the file is one batch. The checksum of a batch covers the file's number, the batch's offset, `length`,
-//! `synced` and the payload. So the checksum never matches at another place. `synced` is the offset up to which the
-//! file was known to be durable when the batch was written. It distinguishes two cases: a torn tail, if no later batch
-//! says that the bytes were durable; and a damaged middle, if one does.
+//! `synced` and the payload. So a batch that is copied to another place has a wrong checksum there, except in 1 of 2³²
+//! cases. `synced` is the offset up to which the file was known to be durable when the batch was written. It
+//! distinguishes two cases: a torn tail, if no later batch says that the bytes were durable; and a damaged middle, if
+//! one does.
 //!
 //! **The end of a file.** The last batch has an [`Index`](Kind::Index) record and an [`End`](Kind::End) record. When
 //! the log is closed, everything before that batch is synced first, and its `synced` is its own offset. When the log is
@@ -84,7 +85,7 @@ pub enum Kind {
     RegionClose = 5,
     /// A flush began, which covers all writes up to and including the sequence id.
     FlushStart = 6,
-    /// A flush was committed: all writes up to and including the sequence id are in files.
+    /// A flush was committed: all writes of the marker's stores up to and including the sequence id are in files.
     FlushCommit = 7,
     /// A flush failed; its cells stay in memory.
     FlushAbort = 8,
@@ -135,7 +136,7 @@ pub struct Record<'a> {
     pub sequence: SequenceId,
     /// When the write was made.
     pub time: WallTime,
-    /// The nonce group and the nonce of the client, if it gave any.
+    /// The nonce group and the nonce of the client, if it gave any. A nonce of 0 is read back as none.
     pub nonce: Option<(u64, u64)>,
     /// Cells as in a cell block with tags: repeated `length 4B · cell`.
     pub cells: &'a [u8],

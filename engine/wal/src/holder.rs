@@ -42,13 +42,13 @@ impl LogHolder {
         &self.name
     }
 
-    /// Returns the number of the lowest file that the holder needs.
+    /// Returns the number of the lowest file that the holder needs; [`u64::MAX`] if the holder was removed.
     pub fn lowest(&self) -> u64 {
         self.shared.back().held_from.get(&self.name).copied().unwrap_or(u64::MAX)
     }
 
     /// Releases the files before number `lowest`. Durable when this returns. Does nothing if `lowest` is not greater
-    /// than before.
+    /// than before. Fails if the holder was removed.
     pub fn advance(&self, lowest: u64) -> Result<()> {
         self.shared.advance_holder(&self.name, lowest)
     }

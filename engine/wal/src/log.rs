@@ -64,14 +64,14 @@ pub struct Options {
     /// The owner's name, for people: in errors and in `OWNER`.
     pub owner: String,
     /// Size of a file in bytes after which it is ended and another one is begun. In HBase this is
-    /// `hbase.regionserver.hlog.blocksize` times `hbase.regionserver.logroll.multiplier`, 128 MB × 0.5.
+    /// `hbase.regionserver.hlog.blocksize` times `hbase.regionserver.logroll.multiplier`, by default 128 MB × 0.5.
     pub file_bytes_max: u64,
     /// Maximum number of bytes that wait in the buffer. An append beyond this limit first writes the buffer to the
-    /// file.
+    /// file. The buffer exceeds the limit for a single larger record, and while the disk is full.
     pub buffer_bytes_max: usize,
     /// Maximum size of one record, in bytes.
     pub record_bytes_max: usize,
-    /// Number of files above which regions are asked to flush, even if they have little in memory
+    /// Number of files at which regions are asked to flush, even if they have little in memory
     /// (`hbase.regionserver.maxlogs`).
     pub files_max: usize,
     /// Number of files below which no region is asked to flush. Between this number and `files_max`, regions are asked
@@ -205,8 +205,8 @@ impl Log {
     /// Takes over the log in `folder` from its owner, reads the records of earlier owners, and begins a new file after
     /// their files. From now on, any other process or `Log` that still writes there gets [`Error::Fenced`].
     ///
-    /// Fails with [`Error::Corrupt`] when bytes that were durable are damaged. A torn tail is ignored and reported by
-    /// [`LogReader::torn_tails`].
+    /// Fails with [`Error::Corrupt`] when bytes that were durable are damaged, and with [`Error::Storage`] when the
+    /// storage cannot keep a log. A torn tail is ignored and reported by [`LogReader::torn_tails`].
     pub fn open(
         world: World,
         files: Arc<dyn Files>,
@@ -353,7 +353,8 @@ impl Log {
     }
 
     /// Copies `record` into the buffer. The log has the records in the order of their appends. If the buffer is over
-    /// its limit, this first writes it to the file.
+    /// its limit, this first writes it to the file. Fails if the record is too large, or if the log has failed; a full
+    /// disk is no error here.
     pub fn append(&self, record: &Record<'_>) -> Result<Ticket> {
         self.check(record)?;
         let ticket = self.append_all([*record])?;
@@ -361,7 +362,8 @@ impl Log {
     }
 
     /// Appends several records, each [within the limit](Log::check), and returns the ticket of the last one; `None`
-    /// when there is none. Records of other callers may come between them.
+    /// when there is none. Records of other callers may come between them. Fails only if the log has failed; some of
+    /// the records may then be in the log.
     pub fn append_all<'r>(&self, records: impl IntoIterator<Item = Record<'r>>) -> Result<Option<Ticket>> {
         let mut front = self.shared.front.lock();
         let mut run: Option<RegionRun<'r>> = None;
@@ -472,7 +474,8 @@ impl Log {
     }
 
     /// Returns the holder `name`, or creates it; a new holder needs every existing file. From then on each file is kept
-    /// until the holder has released it, also after a restart.
+    /// until the holder has released it, also after a restart. Fails if `name` is not made of 1 to 100 letters, digits,
+    /// `-`, `_` and `.`, or begins with a dot.
     pub fn hold(&self, name: &str) -> Result<LogHolder> {
         check_name(name)?;
         self.shared.begin_holder(name)?;
@@ -484,8 +487,8 @@ impl Log {
         self.shared.back().held_from.iter().map(|(name, lowest)| (name.clone(), *lowest)).collect()
     }
 
-    /// Follows this log from position `from` on, up to what is durable. Files that were not read yet must be
-    /// [held](Log::hold).
+    /// Follows this log from position `from` on, up to what is durable. Files that were not read yet should be
+    /// [held](Log::hold); otherwise the tail may fail with [`Error::Gone`].
     pub fn follow(&self, from: LogPosition) -> LogTail {
         let shared = Arc::clone(&self.shared);
         let tail = LogTail::open(Arc::clone(&shared.files), shared.folder.clone(), from);

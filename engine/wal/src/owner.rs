@@ -84,7 +84,8 @@ pub(crate) struct NotedFiles {
     pub(crate) last: u64,
 }
 
-/// Returns the files that the owner of the log in `folder` has recorded; `None` where listings are never stale.
+/// Returns the files that the owner of the log in `folder` has recorded; `None` where listings are never stale, or if
+/// the object does not exist or is damaged.
 pub(crate) fn noted_files(files: &dyn Files, folder: &FileName) -> Result<Option<NotedFiles>> {
     if files.capabilities().has(Capability::ListsAll) {
         return Ok(None);

@@ -1,9 +1,10 @@
 //! Reads a log, regardless of its owner. The reader writes, cuts and removes nothing.
 //!
-//! A file that ends with an index is not read when the log is opened for reading; any other file is read once from end
-//! to end. The reader then knows the spans of each region. [`replay`](LogReader::replay) reads only those, and verifies
-//! their checksums. So regions can be replayed in parallel, and memory is bounded by the number of spans, not by their
-//! bytes. Damage in a span is found when the span is read.
+//! When the log is opened for reading, only the index is read of a file that ends with an index that can be trusted.
+//! Any other file is read once from beginning to end. The reader then knows the spans of each region.
+//! [`replay`](LogReader::replay) reads only those, and verifies their checksums. So regions can be replayed in
+//! parallel, and memory is bounded by the number of spans, not by their bytes. Damage in a span is found when the span
+//! is read.
 //!
 //! When a region has [taken](LogReader::taken) its records, the reader forgets the region, and closes files that no
 //! region needs any more. This matters because a deleted file frees its space only when nobody has it open.
@@ -179,13 +180,14 @@ impl LogReader {
         self.left.lock().regions.is_empty()
     }
 
-    /// Returns the oldest and newest sequence id of a region's edits; `None` when the log has no edit of the region.
+    /// Returns the oldest and newest sequence id of a region's edits; `None` when this reader has no edit of the
+    /// region, or the region has [taken](LogReader::taken) its records.
     pub fn sequences(&self, region: &[u8]) -> Option<Sequences> {
         let sequences = self.left.lock().regions.get(region)?.sequences;
         (sequences != Sequences::default()).then_some(sequences)
     }
 
-    /// Returns the number of bytes that the replay of a region reads.
+    /// Returns the number of bytes that the replay of a region reads; 0 for a region without records.
     pub fn bytes_of(&self, region: &[u8]) -> u64 {
         let left = self.left.lock();
         left.regions.get(region).map_or(0, |places| places.spans.iter().map(|(_, span)| span.length).sum())
@@ -216,7 +218,7 @@ impl LogReader {
         &self.torn_tails
     }
 
-    /// Passes each edit of `region` to `each`, in the order of their appends.
+    /// Passes each edit of `region` to `each`, in the order of their appends. Like [`read`](LogReader::read) otherwise.
     pub fn replay<E: From<Error>>(
         &self,
         region: &[u8],
@@ -226,6 +228,8 @@ impl LogReader {
     }
 
     /// Passes each record of `region`, edits and [markers](crate::Marker), to `each`, in the order of their appends.
+    /// Passes none if the region has [taken](LogReader::taken) its records. Leaves out a file that the owner has
+    /// deleted or reused since the log was opened: its edits are in store files.
     ///
     /// Fails with [`Error::Corrupt`] when bytes that were durable are damaged.
     pub fn read<E: From<Error>>(
