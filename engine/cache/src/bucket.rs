@@ -1,7 +1,8 @@
 //! The second cache tier: HBase's bucket cache.
 //!
-//! In combined mode this tier holds data blocks, and the memory tier holds indexes and Bloom filters. Otherwise each
-//! tier holds every kind. The engine is one of two:
+//! In combined mode this tier holds data blocks, and the memory tier holds indexes and Bloom filters. If reading from a
+//! device needs a system call, the memory tier also holds data blocks that are requested often. Without combined mode
+//! each tier holds every kind. The engine is one of two:
 //!
 //! * memory of its own (`offheap`): blocks are kept in the form in which they are read, and returned by reference;
 //! * one or more devices ([`store`]): blocks are stored in the slots of [buckets](allocator), as [records](record) that
@@ -147,7 +148,7 @@ pub(crate) struct BlockLocation {
 /// The bucket cache; see the module documentation.
 #[derive(Debug)]
 pub struct Bucket {
-    /// Whether data blocks are cached only here, and indexes and bloom filters only in the memory tier.
+    /// Whether only data blocks are cached here, and index and Bloom blocks only in the memory tier.
     pub(crate) combined: bool,
     engine: Engine,
 }
@@ -169,7 +170,7 @@ impl Bucket {
         Bucket { combined: true, engine: Engine::Devices(Store::new(devices, options, world)) }
     }
 
-    /// Sets whether data blocks are cached only here, and indexes and bloom filters only in the memory tier
+    /// Sets whether only data blocks are cached here, and index and Bloom blocks only in the memory tier
     /// (`hbase.bucketcache.combinedcache.enabled`). Default true.
     pub fn with_combined(self, combined: bool) -> Bucket {
         Bucket { combined, ..self }
@@ -199,7 +200,7 @@ impl Bucket {
         matches!(self.engine, Engine::Devices(_))
     }
 
-    /// Returns the block, unless reading it would wait for a device.
+    /// Returns the block; `None` if it is not cached or cannot be read, or if reading it would wait for a device.
     #[inline]
     pub(crate) fn get_now(&self, key: BlockKey, mark: Mark) -> Option<Arc<Block>> {
         match &self.engine {
@@ -208,8 +209,9 @@ impl Bucket {
         }
     }
 
-    /// Returns the cells of a data block that `pick` chooses, unless reading them would wait. For devices only: the
-    /// memory engine returns whole blocks by reference.
+    /// Returns the cells of a data block that `pick` chooses. Returns `None` if the block is not cached, is compressed
+    /// or cannot be read, or if reading would wait; always `None` for the memory engine, which returns whole blocks by
+    /// reference.
     #[inline]
     pub(crate) fn part_now(
         &self,
@@ -223,7 +225,7 @@ impl Bucket {
         }
     }
 
-    /// Returns the block; waits for the device if necessary.
+    /// Returns the block; waits for the device if necessary. `None` if the block is not cached or cannot be read.
     pub(crate) fn get(&self, key: BlockKey, mark: Mark) -> Option<Arc<Block>> {
         match &self.engine {
             Engine::Memory(memory) => memory.get(key),
@@ -301,7 +303,7 @@ impl Bucket {
         }
     }
 
-    /// Returns the location of every written block.
+    /// Returns the location of every block on a device.
     pub(crate) fn placed(&self) -> Vec<BlockLocation> {
         match &self.engine {
             Engine::Memory(_) => Vec::new(),

@@ -149,8 +149,8 @@ impl File {
     }
 
     /// Returns the block at `offset`, from the cache or by calling `read`. If several callers miss the block at the
-    /// same time, only one of them calls `read`. Returns `None` when the block is in no tier and the caller must not
-    /// wait. A miss is counted under the kind `expected`.
+    /// same time, one of them calls `read`; if that fails, the next one calls it. Returns `None` when the block can
+    /// only be had by a wait, and `ask` forbids that. A miss is counted under the kind `expected`.
     #[inline]
     pub fn block<E>(
         &self,
@@ -172,8 +172,8 @@ impl File {
 
     /// Returns the cells of the data block at `offset` that `pick` chooses, for a caller that needs few of them. If the
     /// block is on a device, and no wait is needed, only these cells are copied. If it is in memory, the whole block is
-    /// returned. Returns `None` otherwise, and also when the memory tier would cache the block; then the caller should
-    /// ask for [the block](File::block). `keep` is [`Ask::keep`].
+    /// returned. Returns `None` otherwise, and also when the second tier is not on devices, or when the memory tier
+    /// would cache the block; then the caller should ask for [the block](File::block). `keep` is [`Ask::keep`].
     #[inline]
     pub fn part(&self, offset: u64, keep: bool, pick: impl FnOnce(&Part) -> Range<usize>) -> Option<Cells> {
         let bucket = self.cache.bucket.as_ref().filter(|bucket| bucket.has_parts())?;
@@ -196,8 +196,8 @@ impl File {
         Some(cells)
     }
 
-    /// Returns the blocks at `offsets` that are in memory, in the order of the offsets. Used to prepare later lookups,
-    /// so it does not count as a lookup.
+    /// Returns, for each of `offsets`, the block if it is in memory, in the order of the offsets. Returns an empty list
+    /// if no tier has blocks of this kind in memory. Used to prepare later lookups, so it does not count as a lookup.
     pub fn peek(
         &self,
         expected: BlockKind,

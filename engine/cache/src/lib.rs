@@ -6,9 +6,10 @@
 //!
 //! 1. A reader of a file has a [`File`] here. Files are identified by name, so a file that is closed and opened again
 //!    finds its blocks. Deleting a file evicts them.
-//! 2. [`File::block`] looks a block up in memory ([`memory`]: sharded, W-TinyLFU), and then in the second tier, if
-//!    there is one ([`bucket`]). A hit in memory allocates nothing. A caller that needs few cells first asks for a part
-//!    of the block ([`File::part`]), so that only this part is copied from a device.
+//! 2. [`File::block`] looks a block up in memory ([`memory`]: sharded, W-TinyLFU), and in the second tier, if there is
+//!    one ([`bucket`]). The second tier is searched first for data blocks that it alone caches and can return without a
+//!    system call. A hit in memory allocates nothing. A caller that needs few cells first asks for a part of the block
+//!    ([`File::part`]), so that only this part is copied from a device.
 //! 3. When several callers miss the same block at once, one reads it and the others wait ([`flight`]).
 //! 4. Lookups are counted by table, block kind and tier ([`Counts`]).
 
@@ -44,7 +45,7 @@ use crate::memory::Memory;
 use crate::persist::{SavedFile, Snapshot};
 use crate::prefetch::Prefetch;
 
-/// The id of a file, as long as the cache knows it. Ids are never reused.
+/// The id of a file, as long as the cache knows it. A process does not use an id twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(u64);
 
@@ -245,13 +246,13 @@ impl Cache {
         }
     }
 
-    /// Adds a second tier, which is searched after the memory tier.
+    /// Adds a second tier.
     pub fn with_bucket(self, bucket: Bucket) -> Cache {
         Cache { bucket: Some(bucket), ..self }
     }
 
     /// Saves the second tier's index for the next process, and restores the index that the last process left. Each
-    /// restored block is verified when it is read.
+    /// restored block is verified when it is read. The second tier must have been [added](Cache::with_bucket) before.
     pub fn with_persistence(self, persistence: Persistence) -> Cache {
         let snapshot = persistence.load();
         let mut ids: HashMap<_, _> = HashMap::default();

@@ -31,9 +31,9 @@ pub const HBASE_SLOT_SIZES: [u32; 14] = {
     sizes
 };
 
-/// The default slot sizes. They begin at 4 KB and grow in steps of a sixteenth of a power of two, so that no block
-/// wastes more than 6 % of its slot; the last one is HBase's largest size. A size that is used costs the free slots of
-/// at most one bucket, and an unused size costs nothing.
+/// The default slot sizes. They begin at 4 KB and grow in steps of a sixteenth of a power of two, so that no block of
+/// more than 4 KB wastes more than 6 % of its slot; the last one is HBase's largest size. A size that is used costs the
+/// free slots of at most one bucket, and an unused size costs nothing.
 pub const SLOT_SIZES: [u32; 113] = {
     let mut sizes = [513 * 1024; 113];
     let mut at = 0;
@@ -243,7 +243,7 @@ impl Allocator {
         }
     }
 
-    /// Returns the index of the smallest slot size that holds this many bytes.
+    /// Returns the index of the smallest slot size that holds this many bytes; `None` if none does.
     pub(super) fn class_of(&self, length: usize) -> Option<usize> {
         let class = self.counts.partition_point(|counts| (counts.size as usize) < length);
         (class < self.counts.len()).then_some(class)
@@ -421,7 +421,7 @@ impl Allocator {
     }
 
     /// Returns a bucket that is cheap to empty: from the lowest fill level that has buckets, the emptiest of the first
-    /// [`COMPARED_MAX`] buckets.
+    /// [`COMPARED_MAX`] buckets. `None` if no bucket is assigned on a device that receives blocks.
     pub(super) fn emptiest(&self) -> Option<usize> {
         let row = self.by_fill.0.iter().find(|row| !row.is_empty())?;
         let share = |at: &u32| {

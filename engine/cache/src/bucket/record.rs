@@ -213,7 +213,8 @@ impl Part {
         Part::new(buffer, head, HeadPlace::Buffer)
     }
 
-    /// Creates a part with a head kept in memory; `buffer` is as long as the record.
+    /// Creates a part with a head kept in memory; `None` if the head belongs to another block. `buffer` is as long as
+    /// the record.
     pub(super) fn of_kept(buffer: Buffer, kept: KeptHead, mark: Mark) -> Option<Part> {
         kept.fetch();
         let head = Head::of_sound(&kept.0, mark)?;
@@ -296,7 +297,7 @@ impl Part {
         self.here.clone()
     }
 
-    /// Returns the bytes of the cells that are present.
+    /// Returns the bytes that are present: the cells, and the bytes around them up to the next multiples of 512.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.buffer.as_ref()[self.bytes.clone()]

@@ -166,7 +166,8 @@ impl Store {
         block.map(Arc::new)
     }
 
-    /// Returns the cells of a data block that `pick` chooses; `None` if reading them would wait.
+    /// Returns the cells of a data block that `pick` chooses. `None` if the block is not in the index, is compressed or
+    /// cannot be read, or if reading would wait.
     pub(super) fn part(
         &self,
         key: BlockKey,

@@ -245,7 +245,8 @@ impl<V> Shelf<V> {
         self.bytes() + weight <= self.bytes_max && (of_its_own || !in_memory)
     }
 
-    /// Admits `value`. Evicted values are moved to `gone`, since dropping them under a lock may be expensive.
+    /// Admits `value`, if the policy permits it. Evicted values, and `value` itself if it is refused, are moved to
+    /// `gone`, since dropping them under a lock may be expensive.
     pub(crate) fn insert(
         &mut self,
         key: BlockKey,

@@ -98,7 +98,7 @@ impl Shared {
         }
     }
 
-    /// Allocates a slot, and evicts other blocks if necessary.
+    /// Allocates a slot, and evicts other blocks if necessary. `None` if that has freed no slot of the size.
     fn make_slot(&self, state: &mut State, block: BlockKey, length: usize) -> Option<u64> {
         for _ in 0..EVICTIONS_MAX {
             if let Some(at) = state.slots.allocate(block, length) {
