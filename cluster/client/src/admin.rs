@@ -1,7 +1,8 @@
 //! Administration: tables, namespaces and cluster status.
 //!
-//! The master runs changes as procedures. A call starts a procedure and returns its id. The client then asks for the
-//! result until the procedure has ended.
+//! The master runs changes as procedures. The answer to a request has the procedure's id, and the client then asks for
+//! the result until the procedure has ended. If that takes longer than
+//! [`Options::operation_max`](crate::Options::operation_max), the client gives up, and the procedure continues.
 
 use std::time::Duration;
 
@@ -403,8 +404,8 @@ impl Admin {
         Ok(())
     }
 
-    /// Waits until a procedure has ended. If the master returned no procedure id, the work was finished when it
-    /// answered.
+    /// Waits until a procedure has ended, for the time limit of an operation at most. Fails with the procedure's
+    /// exception if it failed. If the master returned no procedure id, the work was finished when it answered.
     pub(crate) async fn finished(&self, id: Option<u64>) -> Result<()> {
         use pb::get_procedure_result_response::State;
         let Some(id) = id else { return Ok(()) };

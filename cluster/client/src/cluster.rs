@@ -46,8 +46,8 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// Creates a client for the cluster that `options` names. The first operation connects to the cluster, and its
-    /// runtime runs the connections.
+    /// Creates a client for the cluster that `options` names. The first operation connects to the cluster. Each
+    /// connection runs on the runtime of the task that opens it.
     pub fn connect(world: World, options: Options) -> Cluster {
         let connections = Connections::new(world.clone(), &options);
         Cluster(Arc::new(Shared {
@@ -61,7 +61,8 @@ impl Cluster {
         }))
     }
 
-    /// Returns a table by `name` or `namespace:name`. The first operation reports whether the table exists.
+    /// Returns a table by `name` or `namespace:name`; fails if the name is not valid. Nothing is sent: whether the
+    /// table exists is known after its first operation.
     pub fn table(&self, name: &str) -> Result<Table> {
         Ok(Table::new(self.clone(), name.parse()?))
     }
@@ -294,7 +295,7 @@ impl Cluster {
         }
     }
 
-    /// Calls a service of a region's server.
+    /// Calls a service of a server once, without retries.
     pub(crate) async fn on_server<M: Message + Default>(
         &self,
         server: &ServerName,
@@ -362,7 +363,7 @@ pub(crate) fn decode<M: Message + Default>(method: &'static str, response: &Resp
         .map_err(|error| Error::Unreadable { method, reason: error.to_string() })
 }
 
-/// Returns the server that a RegionMoved exception names.
+/// Returns the server that a RegionMoved exception names; `None` for any other error.
 fn moved_to(error: &Error) -> Option<ServerName> {
     let Error::Remote(Exception { class, message, moved_to: Some((host, port)), .. }) = error else {
         return None;
@@ -383,7 +384,8 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// Waits as the error advises before the next attempt; returns the error if it is final.
+    /// Waits as the error advises before the next attempt. Returns the error if it is final, or [`Error::GivenUp`] when
+    /// attempts or time are used up.
     pub(crate) async fn again(&mut self, error: Error) -> Result<()> {
         let pause = match error.advice() {
             Advice::GiveUp => return Err(error),
@@ -392,7 +394,7 @@ impl Attempts {
         self.pause(pause, error).await
     }
 
-    /// Waits before the next attempt; returns the error when attempts or time are used up.
+    /// Waits before the next attempt; returns [`Error::GivenUp`] when attempts or time are used up.
     pub(crate) async fn pause(&mut self, pause: Pause, error: Error) -> Result<()> {
         let options = &self.shared.options;
         let steps = BACKOFF[(self.count as usize).min(BACKOFF.len() - 1)];

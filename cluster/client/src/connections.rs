@@ -11,8 +11,8 @@ use rpc::client::Connection;
 
 use crate::{Error, Options, Result};
 
-/// After a server was unreachable, no call tries to connect to it for this time. HBase's key is
-/// `hbase.ipc.client.failed.servers.expiry`.
+/// After a server was unreachable, calls to it fail at once for this time, without another attempt to connect. HBase's
+/// key is `hbase.ipc.client.failed.servers.expiry`.
 const FAILED: Duration = Duration::from_secs(2);
 
 /// An open connection, and the time of the last failed attempt to connect.
@@ -97,7 +97,7 @@ impl Connections {
     }
 }
 
-/// Resolves `host:port`.
+/// Resolves `host:port` to the first address that the name has.
 pub(crate) async fn resolve(server: &str) -> Result<SocketAddr> {
     if let Ok(address) = server.parse() {
         return Ok(address);

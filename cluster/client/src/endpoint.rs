@@ -35,8 +35,8 @@ impl Table {
     }
 
     /// Loads HFiles into the region that has `row`. `files` are pairs of a family and a path that the server can open.
-    /// All of them become visible at once. The server recognizes a repeated load by `token`. Returns `false`, and loads
-    /// nothing, if the files have rows of other regions.
+    /// All of them become visible at once, and the server then deletes them at their old paths. It recognizes a
+    /// repeated load by `token`. Returns `false`, and loads nothing, if the files have rows of other regions.
     pub async fn bulk_load(
         &self,
         row: impl Into<Bytes>,

@@ -93,8 +93,7 @@ impl Get {
         self
     }
 
-    /// Sets the maximum number of versions of each column, from 1 to `i32::MAX`. HBase would treat a negative number as
-    /// unlimited.
+    /// Sets the maximum number of versions of each column. 0 counts as 1, and more than `i32::MAX` as `i32::MAX`.
     pub fn versions(self, versions: u32) -> Get {
         Get { versions: versions.clamp(1, i32::MAX as u32), ..self }
     }
@@ -346,7 +345,7 @@ impl Put {
 }
 
 impl Delete {
-    /// Restricts the deletion of the whole row to versions up to this timestamp.
+    /// Restricts the deletion of the whole row to versions up to and including this timestamp, in ms since 1970.
     pub fn up_to(mut self, timestamp: i64) -> Delete {
         self.0.timestamp = timestamp;
         self
@@ -357,7 +356,7 @@ impl Delete {
         self.family_up_to(family, LATEST)
     }
 
-    /// Deletes the versions of a family up to `timestamp`.
+    /// Deletes the versions of a family up to and including `timestamp`, in ms since 1970.
     pub fn family_up_to(mut self, family: impl Into<Bytes>, timestamp: i64) -> Delete {
         self.0.edit(family.into(), Bytes::new(), Bytes::new(), timestamp, CellType::DeleteFamily);
         self
@@ -374,7 +373,7 @@ impl Delete {
         self.column_up_to(family, qualifier, LATEST)
     }
 
-    /// Deletes the versions of a column up to `timestamp`.
+    /// Deletes the versions of a column up to and including `timestamp`, in ms since 1970.
     pub fn column_up_to(
         mut self,
         family: impl Into<Bytes>,
@@ -532,7 +531,7 @@ impl CheckAndMutate {
         CheckAndMutate { time_range, ..self }
     }
 
-    /// Sets the changes that are applied if the condition holds.
+    /// Adds a change that is applied if the condition holds.
     pub fn then(mut self, mutation: impl Into<Mutation>) -> CheckAndMutate {
         self.mutations.push(mutation.into());
         self

@@ -118,8 +118,7 @@ impl Scan {
         self
     }
 
-    /// Sets the maximum number of versions of each column, from 1 to `i32::MAX`. HBase would treat a negative number as
-    /// unlimited.
+    /// Sets the maximum number of versions of each column. 0 counts as 1, and more than `i32::MAX` as `i32::MAX`.
     pub fn versions(self, versions: u32) -> Scan {
         Scan { versions: versions.clamp(1, i32::MAX as u32), ..self }
     }

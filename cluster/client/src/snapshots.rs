@@ -40,12 +40,14 @@ impl Admin {
         Ok(())
     }
 
-    /// Creates `table` with the content of a snapshot, without copying it.
+    /// Creates `table` with the content of a snapshot, without copying it. If a disabled table of this name exists, it
+    /// is [restored](Admin::restore_snapshot) instead.
     pub async fn clone_snapshot(&self, name: &str, table: &TableName) -> Result<()> {
         self.restore(name, table).await
     }
 
-    /// Gives a table the content that it had when the snapshot was taken. The table must be disabled.
+    /// Gives a table the content that it had when the snapshot was taken. The table must be disabled. If it does not
+    /// exist, it is [created](Admin::clone_snapshot).
     pub async fn restore_snapshot(&self, name: &str, table: &TableName) -> Result<()> {
         self.restore(name, table).await
     }

@@ -65,17 +65,17 @@ impl Table {
         self.mutate(&delete.into(), None).await.map(|_| ())
     }
 
-    /// Adds to counters, and returns the new values.
+    /// Adds to counters, and returns the new values. The row is empty if the increment asks for no results.
     pub async fn increment(&self, increment: Increment) -> Result<Row> {
         self.mutate(&increment.into(), None).await.map(|(_, row)| row)
     }
 
-    /// Appends to values, and returns the new values.
+    /// Appends to values, and returns the new values. The row is empty if the append asks for no results.
     pub async fn append(&self, append: Append) -> Result<Row> {
         self.mutate(&append.into(), None).await.map(|(_, row)| row)
     }
 
-    /// Applies several changes to one row atomically.
+    /// Applies several changes to one row atomically. Returns the new values of increments and appends among them.
     pub async fn mutate_row(&self, mutations: RowMutations) -> Result<Row> {
         self.alone(Action::RowMutations(mutations)).await.map(|(_, row)| row)
     }
@@ -118,19 +118,21 @@ impl Table {
         Ok((answer.processed(), row))
     }
 
-    /// Writes many rows.
+    /// Writes many rows. If some cannot be written, the others are, and [`Error::Batch`] names those that failed.
     pub async fn put_all(&self, puts: impl IntoIterator<Item = Put>) -> Result<()> {
         self.all(puts.into_iter().map(|put| Action::Mutation(put.into())).collect()).await.map(|_| ())
     }
 
-    /// Deletes from many rows.
+    /// Deletes from many rows. If some deletions fail, the others are done, and [`Error::Batch`] names those that
+    /// failed.
     pub async fn delete_all(&self, deletes: impl IntoIterator<Item = Delete>) -> Result<()> {
         self.all(deletes.into_iter().map(|delete| Action::Mutation(delete.into())).collect())
             .await
             .map(|_| ())
     }
 
-    /// Reads many rows, and returns them in the order of the reads.
+    /// Reads many rows, and returns them in the order of the reads. If any read fails, returns [`Error::Batch`] and no
+    /// row.
     pub async fn get_all(&self, gets: impl IntoIterator<Item = Get>) -> Result<Vec<Row>> {
         self.all(gets.into_iter().map(Action::Get).collect()).await
     }
@@ -147,7 +149,7 @@ impl Table {
         if failed.is_empty() { Ok(rows) } else { Err(Error::Batch { total, failed }) }
     }
 
-    /// Scans the table.
+    /// Returns a scanner over the table. It sends nothing to a server before its first row is requested.
     pub fn scan(&self, scan: Scan) -> Scanner {
         Scanner::new(self.clone(), scan)
     }

@@ -75,7 +75,7 @@ pub struct RegionShape {
     /// Whether the region refers to files of a parent. Such a region can be neither split nor merged before it is
     /// compacted.
     pub has_references: bool,
-    /// The row that divides the region's data best; `None` if it has too little data.
+    /// The row that divides the region's data best; `None` if it has too little data, or if no row was requested.
     pub split_row: Option<Bytes>,
 }
 
@@ -127,8 +127,8 @@ pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
     /// readers. Snapshots do not count: they find their files in the archive.
     fn is_needed(&self, server: &ServerName, folder: FileName) -> ServerFuture<bool>;
 
-    /// Returns the shape of an open region. If `find_row` is set, the shape has a split row, and the region may be
-    /// flushed to find it.
+    /// Returns the shape of an open region. If `find_row` is set, the shape has a split row, unless the region has
+    /// none, and the region may be flushed to find it.
     fn shape(&self, server: &ServerName, region: &EncodedName, find_row: bool) -> ServerFuture<RegionShape>;
 
     /// Removes the folder of a table, region or family that is not in the catalog any more and whose regions are

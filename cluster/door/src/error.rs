@@ -5,8 +5,8 @@ use storage::FileName;
 /// The result of reading or changing a root.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a root folder cannot be read or changed. Changes made before the error leave a root that HBase can open and that
-/// can be adopted.
+/// Why a root folder cannot be read or changed. After a failed adoption, HBase can open the root, and the adoption can
+/// be repeated. After a failed hand-back, the root is still this project's, and the hand-back can be repeated.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -44,7 +44,7 @@ pub struct FsckReport {
 
 /// Checks the root in `files`, whose log is in the folder `WALs` of `log`.
 ///
-/// Fails when hbase:meta itself cannot be read.
+/// Fails if the version file, the unfinished changes, the log or hbase:meta itself cannot be read.
 pub fn fsck(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) -> Result<FsckReport> {
     check_version(&**files)?;
     let mut checkup = FsckReport::default();

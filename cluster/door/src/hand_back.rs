@@ -119,7 +119,8 @@ fn check_flushed(
     Ok(())
 }
 
-/// Returns the servers that hbase:meta names. HBase assigns their regions again.
+/// Returns the servers that hbase:meta names. HBase assigns their regions again. If it names none, returns one server
+/// on `localhost`, because HBase needs one.
 fn servers(inventory: &Inventory, world: &World) -> Vec<ServerName> {
     let named = inventory.rows.iter().flat_map(|row| [&row.server, &row.target]).flatten();
     let servers: BTreeSet<String> = named.map(ToString::to_string).collect();

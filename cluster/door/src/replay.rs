@@ -224,7 +224,8 @@ pub(crate) fn delete_own_logs(place: &dyn Files) -> Result<()> {
     Ok(())
 }
 
-/// Moves HBase's logs, whose writes were copied, to the folder of logs that HBase no longer needs. May be repeated.
+/// Moves HBase's logs, whose writes were copied, to the folder of logs that HBase no longer needs. Deletes the files of
+/// `recovered.edits`, whose writes were copied, too. May be repeated.
 pub fn archive_logs(files: &dyn Files, log: &dyn Files) -> Result<()> {
     for name in logs_of_servers(log, &FileName::new(LOGS))? {
         let away = FileName::new("oldWALs").join(name.last());

@@ -135,7 +135,7 @@ impl OnlineRegions {
     }
 
     /// Removes a region, so that requests do not find it any more, and returns it; `None` if it is not open. If
-    /// `moved_to` names another server, clients are told the new location for [`MOVED_REMEMBERED`].
+    /// `moved_to` names another server, clients are told the new location for two minutes.
     pub fn remove(&self, encoded: &EncodedName, moved_to: Option<MovedTo>) -> Option<Arc<Region>> {
         let region = self.by_encoded_name(encoded)?;
         if let Some(moved_to) = moved_to.filter(|moved_to| moved_to.server != self.server) {

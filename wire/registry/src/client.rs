@@ -92,7 +92,8 @@ impl Client {
         Ok(self.read(op::EXISTS, path, |_| Ok(())).await?.is_some())
     }
 
-    /// Returns the data of every child of `path` whose name begins with `prefix`.
+    /// Returns the data of every child of `path` whose name begins with `prefix`, by the child's name; none if `path`
+    /// does not exist.
     pub async fn data_of_children(
         &mut self,
         path: &str,

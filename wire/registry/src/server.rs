@@ -264,7 +264,8 @@ impl Connection {
         ended.map(|_| ())
     }
 
-    /// Reads the client's first request. If it is a four-letter word, answers it and returns `None`.
+    /// Reads the client's connect request. If the client sends a four-letter word instead, answers it and returns
+    /// `None`. Also returns `None` if the client disconnects.
     async fn hello(&mut self) -> io::Result<Option<Connect>> {
         while self.input.len() < 4 {
             if self.stream.read_buf(&mut self.input).await? == 0 {
@@ -313,7 +314,8 @@ impl Connection {
         }
     }
 
-    /// Finds or creates the session that the client asks for; returns `None` when its session has expired.
+    /// Finds or creates the session that the client asks for. Returns `None` if its session is unknown or has expired,
+    /// if the password is wrong, or if there are too many sessions and all of them have a connection.
     fn open(&self, connect: &Connect) -> Option<(i64, Duration)> {
         let Shared { world, options, sessions, .. } = &*self.shared;
         let now = world.moment();
@@ -354,7 +356,7 @@ impl Connection {
     }
 
     /// Answers requests until the client disconnects, closes the session, or sends nothing for longer than its
-    /// time-out.
+    /// time-out, or until the server stops.
     async fn requests(&mut self, timeout: Duration) -> io::Result<NextStep> {
         let shared = Arc::clone(&self.shared);
         let mut changes = shared.tree.changes();

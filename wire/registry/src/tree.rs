@@ -87,7 +87,8 @@ impl Tree {
         self.changed.send_replace(last);
     }
 
-    /// Removes `path` and all nodes below it. Returns whether the node existed.
+    /// Removes `path` and all nodes below it. Returns whether it did: `false` if there is no such node, and for the
+    /// root, which stays.
     pub fn remove(&self, path: &str) -> bool {
         let mut nodes = self.nodes.lock();
         if path == "/" || nodes.by_path.remove(path).is_none() {
@@ -103,17 +104,17 @@ impl Tree {
         true
     }
 
-    /// Returns the data and metadata of `path`.
+    /// Returns the data and metadata of `path`; `None` if there is no such node.
     pub fn read(&self, path: &str) -> Option<(Bytes, Stat)> {
         self.nodes.lock().by_path.get(path).map(|node| (node.data.clone(), node.stat))
     }
 
-    /// Returns the metadata of `path`.
+    /// Returns the metadata of `path`; `None` if there is no such node.
     pub fn stat(&self, path: &str) -> Option<Stat> {
         self.nodes.lock().by_path.get(path).map(|node| node.stat)
     }
 
-    /// Returns the names of the children of `path`, sorted.
+    /// Returns the names of the children of `path`, sorted, and its metadata; `None` if there is no such node.
     pub fn children(&self, path: &str) -> Option<(Vec<String>, Stat)> {
         let nodes = self.nodes.lock();
         let stat = nodes.by_path.get(path)?.stat;
@@ -122,7 +123,7 @@ impl Tree {
         Some((names, stat))
     }
 
-    /// Returns the number of nodes below `path`, at any depth.
+    /// Returns the number of nodes below `path`, at any depth; `None` if there is no such node.
     pub fn descendants(&self, path: &str) -> Option<usize> {
         let nodes = self.nodes.lock();
         nodes.by_path.get(path)?;
@@ -183,7 +184,7 @@ impl Nodes {
     }
 }
 
-/// Whether ZooKeeper accepts `path`: absolute, no empty part, no trailing slash.
+/// Whether ZooKeeper accepts `path`: absolute, without empty parts, `.`, `..`, NUL characters or a trailing slash.
 pub fn is_path(path: &str) -> bool {
     path == "/"
         || path.strip_prefix('/').is_some_and(|rest| {

@@ -84,7 +84,8 @@ pub struct Share {
 }
 
 impl Share {
-    /// Whether an answer that has `bytes` bytes now may continue to grow.
+    /// Counts an answer that has `bytes` bytes now, even above the limit. Returns whether the answer may continue to
+    /// grow.
     pub fn admits(&mut self, bytes: u64) -> bool {
         let missing = bytes.saturating_sub(FREE + self.bytes);
         if missing == 0 {
@@ -96,7 +97,8 @@ impl Share {
         before + missing.max(STEP) <= self.of.0.max
     }
 
-    /// Sets the number of bytes that this share counts.
+    /// Sets the number of bytes that this share counts. Up to 64 KiB count as 0; then the share also returns its
+    /// permits.
     pub fn set(&mut self, bytes: u64) {
         let counted = if bytes <= FREE { 0 } else { bytes };
         if counted > self.bytes {

@@ -102,7 +102,8 @@ pub enum Happened {
 }
 
 impl Error {
-    /// Returns whether the failed call was applied.
+    /// Returns whether the failed call was applied. An exception of the server counts as [`Happened::No`]. Some classes
+    /// leave it open; a caller to whom that matters looks at the class.
     pub fn happened(&self) -> Happened {
         match self {
             // A server that refuses a call has done nothing. The caller interprets other exceptions by their class.
@@ -209,7 +210,8 @@ pub struct Response {
 
 type Outcome = Result<Response, Error>;
 
-/// A connection to one service of one server. Clones share it; it closes when the last clone is dropped.
+/// A connection to one service of one server. Clones share it; it closes when the last clone and the last waiting call
+/// are dropped, or when it is idle for [`Options::idle_max`].
 #[derive(Clone)]
 pub struct Connection {
     shared: Arc<Shared>,

@@ -137,7 +137,8 @@ impl Compressor {
         }
     }
 
-    /// Decompresses a cell block that a client sent. Fails if it would have more than `limit` bytes.
+    /// Decompresses a cell block that the other side sent. Fails if it is malformed or would have more than `limit`
+    /// bytes. [`Compressor::None`] returns the block as it is, whatever its length.
     pub fn decompress(self, packed: Bytes, limit: usize) -> Result<Bytes, Error> {
         if packed.is_empty() {
             return Ok(packed);

@@ -112,7 +112,8 @@ impl LargeBudget {
         self.0.small_max
     }
 
-    /// Waits until there is room for `bytes` bytes. The caller must not have a permit already.
+    /// Returns a future that waits until there is room for `bytes` bytes, and then returns the permit. The caller must
+    /// not have a permit already.
     pub fn acquire(&self, bytes: u64) -> LargeWait {
         LargeWait { of: self.clone(), bytes, id: None }
     }
@@ -158,9 +159,9 @@ impl LargeBudget {
 }
 
 impl LargePermit {
-    /// Waits until memory that the holder of this permit has freed is back with the system. Called between two steps
-    /// that each need as much memory as the request has, because the allocator may not reuse the memory of the first
-    /// step for the second.
+    /// Waits until memory that the holder of this permit has freed is back with the system. Returns at once if the
+    /// budget has no [`Reclaim`]. Called between two steps that each need as much memory as the request has, because
+    /// the allocator may not reuse the memory of the first step for the second.
     pub async fn reclaim(&self) {
         let Some(reclaim) = &self.0.of.0.reclaim else { return };
         let (done, is_done) = oneshot::channel();

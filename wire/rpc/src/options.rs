@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::session::Limits;
 
-/// The limits of an RPC server. [`Options::default`] has HBase's values.
+/// The limits of an RPC server. [`Options::default`] has the defaults of the keys. Keys of HBase have HBase's defaults,
+/// unless a field says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Number of threads that serve connections; a connection stays on one thread. Default: one for each core. Key:

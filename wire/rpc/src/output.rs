@@ -53,7 +53,8 @@ impl Output {
 
     /// Appends the frame of a successful answer; `cells` are already encoded and compressed.
     ///
-    /// The length of a frame is a signed number of four bytes; a larger answer becomes an exception.
+    /// The length of a frame is a signed number of four bytes. For a larger answer nothing is appended, and the
+    /// exception that should be sent instead is returned.
     pub fn put_reply(&mut self, call_id: u32, reply: Reply) -> Result<(), Exception> {
         let mut header = std::mem::take(&mut self.header);
         header.clear();

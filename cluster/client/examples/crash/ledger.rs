@@ -219,7 +219,7 @@ impl Ledger {
         }
     }
 
-    /// Runs `work` on the whole ledger under its lock.
+    /// Calls `look` with the whole ledger, under its lock, and returns its result.
     pub(crate) fn with<T>(&self, look: impl FnOnce(&mut Content) -> T) -> T {
         look(&mut self.0.lock())
     }

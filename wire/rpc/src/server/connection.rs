@@ -11,10 +11,10 @@
 //!    socket's buffer.
 //!
 //! After [`REQUESTS_PER_WRITE`] requests the task yields to the other connections of its thread. Steps 1 and 4 pause
-//! while more output than [`Options::output_high`] is unsent, so answers that a client does not read take no more
-//! memory than that. If the answers of all connections use too much memory, the steps pause as long as any output is
-//! unsent. A waiting call is always polled to its end, even if its client has left: other calls may wait for a write
-//! that it has begun.
+//! while more output than [`Options::output_high`] is unsent, so answers that a client does not read take that much
+//! memory and one answer more at most. If the answers of all connections use too much memory, the steps pause as long
+//! as any output is unsent. A waiting call is always polled to its end, even if its client has left: other calls may
+//! wait for a write that it has begun.
 //!
 //! Before step 4 reads the rest of a [large](crate::LargeBudget) request, it waits for a permit. Until then nothing
 //! else is read from this connection, because requests arrive in order; calls that wait are still polled and answered.
@@ -49,8 +49,8 @@ const READ_MAX: usize = 1 << 20;
 /// it has more input. The runtime polls its sockets after about 60 such turns. If many clients flood the server, these
 /// turns must not take too long.
 const REQUESTS_PER_WRITE: usize = 128;
-/// Number of rounds without prefetching after a round in which the service prefetched nothing. A service never
-/// prefetches for puts, and inspecting them took one percent of the time of a put.
+/// Number of rounds without prefetching after a round in which the service prefetched nothing. The service prefetches
+/// nothing for puts, and inspecting them took one percent of the time of a put.
 const PREFETCH_SKIPS: u32 = 15;
 /// Maximum number of slices in one write to the socket.
 const SLICES: usize = 32;
