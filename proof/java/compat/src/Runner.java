@@ -114,11 +114,16 @@ final class Runner {
   }
 
   static Random random(long seed, long... path) {
-    long mixed = seed;
+    // Without the first step, table 5 of seed 12 would be table 4 of seed 13, whose exclusive or is the same.
+    long mixed = mix(seed);
     for (long part : path) {
-      mixed = (mixed ^ part) * 0x9E3779B97F4A7C15L;
-      mixed ^= mixed >>> 29;
+      mixed = mix(mixed ^ part);
     }
     return new Random(mixed);
+  }
+
+  private static long mix(long bits) {
+    long mixed = bits * 0x9E3779B97F4A7C15L;
+    return mixed ^ mixed >>> 29;
   }
 }
