@@ -7,7 +7,8 @@
 //!    from the window.
 //! 2. It doubles the window while it uses windows to their end. It halves the window, or returns to single blocks, when
 //!    it jumps out of a window or finds blocks in the cache that it has read in vain.
-//! 3. With Scan's `readType` `PREAD` it never reads ahead; with `STREAM` it reads ahead from the first block on.
+//! 3. With Scan's `readType` `PREAD` it does not read ahead; with `STREAM` it reads ahead from the first block on. A
+//!    maximum window of 0 bytes (`bellows.hfile.read.ahead.max`) turns read-ahead off for every read type.
 //!
 //! From slow storage, the bytes after a window are [requested early](FileReader::read_early), so that a compaction
 //! merges one window while the next one is being read.
@@ -97,7 +98,8 @@ impl ReadAhead {
     }
 
     /// Takes the bytes that were requested early, and appends them to the bytes of the window from `at` on. Returns
-    /// `false`, and takes nothing, if `at` is not in or right after the window, or if the read failed.
+    /// `false` if there are none, if `at` is not in or right after the window, or if the read failed; the early read is
+    /// then dropped.
     pub(crate) fn take_early(&mut self, at: u64) -> bool {
         let Some(early) = self.early.take() else { return false };
         let Some(used) = at.checked_sub(self.from).filter(|used| *used <= self.bytes.len() as u64) else {

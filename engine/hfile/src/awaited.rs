@@ -27,7 +27,7 @@ use crate::{Error, Result};
 /// Number of bytes read at the offset of a block of unknown length: a block of the usual 64 KB and what follows it.
 pub(crate) const UNKNOWN_LENGTH: usize = 128 << 10;
 
-/// A block that is not in memory: a future that resolves when it can be read.
+/// A block that is not in memory: a future that resolves when its bytes have been read, or with the error of that read.
 pub struct MissingBlock {
     fetch: Arc<Fetch>,
 }
@@ -97,7 +97,8 @@ impl Fetches {
     }
 
     /// Registers `read`, which has not begun, so that all callers that miss a block in its range share it. If another
-    /// read of the same offset was registered first, that one is used instead. Returns the future to await.
+    /// read of the same offset was registered first, is at least as long and has not failed, that one is used instead.
+    /// Returns the future to await.
     pub(crate) fn begin(
         &self,
         file: &FileName,

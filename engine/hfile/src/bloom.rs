@@ -50,7 +50,7 @@ impl BloomType {
         all.into_iter().flatten().find(|kind| kind.name() == name)
     }
 
-    /// Returns the key of `row` in a filter of rows or prefixes; `None` for a filter of columns.
+    /// Returns the key of `row` in a filter of rows or prefixes; `None` for a filter of columns, and without a filter.
     pub(crate) fn key_of_row(self, row: &[u8]) -> Option<&[u8]> {
         match self {
             BloomType::Row => Some(row),

@@ -51,8 +51,8 @@ enum Open {
     Part(u64, Part),
 }
 
-/// A position in a file, from which cells are read in order. Before the first seek, and after an error, the cursor has
-/// no position. After an error it may seek again.
+/// A position in a file, from which cells are read in order. Before the first seek, and after the last cell, the cursor
+/// has no position. After an error its position is unknown until it seeks again.
 pub struct Cursor {
     reader: Arc<Reader>,
     options: ReadOptions,
@@ -116,8 +116,8 @@ impl Cursor {
         self.options
     }
 
-    /// Makes the cursor keep the blocks that it looks up until it is dropped, so that later rows in the same blocks
-    /// need no lookup. For cursors that read many rows and live a short time.
+    /// Makes the cursor keep up to 64 of the blocks that it looks up until it is dropped, so that later rows in the
+    /// same blocks mostly need no lookup. For cursors that read many rows and live a short time.
     pub fn hold_blocks(&mut self) {
         self.held.get_or_insert_with(|| Box::new(HeldBlocks::new()));
     }
@@ -127,8 +127,8 @@ impl Cursor {
         self.watches_cache = true;
     }
 
-    /// Whether the open block was in the cache when it was opened. Always `false` unless
-    /// [`watch_cache`](Cursor::watch_cache) was called.
+    /// Whether the open block was in the cache right after it was opened. This says something only if the cursor itself
+    /// caches no blocks. Always `false` unless [`watch_cache`](Cursor::watch_cache) was called.
     #[inline]
     pub fn was_in_cache(&self) -> bool {
         self.was_in_cache
@@ -138,7 +138,7 @@ impl Cursor {
         BlockAccess { options: self.options, held: self.held.as_deref() }
     }
 
-    /// Whether the file may have cells of `row`.
+    /// Whether the file may have cells of `row`, by its Bloom filter; `true` if it has none of rows or prefixes.
     pub fn may_contain_row(&self, row: &[u8]) -> Result<bool> {
         self.reader.row_may_be_here(row, self.way())
     }
@@ -148,7 +148,7 @@ impl Cursor {
         self.reader.column_may_be_here(row, qualifier, self.way())
     }
 
-    /// Whether the file may have markers that delete a whole family of `row`.
+    /// Whether the file may have markers that delete a whole family of `row`; `true` if the file does not say.
     pub fn may_delete_families_of(&self, row: &[u8]) -> Result<bool> {
         self.reader.families_may_be_deleted(row, self.way())
     }
@@ -216,7 +216,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// Moves to the first cell at or after `position`.
+    /// Moves to the first cell at or after `position`. Without such a cell the cursor then has no position.
     pub fn seek(&mut self, position: Position<'_>) -> Result<()> {
         match &self.open {
             Open::Block(_, block) if self.is_within(block, position) => {
@@ -358,7 +358,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// Returns the offset of the block after the open one, and that block.
+    /// Returns the offset of the block after the open one, and that block; `None` after the last one.
     fn look_up_next(&mut self) -> Result<Option<(u64, Arc<Block>)>> {
         let (open_at, disk_length) = match &self.open {
             Open::Block(at, block) => (*at, block.disk_length),
@@ -442,7 +442,7 @@ impl Cursor {
         first + offsets[candidates].partition_point(before)
     }
 
-    /// Moves to the next cell.
+    /// Moves to the next cell. After the last one the cursor has no position.
     #[inline]
     pub fn advance(&mut self) -> Result<()> {
         self.touch_ahead();
@@ -497,7 +497,7 @@ impl Cursor {
         }
     }
 
-    /// Moves to the first cell of the file.
+    /// Moves to the first cell of the file. In a file without cells the cursor then has no position.
     pub fn seek_first(&mut self) -> Result<()> {
         self.open = Open::Nothing;
         if let Some(first) = self.reader.first_data() {

@@ -42,7 +42,7 @@ pub enum Error {
     /// The block is not in memory, and can be awaited. Afterwards the caller repeats the read.
     #[error("{} bytes at offset {} of {} are not in memory", .0.length(), .0.offset(), .0.file())]
     Missing(MissingBlock),
-    /// A cell was appended out of order. The writer fails, and the file is not written.
+    /// A cell was appended out of order, and was refused. The caller should abandon the file.
     #[error("cell out of order: {next} after {last}")]
     OutOfOrder {
         /// The cell that was appended last.
@@ -56,7 +56,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the read would succeed if it could wait.
+    /// Whether the read failed only because it may not wait.
     pub fn would_block(&self) -> bool {
         matches!(self, Error::NotCached | Error::Missing(_))
     }

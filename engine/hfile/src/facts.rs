@@ -45,8 +45,8 @@ impl Reader {
     }
 
     /// Returns a row near the middle of the file at which a region may be split: the first row of a block in the middle
-    /// of the index. `None` if it equals the file's first or last row, which would leave one side empty. May read an
-    /// index block.
+    /// of the index. `None` if it equals the file's first or last row, which would leave one side empty, and for a file
+    /// without cells. May read an index block.
     pub fn middle_row(&self) -> Result<Option<Vec<u8>>> {
         let (root, levels) = self.root_index();
         if root.is_empty() {

@@ -99,7 +99,7 @@ impl Encoding {
         }
     }
 
-    /// Returns the id that precedes every block in this encoding.
+    /// Returns the id that precedes every block in this encoding; `None` for [`Encoding::None`], which has no id.
     pub(crate) fn id(self) -> Option<u16> {
         match self {
             Encoding::None => None,

@@ -21,7 +21,7 @@ use crate::heads;
 /// Number of bytes after the entries of a root with levels below.
 pub(crate) const MIDDLE_LENGTH: usize = 16;
 
-/// Size of the entries at which an index block is full, in bytes (`hfile.index.block.max.size`).
+/// Size of the entries at which an index block is full, in bytes: HBase's default of `hfile.index.block.max.size`.
 pub(crate) const BLOCK_SIZE_MAX: usize = 128 << 10;
 
 /// An index entry.

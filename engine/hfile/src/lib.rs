@@ -14,8 +14,8 @@
 //! again.
 //!
 //! The format is described in `docs/formats/hfile.md` and beside the code that writes it ([`format`]). Files are
-//! exchangeable with Apache HBase 2.x in both directions. This crate does not know which files a store has, what a
-//! delete means, or who may see a write.
+//! exchangeable with Apache HBase 2.x in both directions, except encrypted files, which are refused. This crate does
+//! not know which files a store has, what a delete means, or who may see a write.
 
 mod ahead;
 mod awaited;

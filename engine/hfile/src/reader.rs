@@ -64,7 +64,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Opens `file`. Its blocks are cached in `cache`, according to the family's settings `caching`.
+    /// Opens `file`. Its blocks are cached in `cache`, according to the family's settings `caching`. Fails with
+    /// [`Error::Unsupported`] for an encrypted file, and for an unknown codec, encoding or order of cells.
     pub fn open(
         file: Arc<dyn FileReader>,
         name: FileName,
@@ -333,7 +334,8 @@ impl Reader {
         self.compression
     }
 
-    /// Returns the type of the file's Bloom filter.
+    /// Returns the type of the file's Bloom filter; [`BloomType::None`] also for a filter that is not supported and so
+    /// ignored.
     pub fn bloom(&self) -> BloomType {
         self.bloom.as_ref().map_or(BloomType::None, |(kind, _)| *kind)
     }
@@ -343,8 +345,8 @@ impl Reader {
         &self.info
     }
 
-    /// Returns the sequence id up to which every write of the store is in this file or an older one; `None` for a
-    /// bulk-loaded file.
+    /// Returns the sequence id up to which every write of the store is in this file or an older one; `None` if the file
+    /// does not record it, as a file that was written for a bulk load.
     pub fn max_sequence(&self) -> Option<SequenceId> {
         self.number(name::SEQUENCE_MAX).map(SequenceId)
     }
@@ -361,8 +363,8 @@ impl Reader {
         self
     }
 
-    /// Returns the newest sequence id of a cell. If it is greater than [`Reader::max_sequence`], some writes between
-    /// these two ids are not in the file.
+    /// Returns the newest sequence id of a cell; `None` if the file does not record it. If it is greater than
+    /// [`Reader::max_sequence`], the file may lack some writes between these two ids.
     pub fn newest_sequence(&self) -> Option<SequenceId> {
         self.common_sequence.filter(|_| self.has_mvcc).or_else(|| self.number(name::MVCC_MAX).map(SequenceId))
     }
@@ -400,7 +402,7 @@ impl Reader {
         first.and_then(|entry| Key::parse(entry.key).ok())
     }
 
-    /// Returns the key of the last cell; `None` for a file without cells.
+    /// Returns the key of the last cell; `None` for a file without cells, and if the file does not record a valid key.
     pub fn last_key(&self) -> Option<Key<'_>> {
         self.last_key.as_deref().map(Key::trusted)
     }

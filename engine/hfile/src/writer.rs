@@ -160,7 +160,7 @@ impl Writer {
         }
     }
 
-    /// Returns the number of bytes written so far, including the open block.
+    /// Returns the number of bytes written so far, including those of the open block before compression.
     pub fn size(&self) -> u64 {
         self.file.size() + self.block.len() as u64
     }
@@ -170,7 +170,7 @@ impl Writer {
         self.entries
     }
 
-    /// Appends a cell, which must not sort before the previous one.
+    /// Appends a cell. Fails with [`Error::OutOfOrder`] if it sorts before the previous one.
     pub fn append(&mut self, cell: Cell<'_>) -> Result<()> {
         let new_row = !self.any || self.last.key().row() != cell.row();
         if self.any && self.options.comparator.compare(cell.into(), self.last.position()).is_lt() {
@@ -392,7 +392,8 @@ impl Writer {
         Ok((offset, disk_length))
     }
 
-    /// Writes the part that readers load when they open the file, and the trailer. The file is durable afterwards.
+    /// Writes the part that readers load when they open the file, and the trailer. The file is durable when this
+    /// succeeds. After an error the caller deletes what was written.
     pub fn finish(mut self, store: StoreFileInfo) -> Result<Written> {
         self.close_block()?;
         self.bloom.close_chunk();

@@ -278,7 +278,7 @@ impl Reader {
     }
 
     /// Returns the offset and length of the data block that would contain `position`, or of the first block if
-    /// `position` is before all of them.
+    /// `position` is before all of them; `None` for a file without cells.
     pub(crate) fn find_block(
         &self,
         position: Position<'_>,

@@ -49,7 +49,8 @@ impl Reader {
         self.may_have_tags
     }
 
-    /// Returns the newest sequence id of a cell; `None` if the file does not record it.
+    /// Returns the newest sequence id of a cell; zero if cells of the file have no sequence ids, `None` if the file
+    /// does not record it.
     #[inline]
     pub fn newest_write(&self) -> Option<SequenceId> {
         self.newest_write
