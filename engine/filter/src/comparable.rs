@@ -25,7 +25,7 @@ pub enum CompareOperator {
     GreaterOrEqual,
     /// The part is greater than the comparator's value.
     Greater,
-    /// NO_OP: no part is kept.
+    /// NO_OP: no part is kept. In a SingleColumnValueFilter it is an error.
     NoOp,
 }
 
@@ -89,14 +89,14 @@ pub enum Comparable {
         /// The offset of the compared bytes in the part.
         offset: usize,
     },
-    /// LongComparator: compares the part as a big-endian number of eight bytes.
+    /// LongComparator: compares the part as a big-endian number of eight bytes. A part of another length is an error.
     Long(i64),
     /// BigDecimalComparator: compares the part as a decimal number that HBase's `Bytes.toBytes(BigDecimal)` encodes:
-    /// scale 4B, unscaled value.
+    /// scale 4B, unscaled value. A part that is not such a number is an error.
     BigDecimal(Bytes),
     /// NullComparator: equals only a missing part. No part of a cell is missing, so nothing is equal to it.
     Null,
-    /// BitComparator: equal when the combined bits of value and part have any bit set.
+    /// BitComparator: equal when value and part have the same length, and their combined bits have any bit set.
     Bit {
         /// The value whose bits are combined with the part's.
         value: Bytes,
@@ -108,7 +108,7 @@ pub enum Comparable {
     /// SubstringComparator: its value is a text in lower case. Equal when the part, converted to lower case, contains
     /// that text.
     Substring(String),
-    /// No comparator was given, so nothing can be compared.
+    /// No comparator was given: each comparison is an error.
     Missing,
 }
 
@@ -118,7 +118,8 @@ impl Comparable {
         Comparable::Substring(text.to_lowercase())
     }
 
-    /// Compares the comparator's value with `part`.
+    /// Compares the comparator's value with `part`. A comparator that only tests for equality returns `Equal` or
+    /// `Greater`. Fails if the part cannot be compared.
     pub fn compare(&self, part: &[u8]) -> std::result::Result<Ordering, Failure> {
         let found = |found: bool| if found { Ordering::Equal } else { Ordering::Greater };
         Ok(match self {

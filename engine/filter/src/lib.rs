@@ -3,8 +3,8 @@
 //! A [`Filter`] decides which cells of a scan over one region are kept, row by row. The calls come in HBase's order:
 //! `reset` and `filter_row_key` at the start of a row; `filter_cell` for each cell that is not hidden by deletes,
 //! versions or the choice of columns; `filter_row_cells` and `filter_row` at the end of the row; and
-//! `filter_all_remaining` before each row. A filter has state, so each scanner uses its own clone. Nothing is allocated
-//! for a cell.
+//! `filter_all_remaining` before each row and between its cells. A filter has state, so each scanner uses its own
+//! clone. Most filters allocate nothing for a cell.
 //!
 //! This crate does not know regions, versions or messages of the wire. The region server converts messages to filters.
 

@@ -51,7 +51,7 @@ impl List {
         self.entries.iter_mut().map(|entry| &mut entry.filter)
     }
 
-    /// Returns the only filter of a list that has one.
+    /// Returns the only filter of a list that has one; `None` for any other list.
     pub(crate) fn only(&self) -> Option<&Filter> {
         match &self.entries[..] {
             [only] => Some(&only.filter),

@@ -102,8 +102,8 @@ fn fits(key: &[u8], fixed: &[bool], row: &[u8]) -> bool {
     key.iter().zip(fixed).zip(row).all(|((key, fixed), row)| !fixed || key == row)
 }
 
-/// Returns the next row after `row`, in scan order, that matches `key`. For a reversed scan, returns the row after all
-/// rows with the prefix.
+/// Returns the next row after `row`, in scan order, that matches `key`; `None` if there is none. For a reversed scan,
+/// returns the row after all rows with the prefix.
 fn next_fitting(key: &[u8], fixed: &[bool], row: &[u8], reversed: bool) -> Option<Vec<u8>> {
     let (least, most) = if reversed { (u8::MAX, 0) } else { (0, u8::MAX) };
     let length = key.len().max(row.len());

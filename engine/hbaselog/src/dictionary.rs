@@ -1,8 +1,8 @@
 //! The dictionaries of a compressed log: a word that was used recently is written as a number.
 //!
 //! ```text
-//! new word      ff · length (7 bits a byte) · bytes
-//! known word    number 2B, below 8000
+//! new word      0xff · length (7 bits a byte) · bytes
+//! known word    number 2B, below 0x8000
 //! ```
 //!
 //! Writer and reader give the same words the same numbers. A new word gets the next free number. If there is none, it

@@ -80,7 +80,7 @@ impl Reader {
         self.torn
     }
 
-    /// Returns the next entry; `None` at the end.
+    /// Returns the next entry; `None` at the end, and if the last entry is incomplete.
     pub fn next_entry(&mut self) -> Result<Option<Entry>> {
         if self.ended || self.source.left() == 0 {
             return Ok(None);

@@ -226,6 +226,9 @@ impl Active {
 
     /// Copies validated cells, and inserts them under `sequence`. Skips a cell that is present already. When no chunk
     /// is left, the remaining cells are not taken from the iterator. Returns whether there is room for another cell.
+    ///
+    /// # Panics
+    /// When the segment is sealed.
     pub(crate) fn insert<'a>(&self, cells: impl IntoIterator<Item = &'a [u8]>, sequence: SequenceId) -> bool {
         let (number, slot) = self.enter();
         assert!(!slot.sealed, "a sealed segment of {} cells takes no writes", self.cells());

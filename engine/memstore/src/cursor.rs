@@ -11,8 +11,8 @@ use crate::segment::{Segment, SegmentPosition};
 /// Number of entries ahead of the current one whose cell is prefetched; the cell may be anywhere in memory.
 const AHEAD: usize = 2;
 
-/// A position in a segment, from which cells are read in order. Before the first seek it has no position. It keeps the
-/// segment and all its cells alive.
+/// A position in a segment, from which cells are read in order. Before the first seek and after the last cell it has no
+/// position. It keeps the segment and all its cells alive.
 pub struct Cursor {
     pinned: PinnedCell<Segment>,
     spot: SegmentPosition,
@@ -24,7 +24,7 @@ impl Cursor {
         Cursor { pinned: PinnedCell::new(segment), spot: SegmentPosition::Nowhere }
     }
 
-    /// Returns the current cell.
+    /// Returns the current cell; `None` if the cursor has no position.
     #[inline]
     pub fn peek(&self) -> Option<Cell<'_>> {
         self.pinned.cell()
@@ -36,7 +36,7 @@ impl Cursor {
         self.pinned.pin(|segment| segment.cell_at(spot));
     }
 
-    /// Moves to the first cell at or after `position`.
+    /// Moves to the first cell at or after `position`, or to no cell.
     pub fn seek(&mut self, position: Position<'_>) {
         self.spot = self.pinned.owner().seek(position);
         self.pin();

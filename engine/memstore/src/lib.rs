@@ -1,10 +1,11 @@
 //! The memstore of one column family.
 //!
-//! A [`Segment`] is an ordered set of cells. The bytes of a cell are copied once, into chunks of 2 MB that come from a
-//! [`Pool`] and return to it (HBase's MemStoreLAB); nothing is allocated for a cell. The index over them is a B+tree.
-//! Its entries contain eight bytes of the row, so most comparisons read no cell. Concurrent writers share little more
-//! than the leaf that both change. Readers take no lock and never wait: a [`Cursor`] sees every cell that existed when
-//! it was positioned, and possibly later ones, which the read point excludes.
+//! A [`Segment`] is an ordered set of cells. The bytes of a cell are copied once, into chunks of usually 2 MB that come
+//! from a [`Pool`] and return to it (HBase's MemStoreLAB). A cell of more than an eighth of a chunk gets a chunk of its
+//! own; for any other cell nothing is allocated. The index over them is a B+tree. Its entries contain eight bytes of
+//! the row, so most comparisons read no cell. Concurrent writers share little more than the leaf that both change.
+//! Readers take no lock and never wait: a [`Cursor`] sees every cell that existed when it was positioned, and possibly
+//! later ones, which the read point excludes.
 //!
 //! A segment that accepts no more writes becomes flat: a sorted array of the same entries. Several segments are merged
 //! into one. A merge combines only their indexes; a compaction drops cells that no reader can see, and copies cells out
@@ -25,7 +26,8 @@
 //! RUSTFLAGS="--cfg shuttle" cargo test --release -p memstore --lib --target-dir target/shuttle interleavings
 //! ```
 //!
-//! This crate does not know read points, deletes or versions. It keeps all cells that it receives, in order.
+//! This crate does not know read points, deletes or versions. It keeps all cells that it receives, in order, unless the
+//! caller's function tells a compaction to drop them.
 
 mod active;
 mod arena;

@@ -39,7 +39,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// Parses HBase's name of the level, in any case.
+    /// Parses HBase's name of the level, in upper or lower case; `None` for any other name.
     pub fn of_name(name: &str) -> Option<Level> {
         [Level::None, Level::Basic, Level::Eager, Level::Adaptive]
             .into_iter()
@@ -89,8 +89,9 @@ pub enum Action {
 }
 
 impl Policy {
-    /// Whether [`Policy::decide`] needs an estimate of the redundant fraction for this many flat segments. It does if
-    /// there are too many segments, or if the next one, which adds `step`, would bring `pressure` to 1.
+    /// Whether [`Policy::decide`] needs an estimate of the redundant fraction for this many flat segments. At
+    /// [`Level::Adaptive`] it does if there are too many segments, or if the next one, which adds `step`, would bring
+    /// `pressure` to 1. At other levels it does not.
     pub fn wants_estimate(&self, segments: usize, pressure: f64, step: f64) -> bool {
         self.level == Level::Adaptive
             && (segments > self.segments_max.max(1) || segments > 0 && pressure + step >= 1.0)

@@ -26,7 +26,7 @@ pub struct PoolUse {
 }
 
 impl Pool {
-    /// Creates a pool of chunks of `chunk_size` bytes that keeps at most `chunks_max` of them.
+    /// Creates a pool of chunks of `chunk_size` bytes that keeps at most `chunks_max` unused ones.
     ///
     /// A size outside [`CHUNK_SIZE_MIN`] to [`CHUNK_SIZE_MAX`] is replaced by the nearer bound.
     pub fn new(chunk_size: usize, chunks_max: usize) -> Arc<Pool> {

@@ -173,7 +173,8 @@ impl Segment {
         }
     }
 
-    /// Returns the oldest and the newest timestamp of the segment's cells; `None` while the segment is empty.
+    /// Returns the oldest and the newest timestamp of the segment's cells; `None` while the segment is empty. After a
+    /// compaction the range may be wider than that of the kept cells.
     pub fn timestamps(&self) -> Option<(Timestamp, Timestamp)> {
         self.span().ends()
     }

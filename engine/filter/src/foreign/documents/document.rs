@@ -114,7 +114,7 @@ impl Value {
         Ok(())
     }
 
-    /// Returns the value at a path.
+    /// Returns the value at a path; `None` if the document has none there.
     pub(super) fn find(&self, path: &Path) -> Result<Option<Found<'_>>, Fault> {
         self.find_in(&path.0)
     }

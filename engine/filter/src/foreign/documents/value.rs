@@ -170,7 +170,7 @@ impl Value {
         }
     }
 
-    /// Returns the timestamp in ms if the value is a time; `None` for other values.
+    /// Returns the value of a timestamp, in ms; fails for a value of another type.
     pub(super) fn timestamp(&self) -> Result<i64, Fault> {
         match &self.content {
             Content::Scalar(Kind::Timestamp, bytes) => number(bytes).map(i64::from_be_bytes),
@@ -211,7 +211,7 @@ impl Value {
         }))
     }
 
-    /// Whether this equals another value, which must have the same type.
+    /// Whether this equals another value. Values of different types are not equal.
     pub(super) fn equals(&self, other: &Value) -> Result<bool, Fault> {
         match (&self.content, &other.content) {
             (Content::Array(mine), Content::Array(others)) => equal_maps(mine, others),
@@ -243,7 +243,7 @@ impl Value {
         Ok(false)
     }
 
-    /// Compares two values of the same type.
+    /// Compares two values. Fails if their types differ ([`Fault::Argument`]), or if values of this type have no order.
     pub(super) fn compare(&self, other: &Value) -> Result<Ordering, Fault> {
         if self.kind() != other.kind() {
             return Err(Fault::Argument(format!(
