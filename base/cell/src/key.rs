@@ -54,7 +54,7 @@ impl<'a> Key<'a> {
         &self.0[2..2 + self.row_length()]
     }
 
-    /// Returns the family; empty only in keys made for seeking.
+    /// Returns the family; empty only in keys made for seeking and in index keys of files.
     #[inline]
     pub fn family(self) -> &'a [u8] {
         let at = 2 + self.row_length();
@@ -68,7 +68,7 @@ impl<'a> Key<'a> {
         &self.0[at + 1 + usize::from(self.0[at])..self.0.len() - 9]
     }
 
-    /// Returns family and qualifier as one slice.
+    /// Returns family and qualifier.
     #[inline]
     pub fn column(self) -> (&'a [u8], &'a [u8]) {
         let at = 2 + self.row_length();

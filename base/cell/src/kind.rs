@@ -7,8 +7,8 @@ use std::fmt;
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// Stands for the server's current time (HBase's `LATEST_TIMESTAMP`); replaced when the cell is written, never
-    /// stored.
+    /// Stands for the server's current time (HBase's `LATEST_TIMESTAMP`); the server replaces it when it writes the
+    /// cell.
     pub const LATEST: Timestamp = Timestamp(i64::MAX);
     /// The smallest timestamp, which sorts after all others.
     pub const OLDEST: Timestamp = Timestamp(i64::MIN);

@@ -52,7 +52,8 @@ impl<'a> Tags<'a> {
         Ok(Tags(bytes))
     }
 
-    /// Wraps bytes that were validated before.
+    /// Wraps bytes that were validated before. If they are not complete tags, the iterator ends before the first
+    /// incomplete one.
     #[inline]
     pub fn trusted(bytes: &'a [u8]) -> Tags<'a> {
         Tags(bytes)

@@ -1,9 +1,9 @@
 //! Replaces `${name}` in values as Hadoop's configuration does.
 //!
-//! References are replaced from left to right until none is left, at most [`LIMIT`] times in one value. `${name}`
-//! stands for the variable `name` or, if there is no such variable, for the value of the key `name`.
-//! `${env.NAME:-text}` and `${env.NAME-text}` have the default `text`. An unresolved reference is left as it is, as in
-//! HBase.
+//! References are replaced from left to right until none is left, at most [`LIMIT`] times in one value; a value that
+//! needs more is an error. `${name}` stands for the variable `name` or, if there is no such variable, for the value of
+//! the key `name`. `${env.NAME:-text}` and `${env.NAME-text}` have the default `text`. An unresolved reference is left
+//! as it is, as in HBase.
 
 use crate::{Conf, Error, Result, keys};
 
@@ -32,7 +32,8 @@ pub(crate) fn expand(conf: &Conf, name: &str, text: &str) -> Result<String> {
     Ok(text)
 }
 
-/// Returns the offsets of the `$` and the `}` of the innermost `${…}` at or after `from`.
+/// Returns the offsets of the `$` and the `}` of the first innermost `${…}` at or after `from`; `None` if there is
+/// none.
 fn variable(text: &str, from: usize) -> Option<(usize, usize)> {
     let end = from + text.get(from..)?.find('}')?;
     match text[from..end].rfind("${") {

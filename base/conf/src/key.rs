@@ -45,7 +45,7 @@ kinds! {
     };
     /// A size; a bare number is in bytes, and `k m g t` are powers of 1024.
     Size: u64, "bytes", |text| size(text).ok_or("a size in bytes, or with one of the units k m g t");
-    /// A count: a whole number.
+    /// A count: a whole number, zero or more, decimal or, after `0x`, hexadecimal.
     Count: u64, "", |text| whole(text).ok_or("a whole number, zero or more");
     /// A number that may be negative, for keys to which HBase gives negative values a meaning.
     Number: i64, "", |text: &str| text.parse().map_err(|_| "a whole number");

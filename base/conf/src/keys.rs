@@ -1,7 +1,7 @@
 //! The declarations, grouped by the part of the server that they configure.
 //!
-//! Names, units and defaults are those of HBase 2.6 (`hbase-default.xml` and the constants in its code). Keys that
-//! HBase does not have begin with `bellows.`.
+//! Names and units are those of HBase 2.6 (`hbase-default.xml` and the constants in its code), and so are most
+//! defaults. Keys that HBase does not have begin with `bellows.`.
 
 use crate::Declared;
 

@@ -92,7 +92,7 @@ impl Conf {
         Ok(self)
     }
 
-    /// Sets the key of a `-D` option, which has the form `name=value`.
+    /// Sets the key of a `-D` option. Fails if the option does not have the form `name=value`.
     pub fn with_definition(mut self, definition: &str) -> Result<Conf> {
         let (name, value) = definition
             .split_once('=')
@@ -117,13 +117,15 @@ impl Conf {
         self
     }
 
-    /// Returns the value of a key, or its default if it is not set.
+    /// Returns the value of a key, or its default if it is not set. Fails if the text does not have the key's type, or
+    /// if it refers to too many variables.
     pub fn value<K: Kind>(&self, key: &Key<K>) -> Result<K::Value> {
         let (text, origin) = self.find(key.name(), key.default_text());
         self.parse::<K>(key.name(), text, &origin)
     }
 
-    /// Returns the value of a key if it is set. For keys whose default follows from another key.
+    /// Returns the value of a key; `None` if it is not set. Fails as [`value`](Conf::value) does. For keys whose
+    /// default follows from another key.
     pub fn value_if_set<K: Kind>(&self, key: &Key<K>) -> Result<Option<K::Value>> {
         match self.settings.get(key.name()) {
             Some(setting) => self.parse::<K>(key.name(), &setting.text, &setting.origin).map(Some),

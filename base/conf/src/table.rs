@@ -32,7 +32,7 @@ impl<'a> Table<'a> {
         Table { conf }
     }
 
-    /// The rows.
+    /// Returns a row for each declared key, sorted by name.
     pub fn rows(&self) -> Vec<Row> {
         let mut rows: Vec<Row> = keys::all()
             .map(|key| {

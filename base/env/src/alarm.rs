@@ -17,7 +17,7 @@ impl Alarm {
         system::Alarm::new().map(Alarm)
     }
 
-    /// Waits for `time`.
+    /// Waits for `time`. Only one wait may be under way: a second one replaces the time of the first.
     pub async fn wait(&self, time: Duration) -> io::Result<()> {
         if time.is_zero() { Ok(()) } else { self.0.wait(time).await }
     }

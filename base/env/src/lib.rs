@@ -64,7 +64,8 @@ pub struct World {
 }
 
 impl World {
-    /// Returns a world with the machine's own clocks, and random numbers seeded from the operating system.
+    /// Returns a world with the machine's own clocks, and random numbers seeded from the operating system. In a thread
+    /// of a simulation, returns the world of the simulated machine.
     pub fn real() -> World {
         #[cfg(debug_assertions)]
         if let Some(world) = simulation::with(|director| director.world()) {
@@ -76,7 +77,8 @@ impl World {
         }
     }
 
-    /// Returns a world whose time only [`advance`](World::advance) moves, and whose random numbers follow from `seed`.
+    /// Returns a world whose time only [`advance`](World::advance) and [`pause`](World::pause) move, and whose random
+    /// numbers follow from `seed`.
     pub fn simulated(seed: u64, start: WallTime) -> World {
         World {
             clock: Arc::new(Clock::simulated(start)),
@@ -113,7 +115,8 @@ impl World {
     }
 
     /// Returns the monotonic time at the system's last tick, at most some ms ago. It costs a fifth of
-    /// [`moment`](World::moment); for frequent calls that need no exact time.
+    /// [`moment`](World::moment); for frequent calls that need no exact time. It may be earlier than a moment that was
+    /// read before with `moment`.
     pub fn recent_moment(&self) -> Moment {
         self.clock.recent_moment()
     }

@@ -60,7 +60,8 @@ pub fn listen(address: SocketAddr) -> io::Result<Listener> {
     socket.listen(1024).map(|listener| Listener(Listening::System(listener)))
 }
 
-/// Connects to `address`. Small frames are sent at once (`TCP_NODELAY`).
+/// Connects to `address`. Small frames are sent at once (`TCP_NODELAY`). Waits as long as the system does; a caller
+/// that needs a shorter limit uses [`timeout`](crate::timeout).
 pub async fn dial(address: SocketAddr) -> io::Result<Stream> {
     #[cfg(debug_assertions)]
     if let Some(dialled) = simulation::with(|director| director.dial(address)) {
@@ -71,7 +72,7 @@ pub async fn dial(address: SocketAddr) -> io::Result<Stream> {
     Ok(Stream(Connected::System(stream)))
 }
 
-/// Returns the addresses of `host`, given as `name:port`.
+/// Returns the addresses of `host`, given as `name:port`. Fails if the name is unknown.
 pub async fn resolve(host: &str) -> io::Result<Vec<SocketAddr>> {
     #[cfg(debug_assertions)]
     if simulation::is_active() {
@@ -127,7 +128,7 @@ impl Stream {
         }
     }
 
-    /// Makes the socket send small frames at once (`TCP_NODELAY`).
+    /// Sets whether the socket sends small frames at once (`TCP_NODELAY`).
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         match &self.0 {
             Connected::System(stream) => stream.set_nodelay(nodelay),

@@ -1,8 +1,8 @@
 //! Detects periods in which a processor of a virtual machine stood still.
 //!
-//! The host of a virtual machine takes a processor away now and then, for 0.1 to 40 ms. No program that runs on the
-//! processor can tell, so a latency measured then is the machine's and not the server's. `/proc/stat` shows little of
-//! it.
+//! The host of a virtual machine takes a processor away now and then, for 0.1 to 40 ms. A program that runs there then
+//! sees only that its work took longer, so a latency measured then is the machine's and not the server's. `/proc/stat`
+//! shows little of it.
 //!
 //! So there is one thread for each processor, with priority over all others. It sleeps for one [step](Stalls::STEP) and
 //! measures how late it was woken. Neither ordinary threads nor threads of [`Priority::Prompt`] delay it. Short work of
@@ -26,10 +26,10 @@ const LATE: Duration = Duration::from_micros(100);
 /// A period in which one processor stood still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stall {
-    /// When the thread that watches the processor noticed it; the stall may have begun up to one [`Stalls::STEP`]
-    /// earlier.
+    /// When the thread that watches the processor should have been woken; the stall may have begun up to one
+    /// [`Stalls::STEP`] earlier.
     pub from: Moment,
-    /// When the processor ran again.
+    /// When that thread was woken.
     pub to: Moment,
 }
 
@@ -45,7 +45,7 @@ impl Stalls {
     pub const STEP: Duration = Duration::from_micros(500);
 
     /// Starts a thread for each processor. All processors are watched when this returns. Fails if this process may not
-    /// have threads of such priority.
+    /// have threads of such priority, and on systems other than Linux.
     pub fn watch(world: &World) -> io::Result<Stalls> {
         let mut all = Stalls { is_over: Arc::default(), watchers: Vec::new() };
         let (begins, begun) = channel();
@@ -65,7 +65,8 @@ impl Stalls {
         Ok(all)
     }
 
-    /// Stops watching and returns the stalls of each processor, sorted by time.
+    /// Stops watching and returns the stalls of each processor, sorted by time. Fails if a thread that watched
+    /// panicked.
     pub fn finish(mut self) -> io::Result<Vec<Vec<Stall>>> {
         self.is_over.store(true, Ordering::Relaxed);
         let watchers = std::mem::take(&mut self.watchers).into_iter();

@@ -361,7 +361,7 @@ impl<T> Task<T> {
 pub enum TaskError {
     /// The task panicked, with this message.
     Panicked(String),
-    /// The task's runtime ended before the task.
+    /// The task was [aborted](Task::abort), or its runtime ended before it.
     Dropped,
 }
 
@@ -444,7 +444,8 @@ impl Runtime {
         &self.handle
     }
 
-    /// Ends the runtime: its tasks are dropped at their next wait.
+    /// Ends the runtime: its tasks are dropped at their next wait. Waits for the runtime's thread, and at most 5 s for
+    /// work in its blocking pool. A task of the runtime itself may call this; then the call does not wait.
     pub fn stop(mut self) {
         self.halt();
     }
@@ -474,6 +475,9 @@ impl Drop for Runtime {
 }
 
 /// Starts a task on the runtime of the calling task.
+///
+/// # Panics
+/// Outside of a runtime.
 pub fn spawn<F>(task: F) -> Task<F::Output>
 where
     F: Future + Send + 'static,
@@ -489,7 +493,7 @@ where
 /// Runs `work`, which may wait for a disk, on the pool of the calling task's runtime.
 ///
 /// # Panics
-/// When `work` panics: the panic continues in the caller.
+/// When `work` panics: the panic continues in the caller. Outside of a runtime.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     #[cfg(debug_assertions)]
     if let Some(executor) = simulation::executor() {

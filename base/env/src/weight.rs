@@ -42,7 +42,8 @@ pub struct BackgroundThreads {
 }
 
 impl BackgroundThreads {
-    /// Creates a group without threads. `nice` is the nice level of its threads while they do not hurry, 0 to 19.
+    /// Creates a group without threads. `nice` is the nice level of its threads while they do not hurry, 0 to 19; a
+    /// higher number counts as 19.
     pub fn new(nice: u8) -> Arc<BackgroundThreads> {
         Arc::new(BackgroundThreads {
             nice: i32::from(nice.min(19)),
@@ -70,8 +71,8 @@ impl BackgroundThreads {
         })
     }
 
-    /// Gives the group's threads the weight of serving threads if `now` is set, or takes it away again. Returns whether
-    /// that is a change.
+    /// Gives the group's threads, except the [fixed](BackgroundThreads::fixed) ones, the weight of serving threads if
+    /// `now` is set, or takes it away again. Returns whether that is a change.
     pub fn hurry(&self, now: bool) -> bool {
         if self.hurries.load(Ordering::Relaxed) == now {
             return false;
@@ -88,7 +89,7 @@ impl BackgroundThreads {
         true
     }
 
-    /// Whether the group's threads have the weight of serving threads.
+    /// Whether the group's threads, except the fixed ones, have the weight of serving threads.
     pub fn hurries(&self) -> bool {
         self.hurries.load(Ordering::Relaxed)
     }

@@ -99,7 +99,7 @@ struct Shared<F> {
 type Seal = Mutex<bool>;
 
 impl<F: PartFiles> Continued<F> {
-    /// `is_log` says which names are those of log files.
+    /// Creates a layer over `base`. `is_log` says which names are those of log files.
     pub fn new(base: F, is_log: fn(&FileName) -> bool, limits: PartLimits, world: World) -> Continued<F> {
         Continued { shared: Arc::new(Shared { base, is_log, limits, world, writers: Mutex::default() }) }
     }

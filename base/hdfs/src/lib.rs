@@ -11,8 +11,8 @@
 //! was sealed or finished. HDFS cannot cut a file, nor read one that was deleted.
 //!
 //! **Limits.** A sync waits [`Options::sync_max`] at most, because the HDFS library waits forever for some DataNodes
-//! that have failed. Every other call waits [`Options::call_max`] at most. After a call of a writer has failed or
-//! exceeded its limit, the writer writes no more.
+//! that have failed. Every other call waits [`Options::call_max`] at most; a read makes two attempts, each with that
+//! limit. After a call of a writer has failed or exceeded its limit, the writer writes no more.
 //!
 //! **Log files.** [`Continued`] is used for all files of a server: a log file whose DataNodes fail goes on in another file
 //! of HDFS ([`continued`]).

@@ -11,7 +11,8 @@
 //! 3. [`text`] decodes bytes to UTF-16 units, or uses the bytes where each is one character.
 //! 4. [`machine`] runs the program over the text, with a stack of its own and a limit of steps.
 //!
-//! Not supported: `\N{name}`, canonical equivalence (`CANON_EQ`), groups nested deeper than 250. They are errors.
+//! Not supported: `\N{name}`, the flag `CANON_EQ` (canonical equivalence), groups nested deeper than 250. They are
+//! errors. `(?c)` in a pattern has no effect.
 
 mod machine;
 mod parse;
@@ -47,7 +48,7 @@ pub mod flag {
     pub const DOTALL: i32 = 32;
     /// Case is compared by Unicode's rules.
     pub const UNICODE_CASE: i32 = 64;
-    /// Characters are compared by their canonical decomposition.
+    /// Characters are compared by their canonical decomposition; not supported.
     pub const CANON_EQ: i32 = 128;
     /// `\w` and the like have Unicode's meaning.
     pub const UNICODE_CHARACTER_CLASS: i32 = 256;
@@ -102,7 +103,8 @@ thread_local! {
 }
 
 impl Regex {
-    /// Compiles a pattern; `flags` is the sum of values of [`flag`].
+    /// Compiles a pattern; `flags` is the sum of values of [`flag`]. Fails if Java refuses the pattern, or if it needs
+    /// what is not supported here.
     pub fn new(pattern: &str, flags: i32) -> Result<Regex, Syntax> {
         let refused = |description: String| Err(Syntax { description, index: -1 });
         if flags & !flag::ALL != 0 {

@@ -203,7 +203,7 @@ impl<T: Text> Machine<'_, T> {
     }
 
     /// Matches a part of the program separately, so that the machine does not backtrack into it later. Returns the
-    /// position where the match ends.
+    /// position where the match ends; `None` if the part does not match.
     fn apart(&mut self, op: usize, at: usize) -> Result<Option<usize>, TooMuch> {
         let Some(memory) = &mut self.memory else { return self.run(op, at, None) };
         let outer = memory.scope;
@@ -225,7 +225,7 @@ impl<T: Text> Machine<'_, T> {
     }
 
     /// Runs the program from an operation and a position up to its end, or to the end of a part. Returns the position
-    /// that is reached there.
+    /// that is reached there; `None` if nothing matches.
     fn run(&mut self, op: usize, at: usize, must_end: Option<usize>) -> Result<Option<usize>, TooMuch> {
         let base = self.scratch.stack.len();
         let (mut op, mut at) = (op, at);
@@ -431,7 +431,7 @@ impl<T: Text> Machine<'_, T> {
         })
     }
 
-    /// Returns the end of the grapheme cluster that begins at `at`.
+    /// Returns the end of the grapheme cluster that begins at `at`; `None` at the end of the text.
     fn grapheme(&self, at: usize) -> Option<usize> {
         if at >= self.text.len() {
             return None;

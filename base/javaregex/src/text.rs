@@ -98,7 +98,7 @@ pub enum Charset {
 }
 
 impl Charset {
-    /// Returns the charset with this name or alias in Java, in any case.
+    /// Returns the charset with this name or alias in Java, in any case; `None` for any other name.
     pub fn by_name(name: &str) -> Option<Charset> {
         Some(match name.to_ascii_uppercase().as_str() {
             "UTF-8" | "UTF8" | "UNICODE-1-1-UTF-8" => Charset::Utf8,
@@ -117,7 +117,7 @@ impl Charset {
         })
     }
 
-    /// Returns the bytes as text, if each byte is one character.
+    /// Returns the bytes as text if each byte is one character; `None` otherwise, and for UTF-16.
     pub(super) fn narrow(self, bytes: &[u8]) -> Option<Narrow<'_>> {
         match self {
             Charset::Latin1 => Some(Narrow(bytes)),

@@ -1,4 +1,5 @@
-//! Properties of code points in Java, by the names that patterns use.
+//! Properties of code points in Java, by the names that patterns use. A look-up by name returns `None` for an unknown
+//! name.
 
 use crate::set::{LAST, Runs};
 use crate::tables;

@@ -40,9 +40,9 @@ pub fn table(name: &TableName) -> FileName {
     namespace(name.namespace()).join(name.qualifier())
 }
 
-/// Returns the account to which the cost of requests for a file is counted. That is the name of the file's table, also
-/// for a file in the archive. For other files it is `(log)`, `(snapshots)` or `(others)`; no table has a name with
-/// parentheses.
+/// Returns the account to which the cost of requests for a file is counted. That is the name of the table for files
+/// below `data/`, in the archive too. For other files, MOB files included, it is `(log)`, `(snapshots)` or `(others)`;
+/// no table has a name with parentheses.
 pub fn account_of(name: &FileName) -> String {
     let parts: Vec<&str> = name.as_str().split('/').collect();
     match parts[..] {
@@ -78,7 +78,7 @@ pub fn region_folder(info: &RegionInfo) -> FileName {
 
 /// Makes sure that the region folder `folder` has a `.regioninfo` that says `info`. If the file is missing, damaged or
 /// of another region, it is written anew: a crash may have cut it short when it was first written. Durable when this
-/// returns.
+/// returns. Fails if another process creates the file at the same time.
 pub fn keep_region_info(files: &dyn Files, folder: &FileName, info: &RegionInfo) -> storage::Result<()> {
     let name = folder.join(REGION_INFO);
     match files.read(&name, REGION_INFO_BYTES_MAX) {

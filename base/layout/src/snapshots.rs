@@ -61,7 +61,7 @@ pub struct SnapshotObjects {
     pub complete: Vec<String>,
     /// Every `data.manifest`, including those of snapshots that are incomplete or being taken.
     pub manifests: Vec<FileName>,
-    /// The names of snapshot folders without a `.snapshotinfo`, which a crash has left.
+    /// The names of snapshot folders without a `.snapshotinfo`: left by a crash, or of snapshots that are being taken.
     pub incomplete: Vec<String>,
 }
 

@@ -18,7 +18,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// An allocator that passes each call to the system's allocator and counts the calls of each thread.
+/// An allocator that passes each call to the system's allocator and counts the allocations of each thread.
 #[derive(Debug)]
 pub struct Counting;
 

@@ -75,7 +75,7 @@ pub struct Options {
     pub path_style: bool,
     /// Maximum number of concurrent reads.
     pub reads_max: usize,
-    /// How long a swap or upload whose outcome is unknown is repeated.
+    /// How long a swap or upload is repeated while its outcome is unknown; then it fails as one that may have happened.
     pub settle_time: Duration,
     /// The function that returns the account to which the requests for a file are counted.
     pub account_of: AccountOf,

@@ -63,7 +63,7 @@ pub struct Prices {
     pub list: f64,
     /// Price of 1,000 DELETE requests.
     pub delete: f64,
-    /// Price of a gigabyte that leaves the store.
+    /// Price of 2^30 bytes that leave the store.
     pub received: f64,
 }
 

@@ -8,7 +8,7 @@ impl Bucket {
     /// Checks conditional puts, ranges and listings. Fails when the store cannot be reached, or breaks a promise. If a
     /// store ignores a condition, two servers could both believe that they have committed. If a listing misses what was
     /// just written, a server could overlook a file list, a link or a snapshot. The check takes about ten requests, and
-    /// leaves no objects.
+    /// leaves no objects unless a deletion fails.
     pub fn probe(&self) -> Result<()> {
         let folder = FileName::new(format!("bellows.probe.{:016x}", env::World::real().random()));
         let name = folder.join("object");

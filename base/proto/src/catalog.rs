@@ -29,7 +29,7 @@ pub const INFO: &[u8] = b"info";
 pub const TABLE: &[u8] = b"table";
 /// The column that holds the region's descriptor.
 pub const REGION_INFO: &[u8] = b"regioninfo";
-/// The column that holds the region's state.
+/// The column that holds the state of a region (in the family `info`) or of a table (in `table`).
 pub const STATE: &[u8] = b"state";
 /// The column that names the server to which the region is assigned.
 pub const TARGET: &[u8] = b"sn";
@@ -163,8 +163,8 @@ impl RegionRow {
         columns
     }
 
-    /// Parses the columns of replica 0 in a row. Returns `None` if the row has no `info:regioninfo` and is therefore
-    /// not a region's row.
+    /// Parses the columns of replica 0 in a row. A column with an empty value counts as absent. Returns `None` if the
+    /// row has no `info:regioninfo` and is therefore not a region's row. Fails if a value is malformed.
     pub fn decode<'a>(
         columns: impl IntoIterator<Item = (&'a [u8], &'a [u8], Bytes)>,
     ) -> Result<Option<Self>, Error> {
@@ -216,7 +216,7 @@ pub fn table_state_column(state: TableState) -> Column {
     }
 }
 
-/// Parses the value of table:state.
+/// Parses the value of table:state. Fails if it is malformed or an unknown state.
 pub fn decode_table_state(value: &[u8]) -> Result<TableState, Error> {
     let message =
         pb::TableState::decode(value).map_err(|cause| Error::Decode { what: "table:state", cause })?;

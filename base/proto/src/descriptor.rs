@@ -84,7 +84,8 @@ impl TableDescriptor {
         self.position(name).ok().map(|at| self.families.remove(at))
     }
 
-    /// Parses the table's attributes to options, with HBase's defaults.
+    /// Parses the table's attributes to options, with HBase's defaults. Fails if an attribute's value is invalid for
+    /// its type.
     pub fn options(&self) -> Result<TableOptions, Error> {
         TableOptions::read(self)
     }
@@ -178,7 +179,8 @@ impl FamilyDescriptor {
         self.configuration.retain(|(known, _)| known != key);
     }
 
-    /// Parses the family's attributes to options, with HBase's defaults.
+    /// Parses the family's attributes to options, with HBase's defaults. Fails if an attribute's value is invalid for
+    /// its type.
     pub fn options(&self) -> Result<FamilyOptions, Error> {
         FamilyOptions::read(self)
     }

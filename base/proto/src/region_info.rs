@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! region name    <table>,<start key>,<region id>[_<replica, %04X>].<encoded name>.
-//! encoded name   MD5, in hex, of everything before the first dot above; names the region's directory
+//! encoded name   MD5, in hex, of everything before `.<encoded name>.`; names the region's directory
 //! ```
 //!
 //! hbase:meta has a single region with an older form of name: `hbase:meta,,1` without a suffix. Its encoded name is
@@ -33,7 +33,8 @@ pub struct ReplicaId(pub u16);
 pub struct EncodedName(Arc<str>);
 
 impl EncodedName {
-    /// Returns the encoded name of the region with this full name.
+    /// Returns the encoded name of the region with this full name. Fails if the name does not end with `.<encoded
+    /// name>.` and is not that of hbase:meta's region. Whether the MD5 is right is not checked.
     pub fn of_region_name(name: &[u8]) -> Result<Self, Error> {
         if name == b"hbase:meta,,1" {
             return Ok(Self(META_ENCODED_NAME.into()));
@@ -50,7 +51,7 @@ impl EncodedName {
         ))
     }
 
-    /// Parses an encoded name, for instance a directory's name.
+    /// Parses an encoded name, for instance a directory's name. Fails for any other text.
     pub fn parse(text: &str) -> Result<Self, Error> {
         if text == META_ENCODED_NAME || text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Ok(Self(text.into()));
@@ -92,7 +93,8 @@ pub struct RegionInfo {
 
 impl RegionInfo {
     /// Creates the region of `table` from `start_key` (inclusive; empty: the first) to `end_key` (exclusive; empty: the
-    /// last).
+    /// last). Fails if `start_key` is not less than `end_key`, and for a region of hbase:meta other than
+    /// [`meta`](RegionInfo::meta).
     pub fn new(table: TableName, start_key: Bytes, end_key: Bytes, id: RegionId) -> Result<Self, Error> {
         Self::replica_of(table, start_key, end_key, id, ReplicaId(0))
     }
@@ -211,15 +213,15 @@ impl RegionInfo {
 
     /// Whether `row` is in this region's range.
     ///
-    /// An empty key is never compared. The pointer of an empty slice may be invalid, and glibc's `memcmp` (2.36,
-    /// AVX-512) reads there with a masked load, which costs 80 ns for unmapped memory.
+    /// An empty start or end key is not compared. The pointer of an empty slice may be invalid, and glibc's `memcmp`
+    /// (2.36, AVX-512) reads there with a masked load, which costs 80 ns for unmapped memory.
     #[inline]
     pub fn contains_row(&self, row: &[u8]) -> bool {
         (self.start_key.is_empty() || row >= &*self.start_key)
             && (self.end_key.is_empty() || row < &*self.end_key)
     }
 
-    /// Whether this region and `other`, of the same table, have a common row.
+    /// Whether `other` is of the same table and its range has a row in common with this region's.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.table == other.table
             && (self.end_key.is_empty() || other.start_key < self.end_key)

@@ -34,7 +34,7 @@ impl TableName {
         Self { printed: "hbase:namespace".into(), colon: Some(5) }
     }
 
-    /// Creates the name of `qualifier` in `namespace`.
+    /// Creates the name of `qualifier` in `namespace`. Fails with HBase's message if HBase does not allow the name.
     pub fn new(namespace: &str, qualifier: &str) -> Result<Self, Error> {
         check_namespace(namespace)?;
         check_qualifier(qualifier)?;

@@ -75,7 +75,10 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Iterates over the fields of the message at `range` of `bytes`, which must contain that range.
+    /// Iterates over the fields of the message at `range` of `bytes`.
+    ///
+    /// # Panics
+    /// When `bytes` does not contain that range.
     #[inline]
     pub fn new(bytes: &'a [u8], range: Range<usize>) -> Fields<'a> {
         let Range { start: at, end } = range;

@@ -50,7 +50,7 @@ pub fn copy_unless_there<F: Files + ?Sized>(from: &dyn FileReader, files: &F, to
     Ok(from.size())
 }
 
-/// Whether the file `to` has the same bytes as `from`.
+/// Whether the file `to` has the same bytes as `from`. Fails if there is no file `to`.
 pub fn is_copy<F: Files + ?Sized>(from: &dyn FileReader, files: &F, to: &FileName) -> Result<bool> {
     Ok(first_difference(from, files, to)?.is_none())
 }

@@ -27,7 +27,7 @@ pub trait Device: Send + Sync + 'static {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
     /// Fills `buffer` from `offset` if the bytes are in the system's memory; returns `false` if the read would have to
-    /// wait.
+    /// wait. The content of `buffer` is then undefined.
     fn read_now(&self, offset: u64, buffer: &mut [u8]) -> Result<bool>;
 
     /// Writes `bytes` at `offset`. After a failure the content there is undefined.

@@ -1,8 +1,9 @@
 //! The trait [`Files`], so that the engine runs on a local disk, an object store, or a file system for tests.
 //!
 //! The operations are create → write → finish, `read_at`, list, delete and [`swap`](Files::swap). There is **no
-//! rename**. A finished file never changes and never moves. Readers find it after a swap of the small object that names
-//! it; no caller lists a folder to decide which files count.
+//! rename**. A finished file does not change and does not move; the one exception is [`Files::reuse_space`], which only
+//! the log uses. Readers find it after a swap of the small object that names it; no caller lists a folder to decide
+//! which files count.
 //!
 //! Some implementations can do more: sync or cut an unfinished file, reuse a file's space, read a deleted file, report
 //! free space. These are [capabilities](Capability). A caller that needs one asks [`Files::capabilities`].
@@ -146,9 +147,9 @@ pub trait Files: Send + Sync + 'static {
         Err(Error::unsupported(name, "seal", Capability::SyncPrefix))
     }
 
-    /// Lists all files below `folder`, at any depth, in order of name. Without [`Capability::ListsAll`] the listing may
-    /// be stale. Callers that find small objects (file lists, schemas, links, snapshots) by listing need storage whose
-    /// listings contain every object that was written before.
+    /// Lists all files below `folder`, at any depth, in order of name; empty for a folder that does not exist. Without
+    /// [`Capability::ListsAll`] the listing may be stale. Callers that find small objects (file lists, schemas, links,
+    /// snapshots) by listing need storage whose listings contain every object that was written before.
     fn list(&self, folder: &FileName) -> Result<Vec<Entry>>;
 
     /// Deletes a file, and folders that become empty. Deleting an absent file succeeds.
@@ -186,7 +187,7 @@ pub trait Files: Send + Sync + 'static {
     /// Fails when it cannot be decided now; the caller may call it again.
     fn settle(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Settled>;
 
-    /// Reads the content of a small object as [`load`](Files::load) does.
+    /// Reads the content of a small object as [`load`](Files::load) does, with the same errors.
     fn read(&self, name: &FileName, bytes_max: usize) -> Result<Vec<u8>> {
         Ok(self.load(name, bytes_max)?.content)
     }
@@ -298,7 +299,8 @@ pub trait FileReader: Send + Sync {
     }
 
     /// Begins to read the `length` bytes at `offset`, for a caller that has other work until it needs them. The
-    /// returned function waits for the bytes. Dropping the function cancels the read.
+    /// returned function waits for the bytes. The caller may drop the function instead; the read may then continue in
+    /// vain.
     ///
     /// `None` where that gains nothing, as on the local disk, whose system reads ahead by itself.
     fn read_early(&self, offset: u64, length: usize) -> Option<EarlyRead> {

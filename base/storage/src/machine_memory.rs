@@ -32,7 +32,8 @@ impl MachineMemory {
         }
     }
 
-    /// Returns the memory that this process may use, in bytes.
+    /// Returns the memory that this process may use, in bytes; `None` if the system shows neither a limit nor the
+    /// machine's memory.
     pub fn usable(&self) -> Option<u64> {
         self.limit.as_ref().map(|(bytes, _)| *bytes).or(self.machine)
     }

@@ -213,7 +213,8 @@ fn tear(bytes: &mut [u8], durable: usize, under: &[u8], next: &mut impl FnMut() 
 /// An injected failure.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
-    /// Which change fails, counted from 1 over all creates, writes, syncs, finishes, seals, swaps, settles and deletes.
+    /// Which change fails, counted from 1 over all creates, writes, syncs, cuts, finishes, seals, swaps, settles and
+    /// deletes.
     pub act: u64,
     /// The kind of the error that the call reports.
     pub kind: Kind,
@@ -250,7 +251,7 @@ impl Memory {
         if self.capabilities.has(needed) { Ok(()) } else { Err(Error::unsupported(name, act, needed)) }
     }
 
-    /// Returns the number of changes so far: creates, writes, syncs, finishes, seals, swaps, settles and deletes.
+    /// Returns the number of changes so far: creates, writes, syncs, cuts, finishes, seals, swaps, settles and deletes.
     pub fn acts(&self) -> u64 {
         self.state.lock().acts
     }
@@ -294,7 +295,8 @@ impl Memory {
         self.state.lock().bytes()
     }
 
-    /// Limits the total size of all files, in bytes; a write beyond the limit fails as on a full disk.
+    /// Limits the total size of all files, in bytes; a write beyond the limit fails as on a full disk. `None` removes
+    /// the limit.
     pub fn set_bytes_max(&self, bytes_max: Option<u64>) {
         self.state.lock().bytes_max = bytes_max;
     }

@@ -40,7 +40,7 @@ impl FileName {
         FileName(name.into_boxed_str())
     }
 
-    /// Returns the last part.
+    /// Returns the last part; empty for the root.
     pub fn last(&self) -> &str {
         self.0.rsplit('/').next().unwrap_or("")
     }
@@ -53,7 +53,7 @@ impl FileName {
         Some(FileName(self.0.rfind('/').map_or("", |slash| &self.0[..slash]).into()))
     }
 
-    /// Returns the rest of the name after `folder`, if it is below `folder`.
+    /// Returns the rest of the name after `folder`; `None` if the file is not below `folder`.
     pub fn below<'a>(&'a self, folder: &FileName) -> Option<&'a str> {
         if folder.0.is_empty() {
             return Some(&self.0);

@@ -18,7 +18,7 @@
 //!
 //! **Deleting** a file deletes its first part, without which there is no file, and then the others. A seal is never
 //! deleted, because nothing else would refuse a request of the old writer that arrives hours later. A seal has 48
-//! bytes, and there is one for each server that died.
+//! bytes, and there is one for each growing file that was sealed.
 //!
 //! No listing decides which parts count: a listing only says where the search for the first absent number begins. A
 //! listed part has the size of its object. One without a payload may be a seal, and the search begins there.

@@ -68,8 +68,8 @@ impl Bean {
         self.add(name.into(), MetricKind::Gauge, description, value);
     }
 
-    /// Adds a histogram: `count` values since the start, of which `recent` are the latest. Values are divided by
-    /// `unit` before they are shown.
+    /// Adds a histogram: `count` values since the start, of which `recent` are the latest. `None` shows zeros. Values
+    /// are divided by `unit` before they are shown.
     pub fn histogram(
         &mut self,
         name: &str,
@@ -115,9 +115,9 @@ impl Bean {
 /// The parameters of a `/jmx` request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JmxQuery {
-    /// `qry=`: a pattern of bean names. Without one, all beans are selected.
+    /// `qry=`: a pattern of bean names. `None` selects all beans.
     pub pattern: Option<String>,
-    /// The attribute in `get=bean::attribute`.
+    /// The attribute in `get=bean::attribute`, or the name of a tag after `tag.`. `None` selects all.
     pub attribute: Option<String>,
     /// `description=true`: whether the answer contains descriptions.
     pub description: bool,
@@ -192,8 +192,8 @@ pub fn prometheus(beans: &[Bean], description: bool) -> String {
     out
 }
 
-/// Returns the name of an attribute in `/prometheus`: the names of record and attribute, split before each capital that
-/// begins a word.
+/// Returns the name of an attribute in `/prometheus`: the names of record and attribute in lower case, with `_` before
+/// each word that begins with a capital, and instead of each character that is no letter or digit.
 pub fn prometheus_name(record: &str, attribute: &str) -> String {
     let mut whole: Vec<char> = record.chars().collect();
     let mut letters = attribute.chars();

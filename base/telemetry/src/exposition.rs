@@ -51,7 +51,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Returns the value of the label `name`.
+    /// Returns the value of the label `name`; `None` if the sample has no such label.
     pub fn label(&self, name: &str) -> Option<&str> {
         self.labels.iter().find(|(label, _)| label == name).map(|(_, value)| &value[..])
     }
@@ -70,7 +70,8 @@ pub struct MetricFamily {
     pub samples: Vec<Sample>,
 }
 
-/// The metrics that were collected from their sources.
+/// The metrics that were collected from their sources. All samples of one name have the description and the kind of the
+/// first.
 #[derive(Clone, Debug, Default)]
 pub struct Exposition {
     families: Vec<MetricFamily>,
@@ -129,7 +130,8 @@ impl Exposition {
         self.samples(name).iter().filter(wanted).map(|sample| sample.value.as_f64()).sum::<f64>() + 0.0
     }
 
-    /// Returns the values of the histogram with this name. A `label` (name and value) selects the one that has it.
+    /// Returns the values of the histogram with this name. A `label` (name and value) selects the first one that has
+    /// it. `None` if there is none.
     pub fn spread(&self, name: &str, label: Option<(&str, &str)>) -> Option<&Spread> {
         self.samples(name).iter().find_map(|sample| match &sample.value {
             MetricValue::Times(spread)

@@ -5,10 +5,10 @@
 //!            16 …     eight buckets for each power of two: a bucket is at most an eighth of its values wide
 //! ```
 //!
-//! So a quantile is exact to within 6 %, over all of 64 bits, in 4 KB. Recording a value adds to two numbers. Each
-//! thread uses one of [`STRIPES`] copies of the numbers, so few threads write to the same memory; a reader adds the
-//! copies up. Rejected: a lock (cost), a reservoir (loses rare values), and more buckets (a latency needs no exact
-//! percent).
+//! So a quantile is exact to within 6 %, over all of 64 bits, in 4 KB for each copy. Recording a value adds to two
+//! numbers. Each thread uses one of [`STRIPES`] copies of the numbers, so few threads write to the same memory; a
+//! reader adds the copies up. Rejected: a lock (cost), a reservoir (loses rare values), and more buckets (a latency
+//! needs no exact percent).
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -121,7 +121,7 @@ impl Spread {
         self.count
     }
 
-    /// Returns the sum of the values.
+    /// Returns the sum of the values, modulo 2^64.
     pub fn sum(&self) -> u64 {
         self.sum
     }

@@ -3,8 +3,8 @@
 //! A [`Counter`] only grows, a [`Gauge`] goes up and down, a [`Histogram`] has the distribution of values. All are
 //! updated without a lock. A [`Source`] owns some of them, and writes them with their names into an [`Exposition`],
 //! which renders the Prometheus text format. Names follow HBase's metrics: the JMX name in snake case after `hbase_`
-//! and the component (`totalRequestCount` of `RegionServer` is `hbase_regionserver_total_request_count`). Times are in
-//! seconds.
+//! and the component (`totalRequestCount` of `RegionServer` is `hbase_regionserver_total_request_count`). Metrics that
+//! HBase does not have begin with `bellows_`. Times are in seconds.
 //!
 //! Events are `tracing`'s, with a level, a target and fields. `error` must wake an operator, `warn` is read the next
 //! day, `info` describes a node's day, and `debug` a request.

@@ -49,8 +49,8 @@ impl Parser {
         Err(self.error("Illegal/unsupported escape sequence"))
     }
 
-    /// Parses the escape at the cursor. If `create` is false, no node is built; only an escape that stands for a
-    /// character has a result.
+    /// Parses the escape at the cursor. If `create` is false, the caller needs the result only if the escape stands for
+    /// a character.
     pub(super) fn escape(&mut self, create: bool) -> Result<Escape> {
         let point = self.skip();
         let letter = char::from_u32(point).unwrap_or('\0');

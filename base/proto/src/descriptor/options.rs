@@ -119,9 +119,9 @@ words! {
     UseDefault = "USE_DEFAULT",
     /// Waits for nothing: the write is not logged.
     SkipWal = "SKIP_WAL",
-    /// Waits until the write is appended to the log, which is synced soon after.
+    /// Waits for no write to the log: the log takes the edit, and writes and syncs it soon after.
     AsyncWal = "ASYNC_WAL",
-    /// Waits for the sync of the log.
+    /// Waits until the log has the edit: on the disk or handed to the operating system, as `hbase.wal.hsync` says.
     SyncWal = "SYNC_WAL",
     /// Waits until the log is synced to the disk.
     FsyncWal = "FSYNC_WAL",
@@ -159,7 +159,7 @@ pub struct FamilyOptions {
     /// BLOOMFILTER: which part of the key the Bloom filters contain. Default ROW.
     pub bloom: BloomType,
     /// `RowPrefixBloomFilter.prefix_length`, as an attribute or in the configuration: length of the row prefixes in the
-    /// filter, in bytes.
+    /// filter, in bytes. `None` if it is not set, or if the configuration has no number up to 65,535.
     pub bloom_prefix: Option<u16>,
     /// REPLICATION_SCOPE: 1 if writes are replicated to other clusters, 0 if not. Default 0.
     pub replication_scope: i32,
@@ -250,7 +250,7 @@ impl FamilyOptions {
         })
     }
 
-    /// Returns the TTL in ms; `None` if it never expires.
+    /// Returns the TTL in ms; `None` if cells never expire. A negative TTL counts as 0.
     pub fn ttl_ms(&self) -> Option<u64> {
         (self.ttl_seconds != TTL_FOREVER_SECONDS).then(|| u64::try_from(self.ttl_seconds).unwrap_or(0) * 1000)
     }

@@ -87,7 +87,8 @@ fn must(table: &TableDescriptor) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the Java class that HBase would report as missing for a compression without a codec.
+/// Returns the Java class that HBase would report as missing for a compression without a codec; `None` if there is a
+/// codec.
 fn absent_codec(codec: Compression) -> Option<&'static str> {
     match codec {
         Compression::Lzo => Some("com.hadoop.compression.lzo.LzoCodec"),

@@ -92,7 +92,7 @@ impl<'a> TrackerChoice<'a> {
     }
 
     /// Returns the tracker by which HBase finds the store's files; during a migration this is the source. Returns
-    /// `None` if the name is unknown.
+    /// `None` if the name is unknown, or if a migration has no valid source.
     pub fn reads_by(self) -> Option<TrackerKind> {
         match TrackerKind::parse(self.tracker)? {
             TrackerKind::Migration => {
