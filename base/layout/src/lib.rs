@@ -78,7 +78,7 @@ pub fn region_folder(info: &RegionInfo) -> FileName {
 
 /// Makes sure that the region folder `folder` has a `.regioninfo` that says `info`. If the file is missing, damaged or
 /// of another region, it is written anew: a crash may have cut it short when it was first written. Durable when this
-/// returns. Fails if another process creates the file at the same time.
+/// returns. May fail if another process creates the file at the same time.
 pub fn keep_region_info(files: &dyn Files, folder: &FileName, info: &RegionInfo) -> storage::Result<()> {
     let name = folder.join(REGION_INFO);
     match files.read(&name, REGION_INFO_BYTES_MAX) {

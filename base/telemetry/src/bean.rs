@@ -117,7 +117,7 @@ impl Bean {
 pub struct JmxQuery {
     /// `qry=`: a pattern of bean names. `None` selects all beans.
     pub pattern: Option<String>,
-    /// The attribute in `get=bean::attribute`, or the name of a tag after `tag.`. `None` selects all.
+    /// The attribute in `get=bean::attribute`; `tag.NAME` is a tag. `None` selects all attributes and tags.
     pub attribute: Option<String>,
     /// `description=true`: whether the answer contains descriptions.
     pub description: bool,
