@@ -240,8 +240,8 @@ impl Segment {
         }
     }
 
-    /// Prefetches the memory that a read of each of these rows needs, up to its first cell, for all rows at once. Calls
-    /// `is_here` with the index of each row that is probably present.
+    /// Prefetches the memory that a read of each of these rows needs, up to its first cell, for several rows at once.
+    /// Calls `is_here` with the index of each row that is probably present.
     pub fn prefetch_rows(&self, rows: &[&[u8]], mut is_here: impl FnMut(usize)) {
         let lines = lines_of((self.bytes() / self.cells().max(1)) as usize);
         for (group, rows) in rows.chunks(TOGETHER).enumerate() {

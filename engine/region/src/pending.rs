@@ -19,8 +19,9 @@ use crate::{Error, Result};
 
 /// An applied write that is not acknowledged yet.
 ///
-/// This future resolves when the write is as durable as requested, and every new reader sees it. An error means that
-/// the write may or may not have happened. Dropping the future ends the wait, but does not undo the write.
+/// This future resolves when the write is as durable as requested, and every new reader sees it; at once if nothing was
+/// written. An error means that the write may or may not have happened. Dropping the future ends the wait, but does not
+/// undo the write.
 #[must_use = "a write may be acknowledged only after this has resolved"]
 pub struct Pending {
     region: Arc<Region>,
@@ -68,7 +69,7 @@ impl Pending {
         self.sequence
     }
 
-    /// Waits and blocks the thread.
+    /// Waits like the future, and blocks the calling thread meanwhile.
     pub fn wait_blocking(self) -> Result<()> {
         env::block_on(self)
     }

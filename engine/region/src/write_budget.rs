@@ -18,7 +18,8 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 pub struct WriteBudget {
     /// The limit in bytes a second.
     limit: AtomicU64,
-    /// When the budget will have covered all bytes written so far; a time in the past counts as now.
+    /// When the budget will have covered all bytes written so far; a time in the past counts as now. `None` before the
+    /// first write and after a change of the limit.
     paid_at: Mutex<Option<Moment>>,
     wake: Condvar,
 }
@@ -35,7 +36,7 @@ impl WriteBudget {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Sets the limit, also for waiting writers. Returns whether it has changed.
+    /// Sets the limit, which is at least 1, also for waiting writers. Returns whether it has changed.
     pub fn set_limit(&self, bytes_per_second: u64) -> bool {
         let mut paid_at = self.paid_at.lock();
         if self.limit.swap(bytes_per_second, Ordering::Relaxed) == bytes_per_second {

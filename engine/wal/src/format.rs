@@ -239,7 +239,7 @@ impl Header {
         self.version >= VERSION
     }
 
-    /// Decodes a header; `None` for bytes that are not a complete header.
+    /// Decodes a header; `None` if it is incomplete, or if its magic or checksum is wrong.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Header> {
         let (magic, rest) = take::<8>(bytes)?;
         let (version, rest) = take::<4>(rest)?;

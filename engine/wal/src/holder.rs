@@ -53,7 +53,8 @@ impl LogHolder {
         self.shared.advance_holder(&self.name, lowest)
     }
 
-    /// Removes the holder, because it needs no file any more.
+    /// Removes the holder, because it needs no file any more. Fails if its object cannot be deleted; then the files
+    /// stay.
     pub fn release(self) -> Result<()> {
         self.shared.release_holder(&self.name)
     }

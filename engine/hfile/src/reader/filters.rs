@@ -9,7 +9,7 @@ use crate::cursor::ReadOptions;
 use crate::held::BlockAccess;
 
 impl Reader {
-    /// Whether the file may contain cells of `row`.
+    /// Whether the file may contain cells of `row`, by its Bloom filter; `true` if it has none of rows or prefixes.
     pub fn may_contain_row(&self, row: &[u8], options: ReadOptions) -> Result<bool> {
         self.row_may_be_here(row, options.into())
     }

@@ -38,7 +38,7 @@ impl Shared {
         BackGuard { back: self.back.lock(), _wakes: WakeOnDrop(self) }
     }
 
-    /// Locks the back; `None` if another thread has it.
+    /// Locks the log's [`Back`] without waiting; `None` if another thread has it.
     pub(crate) fn try_back(&self) -> Option<BackGuard<'_>> {
         self.back.try_lock().map(|back| BackGuard { back, _wakes: WakeOnDrop(self) })
     }

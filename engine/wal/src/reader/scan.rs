@@ -282,7 +282,7 @@ fn note(regions: &mut HashMap<Box<[u8]>, RegionExtent>, record: &Record<'_>, spa
     }
 }
 
-/// Returns the header of a file of `size` bytes; `None` for an incomplete header.
+/// Returns the header of a file of `size` bytes; `None` if the header is incomplete or damaged.
 pub(super) fn read_header(file: &dyn FileReader, size: u64) -> Result<Option<Header>> {
     if size < HEADER_LENGTH as u64 {
         return Ok(None);
