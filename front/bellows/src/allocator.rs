@@ -38,8 +38,8 @@ pub(crate) fn start_memory_release() -> Result<Option<Runtime>, Failure> {
     Ok(Some(runtime))
 }
 
-/// Makes a large request wait, before it begins, until the background thread has returned the memory of earlier
-/// requests.
+/// Returns the function by which the RPC server makes a large request wait, before it begins, until the background
+/// thread has returned the memory of earlier requests.
 pub(crate) fn reclaim(runtime: &Runtime) -> rpc::Reclaim {
     let handle = runtime.handle().clone();
     Arc::new(move |done| {

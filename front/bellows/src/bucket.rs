@@ -40,8 +40,9 @@ pub(crate) struct BucketSettings {
 }
 
 impl BucketSettings {
-    /// Returns the settings, or `None` if there is no second tier. Fractions are fractions of `memory`, in bytes;
-    /// `machine` is the machine's memory, if known.
+    /// Returns the settings, or `None` if there is no second tier. A size below 1 is a fraction of `memory`, a greater
+    /// one is in megabytes. `machine` is the machine's memory, if known; both are in bytes. Fails for an invalid value,
+    /// for a size too small for the engine, and for a tier in memory that is not smaller than the machine's memory.
     pub(crate) fn gather(
         conf: &Conf,
         memory: u64,

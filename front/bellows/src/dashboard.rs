@@ -12,7 +12,7 @@ use crate::page;
 const CLEAR: &str = "\x1b[2J\x1b[H";
 
 /// Fetches the dashboard at `path` again and again and passes it to `show`, until `show` fails because nobody reads its
-/// output any more.
+/// output any more; with `--once` only once. Fails if the page cannot be fetched.
 pub(crate) fn watch(
     options: &Watch,
     path: &str,

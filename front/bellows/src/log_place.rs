@@ -25,8 +25,8 @@ const BELONGS: &str = "bellows.wal.of";
 /// Maximum size of either object, in bytes.
 const NOTE_MAX: usize = 16 << 10;
 
-/// Returns the storage of the log that belongs to the data in `files`. Errors call the data `root`; `wal_dir` is the
-/// value of `hbase.wal.dir`.
+/// Returns the storage of the log that belongs to the data in `files`. Fails if the records of the two places do not
+/// fit each other (see above). Errors call the data `root`; `wal_dir` is the value of `hbase.wal.dir`.
 pub(crate) fn open(
     world: &World,
     conf: &Conf,
@@ -159,7 +159,8 @@ fn budget(conf: &Conf) -> Result<Option<(Duration, Duration)>, Failure> {
     Ok(period.map(|period| (period, delay_max)))
 }
 
-/// Returns the time between two syncs of a log in an object store that is written without a pause and has a budget.
+/// Returns the time between two syncs of a log in an object store that is written without a pause; `None` if requests
+/// have no budget.
 pub(crate) fn sync_period_min(conf: &Conf) -> Result<Option<Duration>, Failure> {
     Ok(budget(conf)?.map(|(period, delay_max)| period.min(delay_max)))
 }

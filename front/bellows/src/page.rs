@@ -44,7 +44,8 @@ impl From<io::Error> for Error {
     }
 }
 
-/// Returns the page at `path` of the web port `web`.
+/// Returns the page at `path` of the web port `web`. Fails after [`PATIENCE`], and with [`Error::Status`] for an answer
+/// that is not status 200.
 pub(crate) async fn get(web: SocketAddr, path: &str) -> Result<String, Error> {
     let answer = env::timeout(PATIENCE, fetch(web, path)).await;
     let answer = answer.unwrap_or_else(|| {
@@ -59,7 +60,8 @@ pub(crate) async fn get(web: SocketAddr, path: &str) -> Result<String, Error> {
     }
 }
 
-/// Returns the whole answer. HTTP 1.0 has no chunks, and the server closes the connection after the answer.
+/// Returns the whole answer, or its first [`PAGE_SIZE_MAX`] bytes. HTTP 1.0 has no chunks, and the server closes the
+/// connection after the answer.
 async fn fetch(web: SocketAddr, path: &str) -> io::Result<String> {
     let mut stream = env::dial(web).await?;
     let request = format!("GET {path} HTTP/1.0\r\nHost: {web}\r\nConnection: close\r\n\r\n");

@@ -84,7 +84,8 @@ impl ReadReplica {
         server.follow(replica).map_err(|error| Failure::new(format!("cannot start a thread: {error}")))
     }
 
-    /// Copies the primary's catalog to the replica's, opens the regions, and repeats this in the background.
+    /// Copies the primary's catalog to the replica's, opens the regions, and repeats this in the background. Fails if
+    /// the first copy fails, or if the server is no read replica.
     pub(crate) fn mirror(&self, server: &Arc<RegionServer>, master: &Arc<Master>) -> Result<(), Failure> {
         let replica =
             Arc::clone(server.replica().ok_or_else(|| Failure::new("the server is no read replica"))?);

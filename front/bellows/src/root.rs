@@ -1,5 +1,5 @@
-//! The root: the place of all files but the log. It is a folder of this machine, a part of a bucket in an S3-compatible
-//! store, or a folder in HDFS.
+//! The root: the place of all files, and of the log unless `hbase.wal.dir` names another place. It is a folder of this
+//! machine, a part of a bucket in an S3-compatible store, or a folder in HDFS.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::failure::Failure;
 /// The folder of log files within the place of the log.
 pub(crate) const LOG_FOLDER: &str = "WALs";
 
-/// The place of all files but the log.
+/// The place of all files, and of the log unless `hbase.wal.dir` names another place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Root {
     /// A folder of this machine.
@@ -101,7 +101,8 @@ impl Root {
         }
     }
 
-    /// Whether a setting that is not one of this program's keys has a meaning for this root.
+    /// Whether a setting that is not one of this program's keys has a meaning for this root: a key of Hadoop's client,
+    /// if the root is in HDFS.
     pub(crate) fn understands(&self, key: &str) -> bool {
         matches!(self, Root::Hdfs { .. }) && is_hadoops(key)
     }
@@ -217,7 +218,7 @@ impl Root {
         Ok(store)
     }
 
-    /// Returns the bucket that the settings name.
+    /// Returns the bucket that the settings name. The root must be in a bucket.
     fn bucket(&self, conf: &Conf) -> Result<Arc<Bucket>, Failure> {
         let Root::Bucket { bucket, prefix } = self else { unreachable!("only a bucket is in a store") };
         let store = Bucket::new(options(conf, bucket, prefix)?);

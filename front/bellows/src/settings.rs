@@ -79,7 +79,7 @@ impl Settings {
     }
 
     /// Gathers the settings. A command line option overrides `-D`, which overrides the site file, which overrides the
-    /// key's default.
+    /// key's default. Fails for an invalid value.
     pub(crate) fn gather(start: &Start) -> Result<Settings, Failure> {
         let mut conf = Conf::new()
             .with_variable("user.name", user())

@@ -1,8 +1,9 @@
 //! Sends spans of traced calls to an OpenTelemetry collector: OTLP over HTTP, in JSON.
 //!
 //! The server puts a span into a queue without waiting; if the queue is full, the span is dropped and counted. A task
-//! sends the spans of the queue, at most once in each [`PERIOD`]. If the collector fails or does not answer, the task
-//! sends a batch up to [`ATTEMPTS`] times and then drops it. So traces never delay a call.
+//! sends the spans of the queue: a full batch of [`BATCH_MAX`] at once, a smaller one [`PERIOD`] after its first span.
+//! If the collector does not answer or reports a temporary failure, the task sends a batch up to [`ATTEMPTS`] times and
+//! then drops it. So no call waits for the collector.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -143,7 +144,7 @@ impl SpanExporter {
         Ok(Arc::new(SpanExporter { queue, counts, end, ended: Mutex::new(ended) }))
     }
 
-    /// Sends the waiting spans, if the collector accepts them within [`END_MAX`].
+    /// Sends the waiting spans. Returns after at most [`END_MAX`], even if not all were sent.
     pub(crate) fn end(&self) {
         let _told = self.end.try_send(());
         let _in_time = self.ended.lock().recv_timeout(END_MAX);

@@ -37,7 +37,8 @@ pub(crate) enum End {
     Promoted(Start),
 }
 
-/// Runs the server until the process is told to stop. Calls `greet` when clients can be served.
+/// Runs the server until the process is told to stop, or a replica to become the primary. Calls `greet` when clients
+/// can be served. Fails if the server cannot start, or cannot continue.
 pub(crate) fn run(
     start: &Start,
     ring: Arc<LogRing>,

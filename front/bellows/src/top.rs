@@ -127,7 +127,7 @@ impl View {
     }
 }
 
-/// Returns what a line stands for, as the command line says.
+/// Returns the mode that `--mode` names; fails if there is none of that name.
 fn mode(options: &Top) -> Result<Mode, Failure> {
     Mode::of_text(&options.mode)
         .map_err(|expected| Failure::new(format!("--mode is {:?}, {expected}", options.mode)))
@@ -158,7 +158,7 @@ fn summary(status: &pb::ClusterStatus, rates: &Rates) -> String {
 }
 
 /// Prints the load repeatedly, until the wanted number is reached or `show` fails because nobody reads its output any
-/// more.
+/// more. With `--outputs` it prints only the fields of the mode. Fails if the master does not return the status.
 pub(crate) fn run(options: &Top, mut show: impl FnMut(&str) -> std::io::Result<()>) -> Result<(), Failure> {
     if options.outputs {
         let described = |field: &Field| format!("{:12} {}\n", field.name(), field.meaning());

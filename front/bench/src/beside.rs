@@ -93,7 +93,7 @@ pub(crate) fn beside(outcomes: &Outcomes) -> String {
     parts.join("\n\n")
 }
 
-/// Returns all labels, in the order of their first line.
+/// Returns each label once: those of workloads in the order of their lines, then those that only first answers have.
 pub(crate) fn labels(outcomes: &Outcomes) -> Vec<&str> {
     let mut labels: Vec<&str> = Vec::new();
     let all = outcomes.workloads.iter().map(|outcome| &outcome.label);
@@ -151,7 +151,7 @@ fn limits(outcomes: &Outcomes, labels: &[&str], medians: &[Outcome]) -> String {
     lined_up(&lines)
 }
 
-/// Returns one outcome for each label and workload: the median of its figures.
+/// Returns one outcome for each label and workload: the median of each figure, and the curves of the first line.
 pub(crate) fn medians(outcomes: &Outcomes) -> Vec<Outcome> {
     let mut medians: Vec<Outcome> = Vec::new();
     for outcome in &outcomes.workloads {
@@ -193,7 +193,8 @@ fn median(figures: impl Iterator<Item = f64>) -> Option<f64> {
     }
 }
 
-/// Returns the cost of one operation, or of one row.
+/// Returns the server's CPU time in µs for one operation, or for one row if operations have [`MANY_ROWS`] or more;
+/// `None` if it was not measured.
 fn cost(outcome: &Outcome) -> Option<f64> {
     let rows = outcome.rows_per_operation;
     outcome.server_us.map(|cost| if rows >= MANY_ROWS { cost / rows } else { cost })

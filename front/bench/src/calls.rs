@@ -25,7 +25,7 @@ impl Tally {
             .map_err(|error| Error::Calls(error.to_string()))
     }
 
-    /// Returns the count when its time is over.
+    /// Waits until the time is over, and returns the count. Fails if `perf` reported none.
     pub(crate) fn finish(self) -> Result<u64> {
         let output = self.0.wait_with_output().map_err(|error| Error::Calls(error.to_string()))?;
         let text = String::from_utf8_lossy(&output.stderr);
@@ -33,7 +33,7 @@ impl Tally {
     }
 }
 
-/// Returns the count: the first field of the line with the event.
+/// Returns the count: the first field of the line with the event. `None` if there is no such line, or no number in it.
 fn counted(text: &str) -> Option<u64> {
     text.lines().find(|line| line.contains("raw_syscalls:sys_enter"))?.split(',').next()?.parse().ok()
 }

@@ -74,7 +74,7 @@ impl Calm {
         }
     }
 
-    /// Returns the latency quantile in µs. `part` is from 0 to 1.
+    /// Returns the latency quantile in µs, 0 without operations. `part` is from 0 to 1.
     pub fn latency_us(&self, part: f64) -> f64 {
         self.latencies.value_at_quantile(part) as f64 / 1_000.0
     }

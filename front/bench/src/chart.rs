@@ -154,7 +154,7 @@ impl Scale {
     }
 }
 
-/// Returns round numbers from `low` to `high`, five to ten of them.
+/// Returns round numbers at equal distances from `low` to `high`, three to seven of them.
 fn steps(low: f64, high: f64) -> Vec<f64> {
     let rough = (high - low) / 6.0;
     let power = 10f64.powf(rough.log10().floor());

@@ -78,7 +78,7 @@ impl Bench {
         receiver.recv().expect("the task answers before it ends")
     }
 
-    /// Creates and fills the tables of these workloads.
+    /// Creates and fills the tables of these workloads, as far as they are missing or not full.
     pub(crate) fn prepare(&self, workloads: &[Workload], say: &mut dyn FnMut(&str)) -> Result<()> {
         let layouts: BTreeSet<Layout> = workloads.iter().map(|workload| workload.layout()).collect();
         for layout in layouts {
@@ -98,7 +98,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Waits for the first answers of a starting server.
+    /// Waits for the first answers of a starting server. Fails if there are none for some minutes.
     pub(crate) fn first(&self) -> Result<First> {
         self.wait_for(first(self.world.clone(), Plan::clone(&self.plan)))
     }
@@ -236,7 +236,7 @@ impl Bench {
         })
     }
 
-    /// Waits until the server is idle, up to the plan's limit.
+    /// Waits until the server is idle, up to the plan's limit. Without a process id it does not wait.
     fn settle(&self, say: &mut dyn FnMut(&str)) -> Result<()> {
         let (Some(pid), settle) = (self.plan.pid, self.plan.settle) else { return Ok(()) };
         let end = self.world.moment().plus(settle);

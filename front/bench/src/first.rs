@@ -16,7 +16,7 @@ use crate::{Error, Plan, Result};
 const PAUSE: Duration = Duration::from_millis(5);
 /// Maximum time of one attempt; a killed server may leave a dead connection behind.
 const TRY_MAX: Duration = Duration::from_secs(1);
-/// Time after which the measurement gives up.
+/// Time after which an attempt that fails ends the measurement with its error.
 const GIVE_UP: Duration = Duration::from_secs(300);
 
 /// Times of the first answers, since the beginning of the wait.

@@ -66,7 +66,8 @@ const LIMIT_SECONDS: f64 = 0.7;
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Runs everything that `args` ask for. Passes lines of progress to `say` and lines of results to `out`. If a result
-/// cannot be written, the run ends with [`Error::Output`].
+/// cannot be written, the run ends with [`Error::Output`]. If operations failed or read wrong rows, the run continues,
+/// and returns [`Error::Failed`] at the end.
 pub fn run(
     args: &Args,
     say: &mut dyn FnMut(&str),

@@ -168,7 +168,7 @@ fn answering_end(
     Ok((server, address, answered))
 }
 
-/// Returns the result of the answering end, when the asking end has ended.
+/// Waits until the asking end has ended, and returns the result of the answering end.
 fn outcome(answered: &Answered) -> Result<(u64, u64)> {
     let ended = || Error::Options("the loopback echo ended".to_owned());
     answered.recv().map_err(|_| ended())?.map_err(failed)

@@ -149,7 +149,8 @@ pub(crate) fn first_line(label: &str, after: &str, first: First) -> String {
 }
 
 impl Outcomes {
-    /// Reads what [`line`] and [`first_line`] wrote.
+    /// Reads lines that [`line`], [`first_line`] and [`Limit::line`] wrote. Returns an error text at the first other
+    /// line; the lines before it have been added.
     pub(crate) fn add(&mut self, text: &str) -> std::result::Result<(), String> {
         for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let line: Value =
@@ -179,7 +180,7 @@ impl Outcomes {
         Ok(())
     }
 
-    /// Reads a file of results.
+    /// Reads a file of results. Fails as [`add`](Outcomes::add) does, and if the file cannot be read.
     pub(crate) fn add_file(&mut self, file: &Path) -> Result<()> {
         let failed = |reason: String| Error::File { file: file.display().to_string(), reason };
         let text = storage::read_text(file).map_err(|error| failed(error.to_string()))?;

@@ -22,8 +22,8 @@ use env::{Alarm, Moment, Runtime, World};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-/// Minimum time between two wake-ups: the delay of timers of ordinary threads. At up to 20,000 operations a second it
-/// delays none.
+/// Minimum time between two wake-ups: the delay of timers of ordinary threads. It delays operations only at rates above
+/// about 20,000 a second on one thread.
 const STEP: Duration = Duration::from_micros(50);
 /// Maximum number of operations that are given to one connection before the next connection gets some. After a pause
 /// many operations are due.
@@ -116,7 +116,7 @@ impl Pace {
         lane.due.lock().pop_front()
     }
 
-    /// Returns the next operation of a connection that is already due.
+    /// Returns the intended start of the next operation of a connection that is already due; `None` if none is due.
     pub(crate) fn next_now(&self, connection: usize) -> Option<Moment> {
         let lane = &self.lanes[connection];
         lane.ready.try_acquire().ok()?.forget();

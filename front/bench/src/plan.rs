@@ -14,7 +14,7 @@ use crate::{Keys, Workload};
 pub struct Plan {
     /// How the cluster is found.
     pub registry: Registry,
-    /// Process id of the server.
+    /// Process id of the server; `None` if its cost is not measured.
     pub pid: Option<u32>,
     /// Number of callers, each with one operation at a time.
     pub threads: usize,
@@ -42,11 +42,11 @@ pub struct Plan {
     pub batch: usize,
     /// Number of rows that a filtered scan reads; at most `rows`.
     pub range: u64,
-    /// Number of rows per scan call.
+    /// Number of rows per scan call; `None` for the client's default.
     pub caching: Option<u32>,
     /// Measured time of a workload, without the warm-up.
     pub measured: Duration,
-    /// Number of operations after which a workload ends early.
+    /// Number of operations after which a workload ends early; `None` for no such limit.
     pub operations: Option<u64>,
     /// Warm-up before the measured time.
     pub warm_up: Duration,

@@ -80,9 +80,9 @@ pub struct Cost {
     pub system_us: u64,
     /// Resident memory at the end, in bytes.
     pub resident: u64,
-    /// Number of bytes written to the disk.
+    /// Number of bytes written to the disk; `None` if a reading lacks it.
     pub disk_written: Option<u64>,
-    /// Number of system calls that read or wrote.
+    /// Number of system calls that read or wrote; `None` if a reading lacks it.
     pub io_calls: Option<u64>,
 }
 

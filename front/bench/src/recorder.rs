@@ -12,7 +12,7 @@ use crate::calm::{self, Timed};
 pub(crate) const LATENCY_MAX_NS: u64 = 600_000_000_000;
 /// Length of a time slot.
 pub(crate) const SLOT: Duration = Duration::from_millis(500);
-/// Maximum number of distinct failure messages that are kept.
+/// Maximum number of distinct failure messages that are counted separately; all others are counted together.
 const FAILURES_MAX: usize = 8;
 
 /// The result of one operation.
@@ -56,7 +56,7 @@ pub struct Slot {
     pub latency_max_ns: u64,
 }
 
-/// An empty histogram of latencies in ns.
+/// Returns an empty histogram of latencies in ns.
 pub(crate) fn latencies() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("constants that fit each other")
 }
@@ -97,7 +97,7 @@ impl Recorded {
         self.failures.values().sum()
     }
 
-    /// Returns the latency quantile in µs. `part` is from 0 to 1.
+    /// Returns the latency quantile in µs, 0 without operations. `part` is from 0 to 1.
     pub fn latency_us(&self, part: f64) -> f64 {
         self.latencies.value_at_quantile(part) as f64 / 1_000.0
     }

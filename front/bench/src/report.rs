@@ -43,33 +43,35 @@ impl Report {
         self.recorded.rows as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// Returns the server's CPU time per operation, in µs.
+    /// Returns the server's CPU time per operation, in µs; `None` if it was not measured, or if no operation succeeded.
     pub fn server_us(&self) -> Option<f64> {
         self.per_operation(self.server?.cpu_us)
     }
 
-    /// Returns the server's CPU time per row, in µs.
+    /// Returns the server's CPU time per row, in µs; `None` if it was not measured, or if there was no row.
     pub fn server_us_per_row(&self) -> Option<f64> {
         per(self.server?.cpu_us, self.recorded.rows)
     }
 
-    /// Returns the server's CPU time per operation in system mode, in µs.
+    /// Returns the server's CPU time per operation in system mode, in µs; `None` if it was not measured, or if no
+    /// operation succeeded.
     pub fn server_system_us(&self) -> Option<f64> {
         self.per_operation(self.server?.system_us)
     }
 
-    /// Returns the generator's CPU time per operation, in µs.
+    /// Returns the generator's CPU time per operation, in µs; `None` if no operation succeeded.
     pub fn generator_us(&self) -> Option<f64> {
         self.per_operation(self.generator.cpu_us)
     }
 
-    /// Returns the number of the server's system calls per operation: all if they were counted, otherwise those on
-    /// files.
+    /// Returns the number of the server's system calls per operation: all if they were counted, otherwise those that
+    /// read or wrote. `None` if neither is known, or if no operation succeeded.
     pub fn calls_per_operation(&self) -> Option<f64> {
         self.per_operation(self.server_calls.or(self.server?.io_calls)?)
     }
 
-    /// Returns the number of bytes that the server wrote to the disk for each byte of keys and values written.
+    /// Returns the number of bytes that the server wrote to the disk for each byte of keys and values written; `None`
+    /// if it is not known, or if nothing was written.
     pub fn write_amplification(&self) -> Option<f64> {
         per(self.server?.disk_written?, self.recorded.written)
     }

@@ -176,7 +176,7 @@ impl Rows {
             })
     }
 
-    /// Returns the number of the row with this key.
+    /// Returns the number of the row with this key; `None` for a key of another form.
     pub(crate) fn number(&self, key: &[u8]) -> Option<u64> {
         let digits = key.strip_prefix(self.layout.prefix())?;
         if digits.len() != self.digits {
@@ -185,7 +185,7 @@ impl Rows {
         std::str::from_utf8(digits).ok()?.parse().ok()
     }
 
-    /// Returns the split keys of `regions` parts of equal size.
+    /// Returns the split keys of `regions` parts of equal size, but of no more parts than there are rows.
     pub(crate) fn split_keys(&self, regions: u64) -> Vec<Bytes> {
         let regions = regions.min(self.count);
         (1..regions)

@@ -208,7 +208,8 @@ impl Action {
         }
     }
 
-    /// Runs the action, and returns a message about the result.
+    /// Runs the action, and returns a message about the result. The error says what is wrong with the inputs, or why
+    /// the cluster refused. A split of several regions that fails has split the earlier ones.
     pub(crate) async fn run(self, console: &Console, name: &str, form: &Query) -> Result<String, String> {
         let node = console.node.get().ok_or("the server is starting")?;
         let table = table_name(name)?;
@@ -279,7 +280,7 @@ fn table_name(name: &str) -> Result<TableName, String> {
     name.parse().map_err(|_| format!("{name:?} is no name of a table, expected letters, digits and _-."))
 }
 
-/// Returns the regions of a table with these encoded names, in key order.
+/// Returns the regions of a table with these encoded names, in key order. Fails if the table lacks one of them.
 async fn regions_of(admin: &Admin, table: &TableName, names: &[&str]) -> Result<Vec<RegionInfo>, String> {
     let all = admin.regions(table).await.map_err(|error| error.to_string())?;
     for name in names {

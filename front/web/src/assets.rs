@@ -54,12 +54,12 @@ fn assets() -> &'static [Asset] {
     })
 }
 
-/// Returns the address of a file by its name.
+/// Returns the address of a file by its name; an empty text if there is none.
 pub(crate) fn address(name: &str) -> &'static str {
     assets().iter().find(|asset| asset.name == name).map_or("", |asset| &asset.address)
 }
 
-/// Returns the file with this address.
+/// Returns the file with this address, compressed if the client accepts that; status 404 if there is none.
 pub(crate) fn answer(path: &str, headers: &HeaderMap) -> Response {
     let Some(asset) = assets().iter().find(|asset| asset.address == path) else {
         return (StatusCode::NOT_FOUND, "no such file; load the page again\n").into_response();

@@ -57,7 +57,7 @@ pub(crate) struct ClientRow {
     pub(crate) writes: f64,
     /// Scans of whole tables, per second.
     pub(crate) full_scans: f64,
-    /// Duration of the longest sampled call.
+    /// Duration of the longest sampled call since the client is in the table.
     pub(crate) longest: Duration,
     pub(crate) first: WallTime,
     pub(crate) last: WallTime,

@@ -66,7 +66,7 @@ fn difference(now: &Costs, then: &Costs) -> Costs {
         .collect()
 }
 
-/// Formats an amount of money: two digits after the point, and four for less than a cent.
+/// Formats an amount of money: two digits after the point, and four for less than 10 cents.
 pub(crate) fn money(amount: f64) -> String {
     match amount {
         0.0 => "$0".to_owned(),

@@ -106,7 +106,8 @@ pub(crate) fn stacks() -> Response {
     plain(body)
 }
 
-/// Answers `/dump`: everything that a remote helper needs, in one text.
+/// Answers `/dump`, a text for somebody who helps from afar: version, state, findings, regions, changed settings
+/// without secrets, and the latest lines of the log.
 pub(crate) fn dump(console: &Console) -> Response {
     let about = &console.about;
     let rule = "===========================================================";
@@ -179,7 +180,7 @@ pub(crate) fn log_level(console: &Console, query: &Query) -> Response {
     ))
 }
 
-/// Changes the level of the log.
+/// Changes the level of the log; status 400 for an unknown level.
 pub(crate) fn set_log_level(console: &Console, level: &str) -> Response {
     match console.set_log_level(level) {
         Ok(()) => {
@@ -190,7 +191,7 @@ pub(crate) fn set_log_level(console: &Console, level: &str) -> Response {
     }
 }
 
-/// Answers `/api/series`: the values behind charts.
+/// Answers `/api/series`: the values behind charts, of at most [`SERIES_MAX`] series.
 pub(crate) fn series(console: &Console, query: &Query) -> Response {
     let names: Vec<&str> = query.get("names").split(',').take(SERIES_MAX).collect();
     values(console, &names, query)

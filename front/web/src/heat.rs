@@ -169,8 +169,9 @@ struct HeatMap {
     hot_since: u64,
     /// The largest written key.
     largest: Box<[u8]>,
-    /// Number of recent writes with a larger key.
+    /// Number of recent writes.
     written: f64,
+    /// Number of recent writes with a key above the largest one before them.
     appended: f64,
 }
 
@@ -428,7 +429,7 @@ impl HeatMaps {
         names
     }
 
-    /// Returns the hottest rows of a table.
+    /// Returns the hottest rows of a table, the hottest first; none if the table has no map.
     pub(crate) fn hot_rows(&self, table: &str) -> Vec<HotRow> {
         let map = self.tables.read().get(table.as_bytes()).cloned();
         map.map_or_else(Vec::new, |map| map.lock().hot_rows())

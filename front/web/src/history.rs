@@ -171,7 +171,8 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Adds the measurements of a second. A second that is not after the latest one is ignored.
+    /// Adds the measurements of a second. A second that is not after the latest one is ignored, unless it is ten
+    /// minutes or more before it: then the history begins again.
     pub(crate) fn push<'a>(&self, second: u64, values: impl Iterator<Item = (&'a str, Fold, f64)>) {
         let mut rings = self.rings.write();
         // If the clock was set back by more than the finest range, the history begins again. Otherwise it would stop

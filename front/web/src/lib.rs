@@ -86,7 +86,7 @@ fn query(raw: &RawQuery) -> Query {
     Query::parse(raw.0.as_deref().unwrap_or_default())
 }
 
-/// A page, with headers that protect it from other sites.
+/// Returns a page as a response.
 fn html(body: String) -> Response {
     Html(body).into_response()
 }

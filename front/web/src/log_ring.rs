@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 /// Maximum number of lines in the ring.
 const LINES_MAX: usize = 2_000;
-/// Maximum size of a line, in bytes.
+/// Maximum size of a line, in bytes; the rest of a longer line is cut off.
 const LINE_BYTES_MAX: usize = 2_000;
 
 /// A line of the log.
@@ -41,7 +41,7 @@ impl LogRing {
         LogTee { ring: Arc::clone(self), out }
     }
 
-    /// Adds a line as the log's formatter writes it: time, level, text.
+    /// Adds a line as the log's formatter writes it: time, level, text. A line without a level counts as `INFO`.
     pub fn push(&self, line: &str) {
         let line = line.trim_end();
         let (_, rest) = line.split_once(char::is_whitespace).unwrap_or(("", line));

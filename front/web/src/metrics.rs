@@ -154,7 +154,7 @@ fn description(name: &str) -> String {
 }
 
 impl Console {
-    /// Returns HBase's beans with their present values.
+    /// Returns HBase's beans with their present values; none before clients can be served.
     pub(crate) fn beans(&self) -> Vec<Bean> {
         let Some(node) = self.node.get() else { return Vec::new() };
         let snapshots = self.snapshots.read().clone();

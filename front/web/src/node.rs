@@ -193,7 +193,8 @@ impl Snapshots {
         self.latest = Some(snapshot);
     }
 
-    /// Returns the snapshot from which rates are computed, and its age in seconds.
+    /// Returns the snapshot from which rates are computed, and how many seconds it is older than the latest; `None`
+    /// before the second measurement.
     pub(crate) fn base(&self) -> Option<(&Snapshot, f64)> {
         let latest = self.latest.as_ref()?;
         let base = self.earlier.as_ref().or(self.next.as_ref())?;
@@ -201,7 +202,8 @@ impl Snapshots {
         (seconds > 0.0).then_some((base, seconds))
     }
 
-    /// Returns reads and writes per second, by encoded name of the region.
+    /// Returns reads and writes per second, by encoded name of the region. Regions that the earlier snapshot lacks are
+    /// left out.
     pub(crate) fn region_rates(&self) -> HashMap<&str, (f64, f64)> {
         let (Some(latest), Some((base, seconds))) = (&self.latest, self.base()) else {
             return HashMap::new();
@@ -295,7 +297,7 @@ impl Console {
         }
     }
 
-    /// Returns the present value of every metric.
+    /// Returns the present metrics; before clients can be served only those of the process.
     pub fn metrics(&self) -> Exposition {
         let mut out = Exposition::default();
         if let Some(node) = self.node.get() {
@@ -322,7 +324,7 @@ impl Console {
         out
     }
 
-    /// Measures everything now.
+    /// Measures everything now; `None` before clients can be served.
     pub(crate) fn measure(&self) -> Option<Snapshot> {
         let node = self.node.get()?;
         let regions = node
@@ -371,7 +373,8 @@ impl Console {
         })
     }
 
-    /// Returns what the master knows of all tables, at most two seconds old.
+    /// Returns what the master knows of all tables, at most two seconds old. Fails while the server starts, and if the
+    /// master does not answer.
     pub(crate) async fn tables(&self) -> Result<Arc<Vec<TableFacts>>, String> {
         let now = self.world.moment();
         if let Some((at, tables)) = &*self.tables.lock()

@@ -21,12 +21,12 @@ impl Query {
         self.0.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value)
     }
 
-    /// Returns a number within limits, or `default` if there is none.
+    /// Returns the number with this name, or `default` if there is none; the result is limited to 1 to `max`.
     pub(crate) fn number(&self, name: &str, default: usize, max: usize) -> usize {
         self.get(name).parse().unwrap_or(default).clamp(1, max)
     }
 
-    /// Returns the same query with another value.
+    /// Returns the same query with another value for `name`; without `name` if the value is empty.
     pub(crate) fn with(&self, name: &str, value: &str) -> Query {
         let mut pairs: Vec<_> = self.0.iter().filter(|(own, _)| own != name).cloned().collect();
         if !value.is_empty() {

@@ -1,6 +1,7 @@
 //! Measures the server once a second and fills the history.
 //!
-//! With many regions it measures less often, so that measuring costs less than 1/200 of a core.
+//! With many regions it measures less often, so that measuring costs less than 1/200 of a core, but at least once in
+//! [`PERIOD_MAX`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,8 @@ use crate::table_times::TableTimes;
 const PERIOD: Duration = Duration::from_secs(1);
 /// Maximum time between two measurements, whatever they cost.
 const PERIOD_MAX: Duration = Duration::from_secs(10);
-/// Measuring takes at most 1/`COST_PART` of the time.
+/// Measuring takes at most 1/`COST_PART` of the time, unless one measurement takes longer than that part of
+/// [`PERIOD_MAX`].
 const COST_PART: u32 = 200;
 /// Time between two writes of the history file.
 const KEPT_EVERY: Duration = Duration::from_secs(600);
@@ -69,7 +71,7 @@ fn file() -> FileName {
 }
 
 impl Console {
-    /// Measures until the process ends.
+    /// Measures until the task is aborted.
     pub(crate) async fn keep_measuring(self: Arc<Self>) {
         let mut before: Option<Arc<Snapshot>> = None;
         let mut kept = self.world.moment();
@@ -102,7 +104,7 @@ impl Console {
         self.history().push(second, values.iter().map(|(name, fold, value)| (&name[..], *fold, *value)));
     }
 
-    /// Returns the series of the tables with the most requests.
+    /// Returns the series of the tables with the most requests, at most [`TABLES_MAX`].
     fn series_of_tables(&self, before: &Snapshot, now: &Snapshot, seconds: f64) -> Vec<(String, Fold, f64)> {
         let (sums_before, sums) = (table_sums(&before.regions), table_sums(&now.regions));
         let mut tables: Vec<(&str, f64, f64)> = sums

@@ -18,7 +18,7 @@ pub(super) struct RunningServer {
     refusal: Option<String>,
 }
 
-/// Returns the server at this web port, if one answers there.
+/// Returns the server at this web port; `None` if none answers there, or if the port is 0.
 pub(super) fn running(runtime: &Runtime, web: SocketAddr) -> Option<RunningServer> {
     let at = reachable(web);
     if web.port() == 0 {
@@ -83,7 +83,8 @@ fn no_address(host: &str, why: &str) -> Finding {
     )
 }
 
-/// Returns what is wrong with the addresses of the host that clients are told, when the server listens at `bind`.
+/// Returns what is wrong with the addresses of the host that clients are told, when the server listens at `bind`;
+/// `None` if clients can reach it there.
 fn judge_addresses(host: &str, bind: IpAddr, addresses: Vec<IpAddr>) -> Option<Finding> {
     let Some(first) = addresses.first() else { return Some(no_address(host, "none was found")) };
     if !bind.is_loopback() && addresses.iter().all(IpAddr::is_loopback) {

@@ -45,7 +45,7 @@ impl Mode {
         }
     }
 
-    /// Returns the mode with this letter or name.
+    /// Returns the mode with this letter or name. The error lists them.
     pub(super) fn of_text(text: &str) -> Result<Mode, String> {
         let is_it = |mode: &Mode| text.eq_ignore_ascii_case(mode.name()) || text == mode.letter().to_string();
         let expected =
@@ -176,7 +176,7 @@ fields! {
 }
 
 impl Field {
-    /// Returns the field of `mode` with this name.
+    /// Returns the field of `mode` with this name, in any case; `None` if the mode has none.
     pub(super) fn of_name(mode: Mode, name: &str) -> Option<Field> {
         let of_mode = mode.all();
         Field::ALL
@@ -255,7 +255,8 @@ impl Line {
         self.0.get(&field).unwrap_or(&NOTHING)
     }
 
-    /// Returns the name that distinguishes this line from others of the mode.
+    /// Returns the name by which lines with equal values are sorted: that of the region, client, user, server, table
+    /// (without its namespace) or namespace.
     pub(super) fn name(&self) -> &str {
         let names = [
             Field::RegionName,

@@ -38,7 +38,7 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// Parses a filter such as `TABLE==t`, `#REQ/S>=100` or `!TABLE=meta`.
+    /// Parses a filter such as `TABLE==t`, `#REQ/S>=100` or `!TABLE=meta`. The error says what was expected.
     pub(super) fn parse(mode: Mode, text: &str) -> Result<Filter, String> {
         let (is_not, rest) = text.strip_prefix('!').map_or((false, text), |rest| (true, rest));
         let expected = || {
@@ -59,7 +59,7 @@ impl Filter {
         Ok(Filter { is_not, field, comparison, value: value.to_owned() })
     }
 
-    /// Whether a line is shown.
+    /// Whether the line meets the condition.
     pub(super) fn is_match(&self, line: &Line) -> bool {
         let cell = line.cell(self.field);
         let order = || match cell {
@@ -78,7 +78,7 @@ impl Filter {
     }
 }
 
-/// Returns the number at the beginning of a text, which may have a unit after it.
+/// Returns the number of a text that may end with a unit; `None` if the rest is no number.
 fn number(text: &str) -> Option<f64> {
     text.trim_end_matches(|end: char| end.is_ascii_alphabetic() || end == ' ' || end == '%').parse().ok()
 }

@@ -1,7 +1,7 @@
 //! Draws the block cache of a server in plain text, for a terminal.
 //!
 //! ```text
-//! block cache · 98.2 % of 120340 lookups hit in the last 1.0 s · 97.1 % of 48120334 since the start
+//! block cache · 98.2 % of 120340 lookups hit in the last 1.0 s · 97.1 % of 48120334 lookups hit since the start
 //!
 //! memory
 //!   ████████████████████████████████░░░░░░░░░░░░░░░░░░ 310.2 MB of 480.0 MB in 2914 blocks: 0 data, 2870 index, 44 bloom

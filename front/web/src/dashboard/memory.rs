@@ -1,7 +1,7 @@
 //! Draws the memstores of a server in plain text, for a terminal.
 //!
 //! ```text
-//! memstores 61.2 MB · 1 region
+//! memstores 61.2 MB · 1 regions, 1 stores
 //!
 //! usertable,,1700000000000 · f · ADAPTIVE
 //!   ███████████▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓░░░░░░░░░░░░░░░░░░░ 61.2 MB of 128.0 MB, sealed at 32.0 MB

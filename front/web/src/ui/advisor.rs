@@ -55,7 +55,7 @@ pub(crate) struct Finding {
 
 /// The facts from which the rules derive findings.
 pub(crate) struct Evidence<'a> {
-    /// Why clients cannot be served; `None` if they can.
+    /// `Ok` if clients can be served; the error says why not.
     pub(crate) health: Result<(), String>,
     pub(crate) history: &'a History,
     pub(crate) snapshots: &'a Snapshots,
@@ -77,7 +77,7 @@ fn finding(
     Finding { severity, what: what.into(), remedy: remedy.into(), page: page.into() }
 }
 
-/// Returns all findings, the worst first.
+/// Returns the worst findings, at most [`FINDINGS_MAX`], the worst first.
 pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     if let Err(why) = &evidence.health {
@@ -416,7 +416,7 @@ pub(crate) fn of(console: &Console) -> Vec<Finding> {
     })
 }
 
-/// Returns the state of the server in one sentence.
+/// Returns the state of the server in one sentence, and its severity: the worst finding, or that all is well.
 pub(crate) fn sentence(console: &Console) -> (Severity, String) {
     if console.node.get().is_none() {
         return (Severity::Warn, "The server is starting: regions are being opened.".to_owned());

@@ -90,7 +90,7 @@ impl Event {
     }
 }
 
-/// Returns the values of a chart; if it is stacked, each series has the sum of those below.
+/// Returns the values of a chart; if it is stacked, the values of the series below are added to those of each series.
 fn heights(values: &Values, stacked: bool) -> Vec<Vec<f32>> {
     let mut heights = values.series.clone();
     if stacked {
@@ -158,7 +158,7 @@ pub(crate) fn draw(history: &History, chart: &Chart<'_>, range: Range, events: &
     }
 }
 
-/// Returns a table with the numbers of a chart at about twelve moments.
+/// Returns a table with the numbers of a chart at up to [`ROWS`] moments.
 fn numbers(chart: &Chart<'_>, values: &Values) -> Markup {
     let step = values.times.len().div_ceil(ROWS).max(1);
     let moments = (0..values.times.len()).rev().step_by(step);
@@ -210,7 +210,8 @@ fn path(times: &[u64], heights: &[f32], top: f64, at: usize, filled: bool, x: im
     out
 }
 
-/// Returns the next greater number of the form 1, 2 or 5 times a power of ten.
+/// Returns the least number of the form 1, 2 or 5 times a power of ten that is not less than `value`; 1 if that is not
+/// positive.
 fn nice(value: f64) -> f64 {
     if value <= 0.0 {
         return 1.0;
