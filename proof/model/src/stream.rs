@@ -389,9 +389,9 @@ pub enum Operation {
     Get(&'static str, Query),
     /// A scan.
     Scan(Walk),
-    /// A scan of which only some steps run; the scan stays open in a slot.
+    /// A scan of which only some steps run: slot, scan and number of steps. The scan stays open in the slot.
     Hold(usize, Walk, usize),
-    /// Further steps of a scan that stayed open.
+    /// Further steps of the scan that is open in a slot: slot and number of steps. Does nothing if none is open.
     Resume(usize, usize),
     /// A flush of one family or of all.
     Flush(Option<&'static str>),

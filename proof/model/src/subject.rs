@@ -76,7 +76,7 @@ impl Compared {
     }
 }
 
-/// Runs `stream` on a region of `setup` and compares.
+/// Runs `stream` on a region of `setup` and compares after each operation. Returns the counts, or the first difference.
 pub fn run(setup: &Setup, stream: &[Operation]) -> Result<Compared, Box<Difference>> {
     let differs = |at, act, what| Box::new(Difference { at, act, what });
     let mut subject = Subject::new(setup).map_err(|what| differs(0, None, what))?;

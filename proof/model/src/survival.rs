@@ -65,7 +65,7 @@ impl Model {
     /// Records that the last write was refused and did not happen.
     ///
     /// # Panics
-    /// When it was acknowledged.
+    /// When it was acknowledged, or when no write was begun.
     pub fn refuse(&mut self) {
         assert!(self.writes.len() > self.acknowledged, "what was acknowledged was not refused");
         self.writes.pop();
@@ -86,7 +86,7 @@ impl Model {
         self.visible_after(self.writes.len())
     }
 
-    /// Returns what is visible after the first `count` writes.
+    /// Returns what is visible after the first `count` writes. `count` must not exceed [`count`](Model::count).
     pub fn visible_after(&self, count: usize) -> Visible {
         let edits: Vec<&Edit> = self.writes[..count].iter().flatten().collect();
         let masked = |edit: &Edit| {
@@ -163,9 +163,9 @@ pub struct Mismatch {
     pub begun: usize,
     /// The first column that differs from what the acknowledged writes show.
     pub column: Column,
-    /// The versions of the column by the model.
+    /// The versions of the column by the model; `None` if it has none.
     pub expected: Option<Vec<(i64, Vec<u8>)>>,
-    /// The versions of the column as found.
+    /// The versions of the column as found; `None` if it has none.
     pub found: Option<Vec<(i64, Vec<u8>)>>,
 }
 

@@ -199,14 +199,15 @@ impl Faults {
         &self.kinds
     }
 
-    /// Whether no fault of this run makes the server flush, or lets it forget a nonce that its log has.
+    /// Whether the kinds of faults of this run neither make the server flush, nor let it forget a nonce that its log
+    /// has.
     pub fn keep_nonces(&self) -> bool {
         const HARMLESS: [Kind; 6] =
             [Kind::Kill, Kind::Power, Kind::Pause, Kind::Slow, Kind::Cut, Kind::SlowDisk];
         self.kinds.iter().all(|kind| HARMLESS.contains(kind))
     }
 
-    /// Schedules the first fault of each kind.
+    /// Schedules the first fault; does nothing if the run has no kinds of faults.
     pub fn begin(&mut self) {
         if !self.kinds.is_empty() {
             self.later(self.between_ms, Act::Begin);
@@ -218,7 +219,7 @@ impl Faults {
         self.due.push(Due { at: self.scheduler.now() + wait, act });
     }
 
-    /// Returns the time of the next action.
+    /// Returns the time of the next action, in ns; `u64::MAX` if none is scheduled.
     pub fn next_at(&self) -> u64 {
         self.due.iter().map(|due| due.at).min().unwrap_or(u64::MAX)
     }
@@ -305,8 +306,8 @@ impl Faults {
     fn start(&mut self) {
         if self.is_down {
             self.is_down = false;
-            // A start must not read wrong bytes, because its first reads decide about everything that follows. So these
-            // faults end before a start.
+            // A start must not take wrong bytes for right ones, because its first reads decide about everything that
+            // follows. So these faults often begin before a start.
             for kind in [Kind::WrongBits, Kind::ShortReads] {
                 if self.kinds.contains(&kind) && self.random.one_in(2) {
                     self.strike(kind);
@@ -449,8 +450,8 @@ impl Faults {
         self.scheduler.world_of(self.server.machine()).set_ahead(self.ahead_ms);
     }
 
-    /// If the process has ended by itself, starts it again, as a supervisor does. Returns an error text if the process
-    /// had no reason to end.
+    /// If the process has ended by itself, schedules a new start, as a supervisor does. Returns an error text if the
+    /// process failed without a fault that explains it, or if a replaced process does not end.
     pub fn supervise(&mut self) -> Option<String> {
         if let Some(failure) = self.supervise_replaced() {
             return Some(failure);
@@ -539,7 +540,7 @@ impl Faults {
         self.start();
     }
 
-    /// Returns the time until the next action.
+    /// Returns the time until the next action, but at least 1 ms and at most 100 ms.
     pub fn until_next(&self) -> Duration {
         Duration::from_nanos(
             self.next_at().saturating_sub(self.scheduler.now()).clamp(1_000_000, 100_000_000),

@@ -189,7 +189,8 @@ fn send(scheduler: &Scheduler, connection: &Connection, to: usize, load: Load) {
     scheduler.send_after(arrival - now, packet);
 }
 
-/// Delivers a packet, unless its link is cut.
+/// Delivers a packet. If its link is cut or its receiver has no power, sends it again later; after [`GIVE_UP`] the
+/// sender gets an error instead.
 pub(crate) fn deliver(scheduler: &Scheduler, mut packet: Packet) {
     if let Load::Dial(state) = &packet.load {
         let state = Arc::clone(state);
@@ -304,7 +305,8 @@ fn deliver_dial(scheduler: &Scheduler, mut packet: Packet, state: &DialState) {
     }
 }
 
-/// Connects from a machine to an address.
+/// Connects from a machine to an address. Fails if no machine has the address, nobody listens there, or no answer comes
+/// within [`GIVE_UP`].
 pub(crate) fn dial(
     scheduler: &Scheduler,
     from: MachineId,
@@ -359,7 +361,7 @@ pub(crate) fn dial(
     })
 }
 
-/// Listens on a machine.
+/// Listens on a machine, at a new port if the port of `address` is 0. Fails if the port is in use.
 pub(crate) fn listen(
     scheduler: &Scheduler,
     machine: MachineId,

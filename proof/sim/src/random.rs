@@ -24,17 +24,17 @@ impl Random {
         if bound == 0 { 0 } else { self.bits() % bound }
     }
 
-    /// Returns true once in `times` calls.
+    /// Returns true with a probability of 1 in `times`; always for 0.
     pub fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
 
-    /// Returns a random element.
+    /// Returns a random element of a list that is not empty.
     pub fn choose<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len() as u64) as usize]
     }
 
-    /// Returns a number from `from` to `to` inclusive; every magnitude is equally likely.
+    /// Returns a number from `from` to `to` inclusive; every order of magnitude is equally likely.
     pub fn spread(&mut self, from: u64, to: u64) -> u64 {
         let (low, high) = ((from.max(1) as f64).ln(), (to.max(1) as f64).ln());
         let at = low + (high - low) * (self.bits() >> 11) as f64 / (1u64 << 53) as f64;

@@ -175,7 +175,7 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random, options: &Option
         End::Failed(failures) => return proved(&server, failures),
     }
 
-    // The judges run twice: before and after a crash of the server.
+    // The judges run, and in two of three runs once more after a crash of the server.
     for round in 0..2 {
         let complaints = Arc::new(Mutex::new(Vec::new()));
         let judges = workloads.iter().map(|workload| judge(workload, &scene, &complaints)).collect();
@@ -211,7 +211,7 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random, options: &Option
 }
 
 /// Returns `failures`, or none if a misdirected write has destroyed the end of the log so that nobody can tell it from
-/// a torn end.
+/// a torn end. A panic remains a failure.
 fn proved(server: &Server, failures: Vec<String>) -> Vec<String> {
     if server.medium().is_log_unproved && !failures.iter().any(|words| words.starts_with("panic")) {
         env::sometimes("judges: the disk destroyed the end of the log, and nobody could tell");

@@ -38,7 +38,7 @@ impl MachineId {
         IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1 + self.0 as u8))
     }
 
-    /// Returns the machine of an address.
+    /// Returns the machine of an address; `None` for an address that no simulated machine can have.
     pub fn of(address: SocketAddr) -> Option<MachineId> {
         match address.ip() {
             IpAddr::V4(ip) if ip.octets()[..3] == [10, 0, 0] => {
@@ -251,7 +251,7 @@ impl Scheduler {
         self.state.borrow().steps
     }
 
-    /// Returns the messages of panics, except those of killed machines.
+    /// Removes and returns the messages of the panics so far.
     pub fn take_panics(&self) -> Vec<String> {
         std::mem::take(&mut self.state.borrow_mut().panics)
     }
@@ -274,7 +274,7 @@ impl Scheduler {
         self.transcript.borrow_mut().count(what);
     }
 
-    /// Returns the transcript, at the end.
+    /// Removes and returns the transcript; an empty one is left.
     pub fn take_transcript(&self) -> Transcript {
         std::mem::take(&mut self.transcript.borrow_mut())
     }
@@ -336,7 +336,7 @@ impl Scheduler {
         }
     }
 
-    /// Runs one step; returns `false` when no event is left.
+    /// Runs one step; returns `false` when no thread can run and no event is left.
     pub fn step(&self) -> bool {
         self.fire_due();
         let chosen = {
@@ -638,7 +638,7 @@ impl Scheduler {
         self.current.get().and_then(|id| state.fibers.get(&id)).map_or(MachineId(0), |fiber| fiber.machine)
     }
 
-    /// Returns the names of the waiting threads by machine, for a run that does not end.
+    /// Returns the names of all threads, with their machines, for a run that does not end.
     pub fn waiting(&self) -> Vec<String> {
         let state = self.state.borrow();
         let name = |fiber: &Fiber| format!("{}/{}", state.machines[fiber.machine.0].name, fiber.name);

@@ -21,7 +21,7 @@ fn file_of(name: &FileName, bytes: &[u8]) -> Memory {
     files
 }
 
-/// Reads a whole HFile in every way.
+/// Reads an HFile from its first cell on, seeks to some rows, and asks its Bloom filters for them.
 pub(crate) fn hfile(bytes: &[u8]) {
     static CACHE: OnceLock<Arc<Cache>> = OnceLock::new();
     let cache = CACHE.get_or_init(|| Arc::new(Cache::with_bytes(1 << 20)));

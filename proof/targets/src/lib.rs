@@ -30,7 +30,7 @@ pub const TARGETS: &[Target] = &[
     ("hbase_log", disk::hbase_log),
 ];
 
-/// Returns the target of this name.
+/// Returns the target of this name; `None` if there is none.
 pub fn target(name: &str) -> Option<fn(&[u8])> {
     TARGETS.iter().find(|(known, _)| *known == name).map(|(_, target)| *target)
 }
@@ -40,7 +40,7 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Parses hexadecimal digits; ignores white space.
+/// Parses pairs of hexadecimal digits; ignores white space. Returns `None` for other text.
 pub fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     let (pairs, rest) = digits.as_chunks::<2>();

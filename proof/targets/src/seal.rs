@@ -13,7 +13,7 @@ fn word(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u32::from_be_bytes(word)).ok()
 }
 
-/// Corrects the checksums of the blocks of an HFile, as far as their headers lead.
+/// Corrects the checksums of the blocks of an HFile, up to the first block whose header cannot be right.
 ///
 /// ```text
 /// header  magic 8B · length on disk without header 4B · length unpacked 4B · previous 8B · checksum type 1B
