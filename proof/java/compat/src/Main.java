@@ -8,6 +8,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
 /**
@@ -91,9 +92,18 @@ final class Main {
     /** Number of streams that ended because only one side compacted: later answers cannot be compared. */
     final AtomicInteger files = new AtomicInteger();
 
+    /**
+     *  Exceptions of HBase 2.6.4 when it no longer has a file that it names. They come seconds after a split, of files of the parent
+     *  that a snapshot or a daughter needs.
+     */
+    static final Pattern FILE_LOST = Pattern.compile("CorruptedSnapshotException|FileNotFoundException: File .* does not exist");
+    /** Number of streams that ended because HBase had lost a file. */
+    final AtomicInteger lost = new AtomicInteger();
+
     @Override
     public String toString() {
-      return differences + " streams differ, " + once + " more did once, " + files + " ended with other files";
+      return differences + " streams differ, " + once + " more did once, " + files + " ended with other files, in " + lost
+          + " HBase lost one";
     }
   }
 
@@ -117,6 +127,12 @@ final class Main {
           System.out.printf("seed %d table %d stream %d: %s on one side, %s on the other%n", seed, number, stream,
               answers.get(0).get(at), answers.get(1).get(at));
           found.files.incrementAndGet();
+          break;
+        }
+        if (at >= 0 && Found.FILE_LOST.matcher(answers.get(0).get(at)).find()) {
+          System.out.printf("seed %d table %d stream %d: at step %d HBase has lost a file: %s%n", seed, number, stream, at,
+              answers.get(0).get(at));
+          found.lost.incrementAndGet();
           break;
         }
         if (at >= 0) {
