@@ -105,7 +105,7 @@ impl<'a> Iterator for Iter<'a> {
 /// Appends one tag to `out`.
 ///
 /// # Panics
-/// When type and value exceed 65,535 bytes.
+/// When type and value together have more than 65,535 bytes.
 pub fn write_tag(out: &mut Vec<u8>, code: u8, value: &[u8]) {
     let length = u16::try_from(value.len() + 1).expect("a tag measures at most 65,535 bytes");
     out.extend_from_slice(&length.to_be_bytes());

@@ -151,7 +151,7 @@ mod simulated {
     }
 
     /// Repeats `attempt` until it succeeds or the time `limit` is over. Between attempts the thread is suspended until
-    /// the address is woken.
+    /// the address is woken. Returns whether it succeeded; `None` if the caller is no thread of a simulation.
     fn acquire(address: usize, limit: Option<Duration>, attempt: impl Fn() -> bool) -> Option<bool> {
         let (thread, is_interrupted) = simulation::with(|director| {
             let thread = director.current()?;

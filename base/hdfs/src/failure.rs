@@ -3,7 +3,7 @@
 use hdfs_native::HdfsError;
 use storage::{Error, FileName, Kind, Outcome};
 
-/// Returns the class of the NameNode's exception, without its package, and its message.
+/// Returns the class of the NameNode's exception, without its package, and its message; `None` for any other error.
 fn exception(error: &HdfsError) -> Option<(&str, &str)> {
     match error {
         HdfsError::RPCError(class, message) | HdfsError::FatalRPCError(class, message) => {

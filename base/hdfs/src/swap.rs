@@ -17,7 +17,8 @@ use crate::failure::{is_missing, is_refusal, is_sealed, of_hdfs};
 const READINGS_MAX: usize = 3;
 
 impl Hdfs {
-    /// Returns the content of a small object.
+    /// Returns the content of a small object. Fails with [`Kind::NotFound`] if there is no such object, and with
+    /// [`Kind::TooLarge`] if it has more than `bytes_max` bytes.
     pub(crate) async fn content(&self, name: &FileName, bytes_max: usize) -> Result<Vec<u8>> {
         let path = self.path(name);
         let failed = |error: &HdfsError| of_hdfs(error, Outcome::DidNotHappen, name, "read");

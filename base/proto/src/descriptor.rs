@@ -68,7 +68,7 @@ impl TableDescriptor {
         self.position(name).ok().map(|at| &self.families[at])
     }
 
-    /// Adds a family. If a family of that name exists, replaces and returns it.
+    /// Adds a family. If a family of that name exists, replaces and returns it; otherwise returns `None`.
     pub fn set_family(&mut self, family: FamilyDescriptor) -> Option<FamilyDescriptor> {
         match self.position(&family.name) {
             Ok(at) => Some(std::mem::replace(&mut self.families[at], family)),

@@ -66,7 +66,8 @@ fn write_parts(from: &dyn FileReader, mut to: Box<dyn FileWriter>) -> Result<u64
     to.finish()
 }
 
-/// Returns the offset of the first part in which the file `to` differs from `from`; 0 if the sizes differ.
+/// Returns the offset of the first part in which the file `to` differs from `from`; 0 if the sizes differ, `None` if
+/// the files are equal.
 fn first_difference<F: Files + ?Sized>(
     from: &dyn FileReader,
     files: &F,

@@ -39,7 +39,7 @@ impl MachineMemory {
     }
 }
 
-/// Returns the machine's memory from the text of `/proc/meminfo`, in bytes.
+/// Returns the machine's memory from the text of `/proc/meminfo`, in bytes; `None` if the text does not show it.
 fn total(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes << 10)

@@ -298,8 +298,8 @@ impl Filter {
         }
     }
 
-    /// Returns the error of a cell that could not be decided, and clears it. If there is one, all decisions since the
-    /// last call are meaningless.
+    /// Returns the error of a cell that could not be decided, and clears it; `None` without one. If there is one, all
+    /// decisions since the last call are meaningless.
     pub fn failure(&mut self) -> Option<Failure> {
         match &mut self.0 {
             Kind::Single(single) => single.take_failure(),

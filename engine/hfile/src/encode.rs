@@ -217,7 +217,8 @@ impl Last {
         self.any.then_some((i64::from_be_bytes(*time), kind[0]))
     }
 
-    /// Replaces the key, up to its timestamp, by the key of the next cell, which has `length` bytes.
+    /// Replaces the key, up to its timestamp, by the key of the next cell, which has `length` bytes. `None` if the
+    /// input is malformed.
     fn front(&mut self, input: &mut Input<'_>, length: usize, common: usize) -> Option<()> {
         let end = length.checked_sub(TAIL)?;
         let before = if self.any { self.key.len().checked_sub(TAIL)? } else { 0 };
@@ -258,7 +259,8 @@ impl Dictionary {
     /// The byte that precedes a tag that is not in the dictionary, in place of an index.
     const NEW: u8 = 0xff;
 
-    /// Decodes tags of `length` bytes in all. In the result each tag has its length before it.
+    /// Decodes tags of `length` bytes in all. In the result each tag has its length before it. `None` if the input is
+    /// malformed.
     fn expand(&mut self, input: &mut Input<'_>, length: usize, out: &mut Vec<u8>) -> Option<()> {
         let end = out.len() + length;
         while out.len() < end {

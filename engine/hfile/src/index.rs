@@ -100,7 +100,8 @@ impl Entries {
         }
     }
 
-    /// Parses `count` entries in the format of the root; returns them and the remaining bytes.
+    /// Parses `count` entries in the format of the root; returns them and the remaining bytes. `None` if the bytes are
+    /// malformed or too few.
     pub(crate) fn parse_root(mut bytes: &[u8], count: u32) -> Option<(Entries, &[u8])> {
         let mut entries = Entries::default();
         for _ in 0..count {

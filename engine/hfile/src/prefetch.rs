@@ -51,7 +51,7 @@ impl Reader {
         found.len()
     }
 
-    /// Returns the offset of the block that most likely contains the row.
+    /// Returns the offset of the block that most likely contains the row; `None` if there are no entries.
     fn likely(&self, entries: &impl Ordered, row: &[u8]) -> Option<u64> {
         let comparator = self.comparator();
         let behind = entries.partition(entries.of_row(row), |entry| {

@@ -438,7 +438,7 @@ impl std::fmt::Debug for Reader {
 }
 
 /// Returns the order of a file's cells by the Java class that its trailer names. Older versions of HBase wrote other
-/// class names.
+/// class names. `None` for an unknown class.
 fn comparator_of(class: &str) -> Option<Comparator> {
     match class.rsplit(['.', '$']).next().unwrap_or_default() {
         ""

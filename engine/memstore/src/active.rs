@@ -469,7 +469,7 @@ impl Active {
         spot.run.place()
     }
 
-    /// Returns the last cell before `end`, or the last of all.
+    /// Returns the last cell before `end`, or the last of all; `None` if there is none.
     pub(crate) fn last_before(&self, end: Option<Position<'_>>) -> Option<Cell<'_>> {
         let tree = self.index(self.current());
         let probe = end.map(|end| tree.probe(end));

@@ -68,7 +68,8 @@ pub(crate) struct Filler {
 }
 
 impl Filler {
-    /// Returns this filler's partly filled chunk, which the next segment continues, and forgets it.
+    /// Returns this filler's partly filled chunk, which the next segment continues, and forgets it; `None` if it has
+    /// none.
     pub(crate) fn take_open(&mut self) -> Option<Appender> {
         self.leave()
     }

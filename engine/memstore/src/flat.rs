@@ -202,13 +202,13 @@ impl Flat {
         word.is_some_and(|word| word >> (at % u64::BITS as usize) & 1 != 0)
     }
 
-    /// Returns the head of an entry.
+    /// Returns the head of an entry; `None` after the last one.
     #[inline]
     pub(crate) fn head(&self, index: usize) -> Option<u64> {
         self.pieces.get(index / PIECE)?.heads.get(index % PIECE).copied()
     }
 
-    /// Returns the place of an entry's cell.
+    /// Returns the place of an entry's cell; `None` after the last entry.
     #[inline]
     pub(crate) fn place(&self, index: usize) -> Option<Place> {
         self.pieces.get(index / PIECE)?.places.get(index % PIECE).copied()

@@ -289,7 +289,7 @@ impl Segment {
         }
     }
 
-    /// Returns the last cell before `end`, or the last of all.
+    /// Returns the last cell before `end`, or the last of all; `None` if there is none.
     pub(crate) fn last_before(&self, end: Option<Position<'_>>) -> Option<Cell<'_>> {
         match &self.body {
             Body::Active(active) => active.last_before(end),

@@ -411,7 +411,7 @@ impl Tree {
         *run = self.seek(&self.probe(last), true, records);
     }
 
-    /// Returns the last entry before the probe, or the last of all.
+    /// Returns the last entry before the probe, or the last of all; `None` if there is none.
     pub(crate) fn last_before(&self, probe: Option<&Probe<'_>>, records: &Records) -> Option<Place> {
         let mut leaf = match probe {
             Some(probe) => self.descend(probe, records),

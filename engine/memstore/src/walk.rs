@@ -223,7 +223,7 @@ impl<'a> Walk<'a> {
         &self.heads
     }
 
-    /// Returns the next step.
+    /// Returns the next step; `None` at the end of the walk.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Step<'a>> {
         if self.fronts.is_empty() {

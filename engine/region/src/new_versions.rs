@@ -62,7 +62,8 @@ impl Era {
         }
     }
 
-    /// Returns the first marker that deletes exactly the version with this timestamp, written at `sequence`.
+    /// Returns the sequence id of the first marker that deletes exactly the version with this timestamp, written at
+    /// `sequence`; `None` if there is no such marker.
     fn taken_at(&self, timestamp: Timestamp, sequence: SequenceId) -> Option<SequenceId> {
         let of_it = self.exact.iter().filter(|(of, marker)| *of == timestamp && *marker >= sequence);
         of_it.map(|(_, marker)| *marker).min()

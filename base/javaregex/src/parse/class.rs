@@ -34,7 +34,8 @@ impl Parser {
         }
     }
 
-    /// Handles a single character of a class: adds it to `bits`, or returns it as a class of its own.
+    /// Handles a single character of a class: adds it to `bits` and returns `None`, or returns it as a class of its
+    /// own.
     fn bit_or_single(&mut self, bits: &mut Vec<u32>, point: u32) -> Option<Class> {
         let fold = self.fold();
         if point >= 256 || fold == Fold::Unicode && FOLDED_APART.contains(&point) {

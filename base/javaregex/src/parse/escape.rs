@@ -28,7 +28,7 @@ fn octal(point: u32) -> Option<u32> {
 }
 
 impl Parser {
-    /// Returns the class of `\d` and similar escapes, by its letter.
+    /// Returns the class of `\d` and similar escapes, by its letter; `None` for any other letter.
     fn shorthand(&self, letter: char) -> Option<Class> {
         let unicode = self.has(flag::UNICODE_CHARACTER_CLASS);
         let of = |wide: fn() -> Runs, ascii: fn() -> Runs| {

@@ -297,7 +297,7 @@ impl Allocator {
         self.lanes[lane].bytes += size;
     }
 
-    /// Divides an unassigned bucket into slots.
+    /// Divides an unassigned bucket into slots and returns its index; `None` if no bucket is unassigned.
     fn open_bucket(&mut self, class: usize) -> Option<u32> {
         loop {
             let at = self.unassigned.pop_back()?;
@@ -440,7 +440,7 @@ impl Allocator {
         slots.map(move |(block, slot)| (start + slot * size, *block))
     }
 
-    /// Returns the block in the slot that begins at `offset`.
+    /// Returns the block in the slot that begins at `offset`; `None` if no block is there.
     pub(super) fn block_at(&self, offset: u64) -> Option<BlockKey> {
         let mut slots = self.blocks_in((offset / self.bucket_size) as usize);
         slots.find_map(|(at, block)| (at == offset).then_some(block))

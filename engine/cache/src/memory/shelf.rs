@@ -214,7 +214,7 @@ impl<V> Shelf<V> {
         read.filter_map(|at| self.kept[at].value.as_ref())
     }
 
-    /// Returns the value of `key`; a found value counts as a hit.
+    /// Returns the value of `key`, which counts as a hit; `None` if it is not here.
     #[inline]
     pub(crate) fn get(&mut self, key: BlockKey, hash: u64) -> Option<&V> {
         let at = self.find(key, hash)?;
@@ -389,7 +389,7 @@ impl<V> Shelf<V> {
         None
     }
 
-    /// Returns the next victim of a list.
+    /// Returns the next victim of a list; `None` if the list is empty.
     fn victim(&mut self, place: Place) -> Option<u32> {
         loop {
             let oldest = self.lists[place as usize].oldest;
@@ -408,7 +408,7 @@ impl<V> Shelf<V> {
         gone.extend(self.remove(at));
     }
 
-    /// Returns the value of `key`; does not count as a hit.
+    /// Returns the value of `key`, or `None`; does not count as a hit.
     pub(crate) fn peek(&self, key: BlockKey) -> Option<&V> {
         self.find(key, hash_of(key)).and_then(|at| self.kept[at as usize].value.as_ref())
     }
@@ -420,7 +420,7 @@ impl<V> Shelf<V> {
         }
     }
 
-    /// Removes and returns the next victim.
+    /// Removes and returns the next victim; `None` if the shelf is empty.
     pub(crate) fn pop(&mut self) -> Option<V> {
         let places = [Place::Main, Place::Window, Place::InMemory];
         let victim = places.into_iter().find_map(|place| self.victim(place))?;
@@ -436,7 +436,7 @@ impl<V> Shelf<V> {
         found.into_iter().filter_map(|at| self.remove(at)).collect()
     }
 
-    /// Removes and returns the value of a key.
+    /// Removes and returns the value of a key; `None` if it is not here.
     pub(crate) fn remove_key(&mut self, key: BlockKey) -> Option<V> {
         let at = self.find(key, hash_of(key))?;
         self.remove(at)

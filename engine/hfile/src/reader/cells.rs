@@ -19,7 +19,7 @@ impl Reader {
     }
 
     /// Returns the end of the cell at offset `place`, without its sequence id. The end may be after the end of the
-    /// block.
+    /// block. `None` if the block ends within the cell's lengths.
     #[inline]
     pub(super) fn end_before_number(&self, bytes: &[u8], place: usize) -> Option<usize> {
         let word = |at: usize| -> Option<usize> {

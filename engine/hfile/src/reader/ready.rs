@@ -108,7 +108,8 @@ impl Reader {
             .flatten()
     }
 
-    /// Returns the length in bytes of the cells in a ROW_INDEX_V1 block, which the row index follows.
+    /// Returns the length in bytes of the cells in a ROW_INDEX_V1 block, which the row index follows; `None` if the
+    /// block has another encoding or is malformed.
     fn cell_area(&self, bytes: &[u8]) -> Option<usize> {
         let (id, _) = bytes.split_first_chunk::<2>()?;
         let (rest, area) = bytes.split_last_chunk::<4>()?;

@@ -127,7 +127,7 @@ impl Region {
     }
 }
 
-/// Returns the version and content of the object, if it exists.
+/// Returns the version and content of the object; no version and an empty note if there is none.
 fn noted(files: &dyn Files, intent: &FileName) -> Result<(Option<Version>, Note)> {
     match files.load(intent, SIZE_MAX) {
         Ok(object) => Ok((Some(object.version), decode(intent, &object.content)?)),

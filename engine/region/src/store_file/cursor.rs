@@ -121,7 +121,8 @@ impl FileCursor {
         Ok(self.cursor.peek().is_some())
     }
 
-    /// Returns the row before which a run of rows ends: the caller's `end` or the end of the half, whichever is first.
+    /// Returns the row before which a run of rows ends: the caller's `end` or the end of the half, whichever is first;
+    /// `None` if there is neither.
     fn end_of_run<'a>(&self, end: Option<&'a [u8]>, half: Option<&'a Reference>) -> Option<&'a [u8]> {
         let half = half.filter(|half| half.half == Half::Bottom).map(|half| &half.split_row[..]);
         match (end, half) {

@@ -249,7 +249,8 @@ impl StoreFileName {
         number.parse::<i64>().ok().map(|number| SequenceId(u64::try_from(number).unwrap_or(0)))
     }
 
-    /// For a reference to a link, returns the place of the parent's link; `here` is the store that lists this name.
+    /// For a reference to a link, returns the place of the parent's link, and `None` for any other name; `here` is the
+    /// store that lists this name.
     pub(crate) fn link_of_parent(&self, here: &StorePlace) -> Option<FileName> {
         let parent = self.parent.as_ref().filter(|_| self.link.is_some())?;
         let store = StorePlace { region: parent.to_string(), ..here.clone() };

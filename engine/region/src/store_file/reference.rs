@@ -66,7 +66,7 @@ impl Reference {
         }
     }
 
-    /// Parses the format of HBase before 0.96.
+    /// Parses the format of HBase before 0.96; `None` for other bytes.
     fn of_writable(bytes: &[u8]) -> Option<Reference> {
         let (&is_top, rest) = bytes.split_first()?;
         let (&first, rest) = rest.split_first()?;

@@ -341,7 +341,7 @@ impl<'f> SpanBatches<'f> {
         self.window
     }
 
-    /// Returns the next batch: its offset, its header and its records.
+    /// Returns the next batch: its offset, its header and its records; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<(u64, BatchHeader, &[u8])>> {
         if self.at >= self.end {
             return Ok(None);

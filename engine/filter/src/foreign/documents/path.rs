@@ -92,7 +92,7 @@ fn index(left: &mut &str) -> Result<Step, String> {
     number.map(|number| Step::Index(Some(number))).ok_or_else(|| "an index is too large".to_owned())
 }
 
-/// Reads letters, plain or escaped by a backslash.
+/// Reads letters, plain or escaped by a backslash, up to the first other one. Fails for an invalid escape.
 fn letters(left: &mut &str, is_plain: fn(char) -> bool) -> Result<String, String> {
     let mut units: Vec<u16> = Vec::new();
     while let Some(letter) = left.chars().next() {

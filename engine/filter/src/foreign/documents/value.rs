@@ -305,7 +305,7 @@ impl Object<'_> {
     }
 
     /// Compares two objects like `compareTo` of their Java class. That class subtracts dates and times of day, so the
-    /// difference may overflow.
+    /// difference may overflow. `None` if the objects cannot be compared.
     fn compare(&self, other: &Object<'_>) -> Option<Ordering> {
         Some(match (self, other) {
             (Object::Boolean(mine), Object::Boolean(other)) => mine.cmp(other),
