@@ -265,7 +265,8 @@ pub trait FileWriter: Send {
     /// Returns the number of bytes written so far.
     fn size(&self) -> u64;
 
-    /// Makes the whole file and its name durable. From now on it never changes. Returns its size in bytes.
+    /// Makes the whole file and its name durable. From now on it does not change, unless its space is
+    /// [reused](Files::reuse_space). Returns its size in bytes.
     ///
     /// Fails with [`Kind::Exists`] when another writer has published the name first. After [`Outcome::MayHaveHappened`]
     /// the file may exist; no object names it yet, so the caller writes the content again under another name.
