@@ -15,7 +15,7 @@ const APT: &str = "/var/lib/apt/lists";
 /// Number of packages in a generated list.
 const MADE_UP: usize = 400;
 
-/// Runs the part. Lists may be named, or `--made-up`; apt's own are the default.
+/// Runs the part. Lists may be named, or `--made-up`; apt's own are the default, and a generated one if apt has none.
 pub(crate) fn run(lists: &[&str]) -> Outcome {
     build()?;
     build_example()?;

@@ -64,7 +64,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())
 }
 
-/// Returns the rows per second that a run reports.
+/// Returns the rows per second that a run reports; `?` if it reports none.
 fn rate(output: &str) -> &str {
     output.split("[ Avg TPS/QPS]").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap_or("?")
 }

@@ -248,7 +248,7 @@ impl Server {
         Err(format!("the server still ran {time:?} after it was resumed"))
     }
 
-    /// Waits for the end of the server, which a client has requested.
+    /// Waits for the end of the server, which a client has requested, and fails if the server ends with an error.
     pub(crate) fn ended(mut self) -> Result<(), String> {
         let status = self.child.wait().map_err(|error| error.to_string())?;
         if status.success() { Ok(()) } else { Err(format!("the server ended with {status}, not in order")) }

@@ -188,8 +188,8 @@ fn planted(hunts: u64, seeds: Option<u64>, only: &[&str]) -> Outcome {
     if missed.is_empty() { Ok(()) } else { Err(format!("not found: {}", missed.join(", "))) }
 }
 
-/// Returns the number of seeds from `first` on until a planted bug is found, with the arguments `with`. A seed that
-/// also fails without the bug does not count.
+/// Returns the number of seeds from `first` on until a planted bug is found, with the arguments `with`; `None` if
+/// `seeds_max` seeds do not find it. A seed that also fails without the bug does not count.
 fn hunted(bug: &str, with: &str, first: u64, seeds_max: u64) -> Result<Option<u64>, String> {
     let with: Vec<&str> = with.split_whitespace().collect();
     for at in 0..seeds_max {

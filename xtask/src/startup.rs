@@ -219,7 +219,7 @@ pub(crate) fn ask(address: &str, path: &str) -> Result<(u16, String), String> {
     Ok((status.ok_or_else(|| format!("http://{address}{path} answers {head:?}"))?, body.to_owned()))
 }
 
-/// Returns the value of a metric in `/metrics`.
+/// Returns the value of a metric in `/metrics`. Fails if it is missing.
 pub(crate) fn figure(server: &Server, name: &str) -> Result<f64, String> {
     let (status, body) = ask(&server.web, "/metrics")?;
     let value = body.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());

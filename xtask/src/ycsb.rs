@@ -119,7 +119,7 @@ fn done(counts: &Counts) -> u64 {
     of("READ") + of("UPDATE") + of("INSERT") + of("SCAN") - pairs
 }
 
-/// Returns the operations per second that YCSB reports.
+/// Returns the operations per second that YCSB reports, without their fraction; `?` if it reports none.
 fn overall(output: &str) -> &str {
     output
         .lines()

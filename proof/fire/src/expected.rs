@@ -116,7 +116,8 @@ pub(crate) fn judge(
     }
 }
 
-/// Judges the value of a counter. Returns the value that it must have at least from now on.
+/// Judges the value of a counter. Returns the value that it must have at least from now on, or a complaint if the value
+/// is less than `least` or greater than `sent`.
 pub(crate) fn judge_sum(least: u64, sent: u64, seen: u64) -> Result<u64, String> {
     if seen < least {
         return Err(format!(
@@ -332,7 +333,7 @@ impl Expected {
         self.inner.lock().complaints.push(why);
     }
 
-    /// Returns the first complaint.
+    /// Returns the first complaint; `None` if there is none.
     pub(crate) fn complaint(&self) -> Option<String> {
         self.inner.lock().complaints.first().cloned()
     }

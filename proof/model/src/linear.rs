@@ -68,7 +68,8 @@ pub struct Refused {
     pub around: String,
 }
 
-/// Returns the state after an operation, if the answer fits; without an answer, every state fits.
+/// Returns the state after an operation; `None` if the operation is not possible in `state`, or if the answer does not
+/// fit. Without an answer every possible operation fits.
 fn step(state: &State, operation: &Operation, answer: Option<&Answer>) -> Option<State> {
     let next = match operation {
         Operation::Put(value) => Some(value.clone()),
@@ -127,7 +128,7 @@ impl Left {
     }
 }
 
-/// Looks for an order that explains the history of a row that was empty at first.
+/// Looks for an order that explains the history of a row that was empty at first. Fails if there is none.
 pub fn check(history: &[Entry]) -> Result<(), Refused> {
     // Each operation's call and return; an operation without a return returns at the end of time.
     let mut events: Vec<(u64, bool, usize)> = Vec::new();

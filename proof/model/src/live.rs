@@ -153,7 +153,7 @@ pub struct Killer<'a> {
 }
 
 impl Killer<'_> {
-    /// Kills the server as `kill -9` does.
+    /// Kills the server as `kill -9` does, and starts it again.
     pub fn kill(&mut self) -> Outcome<()> {
         self.child.kill().map_err(|error| format!("cannot kill the server: {error}"))?;
         self.child.wait().map_err(|error| error.to_string())?;

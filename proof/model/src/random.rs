@@ -14,12 +14,12 @@ impl Random {
         word ^ (word >> 31)
     }
 
-    /// Returns a random number below `bound`.
+    /// Returns a random number below `bound`, which must not be 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.word() % bound
     }
 
-    /// Returns true once in `of` times.
+    /// Returns true with a probability of 1 in `of`.
     pub fn once_in(&mut self, of: u64) -> bool {
         self.below(of) == 0
     }

@@ -74,7 +74,7 @@ impl Transcript {
         self.hash
     }
 
-    /// Returns the lines, if they are kept.
+    /// Returns the lines; none if only their hash is kept.
     pub fn lines(&self) -> &[String] {
         &self.lines
     }

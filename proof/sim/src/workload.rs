@@ -282,7 +282,8 @@ pub(crate) async fn enable(scene: &Scene, admin: &client::Admin, table: &proto::
             && !scene.may_be_stale(read))
 }
 
-/// Flushes and compacts a table, and changes its store file tracker, at random times.
+/// Flushes and compacts a table, and changes its store file tracker, at random times until the scene ends. Does nothing
+/// if the server keeps all nonces.
 pub(crate) fn stir(scene: &Scene, table: Table) -> Job<()> {
     let scene = scene.clone();
     let admin = scene.client(Duration::ZERO).admin();

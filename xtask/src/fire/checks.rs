@@ -97,7 +97,8 @@ impl MachineLoad {
     }
 }
 
-/// Returns the time for which some task of the machine waited for a processor, in µs since its start.
+/// Returns the time for which some task of the machine waited for a processor, in µs since its start; `None` if the
+/// system does not report it.
 fn waited_us() -> Option<u64> {
     total_of(&std::fs::read_to_string("/proc/pressure/cpu").ok()?)
 }

@@ -88,7 +88,7 @@ pub(super) fn tries(engine: &str, closed: f64, seconds: &str, offer: &Offer<'_>)
     Ok(tries)
 }
 
-/// Returns the bar that was missed, or why there is no result.
+/// Returns the bar that was missed, or why there is no result; `None` if the bar was met.
 pub(super) fn judged(engine: &str, tries: &[Try]) -> Option<String> {
     let calm: Vec<f64> = tries.iter().filter(|one| one.calm >= CALM_MIN).map(|one| one.tail).collect();
     say!("{engine}: {} of {} tries had {CALM_MIN} of the gets due in calm", calm.len(), tries.len());

@@ -105,13 +105,13 @@ impl Transcript {
         transcript
     }
 
-    /// Returns the block of the same command.
+    /// Returns the block of the same command and turn; `None` if there is none.
     pub(crate) fn find(&self, like: &Block) -> Option<&Block> {
         self.blocks.iter().find(|block| block.command == like.command && block.turn == like.turn)
     }
 }
 
-/// Returns the command in a line that begins with the shell's prompt.
+/// Returns the command in a line that begins with the shell's prompt; `None` for another line.
 fn prompted(line: &str) -> Option<&str> {
     let (number, rest) = line.strip_prefix("hbase:")?.split_once(':')?;
     number.parse::<u32>().ok()?;
@@ -149,7 +149,7 @@ fn normalized(line: &str, numbers: bool) -> String {
     out.trim_end().to_owned()
 }
 
-/// Returns the replacement for the beginning of this text, and the length of that beginning.
+/// Returns the replacement for the beginning of this text, and the length of that beginning; `None` if it stays.
 fn replaced(text: &str, numbers: bool) -> Option<(&'static str, usize)> {
     let run = |text: &str, is: fn(u8) -> bool| text.bytes().take_while(|byte| is(*byte)).count();
     let digits = |text: &str| run(text, |byte| byte.is_ascii_digit());
@@ -190,7 +190,7 @@ fn replaced(text: &str, numbers: bool) -> Option<(&'static str, usize)> {
 }
 
 /// Returns the length of a time of this century at the beginning of the text, as `2026-11-26T01:20:00.579` or with a
-/// blank, and perhaps a zone.
+/// blank, and perhaps a zone; `None` if the text does not begin with one.
 fn time(text: &str) -> Option<usize> {
     const SHAPE: &str = "20dd-dd-ddTdd:dd:dd";
     let fits = |shape: char, found: char| match shape {

@@ -382,8 +382,8 @@ fn of_reads(evidence: &Evidence<'_>, latest: &Snapshot, found: &mut Vec<Finding>
 /// For how long after a jump of the clock the finding is shown.
 const CLOCK_JUMP_SHOWN: Duration = Duration::from_secs(3_600);
 
-/// Adds a finding if the wall clock jumped during the last hour: until the jump cells may have got wrong timestamps
-/// unnoticed.
+/// Adds a finding if the wall clock jumped during the last hour. The clock was wrong before the jump or is wrong since,
+/// and cells got its time as timestamps.
 fn of_clock(evidence: &Evidence<'_>, latest: &Snapshot, found: &mut Vec<Finding>) {
     let Some(jump) = evidence.snapshots.clock_jump else { return };
     let ago = latest.moment.since(jump.moment);

@@ -9,7 +9,7 @@ use crate::log_ring::LogLine;
 /// Width and height of the drawing, in units of its own.
 const WIDTH: f64 = 600.0;
 const HEIGHT: f64 = 120.0;
-/// Number of rows of the table of numbers.
+/// Maximum number of rows of the table of numbers.
 const ROWS: usize = 12;
 
 /// The unit of a chart's values.

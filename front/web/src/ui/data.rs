@@ -188,7 +188,8 @@ fn body(found: &Found, table: &str, query: &Query) -> Markup {
     }
 }
 
-/// Returns the time of a cell, if its timestamp can be one.
+/// Returns a cell's timestamp as date and time if it can be one (in ms since 1970, from 2001 to 2286), otherwise as a
+/// number.
 fn written(timestamp: i64) -> String {
     if (1_000_000_000_000..10_000_000_000_000).contains(&timestamp) {
         parts::date(timestamp)

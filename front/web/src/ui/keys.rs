@@ -16,7 +16,7 @@ const ROWS: usize = 64;
 /// Maximum number of hot rows in the list.
 const HOT_ROWS: usize = 50;
 
-/// Returns the first key of a bucket.
+/// Returns the first key of a bucket; empty for the first bucket.
 fn first_key(view: &HeatView, bucket: usize) -> &[u8] {
     if bucket == 0 { b"" } else { &view.bounds[bucket - 1] }
 }
@@ -157,7 +157,8 @@ fn body(view: &HeatView, table: &str, query: &Query) -> Markup {
     }
 }
 
-/// Returns the ten hottest buckets, each with its rows and its share.
+/// Returns the ten hottest buckets, each with its number, the number of rows read or written in it, and the fraction of
+/// the table's rows that this is. Buckets without any are left out.
 fn hottest(view: &HeatView) -> Vec<(usize, f32, f32)> {
     let mut sums = vec![0.0_f32; view.bounds.len() + 1];
     for column in &view.counts {
@@ -172,7 +173,8 @@ fn hottest(view: &HeatView) -> Vec<(usize, f32, f32)> {
     ranked
 }
 
-/// Returns the table to show: the one that the query names, or the one with the most traffic, or the first.
+/// Returns the table to show: the one that the query names, or the one with the most traffic in the last minute; empty
+/// if no table has a heat map.
 fn table_of(console: &Console, query: &Query) -> String {
     if !query.get("table").is_empty() {
         return query.get("table").to_owned();

@@ -82,7 +82,7 @@ pub(crate) fn date(milliseconds: i64) -> String {
     format!("{year}-{month:02}-{day:02} {}", clock(milliseconds))
 }
 
-/// Returns the first letters of a long text.
+/// Returns a text; of one with more than `letters` letters the first ones and `…`.
 pub(crate) fn short(text: &str, letters: usize) -> String {
     if text.chars().count() <= letters {
         return text.to_owned();

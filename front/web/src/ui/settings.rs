@@ -18,7 +18,7 @@ struct Setting {
     is_default: bool,
 }
 
-/// Whether a value is a secret that no page shows.
+/// Whether the name of a key says that its value is a secret. No page shows such a value.
 pub fn is_secret(name: &str) -> bool {
     let name = name.to_lowercase();
     ["password", "secret", "credential", "access.key", "token"].iter().any(|word| name.contains(word))
