@@ -32,7 +32,7 @@ struct Store {
 }
 
 impl Store {
-    /// Starts the server on a port of its own, with an empty bucket `bellows`.
+    /// Starts the server on a port of its own, with an empty bucket `bellows`. Deletes the buckets of earlier runs.
     fn start() -> Result<Store, String> {
         let folder = std::path::absolute(FOLDER).map_err(|error| format!("{FOLDER}: {error}"))?;
         let program = install(&folder)?;

@@ -97,7 +97,7 @@ impl Connections {
     }
 }
 
-/// Resolves `host:port` to the first address that the name has.
+/// Resolves `host:port` to the first address that the name has. Fails with [`Error::Registry`] if it has none.
 pub(crate) async fn resolve(server: &str) -> Result<SocketAddr> {
     if let Ok(address) = server.parse() {
         return Ok(address);

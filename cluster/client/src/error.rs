@@ -173,7 +173,7 @@ fn advice_of(exception: &Exception) -> Advice {
     }
 }
 
-/// Parses the wait in the text of a throttling exception: `… - wait 1mins, 2sec, 3ms`.
+/// Parses the wait in the text of a throttling exception: `… - wait 1mins, 2sec, 3ms`. Returns `None` for other text.
 fn throttled(message: &str) -> Option<Duration> {
     let (_, text) = message.split_once("wait ")?;
     let text = text.split_once('\n').map_or(text, |(line, _)| line);

@@ -317,7 +317,7 @@ impl Assignments {
 }
 
 /// Chooses the server for a region: its last server, whatever the start code, if that server is live; or else the
-/// server with the fewest regions.
+/// server with the fewest regions. Fails if no server is live.
 fn choose(
     live: &[ServerName],
     owners: &BTreeMap<EncodedName, Assignment>,

@@ -66,7 +66,7 @@ impl CatalogContent {
     }
 }
 
-/// Decodes the rows of hbase:namespace. Rows that cannot be decoded are logged.
+/// Decodes the rows of hbase:namespace. Rows that cannot be decoded are logged and left out.
 pub(crate) fn namespaces_of(rows: Vec<CatalogRow>) -> Vec<pb::NamespaceDescriptor> {
     let mut found = Vec::new();
     for row in rows {
@@ -152,7 +152,7 @@ impl Catalog {
         if edits.is_empty() { Ok(()) } else { self.write(&self.meta, edits) }
     }
 
-    /// Reads all namespaces from the region of hbase:namespace. Rows that cannot be read are logged.
+    /// Reads all namespaces from the region of hbase:namespace. Rows that cannot be decoded are logged and left out.
     pub(crate) fn namespaces(&self, region: &EncodedName) -> Result<Vec<pb::NamespaceDescriptor>, Error> {
         Ok(namespaces_of(self.rows(region, "hbase:namespace")?))
     }

@@ -95,8 +95,8 @@ impl Master {
         env::spawn_thread("master-chore", Priority::Background, body).map(drop)
     }
 
-    /// Submits a procedure without a change for each table that has an unfinished change. The unfinished change is then
-    /// completed, because every procedure of a table does that first.
+    /// Submits a procedure without a change for each table that has an unfinished change and no procedure. The
+    /// unfinished change is then completed, because every procedure of a table does that first.
     fn carry_on_what_waits(self: &Arc<Self>) {
         for intent in self.intents.all() {
             let table = intent.table();

@@ -383,8 +383,8 @@ impl Master {
         !serves || self.intents.of(region.table()).into_iter().any(is_parent)
     }
 
-    /// Returns the server on which the parents were. The children open there, because the parents' blocks are cached
-    /// there.
+    /// Returns the server on which the parents were; `None` if it is not known of any. The children open there, because
+    /// the parents' blocks are cached there.
     fn server_of_parents(&self, replacement: &Replacement) -> Option<ServerName> {
         replacement.parents.iter().find_map(|parent| self.last_server(parent))
     }

@@ -367,7 +367,8 @@ impl Master {
         Ok(())
     }
 
-    /// Deletes a snapshot. Once the deletion of `.snapshotinfo` is durable, the other objects are garbage.
+    /// Deletes a snapshot, if it exists. Once the deletion of `.snapshotinfo` is durable, the other objects are
+    /// garbage.
     fn remove_snapshot(&self, name: &str) -> storage::Result<()> {
         let objects = self.files.list(&layout::snapshot(name))?;
         if objects.is_empty() {

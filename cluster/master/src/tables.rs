@@ -150,7 +150,8 @@ impl Master {
         Ok(id)
     }
 
-    /// Submits the truncation of a disabled table, which is enabled afterwards.
+    /// Submits the truncation of a disabled table, which is enabled afterwards. Returns the procedure; for a nonce that
+    /// was used before, the earlier procedure.
     pub(crate) fn truncate_table(
         self: &Arc<Self>,
         table: &pb::TableName,
@@ -507,7 +508,8 @@ impl Master {
         self.update_view(|view| view.tables.get_mut(region.table()).map(|table| table.update(row)));
     }
 
-    /// Returns the last server of a region, according to hbase:meta; `None` if hbase:meta names none.
+    /// Returns the last server of a region, according to the view of hbase:meta; `None` if that does not have the
+    /// region, or names no server.
     pub(crate) fn last_server(&self, region: &RegionInfo) -> Option<ServerName> {
         self.read_view(|view| {
             let table = view.tables.get(region.table())?;

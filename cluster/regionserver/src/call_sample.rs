@@ -52,7 +52,8 @@ impl CallKind {
         CallKind::Other,
     ];
 
-    /// Returns the kind of a call by its method and its encoded parameter.
+    /// Returns the kind of a call by its method and its encoded parameter; [`CallKind::Other`] for a method that
+    /// neither reads nor writes rows.
     pub fn of(method: &str, param: &[u8]) -> CallKind {
         match method {
             "Get" => CallKind::Get,
@@ -241,7 +242,8 @@ pub(crate) fn region_of(kind: CallKind, param: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Returns the name in the RegionSpecifier, which is field 1 of every request.
+/// Returns the name in the RegionSpecifier, which is field 1 of a request for one region; `None` if it is missing or
+/// cannot be read.
 fn region_name(param: &[u8]) -> Option<&[u8]> {
     bytes_of(bytes_of(param, 1)?, 2)
 }

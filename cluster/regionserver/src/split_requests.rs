@@ -55,9 +55,10 @@ impl RegionServer {
         SplitPolicy::of_region(&self.options().split, &region.table(), region.info(), region.flush_size())
     }
 
-    /// Asks the master to split a region that has grown too large. Does nothing for hbase:meta and hbase:namespace, for
-    /// a region that was requested within [`REPEAT_AFTER`], if the server has too many regions, or if there is no row
-    /// to split at. Blocks on storage.
+    /// Asks the master to split a region, if that is open and too large by its table's split policy. Does nothing for
+    /// hbase:meta and hbase:namespace, for a region with references or too many files, for a region that was requested
+    /// within [`REPEAT_AFTER`], if the server has too many regions, or if there is no row to split at. Blocks on
+    /// storage.
     pub(crate) fn consider_split(&self, region: &Arc<Region>) {
         let Some(master) = self.split_requests.master.lock().clone() else { return };
         let info = region.info();

@@ -96,7 +96,9 @@ impl BucketSettings {
         Ok(Some(BucketSettings { engine, bytes, combined, options, persistent, interval }))
     }
 
-    /// Adds the second tier to `cache`, with the blocks that the previous process left.
+    /// Adds the second tier to `cache`, with the blocks that the previous process left. If its devices cannot be
+    /// opened, the cache has no second tier; if the file for the index cannot be opened, the tier starts empty. Both
+    /// are logged.
     pub(crate) fn add_to(&self, cache: Cache, world: &World) -> Arc<Cache> {
         let Some(bucket) = self.open(world) else { return Arc::new(cache) };
         let cache = cache.with_bucket(bucket);

@@ -161,7 +161,8 @@ fn names(body: &str) -> Vec<String> {
     tables.filter_map(|table| table["name"].as_str().map(str::to_owned)).collect()
 }
 
-/// Returns the content with the values of secrets hidden. Text that should be JSON and is not is left out.
+/// Returns JSON with the values of secrets hidden, and other text as it is. Text that should be JSON and is not is left
+/// out.
 fn redacted(name: &str, body: String) -> String {
     if !name.ends_with(".json") {
         return body;

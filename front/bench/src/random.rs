@@ -1,8 +1,8 @@
-//! Random numbers that follow from a seed: the same seed reads the same rows in the same order.
+//! Random numbers that follow from a seed: with the same seed each caller gets the same numbers in the same order.
 
 /// A random number generator; each caller has its own.
 ///
-/// SplitMix64: one addition and three multiplications for a number, and every seed is good.
+/// SplitMix64: one addition and two multiplications for a number. It has no seeds with worse numbers than others.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 

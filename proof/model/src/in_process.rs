@@ -82,7 +82,8 @@ impl InProcess {
         }
     }
 
-    /// Does one background operation: a flush, a compaction in memory or of files, or a change of the level.
+    /// Does background work: an in-memory compaction in each call, and in some calls also a flush, a compaction of
+    /// files, or a change of the level of in-memory compaction.
     ///
     /// # Panics
     /// When one fails.

@@ -463,7 +463,7 @@ impl Scheduler {
         }
     }
 
-    /// Runs until `over` returns true or `limit` has passed. Returns whether `over` returned true.
+    /// Runs until `over` returns true, `limit` has passed, or no event is left. Returns whether `over` returned true.
     pub fn run_until(&self, limit: Duration, over: impl Fn() -> bool) -> bool {
         let end = self.now() + limit.as_nanos() as u64;
         loop {

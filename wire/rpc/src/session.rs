@@ -436,7 +436,8 @@ impl Session {
         })
     }
 
-    /// Waits for the header of a frame that is refused, so that the refusal has the call's id.
+    /// Refuses a frame that is too large, and ends the session. Waits for the frame's header first, so that the refusal
+    /// has the call's id; if the header cannot be read, the refusal has none.
     fn too_big(&mut self, length: u64, input: &mut BytesMut, output: &mut Output) -> Option<Step> {
         let call_id = match varint(input, 0) {
             Ok(None) => return Some(Step::Starved(1)),

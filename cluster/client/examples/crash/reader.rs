@@ -56,7 +56,8 @@ fn tick(value: &[u8]) -> Option<i64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Returns the number that all columns of a row have in common; zero for a row that does not exist.
+/// Returns the number that all columns of a row have in common; zero for a row that does not exist, and `None` if the
+/// columns differ or one has no number.
 fn common_tick(columns: &Columns) -> Option<i64> {
     let mut ticks = columns.values().map(|value| tick(value));
     let Some(first) = ticks.next() else { return Some(0) };

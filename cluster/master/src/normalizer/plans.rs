@@ -175,7 +175,7 @@ impl TableRules {
     }
 
     /// Returns the merges: runs of neighbours that together have at most `measure` MB. A run may have more if all but
-    /// one of its regions are empty.
+    /// one of its regions are empty. Regions that are not open, too young or too small take no part.
     fn merges(&self, regions: &[SizedRegion], measure: u64, now: u64) -> Vec<Plan> {
         let settings = &self.settings;
         if regions.len() < settings.merge_count_min || measure < settings.merge_megabytes_min {

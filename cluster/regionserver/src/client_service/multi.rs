@@ -447,7 +447,8 @@ impl Work {
         Ok(asked.of_group(self.request.nonce_group.unwrap_or_default()))
     }
 
-    /// Applies the collected puts and deletes. If that would block and `mode` forbids it, they stay collected.
+    /// Applies the collected puts and deletes. If a put or delete of the region could not be decoded, all of them fail.
+    /// If applying would block and `mode` forbids it, they stay collected.
     fn apply_gathered(&mut self, current: &mut Current, mode: ReadMode) -> Result<(), Refused> {
         if let Some(exception) = current.spoiled.take() {
             current.gathered.clear();
