@@ -220,7 +220,7 @@ mod system {
     }
 
     /// Asks for a time slice of `ns`, and keeps the thread's weight. A thread with another policy than the usual one
-    /// keeps that policy.
+    /// keeps that policy, and the call fails.
     #[expect(unsafe_code, reason = "no library that is here asks for it")]
     pub(super) fn be_brief(ns: u64) -> io::Result<()> {
         // SAFETY: 0 names the calling thread.

@@ -300,8 +300,8 @@ const SECTOR: u64 = 512;
 /// with so many zeros.
 const ZEROS_MIN: usize = 8;
 
-/// Whether a sector, or the part of a sector that is in `bytes`, consists of zeros. `bytes` begin at `offset` of their
-/// file.
+/// Whether a sector, or the part of a sector that is in `bytes`, consists of zeros. A part of less than [`ZEROS_MIN`]
+/// bytes does not count. `bytes` begin at `offset` of their file.
 fn has_hole(bytes: &[u8], offset: u64) -> bool {
     let first = (SECTOR - offset % SECTOR) as usize;
     let (head, rest) = bytes.split_at(first.min(bytes.len()));
