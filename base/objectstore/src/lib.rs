@@ -9,12 +9,13 @@
 //!   bytes need no further request. Opening a file that this process has just finished needs no request at all.
 //! - A swap is a PUT with If-Match or If-None-Match; the version is the entity tag. If a reply is lost, the same bytes
 //!   are sent again. If the store refuses a PUT, the object is read and compared ([`swap`]).
-//! - Reads can be awaited; at most [`Options::reads_max`] run at once.
+//! - Reads can be awaited; at most [`Options::reads_max`] run at once. A read whose reply breaks is repeated ([`repeat`]).
 //!
 //! Requests run on a runtime of the bucket's own, so that blocking calls can be made from any thread.
 
 mod meter;
 mod probe;
+mod repeat;
 mod swap;
 mod upload;
 
@@ -219,9 +220,12 @@ impl Bucket {
     /// Returns the object at `path` whole, and the random number of the writer of its file if it has one; fails if it is
     /// longer than `bytes_max`.
     async fn get(&self, name: &FileName, path: &Path, bytes_max: usize) -> Result<(Object, Option<String>)> {
-        self.0.meter.requested(name, RequestKind::Get, 0);
         let failed = |error| of_store(&error, Outcome::DidNotHappen, name, "read");
-        let found = self.0.store.get(path).await.map_err(failed)?;
+        let get = || {
+            self.0.meter.requested(name, RequestKind::Get, 0);
+            self.0.store.get(path)
+        };
+        let found = self.repeated(get).await.map_err(failed)?;
         if found.meta.size > bytes_max as u64 {
             return Err(Error::new(Kind::TooLarge, Outcome::DidNotHappen, name, "read")
                 .because(format!("{} bytes, at most {bytes_max} expected", found.meta.size)));
@@ -236,9 +240,12 @@ impl Bucket {
     /// Returns the last bytes of the object and its size.
     async fn tail(&self, name: &FileName, path: &Path, act: &'static str) -> Result<(Bytes, u64)> {
         let failed = |error| of_store(&error, Outcome::DidNotHappen, name, act);
-        self.0.meter.requested(name, RequestKind::Get, 0);
-        let options = GetOptions { range: Some(GetRange::Suffix(TAIL_BYTES)), ..GetOptions::default() };
-        match self.0.store.get_opts(path, options).await {
+        let get = || {
+            self.0.meter.requested(name, RequestKind::Get, 0);
+            let options = GetOptions { range: Some(GetRange::Suffix(TAIL_BYTES)), ..GetOptions::default() };
+            self.0.store.get_opts(path, options)
+        };
+        match self.repeated(get).await {
             Ok(found) => {
                 let size = found.meta.size;
                 let tail = found.bytes().await.map_err(failed)?;
@@ -316,13 +323,16 @@ impl Files for Bucket {
             prefix => prefix.len() + 1,
         };
         self.wait(async move {
-            bucket.0.meter.requested(&at, RequestKind::List, 0);
-            let found = bucket.0.store.list(Some(&path)).map_ok(|meta| Entry {
-                name: FileName::new(&meta.location.as_ref()[skipped..]),
-                size: meta.size,
-            });
-            let mut entries: Vec<Entry> = found
-                .try_collect()
+            let list = || {
+                bucket.0.meter.requested(&at, RequestKind::List, 0);
+                let found = bucket.0.store.list(Some(&path)).map_ok(|meta| Entry {
+                    name: FileName::new(&meta.location.as_ref()[skipped..]),
+                    size: meta.size,
+                });
+                found.try_collect()
+            };
+            let mut entries: Vec<Entry> = bucket
+                .repeated(list)
                 .await
                 .map_err(|error| of_store(&error, Outcome::DidNotHappen, &at, "list"))?;
             entries.sort_by(|left, right| left.name.cmp(&right.name));
@@ -415,8 +425,11 @@ impl Reader {
             return Ok(Bytes::new());
         }
         let _permit = self.bucket.0.reads.acquire().await.expect("the semaphore is never closed");
-        self.bucket.0.meter.requested(&self.name, RequestKind::Get, 0);
-        let bytes = self.bucket.0.store.get_range(&self.path, offset..end).await;
+        let get = || {
+            self.bucket.0.meter.requested(&self.name, RequestKind::Get, 0);
+            self.bucket.0.store.get_range(&self.path, offset..end)
+        };
+        let bytes = self.bucket.repeated(get).await;
         let bytes = bytes.map_err(|error| of_store(&error, Outcome::DidNotHappen, &self.name, "read"))?;
         if bytes.len() != length {
             return Err(Error::new(Kind::TooShort, Outcome::DidNotHappen, &self.name, "read").because(

@@ -138,6 +138,8 @@ struct Lossy {
     endpoint: String,
     /// Number of next replies that are lost.
     losses: Arc<AtomicUsize>,
+    /// Number of next replies of which the last bytes are lost.
+    cuts: Arc<AtomicUsize>,
     /// Number of next PUTs that the store gets twice. The client receives the second reply.
     doubles: Arc<AtomicUsize>,
     /// Whether listings are returned without their objects.
@@ -152,8 +154,13 @@ impl Lossy {
         let endpoint = format!("http://{}", listener.local_addr().expect("bound"));
         let (losses, stopped) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
         let (hides_objects, doubles) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
-        let doubled = Arc::clone(&doubles);
-        let (bends, ended) = ((Arc::clone(&losses), Arc::clone(&hides_objects)), Arc::clone(&stopped));
+        let (doubled, cuts) = (Arc::clone(&doubles), Arc::<AtomicUsize>::default());
+        let bends = Bends {
+            losses: Arc::clone(&losses),
+            cuts: Arc::clone(&cuts),
+            hides_objects: Arc::clone(&hides_objects),
+        };
+        let ended = Arc::clone(&stopped);
         std::thread::spawn(move || {
             for client in listener.incoming() {
                 if ended.load(Ordering::Acquire) {
@@ -169,7 +176,7 @@ impl Lossy {
                 std::thread::spawn(move || forward_replies(server, client, &bends));
             }
         });
-        Lossy { endpoint, losses, doubles, hides_objects, stopped }
+        Lossy { endpoint, losses, cuts, doubles, hides_objects, stopped }
     }
 }
 
@@ -215,11 +222,19 @@ fn take_one(count: &AtomicUsize) -> bool {
     count.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1)).is_ok()
 }
 
+/// What happens to replies, as [`Lossy`] has it.
+#[derive(Clone)]
+struct Bends {
+    losses: Arc<AtomicUsize>,
+    cuts: Arc<AtomicUsize>,
+    hides_objects: Arc<AtomicBool>,
+}
+
 /// Forwards replies, except those that are lost.
-fn forward_replies(mut from: TcpStream, mut to: TcpStream, bends: &(Arc<AtomicUsize>, Arc<AtomicBool>)) {
+fn forward_replies(mut from: TcpStream, mut to: TcpStream, bends: &Bends) {
     /// The last bytes of the opening tag and of the closing tag of an object in a listing.
     const ENTRY: &[u8] = b"Contents>";
-    let (losses, hides_objects) = bends;
+    let Bends { losses, cuts, hides_objects } = bends;
     let mut buffer = vec![0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
         let is_lost = take_one(losses);
@@ -229,7 +244,15 @@ fn forward_replies(mut from: TcpStream, mut to: TcpStream, bends: &(Arc<AtomicUs
                 buffer[at..at + ENTRY.len()].copy_from_slice(b"Hidden__>");
             }
         }
-        if is_lost || to.write_all(&buffer[..count]).is_err() {
+        if is_lost {
+            break;
+        }
+        if take_one(cuts) {
+            // Only the end of the body is missing.
+            let _sent = to.write_all(&buffer[..count - 1]);
+            break;
+        }
+        if to.write_all(&buffer[..count]).is_err() {
             break;
         }
     }
@@ -283,6 +306,26 @@ fn a_swap_whose_reply_is_lost_is_resolved_by_reading() {
     writer.write(b"content of my own").expect("written");
     writer.finish().expect("it is there, and ours");
     assert_eq!(bucket.read(&name("f"), 100).expect("there"), b"content of my own");
+}
+
+#[test]
+fn a_read_whose_reply_breaks_is_repeated() {
+    let lossy = Lossy::new();
+    let bucket = bucket_at(lossy.endpoint.clone(), "broken");
+    bucket.swap(&name("list"), None, b"term 1").expect("new");
+    let cut = || assert_eq!(lossy.cuts.swap(2, Ordering::AcqRel), 0, "the last replies were cut");
+    cut();
+    assert_eq!(bucket.list(&FileName::root()).expect("listed").len(), 1);
+    cut();
+    assert_eq!(bucket.load(&name("list"), 100).expect("there").content, b"term 1");
+    cut();
+    assert_eq!(bucket.load(&name("absent"), 100).expect_err("absent").kind(), Kind::NotFound);
+    cut();
+    assert_eq!(bucket.open(&name("absent")).err().expect("absent").kind(), Kind::NotFound);
+    cut();
+    let mut found = [0; 6];
+    bucket.open(&name("list")).expect("there").read_at(0, &mut found).expect("what came with the opening");
+    assert_eq!((&found, lossy.cuts.load(Ordering::Acquire)), (b"term 1", 0));
 }
 
 #[test]
