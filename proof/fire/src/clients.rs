@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use client::{Action, Cluster, Get, Increment, Options, Registry, Scan, Table};
+use client::{Action, CheckAndMutate, Cluster, Get, Increment, Options, Put, Registry, Scan, Table};
 use env::World;
 use proto::{FamilyDescriptor, TableDescriptor, TableName};
 
@@ -17,18 +17,24 @@ use crate::shared::Shared;
 
 /// The name of the table that is written.
 pub(crate) const TABLE: &str = "fire";
-/// Number of tasks that write.
+/// Number of tasks that write, unless the command line has another.
 pub(crate) const WRITERS: usize = 6;
 /// Number of tasks that read.
 pub(crate) const READERS: usize = 3;
-/// Number of counters to which all writers add.
-pub(crate) const COUNTERS: usize = 8;
+/// Number of counters to which all writers add by increments.
+const SHARED_COUNTERS: usize = 8;
 /// Minimum time of a step of a scan that sent a request. A faster step returned a row that the client already had.
 const ANSWER_MIN: Duration = Duration::from_micros(100);
 /// Suffix of the rows that an administrator writes to a family that it adds and deletes. The judge ignores these rows.
 pub(crate) const SIDE_ROW: &str = "~side";
 /// The column of a counter.
 pub(crate) const SUM: (&str, &str) = ("f", "sum");
+
+/// Returns the number of all counters. Each writer also has one of its own, to which it adds by a put that checks the
+/// value before.
+pub(crate) fn counters(writers: usize) -> usize {
+    SHARED_COUNTERS + writers
+}
 
 /// Connects to the servers `host:port,host:port`. The client repeats an operation for longer than any fault lasts.
 pub(crate) fn connect(servers: &str) -> Cluster {
@@ -54,7 +60,10 @@ fn options_for(servers: &str) -> Options {
 
 /// Returns the row of a counter, which sorts after all keys' rows of its region.
 pub(crate) fn row_of_counter(counter: usize) -> Bytes {
-    format!("{:x}~counter", counter * 2 % 16).into()
+    match counter.checked_sub(SHARED_COUNTERS) {
+        None => format!("{:x}~counter", counter * 2 % 16).into(),
+        Some(writer) => format!("{:x}~{writer}~counter", (1 + writer * 2) % 16).into(),
+    }
 }
 
 /// Creates the table unless it exists.
@@ -81,17 +90,21 @@ pub(crate) fn below(random: &World, limit: u64) -> u64 {
     random.random() % limit
 }
 
-/// Writes keys `number`, `number + WRITERS`, … until the process ends.
-pub(crate) async fn write(shared: Arc<Shared>, table: Table, number: usize, random: World) {
+/// Writes keys `number`, `number + writers`, … until the process ends.
+pub(crate) async fn write(shared: Arc<Shared>, table: Table, number: usize, writers: usize, random: World) {
     let mut gate = shared.gate.subscribe();
-    let keys = shared.expected.keys() / WRITERS;
+    let keys = shared.expected.keys() / writers;
     loop {
         // The sender lives as long as the process.
         drop(gate.wait_for(|open| *open).await);
-        let any = || number + WRITERS * below(&random, keys as u64) as usize;
-        match below(&random, 10) {
-            0 => add(&shared, &table, below(&random, COUNTERS as u64) as usize, 1 + below(&random, 9)).await,
-            1 => {
+        let any = || number + writers * below(&random, keys as u64) as usize;
+        match below(&random, 20) {
+            0 => {
+                let counter = below(&random, SHARED_COUNTERS as u64) as usize;
+                add(&shared, &table, counter, 1 + below(&random, 9)).await;
+            }
+            1 => add_by_check(&shared, &table, SHARED_COUNTERS + number).await,
+            2 | 3 => {
                 let mut keys: Vec<usize> = (0..2 + below(&random, 30)).map(|_| any()).collect();
                 keys.sort_unstable();
                 keys.dedup();
@@ -144,14 +157,48 @@ async fn add(shared: &Shared, table: &Table, counter: usize, amount: u64) {
     }
 }
 
+/// Adds 1 to a counter that has no other writer: reads it, and puts the next value if the counter still has the value
+/// that was read. The put may be refused only if an earlier attempt of the same call has happened.
+async fn add_by_check(shared: &Shared, table: &Table, counter: usize) {
+    let row = row_of_counter(counter);
+    let start = shared.start();
+    let before = match sum_of(shared, table, counter).await {
+        Ok(before) => before,
+        Err(error) => return shared.failed(start, "a read", &error),
+    };
+    let operation = shared.expected.begin_addition(counter, 1);
+    let check = CheckAndMutate::column(row.clone(), SUM.0, SUM.1);
+    let check = if before == 0 { check } else { check.equals(before.to_be_bytes().to_vec()) };
+    let put = Put::row(row.clone()).set(SUM.0, SUM.1, (before + 1).to_be_bytes().to_vec());
+    let start = shared.start();
+    let outcome = table.check_and_mutate(check.then(put)).await;
+    shared.measured(start, "a check and put", &row);
+    match outcome {
+        Ok((true, _)) => {}
+        Ok((false, _)) => match sum_of(shared, table, counter).await {
+            Ok(after) if after == before + 1 => {}
+            Ok(after) => {
+                let complaint = format!(
+                    "counter {counter} was {before}, a put that checks this was refused, it is {after}"
+                );
+                return shared.expected.complain(complaint);
+            }
+            Err(error) => return shared.failed(start, "a read", &error),
+        },
+        Err(error) => return shared.failed(start, "a check and put", &error),
+    }
+    shared.expected.acknowledge_addition(operation, counter, 1);
+    shared.tally.count("added-by-check");
+}
+
 /// Reads keys, counters and ranges until the process ends.
 pub(crate) async fn read(shared: Arc<Shared>, table: Table, random: World) {
-    let keys = shared.expected.keys();
+    let (keys, counters) = (shared.expected.keys(), shared.expected.counters() as u64);
     loop {
         let start = shared.start();
         let done = match below(&random, 20) {
             0 => read_range(&shared, &table, &random).await,
-            1 => read_sum(&shared, &table, below(&random, COUNTERS as u64) as usize).await,
+            1 => read_sum(&shared, &table, below(&random, counters) as usize).await,
             2 => {
                 let keys: Vec<usize> = (0..20).map(|_| below(&random, keys as u64) as usize).collect();
                 read_keys(&shared, &table, &keys).await
@@ -179,14 +226,20 @@ async fn read_keys(shared: &Shared, table: &Table, keys: &[usize]) -> Result<(),
 }
 
 async fn read_sum(shared: &Shared, table: &Table, counter: usize) -> Result<(), client::Error> {
+    sum_of(shared, table, counter).await?;
+    Ok(())
+}
+
+/// Reads a counter, and judges its value.
+async fn sum_of(shared: &Shared, table: &Table, counter: usize) -> Result<u64, client::Error> {
     let (operation, least) = shared.expected.begin_sum(counter);
     let start = shared.start();
     let row = table.get(Get::row(row_of_counter(counter))).await?;
     shared.measured(start, "a get", &row_of_counter(counter));
-    let seen = row.number(SUM.0, SUM.1).unwrap_or(0);
-    shared.expected.saw_sum(operation, counter, least, seen as u64);
+    let seen = row.number(SUM.0, SUM.1).unwrap_or(0) as u64;
+    shared.expected.saw_sum(operation, counter, least, seen);
     shared.tally.count("got");
-    Ok(())
+    Ok(seen)
 }
 
 /// Scans a range, sometimes backwards, in small answers.
@@ -269,7 +322,7 @@ async fn scan_all(
 pub(crate) async fn verify(shared: &Shared, cluster: &Cluster) -> Result<u64, client::Error> {
     let table = cluster.table(TABLE)?;
     let rows = scan_all(shared, &table, Scan::new(), b"", b"", false).await?;
-    for counter in 0..COUNTERS {
+    for counter in 0..shared.expected.counters() {
         read_sum(shared, &table, counter).await?;
     }
     let some: Vec<usize> = (0..shared.expected.keys()).step_by(17).collect();

@@ -189,6 +189,11 @@ impl Expected {
         self.inner.lock().keys.len()
     }
 
+    /// Returns the number of counters.
+    pub(crate) fn counters(&self) -> usize {
+        self.inner.lock().counters.len()
+    }
+
     /// Begins a write of a key. Returns the version to send.
     pub(crate) fn begin_write(&self, key: usize) -> (StartedOperation, u64) {
         self.begin(Item::Key(key), 1, "sent")

@@ -22,7 +22,8 @@
 //! failures            LINE; …      failures of administrators that were allowed, by their messages
 //! ```
 //!
-//! Arguments are the seed, the file of the expected state, and the addresses of the server, `host:port,host:port`.
+//! Arguments are the seed, the file of the expected state, the addresses of the server, `host:port,host:port`, and,
+//! optionally, the number of writers.
 
 mod activity;
 mod admin;
@@ -42,7 +43,7 @@ use client::{Cluster, Get, Options, Registry};
 use env::{Runtime, WallTime, World};
 
 use activity::AdminOperation;
-use clients::{COUNTERS, READERS, TABLE, WRITERS};
+use clients::{READERS, TABLE, WRITERS};
 use expected::Expected;
 use shared::Shared;
 
@@ -53,9 +54,12 @@ const KEYS: usize = 3_000;
 
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [seed, file, servers] = &arguments[..] else { return Err("usage: fire SEED FILE SERVERS".into()) };
+    let [seed, file, servers, more @ ..] = &arguments[..] else {
+        return Err("usage: fire SEED FILE SERVERS [WRITERS]".into());
+    };
     let seed: u64 = seed.parse()?;
-    let expected = Expected::open(Path::new(file), seed, KEYS, COUNTERS)?;
+    let writers: usize = more.first().map_or(Ok(WRITERS), |writers| writers.parse())?;
+    let expected = Expected::open(Path::new(file), seed, KEYS, clients::counters(writers))?;
     let shared = Arc::new(Shared::new(expected));
     let runtime = Runtime::start("fire", 2)?;
     // Keeps the tasks of clients.
@@ -70,7 +74,7 @@ fn main() -> Result<(), Failure> {
                 let random = |task: u64| {
                     World::simulated(seed ^ task.wrapping_mul(0x9e37_79b9_7f4a_7c15), WallTime(0))
                 };
-                tasks.extend(begin(&runtime, &shared, &cluster, random)?);
+                tasks.extend(begin(&runtime, &shared, &cluster, writers, random)?);
                 administrators = admin::begin(&runtime, &shared, servers, random);
                 "started".to_owned()
             }
@@ -155,13 +159,14 @@ fn begin(
     runtime: &Runtime,
     shared: &Arc<Shared>,
     cluster: &Cluster,
+    writers: usize,
     random: impl Fn(u64) -> World,
 ) -> Result<Vec<env::Task<()>>, Failure> {
     let table = cluster.table(TABLE)?;
     let mut tasks = Vec::new();
-    for number in 0..WRITERS {
-        let random = random(1 + number as u64);
-        tasks.push(runtime.spawn(clients::write(Arc::clone(shared), table.clone(), number, random)));
+    for number in 0..writers {
+        let random = random(1_000 + number as u64);
+        tasks.push(runtime.spawn(clients::write(Arc::clone(shared), table.clone(), number, writers, random)));
     }
     for number in 0..READERS {
         let random = random(100 + number as u64);
