@@ -49,7 +49,7 @@ const WRITTEN_AGAIN: u64 = 50;
 const END_MAX: Duration = Duration::from_secs(1);
 /// Further options of the server. With them regions can be merged again soon after a split or a merge, and the archive
 /// of replaced files stays small.
-const MORE_OPTIONS: &[&str] =
+pub(crate) const MORE_OPTIONS: &[&str] =
     &["-D", "hbase.catalogjanitor.interval=2000", "-D", "hbase.master.cleaner.interval=20000"];
 /// Maximum time until strace has detached from the server's threads.
 const LET_GO_MAX: Duration = Duration::from_secs(1);
@@ -208,10 +208,15 @@ pub(crate) fn run_inside(words: &[&str]) -> Outcome {
 }
 
 /// The client process of the test. An answer that is a complaint becomes an error.
-struct Clients(Talk);
+pub(crate) struct Clients(Talk);
 
 impl Clients {
-    fn ask(&mut self, line: &str) -> Result<String, String> {
+    /// Starts the program `client` with these arguments: seed, file of the expected state, addresses of the server.
+    pub(crate) fn start(client: &Path, arguments: &[&str]) -> Result<Clients, String> {
+        Talk::start(client, arguments).map(Clients)
+    }
+
+    pub(crate) fn ask(&mut self, line: &str) -> Result<String, String> {
         let answer = self.0.ask(line)?;
         match answer.strip_prefix("bad: ") {
             Some(why) => Err(why.to_owned()),
@@ -252,7 +257,7 @@ impl Run {
         let servers = format!("127.0.0.1:{},127.0.0.1:{}", ports[0], ports[1]);
         let state = image.folder.join("expected");
         let arguments = [&options.seed.to_string(), &state.display().to_string(), &servers];
-        let clients = Clients(Talk::start(client, &arguments.map(String::as_str))?);
+        let clients = Clients::start(client, &arguments.map(String::as_str))?;
         let keys = options.keys.iter().flat_map(|key| ["-D".to_owned(), key.clone()]);
         let mut run = Run {
             random: Random::new(options.seed ^ 1),
@@ -306,7 +311,7 @@ impl Run {
         self.clients.ask("end")?;
         self.self_check()?;
         self.server()?.stop()?;
-        checks::fsck(&self.binary, &self.data())?;
+        checks::fsck(&self.binary, &self.data(), &[])?;
         no_panic(&self.log)
     }
 
@@ -358,7 +363,7 @@ impl Run {
         self.check_alive()?;
         self.server()?.kill()?;
         let under_way = self.clients.ask("under-way")?;
-        let found = checks::fsck(&self.binary, &self.data())?;
+        let found = checks::fsck(&self.binary, &self.data(), &[])?;
         self.kills.count(&under_way, &found);
         Ok(())
     }
@@ -649,7 +654,7 @@ fn distribution(times: &mut [Duration]) -> String {
 
 /// Returns four ports that are free now. They are below those that the system assigns to outgoing connections, because
 /// a restarted server must get its ports again.
-fn free_ports(seed: u64) -> Result<[u16; 4], String> {
+pub(crate) fn free_ports(seed: u64) -> Result<[u16; 4], String> {
     let mut random = Random::new(seed_from_the_clock() ^ seed);
     let mut ports = [0; 4];
     let mut held = Vec::new();

@@ -8,7 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::java::{self, succeed};
-use crate::server::{Server, fresh_folder, no_panic};
+use crate::random::seed_from_the_clock;
+use crate::server::{Server, binary, fresh_folder, no_panic};
 use crate::talk::Talk;
 use crate::{NOT_RUN, Outcome, crash, programs, run, s3, web};
 
@@ -168,7 +169,7 @@ pub(crate) fn suite() -> Outcome {
     succeed("the tests of files in HDFS", tests)?;
     let place = |name: &str| PathBuf::from(format!("{}/{name}", hdfs.url));
     crash::run_at(ROUNDS, place("crash"), &[])?;
-    s3::takeovers(TAKEOVERS, &place("takeover"), &[])?;
+    s3::takeovers(TAKEOVERS, seed_from_the_clock(), &binary(), &place("takeover"), &[])?;
     datanode_failures(&hdfs, &place("failures"))
 }
 

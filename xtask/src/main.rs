@@ -54,6 +54,7 @@ mod regex;
 mod release;
 mod replica;
 mod s3;
+mod s3faults;
 mod seeded;
 mod server;
 mod shell;
@@ -235,6 +236,7 @@ fn main() -> ExitCode {
         // `cargo xtask fire` starts this command itself, in namespaces of its own.
         ["fire-inside", ref options @ ..] => report("fire-inside", &fire::run_inside(options)),
         ["readpath", ref options @ ..] => report("readpath", &readpath::run(options)),
+        ["s3faults", ref options @ ..] => report("s3faults", &s3faults::run(options)),
         ["ycsb", ref options @ ..] => report("ycsb", &ycsb::run(options)),
         ["janusgraph", ref words @ ..] => report("janusgraph", &janusgraph::suite(words)),
         ["loadtest", ref options @ ..] => report("loadtest", &loadtest::run(options)),
@@ -290,6 +292,7 @@ fn usage() -> ExitCode {
         churn::USAGE,
         door::USAGE,
         fire::USAGE,
+        s3faults::USAGE,
         flame::USAGE,
     ];
     eprintln!("{USAGE}\n{}", others.join("\n"));

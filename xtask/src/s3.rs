@@ -26,27 +26,31 @@ const END_MAX: Duration = Duration::from_secs(20);
 const START_MAX: Duration = Duration::from_secs(20);
 
 /// A running object store, which ends when the value is dropped.
-struct Store {
+pub(crate) struct Store {
     server: Child,
-    endpoint: String,
+    pub(crate) endpoint: String,
 }
 
 impl Store {
     /// Starts the server on a port of its own, with an empty bucket `bellows`. Deletes the buckets of earlier runs.
     fn start() -> Result<Store, String> {
+        Store::start_in(&Path::new(FOLDER).join("buckets"))
+    }
+
+    /// Starts the server on a port of its own, with an empty bucket `bellows` in the folder `buckets`, which is emptied.
+    pub(crate) fn start_in(buckets: &Path) -> Result<Store, String> {
         let folder = std::path::absolute(FOLDER).map_err(|error| format!("{FOLDER}: {error}"))?;
         let program = install(&folder)?;
-        let buckets = folder.join("buckets");
         let failed = |error: std::io::Error| format!("{}: {error}", buckets.display());
         if buckets.exists() {
-            std::fs::remove_dir_all(&buckets).map_err(failed)?;
+            std::fs::remove_dir_all(buckets).map_err(failed)?;
         }
         std::fs::create_dir_all(buckets.join("bellows")).map_err(failed)?;
         let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let address = port.map_err(|error| format!("no port is free: {error}"))?;
         let server = Command::new(&program)
             .args(["--port", &address.to_string(), "--keep-alive", "--quiet", "posix"])
-            .arg(&buckets)
+            .arg(buckets)
             .env("ROOT_ACCESS_KEY", "bellows")
             .env("ROOT_SECRET_KEY", "bellowssecret")
             .stdout(Stdio::null())
@@ -100,7 +104,7 @@ pub(crate) fn suite() -> Outcome {
     crash::run_on_store(ROUNDS, &store.endpoint, LogPlace::Disk)?;
     let data = PathBuf::from(format!("s3://bellows/takeover-{}", std::process::id()));
     let options = crash::store_options(&store.endpoint, "");
-    takeovers(TAKEOVERS, &data, &options.iter().map(String::as_str).collect::<Vec<_>>())?;
+    takeovers(TAKEOVERS, seed_from_the_clock(), &binary(), &data, &options)?;
     requests_of_a_flush(&store.endpoint)
 }
 
@@ -177,15 +181,18 @@ fn requests(server: &Server) -> Result<[u64; 5], String> {
     Ok([of_kind("put")?, of_kind("get")?, of_kind("list")?, of_kind("delete")?, of_kind("multipart")?])
 }
 
-/// Tests takeovers: a server hangs under load, a second one takes over its files, and then the first one continues. The
-/// first must acknowledge nothing that the second does not have, and end with a message that names the second.
-pub(crate) fn takeovers(rounds: u32, data: &Path, options: &[&str]) -> Outcome {
+/// Tests takeovers: a server hangs under load, a second one takes over its files and accepts writes, and then the first
+/// one continues. The first must acknowledge nothing that the second does not have, and end with a message that names the
+/// second. `options` are further arguments of each server.
+pub(crate) fn takeovers(rounds: u32, seed: u64, binary: &Path, data: &Path, options: &[String]) -> Outcome {
     let folder = fresh_folder("takeover")?;
-    let options: Vec<&str> = crash::OPTIONS.iter().chain(options).copied().collect();
-    let seed = seed_from_the_clock();
+    let options: Vec<&str> =
+        crash::OPTIONS.iter().copied().chain(options.iter().map(String::as_str)).collect();
+    let began = Instant::now();
     let (mut random, mut workload) = (Random::new(seed), Workload::start(seed)?);
     let log = |round: u32| folder.join(format!("{round}.log"));
-    let mut owner = Server::start_with_log(data, &log(0), &options)?;
+    let start = |round: u32| Server::start_binary(binary, data, &log(round), &options);
+    let mut owner = start(0)?;
     let (mut acknowledged, mut rows, mut served_after) = (0, 0, Vec::new());
     for round in 1..=rounds {
         let failed = |why: String| {
@@ -195,9 +202,10 @@ pub(crate) fn takeovers(rounds: u32, data: &Path, options: &[&str]) -> Outcome {
         std::thread::sleep(Duration::from_millis(100 + random.below(900)));
         workload.dying().map_err(failed)?;
         owner.pause().map_err(failed)?;
-        let began = Instant::now();
-        let next = Server::start_with_log(data, &log(round), &options).map_err(failed)?;
-        served_after.push(began.elapsed());
+        let paused = Instant::now();
+        let next = start(round).map_err(failed)?;
+        served_after.push(paused.elapsed());
+        write(binary, &next).map_err(failed)?;
         owner.resume_and_end(END_MAX).map_err(failed)?;
         acknowledged = workload.dead().map_err(failed)?;
         rows = workload.verify(&next.rpc).map_err(failed)?;
@@ -212,8 +220,29 @@ pub(crate) fn takeovers(rounds: u32, data: &Path, options: &[&str]) -> Outcome {
     owner.stop()?;
     say!(
         "{rounds} servers hung and went on after another had their files: {acknowledged} changes acknowledged, {rows} rows, all \
-         as they must be; {}; seed {seed}",
+         as they must be, in {:.0} s; {}; seed {seed}",
+        began.elapsed().as_secs_f64(),
         crash::spread(served_after)
     );
     std::fs::remove_dir_all(folder).map_err(|error| error.to_string())
+}
+
+/// Writes some rows to a table that no other client has.
+fn write(binary: &Path, server: &Server) -> Outcome {
+    let mut load = Command::new(binary);
+    load.args([
+        "bench",
+        "insert",
+        "--at",
+        &server.rpc,
+        "--rows",
+        "50",
+        "--operations",
+        "50",
+        "--threads",
+        "1",
+    ])
+    .args(["--warm-up", "0", "--seconds", "20", "--table", "successor", "--no-flush"])
+    .stdout(Stdio::null());
+    succeed("bellows bench", load)
 }

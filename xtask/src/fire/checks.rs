@@ -20,12 +20,13 @@ fn is_clean(report: &str) -> Outcome {
     }
 }
 
-/// Checks the files of a server that does not run, by `bellows fsck`. Returns what it printed. Fails if it found an
-/// inconsistency.
-pub(crate) fn fsck(binary: &Path, data: &Path) -> Result<String, String> {
+/// Checks the files of a server that does not run, by `bellows fsck` with these options. Returns what it printed. Fails
+/// if it found an inconsistency.
+pub(crate) fn fsck(binary: &Path, data: &Path, options: &[String]) -> Result<String, String> {
     let output = Command::new(binary)
         .arg("fsck")
         .arg(data)
+        .args(options)
         .output()
         .map_err(|error| format!("cannot start {}: {error}", binary.display()))?;
     let words = String::from_utf8_lossy(&output.stdout).into_owned();
