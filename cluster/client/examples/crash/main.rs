@@ -137,7 +137,10 @@ fn is_fate(fate: Fate, error: &client::Error) -> bool {
         client::Error::Batch { failed, .. } => failed.iter().all(|(_, error)| is_fate(fate, error)),
         client::Error::Call(_) | client::Error::Registry(_) | client::Error::RegionOffline(_) => true,
         client::Error::Remote(_) | client::Error::Procedure { .. } => {
-            fate == Fate::Breaks || error.to_string().contains("was taken over by")
+            let words = error.to_string();
+            fate == Fate::Breaks
+                || words.contains("was taken over by")
+                || words.contains("this server no longer owns the store")
         }
         _ => false,
     }
