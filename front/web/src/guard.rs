@@ -36,6 +36,18 @@ impl Guard {
         form: &Query,
         name: &str,
     ) -> Result<(), String> {
+        Guard::check_origin(console, headers)?;
+        if form.get("token") != self.token {
+            return Err("the page is older than the server; load it again".to_owned());
+        }
+        if form.get("confirm") != name {
+            return Err(format!("type {name} to confirm, expected exactly that"));
+        }
+        Ok(())
+    }
+
+    /// Checks that a request for a change does not come from another site or machine. The error says why it may.
+    pub(crate) fn check_origin(console: &Console, headers: &HeaderMap) -> Result<(), String> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         if !console.may_change() {
             return Err("actions are off on an address that other machines can reach".to_owned());
@@ -54,12 +66,6 @@ impl Guard {
             && origin.strip_prefix("http://") != Some(host)
         {
             return Err("the form comes from another site".to_owned());
-        }
-        if form.get("token") != self.token {
-            return Err("the page is older than the server; load it again".to_owned());
-        }
-        if form.get("confirm") != name {
-            return Err(format!("type {name} to confirm, expected exactly that"));
         }
         Ok(())
     }

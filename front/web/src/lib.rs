@@ -327,9 +327,8 @@ async fn cache(State(shared): State<Shared>, headers: HeaderMap, raw: RawQuery) 
 
 async fn set_log_level(State(shared): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
     let form = Query::parse(&String::from_utf8_lossy(&body));
-    let is_foreign = headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin");
-    if !shared.console.may_change() || is_foreign {
-        return (StatusCode::FORBIDDEN, "the level can be changed from this machine alone\n").into_response();
+    if let Err(why) = Guard::check_origin(&shared.console, &headers) {
+        return (StatusCode::FORBIDDEN, format!("the level cannot be changed: {why}\n")).into_response();
     }
     endpoints::set_log_level(&shared.console, form.get("level"))
 }
@@ -347,8 +346,11 @@ mod tests {
     }
 
     async fn fetch(address: std::net::SocketAddr, path: &str) -> String {
+        answer(address, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")).await
+    }
+
+    async fn answer(address: std::net::SocketAddr, request: &str) -> String {
         let mut stream = env::dial(address).await.expect("connect");
-        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.expect("send");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.expect("receive");
@@ -419,6 +421,31 @@ mod tests {
         let script = fetch(address, "/keys?table=%3Cscript%3Ealert(1)%3C/script%3E").await;
         assert!(!script.contains("<script>alert"), "{script}");
         assert!(fetch(address, "/nowhere").await.starts_with("HTTP/1.1 404"));
+        server.abort();
+    }
+
+    #[tokio::test]
+    async fn a_page_of_another_site_cannot_set_the_log_level() {
+        let listener = env::listen("127.0.0.1:0".parse().expect("address")).expect("listen");
+        let address = listener.local_addr().expect("bound");
+        let server = env::spawn(serve(listener, Options::default(), console(address)));
+        let post = async |headers: &str| {
+            let head = format!(
+                "POST /logLevel HTTP/1.1\r\n{headers}Connection: close\r\nContent-Length: 10\r\n\r\n"
+            );
+            answer(address, &format!("{head}level=INFO")).await
+        };
+        for foreign in [
+            "Host: evil.example\r\n",
+            "Host: localhost\r\nSec-Fetch-Site: cross-site\r\n",
+            "Host: localhost\r\nOrigin: http://evil.example\r\n",
+        ] {
+            let refused = post(foreign).await;
+            assert!(refused.starts_with("HTTP/1.1 403"), "{foreign}: {refused}");
+            assert!(refused.contains("the level cannot be changed: "), "{refused}");
+        }
+        let allowed = post("Host: 127.0.0.1\r\n").await;
+        assert!(!allowed.starts_with("HTTP/1.1 403"), "{allowed}");
         server.abort();
     }
 
