@@ -103,8 +103,8 @@ impl Graph {
         Ok(table.scan(scan).collect().await?.iter().map(|row| far_end(row.key())).collect())
     }
 
-    /// Returns all vertices to which edges of any label lead within `steps`, level by level, with one batch of gets for
-    /// each level.
+    /// Returns the other vertices that can be reached from `vertex` over at most `steps` edges of any label. Reads each
+    /// level with one batch of gets.
     async fn within(&self, vertex: &str, steps: u32) -> Done<BTreeSet<String>> {
         let (mut known, mut level) = (BTreeSet::from([vertex.to_owned()]), vec![vertex.to_owned()]);
         for _ in 0..steps {

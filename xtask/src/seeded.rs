@@ -38,10 +38,11 @@ mod tests {
         }
     }
 
-    /// Returns the code before the file's own tests, without comments.
+    /// Returns the lines before the tests within the file, without lines that are only a comment.
     fn code(text: &str) -> impl Iterator<Item = &str> {
-        let own = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
-        own.lines().filter(|line| !line.trim_start().starts_with("//"))
+        let is_inline = |at: usize| text[at..].lines().nth(1).is_some_and(|line| line.ends_with('{'));
+        let tests = text.match_indices("#[cfg(test)]\nmod ").map(|(at, _)| at).find(|at| is_inline(*at));
+        text[..tests.unwrap_or(text.len())].lines().filter(|line| !line.trim_start().starts_with("//"))
     }
 
     fn takes_lock(line: &str) -> bool {

@@ -30,8 +30,7 @@ pub(crate) struct Writer {
     /// Bytes that were not yet sent to the DataNodes.
     waiting: BytesMut,
     size: u64,
-    /// Maximum time that the DataNodes may take for a sync, or for bytes that are sent to them, besides the time for
-    /// the [amount](time_for) of bytes.
+    /// Maximum time for the DataNodes to answer a send or a sync, to which [`time_for`] adds time for each byte sent.
     limit: Duration,
     seal: Arc<Seal>,
     /// Why the writer refuses further writes: after a failure nobody knows what the DataNodes have.

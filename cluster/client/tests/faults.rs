@@ -128,7 +128,8 @@ impl Member {
         }
     }
 
-    /// Handles a call on the region: it fails as the test says, or because the region is elsewhere.
+    /// Records a call. Returns the next planned fault, if there is one, or NotServingRegionException if the region is on
+    /// another server.
     fn enter(&self, state: &mut Scene, call: &Call, nonce: Option<u64>) -> Result<(), Exception> {
         state.calls.push((self.index, call.method.to_string(), nonce));
         if let Some(fault) = state.faults.pop_front() {

@@ -119,7 +119,8 @@ impl Memory {
         self.shards.iter().any(|shard| shard.lock().has_file(file))
     }
 
-    /// Returns the number of bytes on disk of a file's cached blocks that requests have read.
+    /// Returns the size on disk, in bytes, of those cached blocks of a file that requests have read. Counts only the
+    /// newest blocks in each shard, so a large file may have more.
     pub(crate) fn read_bytes_of(&self, file: FileId) -> u64 {
         let length = |block: &Arc<Block>| u64::from(block.disk_length);
         self.shards.iter().map(|shard| shard.lock().read_of(file).map(length).sum::<u64>()).sum()

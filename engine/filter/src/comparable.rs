@@ -103,7 +103,8 @@ pub enum Comparable {
         /// How the bits are combined.
         operator: BitOperator,
     },
-    /// RegexStringComparator: equal when the pattern is found in the part.
+    /// RegexStringComparator: equal when the pattern is found in the part. A search that takes too many steps is an
+    /// error.
     Regex(Pattern),
     /// SubstringComparator: its value is a text in lower case. Equal when the part, converted to lower case, contains
     /// that text.

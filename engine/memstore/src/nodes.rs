@@ -215,7 +215,7 @@ impl Keys {
         self.places[slot].store(place.0, Ordering::Release);
     }
 
-    /// Stores a longer order that keeps all slots of the old one, or releases the node.
+    /// Stores an order that keeps all slots of the old one: with a new slot, without the latch bit, or both.
     #[inline]
     pub(crate) fn grow(&self, order: Order) {
         self.order.store(order.0, Ordering::Release);

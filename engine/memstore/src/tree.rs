@@ -702,8 +702,9 @@ impl Tree {
         changing
     }
 
-    /// Adds a new node, whose keys begin at `key`, to the right of the node `beside`, which is `height` levels above
-    /// the leaves. The caller excludes other changes of inner nodes.
+    /// Inserts the node `child`, whose keys begin at `key`, into the parent of `beside`, directly after `beside`. Both
+    /// nodes are `height` levels above the leaves. Splits the parent, or adds a root, if necessary. The caller excludes
+    /// other changes of inner nodes.
     fn add_child(
         &self,
         trail: &mut WriterPath,

@@ -376,8 +376,8 @@ impl Log {
                 drop(front);
                 {
                     let mut back = self.shared.back();
-                    // An error may be ignored here, because the check below returns it. If the disk is full, the buffer
-                    // exceeds its limit: by the writes that callers had begun before.
+                    // An error may be ignored here, because the check below returns it. If the disk is full, `drain`
+                    // keeps the buffer. The buffer then exceeds its limit, but only by writes that were admitted before.
                     let _seen = self.shared.drain(&mut back);
                     self.shared.ask_for_roll(&back);
                 }

@@ -8,7 +8,7 @@ use objectstore::Prices;
 
 /// Seconds of a day.
 const DAY: f64 = 86_400.0;
-/// Number of requests of the check of the store at the start; each waits for the previous one.
+/// Approximate number of requests that the check of the store sends at the start, one after the other.
 const PROBED: f64 = 10.0;
 
 /// The requests that an idle server makes by itself, and how fast its store is.

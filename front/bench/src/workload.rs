@@ -100,7 +100,7 @@ impl Ycsb {
 }
 
 impl Workload {
-    /// Returns the workloads of HBase's PerformanceEvaluation. Reads come first, because writes leave files and
+    /// Returns the workloads on PerformanceEvaluation's table: its own, and those with value filters. Reads come first, because writes leave files and
     /// compactions behind.
     pub fn evaluation() -> Vec<Workload> {
         vec![

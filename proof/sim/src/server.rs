@@ -275,7 +275,7 @@ impl Server {
         self.standby.set(Some(self.scheduler.machine("standby")));
     }
 
-    /// Returns the machine of the process that runs, and the standby.
+    /// Returns the machine of the process that runs, or ran last, and the standby's machine, if there is one.
     pub fn machines(&self) -> Vec<MachineId> {
         [Some(self.machine.get()), self.standby.get()].into_iter().flatten().collect()
     }

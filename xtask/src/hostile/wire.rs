@@ -232,7 +232,8 @@ fn take<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(taken)
 }
 
-/// Returns the fields of a message that has only numbers and byte strings: number, value, bytes.
+/// Returns the fields of a protobuf message: the field's number, the value of a varint (0 for a byte string), the bytes
+/// of a byte string (empty for a varint). Ends at the first field of another wire type, or at a truncated one.
 fn fields(mut rest: &[u8]) -> impl Iterator<Item = (u64, u64, &[u8])> {
     std::iter::from_fn(move || {
         let key = take_varint(&mut rest)?;

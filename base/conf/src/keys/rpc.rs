@@ -51,8 +51,8 @@ keys! {
     LARGE_SIZE_MAX: Size = "bellows.ipc.server.large.size.max", "117440512";
     /// Maximum time for the rest of a large request to arrive once there is memory for it.
     LARGE_READ_TIMEOUT: Millis = "bellows.ipc.server.large.read.timeout", "60000";
-    /// How long a client may leave answers unread while all answers together take more than half of
-    /// `bellows.ipc.server.answers.size.max`.
+    /// How long a client may leave answers unread before its connection is closed, while all answers together take more
+    /// than half of `bellows.ipc.server.answers.size.max`.
     WRITE_TIMEOUT_SHORT: Millis = "bellows.ipc.server.write.timeout.short", "5000";
     /// How long the server reads and discards the rest of a refused request, so that its client sees the refusal.
     DRAIN_TIMEOUT: Millis = "bellows.ipc.server.drain.timeout", "30000";

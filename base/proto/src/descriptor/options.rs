@@ -158,8 +158,9 @@ pub struct FamilyOptions {
     pub data_block_encoding: DataBlockEncoding,
     /// BLOOMFILTER: which part of the key the Bloom filters contain. Default ROW.
     pub bloom: BloomType,
-    /// `RowPrefixBloomFilter.prefix_length`, as an attribute or in the configuration: length of the row prefixes in the
-    /// filter, in bytes. `None` if it is not set, or if the configuration has no number up to 65,535.
+    /// `RowPrefixBloomFilter.prefix_length`: length of the row prefixes in the Bloom filter, in bytes. The family's
+    /// configuration overrides the attribute. `None` if neither is set, or if the configuration's value is not a number
+    /// up to 65,535; such an attribute is an error.
     pub bloom_prefix: Option<u16>,
     /// REPLICATION_SCOPE: 1 if writes are replicated to other clusters, 0 if not. Default 0.
     pub replication_scope: i32,

@@ -210,7 +210,7 @@ fn a_reader_that_follows_a_file_sees_each_part_the_end_and_the_deletion() {
     assert!(reader.as_growing().expect("it grows").is_ended() && text(&reader).is_empty());
 }
 
-/// A store whose puts take random time, so that later parts are stored before earlier ones.
+/// Storage that delays each `swap` by up to 1 ms at random, so that a later part may be stored before an earlier one.
 struct Shuffling(Memory);
 
 impl crate::Overlay for Shuffling {

@@ -357,8 +357,8 @@ impl Work {
                 }
             },
         };
-        // A delete of a column's newest version is collected like other deletes. So a get between two such mutations
-        // does not see them, as in HBase.
+        // Puts and deletes are only collected here, and so are deletes of a column's newest version. So a later get of
+        // the same RegionAction may not see them, as in HBase.
         if matches!(asked.mutation.kind, MutationKind::Put | MutationKind::Delete) {
             if current.gathered.is_empty() {
                 // Puts and deletes mostly come in runs, so room for the rest is reserved.

@@ -69,12 +69,12 @@ struct Run {
 }
 
 impl Cursor {
-    /// Skips rows of which `refuses` refuses every cell, as far as their ends are in the open block or in the first row
-    /// of the next block. The cursor must be at the first cell of a row, and moves to the first cell after the skipped
-    /// rows. Returns the number of skipped rows.
+    /// Skips the next rows that `refuses` refuses, and returns their number. A row is refused if one of its cells
+    /// returns [`Refused::Row`], or all return [`Refused::Cell`]. Stops at the first other row, at `end`, and at a row
+    /// that ends neither in the open block nor in the next one. The cursor must be at the first cell of a row, and moves
+    /// to the first cell after the skipped rows.
     ///
-    /// `refuses` is called for the cells of a row in order, until a cell may be wanted or the row is refused
-    /// ([`Refused::Row`]). No row at or after `end` is skipped, and none in a file with tags. The cells passed to it
+    /// `refuses` is called for the cells of a row in order, until the row is refused or a cell may be wanted. No row at or after `end` is skipped, and none in a file with tags. The cells passed to it
     /// have no sequence id, which is stored after the value, in another cache line.
     pub fn skip_rows(&mut self, end: Option<&[u8]>, refuses: impl Fn(Cell<'_>) -> Refused) -> u64 {
         let next_block = self.fetch_next_block(usize::MAX, 0);

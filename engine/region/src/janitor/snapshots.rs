@@ -17,7 +17,7 @@ use crate::{Error, Result};
 
 /// Maximum size of a `.snapshotinfo` that is read, in bytes.
 const INFO_BYTES_MAX: usize = 1 << 20;
-/// Maximum size of a manifest that is read, in bytes: enough for some million files.
+/// Maximum size of a manifest in bytes, enough for several million files. A larger manifest is an error.
 const MANIFEST_BYTES_MAX: usize = 512 << 20;
 
 /// A holder: all snapshots of the root directory.

@@ -474,8 +474,8 @@ impl RegionScanner<'_> {
                             .heap
                             .skip_while(|cell| target.is_after(comparator, cell), |_| target.clone())?;
                     }
-                    // In a reversed scan the hint names a row: the scanner moves to that row, or to the last one before
-                    // it.
+                    // In a reversed scan the hint names a row. The scanner moves to that row or, if it does not exist,
+                    // to the greatest smaller row.
                     Some(target)
                         if scan.reversed && comparator.compare_rows(target.key().row(), row).is_lt() =>
                     {
