@@ -9,7 +9,7 @@ use storage::Files;
 
 use crate::found::Keeper;
 use crate::inventory::Inventory;
-use crate::replay::write_log;
+use crate::replay::{delete_own_logs, write_log};
 use crate::{Error, Result};
 
 /// Writes the file lists of all stores, names the tracker DEFAULT in descriptors that name none, and copies the writes
@@ -41,6 +41,10 @@ pub fn adopt(
             described.attributes_mut().set(TRACKER.into(), TrackerKind::Default.as_str().into());
             master::descriptors::write(&**files, &described)?;
         }
+    }
+    if !Arc::ptr_eq(files, log) {
+        // An interrupted adoption that looked for the logs in the root may have left a log there.
+        delete_own_logs(&**files)?;
     }
     write_log(&inventory.logs, log, world)
 }

@@ -10,6 +10,7 @@ use storage::Files;
 use crate::args::Adopt;
 use crate::data_dir;
 use crate::failure::Failure;
+use crate::log_place::AdoptedLog;
 use crate::output;
 use crate::settings::Settings;
 
@@ -41,12 +42,11 @@ fn look_and_adopt(
 ) -> Result<(), Failure> {
     let root = &settings.root;
     let of_door = |error: door::Error| Failure::of_words(root, error);
-    let log = match &settings.wal_dir {
-        Some(place) => place.open_for_log(&settings.conf)?,
-        None => Arc::clone(files),
-    };
+    let name = root.to_string();
+    let adopted = AdoptedLog::open(world, &settings.conf, files, &name, settings.wal_dir.as_ref())?;
+    let log = &adopted.files;
     let ended = if options.killed { Shutdown::MaybeKilled } else { Shutdown::Clean };
-    let inventory = door::look(files, &log, world, ended).map_err(of_door)?;
+    let inventory = door::look(files, log, world, ended).map_err(of_door)?;
     let report = &inventory.report;
     let mut text = format!("{root}: {} tables, {report}", inventory.tables.len());
     let blockers = report.blockers.len();
@@ -66,10 +66,133 @@ fn look_and_adopt(
         }
         return Ok(());
     }
-    door::adopt(&inventory, files, &log, world).map_err(of_door)?;
+    door::adopt(&inventory, files, log, world).map_err(of_door)?;
+    adopted.record(&**files, &name)?;
     data_dir::take(&**files, root)?;
-    door::archive_logs(&**files, &*log).map_err(of_door)?;
-    let _in_memory = write!(text, "adopted; serve it with: bellows start --data-dir {root}");
-    text.push('\n');
+    door::archive_logs(&**files, &**log).map_err(of_door)?;
+    let _in_memory = writeln!(text, "adopted; serve it with: {}", start_command(options, settings));
     output::ignoring_closed_pipe(say(&text))
+}
+
+/// Returns the command that serves the adopted root with the log where the adoption has found it.
+fn start_command(options: &Adopt, settings: &Settings) -> String {
+    let mut command = format!("bellows start --data-dir {}", settings.root);
+    if let Some(wal_dir) = &settings.wal_dir {
+        let _in_memory = write!(command, " -D hbase.wal.dir={wal_dir}");
+        // Its server is named by other keys, which the site file has.
+        if let Some(site) = options.site.as_ref().filter(|_| wal_dir.folder().is_none()) {
+            let _in_memory = write!(command, " --site {}", site.display());
+        }
+    }
+    command
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "real folders are the point")]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+    use crate::log_place;
+
+    /// Number of regions whose writes are only in the logs of the archive.
+    const REGIONS: usize = 6;
+
+    /// The root folder of a killed HBase whose `hbase.wal.dir` is another folder. Both are removed at the end.
+    struct KilledHBase {
+        folder: PathBuf,
+    }
+
+    impl Drop for KilledHBase {
+        fn drop(&mut self) {
+            std::fs::remove_dir_all(&self.folder).expect("the test's own");
+        }
+    }
+
+    impl KilledHBase {
+        fn unpack() -> KilledHBase {
+            let folder = std::env::temp_dir().join(format!("bellows-adopt-{:x}", World::real().random()));
+            let archive =
+                Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proof/golden/roots/killed.tar.gz");
+            let archive = std::fs::read(archive).expect("the archive is there");
+            let root = folder.join("root");
+            tar::Archive::new(flate2::read::GzDecoder::new(&archive[..])).unpack(&root).expect("an archive");
+            std::fs::create_dir_all(folder.join("log")).expect("new");
+            std::fs::rename(root.join("WALs"), folder.join("log/WALs")).expect("moved");
+            KilledHBase { folder }
+        }
+
+        fn root(&self) -> PathBuf {
+            self.folder.join("root")
+        }
+
+        /// The definition of `hbase.wal.dir` as a folder beside the root.
+        fn define(&self, log: Option<&str>) -> Vec<(String, String)> {
+            let place = |log: &str| self.folder.join(log).display().to_string();
+            log.map(|log| ("hbase.wal.dir".to_owned(), place(log))).into_iter().collect()
+        }
+
+        fn adopt(&self, log: Option<&str>) -> Result<String, Failure> {
+            let options = Adopt {
+                root: self.root(),
+                dry_run: false,
+                leave_behind: true,
+                killed: true,
+                site: None,
+                define: self.define(log),
+            };
+            let mut said = String::new();
+            run(&options, |text| {
+                said.push_str(text);
+                Ok(())
+            })?;
+            Ok(said)
+        }
+
+        /// Finds the log as a start does, and returns the number of regions with writes in it.
+        fn start(&self, log: Option<&str>) -> Result<usize, String> {
+            let found = || {
+                let settings = Settings::of_root(&self.root(), None, &self.define(log))?;
+                let files: Arc<dyn Files> = Arc::new(data_dir::open_existing(&self.root())?);
+                let (root, wal_dir) = (settings.root.to_string(), settings.wal_dir.as_ref());
+                log_place::open(&World::real(), &settings.conf, &files, &root, wal_dir)
+            };
+            let log = found().map_err(|failure| failure.to_string())?;
+            let reader = wal::LogReader::open(&log, &storage::FileName::new("WALs"));
+            Ok(reader.expect("a log").regions().len())
+        }
+    }
+
+    #[test]
+    fn a_start_finds_the_adopted_writes_or_is_refused() {
+        let hbase = KilledHBase::unpack();
+        let said = hbase.adopt(Some("log")).expect("adopted");
+        let (root, log) = (hbase.root(), hbase.folder.join("log"));
+        let command =
+            format!("bellows start --data-dir {} -D hbase.wal.dir={}\n", root.display(), log.display());
+        assert!(said.contains("150 writes in logs") && said.ends_with(&command), "{said}");
+        for other in [None, Some("other")] {
+            let refused = hbase.start(other).expect_err("the log is elsewhere");
+            let names_both = refused.contains(&format!("log of {} is in {}", root.display(), log.display()));
+            let remedy = format!("start with -D hbase.wal.dir={}", log.display());
+            assert!(names_both && refused.contains(&remedy), "{refused}");
+        }
+        assert_eq!(hbase.start(Some("log")), Ok(REGIONS));
+    }
+
+    #[test]
+    fn the_log_of_another_data_directory_is_not_deleted() {
+        let (hbase, other) = (KilledHBase::unpack(), KilledHBase::unpack());
+        other.adopt(Some("log")).expect("adopted");
+        let name = "log/WALs/00000000000000000001.wal";
+        let before = std::fs::read(other.folder.join(name)).expect("there");
+        for folder in ["log", "root"] {
+            let place = other.folder.join(folder);
+            std::fs::rename(place, hbase.folder.join("foreign")).expect("moved");
+            let refused = hbase.adopt(Some("foreign")).expect_err("of another").to_string();
+            assert!(refused.contains("/foreign"), "{refused}");
+            std::fs::rename(hbase.folder.join("foreign"), other.folder.join(folder)).expect("moved back");
+        }
+        assert_eq!(std::fs::read(other.folder.join(name)).expect("there"), before);
+    }
 }

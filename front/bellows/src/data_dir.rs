@@ -109,6 +109,15 @@ pub(crate) fn open_of_hbase(root: &Path) -> Result<Local, Failure> {
     Local::open(root).map_err(|error| Failure::of_storage(root.display(), &error))
 }
 
+/// Whether `files` have the version file of Bellows. Errors call the place `place`.
+pub(crate) fn is_of_bellows(files: &dyn Files, place: impl std::fmt::Display) -> Result<bool, Failure> {
+    match files.open(&FileName::new(VERSION_FILE)) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == Kind::NotFound => Ok(false),
+        Err(error) => Err(Failure::of_storage(place, &error)),
+    }
+}
+
 /// Makes the root folder of an HBase a data directory of Bellows: writes its version file. From then on HBase must not
 /// open it.
 pub(crate) fn take(files: &dyn Files, root: impl std::fmt::Display) -> Result<(), Failure> {

@@ -13,6 +13,7 @@ use conf::{Conf, keys};
 use env::World;
 use storage::{Capability, FileName, Files, Kind, Object, RequestBudget, Segmented, Version, swap_confirmed};
 
+use crate::data_dir;
 use crate::estimate::put_period;
 use crate::failure::Failure;
 use crate::root::{self, LOG_FOLDER, Root};
@@ -57,7 +58,7 @@ fn open_at(
         let log = appendable(world, conf, files)?;
         let Some(before) = before else { return Ok(log) };
         if !has_log(&*log, root)? {
-            return Err(moved(root, before, root, "remove hbase.wal.dir"));
+            return Err(moved(root, before, root, Some(before)));
         }
         let id = noted.map_or("", |(_, id)| id);
         write(&**files, root, NOTE, version.as_ref(), &format!("\n{id}"))?;
@@ -66,14 +67,10 @@ fn open_at(
     let log = appendable(world, conf, &log)?;
     let id = match noted.map(|(_, id)| id.trim()).filter(|id| !id.is_empty()) {
         Some(id) => id.to_owned(),
-        None => format!("{:016x}{:016x}", world.random(), world.random()),
+        None => new_id(world),
     };
     let belongs = read(&*log, &log_place, BELONGS)?;
-    if belongs.as_ref().is_some_and(|(other, _)| other.trim() != id) {
-        return Err(Failure::new(format!(
-            "{log_place} has the log of another data directory than {root}; give each a hbase.wal.dir of its own"
-        )));
-    }
+    check_belongs(belongs.as_ref(), &id, &log_place, root)?;
     if before == Some(&log_place) && belongs.is_none() {
         return Err(Failure::new(format!(
             "{log_place} is not the folder that has the write-ahead log of {root}: its file {BELONGS} is missing; mount the disk \
@@ -84,7 +81,7 @@ fn open_at(
     if before != Some(&log_place) {
         let has_old = before.is_some() || has_log(&*appendable(world, conf, files)?, root)?;
         if has_old && !has_log(&*log, &log_place)? {
-            return Err(moved(root, before.unwrap_or(root), &log_place, "change hbase.wal.dir"));
+            return Err(moved(root, before.unwrap_or(root), &log_place, before));
         }
         // The record in the log's folder is written first. If there were only the record in the data directory, another
         // server could take the log's folder.
@@ -94,6 +91,98 @@ fn open_at(
         write(&**files, root, NOTE, version.as_ref(), &format!("{log_place}\n{id}\n"))?;
     }
     Ok(log)
+}
+
+/// A root folder of HBase whose log is being adopted.
+pub(crate) struct AdoptedLog {
+    /// The storage of the log.
+    pub(crate) files: Arc<dyn Files>,
+    /// The place that `hbase.wal.dir` names; `None` if the log is under the root.
+    place: Option<String>,
+    /// The identifier of the data directory.
+    id: String,
+    /// The version of the record in the root, which an interrupted adoption has left.
+    noted: Option<Version>,
+}
+
+impl AdoptedLog {
+    /// Opens the log's place of a root of HBase, whose data are in `files`, and writes nothing. Errors call the data
+    /// `root`. Fails if the place has the log of a data directory of Bellows, which the adoption would delete.
+    pub(crate) fn open(
+        world: &World,
+        conf: &Conf,
+        files: &Arc<dyn Files>,
+        root: &str,
+        wal_dir: Option<&Root>,
+    ) -> Result<AdoptedLog, Failure> {
+        let elsewhere = match wal_dir {
+            Some(wal_dir) => Some((wal_dir.to_string(), wal_dir.open_for_log(conf)?)),
+            None => None,
+        };
+        AdoptedLog::open_at(world, files, root, elsewhere)
+    }
+
+    fn open_at(
+        world: &World,
+        files: &Arc<dyn Files>,
+        root: &str,
+        elsewhere: Option<(String, Arc<dyn Files>)>,
+    ) -> Result<AdoptedLog, Failure> {
+        let (note, noted) = read(&**files, root, NOTE)?.unzip();
+        let id = note.as_deref().and_then(|note| note.split_once('\n')).map(|(_, id)| id.trim());
+        let id = id.filter(|id| !id.is_empty()).map(str::to_owned);
+        let Some((place, log)) = elsewhere else {
+            let id = id.unwrap_or_default();
+            return Ok(AdoptedLog { files: Arc::clone(files), place: None, id, noted });
+        };
+        let id = id.unwrap_or_else(|| new_id(world));
+        check_belongs(read(&*log, &place, BELONGS)?.as_ref(), &id, &place, root)?;
+        if data_dir::is_of_bellows(&*log, &place)? {
+            return Err(Failure::new(format!(
+                "{place} is a data directory of bellows, and not the folder of the logs of {root}; set hbase.wal.dir as HBase had it"
+            )));
+        }
+        Ok(AdoptedLog { files: log, place: Some(place), id, noted })
+    }
+
+    /// Records in the root and in the log's folder where the log is, if the adoption has written one elsewhere than
+    /// under the root. Without a log, any `hbase.wal.dir` may be chosen at the next start. May be repeated; the caller
+    /// writes the version file of the root afterwards.
+    pub(crate) fn record(&self, files: &dyn Files, root: &str) -> Result<(), Failure> {
+        let place = match &self.place {
+            Some(place) if has_log(&*self.files, place)? => place,
+            // An interrupted adoption has recorded another place.
+            _ if self.noted.is_some() => "",
+            _ => return Ok(()),
+        };
+        // The record in the root is first. If there were only the record in the log's folder, a repeated adoption would
+        // not know its identifier.
+        write(files, root, NOTE, self.noted.as_ref(), &format!("{place}\n{}\n", self.id))?;
+        if !place.is_empty() && read(&*self.files, place, BELONGS)?.is_none() {
+            write(&*self.files, place, BELONGS, None, &format!("{}\n", self.id))?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns a new identifier of a data directory.
+fn new_id(world: &World) -> String {
+    format!("{:016x}{:016x}", world.random(), world.random())
+}
+
+/// Fails if the record `belongs` of the log's folder names another data directory than the one with the identifier `id`.
+fn check_belongs(
+    belongs: Option<&(String, Version)>,
+    id: &str,
+    log_place: &str,
+    root: &str,
+) -> Result<(), Failure> {
+    if belongs.is_some_and(|(other, _)| other.trim() != id) {
+        return Err(Failure::new(format!(
+            "{log_place} has the log of another data directory than {root}; give each a hbase.wal.dir of its own"
+        )));
+    }
+    Ok(())
 }
 
 /// Returns the storage of the log of another server, whose data are in `files`, for a process that only reads it.
@@ -165,10 +254,16 @@ pub(crate) fn sync_period_min(conf: &Conf) -> Result<Option<Duration>, Failure> 
     Ok(budget(conf)?.map(|(period, delay_max)| period.min(delay_max)))
 }
 
-fn moved(root: &str, from: impl std::fmt::Display, to: &str, change: &str) -> Failure {
+/// Returns the refusal of a start with the log in `to` although it is in `from`. `key` is the value of `hbase.wal.dir`
+/// with which the log is found; `None` if that is none.
+fn moved(root: &str, from: &str, to: &str, key: Option<&str>) -> Failure {
+    let start = match key {
+        Some(place) => format!("with -D hbase.wal.dir={place}"),
+        None => "without hbase.wal.dir".to_owned(),
+    };
     Failure::new(format!(
-        "the write-ahead log of {root} is in {from}/{LOG_FOLDER}, and {to}/{LOG_FOLDER} has none: to {change}, stop the server, move \
-         the folder {LOG_FOLDER} from the one to the other, and start it again"
+        "the write-ahead log of {root} is in {from}/{LOG_FOLDER}, and {to}/{LOG_FOLDER} has none: start {start}; or, to have the log \
+         in {to}, move the folder {LOG_FOLDER} from {from} to {to}, and start again"
     ))
 }
 
