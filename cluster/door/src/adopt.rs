@@ -39,7 +39,7 @@ pub fn adopt(
         if table.descriptor.attributes().text(TRACKER).is_none_or(str::is_empty) {
             let mut described = table.descriptor.clone();
             described.attributes_mut().set(TRACKER.into(), TrackerKind::Default.as_str().into());
-            master::descriptors::write(&**files, &described)?;
+            master::descriptors::write(&**files, &described, world.now())?;
         }
     }
     if !Arc::ptr_eq(files, log) {

@@ -196,7 +196,7 @@ fn write_master_data(files: &Arc<dyn Files>, servers: &[ServerName], world: &Wor
             files.delete(&entry.name)?;
         }
     }
-    Ok(master::descriptors::write_in(&**files, &base.join(".tabledesc"), &table)?)
+    Ok(master::descriptors::write_in(&**files, &base.join(".tabledesc"), &table, world.now())?)
 }
 
 fn put(row: Bytes, columns: &[Column], timestamp: Timestamp) -> Result<Mutation> {

@@ -144,7 +144,7 @@ impl Master {
                 return Err(Exception::new("org.apache.hadoop.hbase.HBaseIOException", words));
             }
             if families.is_empty() {
-                descriptors::write(&*master.files, &new).map_err(of_storage)?;
+                descriptors::write(&*master.files, &new, master.world.now()).map_err(of_storage)?;
                 master.reopen(&new, &[])
             } else {
                 let intent = Intent::DeleteFamilies { table: new, families };
@@ -178,7 +178,7 @@ impl Master {
         table: &Arc<TableDescriptor>,
         families: &[Bytes],
     ) -> Result<(), Exception> {
-        descriptors::write(&*self.files, table).map_err(of_storage)?;
+        descriptors::write(&*self.files, table, self.world.now()).map_err(of_storage)?;
         self.reopen(table, families)
     }
 
@@ -245,7 +245,7 @@ impl Master {
         self.regions.close(region.encoded_name())?;
         let (outcome, schema) = match (self.regions.open(&region, table, last.as_ref()), old) {
             (Err(cause), Some(old)) => {
-                descriptors::write(&*self.files, &old).map_err(of_storage)?;
+                descriptors::write(&*self.files, &old, self.world.now()).map_err(of_storage)?;
                 let row = self.regions.open(&region, &old, last.as_ref())?;
                 self.update_view(|view| view.tables.get_mut(table.name()).map(|known| known.update(row)));
                 (Err(cause), old)

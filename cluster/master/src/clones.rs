@@ -272,7 +272,7 @@ impl Master {
         let rows: Vec<RegionRow> = copy.regions.iter().map(row).collect();
         self.catalog.replace_regions(&rows, &old)?;
         self.catalog.put_state(name, TableState::Disabled)?;
-        descriptors::write(&*self.files, &copy.table).map_err(of_storage)?;
+        descriptors::write(&*self.files, &copy.table, self.world.now()).map_err(of_storage)?;
         self.update_view(|view| {
             view.put_table(TableEntry::new(Arc::clone(&copy.table), TableState::Disabled, rows));
         });

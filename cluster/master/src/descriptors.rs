@@ -4,18 +4,28 @@
 //! .tabledesc/.tableinfo.0000000001.637    PBUF TableSchema; 637 is its length
 //! ```
 //!
-//! To change a schema, the master writes a file with the next number and then deletes the earlier ones. The complete
+//! To change a schema, the master writes a file with a greater number and then deletes the earlier ones. The complete
 //! file with the greatest number counts. The length in the name shows whether a crash cut the file short. Older
 //! releases of HBase wrote names without a length or without a number.
+//!
+//! On a disk the numbers of a table are 1, 2, 3 …, as in HBase. In storage that several processes reach, a number is at
+//! least the current time in seconds since 2020. So a table that is created again under the name of a deleted one has
+//! greater numbers than the deleted one had. Otherwise a request for a file of the deleted table could reach the store
+//! late, from a server that was replaced or from the network, and delete or replace the descriptor of the new table.
 
 use bytes::Bytes;
+use env::WallTime;
 use proto::{TableDescriptor, TableName};
-use storage::{FileName, Files, Kind};
+use storage::{Capability, FileName, Files, Kind};
 
 use crate::Error;
 
 /// Maximum size of a descriptor that is read, in bytes.
 const SIZE_MAX: usize = 16 << 20;
+
+/// The start of 2020, in seconds since 1970. HBase reads numbers up to 2,147,483,647, which the seconds since 2020 reach
+/// in 2088.
+const YEAR_2020: i64 = 1_577_836_800;
 
 /// The number and the length in the name of a descriptor's file; the length is missing in names of older releases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,17 +89,23 @@ pub fn read_in(files: &dyn Files, folder: &FileName) -> Result<Option<TableDescr
 }
 
 /// Writes `descriptor` durably as the newest of its table, and deletes the older ones.
-pub fn write(files: &dyn Files, descriptor: &TableDescriptor) -> storage::Result<()> {
-    write_in(files, &layout::descriptors(descriptor.name()), descriptor)
+pub fn write(files: &dyn Files, descriptor: &TableDescriptor, now: WallTime) -> storage::Result<()> {
+    write_in(files, &layout::descriptors(descriptor.name()), descriptor, now)
 }
 
 /// Writes `descriptor` durably as the newest in the folder of a table's descriptors, and deletes the older ones.
-pub fn write_in(files: &dyn Files, folder: &FileName, descriptor: &TableDescriptor) -> storage::Result<()> {
+pub fn write_in(
+    files: &dyn Files,
+    folder: &FileName,
+    descriptor: &TableDescriptor,
+    now: WallTime,
+) -> storage::Result<()> {
     let content = descriptor.to_file();
     // Incomplete files count, too, because their numbers must not be used again.
     let entries = files.list(folder)?;
     let parsed = entries.iter().filter_map(|entry| entry.name.below(folder).and_then(Version::parse));
-    let number = parsed.map(|version| version.number).max().unwrap_or(0) + 1;
+    let next = parsed.map(|version| version.number).max().unwrap_or(0) + 1;
+    let number = if files.capabilities().has(Capability::OneProcess) { next } else { next.max(seconds(now)) };
     let name = folder.join(&format!(".tableinfo.{number:010}.{}", content.len()));
     let mut file = files.create(&name)?;
     match file.write(&content) {
@@ -105,9 +121,49 @@ pub fn write_in(files: &dyn Files, folder: &FileName, descriptor: &TableDescript
     Ok(())
 }
 
+/// Returns the seconds since the start of 2020; 0 before it.
+fn seconds(now: WallTime) -> u64 {
+    u64::try_from(now.0 / 1000 - YEAR_2020).unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use storage::{Capabilities, Memory};
+
+    const NOW: WallTime = WallTime((YEAR_2020 + 1_000) * 1000);
+
+    fn names(memory: &Memory, table: &TableDescriptor) -> Vec<String> {
+        let entries = memory.list(&layout::descriptors(table.name())).unwrap();
+        entries.into_iter().map(|entry| entry.name.last().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_table_that_is_created_again_in_shared_storage_uses_no_name_again() {
+        let table = TableDescriptor::new("t".parse().unwrap());
+        let length = table.to_file().len();
+        for (memory, numbers) in
+            [(Memory::new(), [1, 2, 1]), (Memory::with(Capabilities::NONE), [1_000, 1_001, 1_007])]
+        {
+            let name = |number: u64| format!(".tableinfo.{number:010}.{length}");
+            write(&memory, &table, NOW).unwrap();
+            assert_eq!(names(&memory, &table), [name(numbers[0])]);
+            write(&memory, &table, NOW).unwrap();
+            assert_eq!(names(&memory, &table), [name(numbers[1])], "it was altered in the same second");
+            for entry in memory.list(&layout::descriptors(table.name())).unwrap() {
+                memory.delete(&entry.name).unwrap();
+            }
+            write(&memory, &table, WallTime(NOW.0 + 7_000)).unwrap();
+            assert_eq!(names(&memory, &table), [name(numbers[2])], "it was dropped and created again");
+        }
+    }
+
+    #[test]
+    fn a_clock_before_2020_does_not_matter() {
+        let (memory, table) = (Memory::with(Capabilities::NONE), TableDescriptor::new("t".parse().unwrap()));
+        write(&memory, &table, WallTime(1)).unwrap();
+        assert!(names(&memory, &table)[0].starts_with(".tableinfo.0000000001."));
+    }
 
     #[test]
     fn names_of_every_release_are_read() {

@@ -406,7 +406,7 @@ impl Master {
         fill: impl FnOnce() -> Result<(), Exception>,
     ) -> Result<(), Exception> {
         self.erase(table.name())?;
-        descriptors::write(&*self.files, table).map_err(of_storage)?;
+        descriptors::write(&*self.files, table, self.world.now()).map_err(of_storage)?;
         fill()?;
         let rows: Vec<_> =
             regions.iter().map(|region| RegionRow::new(region.clone(), RegionState::Closed)).collect();

@@ -58,7 +58,7 @@ impl Master {
             };
             let Some(new) = new else { return Ok(()) };
             let new = Arc::new(new);
-            descriptors::write(&*master.files, &new).map_err(of_storage)?;
+            descriptors::write(&*master.files, &new, master.world.now()).map_err(of_storage)?;
             master.reopen(&new, &[])
         })
     }

@@ -493,7 +493,7 @@ fn a_table_that_migrates_is_adopted_by_the_tracker_that_counts() {
     ] {
         table.attributes_mut().set(key.into(), value.into());
     }
-    master::descriptors::write(&files, &table).expect("written");
+    master::descriptors::write(&files, &table, WallTime(1)).expect("written");
     let before = found_by_hbase(&files);
     adopt(&files).expect("adopted");
     let adopted = master::descriptors::read(&files, &name).expect("readable").expect("there");
@@ -504,12 +504,12 @@ fn a_table_that_migrates_is_adopted_by_the_tracker_that_counts() {
     assert_eq!(found_by_hbase(&files), before);
 
     table.attributes_mut().set("hbase.store.file-tracker.impl".into(), "org.example.Tracker".into());
-    master::descriptors::write(&files, &table).expect("written");
+    master::descriptors::write(&files, &table, WallTime(1)).expect("written");
     let why = look(&files).expect("readable").report.blockers;
     assert!(why[0].contains("enc") && why[0].contains("org.example.Tracker"), "{why:?}");
     // HBase before 2.5 names none.
     table.attributes_mut().remove(b"hbase.store.file-tracker.impl");
-    master::descriptors::write(&files, &table).expect("written");
+    master::descriptors::write(&files, &table, WallTime(1)).expect("written");
     adopt(&files).expect("adopted again");
     let adopted = master::descriptors::read(&files, &name).expect("readable").expect("there");
     assert_eq!(adopted.attributes().text("hbase.store.file-tracker.impl"), Some("DEFAULT"));
@@ -535,13 +535,13 @@ fn what_is_left_behind_is_listed() {
     let family = table.families()[0].clone().with("REPLICATION_SCOPE", 1);
     table.set_family(family);
     table.attributes_mut().set("REGION_REPLICATION".into(), "3".into());
-    master::descriptors::write(&files, &table).expect("written");
+    master::descriptors::write(&files, &table, WallTime(1)).expect("written");
     let left = look(&files).expect("readable").report.left_behind;
     for part in ["com.example.Observer", "is replicated", "3 replicas"] {
         assert!(left.iter().any(|line| line.contains("off") && line.contains(part)), "{part}: {left:?}");
     }
     table.set_family(table.families()[0].clone().with("ENCRYPTION", "AES"));
-    master::descriptors::write(&files, &table).expect("written");
+    master::descriptors::write(&files, &table, WallTime(1)).expect("written");
     let why = look(&files).expect("readable").report.blockers;
     assert!(why.len() == 1 && why[0].contains("AES"), "{why:?}");
 }

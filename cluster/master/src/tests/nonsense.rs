@@ -95,7 +95,7 @@ fn a_table_without_a_descriptor_is_out_of_reach_and_keeps_its_files() {
     assert!(next.files_of("t").contains(&kept));
     // With its descriptor the table is served again.
     let table = TableDescriptor::try_from(schema("t", &["f"])).unwrap();
-    descriptors::write(&next.files, &table).unwrap();
+    descriptors::write(&next.files, &table, WallTime(1)).unwrap();
     assert_eq!(next.next().state("t"), TableState::Enabled);
 }
 
