@@ -28,6 +28,7 @@ pub(crate) struct Reopening {
 
 impl Master {
     /// Submits the opening of every region whose opening failed, unless the pause after the last attempt is not over.
+    /// While another procedure of its table runs, a region has to wait, which counts as no attempt.
     pub(crate) fn reopen_failed(self: &Arc<Self>, reopening: &mut Reopening) {
         let failed: Vec<RegionRow> = self.read_view(|view| {
             let enabled = view.tables.values().filter(|table| table.state == TableState::Enabled);
@@ -36,6 +37,13 @@ impl Master {
         });
         if failed.is_empty() {
             reopening.last = None;
+            return;
+        }
+        // The running procedure of a table may take longer than the pause. Nothing is submitted then, so that attempts
+        // do not queue up.
+        let failed: Vec<RegionRow> =
+            failed.into_iter().filter(|row| !self.procedures.is_busy(row.region.table())).collect();
+        if failed.is_empty() {
             return;
         }
         let now = self.world.moment();
@@ -47,11 +55,6 @@ impl Master {
         reopening.last = Some((now, pause));
         for row in failed {
             let table = row.region.table().clone();
-            // A running procedure of the table may take longer than the pause. Nothing is submitted then, so that
-            // attempts do not queue up.
-            if self.procedures.is_busy(&table) {
-                continue;
-            }
             let region = row.region.clone();
             let submitted =
                 self.submit_on_regions(ProcedureKind::Reopen, [&region], None, move |master, context| {

@@ -8,7 +8,7 @@ use rpc::{Exception, class};
 use storage::Files;
 
 use super::fake::{Life, name, pb_name, schema};
-use crate::procedure::NonceKey;
+use crate::procedure::{NonceKey, ProcedureKind};
 use crate::reopen::Reopening;
 use crate::view::covers_all_rows;
 use crate::{Selection, status};
@@ -418,7 +418,18 @@ fn a_region_that_an_alter_could_not_open_again_is_opened_later() {
     assert!(failure.message.contains("refused by the test"), "{failure}");
     assert_eq!(life.servers.open_count(), before - 1);
     life.servers.refuse(None);
-    life.master.reopen_failed(&mut Reopening::default());
+    let mut reopening = Reopening::default();
+    let (end, ended) = std::sync::mpsc::channel();
+    let waiting = life.master.submit(ProcedureKind::Reopen, &name("t"), None, move |_| {
+        let _ended = ended.recv();
+        Ok(())
+    });
+    waiting.expect("submitted");
+    life.master.reopen_failed(&mut reopening);
+    end.send(()).expect("it waits");
+    life.master.procedures.wait_idle();
+    assert_eq!(life.servers.open_count(), before - 1, "another procedure had the table");
+    life.master.reopen_failed(&mut reopening);
     life.master.procedures.wait_idle();
     assert_eq!(life.servers.open_count(), before, "the chore opens what the change has closed");
     assert!(status::of(&life.master, &[]).regions_in_transition.is_empty());
