@@ -90,7 +90,7 @@ pub const PLANTED: &[PlantedBug] = &[
     bug(
         31,
         200,
-        "--workload list --fault WrongBits",
+        "--only --workload division --workload list --fault WrongBits --fault ShortReads --preset Disk",
         "the opening of a daughter is tried again after the daughter was split itself",
     ),
     bug(32, 200, "--fault FailingStore", "the janitor of MOB files trusts a listing that may be stale"),
