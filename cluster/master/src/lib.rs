@@ -66,7 +66,7 @@ use std::sync::{Arc, OnceLock};
 use env::sync::{Condvar, Mutex, RwLock};
 use env::{FirstFailure, World};
 use proto::catalog::{RegionRow, TableState};
-use proto::{ServerName, TableName};
+use proto::{EncodedName, ServerName, TableName};
 use rpc::{Exception, class};
 use storage::Files;
 
@@ -110,6 +110,8 @@ pub struct Master {
     mirror: Arc<dyn TableStateMirror>,
     /// Tables that have files but cannot be read, with the reasons. No table of these names can be created.
     unreachable_tables: RwLock<BTreeMap<TableName, String>>,
+    /// Why the last attempt to open a region failed, for regions whose opening failed in this process.
+    failed_openings: Mutex<BTreeMap<EncodedName, String>>,
     /// The report of the last check of the catalog; `None` before the first check.
     hbck_report: Mutex<Option<HbckReport>>,
     /// Tables whose creation failed, and whose remains could not be deleted yet. The clients have got the failure.

@@ -194,6 +194,7 @@ impl Master {
         self.in_parallel(to_open, |row| {
             let now = self.regions.open(&row.region, descriptor, None).unwrap_or_else(|cause| {
                 tracing::warn!(region = %row.region, %cause, "the region cannot be opened on this read replica yet");
+                self.note_failed_opening(&row.region, &cause);
                 *failed.lock() += 1;
                 RegionRow::new(row.region.clone(), RegionState::FailedOpen)
             });

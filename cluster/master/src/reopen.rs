@@ -4,15 +4,18 @@
 //! often temporary, such as a failed read or a store that did not answer. So the chore retries as long as the region is
 //! in that state and its table is enabled, with pauses that double up to [`PAUSE_MAX`]. HBase also retries forever.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use env::Moment;
+use proto::RegionInfo;
 use proto::catalog::{RegionRow, RegionState, TableState};
 use rpc::Exception;
 
-use crate::Master;
 use crate::procedure::ProcedureKind;
+use crate::view::CatalogView;
+use crate::{Inconsistency, Master};
 
 /// The first pause between two attempts.
 const PAUSE_MIN: Duration = Duration::from_secs(5);
@@ -26,15 +29,39 @@ pub(crate) struct Reopening {
     last: Option<(Moment, Duration)>,
 }
 
+/// Returns the rows of the regions of enabled tables whose opening failed.
+fn failed_rows(view: &CatalogView) -> impl Iterator<Item = &RegionRow> {
+    let enabled = view.tables.values().filter(|table| table.state == TableState::Enabled);
+    enabled.flat_map(|table| table.serving()).filter(|row| row.state == RegionState::FailedOpen)
+}
+
 impl Master {
+    /// Keeps why the opening of a region failed, for [`failed_regions`](Master::failed_regions).
+    pub(crate) fn note_failed_opening(&self, region: &RegionInfo, cause: &Exception) {
+        self.failed_openings.lock().insert(region.encoded_name().clone(), cause.message.clone());
+    }
+
+    /// Returns the regions of enabled tables whose opening failed, each as an [`Inconsistency::FailedOpen`].
+    pub fn failed_regions(&self) -> Vec<Inconsistency> {
+        let failed: Vec<RegionInfo> =
+            self.read_view(|view| failed_rows(view).map(|row| row.region.clone()).collect());
+        let mut causes = self.failed_openings.lock();
+        let names: BTreeSet<_> = failed.iter().map(RegionInfo::encoded_name).collect();
+        causes.retain(|region, _| names.contains(region));
+        let found = failed.iter().map(|region| Inconsistency::FailedOpen {
+            region: Box::new(region.clone()),
+            cause: causes
+                .get(region.encoded_name())
+                .map_or("its cause is in the log of the server", String::as_str)
+                .to_owned(),
+        });
+        found.collect()
+    }
+
     /// Submits the opening of every region whose opening failed, unless the pause after the last attempt is not over.
     /// While another procedure of its table runs, a region has to wait, which counts as no attempt.
     pub(crate) fn reopen_failed(self: &Arc<Self>, reopening: &mut Reopening) {
-        let failed: Vec<RegionRow> = self.read_view(|view| {
-            let enabled = view.tables.values().filter(|table| table.state == TableState::Enabled);
-            let serving = enabled.flat_map(|table| table.serving());
-            serving.filter(|row| row.state == RegionState::FailedOpen).cloned().collect()
-        });
+        let failed: Vec<RegionRow> = self.read_view(|view| failed_rows(view).cloned().collect());
         if failed.is_empty() {
             reopening.last = None;
             return;

@@ -62,6 +62,7 @@ impl Master {
             view: RwLock::new(CatalogView::default()),
             mirror,
             unreachable_tables: RwLock::default(),
+            failed_openings: Mutex::default(),
             hbck_report: Mutex::default(),
             failed_creations: Mutex::default(),
             last_flushes: Mutex::default(),
@@ -250,6 +251,7 @@ impl Master {
             Ok(open) => self.record(open),
             Err(cause) => {
                 tracing::error!(region = %row.region, %cause, "the region could not be opened; its rows are out of reach");
+                self.note_failed_opening(&row.region, &cause);
                 self.record(RegionRow { state: RegionState::FailedOpen, ..row.clone() })
             }
         }

@@ -491,6 +491,7 @@ impl Master {
             Ok(row) => self.record(row),
             Err(cause) => {
                 if !env::planted(25) {
+                    self.note_failed_opening(region, &cause);
                     self.record_failed_open(region);
                 }
                 Err(cause)

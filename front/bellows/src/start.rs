@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cache::Cache;
 use env::{Runtime, World};
-use master::{HbckService, Master, MasterService};
+use master::{HbckService, Inconsistency, Master, MasterService};
 use proto::ServerName;
 use regionserver::{ClusterView, Foundation, LocalServers, MetaLocation, RegionServer, SpanObserver};
 use storage::FileName;
@@ -226,7 +226,9 @@ pub(crate) fn run(
             let master = Arc::clone(&master);
             move || {
                 let report = master.hbck_report()?;
-                let inconsistencies = report.inconsistencies.iter().map(ToString::to_string).collect();
+                let found = report.inconsistencies.iter();
+                let found = found.filter(|found| !matches!(found, Inconsistency::FailedOpen { .. }));
+                let inconsistencies = found.map(ToString::to_string).collect();
                 Some(SelfCheck { ended: report.ended, inconsistencies })
             }
         }),
@@ -235,6 +237,10 @@ pub(crate) fn run(
 
     for key in settings.conf.unknown().filter(|key| !root.understands(key)) {
         tracing::info!(key, "no meaning here; bellows keys lists the keys that act");
+        failed_regions: Box::new({
+            let master = Arc::clone(&master);
+            move || master.failed_regions().iter().map(ToString::to_string).collect()
+        }),
     }
     let role = if replica.is_some() { "read replica" } else { "primary" };
     tracing::info!(version = env!("CARGO_PKG_VERSION"), data = %root, server = %server_name, role,

@@ -203,12 +203,14 @@ pub(crate) fn history(console: &Console, query: &Query) -> Response {
     values(console, &names.iter().map(String::as_str).collect::<Vec<_>>(), query)
 }
 
-/// Answers `/api/check`: the last check of the catalog. Its fields are null before the first check.
+/// Answers `/api/check`: the last check of the catalog, and the regions whose opening failed. `ended` and
+/// `inconsistencies` are null before the first check.
 pub(crate) fn check(console: &Console) -> Response {
     let check = console.self_check();
     json_answer(&json!({
         "ended": check.as_ref().map(|check| check.ended.0),
         "inconsistencies": check.map(|check| check.inconsistencies),
+        "failed_regions": console.failed_regions(),
     }))
 }
 

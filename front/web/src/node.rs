@@ -88,6 +88,9 @@ pub struct Node {
     pub ready: WallTime,
     /// Returns the last check of the catalog; `None` before the first check.
     pub self_check: Box<dyn Fn() -> Option<SelfCheck> + Send + Sync>,
+    /// Returns the regions whose opening failed and whose rows are therefore out of reach: a sentence each, with the cause
+    /// and the remedy.
+    pub failed_regions: Box<dyn Fn() -> Vec<String> + Send + Sync>,
     /// Other sources of metrics: the object store, if files are in one.
     pub meters: Vec<Arc<dyn Source>>,
 }
@@ -97,7 +100,8 @@ pub struct Node {
 pub struct SelfCheck {
     /// When the check ended.
     pub ended: WallTime,
-    /// What contradicts, in one sentence each, with the remedy.
+    /// What contradicts, in one sentence each, with the remedy. Regions whose opening failed are in
+    /// [`failed_regions`](Node::failed_regions).
     pub inconsistencies: Vec<String>,
 }
 
@@ -283,6 +287,11 @@ impl Console {
     /// Returns the last check of the catalog; `None` before the first check.
     pub(crate) fn self_check(&self) -> Option<SelfCheck> {
         self.node.get().and_then(|node| (node.self_check)())
+    }
+
+    /// Returns the regions whose opening failed, a sentence each.
+    pub(crate) fn failed_regions(&self) -> Vec<String> {
+        self.node.get().map(|node| (node.failed_regions)()).unwrap_or_default()
     }
 
     /// Returns `Ok` if clients can be served; the error says why not.

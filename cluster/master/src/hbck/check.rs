@@ -72,6 +72,17 @@ pub enum Inconsistency {
         /// The state of the region.
         state: &'static str,
     },
+    /// The opening of a region of an enabled table failed, so its rows are out of reach.
+    #[error(
+        "region {region} could not be opened: {cause}; the server tries again every minute: remove the cause, or put the file \
+         that it names back from a backup"
+    )]
+    FailedOpen {
+        /// The region.
+        region: Box<RegionInfo>,
+        /// Why the last attempt failed.
+        cause: String,
+    },
     /// A region is open that should not be.
     #[error("region {0} of a disabled table is open; unassign it")]
     Open(Box<RegionInfo>),
@@ -127,7 +138,8 @@ impl Master {
     /// Checks the catalog, logs the inconsistencies, and keeps the report for [`hbck_report`](Master::hbck_report).
     ///
     /// Reads hbase:meta once and lists the folder of all tables once. Tables that a procedure is changing are left out,
-    /// because they may be in any state between the steps of the change.
+    /// because they may be in any state between the steps of the change; only regions whose opening failed are reported
+    /// then, too.
     pub(crate) fn run_hbck(&self) -> Result<HbckReport, Exception> {
         let began = self.world.now();
         let mut inconsistencies = Vec::new();
@@ -160,6 +172,9 @@ impl Master {
                 !busy.contains(table) && !self.is_busy(table) && states[0] == states[1]
             })
         });
+        // A failed opening is no step of a change, so it is also reported while the table is being changed. Otherwise a change
+        // that such a region keeps from ending would hide it.
+        inconsistencies.extend(self.failed_regions());
         let report = HbckReport { began, ended: self.world.now(), inconsistencies };
         for inconsistency in &report.inconsistencies {
             tracing::warn!(%inconsistency, "hbck found an inconsistency");
@@ -269,6 +284,8 @@ fn check_table(
             (TableState::Enabled, Some(server)) => {
                 found.push(Inconsistency::UnknownServer { region: boxed(row), server: server.clone() });
             }
+            // `Master::failed_regions` reports these, with the cause.
+            (TableState::Enabled, None) if row.state == RegionState::FailedOpen && !is_open(row) => {}
             (TableState::Enabled, None) if !is_open(row) || row.state != RegionState::Open => {
                 let state = if is_open(row) { row.state.as_str_name() } else { "not open" };
                 found.push(Inconsistency::NotOpen { region: boxed(row), state });
@@ -337,6 +354,7 @@ impl Inconsistency {
             | Inconsistency::Unknown(region)
             | Inconsistency::Overlap(region, _)
             | Inconsistency::NotOpen { region, .. }
+            | Inconsistency::FailedOpen { region, .. }
             | Inconsistency::Row { region, .. }
             | Inconsistency::UnknownServer { region, .. }
             | Inconsistency::OpenParent(region)

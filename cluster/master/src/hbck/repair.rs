@@ -57,6 +57,7 @@ impl Master {
             | Inconsistency::Unknown(_)
             | Inconsistency::Overlap(..)
             | Inconsistency::NotOpen { .. }
+            | Inconsistency::FailedOpen { .. }
             | Inconsistency::UnknownServer { .. }
             | Inconsistency::OpenParent(_)
             | Inconsistency::MergedParent { .. }

@@ -134,6 +134,34 @@ fn regions_that_are_not_as_their_table_are_found_and_assigned() {
 }
 
 #[test]
+fn a_region_that_could_not_be_opened_is_found_with_its_cause_also_while_its_table_is_changed() {
+    let mut bench = Bench::new();
+    let broken = bench.life.files_of("t").into_iter().find(|file| file.last() == ".regioninfo");
+    let broken = broken.expect("each region has one");
+    let whole = bench.life.files.read(&broken, 10_000).expect("there");
+    bench.life.files.damage(&broken, |bytes| bytes.truncate(2));
+    bench.life = bench.life.next();
+    bench.service = HbckService::new(Arc::clone(&bench.life.master));
+    let found = bench.check();
+    assert_eq!(found, bench.life.master.failed_regions());
+    let words = found.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let encoded = broken.parent().expect("in the region's folder").last().to_owned();
+    assert!(words.len() == 1 && words[0].contains(&encoded), "{words:?}");
+    assert!(words[0].contains(".regioninfo") && words[0].contains("from a backup"), "{words:?}");
+
+    // The region keeps a change of the table from ending.
+    let family =
+        pb::ColumnFamilySchema::from(&proto::FamilyDescriptor::new("f").unwrap().with("VERSIONS", 7));
+    let _fails = bench.life.done(bench.life.master.modify_family(&pb_name("t"), &family, None));
+    assert_eq!(bench.check().len(), 1);
+
+    bench.life.files.damage(&broken, |bytes| *bytes = whole.clone());
+    bench.life.master.reopen_failed(&mut crate::reopen::Reopening::default());
+    bench.life.master.procedures.wait_idle();
+    assert_eq!(bench.check(), []);
+}
+
+#[test]
 fn states_are_set_as_requested_and_the_previous_ones_returned() {
     let bench = Bench::new();
     let table_state = pb::TableState { state: TableState::Disabled as i32 };

@@ -66,6 +66,8 @@ pub(crate) struct Evidence<'a> {
     pub(crate) blocking_files: u64,
     /// The inconsistencies that the last check of the catalog found.
     pub(crate) inconsistencies: Vec<String>,
+    /// The regions whose opening failed, a sentence each.
+    pub(crate) failed_regions: Vec<String>,
 }
 
 fn finding(
@@ -88,12 +90,22 @@ pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
             "/log",
         ));
     }
+    let and_more = |all: &[String]| match all.len() - 1 {
+        0 => String::new(),
+        1 => " There is one more.".to_owned(),
+        more => format!(" There are {more} more."),
+    };
+    if let Some(first) = evidence.failed_regions.first() {
+        let more = and_more(&evidence.failed_regions);
+        found.push(finding(
+            Severity::Bad,
+            format!("Rows are out of reach: {first}.{more}"),
+            "Do what the sentence says; the server then opens the region by itself. /api/check lists all such regions.",
+            "/log?level=ERROR",
+        ));
+    }
     if let Some(first) = evidence.inconsistencies.first() {
-        let more = match evidence.inconsistencies.len() - 1 {
-            0 => String::new(),
-            1 => " There is one more.".to_owned(),
-            more => format!(" There are {more} more."),
-        };
+        let more = and_more(&evidence.inconsistencies);
         found.push(finding(
             Severity::Bad,
             format!("The catalog contradicts the regions: {first}.{more}"),
@@ -414,6 +426,7 @@ pub(crate) fn of(console: &Console) -> Vec<Finding> {
         blocking_files: console.conf.value(&keys::store::BLOCKING_STORE_FILES).unwrap_or(16),
         inconsistencies: console.self_check().map(|check| check.inconsistencies).unwrap_or_default(),
     })
+        failed_regions: console.failed_regions(),
 }
 
 /// Returns the state of the server in one sentence, and its severity: the worst finding, or that all is well.
@@ -461,6 +474,7 @@ mod tests {
         uptime: f64,
         inconsistencies: Vec<String>,
     }
+        failed_regions: Vec<String>,
 
     impl Scene {
         fn new() -> Scene {
@@ -474,6 +488,7 @@ mod tests {
                 uptime: 86_400.0,
                 inconsistencies: Vec::new(),
             }
+                failed_regions: Vec::new(),
         }
 
         fn series(&self, values: &[(&str, f64)]) {
@@ -500,6 +515,7 @@ mod tests {
                 blocking_files: 16,
                 inconsistencies: self.inconsistencies.clone(),
             })
+                failed_regions: self.failed_regions.clone(),
         }
 
         fn first(&self) -> String {
@@ -595,6 +611,11 @@ mod tests {
         assert_eq!(scene.first(), expected);
 
         let mut scene = Scene::new();
+        let mut scene = Scene::new();
+        scene.failed_regions = vec!["region a could not be opened: b is damaged; restore it".to_owned()];
+        let expected = "Rows are out of reach: region a could not be opened: b is damaged; restore it.";
+        assert_eq!((scene.first().as_str(), scene.found()[0].severity), (expected, Severity::Bad));
+
         scene.health = Err("the log failed".to_owned());
         assert!(scene.first().starts_with("Clients cannot be served: the log failed"), "{}", scene.first());
     }
