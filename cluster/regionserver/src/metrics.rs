@@ -144,7 +144,11 @@ impl Source for RegionServer {
             ("slow_append_count", "Appends that took longer than a second.", counted.slow_appends),
             ("large_answer_count", "Answers over hbase.ipc.warn.response.size.", counted.large_answers),
             ("large_batch_count", "Batches over hbase.rpc.rows.warning.threshold.", counted.large_batches),
-            ("blocked_request_count", "Writes refused because memstores were full.", counted.writes_refused),
+            (
+                "blocked_request_count",
+                "Writes refused because the memstores of a region or of the server were full.",
+                counted.writes_refused,
+            ),
         ] {
             out.counter(&format!("hbase_regionserver_{name}"), help, &[], value);
         }

@@ -542,7 +542,8 @@ impl RegionServer {
         Ok(())
     }
 
-    /// Returns the exception that a client gets for an engine's error.
+    /// Returns the exception that a client gets for an engine's error. Counts writes that the limit of the region's memory
+    /// refuses, as HBase does in `blockedRequestCount`.
     pub(crate) fn exception(&self, error: &region::Error) -> Exception {
         if self.replica.get().is_some() && replica::is_gone(error) {
             // A file that the reader needed was deleted. The next round of the replica finds the files that replace it,
@@ -550,6 +551,9 @@ impl RegionServer {
             return Exception::not_serving_region(format!(
                 "a file was compacted away by the primary and deleted before it was read: {error}"
             ));
+        }
+        if let region::Error::TooBusy(region::Busy::MemstoreFull { .. }) = error {
+            count(&self.counters.writes_refused);
         }
         exceptions::of_region(error, &self.name)
     }

@@ -156,6 +156,22 @@ fn writes_are_refused_while_memory_is_full() {
 }
 
 #[test]
+fn writes_that_a_regions_limit_refuses_are_counted() {
+    let region = RegionOptions { flush_size: 1 << 10, block_multiplier: 1, ..RegionOptions::default() };
+    let bench = Bench::of(Options::default(), region, 1 << 20, &[("", "")]);
+    let refused = || bench.server.counters().snapshot().writes_refused;
+    bench.put("r", "f:x", &"v".repeat(2 << 10));
+    assert_eq!(refused(), 0);
+    let put = || bench.mutate(mutation(pb::mutation_proto::MutationType::Put, "s", "f:x", "1"));
+    let error = put().expect_err("too much");
+    assert!(class(&error) == "RegionTooBusyException" && error.message.contains("Over memstore limit"));
+    assert_eq!(refused(), 1);
+    Background::flush_next(&bench.server);
+    put().expect("there is room again");
+    assert_eq!(refused(), 1);
+}
+
+#[test]
 fn disabled_compactions_wait() {
     let bench = Bench::with(
         Options { compaction_enabled: false, wake_period: Duration::ZERO, ..Options::default() },

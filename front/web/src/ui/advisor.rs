@@ -223,11 +223,12 @@ fn of_writes(evidence: &Evidence<'_>, latest: &Snapshot, found: &mut Vec<Finding
         found.push(finding(
             Severity::Bad,
             format!(
-                "Writes are refused: memory for edits is full ({} of {}).",
+                "Writes are refused: the memory for edits of a region or of the server is full (in all {} of {}).",
                 parts::size(used),
                 parts::size(limit)
             ),
-            "Wait for the flushes that run. If it does not end: the disk is too slow for this load, or a store has too many files.",
+            "Wait for the flushes that run. If it does not end: the disk is too slow for this load, or a store has too many files. If the \
+             server's memory has room, raise hbase.hregion.memstore.block.multiplier.",
             "/memory",
         ));
     } else if limit > 0.0 && used > 0.9 * limit {
@@ -425,8 +426,8 @@ pub(crate) fn of(console: &Console) -> Vec<Finding> {
         uptime: (console.world.now().0 - console.about.started.0) as f64 / 1_000.0,
         blocking_files: console.conf.value(&keys::store::BLOCKING_STORE_FILES).unwrap_or(16),
         inconsistencies: console.self_check().map(|check| check.inconsistencies).unwrap_or_default(),
-    })
         failed_regions: console.failed_regions(),
+    })
 }
 
 /// Returns the state of the server in one sentence, and its severity: the worst finding, or that all is well.
@@ -473,8 +474,8 @@ mod tests {
         health: Result<(), String>,
         uptime: f64,
         inconsistencies: Vec<String>,
-    }
         failed_regions: Vec<String>,
+    }
 
     impl Scene {
         fn new() -> Scene {
@@ -487,8 +488,8 @@ mod tests {
                 health: Ok(()),
                 uptime: 86_400.0,
                 inconsistencies: Vec::new(),
-            }
                 failed_regions: Vec::new(),
+            }
         }
 
         fn series(&self, values: &[(&str, f64)]) {
@@ -514,8 +515,8 @@ mod tests {
                 uptime: self.uptime,
                 blocking_files: 16,
                 inconsistencies: self.inconsistencies.clone(),
-            })
                 failed_regions: self.failed_regions.clone(),
+            })
         }
 
         fn first(&self) -> String {
@@ -611,11 +612,11 @@ mod tests {
         assert_eq!(scene.first(), expected);
 
         let mut scene = Scene::new();
-        let mut scene = Scene::new();
         scene.failed_regions = vec!["region a could not be opened: b is damaged; restore it".to_owned()];
         let expected = "Rows are out of reach: region a could not be opened: b is damaged; restore it.";
         assert_eq!((scene.first().as_str(), scene.found()[0].severity), (expected, Severity::Bad));
 
+        let mut scene = Scene::new();
         scene.health = Err("the log failed".to_owned());
         assert!(scene.first().starts_with("Clients cannot be served: the log failed"), "{}", scene.first());
     }
