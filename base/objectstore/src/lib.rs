@@ -42,6 +42,7 @@ use tokio::sync::Semaphore;
 pub use meter::{AccountOf, OTHERS, Prices, RequestCounts};
 
 use meter::{Meter, RequestKind};
+use swap::Repeat;
 use upload::Upload;
 
 /// Size of a part of a multipart upload, and the largest file that is one PUT, in bytes.
@@ -382,7 +383,9 @@ impl Files for Bucket {
     fn swap(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Version> {
         let (bucket, file, path) = (self.clone(), name.clone(), self.path(name, "swap")?);
         let (expected, new) = (expected.cloned(), Bytes::copy_from_slice(new));
-        self.wait(async move { bucket.swap_object(&file, &path, expected.as_ref(), new, false).await })
+        self.wait(async move {
+            bucket.swap_object(&file, &path, expected.as_ref(), new, false, Repeat::UntilSettled).await
+        })
     }
 
     /// Sends the bytes of the swap again. If the first request has not taken effect, the second one does, so the first
@@ -391,7 +394,8 @@ impl Files for Bucket {
         let (bucket, file, path) = (self.clone(), name.clone(), self.path(name, "settle")?);
         let (expected, new) = (expected.cloned(), Bytes::copy_from_slice(new));
         self.wait(async move {
-            match bucket.swap_object(&file, &path, expected.as_ref(), new, true).await {
+            let repeat = Repeat::UntilSettled;
+            match bucket.swap_object(&file, &path, expected.as_ref(), new, true, repeat).await {
                 Ok(version) => Ok(Settled::Happened(version)),
                 Err(error) if error.kind() == Kind::Conflict => Ok(Settled::Replaced),
                 Err(error) => Err(error),

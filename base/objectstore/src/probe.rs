@@ -1,12 +1,14 @@
 //! Checks that a store keeps the promises on which the safety of data depends. The check uses objects of its own.
 
+use bytes::Bytes;
 use storage::{Error, FileName, Files, Kind, Outcome, Result, Version};
 
 use crate::Bucket;
+use crate::swap::Repeat;
 
 impl Bucket {
-    /// Checks conditional puts, ranges and listings. Fails when the store cannot be reached, or breaks a promise. If a
-    /// store ignores a condition, two servers could both believe that they have committed. If a listing misses what was
+    /// Checks conditional puts, ranges and listings. Fails when the store cannot be reached or breaks a promise, and at
+    /// once when it refuses a request for good, because the bucket or the key is wrong. If a store ignores a condition, two servers could both believe that they have committed. If a listing misses what was
     /// just written, a server could overlook a file list, a link or a snapshot. The check takes about ten requests, and
     /// leaves no objects unless a deletion fails.
     pub fn probe(&self) -> Result<()> {
@@ -20,25 +22,36 @@ impl Bucket {
 
     fn try_conditions(&self, folder: &FileName, name: &FileName) -> Result<()> {
         let broken = |what: &str| broken(name, what);
-        let first = self.swap(name, None, b"first")?;
-        match self.swap(name, None, b"second") {
+        let first = self.try_swap(name, None, b"first")?;
+        match self.try_swap(name, None, b"second") {
             Err(error) if error.kind() == Kind::Conflict => {}
             Err(error) => return Err(error),
             Ok(_) => return broken("it ignores If-None-Match: an object was created twice"),
         }
-        match self.swap(name, Some(&Version::new(*b"\"00000000000000000000000000000000\"")), b"third") {
+        let other = Version::new(*b"\"00000000000000000000000000000000\"");
+        match self.try_swap(name, Some(&other), b"third") {
             Err(error) if error.kind() == Kind::Conflict => {}
             Err(error) => return Err(error),
             Ok(_) => {
                 return broken("it ignores If-Match: an object was replaced that was not the expected one");
             }
         }
-        self.swap(name, Some(&first), b"0123456789")?;
+        self.try_swap(name, Some(&first), b"0123456789")?;
         if self.load(name, 100)?.content != b"0123456789" {
             return broken("it returned an old object after it was replaced");
         }
         self.try_listing(folder, std::slice::from_ref(name))?;
         self.try_range(name, broken)
+    }
+
+    /// Like [`swap`](Files::swap), but fails at once if the store says that it will never do this.
+    fn try_swap(&self, name: &FileName, expected: Option<&Version>, new: &'static [u8]) -> Result<Version> {
+        let (bucket, file, path) = (self.clone(), name.clone(), self.path(name, "swap")?);
+        let (expected, new) = (expected.cloned(), Bytes::from_static(new));
+        let repeat = Repeat::UnlessPermanent;
+        self.wait(
+            async move { bucket.swap_object(&file, &path, expected.as_ref(), new, false, repeat).await },
+        )
     }
 
     fn try_range(&self, name: &FileName, broken: impl Fn(&str) -> Result<()>) -> Result<()> {

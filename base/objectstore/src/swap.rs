@@ -4,8 +4,12 @@
 //! |---|---|---|
 //! | 200 | it happened | done |
 //! | 412, 409 | refused; perhaps because the store had our own request already | read the object and compare |
-//! | 403, 401 | it will not happen | fail |
-//! | 5xx, timeout, reset | it may have happened | send the same bytes again |
+//! | 403, 401 | it will not happen | fail, unless an earlier request may have happened |
+//! | 400, 5xx, timeout, reset | it may have happened | send the same bytes again, and warn every [`PAUSE_MAX`] |
+//!
+//! A 400 is repeated, because a proxy may be its cause, and some of S3's mean a request that arrived incomplete. While a
+//! store is probed there is nothing to resolve. So [`Repeat::UnlessPermanent`] ends at the first reply by which the store
+//! says that it will never do this, such as `InvalidBucketName`.
 //!
 //! The store may have had a request although no reply was lost: a proxy or the network may deliver a request twice, and
 //! the reply to the second delivery may come first. So the object is compared after every refusal. A swap compares the
@@ -25,13 +29,22 @@ use crate::{Bucket, of_store, version_of};
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
+/// Which failures of a put are repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    /// All whose outcome is unknown.
+    UntilSettled,
+    /// The same, without those that every repetition would meet.
+    UnlessPermanent,
+}
+
 /// The metadata of a file's object that has the random number of its writer, as 16 hexadecimal digits.
 pub(crate) const NONCE: Attribute = Attribute::Metadata(Cow::Borrowed("bellows-nonce"));
 
 impl Bucket {
     /// Writes `new` if the object still has the version `expected`, or, with `None`, if there is no object. Returns the
     /// new version. Succeeds also if the store refuses that and the object has the bytes `new`. `is_in_doubt` says that an
-    /// earlier request with the same bytes may have happened.
+    /// earlier request with the same bytes may have happened. `repeat` says which failures are repeated.
     pub(crate) async fn swap_object(
         &self,
         name: &FileName,
@@ -39,8 +52,9 @@ impl Bucket {
         expected: Option<&Version>,
         new: Bytes,
         is_in_doubt: bool,
+        repeat: Repeat,
     ) -> Result<Version> {
-        self.put_object(name, path, expected, new, is_in_doubt, None).await
+        self.put_object(name, path, expected, new, is_in_doubt, None, repeat).await
     }
 
     /// Creates the object of a file. If the store refuses that, and no reply was lost, succeeds only if the object has
@@ -52,9 +66,11 @@ impl Bucket {
         content: Bytes,
         nonce: u64,
     ) -> Result<Version> {
-        self.put_object(name, path, None, content, false, Some(format!("{nonce:016x}"))).await
+        let nonce = Some(format!("{nonce:016x}"));
+        self.put_object(name, path, None, content, false, nonce, Repeat::UntilSettled).await
     }
 
+    #[expect(clippy::too_many_arguments, reason = "the three callers above each set some of them")]
     async fn put_object(
         &self,
         name: &FileName,
@@ -63,6 +79,7 @@ impl Bucket {
         new: Bytes,
         mut is_in_doubt: bool,
         nonce: Option<String>,
+        repeat: Repeat,
     ) -> Result<Version> {
         let mode = match expected {
             None => PutMode::Create,
@@ -84,6 +101,9 @@ impl Bucket {
                 Ok(put) => return version_of(put.e_tag, name),
                 Err(error) => error,
             };
+            if repeat == Repeat::UnlessPermanent && is_permanent(&error) {
+                return Err(of_store(&error, Outcome::DidNotHappen, name, "swap"));
+            }
             use object_store::Error as Store;
             match &error {
                 Store::AlreadyExists { .. } | Store::Precondition { .. } | Store::NotFound { .. } => {
@@ -113,6 +133,14 @@ impl Bucket {
                 let outcome = if is_in_doubt { Outcome::MayHaveHappened } else { Outcome::DidNotHappen };
                 return Err(Error::new(Kind::Failed, outcome, name, "swap").because(error.to_string()));
             }
+            if pause >= PAUSE_MAX {
+                tracing::warn!(
+                    file = %name, %error,
+                    waited_ms = waited.as_millis() as u64,
+                    settle_ms = self.0.options.settle_time.as_millis() as u64,
+                    "the object store does not take a write; it is sent again until its outcome is known"
+                );
+            }
             env::sleep(pause).await;
             waited += pause;
             pause = (pause * 2).min(PAUSE_MAX);
@@ -120,7 +148,103 @@ impl Bucket {
     }
 }
 
+/// Whether the store has refused a put for a reason that lies in the request, so that every repetition is refused.
+fn is_permanent(error: &object_store::Error) -> bool {
+    const TRANSIENT: [&str; 6] = [
+        "RequestTimeout",
+        "IncompleteBody",
+        "BadDigest",
+        "XAmzContentSHA256Mismatch",
+        "RequestTimeTooSkewed",
+        "ExpiredToken",
+    ];
+    use object_store::Error as Store;
+    let words = error.to_string();
+    let has_code = |code: &str| words.contains(&format!("<Code>{code}</Code>"));
+    match error {
+        Store::PermissionDenied { .. } | Store::Unauthenticated { .. } => {
+            !TRANSIENT.into_iter().any(has_code)
+        }
+        Store::NotFound { .. } => has_code("NoSuchBucket"),
+        _ => {
+            words.contains("status code: 400 ")
+                && words.contains("<Code>")
+                && !TRANSIENT.into_iter().any(has_code)
+        }
+    }
+}
+
 fn conflict(name: &FileName, is_in_doubt: bool) -> Error {
     let outcome = if is_in_doubt { Outcome::MayHaveHappened } else { Outcome::DidNotHappen };
     Error::new(Kind::Conflict, outcome, name, "swap")
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "a store that refuses everything")]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use storage::Files;
+
+    use super::*;
+    use crate::Options;
+
+    /// Starts a store that answers every request with `status` and an error of this code. Returns a bucket in it, whose
+    /// writes settle within 300 ms, and the number of PUT requests so far.
+    fn refusing(status: &'static str, code: &'static str) -> (Bucket, Arc<AtomicUsize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let endpoint = format!("http://{}", listener.local_addr().expect("bound"));
+        let puts = Arc::<AtomicUsize>::default();
+        let counted = Arc::clone(&puts);
+        std::thread::spawn(move || {
+            for client in listener.incoming() {
+                let mut client = client.expect("accepted");
+                let mut request = [0; 16 << 10];
+                let count = client.read(&mut request).unwrap_or(0);
+                if request[..count].starts_with(b"PUT ") {
+                    counted.fetch_add(1, Ordering::AcqRel);
+                }
+                let body = format!("<Error><Code>{code}</Code><Message>no</Message></Error>");
+                let size = body.len();
+                let answer =
+                    format!("HTTP/1.1 {status}\r\nContent-Length: {size}\r\nConnection: close\r\n\r\n{body}");
+                let _client_may_be_gone = client.write_all(answer.as_bytes());
+            }
+        });
+        let bucket = Bucket::new(Options {
+            endpoint: Some(endpoint),
+            region: Some("us-east-1".to_owned()),
+            keys: Some(("a".to_owned(), "b".to_owned())),
+            path_style: true,
+            settle_time: Duration::from_millis(300),
+            ..Options::new("Bucket_", "")
+        });
+        (bucket.expect("a client"), puts)
+    }
+
+    #[test]
+    fn a_probe_ends_at_a_permanent_refusal_and_a_write_is_repeated() {
+        for (status, code) in [
+            ("400 Bad Request", "InvalidBucketName"),
+            ("403 Forbidden", "InvalidAccessKeyId"),
+            ("404 Not Found", "NoSuchBucket"),
+        ] {
+            let (bucket, puts) = refusing(status, code);
+            let error = bucket.probe().expect_err("refused").to_string();
+            assert!(error.contains(code), "{error}");
+            assert_eq!(puts.load(Ordering::Acquire), 1, "{code} is final");
+        }
+        for (status, code) in [("400 Bad Request", "RequestTimeout"), ("503 Slow Down", "SlowDown")] {
+            let (bucket, puts) = refusing(status, code);
+            bucket.probe().expect_err("refused");
+            assert!(puts.load(Ordering::Acquire) > 3, "{code} may pass");
+        }
+        let (bucket, puts) = refusing("400 Bad Request", "InvalidBucketName");
+        let error = bucket.swap(&FileName::new("list"), None, b"one").expect_err("refused");
+        assert_eq!(error.outcome(), Outcome::MayHaveHappened);
+        assert!(puts.load(Ordering::Acquire) > 3, "a write of a server is settled");
+    }
 }
