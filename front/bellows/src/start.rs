@@ -123,7 +123,12 @@ pub(crate) fn run(
     if !recovered.is_empty() {
         let (files, bytes) = log.size();
         let regions = recovered.regions().len();
-        tracing::info!(regions, files, bytes, "recovering from the log what is not in store files");
+        tracing::info!(
+            regions,
+            files,
+            bytes,
+            "reading the log of the last run: regions replay what is not in store files"
+        );
     }
     let log = Arc::new(log);
     let cache = Cache::new(settings.cache.clone());
@@ -232,15 +237,19 @@ pub(crate) fn run(
                 Some(SelfCheck { ended: report.ended, inconsistencies })
             }
         }),
+        failed_regions: Box::new({
+            let master = Arc::clone(&master);
+            move || master.failed_regions().iter().map(ToString::to_string).collect()
+        }),
         meters: meter.into_iter().chain(spans.clone().map(|spans| spans as Arc<dyn Source>)).collect(),
     });
 
     for key in settings.conf.unknown().filter(|key| !root.understands(key)) {
         tracing::info!(key, "no meaning here; bellows keys lists the keys that act");
-        failed_regions: Box::new({
-            let master = Arc::clone(&master);
-            move || master.failed_regions().iter().map(ToString::to_string).collect()
-        }),
+    }
+    let replayed_bytes = server.counters().snapshot().replayed_bytes;
+    if replayed_bytes > 0 && replica.is_none() {
+        tracing::info!(bytes = replayed_bytes, "recovered from the log what was not in store files");
     }
     let role = if replica.is_some() { "read replica" } else { "primary" };
     tracing::info!(version = env!("CARGO_PKG_VERSION"), data = %root, server = %server_name, role,

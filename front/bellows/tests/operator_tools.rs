@@ -204,3 +204,33 @@ fn fsck_refuses_a_folder_in_use_and_checks_it_after_a_kill() {
     assert!(output.status.code() == Some(1) && told.contains("has no folder"), "{told}");
     assert!(told.contains("1 inconsistency"), "{told}");
 }
+
+/// Starts a server in `folder`, ends it by the signal `end`, and returns its log.
+fn log_of_a_run(folder: &std::path::Path, end: &str) -> String {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_bellows"))
+        .args(["start", "--rpc-port", "0", "--master-port", "0", "--zk-port", "0", "--web-port", "0"])
+        .arg("--data-dir")
+        .arg(folder)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut greeting = String::new();
+    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut greeting).expect("a greeting");
+    let signal = Command::new("kill").args([end, &child.id().to_string()]).status().expect("kill is there");
+    assert!(signal.success());
+    let mut log = String::new();
+    child.stderr.take().expect("piped").read_to_string(&mut log).expect("text");
+    child.wait().expect("it ends");
+    log
+}
+
+#[test]
+fn a_start_says_that_it_recovers_only_after_a_run_that_was_killed() {
+    let folder = std::env::temp_dir().join(format!("bellows-tools-recovers-{}", std::process::id()));
+    let runs = ["-KILL", "-TERM", "-TERM"].map(|end| log_of_a_run(&folder, end));
+    std::fs::remove_dir_all(&folder).expect("the test's own");
+    let says =
+        runs.each_ref().map(|log| log.contains("recovered from the log") || log.contains("recovering"));
+    assert_eq!(says, [false, true, false], "{runs:?}");
+}

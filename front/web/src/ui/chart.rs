@@ -69,7 +69,7 @@ pub(crate) fn is_event(line: &LogLine) -> bool {
         "bellows::start: started",
         "stopping",
         "the configuration was read again",
-        "recovering from the log",
+        "recovered from the log",
         "done from the web page",
     ];
     // Lines about slow and large calls are left out: there may be hundreds, and they have a page of their own.
