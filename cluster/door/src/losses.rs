@@ -180,7 +180,8 @@ pub(crate) fn of_logs(logs: &[LogFile], ended: Shutdown, report: &mut Report) {
         report.writes += log.entries;
         if log.torn > 0 {
             report.notes(format!(
-                "the last {} bytes of {} are no whole entry: a write that was never acknowledged",
+                "the last {} bytes of {} are no whole entry: a write that HBase had not acknowledged if its process was killed; after \
+                 a loss of power it may have been acknowledged, unless hbase.wal.hsync was true",
                 log.torn, log.name
             ));
         }
