@@ -193,8 +193,8 @@ impl FsckReport {
                 Err(cause) => {
                     let family = family.name().escape_ascii();
                     self.inconsistencies.push(format!(
-                        "family {family} of region {region}: {cause}; put the file back from a backup, or restore a \
-                         snapshot"
+                        "family {family} of region {region}: {cause}; put the file back from a backup, or restore \
+                         the table from an exported snapshot: a snapshot in this data directory may name the same file"
                     ));
                 }
             }
