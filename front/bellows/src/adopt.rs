@@ -21,7 +21,8 @@ pub(crate) fn run(options: &Adopt, mut say: impl FnMut(&str) -> std::io::Result<
     let root = &settings.root;
     let Some(folder) = root.folder() else {
         return Err(Failure::new(format!(
-            "{root} is in an object store: only a root folder on a disk of this machine is adopted; copy it to one first"
+            "{root} is in {}: only a root folder on a disk of this machine is adopted; copy it to one first",
+            root.medium()
         )));
     };
     let was_locked = storage::open_outside(&folder.join(data_dir::LOCK)).is_ok();
@@ -178,6 +179,24 @@ mod tests {
             assert!(names_both && refused.contains(&remedy), "{refused}");
         }
         assert_eq!(hbase.start(Some("log")), Ok(REGIONS));
+    }
+
+    #[test]
+    fn a_root_elsewhere_is_refused_with_where_it_is() {
+        for (root, place) in
+            [("hdfs://nn:8020/hbase", "is in HDFS:"), ("s3://b/hbase", "is in an object store:")]
+        {
+            let options = Adopt {
+                root: root.into(),
+                dry_run: true,
+                leave_behind: false,
+                killed: false,
+                site: None,
+                define: Vec::new(),
+            };
+            let refused = run(&options, |_| Ok(())).expect_err("not on a disk").to_string();
+            assert!(refused.contains(place), "{refused}");
+        }
     }
 
     #[test]

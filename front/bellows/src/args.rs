@@ -17,7 +17,8 @@ pub(crate) struct Args {
 /// The commands of the program.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Starts master, region server and registry in this process, on files of this machine.
+    /// Starts master, region server and registry in this process, on files of this machine, in an object
+    /// store or in HDFS.
     Start(Start),
     /// Puts load on a server, Bellows or Apache HBase, and reports throughput, latency and what the server paid for it.
     #[command(args_override_self = true)]
@@ -52,7 +53,8 @@ pub(crate) enum Command {
 /// Options of `bellows start`. An option that is not given takes the value of its key, and then the key's default.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Start {
-    /// Folder of all files [key: hbase.rootdir; default: bellows-data].
+    /// Place of all files: a folder, s3://BUCKET/FOLDER or hdfs://HOST:PORT/FOLDER
+    /// [key: hbase.rootdir; default: bellows-data].
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data_dir: Option<PathBuf>,
 
@@ -371,6 +373,14 @@ mod tests {
             (Some(1), Some(2), Some(3), Some(4))
         );
         assert_eq!(start.define, [("a".into(), "b".into()), ("c".into(), "d=e".into())]);
+    }
+
+    #[test]
+    fn the_help_names_every_place_of_files() {
+        let mut all = Args::command();
+        let start = all.find_subcommand_mut("start").expect("there is one").render_help().to_string();
+        let start = start.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(start.contains("object store or in HDFS") && start.contains("s3://BUCKET/FOLDER"), "{start}");
     }
 
     #[test]

@@ -22,7 +22,8 @@ pub(crate) fn run(
     let root = &settings.root;
     let Some(folder) = root.folder() else {
         return Err(Failure::new(format!(
-            "{root} is in an object store: only a data directory on a disk of this machine is handed back"
+            "{root} is in {}: only a data directory on a disk of this machine is handed back",
+            root.medium()
         )));
     };
     let files: Arc<dyn Files> = Arc::new(data_dir::open_existing(folder)?);

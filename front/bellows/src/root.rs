@@ -101,6 +101,15 @@ impl Root {
         }
     }
 
+    /// Returns what the root is in, for messages.
+    pub(crate) fn medium(&self) -> &'static str {
+        match self {
+            Root::Folder(_) => "a folder of this machine",
+            Root::Bucket { .. } => "an object store",
+            Root::Hdfs { .. } => "HDFS",
+        }
+    }
+
     /// Whether a setting that is not one of this program's keys has a meaning for this root: a key of Hadoop's client,
     /// if the root is in HDFS.
     pub(crate) fn understands(&self, key: &str) -> bool {

@@ -527,6 +527,19 @@ fn a_root_with_writes_in_the_log_alone_is_not_handed_back() {
 }
 
 #[test]
+fn a_torn_entry_is_noted_as_one_that_a_loss_of_power_may_have_taken() {
+    let files = root("killed.tar.gz");
+    let logs = files.list(&FileName::new("WALs")).expect("listed");
+    for log in logs.iter().filter(|log| log.size > 1_000) {
+        files.damage(&log.name, |bytes| bytes.truncate(bytes.len() - 3));
+    }
+    let notes = look_at(&files, Shutdown::MaybeKilled).expect("readable").report.notes;
+    let torn: Vec<&String> = notes.iter().filter(|note| note.contains("are no whole entry")).collect();
+    let is_true = |note: &&String| note.contains("loss of power") && note.contains("hbase.wal.hsync");
+    assert!(!torn.is_empty() && torn.iter().all(is_true), "{notes:?}");
+}
+
+#[test]
 fn what_is_left_behind_is_listed() {
     let files = root("stopped.tar.gz");
     let name: TableName = "off".parse().expect("a name");
@@ -588,7 +601,8 @@ fn an_adopted_root_is_consistent_and_each_planted_fault_is_found() {
         found.len() == 2 && names_region(found, "region enc,") && names_region(found, "ns1:clone,")
     };
     let found = planted(|files, names| files.delete(&one(names, &is_linked_by_serving)).expect("deleted"));
-    assert!(is_of_both(&found) && found.iter().all(|words| words.contains("backup")), "{found:?}");
+    let has_remedy = |words: &String| words.contains("backup") && words.contains("an exported snapshot");
+    assert!(is_of_both(&found) && found.iter().all(has_remedy), "{found:?}");
     let found =
         planted(|files, names| files.damage(&one(names, &is_linked_by_serving), |bytes| bytes.truncate(40)));
     assert!(is_of_both(&found), "{found:?}");
