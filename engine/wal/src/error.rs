@@ -47,7 +47,8 @@ pub enum Error {
     Closed,
     /// The record is longer than the limit; nothing was written.
     #[error(
-        "a log record of {found} bytes is over the limit of {limit} bytes (bellows.wal.record.max.bytes)"
+        "a log record of {found} bytes is over the limit of {limit} bytes, and nothing of it was written: send these changes in \
+         several smaller requests"
     )]
     TooLarge {
         /// Size of the record in bytes.

@@ -248,6 +248,8 @@ fn a_record_over_the_limit_is_refused_whole() {
     let (log, _) = place.open(Options { record_bytes_max: 100, ..Options::default() }).expect("new");
     let error = log.append(&edit("a", 1, &[0; 100])).expect_err("refused");
     assert!(matches!(error, Error::TooLarge { limit: 100, .. }), "{error}");
+    let words = error.to_string();
+    assert!(words.contains("smaller requests") && !words.contains("bellows."), "{words}");
     let ticket = log.append(&edit("a", 1, b"small")).expect("the log lives on");
     log.sync_blocking(ticket, Level::Disk).expect("alive");
 }
