@@ -200,6 +200,27 @@ mod tests {
     }
 
     #[test]
+    fn an_adoption_repeated_with_another_folder_of_logs_leads_to_the_last() {
+        let hbase = KilledHBase::unpack();
+        let interrupted = |log: Option<&str>| {
+            hbase.adopt(log).expect("adopted");
+            std::fs::remove_file(hbase.root().join("bellows.version")).expect("as if it had not come so far");
+            // The adoption has moved the logs of this place away, so the next one needs a copy elsewhere.
+            KilledHBase::unpack()
+        };
+        let copy = interrupted(Some("log"));
+        std::fs::rename(copy.folder.join("log/WALs"), hbase.root().join("WALs")).expect("moved");
+        let copy = interrupted(None);
+        std::fs::create_dir_all(hbase.folder.join("last")).expect("new");
+        std::fs::rename(copy.folder.join("log/WALs"), hbase.folder.join("last/WALs")).expect("moved");
+        hbase.adopt(Some("last")).expect("repeated");
+        let refused =
+            hbase.start(None).expect_err("the log under the root is that of an interrupted adoption");
+        assert!(refused.contains("/last/WALs"), "{refused}");
+        assert_eq!(hbase.start(Some("last")), Ok(REGIONS));
+    }
+
+    #[test]
     fn the_log_of_another_data_directory_is_not_deleted() {
         let (hbase, other) = (KilledHBase::unpack(), KilledHBase::unpack());
         other.adopt(Some("log")).expect("adopted");
