@@ -87,9 +87,13 @@ impl Local {
                 // The content is only used in the error message, so a failure to read it is ignored.
                 let _unread = Read::by_ref(&mut lock).take(32).read_to_string(&mut holder);
                 let holder = holder.trim();
-                let by = if holder.is_empty() { String::new() } else { format!(", process {holder},") };
+                let by = if holder.is_empty() {
+                    "another process".to_owned()
+                } else {
+                    format!("process {holder}")
+                };
                 return Err(Error::new(Kind::InUse, Outcome::DidNotHappen, &lock_name, "lock")
-                    .because(format!("another process{by} has the folder {} open", root.display())));
+                    .because(format!("{by} has the folder {} open", root.display())));
             }
             Err(fs::TryLockError::Error(source)) => return Err(failed(&source, "lock")),
         }

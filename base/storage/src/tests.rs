@@ -98,6 +98,7 @@ fn a_folder_is_held_by_one_at_a_time() {
         words.contains(&std::process::id().to_string()) && words.contains(&*folder.0.to_string_lossy()),
         "{words}"
     );
+    assert!(words.contains(&format!(": process {} has the folder", std::process::id())), "{words}");
     drop(first);
     Local::open(&folder.0).expect("free again");
 }
