@@ -42,6 +42,14 @@ fn look_and_adopt(
     say: &mut impl FnMut(&str) -> std::io::Result<()>,
 ) -> Result<(), Failure> {
     let root = &settings.root;
+    // HBase creates this folder at its first start, if its logs are in the root folder.
+    let has_logs = root.folder().is_some_and(|folder| folder.join("WALs").is_dir());
+    if options.killed && settings.wal_dir.is_none() && !has_logs {
+        return Err(Failure::new(format!(
+            "{root} has no folder WALs, so its HBase had its logs elsewhere, with writes that are not in store files: name that \
+             place with -D hbase.wal.dir=…, or name HBase's hbase-site.xml with --site"
+        )));
+    }
     let of_door = |error: door::Error| Failure::of_words(root, error);
     let name = root.to_string();
     let adopted = AdoptedLog::open(world, &settings.conf, files, &name, settings.wal_dir.as_ref())?;
@@ -179,6 +187,17 @@ mod tests {
             assert!(names_both && refused.contains(&remedy), "{refused}");
         }
         assert_eq!(hbase.start(Some("log")), Ok(REGIONS));
+    }
+
+    #[test]
+    fn a_killed_root_without_logs_is_refused() {
+        let hbase = KilledHBase::unpack();
+        let refused = hbase.adopt(None).expect_err("its logs are elsewhere").to_string();
+        assert!(
+            refused.contains("has no folder WALs") && refused.contains("-D hbase.wal.dir=…"),
+            "{refused}"
+        );
+        assert_eq!(hbase.adopt(Some("log")).map(drop).map_err(|failure| failure.to_string()), Ok(()));
     }
 
     #[test]
