@@ -6,20 +6,16 @@
 
 use std::error::Error as _;
 use std::future::Future;
-use std::time::Duration;
 
 use env::World;
 use object_store::client::{HttpError, HttpErrorKind};
 
 use crate::Bucket;
-
-/// The first pause before a repetition; it doubles up to [`PAUSE_MAX`].
-const PAUSE_MIN: Duration = Duration::from_millis(20);
-const PAUSE_MAX: Duration = Duration::from_secs(2);
+use crate::swap::{PAUSE_MAX, PAUSE_MIN};
 
 impl Bucket {
-    /// Sends a request that changes nothing, and sends it again while the connection breaks within the reply, for at
-    /// most [`Options::settle_time`](crate::Options::settle_time). Returns every other error at once.
+    /// Sends a request that changes nothing, and sends it again while the connection breaks within the reply. Sends
+    /// nothing again after [`Options::settle_time`](crate::Options::settle_time). Returns every other error at once.
     pub(crate) async fn repeated<T, F>(&self, mut request: impl FnMut() -> F) -> object_store::Result<T>
     where
         F: Future<Output = object_store::Result<T>>,
@@ -33,6 +29,9 @@ impl Bucket {
             };
             if !is_broken_reply(&error) || world.moment().since(began) >= self.0.options.settle_time {
                 return Err(error);
+            }
+            if pause >= PAUSE_MAX {
+                tracing::warn!(%error, "replies of the object store break; the read is sent again");
             }
             env::sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);

@@ -26,8 +26,8 @@ use crate::meter::RequestKind;
 use crate::{Bucket, of_store, version_of};
 
 /// The first pause before a repetition; it doubles up to [`PAUSE_MAX`].
-const PAUSE_MIN: Duration = Duration::from_millis(20);
-const PAUSE_MAX: Duration = Duration::from_secs(2);
+pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(20);
+pub(crate) const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// Which failures of a put are repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
