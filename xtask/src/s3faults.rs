@@ -384,7 +384,7 @@ mod tests {
         let options = Options::parse(&["--only", "zombies", "--zombies", "3"]).unwrap();
         assert_eq!((options.kinds, options.zombies), (vec![], 3));
         let options = Options::parse(&[]).unwrap();
-        assert_eq!((options.kinds.len(), options.zombies), (Kind::ALL.len() - 2, ZOMBIES));
+        assert_eq!((options.kinds.len(), options.zombies), (Kind::ALL.len() - 1, ZOMBIES));
         let error = Options::parse(&["--only", "nothing"]).err().unwrap();
         assert!(
             error.contains("nothing is no kind of faults; expected zombies or one of error-after"),
