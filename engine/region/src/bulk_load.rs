@@ -305,7 +305,13 @@ impl Region {
         let _whole = self.listing.write();
         let is_noted = by_store.len() > 1 && !env::planted(22);
         if is_noted && let Err(error) = self.write_intent(&by_store, sequence) {
-            by_store.iter().for_each(|(store, files)| files.iter().for_each(|file| store.give_up(file)));
+            match error {
+                // The intent may be written.
+                Error::Aborted(_) => self.keep_for_next_opening(arrived),
+                _ => by_store
+                    .iter()
+                    .for_each(|(store, files)| files.iter().for_each(|file| store.give_up(file))),
+            }
             return Err(error);
         }
         for (store, files) in &by_store {
@@ -320,11 +326,14 @@ impl Region {
             // If the intent was written, other stores may have their files already. Then an error aborts the region,
             // and the load is completed when the region is opened again.
             let changed = self.commit(store, commit).map_err(|error| match is_noted {
-                true => self.abort(format!(
-                    "bulk load {sequence} is in some families only, and {} failed: {error}; restart the server, which \
-                     completes it",
-                    store.folder
-                )),
+                true => {
+                    self.keep_for_next_opening(arrived);
+                    self.abort(format!(
+                        "bulk load {sequence} is in some families only, and {} failed: {error}; restart the server, \
+                         which completes it",
+                        store.folder
+                    ))
+                }
                 false => error,
             })?;
             changes.push(changed);
@@ -334,5 +343,12 @@ impl Region {
         }
         self.mark(wal::Kind::BulkLoad, sequence, changes);
         Ok(arrived.iter().map(|file| file.file.size()).sum())
+    }
+
+    /// Keeps the files of an unfinished load in use as long as the region exists. The next opening completes the load
+    /// and needs them, but no list names them yet. A search for unlisted files that began before the abort would
+    /// otherwise delete them.
+    fn keep_for_next_opening(&self, arrived: &[Arrived<'_>]) {
+        self.unfinished_load.lock().extend(arrived.iter().map(|file| Arc::clone(&file.file)));
     }
 }

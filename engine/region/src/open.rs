@@ -91,6 +91,7 @@ impl Region {
             bulk_loads: Mutex::default(),
             listing: RwLock::default(),
             is_note_left: AtomicBool::new(false),
+            unfinished_load: Mutex::default(),
             open_sequence: SequenceId::ZERO,
             replayed: AtomicU64::new(0),
             lifecycle: Lifecycle::default(),

@@ -21,6 +21,7 @@ use crate::mvcc::Mvcc;
 use crate::options::Access;
 use crate::recent_loads::RecentLoads;
 use crate::store::Store;
+use crate::store_file::StoreFile;
 use crate::stripes::{Stripe, Stripes};
 use crate::{Error, RegionOptions, Result};
 
@@ -85,6 +86,8 @@ pub struct Region {
     /// Whether the end of the last bulk load could not be recorded yet. Changed only while `listing` is locked
     /// exclusively.
     pub(crate) is_note_left: AtomicBool,
+    /// The files of a bulk load that has aborted the region. They stay in use, because the next opening needs them.
+    pub(crate) unfinished_load: Mutex<Vec<Arc<StoreFile>>>,
     pub(crate) open_sequence: SequenceId,
     /// Number of log records that were replayed into memory when the region was opened.
     pub(crate) replayed: AtomicU64,
