@@ -14,7 +14,8 @@
 //! begins when its store has stopped listing it. Within that time a read replica learns from the log which files have
 //! replaced it.
 //!
-//! [MOB files](mob) are kept as long as an existing store file names them, and for no other reason.
+//! [MOB files](mob) are kept as long as an existing store file or the manifest of a snapshot names them, and for no other
+//! reason.
 //!
 //! A file that a list has dropped is never listed again, so a deletion that comes late does no harm. The files of a
 //! dropped table are deleted in the same way; if they still have a holder, they first move to the archive, where HBase

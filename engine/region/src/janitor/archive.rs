@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use storage::{Capability, FileName, Files, Kind};
 
 use super::grace::Grace;
+use super::mob::is_mob_place;
 use super::{Janitor, store_of};
 use crate::open_files::CondemnedFile;
 use crate::store_file::StorePlace;
@@ -64,13 +65,15 @@ impl Janitor {
         Ok(())
     }
 
-    /// Deletes files of the archive that no longer have a holder, and back references without a target. Returns the
-    /// number of deleted files.
+    /// Deletes store files of the archive that no longer have a holder, and back references without a target. Returns
+    /// the number of deleted files. MOB files of the archive are left to
+    /// [`clean_mob_files`](Janitor::clean_mob_files), because holders of store files do not know them.
     pub fn clean_archive(&self, root: &FileName) -> Result<usize> {
         let archive = root.join(ARCHIVE);
         let names = self.files.list(&archive)?.into_iter().map(|entry| entry.name);
         let (back, files): (Vec<FileName>, Vec<FileName>) = names.partition(|name| target_of(name).is_some());
-        let files: Vec<FileName> = files.into_iter().filter(|name| store_of(name).is_some()).collect();
+        let is_store_file = |name: &FileName| store_of(name).is_some_and(|store| !is_mob_place(&store));
+        let files: Vec<FileName> = files.into_iter().filter(is_store_file).collect();
         let gone = self.collect(&files)?;
         self.grace.iter().for_each(Grace::tidy);
         self.delete_files_without_readers()?;

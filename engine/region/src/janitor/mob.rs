@@ -2,8 +2,11 @@
 //!
 //! A MOB file is needed as long as a store file that names it in `MOB_FILE_REFS` exists anywhere: in a region of its
 //! table, in a clone, or in the archive. So whatever keeps a store file (a list, a reference, a link, a snapshot, a
-//! reader) also keeps its MOB files. A flush or compaction pins the MOB file that it writes until a list names the
-//! store file.
+//! reader) also keeps its MOB files. A snapshot of HBase names MOB files in its manifest, which keeps them, too. A flush
+//! or compaction pins the MOB file that it writes until a list names the store file.
+//!
+//! Most MOB files are in `mobdir/`. HBase moves those of a dropped table to the archive, and `ExportSnapshot` copies them
+//! there. Clones read them there, so they are kept by the same rule.
 //!
 //! 1. All MOB files are candidates. Those in use by this process are left out.
 //! 2. While the janitor deletes no store file, it lists the store files of the same families, and reads what they name.
@@ -20,10 +23,10 @@ use cell::string_binary;
 use hfile::Reader;
 use storage::{Capability, FileName, Kind};
 
-use super::{Janitor, store_of};
+use super::{FileHolder, Janitor, store_of};
 use crate::mob_format::names::{MOB_FILE_REFS, MobFileRefs};
 use crate::open_files::CondemnedFile;
-use crate::store_file::name::MOB;
+use crate::store_file::name::{ARCHIVE, MOB};
 use crate::store_file::{StoreFileName, StorePlace};
 use crate::{Error, Result};
 
@@ -42,6 +45,14 @@ pub(super) enum NamedMobFiles {
     Unreadable,
 }
 
+/// A MOB file that is deleted if nothing needs it.
+struct MobCandidate {
+    name: FileName,
+    /// The name under which a manifest of HBase lists the file: `[root/]data/ns/table/region/family/name`.
+    in_manifests: FileName,
+    place: StorePlace,
+}
+
 /// A table and a family.
 type TableFamily = (String, String);
 
@@ -53,36 +64,52 @@ impl Janitor {
         if !self.files.capabilities().has(Capability::ListsAll) && !env::planted(32) {
             return Ok(0);
         }
-        let mut candidates = Vec::new();
-        for entry in self.files.list(&root.join(MOB))? {
-            // A name with `=` is a link to a MOB file, which HBase makes for a clone. Only files with bytes of their
-            // own are candidates.
-            if let Some(place) = mob_place(&entry.name).filter(|_| !entry.name.last().contains('=')) {
-                candidates.push((entry.name, place));
-            }
-        }
-        let condemned = candidates.iter().filter_map(|(name, place)| {
-            let file = self.open_files.condemn(name)?;
-            Some((file, place))
+        let candidates = self.mob_candidates(root)?;
+        let condemned = candidates.iter().filter_map(|candidate| {
+            let file = self.open_files.condemn(&candidate.name)?;
+            Some((file, candidate))
         });
-        let condemned: Vec<(CondemnedFile<'_>, &StorePlace)> = condemned.collect();
+        let condemned: Vec<(CondemnedFile<'_>, &MobCandidate)> = condemned.collect();
         if condemned.is_empty() {
             return Ok(0);
         }
         let with_mob_files: BTreeSet<TableFamily> =
-            candidates.iter().map(|(_, place)| table_family(place)).collect();
+            candidates.iter().map(|candidate| table_family(&candidate.place)).collect();
         let (named, unknown) = self.named_mob_files(root, &with_mob_files)?;
         let is_named = |table: &str, file: &str| named.iter().any(|named| named.contains(table, file));
+        let mut held: Vec<bool> = condemned
+            .iter()
+            .map(|(file, MobCandidate { place, .. })| {
+                unknown.contains(&table_family(place)) || is_named(place.table.as_str(), file.name().last())
+            })
+            .collect();
+        if held.contains(&false) {
+            let in_manifests: Vec<FileName> =
+                condemned.iter().map(|(_, candidate)| candidate.in_manifests.clone()).collect();
+            self.snapshots.mark_held(&in_manifests, &mut held)?;
+        }
         let mut gone = 0;
-        for (file, place) in &condemned {
-            let is_held =
-                unknown.contains(&table_family(place)) || is_named(place.table.as_str(), file.name().last());
-            if !is_held {
-                self.files.delete(file.name())?;
-                gone += 1;
-            }
+        for ((file, _), _) in condemned.iter().zip(held).filter(|(_, held)| !held) {
+            self.files.delete(file.name())?;
+            gone += 1;
         }
         Ok(gone)
+    }
+
+    /// Returns all MOB files with bytes of their own, those in the archive included.
+    fn mob_candidates(&self, root: &FileName) -> Result<Vec<MobCandidate>> {
+        let mut candidates = Vec::new();
+        for top in [MOB, ARCHIVE].map(|top| root.join(top)) {
+            for entry in self.files.list(&top.join("data"))? {
+                let Some(in_manifests) = entry.name.below(&top).map(|rest| root.join(rest)) else { continue };
+                // A name with `=` is a link to a MOB file, which HBase makes for a clone.
+                let place = mob_place(&in_manifests).filter(|_| !entry.name.last().contains('='));
+                if let Some(place) = place {
+                    candidates.push(MobCandidate { name: entry.name, in_manifests, place });
+                }
+            }
+        }
+        Ok(candidates)
     }
 
     /// Returns which MOB files the existing store files need. Also returns the families of tables that have a store
@@ -98,9 +125,10 @@ impl Janitor {
         let _no_deletion = self.deleting.write();
         let families: BTreeSet<&str> = with_mob_files.iter().map(|(_, family)| &family[..]).collect();
         let mut stored = BTreeMap::new();
-        for top in [root.clone(), root.join(crate::store_file::name::ARCHIVE)] {
+        for top in [root.clone(), root.join(ARCHIVE)] {
             for entry in self.files.list(&top.join("data"))? {
                 let store = store_of(&entry.name).filter(|store| families.contains(&store.family[..]));
+                let store = store.filter(|store| !is_mob_place(store));
                 // Links and references are skipped, because the files to which they point are listed, too.
                 let is_own = StoreFileName::parse(entry.name.last()).is_ok_and(|name| name.is_own());
                 if let Some(store) = store.filter(|_| is_own) {
@@ -185,11 +213,14 @@ impl Janitor {
     }
 }
 
-/// Returns the store to which the path of a MOB file belongs, `[root/]mobdir/data/ns/table/region/family/name`; `None`
-/// for any other file.
-fn mob_place(name: &FileName) -> Option<StorePlace> {
-    let place = StorePlace::of_folder(&name.parent()?)?;
-    (place.region == layout::mob_region(&place.table).as_str()).then_some(place)
+/// Returns the store of a MOB file by its name in manifests; `None` for any other file.
+fn mob_place(in_manifests: &FileName) -> Option<StorePlace> {
+    StorePlace::of_folder(&in_manifests.parent()?).filter(is_mob_place)
+}
+
+/// Whether the files of this store are MOB files.
+pub(super) fn is_mob_place(store: &StorePlace) -> bool {
+    store.region == layout::mob_region(&store.table).as_str()
 }
 
 fn table_family(place: &StorePlace) -> TableFamily {

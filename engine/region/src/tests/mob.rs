@@ -385,6 +385,68 @@ fn halves_clones_and_snapshots_hold_mob_files() {
 }
 
 #[test]
+fn mob_files_in_the_archive_stay_while_a_store_file_or_a_manifest_names_them() {
+    let server = Server::new();
+    let region = open(&server, "ns:t");
+    put(&region, "a", 1, &value('v', 20));
+    flush(&region);
+    let before = all(&region);
+    let clone = Server::info("ns:clone", 9);
+    region.write_heir(&Server::folder(&clone), &InheritedFiles::Links).expect("written");
+    region.close().expect("closed");
+    drop(region);
+    server.janitor().drop_folder(&FileName::new("data/ns/t")).expect("dropped");
+    // HBase moves the MOB files of a dropped table to the archive.
+    let name = server.files.list(&FileName::new("mobdir")).expect("listed").remove(0).name;
+    let bytes = server.files.read(&name, 1 << 20).expect("read");
+    let archived = FileName::new(name.as_str().replacen("mobdir", "archive", 1));
+    let not_needed = FileName::new(archived.as_str().replace("d41d8", "00000"));
+    for name in [&archived, &not_needed] {
+        let mut copy = server.files.create(name).expect("created");
+        copy.write(&bytes).expect("written");
+        copy.finish().expect("finished");
+    }
+    server.files.delete(&name).expect("deleted");
+    let clean = || {
+        let archive = server.janitor().clean_archive(&FileName::root()).expect("cleaned");
+        (archive, server.janitor().clean_mob_files(&FileName::root()).expect("cleaned"))
+    };
+    // A snapshot of HBase lists the MOB files as files of a region.
+    let table: proto::TableName = "ns:t".parse().expect("a name");
+    let mob_region =
+        RegionInfo::new(table, ".mob".into(), "".into(), proto::RegionId(0)).expect("no last row");
+    let manifest = proto::pb::SnapshotRegionManifest {
+        region_info: proto::pb::RegionInfo::from(&mob_region),
+        family_files: vec![proto::pb::snapshot_region_manifest::FamilyFiles {
+            family_name: "f".into(),
+            store_files: vec![proto::pb::snapshot_region_manifest::StoreFile {
+                name: not_needed.last().to_owned(),
+                ..Default::default()
+            }],
+        }],
+        ..Default::default()
+    };
+    super::snapshots::store(&server, "s", vec![manifest]);
+    assert_eq!(
+        clean(),
+        (0, 0),
+        "the file of the archive to which the clone links names the one, the manifest the other"
+    );
+    super::snapshots::delete(&server, "s");
+    assert_eq!(clean(), (0, 1), "nothing needs the other one");
+    let clone = server.open(&clone, mob_family());
+    assert_eq!(all(&clone), before);
+    let system = StoreCompaction { family: "f".into(), major: true, is_user: false, off_peak: false };
+    clone.compact_family(&system, &()).expect("compacted");
+    clone.clean(&server.janitor(), Search::Folders).expect("cleaned");
+    assert_eq!(clean(), (1, 0), "the file of the clone names it");
+    assert_eq!(all(&clone), before);
+    compact(&clone, true);
+    clone.clean(&server.janitor(), Search::Folders).expect("cleaned");
+    assert_eq!((clean(), all(&clone)), ((0, 1), before));
+}
+
+#[test]
 fn a_flush_that_ends_at_any_act_leaves_only_garbage_which_is_collected() {
     for outcome in [storage::Outcome::DidNotHappen, storage::Outcome::MayHaveHappened] {
         for act in 1.. {

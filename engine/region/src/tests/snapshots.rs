@@ -7,7 +7,7 @@ use super::file_life::{Server, f, put, region_of, rows};
 use super::*;
 
 /// Stores a snapshot as the master does.
-fn store(server: &Server, name: &str, regions: Vec<pb::SnapshotRegionManifest>) {
+pub(super) fn store(server: &Server, name: &str, regions: Vec<pb::SnapshotRegionManifest>) {
     let manifest = pb::SnapshotDataManifest { region_manifests: regions, ..Default::default() };
     let info =
         pb::SnapshotDescription { name: name.into(), table: Some("ns:t".into()), ..Default::default() };
@@ -20,7 +20,7 @@ fn store(server: &Server, name: &str, regions: Vec<pb::SnapshotRegionManifest>) 
     }
 }
 
-fn delete(server: &Server, name: &str) {
+pub(super) fn delete(server: &Server, name: &str) {
     for place in [layout::snapshot_info(name), layout::snapshot_manifest(name)] {
         server.files.delete(&place).expect("the disk works");
     }
