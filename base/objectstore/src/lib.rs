@@ -9,7 +9,9 @@
 //!   bytes need no further request. Opening a file that this process has just finished needs no request at all.
 //! - A swap is a PUT with If-Match or If-None-Match; the version is the entity tag. If a reply is lost, the same bytes
 //!   are sent again. If the store refuses a PUT, the object is read and compared ([`swap`]).
-//! - Reads can be awaited; at most [`Options::reads_max`] run at once. A read whose reply breaks is repeated ([`repeat`]).
+//! - Reads can be awaited; at most [`Options::reads_max`] run at once.
+//! - A request that fails and may succeed later is repeated for at most [`Options::settle_time`], by the monotonic clock.
+//!   A request that hangs ends then, too ([`repeat`]).
 //!
 //! Requests run on a runtime of the bucket's own, so that blocking calls can be made from any thread.
 
@@ -26,12 +28,13 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use env::Runtime;
 use env::sync::Mutex;
-use futures::{StreamExt, TryStreamExt};
+use env::{Moment, Runtime, World};
+use futures::StreamExt;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
+use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path;
-use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, RetryConfig};
+use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
 use storage::{
     AwaitedRead, Capabilities, EarlyRead, Entry, Error, FileName, FileReader, FileWriter, Files, Kind,
     Object, Outcome, Result, Settled, Version,
@@ -77,7 +80,8 @@ pub struct Options {
     pub path_style: bool,
     /// Maximum number of concurrent reads.
     pub reads_max: usize,
-    /// How long a swap or upload is repeated while its outcome is unknown; then it fails as one that may have happened.
+    /// How long a call repeats requests that fail or have no reply, including the time of these requests. A write whose
+    /// outcome is still unknown then fails as one that may have happened.
     pub settle_time: Duration,
     /// The function that returns the account to which the requests for a file are counted.
     pub account_of: AccountOf,
@@ -105,17 +109,23 @@ impl Options {
 
 /// Files below one prefix of one bucket. Clones share the clients, the limit of reads and the counts of requests.
 #[derive(Clone)]
-pub struct Bucket(Arc<Shared>);
+pub struct Bucket {
+    shared: Arc<Shared>,
+    /// When the calls on this clone send their last request. `None`: [`Options::settle_time`] after each call begins.
+    deadline: Option<Moment>,
+}
 
 struct Shared {
-    /// The client for requests that may be repeated without harm. It repeats failed requests by itself.
+    /// The client for multipart uploads. It repeats failed requests by itself.
     store: AmazonS3,
-    /// The client that repeats nothing. Every failure reaches the caller.
+    /// The client for all other requests. It repeats nothing, so every failure reaches the caller.
     once: AmazonS3,
     options: Options,
     meter: Meter,
     reads: Semaphore,
     runtime: Runtime,
+    /// The clock of all deadlines.
+    world: World,
     /// The last bytes of files that this process has just finished. The process that writes a file usually opens it
     /// next.
     finished: Mutex<VecDeque<FinishedFile>>,
@@ -162,25 +172,37 @@ impl Bucket {
         let reads = Semaphore::new(options.reads_max);
         let meter = Meter::new(options.account_of, options.prices);
         let finished = Mutex::default();
-        Ok(Bucket(Arc::new(Shared { store, once, options, meter, reads, runtime, finished })))
+        let shared =
+            Arc::new(Shared { store, once, options, meter, reads, runtime, world: World::real(), finished });
+        Ok(Bucket { shared, deadline: None })
+    }
+
+    /// Returns the bucket for calls that send their last request at `deadline`.
+    fn ending_at(&self, deadline: Moment) -> Bucket {
+        Bucket { shared: Arc::clone(&self.shared), deadline: Some(deadline) }
+    }
+
+    /// Returns the bucket without the deadline of [`Files::under_one_deadline`], for objects that outlive it.
+    fn without_deadline(&self) -> Bucket {
+        Bucket { shared: Arc::clone(&self.shared), deadline: None }
     }
 
     /// Keeps the last bytes of a file that was just finished, so that opening it needs no request.
     fn note_finished(&self, name: &FileName, tail: Bytes, size: u64) {
-        let mut finished = self.0.finished.lock();
+        let mut finished = self.shared.finished.lock();
         finished.truncate(FINISHED_MAX - 1);
         finished.push_front(FinishedFile { name: name.clone(), tail, size });
     }
 
     /// Returns the end and the size of a file that this process has just finished; `None` for any other file.
     fn just_finished(&self, name: &FileName) -> Option<(Bytes, u64)> {
-        let finished = self.0.finished.lock();
+        let finished = self.shared.finished.lock();
         finished.iter().find(|file| file.name == *name).map(|file| (file.tail.clone(), file.size))
     }
 
     /// Returns the counts of requests so far.
     pub fn requests(&self) -> &RequestCounts {
-        self.0.meter.total()
+        self.shared.meter.total()
     }
 
     /// Runs `work` on the bucket's runtime and waits for it.
@@ -194,7 +216,7 @@ impl Bucket {
         work: impl Future<Output = T> + Send + 'static,
     ) -> impl FnOnce() -> T + Send + Sync + 'static {
         let (done, result) = mpsc::sync_channel(1);
-        drop(self.0.runtime.spawn(async move {
+        drop(self.shared.runtime.spawn(async move {
             // The send fails if the caller no longer waits.
             let _received = done.send(work.await);
         }));
@@ -207,7 +229,7 @@ impl Bucket {
     }
 
     fn path(&self, name: &FileName, act: &'static str) -> Result<Path> {
-        let prefix = self.0.options.prefix.trim_matches('/');
+        let prefix = self.shared.options.prefix.trim_matches('/');
         let whole = match (prefix.is_empty(), name.as_str()) {
             (true, name) => name.to_owned(),
             (false, "") => prefix.to_owned(),
@@ -219,50 +241,87 @@ impl Bucket {
     }
 
     /// Returns the object at `path` whole, and the random number of the writer of its file if it has one; fails if it is
-    /// longer than `bytes_max`.
-    async fn get(&self, name: &FileName, path: &Path, bytes_max: usize) -> Result<(Object, Option<String>)> {
-        let failed = |error| of_store(&error, Outcome::DidNotHappen, name, "read");
-        let get = || {
-            self.0.meter.requested(name, RequestKind::Get, 0);
-            self.0.store.get(path)
+    /// longer than `bytes_max`. Sends no request after `deadline`.
+    async fn get(
+        &self,
+        name: &FileName,
+        path: &Path,
+        bytes_max: usize,
+        deadline: Moment,
+    ) -> Result<(Object, Option<String>)> {
+        let get = || async {
+            self.shared.meter.requested(name, RequestKind::Get, 0);
+            let found = self.shared.once.get(path).await?;
+            let (meta, attributes) = (found.meta.clone(), found.attributes.clone());
+            let content = if meta.size > bytes_max as u64 { None } else { Some(found.bytes().await?) };
+            Ok((meta, attributes, content))
         };
-        let found = self.repeated(get).await.map_err(failed)?;
-        if found.meta.size > bytes_max as u64 {
+        let found = self.repeated(deadline, get).await;
+        let (meta, attributes, content) =
+            found.map_err(|error| of_store(&error, Outcome::DidNotHappen, name, "read"))?;
+        let Some(content) = content else {
             return Err(Error::new(Kind::TooLarge, Outcome::DidNotHappen, name, "read")
-                .because(format!("{} bytes, at most {bytes_max} expected", found.meta.size)));
-        }
-        let version = version_of(found.meta.e_tag.clone(), name)?;
-        let nonce = found.attributes.get(&swap::NONCE).map(|nonce| nonce.to_string());
-        let content = found.bytes().await.map_err(failed)?.to_vec();
-        self.0.meter.received(name, content.len());
-        Ok((Object { content, version }, nonce))
+                .because(format!("{} bytes, at most {bytes_max} expected", meta.size)));
+        };
+        let version = version_of(meta.e_tag, name)?;
+        let nonce = attributes.get(&swap::NONCE).map(|nonce| nonce.to_string());
+        self.shared.meter.received(name, content.len());
+        Ok((Object { content: content.to_vec(), version }, nonce))
     }
 
     /// Returns the last bytes of the object and its size.
     async fn tail(&self, name: &FileName, path: &Path, act: &'static str) -> Result<(Bytes, u64)> {
         let failed = |error| of_store(&error, Outcome::DidNotHappen, name, act);
-        let get = || {
-            self.0.meter.requested(name, RequestKind::Get, 0);
+        let deadline = self.deadline();
+        let get = || async {
+            self.shared.meter.requested(name, RequestKind::Get, 0);
             let options = GetOptions { range: Some(GetRange::Suffix(TAIL_BYTES)), ..GetOptions::default() };
-            self.0.store.get_opts(path, options)
+            let found = self.shared.once.get_opts(path, options).await?;
+            let size = found.meta.size;
+            Ok((found.bytes().await?, size))
         };
-        match self.repeated(get).await {
-            Ok(found) => {
-                let size = found.meta.size;
-                let tail = found.bytes().await.map_err(failed)?;
-                self.0.meter.received(name, tail.len());
-                Ok((tail, size))
+        let error = match self.repeated(deadline, get).await {
+            Ok((tail, size)) => {
+                self.shared.meter.received(name, tail.len());
+                return Ok((tail, size));
             }
-            Err(error @ object_store::Error::NotFound { .. }) => Err(failed(error)),
-            // The store refuses a range of an empty object.
-            Err(_) => {
-                self.0.meter.requested(name, RequestKind::Get, 0);
-                let size = self.0.store.head(path).await.map_err(failed)?.size;
-                if size > 0 {
-                    return Err(Error::new(Kind::Failed, Outcome::DidNotHappen, name, act)
-                        .because(format!("the store returned no range of an object of {size} bytes")));
-                }
-                Ok((Bytes::new(), 0))
+            Err(error) => error,
+        };
+        if repeat::is_transient(&error) || matches!(error, object_store::Error::NotFound { .. }) {
+            return Err(failed(error));
+        }
+        // The store refuses a range of an empty object.
+        let head = || {
+            self.shared.meter.requested(name, RequestKind::Get, 0);
+            self.shared.once.head(path)
+        };
+        let size = self.repeated(deadline, head).await.map_err(failed)?.size;
+        if size > 0 {
+            return Err(Error::new(Kind::Failed, Outcome::DidNotHappen, name, act)
+                .because(format!("the store returned no range of an object of {size} bytes")));
+        }
+        Ok((Bytes::new(), 0))
+    }
+
+    /// Returns the names and sizes of the objects below `path`, by one request for each 1,000 of them. Each of these
+    /// requests is repeated by itself.
+    async fn list_below(&self, folder: &FileName, path: &Path) -> object_store::Result<Vec<ObjectMeta>> {
+        let prefix = Some(format!("{path}/")).filter(|prefix| prefix != "/");
+        let (mut objects, mut page_token) = (Vec::new(), None);
+        loop {
+            let list = || {
+                self.shared.meter.requested(folder, RequestKind::List, 0);
+                let page = PaginatedListOptions {
+                    page_token: page_token.clone(),
+                    ..PaginatedListOptions::default()
+                };
+                self.shared.once.list_paginated(prefix.as_deref(), page)
+            };
+            let page = self.repeated(self.deadline(), list).await?;
+            objects.extend(page.result.objects);
+            page_token = page.page_token;
+            if page_token.is_none() {
+                return Ok(objects);
             }
         }
     }
@@ -293,7 +352,7 @@ fn of_store(source: &object_store::Error, outcome: Outcome, name: &FileName, act
 
 impl Source for Bucket {
     fn show(&self, out: &mut Exposition) {
-        self.0.meter.show(out);
+        self.shared.meter.show(out);
     }
 }
 
@@ -304,7 +363,7 @@ impl Files for Bucket {
 
     fn create(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
         let path = self.path(name, "create")?;
-        Ok(Box::new(Upload::new(self.clone(), name.clone(), path)))
+        Ok(Box::new(Upload::new(self.without_deadline(), name.clone(), path)))
     }
 
     fn open(&self, name: &FileName) -> Result<Arc<dyn FileReader>> {
@@ -314,7 +373,7 @@ impl Files for Bucket {
             Some(known) => known,
             None => self.wait(async move { bucket.tail(&file, &at, "open").await })?,
         };
-        Ok(Arc::new(Reader { bucket: self.clone(), name: name.clone(), path, size, tail }))
+        Ok(Arc::new(Reader { bucket: self.without_deadline(), name: name.clone(), path, size, tail }))
     }
 
     fn list(&self, folder: &FileName) -> Result<Vec<Entry>> {
@@ -324,29 +383,27 @@ impl Files for Bucket {
             prefix => prefix.len() + 1,
         };
         self.wait(async move {
-            let list = || {
-                bucket.0.meter.requested(&at, RequestKind::List, 0);
-                let found = bucket.0.store.list(Some(&path)).map_ok(|meta| Entry {
-                    name: FileName::new(&meta.location.as_ref()[skipped..]),
-                    size: meta.size,
-                });
-                found.try_collect()
+            let found = bucket.list_below(&at, &path).await;
+            let found = found.map_err(|error| of_store(&error, Outcome::DidNotHappen, &at, "list"))?;
+            let entry = |meta: ObjectMeta| Entry {
+                name: FileName::new(&meta.location.as_ref()[skipped..]),
+                size: meta.size,
             };
-            let mut entries: Vec<Entry> = bucket
-                .repeated(list)
-                .await
-                .map_err(|error| of_store(&error, Outcome::DidNotHappen, &at, "list"))?;
+            let mut entries: Vec<Entry> = found.into_iter().map(entry).collect();
             entries.sort_by(|left, right| left.name.cmp(&right.name));
             Ok(entries)
         })
     }
 
     fn delete(&self, name: &FileName) -> Result<()> {
-        self.0.finished.lock().retain(|file| file.name != *name);
+        self.shared.finished.lock().retain(|file| file.name != *name);
         let (bucket, file, path) = (self.clone(), name.clone(), self.path(name, "delete")?);
         self.wait(async move {
-            bucket.0.meter.requested(&file, RequestKind::Delete, 0);
-            match bucket.0.store.delete(&path).await {
+            let delete = || {
+                bucket.shared.meter.requested(&file, RequestKind::Delete, 0);
+                bucket.shared.once.delete(&path)
+            };
+            match bucket.repeated(bucket.deadline(), delete).await {
                 Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
                 Err(error) => Err(of_store(&error, Outcome::MayHaveHappened, &file, "delete")),
             }
@@ -356,20 +413,26 @@ impl Files for Bucket {
     /// Takes one request for each thousand files.
     fn delete_all(&self, names: &[FileName]) -> Result<()> {
         let Some(first) = names.first().cloned() else { return Ok(()) };
-        self.0.finished.lock().retain(|file| !names.contains(&file.name));
+        self.shared.finished.lock().retain(|file| !names.contains(&file.name));
         let paths: Vec<_> = names.iter().map(|name| self.path(name, "delete")).collect::<Result<_>>()?;
         let bucket = self.clone();
         self.wait(async move {
-            for _ in paths.chunks(DELETED_AT_ONCE) {
-                bucket.0.meter.requested(&first, RequestKind::Delete, 0);
-            }
-            let paths = futures::stream::iter(paths.into_iter().map(Ok));
-            let mut deleted = bucket.0.store.delete_stream(paths.boxed());
-            while let Some(outcome) = deleted.next().await {
-                match outcome {
-                    Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
-                    Err(error) => return Err(of_store(&error, Outcome::MayHaveHappened, &first, "delete")),
-                }
+            for paths in paths.chunks(DELETED_AT_ONCE) {
+                let delete = || async {
+                    bucket.shared.meter.requested(&first, RequestKind::Delete, 0);
+                    let paths: Vec<_> = paths.iter().cloned().map(Ok).collect();
+                    let paths = futures::stream::iter(paths).boxed();
+                    let mut deleted = bucket.shared.once.delete_stream(paths);
+                    while let Some(outcome) = deleted.next().await {
+                        match outcome {
+                            Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
+                            Err(error) => return Err(error),
+                        }
+                    }
+                    Ok(())
+                };
+                let deleted = bucket.repeated(bucket.deadline(), delete).await;
+                deleted.map_err(|error| of_store(&error, Outcome::MayHaveHappened, &first, "delete"))?;
             }
             Ok(())
         })
@@ -377,7 +440,10 @@ impl Files for Bucket {
 
     fn load(&self, name: &FileName, bytes_max: usize) -> Result<Object> {
         let (bucket, file, path) = (self.clone(), name.clone(), self.path(name, "read")?);
-        self.wait(async move { bucket.get(&file, &path, bytes_max).await.map(|(object, _)| object) })
+        self.wait(async move {
+            let found = bucket.get(&file, &path, bytes_max, bucket.deadline()).await;
+            found.map(|(object, _)| object)
+        })
     }
 
     fn swap(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Version> {
@@ -403,8 +469,12 @@ impl Files for Bucket {
         })
     }
 
+    fn under_one_deadline(&self) -> Option<Arc<dyn Files>> {
+        self.deadline.is_none().then(|| Arc::new(self.ending_at(self.deadline())) as _)
+    }
+
     fn place(&self) -> String {
-        format!("s3://{}/{}", self.0.options.bucket, self.0.options.prefix.trim_matches('/'))
+        format!("s3://{}/{}", self.shared.options.bucket, self.shared.options.prefix.trim_matches('/'))
     }
 }
 
@@ -428,19 +498,19 @@ impl Reader {
         if length == 0 {
             return Ok(Bytes::new());
         }
-        let _permit = self.bucket.0.reads.acquire().await.expect("the semaphore is never closed");
+        let _permit = self.bucket.shared.reads.acquire().await.expect("the semaphore is never closed");
         let get = || {
-            self.bucket.0.meter.requested(&self.name, RequestKind::Get, 0);
-            self.bucket.0.store.get_range(&self.path, offset..end)
+            self.bucket.shared.meter.requested(&self.name, RequestKind::Get, 0);
+            self.bucket.shared.once.get_range(&self.path, offset..end)
         };
-        let bytes = self.bucket.repeated(get).await;
+        let bytes = self.bucket.repeated(self.bucket.deadline(), get).await;
         let bytes = bytes.map_err(|error| of_store(&error, Outcome::DidNotHappen, &self.name, "read"))?;
         if bytes.len() != length {
             return Err(Error::new(Kind::TooShort, Outcome::DidNotHappen, &self.name, "read").because(
                 format!("{length} bytes at offset {offset} expected, the store returned {}", bytes.len()),
             ));
         }
-        self.bucket.0.meter.received(&self.name, bytes.len());
+        self.bucket.shared.meter.received(&self.name, bytes.len());
         Ok(bytes)
     }
 }
@@ -472,7 +542,7 @@ impl FileReader for Reader {
         let reader = self.clone();
         Some(Box::pin(async move {
             let (bucket, name) = (reader.bucket.clone(), reader.name.clone());
-            let read = bucket.0.runtime.spawn(async move { reader.range(offset, length).await });
+            let read = bucket.shared.runtime.spawn(async move { reader.range(offset, length).await });
             read.await.unwrap_or_else(|error| {
                 Err(Error::new(Kind::Failed, Outcome::DidNotHappen, &name, "read").because(error.to_string()))
             })

@@ -1,8 +1,9 @@
 //! What a bucket costs: requests by kind, bytes and money, in total and for each account.
 //!
 //! An account is the thing to which a file belongs: a table, the log, or others. The code that opens the bucket chooses
-//! the account of each file ([`Options::account_of`](crate::Options::account_of)). Requests that the HTTP client
-//! repeats are counted once, so the provider's bill is higher than these figures while a store fails.
+//! the account of each file ([`Options::account_of`](crate::Options::account_of)). Requests of uploads in
+//! parts that the HTTP client repeats are counted once, so the provider's bill is higher than these figures while a store
+//! fails.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -148,7 +149,7 @@ impl Meter {
     }
 
     pub(crate) fn show(&self, out: &mut Exposition) {
-        let help = "Requests to the object store, without repetitions by the HTTP client.";
+        let help = "Requests to the object store; each request of an upload in parts counts once, also if it was repeated.";
         for (kind, requests) in RequestKind::ALL.iter().zip(self.total.all()) {
             out.counter("bellows_store_requests_total", help, &[("kind", kind.name())], requests);
         }

@@ -14,8 +14,13 @@ impl Bucket {
     pub fn probe(&self) -> Result<()> {
         let folder = FileName::new(format!("bellows.probe.{:016x}", env::World::real().random()));
         let name = folder.join("object");
+        // If the store did not answer for that long, the deletion must not wait for it once more.
+        let give_up = self.deadline();
         let outcome = self.try_conditions(&folder, &name);
-        let removed = self.delete(&name);
+        let removed = match outcome {
+            Ok(()) => self.delete(&name),
+            Err(_) => self.ending_at(give_up).delete(&name),
+        };
         outcome.and(removed)?;
         self.try_listing(&folder, &[])
     }
@@ -56,8 +61,10 @@ impl Bucket {
 
     fn try_range(&self, name: &FileName, broken: impl Fn(&str) -> Result<()>) -> Result<()> {
         let (bucket, path) = (self.clone(), self.path(name, "read")?);
-        let found = self
-            .wait(async move { object_store::ObjectStoreExt::get_range(&bucket.0.store, &path, 3..7).await });
+        let found = self.wait(async move {
+            let get = || object_store::ObjectStoreExt::get_range(&bucket.shared.once, &path, 3..7);
+            bucket.repeated(bucket.deadline(), get).await
+        });
         match found {
             Ok(bytes) if &bytes[..] == b"3456" => Ok(()),
             Ok(_) => broken("it returned other bytes than those of the range that was asked for"),

@@ -7,6 +7,9 @@
 //! | 403, 401 | it will not happen | fail, unless an earlier request may have happened |
 //! | 400, 5xx, timeout, reset | it may have happened | send the same bytes again, and warn every [`PAUSE_MAX`] |
 //!
+//! All this ends after [`Options::settle_time`](crate::Options::settle_time), by the monotonic clock: a request without a
+//! reply is cancelled then, and the read of the object ends, too.
+//!
 //! A 400 is repeated, because a proxy may be its cause, and some of S3's mean a request that arrived incomplete. While a
 //! store is probed there is nothing to resolve. So [`Repeat::UnlessPermanent`] ends at the first reply by which the store
 //! says that it will never do this, such as `InvalidBucketName`.
@@ -19,15 +22,11 @@ use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{Attribute, Attributes, ObjectStore, PutMode, PutOptions, UpdateVersion};
 use std::borrow::Cow;
-use std::time::Duration;
 use storage::{Error, FileName, Kind, Outcome, Result, Version};
 
 use crate::meter::RequestKind;
+use crate::repeat::{PAUSE_MAX, PAUSE_MIN, no_reply};
 use crate::{Bucket, of_store, version_of};
-
-/// The first pause before a repetition; it doubles up to [`PAUSE_MAX`].
-pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(20);
-pub(crate) const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// Which failures of a put are repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,14 +91,20 @@ impl Bucket {
         if let Some(nonce) = &nonce {
             attributes.insert(NONCE, nonce.clone().into());
         }
-        let (mut waited, mut pause) = (Duration::ZERO, PAUSE_MIN);
+        let deadline = self.deadline();
+        let (mut pause, mut last) = (PAUSE_MIN, None);
         loop {
-            self.0.meter.requested(name, RequestKind::Put, new.len());
+            self.shared.meter.requested(name, RequestKind::Put, new.len());
             let options =
                 PutOptions { mode: mode.clone(), attributes: attributes.clone(), ..PutOptions::default() };
-            let error = match self.0.once.put_opts(path, new.clone().into(), options).await {
-                Ok(put) => return version_of(put.e_tag, name),
-                Err(error) => error,
+            let put = self.shared.once.put_opts(path, new.clone().into(), options);
+            let error = match self.until(deadline, put).await {
+                Some(Ok(put)) => return version_of(put.e_tag, name),
+                Some(Err(error)) => error,
+                None => {
+                    return Err(Error::new(Kind::Failed, Outcome::MayHaveHappened, name, "swap")
+                        .because(no_reply(last).to_string()));
+                }
             };
             if repeat == Repeat::UnlessPermanent && is_permanent(&error) {
                 return Err(of_store(&error, Outcome::DidNotHappen, name, "swap"));
@@ -107,7 +112,7 @@ impl Bucket {
             use object_store::Error as Store;
             match &error {
                 Store::AlreadyExists { .. } | Store::Precondition { .. } | Store::NotFound { .. } => {
-                    match self.get(name, path, usize::MAX).await {
+                    match self.get(name, path, usize::MAX, deadline).await {
                         Ok((found, marked))
                             if found.content == new
                                 && (is_in_doubt || nonce.is_none() || marked == nonce) =>
@@ -129,20 +134,21 @@ impl Bucket {
                 }
                 _ => is_in_doubt = true,
             }
-            if waited >= self.0.options.settle_time {
+            let left = self.time_left(deadline);
+            if pause >= left {
                 let outcome = if is_in_doubt { Outcome::MayHaveHappened } else { Outcome::DidNotHappen };
                 return Err(Error::new(Kind::Failed, outcome, name, "swap").because(error.to_string()));
             }
             if pause >= PAUSE_MAX {
                 tracing::warn!(
                     file = %name, %error,
-                    waited_ms = waited.as_millis() as u64,
-                    settle_ms = self.0.options.settle_time.as_millis() as u64,
+                    left_ms = left.as_millis() as u64,
+                    settle_ms = self.shared.options.settle_time.as_millis() as u64,
                     "the object store does not take a write; it is sent again until its outcome is known"
                 );
             }
+            last = Some(error);
             env::sleep(pause).await;
-            waited += pause;
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }
@@ -186,17 +192,35 @@ mod tests {
     use std::net::TcpListener;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
 
-    use storage::Files;
+    use env::World;
+    use storage::{Files, Segmented};
 
     use super::*;
     use crate::Options;
 
-    /// Starts a store that answers every request with `status` and an error of this code. Returns a bucket in it, whose
-    /// writes settle within 300 ms, and the number of PUT requests so far.
+    /// The settle time of the buckets of these tests.
+    const SETTLE: Duration = Duration::from_secs(1);
+
+    /// Returns a bucket of the store at `listener`.
+    fn bucket_at(listener: &TcpListener) -> Bucket {
+        let bucket = Bucket::new(Options {
+            endpoint: Some(format!("http://{}", listener.local_addr().expect("bound"))),
+            region: Some("us-east-1".to_owned()),
+            keys: Some(("a".to_owned(), "b".to_owned())),
+            path_style: true,
+            settle_time: SETTLE,
+            ..Options::new("Bucket_", "")
+        });
+        bucket.expect("a client")
+    }
+
+    /// Starts a store that answers every request with `status` and an error of this code. Returns a bucket in it, and the
+    /// number of PUT requests so far.
     fn refusing(status: &'static str, code: &'static str) -> (Bucket, Arc<AtomicUsize>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let endpoint = format!("http://{}", listener.local_addr().expect("bound"));
+        let bucket = bucket_at(&listener);
         let puts = Arc::<AtomicUsize>::default();
         let counted = Arc::clone(&puts);
         std::thread::spawn(move || {
@@ -214,15 +238,62 @@ mod tests {
                 let _client_may_be_gone = client.write_all(answer.as_bytes());
             }
         });
-        let bucket = Bucket::new(Options {
-            endpoint: Some(endpoint),
-            region: Some("us-east-1".to_owned()),
-            keys: Some(("a".to_owned(), "b".to_owned())),
-            path_style: true,
-            settle_time: Duration::from_millis(300),
-            ..Options::new("Bucket_", "")
-        });
-        (bucket.expect("a client"), puts)
+        (bucket, puts)
+    }
+
+    /// Returns a bucket of a store that accepts connections and never replies. The store ends with the listener.
+    fn silent() -> (Bucket, TcpListener) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        (bucket_at(&listener), listener)
+    }
+
+    /// Checks that `call` fails after the settle time at the latest. Half of it is added for a busy machine.
+    fn assert_settles<T>(what: &str, call: impl FnOnce() -> Result<T>) -> Error {
+        let world = World::real();
+        let began = world.moment();
+        let error = call().err().expect("the store does not work");
+        let took = world.moment().since(began);
+        assert!(took < SETTLE * 3 / 2, "{what} ended after {took:?} with {error}");
+        error
+    }
+
+    #[test]
+    fn every_call_ends_after_the_settle_time_whether_the_store_fails_or_hangs() {
+        let name = FileName::new("file");
+        let (failing, _puts) = refusing("503 Slow Down", "SlowDown");
+        let (silent, _listener) = silent();
+        for (bucket, what) in [(failing, "a store that fails"), (silent, "a store that hangs")] {
+            let growing = Segmented::new(Arc::new(bucket.clone()), World::real(), SETTLE);
+            let error = assert_settles(&format!("{what}: log"), || growing.create(&name));
+            assert_eq!(error.outcome(), Outcome::MayHaveHappened);
+            let error = assert_settles(&format!("{what}: file list"), || {
+                storage::swap_confirmed(&bucket, &name, None, b"one")
+            });
+            assert_eq!(error.outcome(), Outcome::MayHaveHappened);
+            assert_settles(&format!("{what}: open"), || bucket.open(&name));
+            assert_settles(&format!("{what}: load"), || bucket.load(&name, 100));
+            assert_settles(&format!("{what}: list"), || bucket.list(&FileName::root()));
+            assert_settles(&format!("{what}: delete"), || bucket.delete(&name));
+            assert_settles(&format!("{what}: delete many"), || {
+                bucket.delete_all(std::slice::from_ref(&name))
+            });
+            assert_settles(&format!("{what}: probe"), || bucket.probe());
+        }
+    }
+
+    #[test]
+    fn calls_under_one_deadline_end_together_and_a_later_call_has_its_own() {
+        let name = FileName::new("file");
+        let (bucket, puts) = refusing("503 Slow Down", "SlowDown");
+        let bounded = bucket.under_one_deadline().expect("it repeats requests");
+        assert!(bounded.under_one_deadline().is_none(), "the deadline stays");
+        bounded.swap(&name, None, b"one").expect_err("refused");
+        World::real().pause(SETTLE);
+        let sent = puts.load(Ordering::Acquire);
+        bounded.settle(&name, None, b"one").expect_err("too late");
+        assert_eq!(puts.load(Ordering::Acquire), sent, "nothing is sent after the deadline");
+        bucket.swap(&name, None, b"one").expect_err("refused");
+        assert!(puts.load(Ordering::Acquire) > sent);
     }
 
     #[test]

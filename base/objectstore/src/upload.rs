@@ -63,9 +63,9 @@ impl Upload {
         let multipart = match &self.multipart {
             Some(multipart) => Arc::clone(multipart),
             None => {
-                self.bucket.0.meter.requested(&self.name, RequestKind::Multipart, 0);
+                self.bucket.shared.meter.requested(&self.name, RequestKind::Multipart, 0);
                 let (bucket, path) = (self.bucket.clone(), self.path.clone());
-                let begun = self.bucket.wait(async move { bucket.0.store.put_multipart(&path).await });
+                let begun = self.bucket.wait(async move { bucket.shared.store.put_multipart(&path).await });
                 let begun = Arc::new(Mutex::new(begun.map_err(|error| self.failed(&error, "write"))?));
                 self.multipart = Some(Arc::clone(&begun));
                 begun
@@ -74,11 +74,11 @@ impl Upload {
         if self.sending.len() >= PARTS_AT_ONCE {
             self.wait_for_part()?;
         }
-        self.bucket.0.meter.requested(&self.name, RequestKind::Multipart, part.len());
+        self.bucket.shared.meter.requested(&self.name, RequestKind::Multipart, part.len());
         // The library numbers the parts in the order of these calls, so the calls are made here and not in the tasks.
         #[expect(clippy::async_yields_async, reason = "the part is sent while the next one is written")]
         let sent = self.bucket.wait(async move { multipart.lock().await.put_part(part.into()) });
-        self.sending.push_back(self.bucket.0.runtime.spawn(sent));
+        self.sending.push_back(self.bucket.shared.runtime.spawn(sent));
         Ok(())
     }
 
@@ -102,7 +102,7 @@ impl Upload {
         while !self.sending.is_empty() {
             self.wait_for_part()?;
         }
-        self.bucket.0.meter.requested(&self.name, RequestKind::Multipart, 0);
+        self.bucket.shared.meter.requested(&self.name, RequestKind::Multipart, 0);
         let completed = self.bucket.wait(async move { multipart.lock().await.complete().await });
         let Err(error) = completed else { return Ok(()) };
         let (bucket, name, path) = (self.bucket.clone(), self.name.clone(), self.path.clone());
@@ -165,7 +165,7 @@ impl FileWriter for Upload {
     fn abandon(mut self: Box<Self>) {
         self.sending.clear();
         if let Some(multipart) = self.multipart.take() {
-            self.bucket.0.meter.requested(&self.name, RequestKind::Multipart, 0);
+            self.bucket.shared.meter.requested(&self.name, RequestKind::Multipart, 0);
             // If parts remain, the bucket's rule for unfinished uploads deletes them.
             let _left = self.bucket.wait(async move { multipart.lock().await.abort().await });
         }

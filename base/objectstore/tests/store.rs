@@ -81,6 +81,33 @@ fn many_files_are_deleted_by_one_request() {
     assert_eq!(bucket.list(&FileName::root()).expect("listed"), []);
 }
 
+/// A listing of more files than one request returns is whole, also if replies break.
+#[test]
+fn a_listing_of_several_pages_is_whole() {
+    let lossy = Lossy::new();
+    let bucket = bucket_at(lossy.endpoint.clone(), "pages");
+    let names: Vec<FileName> = (0..1_100).map(|number| name(&format!("part{number:04}"))).collect();
+    std::thread::scope(|scope| {
+        for some in names.chunks(names.len() / 8 + 1) {
+            let bucket = &bucket;
+            scope.spawn(move || {
+                some.iter().for_each(|name| drop(bucket.swap(name, None, b"x").expect("written")))
+            });
+        }
+    });
+    let listed = || -> Vec<FileName> {
+        let listed = bucket.list(&FileName::root()).expect("listed");
+        listed.into_iter().map(|entry| entry.name).collect()
+    };
+    assert_eq!(listed(), names);
+    assert_eq!(bucket.requests().all()[2], 2);
+    lossy.cuts.store(2, Ordering::Release);
+    assert_eq!(listed(), names);
+    assert_eq!(bucket.requests().all()[2], 2 + 4, "each broken reply is one more request");
+    bucket.delete_all(&names).expect("deleted");
+    assert_eq!(bucket.requests().all()[3], 2);
+}
+
 #[test]
 fn a_large_file_is_sent_in_parts_and_read_in_ranges() {
     let bucket = bucket("parts");

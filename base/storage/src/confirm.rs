@@ -6,6 +6,8 @@ use crate::{Error, FileName, Files, Kind, Outcome, Result, Settled, Version};
 /// Replaces the content of a small object as [`Files::swap`] does. If the swap fails and may have happened,
 /// [settles](Files::settle) it, and swaps once more if it did not happen. On success the new content is durable.
 ///
+/// If the storage repeats requests by itself, it does so for the time of one call in all of these.
+///
 /// An error with [`Outcome::MayHaveHappened`] means that the content is still unknown. The caller must read the object
 /// again before it acts on either content.
 pub fn swap_confirmed(
@@ -14,6 +16,8 @@ pub fn swap_confirmed(
     expected: Option<&Version>,
     new: &[u8],
 ) -> Result<Version> {
+    let bounded = files.under_one_deadline();
+    let files = bounded.as_deref().unwrap_or(files);
     let failure = match files.swap(name, expected, new) {
         Err(error) if error.outcome() == Outcome::MayHaveHappened => error,
         outcome => return outcome,

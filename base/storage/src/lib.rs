@@ -187,6 +187,14 @@ pub trait Files: Send + Sync + 'static {
     /// Fails when it cannot be decided now; the caller may call it again.
     fn settle(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Settled>;
 
+    /// Returns this storage for the calls of [`load`](Files::load), [`swap`](Files::swap) and [`settle`](Files::settle) that
+    /// together decide one write. If requests fail, all these calls end by the time at which one call that begins now
+    /// would give up. Without this, each of them repeats its requests for that long. `None` if the calls of this storage
+    /// repeat nothing, or if it has such a deadline already.
+    fn under_one_deadline(&self) -> Option<Arc<dyn Files>> {
+        None
+    }
+
     /// Reads the content of a small object as [`load`](Files::load) does, with the same errors.
     fn read(&self, name: &FileName, bytes_max: usize) -> Result<Vec<u8>> {
         Ok(self.load(name, bytes_max)?.content)

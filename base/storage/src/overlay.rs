@@ -67,6 +67,11 @@ pub trait Overlay: Send + Sync + 'static {
         self.below().settle(name, expected, new)
     }
 
+    /// Returns `None`, because the files below know nothing of the overriding calls.
+    fn under_one_deadline(&self) -> Option<Arc<dyn Files>> {
+        None
+    }
+
     fn sync_pause(&self, waited: Duration) -> Duration {
         self.below().sync_pause(waited)
     }
@@ -128,6 +133,10 @@ impl<T: Overlay> Files for T {
 
     fn settle(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Settled> {
         Overlay::settle(self, name, expected, new)
+    }
+
+    fn under_one_deadline(&self) -> Option<Arc<dyn Files>> {
+        Overlay::under_one_deadline(self)
     }
 
     fn sync_pause(&self, waited: Duration) -> Duration {

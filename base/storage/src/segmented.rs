@@ -54,7 +54,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 pub struct Segmented {
     base: Arc<dyn Files>,
     world: World,
-    /// How long a put whose outcome is unknown is repeated before the writer fails.
+    /// How long a put whose outcome is unknown is repeated before the writer fails, by the monotonic clock.
     patience: Duration,
     /// How many requests may be sent; `None`: any number.
     budget: Option<Arc<RequestBudget>>,
@@ -89,17 +89,20 @@ impl Segmented {
 
     /// Writes a part unless an object of this name exists. Returns whether the part was written, or the kind of the
     /// part that has the name. A put that failed is repeated as long as `is_wanted` returns true, at most for
-    /// `patience`. The caller has counted the first request against the budget.
+    /// `patience` with the time of the requests. What the storage below repeats by itself ends by then, too. The caller
+    /// has counted the first request against the budget.
     fn put(&self, name: &FileName, bytes: &[u8], is_wanted: &dyn Fn() -> bool) -> Result<Put> {
-        let (mut waited, mut pause) = (Duration::ZERO, PAUSE_MIN);
-        let mut outcome = swap_confirmed(&*self.base, name, None, bytes);
+        let (began, mut pause) = (self.world.moment(), PAUSE_MIN);
+        let bounded = self.base.under_one_deadline();
+        let base = bounded.as_deref().unwrap_or(&*self.base);
+        let mut outcome = swap_confirmed(base, name, None, bytes);
         loop {
             let mut error = match outcome {
                 Ok(_) => return Ok(Put::Written),
                 Err(error) => error,
             };
             if error.kind() == Kind::Conflict {
-                match self.base.load(name, PART_MAX) {
+                match base.load(name, PART_MAX) {
                     Ok(found) if found.content == bytes => return Ok(Put::Written),
                     Ok(found) => return Ok(Put::Taken(Part::parse(name, &found.content)?.kind)),
                     // The name was taken, but the part no longer exists. So the file was sealed and then deleted.
@@ -111,17 +114,16 @@ impl Segmented {
                 return Ok(Put::Written);
             }
             let is_final = matches!(error.kind(), Kind::ReadOnly | Kind::Unsupported | Kind::TooLarge);
-            if is_final || waited >= self.patience || !is_wanted() {
+            if is_final || self.world.moment().since(began) + pause > self.patience || !is_wanted() {
                 return Err(error);
             }
             self.world.pause(pause);
-            waited += pause;
             pause = (pause * 2).min(PAUSE_MAX);
-            outcome = match self.base.settle(name, None, bytes) {
+            outcome = match base.settle(name, None, bytes) {
                 Ok(Settled::Happened(version)) => Ok(version),
                 Ok(Settled::DidNotHappen) => {
                     self.spend();
-                    swap_confirmed(&*self.base, name, None, bytes)
+                    swap_confirmed(base, name, None, bytes)
                 }
                 Ok(Settled::Replaced) => {
                     Err(Error::new(Kind::Conflict, Outcome::MayHaveHappened, name, "write"))

@@ -21,7 +21,7 @@ keys! {
     S3_PATH_STYLE: Flag = "fs.s3a.path.style.access", "false";
     /// Maximum number of concurrent reads of the object store.
     S3_READS_MAX: Count = "bellows.s3.reads.max", "64";
-    /// How long a write to the object store whose outcome is unknown is repeated before it fails.
+    /// How long a call of the object store whose requests fail or hang is repeated before it fails.
     S3_SETTLE_TIME: Millis = "bellows.s3.settle.time", "30000";
     /// Number of DataNodes that have each block of a file in HDFS. 0: the NameNode decides.
     HDFS_REPLICATION: Count = "dfs.replication", "0";

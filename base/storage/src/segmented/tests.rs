@@ -82,6 +82,63 @@ fn a_place_that_is_gone_fails_the_writer_for_good() {
     assert_eq!(writer.finish().expect_err("final").to_string(), first);
 }
 
+/// A store that is down: each call takes [`REQUEST`], and is repeated until `deadline`, or for [`SETTLE`].
+#[derive(Clone)]
+struct Down {
+    empty: Memory,
+    world: World,
+    deadline: Option<env::Moment>,
+}
+
+const REQUEST: Duration = Duration::from_secs(7);
+const SETTLE: Duration = Duration::from_secs(30);
+
+impl Down {
+    fn repeat<T>(&self, name: &FileName) -> Result<T> {
+        let deadline = self.deadline.unwrap_or_else(|| self.world.moment().plus(SETTLE));
+        while deadline.since(self.world.moment()) > Duration::ZERO {
+            self.world.pause(REQUEST.min(deadline.since(self.world.moment())));
+        }
+        Err(Error::new(Kind::Failed, Outcome::MayHaveHappened, name, "swap"))
+    }
+}
+
+impl crate::Overlay for Down {
+    fn below(&self) -> &dyn Files {
+        &self.empty
+    }
+
+    fn load(&self, name: &FileName, _bytes_max: usize) -> Result<Object> {
+        self.repeat(name)
+    }
+
+    fn swap(&self, name: &FileName, _expected: Option<&Version>, _new: &[u8]) -> Result<Version> {
+        self.repeat(name)
+    }
+
+    fn settle(&self, name: &FileName, _expected: Option<&Version>, _new: &[u8]) -> Result<Settled> {
+        self.repeat(name)
+    }
+
+    fn under_one_deadline(&self) -> Option<Arc<dyn Files>> {
+        let deadline = Some(self.world.moment().plus(SETTLE));
+        self.deadline.is_none().then(|| Arc::new(Down { deadline, ..self.clone() }) as _)
+    }
+}
+
+#[test]
+fn a_put_fails_after_its_patience_although_the_storage_below_repeats_requests_too() {
+    let world = World::simulated(1, env::WallTime(0));
+    let down = Down { empty: whole(), world: world.clone(), deadline: None };
+    let began = world.moment();
+    let failed = Segmented::new(Arc::new(down.clone()), world.clone(), SETTLE).create(&file("log/1"));
+    assert_eq!(failed.err().expect("it is down").outcome(), Outcome::MayHaveHappened);
+    assert_eq!(world.moment().since(began), SETTLE);
+    let began = world.moment();
+    swap_confirmed(&down, &file("list"), None, b"one").expect_err("it is down");
+    assert_eq!(world.moment().since(began), SETTLE);
+}
+
 /// A request of the writer arrives after its file was sealed, read and deleted.
 #[test]
 fn a_seal_outlives_its_file() {
