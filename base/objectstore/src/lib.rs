@@ -335,11 +335,24 @@ fn version_of(tag: Option<String>, name: &FileName) -> Result<Version> {
     })
 }
 
+/// Returns the code of the store's answer, such as `NoSuchKey`; `None` if the answer has none, as that of a HEAD request.
+fn code(answer: &str) -> Option<&str> {
+    let (_, code) = answer.split_once("<Code>")?;
+    code.split_once("</Code>").map(|(code, _)| code)
+}
+
+/// Whether the store says that the object is absent. A status 404 with any other code is about the bucket or the access
+/// key.
+fn is_absent(error: &object_store::Error) -> bool {
+    matches!(error, object_store::Error::NotFound { .. })
+        && matches!(code(&error.to_string()), None | Some("NoSuchKey" | "NoSuchVersion"))
+}
+
 /// Classifies an error of the store.
 fn of_store(source: &object_store::Error, outcome: Outcome, name: &FileName, act: &'static str) -> Error {
     use object_store::Error as Store;
     let (kind, outcome) = match source {
-        Store::NotFound { .. } => (Kind::NotFound, Outcome::DidNotHappen),
+        _ if is_absent(source) => (Kind::NotFound, Outcome::DidNotHappen),
         Store::AlreadyExists { .. } => (Kind::Exists, outcome),
         Store::Precondition { .. } => (Kind::Conflict, outcome),
         Store::PermissionDenied { .. } | Store::Unauthenticated { .. } => {
@@ -404,7 +417,8 @@ impl Files for Bucket {
                 bucket.shared.once.delete(&path)
             };
             match bucket.repeated(bucket.deadline(), delete).await {
-                Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+                Ok(()) => Ok(()),
+                Err(error) if is_absent(&error) => Ok(()),
                 Err(error) => Err(of_store(&error, Outcome::MayHaveHappened, &file, "delete")),
             }
         })
@@ -425,7 +439,8 @@ impl Files for Bucket {
                     let mut deleted = bucket.shared.once.delete_stream(paths);
                     while let Some(outcome) = deleted.next().await {
                         match outcome {
-                            Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
+                            Ok(_) => {}
+                            Err(error) if is_absent(&error) => {}
                             Err(error) => return Err(error),
                         }
                     }

@@ -26,7 +26,7 @@ use storage::{Error, FileName, Kind, Outcome, Result, Version};
 
 use crate::meter::RequestKind;
 use crate::repeat::{PAUSE_MAX, PAUSE_MIN, no_reply};
-use crate::{Bucket, of_store, version_of};
+use crate::{Bucket, code, is_absent, of_store, version_of};
 
 /// Which failures of a put are repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,17 +166,12 @@ fn is_permanent(error: &object_store::Error) -> bool {
     ];
     use object_store::Error as Store;
     let words = error.to_string();
-    let has_code = |code: &str| words.contains(&format!("<Code>{code}</Code>"));
+    let is_transient = code(&words).is_some_and(|code| TRANSIENT.contains(&code));
     match error {
-        Store::PermissionDenied { .. } | Store::Unauthenticated { .. } => {
-            !TRANSIENT.into_iter().any(has_code)
-        }
-        Store::NotFound { .. } => has_code("NoSuchBucket"),
-        _ => {
-            words.contains("status code: 400 ")
-                && words.contains("<Code>")
-                && !TRANSIENT.into_iter().any(has_code)
-        }
+        Store::PermissionDenied { .. } | Store::Unauthenticated { .. } => !is_transient,
+        // `NoSuchBucket`, and `XAdminUserNotFound` of versitygw for an unknown access key.
+        Store::NotFound { .. } => !is_absent(error),
+        _ => words.contains("status code: 400 ") && code(&words).is_some() && !is_transient,
     }
 }
 
@@ -302,6 +297,7 @@ mod tests {
             ("400 Bad Request", "InvalidBucketName"),
             ("403 Forbidden", "InvalidAccessKeyId"),
             ("404 Not Found", "NoSuchBucket"),
+            ("404 Not Found", "XAdminUserNotFound"),
         ] {
             let (bucket, puts) = refusing(status, code);
             let error = bucket.probe().expect_err("refused").to_string();
@@ -317,5 +313,19 @@ mod tests {
         let error = bucket.swap(&FileName::new("list"), None, b"one").expect_err("refused");
         assert_eq!(error.outcome(), Outcome::MayHaveHappened);
         assert!(puts.load(Ordering::Acquire) > 3, "a write of a server is settled");
+    }
+
+    #[test]
+    fn an_unknown_bucket_or_access_key_does_not_make_files_absent() {
+        let name = FileName::new("file");
+        for (code, is_absent) in [("NoSuchKey", true), ("NoSuchBucket", false), ("XAdminUserNotFound", false)]
+        {
+            let (bucket, _puts) = refusing("404 Not Found", code);
+            let loaded = bucket.load(&name, 100).expect_err("refused");
+            assert_eq!(loaded.kind() == Kind::NotFound, is_absent, "{loaded}");
+            let opened = bucket.open(&name).err().expect("refused");
+            assert_eq!(opened.kind() == Kind::NotFound, is_absent, "{opened}");
+            assert_eq!(bucket.delete(&name).is_ok(), is_absent, "{code}");
+        }
     }
 }
