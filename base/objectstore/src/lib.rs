@@ -360,7 +360,22 @@ fn of_store(source: &object_store::Error, outcome: Outcome, name: &FileName, act
         }
         _ => (Kind::Failed, outcome),
     };
-    Error::new(kind, outcome, name, act).because(source.to_string())
+    Error::new(kind, outcome, name, act).because(with_causes(source))
+}
+
+/// Returns the message of an error with those of its causes that it does not contain. The library's message of a
+/// connection that failed lacks the cause, such as a refused connection or a failed TLS handshake.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(this) = cause {
+        let words = this.to_string();
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+        cause = this.source();
+    }
+    text
 }
 
 impl Source for Bucket {

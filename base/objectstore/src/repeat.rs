@@ -11,7 +11,7 @@ use std::time::Duration;
 use env::Moment;
 use object_store::client::HttpError;
 
-use crate::Bucket;
+use crate::{Bucket, with_causes};
 
 /// The first pause before a repetition; it doubles up to [`PAUSE_MAX`].
 pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(20);
@@ -59,7 +59,8 @@ impl Bucket {
                 return Err(error);
             }
             if pause >= PAUSE_MAX {
-                tracing::warn!(%error, "the object store does not answer a request; it is sent again");
+                let error = with_causes(&error);
+                tracing::warn!(error, "the object store does not answer a request; it is sent again");
             }
             last = Some(error);
             env::sleep(pause).await;

@@ -26,7 +26,7 @@ use storage::{Error, FileName, Kind, Outcome, Result, Version};
 
 use crate::meter::RequestKind;
 use crate::repeat::{PAUSE_MAX, PAUSE_MIN, no_reply};
-use crate::{Bucket, code, is_absent, of_store, version_of};
+use crate::{Bucket, code, is_absent, of_store, version_of, with_causes};
 
 /// Which failures of a put are repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl Bucket {
                 Some(Err(error)) => error,
                 None => {
                     return Err(Error::new(Kind::Failed, Outcome::MayHaveHappened, name, "swap")
-                        .because(no_reply(last).to_string()));
+                        .because(with_causes(&no_reply(last))));
                 }
             };
             if repeat == Repeat::UnlessPermanent && is_permanent(&error) {
@@ -137,11 +137,11 @@ impl Bucket {
             let left = self.time_left(deadline);
             if pause >= left {
                 let outcome = if is_in_doubt { Outcome::MayHaveHappened } else { Outcome::DidNotHappen };
-                return Err(Error::new(Kind::Failed, outcome, name, "swap").because(error.to_string()));
+                return Err(Error::new(Kind::Failed, outcome, name, "swap").because(with_causes(&error)));
             }
             if pause >= PAUSE_MAX {
                 tracing::warn!(
-                    file = %name, %error,
+                    file = %name, error = with_causes(&error),
                     left_ms = left.as_millis() as u64,
                     settle_ms = self.shared.options.settle_time.as_millis() as u64,
                     "the object store does not take a write; it is sent again until its outcome is known"
@@ -200,8 +200,12 @@ mod tests {
 
     /// Returns a bucket of the store at `listener`.
     fn bucket_at(listener: &TcpListener) -> Bucket {
+        bucket_by("http", listener)
+    }
+
+    fn bucket_by(scheme: &str, listener: &TcpListener) -> Bucket {
         let bucket = Bucket::new(Options {
-            endpoint: Some(format!("http://{}", listener.local_addr().expect("bound"))),
+            endpoint: Some(format!("{scheme}://{}", listener.local_addr().expect("bound"))),
             region: Some("us-east-1".to_owned()),
             keys: Some(("a".to_owned(), "b".to_owned())),
             path_style: true,
@@ -313,6 +317,32 @@ mod tests {
         let error = bucket.swap(&FileName::new("list"), None, b"one").expect_err("refused");
         assert_eq!(error.outcome(), Outcome::MayHaveHappened);
         assert!(puts.load(Ordering::Acquire) > 3, "a write of a server is settled");
+    }
+
+    /// The messages of a read and of a write say why the connection failed.
+    #[test]
+    fn a_connection_that_fails_is_reported_with_its_cause() {
+        let name = FileName::new("file");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let bucket = bucket_at(&listener);
+        drop(listener);
+        for error in [bucket.load(&name, 1).err(), bucket.swap(&name, None, b"one").err()] {
+            let error = error.expect("nothing listens").to_string();
+            assert!(error.contains("Connection refused"), "{error}");
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let bucket = bucket_by("https", &listener);
+        std::thread::spawn(move || {
+            for client in listener.incoming() {
+                let mut client = client.expect("accepted");
+                let _hello = client.read(&mut [0; 4096]);
+                let _client_may_be_gone = client.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+            }
+        });
+        for error in [bucket.load(&name, 1).err(), bucket.swap(&name, None, b"one").err()] {
+            let error = error.expect("no TLS").to_string();
+            assert!(error.contains("received corrupt message"), "{error}");
+        }
     }
 
     #[test]
