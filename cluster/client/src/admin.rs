@@ -416,20 +416,17 @@ impl Admin {
             let answer: pb::GetProcedureResultResponse =
                 self.cluster.on_master("getProcedureResult", &request).await?;
             let failed = |exception| Err(Error::Procedure { id, exception });
-            match answer.state() {
-                State::Finished => {
-                    return match answer.exception.and_then(|message| message.generic_exception) {
-                        None => Ok(()),
-                        Some(generic) => failed(Exception::new(
-                            generic.class_name().to_owned(),
-                            generic.message().to_owned(),
-                        )),
-                    };
+            let (state, exception) = (answer.state(), answer.exception);
+            match (state, exception.and_then(|message| message.generic_exception)) {
+                (State::Running, _) => {}
+                (_, Some(generic)) => {
+                    let (class, message) = (generic.class_name().to_owned(), generic.message().to_owned());
+                    return failed(Exception::new(class, message));
                 }
-                State::NotFound => {
+                (State::Finished, None) => return Ok(()),
+                (State::NotFound, None) => {
                     return failed(Exception::io("the master does not know it any more".to_owned()));
                 }
-                State::Running => {}
             }
             let elapsed = world.moment().since(started);
             if elapsed > self.cluster.0.options.operation_max {

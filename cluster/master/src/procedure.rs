@@ -8,8 +8,9 @@
 //! no return ([`Context::pass_point_of_no_return`]); it checks for an abort at the steps that it can undo.
 //!
 //! Procedures are not stored, but their intents are ([`crate::intents`]). The steps are ordered so that after a crash
-//! the catalog alone shows whether the table exists (see [`crate::tables`]). To a client that asks for a procedure of
-//! an earlier master, the master answers "not found"; the client then looks at the table itself.
+//! the catalog alone shows whether the table exists (see [`crate::tables`]). A procedure of an earlier master may have
+//! been forgotten before its intent was stored, so the answer to a client that asks for it has an exception
+//! ([`unknown`]). Without the exception HBase's asynchronous client would report success.
 
 mod context;
 mod kind;
@@ -135,6 +136,16 @@ pub struct Summary {
     pub outcome: Outcome,
     /// The parameters of the procedure, if they were set by [`Procedures::describe`].
     pub parameters: Option<Arc<Parameters>>,
+}
+
+/// Returns the exception for a client that asks for the outcome of a procedure that this master does not know. The
+/// change may have been made.
+pub fn unknown(id: ProcedureId) -> Exception {
+    Exception::do_not_retry(format!(
+        "the outcome of procedure {} is unknown: the master was started after the procedure was submitted, or keeps its \
+         outcome no longer; look whether the change was made, and repeat it if not",
+        id.0
+    ))
 }
 
 type Work = Box<dyn FnOnce(&Context) -> Result<Bytes, Exception> + Send>;

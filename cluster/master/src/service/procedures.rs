@@ -10,7 +10,7 @@ use super::{Handler, answer, now, with, with_end};
 use crate::Master;
 use crate::error::is_unchecked;
 use crate::procedure::locks::{Holders, LockStatus, Resource};
-use crate::procedure::{Outcome, ProcedureId, ProcedureKind, Summary};
+use crate::procedure::{self, Outcome, ProcedureId, ProcedureKind, Summary};
 
 /// How long clients ask for the end of an older procedure that was not awaited, in ms. HBase's value.
 const PROCEDURE_TIMEOUT_MS: i64 = 60_000;
@@ -92,7 +92,8 @@ fn procedure_result(master: &Master, request: &pb::GetProcedureResultRequest) ->
     let mut response = pb::GetProcedureResultResponse { state: State::NotFound as i32, ..Default::default() };
     let id = ProcedureId(request.proc_id);
     match master.procedures.outcome(id) {
-        None => {}
+        // For this state without an exception HBase's asynchronous client reports success.
+        None => response.exception = Some(foreign(procedure::unknown(id))),
         Some(Outcome::Running { submitted }) => {
             response.state = State::Running as i32;
             response.submitted_time = Some(milliseconds(submitted));

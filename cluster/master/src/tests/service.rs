@@ -135,8 +135,17 @@ fn a_table_is_made_found_and_removed_over_the_wire() {
     let request = pb::DeleteTableRequest { table_name: pb_name("t"), ..Default::default() };
     let response: pb::DeleteTableResponse = client.call("DeleteTable", &request).unwrap();
     assert!(client.poll(response.proc_id).exception.is_none());
+}
+
+#[test]
+fn an_unknown_procedure_has_an_exception_so_that_no_client_takes_it_for_done() {
+    use pb::get_procedure_result_response::State;
+    let client = Client::new();
     let unknown = client.poll(Some(1));
     assert_eq!(unknown.state(), State::NotFound);
+    let exception = unknown.exception.and_then(|message| message.generic_exception).expect("an exception");
+    assert_eq!(exception.class_name(), class::DO_NOT_RETRY_IO);
+    assert!(exception.message().starts_with("the outcome of procedure 1 is unknown"), "{exception:?}");
 }
 
 fn add_family(family: &str) -> pb::AddColumnRequest {
