@@ -24,6 +24,7 @@ mod continued;
 mod failure;
 mod owner;
 mod read;
+mod silence;
 mod swap;
 mod write;
 
@@ -134,7 +135,7 @@ impl Hdfs {
     pub fn take(&self) -> Result<()> {
         let Options { folder, owner, .. } = self.0.options.clone();
         let client = self.0.client.clone();
-        let act = "take the folder of";
+        let act = "take";
         let taken =
             self.wait(&FileName::root(), act, async move { owner::take(&client, &folder, &owner).await })??;
         // If this process took the folder before, it keeps that ownership.
@@ -153,7 +154,7 @@ impl Hdfs {
     pub fn probe(options: &Options) -> Result<()> {
         let (runtime, client) = connect(options)?;
         let folder = options.folder.clone();
-        wait(&runtime, options.call_max, &FileName::root(), "reach", async move {
+        wait(&runtime, options, &FileName::root(), "reach", async move {
             match client.get_file_info(if folder.is_empty() { "/" } else { &folder }).await {
                 Err(error) if !is_missing(&error) => {
                     Err(of_hdfs(&error, Outcome::DidNotHappen, &FileName::root(), "reach"))
@@ -179,7 +180,7 @@ impl Hdfs {
         act: &'static str,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T> {
-        wait(&self.0.runtime, self.0.options.call_max, name, act, work)
+        wait(&self.0.runtime, &self.0.options, name, act, work)
     }
 
     /// Returns the error for a process that no longer owns the folder.
@@ -256,22 +257,25 @@ fn path_in(folder: &str, name: &FileName) -> String {
     }
 }
 
+/// Runs `work` on the runtime and waits for it, for at most [`Options::call_max`]. If it takes long, logs what is known of
+/// the NameNode.
 fn wait<T: Send + 'static>(
     runtime: &Runtime,
-    limit: Duration,
+    options: &Options,
     name: &FileName,
     act: &'static str,
     work: impl Future<Output = T> + Send + 'static,
 ) -> Result<T> {
     let (done, result) = mpsc::sync_channel(1);
+    let (limit, url) = (options.call_max, options.url.clone());
     drop(runtime.spawn(async move {
         // The receiver is in this call, so the send succeeds.
-        let _received = done.send(env::timeout(limit, work).await);
+        let _received = done.send(silence::limited(limit, &url, act, work).await);
     }));
     let result = result.recv().expect("the runtime runs as long as the folder is open");
-    result.ok_or_else(|| {
+    result.map_err(|cause| {
         Error::new(Kind::Failed, Outcome::MayHaveHappened, name, act)
-            .because(format!("HDFS did not answer within {limit:?}"))
+            .because(format!("HDFS did not answer within {limit:?}: {cause}"))
     })
 }
 

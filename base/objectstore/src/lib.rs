@@ -144,8 +144,7 @@ impl Bucket {
     /// Creates the client of a bucket. The first request connects to the store, not this call.
     pub fn new(options: Options) -> Result<Bucket> {
         let failed = |error: String| {
-            Error::new(Kind::Failed, Outcome::DidNotHappen, &FileName::root(), "open the bucket of")
-                .because(error)
+            Error::new(Kind::Failed, Outcome::DidNotHappen, &FileName::root(), "open").because(error)
         };
         // If a provider is installed already, the call fails, which does no harm.
         let _installed = rustls::crypto::ring::default_provider().install_default();

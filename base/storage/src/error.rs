@@ -105,7 +105,10 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot {} {}: ", self.act, self.name)?;
+        match self.name.as_str() {
+            "" => write!(f, "cannot {} the root folder: ", self.act)?,
+            name => write!(f, "cannot {} {name}: ", self.act)?,
+        }
         match (&self.reason, self.kind) {
             (Some(reason), _) => f.write_str(reason)?,
             (None, Kind::NotFound) => f.write_str("no such file")?,
