@@ -9,12 +9,15 @@
 //!   bytes need no further request. Opening a file that this process has just finished needs no request at all.
 //! - A swap is a PUT with If-Match or If-None-Match; the version is the entity tag. If a reply is lost, the same bytes
 //!   are sent again. If the store refuses a PUT, the object is read and compared ([`swap`]).
-//! - Reads can be awaited; at most [`Options::reads_max`] run at once.
+//! - Reads can be awaited; at most [`Options::reads_max`] run at once. A read that is answered much later than others is
+//!   sent a second time ([`hedge`]).
 //! - A request that fails and may succeed later is repeated for at most [`Options::settle_time`], by the monotonic clock.
 //!   A request that hangs ends then, too ([`repeat`]).
 //!
 //! Requests run on a runtime of the bucket's own, so that blocking calls can be made from any thread.
 
+mod connector;
+mod hedge;
 mod meter;
 mod probe;
 mod repeat;
@@ -42,8 +45,11 @@ use storage::{
 use telemetry::{Exposition, Source};
 use tokio::sync::Semaphore;
 
+pub use hedge::Hedging;
 pub use meter::{AccountOf, OTHERS, Prices, RequestCounts};
 
+use connector::{Connector, for_file};
+use hedge::Hedge;
 use meter::{Meter, RequestKind};
 use swap::Repeat;
 use upload::Upload;
@@ -80,6 +86,8 @@ pub struct Options {
     pub path_style: bool,
     /// Maximum number of concurrent reads.
     pub reads_max: usize,
+    /// When a read is sent a second time.
+    pub hedging: Hedging,
     /// How long a call repeats requests that fail or have no reply, including the time of these requests. A write whose
     /// outcome is still unknown then fails as one that may have happened.
     pub settle_time: Duration,
@@ -100,6 +108,7 @@ impl Options {
             keys: None,
             path_style: false,
             reads_max: 64,
+            hedging: Hedging::OFF,
             settle_time: Duration::from_secs(30),
             account_of: |_| OTHERS.to_owned(),
             prices: Prices::NONE,
@@ -121,7 +130,7 @@ struct Shared {
     /// The client for all other requests. It repeats nothing, so every failure reaches the caller.
     once: AmazonS3,
     options: Options,
-    meter: Meter,
+    meter: Arc<Meter>,
     reads: Semaphore,
     runtime: Runtime,
     /// The clock of all deadlines.
@@ -162,14 +171,17 @@ impl Bucket {
             if let Some((access, secret)) = &options.keys {
                 builder = builder.with_access_key_id(access).with_secret_access_key(secret);
             }
-            builder.build().map_err(|error| failed(error.to_string()))
+            builder
         };
         let retry = RetryConfig { retry_timeout: options.settle_time, ..RetryConfig::default() };
-        let store = builder(retry)?;
-        let once = builder(RetryConfig { max_retries: 0, ..RetryConfig::default() })?;
+        let meter = Arc::new(Meter::new(options.account_of, options.prices));
+        let connector = Connector::new(Hedge::new(options.hedging), Arc::clone(&meter));
+        let build = |builder: AmazonS3Builder| builder.build().map_err(|error| failed(error.to_string()));
+        let store = build(builder(retry))?;
+        let once = RetryConfig { max_retries: 0, ..RetryConfig::default() };
+        let once = build(builder(once).with_http_connector(connector))?;
         let runtime = Runtime::start("objectstore", THREADS).map_err(|error| failed(error.to_string()))?;
         let reads = Semaphore::new(options.reads_max);
-        let meter = Meter::new(options.account_of, options.prices);
         let finished = Mutex::default();
         let shared =
             Arc::new(Shared { store, once, options, meter, reads, runtime, world: World::real(), finished });
@@ -398,7 +410,7 @@ impl Files for Bucket {
         let at = path.clone();
         let (tail, size) = match self.just_finished(name) {
             Some(known) => known,
-            None => self.wait(async move { bucket.tail(&file, &at, "open").await })?,
+            None => self.wait(async move { for_file(&file, bucket.tail(&file, &at, "open")).await })?,
         };
         Ok(Arc::new(Reader { bucket: self.without_deadline(), name: name.clone(), path, size, tail }))
     }
@@ -532,7 +544,7 @@ impl Reader {
             self.bucket.shared.meter.requested(&self.name, RequestKind::Get, 0);
             self.bucket.shared.once.get_range(&self.path, offset..end)
         };
-        let bytes = self.bucket.repeated(self.bucket.deadline(), get).await;
+        let bytes = for_file(&self.name, self.bucket.repeated(self.bucket.deadline(), get)).await;
         let bytes = bytes.map_err(|error| of_store(&error, Outcome::DidNotHappen, &self.name, "read"))?;
         if bytes.len() != length {
             return Err(Error::new(Kind::TooShort, Outcome::DidNotHappen, &self.name, "read").because(

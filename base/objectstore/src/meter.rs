@@ -90,6 +90,8 @@ pub struct RequestCounts {
     requests: [AtomicU64; RequestKind::ALL.len()],
     sent_bytes: AtomicU64,
     received_bytes: AtomicU64,
+    /// Number of the GET requests that were the second ones of their reads.
+    hedged: AtomicU64,
 }
 
 impl RequestCounts {
@@ -131,6 +133,12 @@ impl Meter {
         }
     }
 
+    /// Counts the second request of a read of the file `name`.
+    pub(crate) fn hedged(&self, name: &FileName) {
+        self.requested(name, RequestKind::Get, 0);
+        self.total.hedged.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Counts `bytes` bytes of content that the store returned for the file `name`.
     pub(crate) fn received(&self, name: &FileName, bytes: usize) {
         for counts in [&self.total, &*self.account(name)] {
@@ -153,6 +161,8 @@ impl Meter {
         for (kind, requests) in RequestKind::ALL.iter().zip(self.total.all()) {
             out.counter("bellows_store_requests_total", help, &[("kind", kind.name())], requests);
         }
+        let help = "Reads that were sent a second time, because the object store did not answer in time.";
+        out.counter("bellows_store_hedged_total", help, &[], self.total.hedged.load(Ordering::Relaxed));
         let help = "Bytes of contents sent to and received from the object store.";
         for (way, bytes) in ways(&self.total) {
             out.counter("bellows_store_bytes_total", help, &[("way", way)], bytes);

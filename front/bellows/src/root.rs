@@ -309,6 +309,10 @@ fn options(conf: &Conf, bucket: &str, prefix: &str) -> Result<objectstore::Optio
         region: text(&key::S3_REGION)?,
         keys,
         reads_max,
+        hedging: objectstore::Hedging {
+            percent_max: conf.value(&key::S3_HEDGE_PERCENT)?,
+            delay_min: conf.value(&key::S3_HEDGE_DELAY_MIN)?,
+        },
         settle_time,
         account_of: layout::account_of,
         prices: prices(conf)?,

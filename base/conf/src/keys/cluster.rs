@@ -21,6 +21,12 @@ keys! {
     S3_PATH_STYLE: Flag = "fs.s3a.path.style.access", "false";
     /// Maximum number of concurrent reads of the object store.
     S3_READS_MAX: Count = "bellows.s3.reads.max", "64";
+    /// Maximum share of the reads of the object store that are sent a second time because their reply is late, in
+    /// percent. The first reply counts. 0: no read is sent twice.
+    S3_HEDGE_PERCENT: Ratio = "bellows.s3.hedge.percent", "5";
+    /// Minimum time before a read is sent a second time. The time is otherwise a quarter more than what 95 % of the
+    /// latest reads took, and at most a second.
+    S3_HEDGE_DELAY_MIN: Millis = "bellows.s3.hedge.delay.min", "5";
     /// How long a call of the object store whose requests fail or hang is repeated before it fails.
     S3_SETTLE_TIME: Millis = "bellows.s3.settle.time", "30000";
     /// Number of DataNodes that have each block of a file in HDFS. 0: the NameNode decides.
