@@ -111,6 +111,7 @@ keys! {
     MOB_FILE_SIZE_MAX: Size = "hbase.mob.compactions.max.file.size", "1073741824";
     /// How often the master requests a major compaction of each MOB family, the first time after one period: it removes
     /// values that nobody refers to from MOB files. 0: never. Automatic major compactions leave MOB files as they are.
+    /// Has no effect in an object store, where MOB files are not deleted.
     MOB_COMPACTION_CHORE_PERIOD: Seconds = "hbase.mob.compaction.chore.period", "604800";
     /// The store file tracker that new tables name: FILE or DEFAULT. It says how HBase finds a store's files after
     /// `bellows hand-back`; every store has a file list here.
