@@ -41,6 +41,13 @@ impl ScanInfo {
     pub(crate) fn is_expired(&self, timestamp: Timestamp, now: i64) -> bool {
         self.ttl.is_some_and(|ttl| timestamp.0 < now.saturating_sub(ttl))
     }
+
+    /// Returns the timestamp from which on a segment or a file must have a cell if a read at `now`, in ms, may need it;
+    /// `None` if every one may be needed, because cells never expire or a minimum number of versions keeps them.
+    pub(crate) fn oldest_useful_source(&self, now: i64) -> Option<Timestamp> {
+        let ttl = self.ttl.filter(|_| self.min_versions == 0)?;
+        Some(Timestamp(now.saturating_sub(ttl)))
+    }
 }
 
 /// Whether the cell's own time to live (its tag) is over at `now`, in ms.

@@ -432,8 +432,8 @@ impl<'q> RegionScanner<'q> {
             let (store, query) = (&self.region.stores[*store], *query);
             let asked = query.map(|query| &scan.families[query]);
             let range = asked.and_then(|asked| asked.time_range).unwrap_or(scan.time_range);
-            let heap = store.heap(view, scan, range, self.read_point, options)?;
             let (versions, now) = (scan.max_versions.max(1), self.region.world.now().0);
+            let heap = store.heap(view, scan, (range, now), self.read_point, options)?;
             // The element is made in place: it is large, and a get makes one for every row.
             self.stores.push(StoreScanner {
                 heap,

@@ -163,22 +163,31 @@ impl Store {
         self.view.load().memory_bytes()
     }
 
-    /// Returns a heap over the sources in `view` that a scan of `range` may have to read.
+    /// Returns a heap over the sources in `view` that a scan of `range` at `now`, in ms, may have to read.
     pub(crate) fn heap(
         &self,
         view: &View,
         scan: &Scan,
-        range: TimeRange,
+        (range, now): (TimeRange, i64),
         read_point: SequenceId,
         options: ReadOptions,
     ) -> Result<Heap> {
         let mut sources = Sources::new();
+        // Clients notice that sources with expired cells only are left out: in HBase such a cell does not make a result
+        // partial, while an expired cell of another source does.
+        let oldest = if scan.raw { None } else { view.scan_info.oldest_useful_source(now) };
+        let is_expired = |newest| oldest.is_some_and(|oldest| newest < oldest);
         for segment in view.segments().filter(|segment| !segment.is_empty()) {
-            sources.push(Source::Memory(memstore::Cursor::new(Arc::clone(segment))));
+            let newest = || segment.timestamps().map(|(_, newest)| newest);
+            if oldest.is_none() || !newest().is_some_and(is_expired) {
+                sources.push(Source::Memory(memstore::Cursor::new(Arc::clone(segment))));
+            }
         }
         // A newer file can matter even if all its timestamps are after the range, because it may have markers that mask
         // cells of the range.
-        let may_help = |file: &StoreFile| !file.reader.span().is_some_and(|span| range.is_after(span.newest));
+        let may_help = |file: &StoreFile| {
+            !file.reader.span().is_some_and(|span| range.is_after(span.newest) || is_expired(span.newest))
+        };
         // For a single row the Bloom filter is checked later, when the heap seeks the row.
         let is_range = !scan.is_one_row() && !scan.reversed;
         for file in view.files.iter().rev().filter(|file| may_help(file)) {

@@ -111,7 +111,7 @@ fn sources_of(bench: &Bench, row: &str, columns: &[&str]) -> (usize, usize, Opti
     let scan = Scan::get(row.to_owned().into());
     let view = store.view.load_full();
     let mut heap = store
-        .heap(&view, &scan, TimeRange::ALL, cell::SequenceId::MAX, ReadOptions::default())
+        .heap(&view, &scan, (TimeRange::ALL, 0), cell::SequenceId::MAX, ReadOptions::default())
         .expect("sources");
     let qualifiers = query(columns).qualifiers;
     let qualifiers = qualifiers.as_deref();

@@ -236,3 +236,26 @@ fn rows_are_counted_at_their_end() {
     assert_eq!(counted(Scan { load_families_on_demand: Some(false), ..by(value(false)) }), (4, 0));
     assert_eq!(counted(Scan { store_offset: 9, ..Scan::default() }), (4, 4));
 }
+
+/// Apache HBase 2.6.4 leaves out segments and files with expired cells only, so such a cell does not make the result
+/// before it partial. It does if the same source has a cell that has not expired.
+#[test]
+fn a_source_with_expired_cells_only_makes_no_result_partial() {
+    for (is_flushed, has_other) in [(false, false), (false, true), (true, false), (true, true)] {
+        let bench = Bench::with(FamilyDescriptor::new("h").expect("a name").with("TTL", 100));
+        let now = bench.world.now().0;
+        bench.put("row", "g:x", now, "v");
+        bench.put("row", "h:x", now - 60_000, "v");
+        if has_other {
+            bench.put("sow", "h:x", now, "v");
+        }
+        if is_flushed {
+            bench.region.flush(FlushReason::Requested).expect("flushed");
+        }
+        bench.world.advance(Duration::from_secs(50));
+        let mut scanner = bench.region.scanner(partly(1)).expect("serving");
+        let limits = Limits { allow_partial: true, ..Limits::NONE };
+        let step = scanner.next_row(&limits, &mut Shown::default(), ReadMode::Any).expect("read");
+        assert_eq!(step.partial, has_other, "flushed: {is_flushed}");
+    }
+}
