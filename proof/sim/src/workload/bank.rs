@@ -1,12 +1,14 @@
 //! A bank: accounts are columns of a few rows, in two families. A transfer changes two accounts of a row at once, if
 //! the row's number of transfers is still the one that the client has read. Every get or scan of a row sees the same
-//! sum.
+//! sum. At the end each row has at least the greatest number of transfers that was acknowledged.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use client::{CheckAndMutate, Get, Put, Row, Scan};
+use parking_lot::Mutex;
 use proto::TableDescriptor;
 
 use super::{Complaint, Job, Scene, Verdict, Workload, splits, stir, table};
@@ -22,6 +24,8 @@ pub(super) struct Bank {
     splits: Vec<Bytes>,
     clients: u64,
     accounts: u64,
+    /// The greatest acknowledged number of transfers of each row; 0 if only the row's creation was acknowledged.
+    acknowledged: Mutex<BTreeMap<&'static str, i64>>,
 }
 
 impl Bank {
@@ -31,7 +35,14 @@ impl Bank {
             splits: splits(random),
             clients: 1 + random.below(4),
             accounts: 2 + random.below(6),
+            acknowledged: Mutex::default(),
         }
+    }
+
+    fn acknowledge(&self, row: &'static str, turn: i64) {
+        let mut acknowledged = self.acknowledged.lock();
+        let greatest = acknowledged.entry(row).or_insert(turn);
+        *greatest = turn.max(*greatest);
     }
 
     fn sum(&self) -> i64 {
@@ -74,7 +85,9 @@ impl Bank {
             };
             let condition = CheckAndMutate::column(row, "f", "turn");
             if balances.is_empty() {
-                let _whoever_is_first = table.check_and_mutate(condition.then(self.first(row))).await;
+                if let Ok((true, _)) = table.check_and_mutate(condition.then(self.first(row))).await {
+                    self.acknowledge(row, 0);
+                }
                 continue;
             }
             let turn = read.number("f", "turn").unwrap_or(0);
@@ -89,6 +102,7 @@ impl Bank {
                     .set("f", "turn", (turn + 1).to_be_bytes().to_vec());
                 let condition = condition.equals(turn.to_be_bytes().to_vec());
                 if let Ok((true, _)) = table.check_and_mutate(condition.then(put)).await {
+                    self.acknowledge(row, turn + 1);
                     env::sometimes("bank: a transfer");
                 }
             }
@@ -134,10 +148,19 @@ impl Workload for Bank {
         Box::pin(async move {
             let table = scene.client(Duration::from_secs(120)).table(TABLE).expect("a name");
             let rows = table.scan(Scan::new()).collect().await;
-            for row in
-                rows.map_err(|error| Complaint::Unreadable(format!("bank: it cannot be read: {error}")))?
-            {
-                self.balances(&row).map_err(|words| Complaint::Wrong(format!("bank: {words}")))?;
+            let rows =
+                rows.map_err(|error| Complaint::Unreadable(format!("bank: it cannot be read: {error}")))?;
+            for row in &rows {
+                self.balances(row).map_err(|words| Complaint::Wrong(format!("bank: {words}")))?;
+            }
+            for (name, acknowledged) in &*self.acknowledged.lock() {
+                let row = rows.iter().find(|row| row.key() == name.as_bytes());
+                let turn = row.and_then(|row| row.number("f", "turn"));
+                if turn.is_none_or(|turn| turn < *acknowledged) {
+                    let words =
+                        format!("bank: row {name} has turn {turn:?}, {acknowledged} was acknowledged");
+                    return Err(words.into());
+                }
             }
             Ok(())
         })
