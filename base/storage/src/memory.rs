@@ -139,6 +139,9 @@ impl DelayedReads {
 struct File {
     bytes: Arc<Mutex<Vec<u8>>>,
     durable: usize,
+    /// Whether a sync has failed and the system has dropped the bytes that were not durable. Later syncs report success
+    /// and make none of them durable, nor any after them.
+    lost: bool,
     named: bool,
     /// Whether the writer is sealed, even if the name is deleted; shared with the writer.
     sealed: Arc<AtomicBool>,
@@ -151,6 +154,7 @@ impl File {
     fn durable(bytes: Vec<u8>) -> File {
         File {
             durable: bytes.len(),
+            lost: false,
             bytes: Arc::new(Mutex::new(bytes)),
             named: true,
             sealed: Arc::default(),
@@ -160,6 +164,9 @@ impl File {
 
     /// Makes all bytes durable.
     fn sync(&mut self) {
+        if self.lost {
+            return;
+        }
         let bytes = self.bytes.lock();
         self.durable = bytes.len();
         self.under.clear();
@@ -167,6 +174,9 @@ impl File {
 
     /// Makes the bytes up to `size` durable, and with them the zeros that follow.
     fn sync_to(&mut self, size: usize) {
+        if self.lost {
+            return;
+        }
         let bytes = self.bytes.lock();
         let same = self.under.len().min(bytes.len());
         if size < same {
@@ -353,7 +363,8 @@ impl Memory {
         copy
     }
 
-    /// Returns a copy of the storage as it is now; afterwards each changes independently.
+    /// Returns a copy of the storage as it is now, with what a later crash may bring back; afterwards each changes
+    /// independently.
     pub fn copy(&self) -> Memory {
         let state = self.state.lock();
         let copy = |file: &File| {
@@ -361,8 +372,29 @@ impl Memory {
             let sealed = Arc::new(AtomicBool::new(file.sealed.load(Ordering::SeqCst)));
             File { bytes: Arc::new(Mutex::new(bytes)), sealed, ..file.clone() }
         };
-        let files = state.files.iter().map(|(name, file)| (name.clone(), copy(file))).collect();
-        self.with_files(files)
+        let copies = |files: &BTreeMap<FileName, File>| {
+            files.iter().map(|(name, file)| (name.clone(), copy(file))).collect()
+        };
+        let unsettled = &state.unsettled;
+        let copied = State {
+            files: copies(&state.files),
+            deleted: copies(&state.deleted),
+            unsettled: unsettled
+                .iter()
+                .map(|(name, before)| (name.clone(), before.as_ref().map(copy)))
+                .collect(),
+            ..State::default()
+        };
+        Memory { state: Arc::new(Mutex::new(copied)), capabilities: self.capabilities }
+    }
+
+    /// Drops the bytes of a file that are not durable from the system's memory, as Linux may after a sync that failed:
+    /// readers still see them until a crash, and later syncs report success without making them durable. Does nothing
+    /// if there is no such file.
+    pub fn lose_unsynced(&self, name: &FileName) {
+        if let Some(file) = self.state.lock().files.get_mut(name) {
+            file.lost = file.durable < file.bytes.lock().len();
+        }
     }
 
     /// Changes a file's bytes without a call, as a failing device does.
@@ -466,6 +498,7 @@ impl Files for Memory {
             let file = File {
                 bytes: Arc::clone(&bytes),
                 durable: 0,
+                lost: false,
                 named: false,
                 sealed: Arc::clone(&sealed),
                 under: Vec::new(),
@@ -510,7 +543,14 @@ impl Files for Memory {
         state.files.remove(given_up);
         state.files.insert(
             name.clone(),
-            File { bytes: Arc::clone(&bytes), durable: 0, named: true, sealed: Arc::clone(&sealed), under },
+            File {
+                bytes: Arc::clone(&bytes),
+                durable: 0,
+                lost: false,
+                named: true,
+                sealed: Arc::clone(&sealed),
+                under,
+            },
         );
         state.sync_folder_of(name);
         drop(state);
@@ -669,6 +709,7 @@ impl Writer {
                 let file = File {
                     bytes: Arc::clone(&self.bytes),
                     durable: 0,
+                    lost: false,
                     named: false,
                     sealed: Arc::clone(&self.sealed),
                     under: Vec::new(),
@@ -743,6 +784,7 @@ impl FileWriter for Writer {
         if let Some(file) = state.files.get_mut(&self.name)
             && Arc::ptr_eq(&file.bytes, &self.bytes)
         {
+            file.lost &= size > file.durable;
             file.durable = file.durable.min(size);
             file.under.truncate(size);
         }

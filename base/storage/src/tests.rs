@@ -231,6 +231,41 @@ fn what_a_killed_process_wrote_is_durable_once_the_next_one_syncs_it() {
     }
 }
 
+#[test]
+fn after_a_kill_a_crash_still_brings_back_a_deleted_file_whose_folder_was_not_synced() {
+    let is_back = |seed: u64| {
+        let place = Memory::new();
+        let mut writer = place.create(&name("f")).expect("new");
+        writer.write(b"abc").expect("written");
+        writer.finish().expect("durable");
+        place.delete(&name("f")).expect("deleted");
+        place.kill().crash(seed).read(&name("f"), 100).is_ok()
+    };
+    assert!((0..40).any(is_back));
+    assert!(!(0..40).all(is_back));
+}
+
+#[test]
+fn bytes_that_a_failed_sync_has_lost_never_become_durable() {
+    for seed in 0..40 {
+        let place = Memory::new();
+        let mut writer = place.create(&name("f")).expect("new");
+        writer.write(b"abc").expect("written");
+        writer.sync().expect("durable");
+        writer.write(b"def").expect("written");
+        place.lose_unsynced(&name("f"));
+        writer.write(b"ghi").expect("written");
+        writer.sync().expect("it reports success");
+        assert_eq!(place.read(&name("f"), 100).expect("there"), b"abcdefghi", "the system still has them");
+        let kept = place.copy().crash(seed).read(&name("f"), 100).expect("there");
+        assert!(kept.starts_with(b"abc") && kept != b"abcdefghi", "seed {seed}: {kept:?}");
+        writer.cut(3).expect("cut");
+        writer.write(b"jkl").expect("written");
+        writer.sync().expect("durable");
+        assert_eq!(place.crash(seed).read(&name("f"), 100).expect("there"), b"abcjkl", "seed {seed}");
+    }
+}
+
 /// Storage for tests: the first `wrong` reads or writes, as the test chooses, change one byte and report success.
 struct Lying {
     below: Memory,

@@ -422,7 +422,10 @@ impl FileWriter for Writer {
     }
 
     fn sync(&mut self) -> Result<()> {
-        let failure = self.disk.call("sync", &self.name, true)?;
+        let failure = self.disk.call("sync", &self.name, true).inspect_err(|_| {
+            // Linux drops the written pages when a sync fails, and the next sync does not report that again.
+            calm(|| self.disk.place.lose_unsynced(&self.name));
+        })?;
         calm(|| self.inner.sync())?;
         if is_of_log(&self.name) {
             let mut medium = self.disk.medium.lock();
