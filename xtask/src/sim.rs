@@ -143,10 +143,21 @@ fn seeds(from: u64, to: u64) -> Outcome {
         began.elapsed().as_secs(),
         hours * 3600.0 / core_seconds.max(0.001),
     );
-    for (what, (count, seeds)) in counts {
+    for (what, (count, seeds)) in &counts {
         say!("  {count:>9} in {seeds:>5} seeds  {what}");
     }
-    Ok(())
+    let list = simulate(&["--list-states"])?;
+    let list = String::from_utf8_lossy(&list.stdout).into_owned();
+    let missed = unreached(&list, to - from, |state| counts.contains_key(state));
+    if missed.is_empty() { Ok(()) } else { Err(format!("never reached: {}", missed.join(", "))) }
+}
+
+/// Returns the states that a run of `seeds` seeds must reach and did not. Each line of `list` has the number of seeds of
+/// which at least one reaches the state, a tab, and the state.
+fn unreached(list: &str, seeds: u64, is_reached: impl Fn(&str) -> bool) -> Vec<&str> {
+    let states = list.lines().filter_map(|line| line.split_once('\t'));
+    let due = states.filter(|(within, _)| within.parse::<u64>().is_ok_and(|within| within <= seeds));
+    due.map(|(_, state)| state).filter(|state| !is_reached(state)).collect()
 }
 
 /// Hunts for each planted bug several times, each time from another first seed, in `seeds` seeds at most, or in as many
@@ -202,4 +213,18 @@ fn hunted(bug: &str, with: &str, first: u64, seeds_max: u64) -> Result<Option<u6
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_due_after_their_number_of_seeds() {
+        let list = "200\ta common one\n200\tanother\n5000\ta rare one\n";
+        let is_reached = |state: &str| state == "another";
+        assert_eq!(unreached(list, 199, is_reached), [""; 0]);
+        assert_eq!(unreached(list, 200, is_reached), ["a common one"]);
+        assert_eq!(unreached(list, 5_000, is_reached), ["a common one", "a rare one"]);
+    }
 }

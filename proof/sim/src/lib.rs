@@ -28,6 +28,7 @@ pub mod run;
 pub mod scheduler;
 #[cfg(debug_assertions)]
 pub mod server;
+pub mod states;
 #[cfg(debug_assertions)]
 pub mod store;
 #[cfg(debug_assertions)]

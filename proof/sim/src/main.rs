@@ -1,4 +1,5 @@
-//! `sim --seeds FROM..TO`, `sim --seed N [--transcript]`, `sim --planted N --seeds FROM..TO`, `sim --list-planted`.
+//! `sim --seeds FROM..TO`, `sim --seed N [--transcript]`, `sim --planted N --seeds FROM..TO`, `sim --list-planted`,
+//! `sim --list-states`.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a program for people")]
 #![cfg_attr(
@@ -89,6 +90,12 @@ fn main() -> ExitCode {
     if words == ["--list-planted"] {
         for bug in sim::planted::PLANTED {
             println!("{}\t{}\t{}\t{}", bug.number, bug.hunt, bug.seeds_max, bug.what);
+        }
+        return ExitCode::SUCCESS;
+    }
+    if words == ["--list-states"] {
+        for (state, seeds) in sim::states::STATES {
+            println!("{seeds}\t{state}");
         }
         return ExitCode::SUCCESS;
     }
