@@ -23,7 +23,7 @@ pub fn swap_confirmed(
         outcome => return outcome,
     };
     if env::planted(14) {
-        return Err(Error::new(failure.kind(), Outcome::DidNotHappen, name, "swap"));
+        return Ok(Version::new(new));
     }
     match files.settle(name, expected, new) {
         Ok(Settled::Happened(version)) => Ok(version),
