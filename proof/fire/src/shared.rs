@@ -2,6 +2,7 @@
 
 use env::sync::Mutex;
 use env::{WallTime, World};
+use rpc::class;
 use tokio::sync::watch;
 
 use crate::activity::{Activity, AdminOperation};
@@ -134,11 +135,21 @@ impl Shared {
     }
 }
 
-/// Returns whether a server has refused the operation. A procedure that does not end in time is not refused.
+/// Returns whether a server has refused the operation for one of the reasons for which HBase refuses it, too: the region
+/// is closed, is opening, was split or merged, or refers to files of its parents. A procedure that does not end in time
+/// is not refused.
 fn is_refusal(error: &client::Error) -> bool {
+    let of_server = |exception: &rpc::Exception| {
+        let classes = [class::NOT_SERVING_REGION, class::REGION_OPENING, class::UNKNOWN_REGION];
+        let words = ["NOT mergeable", "NOT splittable", "Region not splittable"];
+        classes.contains(&&*exception.class) || words.iter().any(|words| exception.message.contains(words))
+    };
     match error {
-        client::Error::GivenUp { last, .. } => matches!(**last, client::Error::Remote(_)),
-        _ => true,
+        client::Error::GivenUp { last, .. } => {
+            matches!(&**last, client::Error::Remote(last) if of_server(last))
+        }
+        client::Error::Remote(exception) | client::Error::Procedure { exception, .. } => of_server(exception),
+        _ => false,
     }
 }
 

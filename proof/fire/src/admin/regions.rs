@@ -1,6 +1,6 @@
 //! Flushes, compacts, splits and merges the table that clients write.
 
-use client::Error;
+use client::{Error, Location};
 
 use super::Administrator;
 use crate::activity::AdminOperation;
@@ -47,8 +47,14 @@ async fn one(admin: &Administrator, operation: AdminOperation) -> Result<(), Err
     }
 }
 
+async fn regions(admin: &Administrator) -> Result<Vec<Location>, Error> {
+    let start = admin.shared.start();
+    let regions = admin.cluster.admin().regions(&admin.table).await;
+    regions.inspect_err(|error| admin.shared.failed(start, "the list of regions", error))
+}
+
 async fn split(admin: &Administrator) -> Result<(), Error> {
-    let regions = admin.cluster.admin().regions(&admin.table).await?;
+    let regions = regions(admin).await?;
     if regions.len() >= REGIONS_MAX {
         return Ok(());
     }
@@ -59,7 +65,7 @@ async fn split(admin: &Administrator) -> Result<(), Error> {
 }
 
 async fn merge(admin: &Administrator) -> Result<(), Error> {
-    let regions = admin.cluster.admin().regions(&admin.table).await?;
+    let regions = regions(admin).await?;
     if regions.len() <= REGIONS_MIN {
         return Ok(());
     }
