@@ -1,4 +1,8 @@
-//! Sends the HTTP requests of a bucket, and sends a read that is not answered a second time.
+//! Sends the HTTP requests of a bucket, counts them, and sends a read that is not answered a second time.
+//!
+//! Each request is counted when it is sent, so also those that the library repeats, each page of a listing, and second
+//! requests of reads. The bytes of a reply are counted as they arrive. The task in which the library runs says for which
+//! file it sends requests ([`for_file`]).
 //!
 //! Only a GET with a range is sent twice: that is a read of a file, which never changes. The first reply that is no
 //! failure counts, and the other request is dropped. When that is done is described in [`hedge`](crate::hedge).
@@ -7,34 +11,39 @@ use std::fmt;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
+use bytes::Bytes;
 use env::World;
 use futures::future::{Either, select};
+use http_body::{Body, Frame, SizeHint};
 use object_store::ClientOptions;
 use object_store::client::{
-    HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService, ReqwestConnector,
+    HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
+    ReqwestConnector,
 };
 use storage::FileName;
+use tokio::task::futures::TaskLocalFuture;
 
 use crate::hedge::Hedge;
-use crate::meter::Meter;
+use crate::meter::{Account, Meter, RequestKind};
 
 tokio::task_local! {
     /// The file for which the task sends requests.
     static FILE: FileName;
 }
 
-/// Runs `work`. Its requests are counted to the account of the file `name`.
-pub(crate) async fn for_file<T>(name: &FileName, work: impl Future<Output = T>) -> T {
-    FILE.scope(name.clone(), work).await
+/// Returns a future that runs `work`, whose requests are counted to the account of the file `name`.
+pub(crate) fn for_file<F: Future>(name: &FileName, work: F) -> TaskLocalFuture<FileName, F> {
+    FILE.scope(name.clone(), work)
 }
 
-/// Returns the file for which the running task sends requests.
+/// Returns the file for which the running task sends requests; the root if it has none.
 fn this_file() -> FileName {
     FILE.try_with(FileName::clone).unwrap_or_else(|_| FileName::root())
 }
 
-/// Makes HTTP clients that hedge reads.
+/// Makes HTTP clients that count requests and hedge reads.
 #[derive(Clone)]
 pub(crate) struct Connector {
     hedge: Arc<Hedge>,
@@ -69,7 +78,8 @@ struct Service {
 type Reply = Result<HttpResponse, HttpError>;
 
 impl Service {
-    async fn send(&self, request: HttpRequest) -> Reply {
+    /// Sends a request, a second time if it is a read that is late. Counts second requests, but not the first one.
+    async fn send(&self, request: HttpRequest, account: &Account) -> Reply {
         let hedge = &self.connector.hedge;
         let is_read = request.method().as_str() == "GET" && request.headers().contains_key("range");
         let Some(delay) = is_read.then(|| hedge.begin()).flatten() else {
@@ -82,7 +92,7 @@ impl Service {
             match env::timeout(delay, &mut first).await {
                 Some(reply) => break reply,
                 None if hedge.take() => {
-                    self.connector.meter.hedged(&this_file());
+                    account.hedged();
                     break first_success(first, self.client.execute(again)).await;
                 }
                 None => {}
@@ -104,7 +114,56 @@ impl HttpService for Service {
         'service: 'reply,
         Self: 'reply,
     {
-        Box::pin(self.send(request))
+        Box::pin(async move {
+            let account = self.connector.meter.account(&this_file());
+            account.requested(kind_of(&request), request.body().content_length());
+            let (parts, body) = self.send(request, &account).await?.into_parts();
+            Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(CountedBody { body, account })))
+        })
+    }
+}
+
+/// Returns the kind of a request to S3, as it is billed.
+fn kind_of(request: &HttpRequest) -> RequestKind {
+    let query = request.uri().query().unwrap_or_default();
+    let has = |name: &str| query.split('&').any(|pair| pair.split('=').next() == Some(name));
+    match request.method().as_str() {
+        _ if has("uploads") || has("uploadId") => RequestKind::Multipart,
+        "PUT" => RequestKind::Put,
+        "GET" if has("list-type") => RequestKind::List,
+        "POST" if has("delete") => RequestKind::Delete,
+        "DELETE" => RequestKind::Delete,
+        _ => RequestKind::Get,
+    }
+}
+
+/// The body of a reply, whose bytes are counted as they arrive.
+struct CountedBody {
+    body: HttpResponseBody,
+    account: Account,
+}
+
+impl Body for CountedBody {
+    type Data = Bytes;
+    type Error = HttpError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        if let Some(bytes) = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()) {
+            self.account.received(bytes.len());
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
@@ -127,14 +186,14 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
     use storage::{FileReader, Files};
     use telemetry::{Exposition, Source};
 
     use super::*;
-    use crate::{Bucket, Hedging, Options, TAIL_BYTES};
+    use crate::{Bucket, Hedging, Options, PART_BYTES, TAIL_BYTES};
 
     /// Size of the only file of the store.
     const SIZE: u64 = TAIL_BYTES + 1_000;
@@ -146,8 +205,8 @@ mod tests {
         silent: AtomicUsize,
         /// Number of requests so far.
         requests: AtomicUsize,
-        /// Whether it refuses all requests with a status 503.
-        is_busy: AtomicBool,
+        /// Number of next requests that it refuses with a status 503.
+        refused: AtomicUsize,
     }
 
     impl Store {
@@ -169,14 +228,21 @@ mod tests {
             let mut buffer = [0; 16 << 10];
             while let Ok(count @ 1..) = client.read(&mut buffer) {
                 self.requests.fetch_add(1, Ordering::AcqRel);
-                let take = |left: usize| left.checked_sub(1);
-                if self.silent.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).is_ok() {
+                let take = |from: &AtomicUsize| {
+                    from.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1)).is_ok()
+                };
+                if take(&self.silent) {
                     continue;
                 }
                 let request = String::from_utf8_lossy(&buffer[..count]).to_ascii_lowercase();
                 let reply = match ranged(&request) {
-                    _ if self.is_busy.load(Ordering::Acquire) => {
+                    _ if take(&self.refused) => {
                         b"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\n\r\n".to_vec()
+                    }
+                    _ if request.contains("list-type=2") => {
+                        let body = page(request.contains("continuation-token=more"));
+                        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+                            .into_bytes()
                     }
                     Some((first, last)) => {
                         let length = last - first + 1;
@@ -194,6 +260,18 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Returns the first or the second page of a listing of two objects.
+    fn page(is_second: bool) -> String {
+        let (key, next) = match is_second {
+            true => ("b", ""),
+            false => ("a", "<NextContinuationToken>more</NextContinuationToken>"),
+        };
+        format!(
+            "<ListBucketResult>{next}<Contents><Key>{key}</Key><Size>1</Size>\
+             <LastModified>2026-11-28T00:00:00.000Z</LastModified><ETag>e</ETag></Contents></ListBucketResult>"
+        )
     }
 
     /// Returns the first and the last offset that a request asks for; `None` without a range.
@@ -271,6 +349,57 @@ mod tests {
         let reads = bucket.requests().all()[1] as f64 - hedged(&bucket);
         assert!(hedged(&bucket) <= reads / 10.0, "{} of {reads}", hedged(&bucket));
         assert!(hedged(&bucket) - before >= 20.0 - saved);
+    }
+
+    #[test]
+    fn requests_have_the_kinds_of_the_bill() {
+        for (method, target, kind) in [
+            ("PUT", "/b/k", RequestKind::Put),
+            ("GET", "/b/k", RequestKind::Get),
+            ("HEAD", "/b/k", RequestKind::Get),
+            ("GET", "/b?list-type=2&prefix=uploads", RequestKind::List),
+            ("DELETE", "/b/k", RequestKind::Delete),
+            ("POST", "/b?delete", RequestKind::Delete),
+            ("POST", "/b/k?uploads=", RequestKind::Multipart),
+            ("PUT", "/b/k?partNumber=1&uploadId=u", RequestKind::Multipart),
+            ("POST", "/b/k?uploadId=u", RequestKind::Multipart),
+            ("DELETE", "/b/k?uploadId=u", RequestKind::Multipart),
+        ] {
+            let mut request = HttpRequest::new(Vec::new().into());
+            *request.method_mut() = method.parse().expect("a method");
+            *request.uri_mut() = target.parse().expect("a URI");
+            assert_eq!(kind_of(&request), kind, "{method} {target}");
+        }
+    }
+
+    #[test]
+    fn repeated_requests_and_pages_are_counted_with_their_bytes() {
+        let (store, endpoint) = Store::start();
+        let bucket = bucket(endpoint, Hedging::OFF);
+        let reader = bucket.open(&FileName::new("f")).expect("there");
+        store.refused.store(2, Ordering::Release);
+        reader.read_at(0, &mut [0; 100]).expect("the third request is answered");
+        assert_eq!(bucket.requests().all(), [0, 4, 0, 0, 0]);
+        let bytes = |way| {
+            let mut out = Exposition::default();
+            bucket.show(&mut out);
+            out.sum("bellows_store_bytes_total", Some(("way", way)))
+        };
+        assert_eq!(bytes("received"), (TAIL_BYTES + 100) as f64);
+        assert_eq!(bucket.list(&FileName::root()).expect("listed").len(), 2);
+        assert_eq!(bucket.requests().all(), [0, 4, 2, 0, 0], "two pages are two requests");
+        let pages = page(false).len() + page(true).len();
+        assert_eq!(bytes("received"), (TAIL_BYTES + 100) as f64 + pages as f64);
+        assert_eq!(bytes("sent"), 0.0);
+        store.refused.store(1, Ordering::Release);
+        bucket.delete(&FileName::new("f")).expect("no such object");
+        assert_eq!(bucket.requests().all(), [0, 4, 2, 2, 0]);
+        store.refused.store(1, Ordering::Release);
+        let mut writer = bucket.create(&FileName::new("g")).expect("new");
+        writer.write(&vec![0; PART_BYTES + 1]).expect_err("the store refuses uploads in parts");
+        assert_eq!(bucket.requests().all(), [0, 4, 2, 2, 2], "the library repeats the first of its requests");
+        assert_eq!(store.requests.load(Ordering::Acquire), 10);
+        assert!(bytes("sent") > 0.0, "the names of deleted objects are sent");
     }
 
     #[test]

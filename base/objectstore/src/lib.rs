@@ -50,7 +50,7 @@ pub use meter::{AccountOf, OTHERS, Prices, RequestCounts};
 
 use connector::{Connector, for_file};
 use hedge::Hedge;
-use meter::{Meter, RequestKind};
+use meter::Meter;
 use swap::Repeat;
 use upload::Upload;
 
@@ -177,9 +177,21 @@ impl Bucket {
         let meter = Arc::new(Meter::new(options.account_of, options.prices));
         let connector = Connector::new(Hedge::new(options.hedging), Arc::clone(&meter));
         let build = |builder: AmazonS3Builder| builder.build().map_err(|error| failed(error.to_string()));
-        let store = build(builder(retry))?;
-        let once = RetryConfig { max_retries: 0, ..RetryConfig::default() };
-        let once = build(builder(once).with_http_connector(connector))?;
+        // Credentials may come from another service. A client of its own asks it, so that only the store's requests are
+        // counted.
+        let credentials = match options.keys {
+            Some(_) => None,
+            None => Some(Arc::clone(build(builder(retry.clone()))?.credentials())),
+        };
+        let counted = |retry: RetryConfig| {
+            let builder = builder(retry).with_http_connector(connector.clone());
+            build(match &credentials {
+                Some(credentials) => builder.with_credentials(Arc::clone(credentials)),
+                None => builder,
+            })
+        };
+        let store = counted(retry)?;
+        let once = counted(RetryConfig { max_retries: 0, ..RetryConfig::default() })?;
         let runtime = Runtime::start("objectstore", THREADS).map_err(|error| failed(error.to_string()))?;
         let reads = Semaphore::new(options.reads_max);
         let finished = Mutex::default();
@@ -216,17 +228,19 @@ impl Bucket {
         self.shared.meter.total()
     }
 
-    /// Runs `work` on the bucket's runtime and waits for it.
-    fn wait<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
-        self.begin(work)()
+    /// Runs `work` on the bucket's runtime and waits for it. Its requests are counted to the account of the file `name`.
+    fn wait<T: Send + 'static>(&self, name: &FileName, work: impl Future<Output = T> + Send + 'static) -> T {
+        self.begin(name, work)()
     }
 
-    /// Runs `work` on the bucket's runtime. The returned function waits for it.
-    fn begin<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> impl FnOnce() -> T + Send + Sync + 'static {
+    /// Runs `work` on the bucket's runtime. The returned function waits for it. The requests of `work` are counted to the
+    /// account of the file `name`.
+    fn begin<F>(&self, name: &FileName, work: F) -> impl FnOnce() -> F::Output + Send + Sync + use<F>
+    where
+        F: Future<Output: Send + 'static> + Send + 'static,
+    {
         let (done, result) = mpsc::sync_channel(1);
+        let work = for_file(name, work);
         drop(self.shared.runtime.spawn(async move {
             // The send fails if the caller no longer waits.
             let _received = done.send(work.await);
@@ -261,7 +275,6 @@ impl Bucket {
         deadline: Moment,
     ) -> Result<(Object, Option<String>)> {
         let get = || async {
-            self.shared.meter.requested(name, RequestKind::Get, 0);
             let found = self.shared.once.get(path).await?;
             let (meta, attributes) = (found.meta.clone(), found.attributes.clone());
             let content = if meta.size > bytes_max as u64 { None } else { Some(found.bytes().await?) };
@@ -276,7 +289,6 @@ impl Bucket {
         };
         let version = version_of(meta.e_tag, name)?;
         let nonce = attributes.get(&swap::NONCE).map(|nonce| nonce.to_string());
-        self.shared.meter.received(name, content.len());
         Ok((Object { content: content.to_vec(), version }, nonce))
     }
 
@@ -285,7 +297,6 @@ impl Bucket {
         let failed = |error| of_store(&error, Outcome::DidNotHappen, name, act);
         let deadline = self.deadline();
         let get = || async {
-            self.shared.meter.requested(name, RequestKind::Get, 0);
             let options = GetOptions { range: Some(GetRange::Suffix(TAIL_BYTES)), ..GetOptions::default() };
             let found = self.shared.once.get_opts(path, options).await?;
             let size = found.meta.size;
@@ -293,7 +304,6 @@ impl Bucket {
         };
         let error = match self.repeated(deadline, get).await {
             Ok((tail, size)) => {
-                self.shared.meter.received(name, tail.len());
                 return Ok((tail, size));
             }
             Err(error) => error,
@@ -302,10 +312,7 @@ impl Bucket {
             return Err(failed(error));
         }
         // The store refuses a range of an empty object.
-        let head = || {
-            self.shared.meter.requested(name, RequestKind::Get, 0);
-            self.shared.once.head(path)
-        };
+        let head = || self.shared.once.head(path);
         let size = self.repeated(deadline, head).await.map_err(failed)?.size;
         if size > 0 {
             return Err(Error::new(Kind::Failed, Outcome::DidNotHappen, name, act)
@@ -316,12 +323,11 @@ impl Bucket {
 
     /// Returns the names and sizes of the objects below `path`, by one request for each 1,000 of them. Each of these
     /// requests is repeated by itself.
-    async fn list_below(&self, folder: &FileName, path: &Path) -> object_store::Result<Vec<ObjectMeta>> {
+    async fn list_below(&self, path: &Path) -> object_store::Result<Vec<ObjectMeta>> {
         let prefix = Some(format!("{path}/")).filter(|prefix| prefix != "/");
         let (mut objects, mut page_token) = (Vec::new(), None);
         loop {
             let list = || {
-                self.shared.meter.requested(folder, RequestKind::List, 0);
                 let page = PaginatedListOptions {
                     page_token: page_token.clone(),
                     ..PaginatedListOptions::default()
@@ -410,7 +416,7 @@ impl Files for Bucket {
         let at = path.clone();
         let (tail, size) = match self.just_finished(name) {
             Some(known) => known,
-            None => self.wait(async move { for_file(&file, bucket.tail(&file, &at, "open")).await })?,
+            None => self.wait(name, async move { bucket.tail(&file, &at, "open").await })?,
         };
         Ok(Arc::new(Reader { bucket: self.without_deadline(), name: name.clone(), path, size, tail }))
     }
@@ -421,8 +427,8 @@ impl Files for Bucket {
             "" => 0,
             prefix => prefix.len() + 1,
         };
-        self.wait(async move {
-            let found = bucket.list_below(&at, &path).await;
+        self.wait(folder, async move {
+            let found = bucket.list_below(&path).await;
             let found = found.map_err(|error| of_store(&error, Outcome::DidNotHappen, &at, "list"))?;
             let entry = |meta: ObjectMeta| Entry {
                 name: FileName::new(&meta.location.as_ref()[skipped..]),
@@ -437,11 +443,8 @@ impl Files for Bucket {
     fn delete(&self, name: &FileName) -> Result<()> {
         self.shared.finished.lock().retain(|file| file.name != *name);
         let (bucket, file, path) = (self.clone(), name.clone(), self.path(name, "delete")?);
-        self.wait(async move {
-            let delete = || {
-                bucket.shared.meter.requested(&file, RequestKind::Delete, 0);
-                bucket.shared.once.delete(&path)
-            };
+        self.wait(name, async move {
+            let delete = || bucket.shared.once.delete(&path);
             match bucket.repeated(bucket.deadline(), delete).await {
                 Ok(()) => Ok(()),
                 Err(error) if is_absent(&error) => Ok(()),
@@ -455,11 +458,10 @@ impl Files for Bucket {
         let Some(first) = names.first().cloned() else { return Ok(()) };
         self.shared.finished.lock().retain(|file| !names.contains(&file.name));
         let paths: Vec<_> = names.iter().map(|name| self.path(name, "delete")).collect::<Result<_>>()?;
-        let bucket = self.clone();
-        self.wait(async move {
+        let (bucket, counted) = (self.clone(), first.clone());
+        self.wait(&counted, async move {
             for paths in paths.chunks(DELETED_AT_ONCE) {
                 let delete = || async {
-                    bucket.shared.meter.requested(&first, RequestKind::Delete, 0);
                     let paths: Vec<_> = paths.iter().cloned().map(Ok).collect();
                     let paths = futures::stream::iter(paths).boxed();
                     let mut deleted = bucket.shared.once.delete_stream(paths);
@@ -481,7 +483,7 @@ impl Files for Bucket {
 
     fn load(&self, name: &FileName, bytes_max: usize) -> Result<Object> {
         let (bucket, file, path) = (self.clone(), name.clone(), self.path(name, "read")?);
-        self.wait(async move {
+        self.wait(name, async move {
             let found = bucket.get(&file, &path, bytes_max, bucket.deadline()).await;
             found.map(|(object, _)| object)
         })
@@ -490,7 +492,7 @@ impl Files for Bucket {
     fn swap(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Version> {
         let (bucket, file, path) = (self.clone(), name.clone(), self.path(name, "swap")?);
         let (expected, new) = (expected.cloned(), Bytes::copy_from_slice(new));
-        self.wait(async move {
+        self.wait(name, async move {
             bucket.swap_object(&file, &path, expected.as_ref(), new, false, Repeat::UntilSettled).await
         })
     }
@@ -500,7 +502,7 @@ impl Files for Bucket {
     fn settle(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Settled> {
         let (bucket, file, path) = (self.clone(), name.clone(), self.path(name, "settle")?);
         let (expected, new) = (expected.cloned(), Bytes::copy_from_slice(new));
-        self.wait(async move {
+        self.wait(name, async move {
             let repeat = Repeat::UntilSettled;
             match bucket.swap_object(&file, &path, expected.as_ref(), new, true, repeat).await {
                 Ok(version) => Ok(Settled::Happened(version)),
@@ -540,18 +542,14 @@ impl Reader {
             return Ok(Bytes::new());
         }
         let _permit = self.bucket.shared.reads.acquire().await.expect("the semaphore is never closed");
-        let get = || {
-            self.bucket.shared.meter.requested(&self.name, RequestKind::Get, 0);
-            self.bucket.shared.once.get_range(&self.path, offset..end)
-        };
-        let bytes = for_file(&self.name, self.bucket.repeated(self.bucket.deadline(), get)).await;
+        let get = || self.bucket.shared.once.get_range(&self.path, offset..end);
+        let bytes = self.bucket.repeated(self.bucket.deadline(), get).await;
         let bytes = bytes.map_err(|error| of_store(&error, Outcome::DidNotHappen, &self.name, "read"))?;
         if bytes.len() != length {
             return Err(Error::new(Kind::TooShort, Outcome::DidNotHappen, &self.name, "read").because(
                 format!("{length} bytes at offset {offset} expected, the store returned {}", bytes.len()),
             ));
         }
-        self.bucket.shared.meter.received(&self.name, bytes.len());
         Ok(bytes)
     }
 }
@@ -574,7 +572,7 @@ impl FileReader for Reader {
             return Ok(());
         }
         let (reader, length) = (self.clone(), buffer.len());
-        let bytes = self.bucket.wait(async move { reader.range(offset, length).await })?;
+        let bytes = self.bucket.wait(&self.name, async move { reader.range(offset, length).await })?;
         buffer.copy_from_slice(&bytes);
         Ok(())
     }
@@ -583,7 +581,10 @@ impl FileReader for Reader {
         let reader = self.clone();
         Some(Box::pin(async move {
             let (bucket, name) = (reader.bucket.clone(), reader.name.clone());
-            let read = bucket.shared.runtime.spawn(async move { reader.range(offset, length).await });
+            let read = bucket
+                .shared
+                .runtime
+                .spawn(for_file(&name, async move { reader.range(offset, length).await }));
             read.await.unwrap_or_else(|error| {
                 Err(Error::new(Kind::Failed, Outcome::DidNotHappen, &name, "read").because(error.to_string()))
             })
@@ -592,7 +593,7 @@ impl FileReader for Reader {
 
     fn read_early(&self, offset: u64, length: usize) -> Option<EarlyRead> {
         let reader = self.clone();
-        let result = self.bucket.begin(async move { reader.range(offset, length).await });
+        let result = self.bucket.begin(&self.name, async move { reader.range(offset, length).await });
         Some(Box::new(result))
     }
 }

@@ -1,9 +1,8 @@
 //! What a bucket costs: requests by kind, bytes and money, in total and for each account.
 //!
 //! An account is the thing to which a file belongs: a table, the log, or others. The code that opens the bucket chooses
-//! the account of each file ([`Options::account_of`](crate::Options::account_of)). Requests of uploads in
-//! parts that the HTTP client repeats are counted once, so the provider's bill is higher than these figures while a store
-//! fails.
+//! the account of each file ([`Options::account_of`](crate::Options::account_of)). Requests are counted where they
+//! are sent, in [`connector`](crate::connector), also those that the library repeats.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -84,7 +83,7 @@ impl Prices {
     }
 }
 
-/// Counts of requests, and of bytes of contents without what HTTP adds.
+/// Counts of requests, and of the bytes of their bodies.
 #[derive(Debug, Default)]
 pub struct RequestCounts {
     requests: [AtomicU64; RequestKind::ALL.len()],
@@ -112,58 +111,39 @@ impl RequestCounts {
 pub(crate) struct Meter {
     account_of: AccountOf,
     prices: Prices,
-    total: RequestCounts,
+    total: Arc<RequestCounts>,
     accounts: Mutex<BTreeMap<String, Arc<RequestCounts>>>,
 }
 
 impl Meter {
     pub(crate) fn new(account_of: AccountOf, prices: Prices) -> Meter {
-        Meter { account_of, prices, total: RequestCounts::default(), accounts: Mutex::default() }
+        Meter { account_of, prices, total: Arc::default(), accounts: Mutex::default() }
     }
 
-    pub(crate) const fn total(&self) -> &RequestCounts {
+    pub(crate) fn total(&self) -> &RequestCounts {
         &self.total
     }
 
-    /// Counts a request for the file `name` that sends `sent` bytes of content.
-    pub(crate) fn requested(&self, name: &FileName, kind: RequestKind, sent_bytes: usize) {
-        for counts in [&self.total, &*self.account(name)] {
-            counts.requests[kind as usize].fetch_add(1, Ordering::Relaxed);
-            counts.sent_bytes.fetch_add(sent_bytes as u64, Ordering::Relaxed);
-        }
-    }
-
-    /// Counts the second request of a read of the file `name`.
-    pub(crate) fn hedged(&self, name: &FileName) {
-        self.requested(name, RequestKind::Get, 0);
-        self.total.hedged.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Counts `bytes` bytes of content that the store returned for the file `name`.
-    pub(crate) fn received(&self, name: &FileName, bytes: usize) {
-        for counts in [&self.total, &*self.account(name)] {
-            counts.received_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        }
-    }
-
-    fn account(&self, name: &FileName) -> Arc<RequestCounts> {
+    /// Returns the account to which the requests for the file `name` are counted.
+    pub(crate) fn account(&self, name: &FileName) -> Account {
+        let total = Arc::clone(&self.total);
         let account = (self.account_of)(name);
         let mut accounts = self.accounts.lock();
         if let Some(known) = accounts.get(&account) {
-            return Arc::clone(known);
+            return Account { total, own: Arc::clone(known) };
         }
         let account = if accounts.len() < ACCOUNTS_MAX { account } else { OTHERS.to_owned() };
-        Arc::clone(accounts.entry(account).or_default())
+        Account { total, own: Arc::clone(accounts.entry(account).or_default()) }
     }
 
     pub(crate) fn show(&self, out: &mut Exposition) {
-        let help = "Requests to the object store; each request of an upload in parts counts once, also if it was repeated.";
+        let help = "Requests to the object store, with repeated ones.";
         for (kind, requests) in RequestKind::ALL.iter().zip(self.total.all()) {
             out.counter("bellows_store_requests_total", help, &[("kind", kind.name())], requests);
         }
         let help = "Reads that were sent a second time, because the object store did not answer in time.";
         out.counter("bellows_store_hedged_total", help, &[], self.total.hedged.load(Ordering::Relaxed));
-        let help = "Bytes of contents sent to and received from the object store.";
+        let help = "Bytes sent to and received from the object store.";
         for (way, bytes) in ways(&self.total) {
             out.counter("bellows_store_bytes_total", help, &[("way", way)], bytes);
         }
@@ -174,8 +154,7 @@ impl Meter {
                 let labels = [("account", &account[..]), ("kind", kind.name())];
                 out.counter("bellows_store_account_requests_total", help, &labels, requests);
             }
-            let help =
-                "Bytes of contents to and from the object store for a table, the log, or other things.";
+            let help = "Bytes to and from the object store for a table, the log, or other things.";
             for (way, bytes) in ways(counts) {
                 out.counter(
                     "bellows_store_account_bytes_total",
@@ -188,6 +167,35 @@ impl Meter {
         let help = "Price of the requests since the start, by the price list of the configuration.";
         for (account, counts) in &accounts {
             out.gauge("bellows_store_cost", help, &[("account", account)], counts.cost(&self.prices));
+        }
+    }
+}
+
+/// Counts the requests of one account, and adds them to the total.
+pub(crate) struct Account {
+    total: Arc<RequestCounts>,
+    own: Arc<RequestCounts>,
+}
+
+impl Account {
+    /// Counts a request that sends `sent_bytes` bytes.
+    pub(crate) fn requested(&self, kind: RequestKind, sent_bytes: usize) {
+        for counts in [&self.total, &self.own] {
+            counts.requests[kind as usize].fetch_add(1, Ordering::Relaxed);
+            counts.sent_bytes.fetch_add(sent_bytes as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts the second request of a read.
+    pub(crate) fn hedged(&self) {
+        self.requested(RequestKind::Get, 0);
+        self.total.hedged.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts `bytes` bytes that the store returned.
+    pub(crate) fn received(&self, bytes: usize) {
+        for counts in [&self.total, &self.own] {
+            counts.received_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         }
     }
 }
@@ -210,20 +218,21 @@ mod tests {
     #[test]
     fn an_account_has_its_requests_its_bytes_and_their_price() {
         let meter = Meter::new(first_folder, PRICES);
-        let (table, log) = (FileName::new("t/a"), FileName::new("log/1"));
+        let account = |name: &str| meter.account(&FileName::new(name));
+        let (table, log) = (account("t/a"), account("log/1"));
         for _ in 0..2_000 {
-            meter.requested(&log, RequestKind::Put, 10);
+            log.requested(RequestKind::Put, 10);
         }
-        meter.requested(&table, RequestKind::Get, 0);
-        meter.received(&table, 1 << 30);
-        meter.requested(&table, RequestKind::Delete, 0);
-        meter.requested(&table, RequestKind::Multipart, 5);
+        table.requested(RequestKind::Get, 0);
+        table.received(1 << 30);
+        table.requested(RequestKind::Delete, 0);
+        table.requested(RequestKind::Multipart, 5);
         let mut out = Exposition::default();
         meter.show(&mut out);
         assert_eq!(meter.total().all(), [2_000, 1, 0, 1, 1]);
         assert_eq!(out.sum("bellows_store_account_requests_total", Some(("account", "log"))), 2_000.0);
         assert_eq!(out.sum("bellows_store_account_bytes_total", Some(("account", "log"))), 20_000.0);
-        let cost = |account| out.sum("bellows_store_cost", Some(("account", account)));
+        let cost = |account: &str| out.sum("bellows_store_cost", Some(("account", account)));
         assert!((cost("log") - 10.0).abs() < 1e-9, "{}", cost("log"));
         assert!((cost("t") - (0.0004 + 0.09 + 0.005)).abs() < 1e-9, "{}", cost("t"));
     }
@@ -232,7 +241,7 @@ mod tests {
     fn accounts_are_limited_and_nothing_is_lost() {
         let meter = Meter::new(first_folder, PRICES);
         for number in 0..ACCOUNTS_MAX + 5 {
-            meter.requested(&FileName::new(format!("t{number}/a")), RequestKind::Put, 0);
+            meter.account(&FileName::new(format!("t{number}/a"))).requested(RequestKind::Put, 0);
         }
         let mut out = Exposition::default();
         meter.show(&mut out);

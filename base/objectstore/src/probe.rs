@@ -54,14 +54,14 @@ impl Bucket {
         let (bucket, file, path) = (self.clone(), name.clone(), self.path(name, "swap")?);
         let (expected, new) = (expected.cloned(), Bytes::from_static(new));
         let repeat = Repeat::UnlessPermanent;
-        self.wait(
-            async move { bucket.swap_object(&file, &path, expected.as_ref(), new, false, repeat).await },
-        )
+        self.wait(name, async move {
+            bucket.swap_object(&file, &path, expected.as_ref(), new, false, repeat).await
+        })
     }
 
     fn try_range(&self, name: &FileName, broken: impl Fn(&str) -> Result<()>) -> Result<()> {
         let (bucket, path) = (self.clone(), self.path(name, "read")?);
-        let found = self.wait(async move {
+        let found = self.wait(name, async move {
             let get = || object_store::ObjectStoreExt::get_range(&bucket.shared.once, &path, 3..7);
             bucket.repeated(bucket.deadline(), get).await
         });

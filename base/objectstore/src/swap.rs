@@ -24,7 +24,6 @@ use object_store::{Attribute, Attributes, ObjectStore, PutMode, PutOptions, Upda
 use std::borrow::Cow;
 use storage::{Error, FileName, Kind, Outcome, Result, Version};
 
-use crate::meter::RequestKind;
 use crate::repeat::{PAUSE_MAX, PAUSE_MIN, no_reply};
 use crate::{Bucket, code, is_absent, of_store, version_of, with_causes};
 
@@ -94,7 +93,6 @@ impl Bucket {
         let deadline = self.deadline();
         let (mut pause, mut last) = (PAUSE_MIN, None);
         loop {
-            self.shared.meter.requested(name, RequestKind::Put, new.len());
             let options =
                 PutOptions { mode: mode.clone(), attributes: attributes.clone(), ..PutOptions::default() };
             let put = self.shared.once.put_opts(path, new.clone().into(), options);

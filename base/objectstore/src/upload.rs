@@ -10,7 +10,7 @@ use object_store::{MultipartUpload, ObjectStoreExt};
 use storage::{Error, FileName, FileWriter, Kind, Outcome, Result};
 use tokio::sync::Mutex;
 
-use crate::meter::RequestKind;
+use crate::connector::for_file;
 use crate::{Bucket, PART_BYTES, TAIL_BYTES, of_store};
 
 /// Number of parts that are sent at once. If the writer has a further part, it first waits for the oldest of them.
@@ -63,9 +63,10 @@ impl Upload {
         let multipart = match &self.multipart {
             Some(multipart) => Arc::clone(multipart),
             None => {
-                self.bucket.shared.meter.requested(&self.name, RequestKind::Multipart, 0);
                 let (bucket, path) = (self.bucket.clone(), self.path.clone());
-                let begun = self.bucket.wait(async move { bucket.shared.store.put_multipart(&path).await });
+                let begun = self
+                    .bucket
+                    .wait(&self.name, async move { bucket.shared.store.put_multipart(&path).await });
                 let begun = Arc::new(Mutex::new(begun.map_err(|error| self.failed(&error, "write"))?));
                 self.multipart = Some(Arc::clone(&begun));
                 begun
@@ -74,17 +75,16 @@ impl Upload {
         if self.sending.len() >= PARTS_AT_ONCE {
             self.wait_for_part()?;
         }
-        self.bucket.shared.meter.requested(&self.name, RequestKind::Multipart, part.len());
         // The library numbers the parts in the order of these calls, so the calls are made here and not in the tasks.
         #[expect(clippy::async_yields_async, reason = "the part is sent while the next one is written")]
-        let sent = self.bucket.wait(async move { multipart.lock().await.put_part(part.into()) });
-        self.sending.push_back(self.bucket.shared.runtime.spawn(sent));
+        let sent = self.bucket.wait(&self.name, async move { multipart.lock().await.put_part(part.into()) });
+        self.sending.push_back(self.bucket.shared.runtime.spawn(for_file(&self.name, sent)));
         Ok(())
     }
 
     fn wait_for_part(&mut self) -> Result<()> {
         let Some(part) = self.sending.pop_front() else { return Ok(()) };
-        match self.bucket.wait(part) {
+        match self.bucket.wait(&self.name, part) {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(self.failed(&error, "write")),
             Err(error) => Err(Error::new(Kind::Failed, Outcome::MayHaveHappened, &self.name, "write")
@@ -102,11 +102,10 @@ impl Upload {
         while !self.sending.is_empty() {
             self.wait_for_part()?;
         }
-        self.bucket.shared.meter.requested(&self.name, RequestKind::Multipart, 0);
-        let completed = self.bucket.wait(async move { multipart.lock().await.complete().await });
+        let completed = self.bucket.wait(&self.name, async move { multipart.lock().await.complete().await });
         let Err(error) = completed else { return Ok(()) };
         let (bucket, name, path) = (self.bucket.clone(), self.name.clone(), self.path.clone());
-        let found = self.bucket.wait(async move { bucket.tail(&name, &path, "finish").await });
+        let found = self.bucket.wait(&self.name, async move { bucket.tail(&name, &path, "finish").await });
         match found {
             Ok((tail, size)) if size == self.size && tail == self.tail => Ok(()),
             _ => Err(self.failed(&error, "finish")),
@@ -149,7 +148,9 @@ impl FileWriter for Upload {
         let (bucket, name, path) = (self.bucket.clone(), self.name.clone(), self.path.clone());
         let content = self.rest.split().freeze();
         let nonce = World::real().random();
-        let put = self.bucket.wait(async move { bucket.create_object(&name, &path, content, nonce).await });
+        let put = self
+            .bucket
+            .wait(&self.name, async move { bucket.create_object(&name, &path, content, nonce).await });
         match put {
             Ok(_) => {
                 self.bucket.note_finished(&self.name, tail, self.size);
@@ -165,9 +166,8 @@ impl FileWriter for Upload {
     fn abandon(mut self: Box<Self>) {
         self.sending.clear();
         if let Some(multipart) = self.multipart.take() {
-            self.bucket.shared.meter.requested(&self.name, RequestKind::Multipart, 0);
             // If parts remain, the bucket's rule for unfinished uploads deletes them.
-            let _left = self.bucket.wait(async move { multipart.lock().await.abort().await });
+            let _left = self.bucket.wait(&self.name, async move { multipart.lock().await.abort().await });
         }
     }
 }
