@@ -11,8 +11,10 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// The log failed earlier and accepts no more writes. Nobody knows whether the writes that were waiting are
     /// durable. The server must end, and recover the log at its next start.
-    #[error("the log has failed: {cause}; check the disk of {file}, then start the server again")]
+    #[error("the log has failed: {cause}; {}, then start the server again", check_of(place, file))]
     Dead {
+        /// The folder or URL of the log's storage.
+        place: String,
         /// The file that was being written.
         file: FileName,
         /// The first failure; since then the log has refused all writes.
@@ -114,8 +116,37 @@ impl Error {
     }
 }
 
+/// Returns what the operator checks after the log could not be written to `file` in `place`.
+fn check_of(place: &str, file: &FileName) -> String {
+    // The place of a disk is a folder. That of an object store or HDFS is a URL.
+    match place.contains("://") {
+        true => format!("check that {place} can be reached and takes writes"),
+        false => format!("check the disk of {place}/{file}"),
+    }
+}
+
 impl From<storage::Error> for Error {
     fn from(error: storage::Error) -> Error {
         Error::Storage(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_log_names_the_storage_that_it_is_in() {
+        let of = |place: &str| {
+            let (file, cause) = (FileName::new("WALs/1.wal"), "no answer".to_owned());
+            Error::Dead { place: place.to_owned(), file, cause }.to_string()
+        };
+        let disk = of("/srv/bellows");
+        assert!(disk.contains("no answer; check the disk of /srv/bellows/WALs/1.wal, then start"), "{disk}");
+        for store in ["s3://bucket/folder", "hdfs://namenode:8020/folder"] {
+            let text = of(store);
+            assert!(text.contains(&format!("check that {store} can be reached")), "{text}");
+            assert!(!text.contains("disk"), "{text}");
+        }
     }
 }

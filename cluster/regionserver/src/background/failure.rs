@@ -23,12 +23,14 @@ fn remedy(error: &region::Error) -> &'static str {
         storage::Kind::Full => "free some space on the disk of the data directory",
         storage::Kind::ReadOnly => "make the data directory writable",
         storage::Kind::NotFound | storage::Kind::TooShort => "restore the named file from a copy",
-        _ => "check the disk",
+        _ => "check the disk of the data directory, or the store if it is in one",
     };
     match error {
         region::Error::Storage(error) | region::Error::InDoubt { cause: error, .. } => of_storage(error),
         region::Error::Log(wal::Error::Full { .. }) => "free some space on the disk of the data directory",
-        region::Error::Log(_) | region::Error::Aborted(_) => "check the disk, then start the server again",
+        region::Error::Log(_) | region::Error::Aborted(_) => {
+            "check the disk of the log, or the store if it is in one, then start the server again"
+        }
         region::Error::Fenced { .. } => "end this server: another one serves its data",
         region::Error::Corrupt { .. } | region::Error::File(_) => "restore the named file from a copy",
         region::Error::Broken(_) => "report it with the panic's location from the log",

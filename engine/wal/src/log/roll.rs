@@ -163,8 +163,8 @@ impl Shared {
         self.counts.rolls_failed.count();
         back.roll_at = size.saturating_add((self.options.file_bytes_max / 4).max(1));
         tracing::warn!(target: "wal", file = %file_name(&self.folder, back.number), bytes = size, cause = %cause,
-            "the next log file cannot be made: the log goes on in this one and tries again at {} bytes; check the disk",
-            back.roll_at);
+            "the next log file cannot be made: the log goes on in this one and tries again at {} bytes; check the storage of {}",
+            back.roll_at, self.files.place());
         Error::Storage(cause.to_string())
     }
 

@@ -153,7 +153,7 @@ impl Shared {
         if took > self.options.slow_sync {
             self.counts.slow_syncs.count();
             tracing::warn!(target: "wal", file = %file_name(&self.folder, number), ms = took.as_millis() as u64,
-                "slow sync: the disk is busy or failing");
+                "slow sync: the storage of the log is busy or failing");
         }
     }
 
@@ -162,7 +162,11 @@ impl Shared {
     pub(super) fn dead(&self, number: u64, cause: &storage::Error) -> Error {
         let error = match cause.kind() {
             storage::Kind::Sealed => self.claim.fenced(),
-            _ => Error::Dead { file: file_name(&self.folder, number), cause: cause.to_string() },
+            _ => Error::Dead {
+                place: self.files.place(),
+                file: file_name(&self.folder, number),
+                cause: cause.to_string(),
+            },
         };
         self.fail(error.clone());
         error
