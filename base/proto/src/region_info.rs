@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cell::string_binary;
+use cell::{ROW_LENGTH_MAX, string_binary};
 use md5::{Digest, Md5};
 
 use crate::{Error, TableName, pb, pbuf};
@@ -93,10 +93,20 @@ pub struct RegionInfo {
 
 impl RegionInfo {
     /// Creates the region of `table` from `start_key` (inclusive; empty: the first) to `end_key` (exclusive; empty: the
-    /// last). Fails if `start_key` is not less than `end_key`, and for a region of hbase:meta other than
-    /// [`meta`](RegionInfo::meta).
+    /// last). Fails if `start_key` is not less than `end_key`, for a region of hbase:meta other than
+    /// [`meta`](RegionInfo::meta), and if the region's name is too long for a row of hbase:meta.
     pub fn new(table: TableName, start_key: Bytes, end_key: Bytes, id: RegionId) -> Result<Self, Error> {
-        Self::replica_of(table, start_key, end_key, id, ReplicaId(0))
+        let region = Self::replica_of(table, start_key, end_key, id, ReplicaId(0))?;
+        if region.name.len() > ROW_LENGTH_MAX {
+            return Err(Error::IllegalArgument(format!(
+                "the name of a region of table {} would have {} bytes, expected at most {ROW_LENGTH_MAX}, because it is a \
+                 row of hbase:meta; choose a start key shorter than {} bytes",
+                region.table,
+                region.name.len(),
+                region.start_key.len()
+            )));
+        }
+        Ok(region)
     }
 
     /// Returns the region of hbase:meta.
@@ -358,6 +368,18 @@ mod tests {
         assert_eq!(EncodedName::of_region_name(b"hbase:meta,,1").unwrap().as_str(), "1588230740");
         assert!(EncodedName::of_region_name(b"t,,1").is_err());
         assert!(EncodedName::of_region_name(b"").is_err());
+    }
+
+    #[test]
+    fn a_region_whose_name_is_no_row_of_meta_is_refused() {
+        let named = |length: usize| {
+            let start = Bytes::from(vec![b'k'; length]);
+            RegionInfo::new("t".parse().unwrap(), start, Bytes::new(), RegionId(1_700_000_000_000))
+        };
+        let others = region("k", "").name().len() - 1;
+        assert_eq!(named(ROW_LENGTH_MAX - others).unwrap().name().len(), ROW_LENGTH_MAX);
+        let refusal = named(ROW_LENGTH_MAX - others + 1).unwrap_err().to_string();
+        assert!(refusal.contains("would have 32768 bytes, expected at most 32767"), "{refusal}");
     }
 
     #[test]

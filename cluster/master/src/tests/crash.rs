@@ -440,6 +440,19 @@ fn a_split_whose_mutation_may_have_happened_is_never_rolled_back() {
     assert_agree(&life, &["", "m", "s"]);
 }
 
+/// The name of the upper daughter would be longer than a row of hbase:meta may be, so the split could not be recorded.
+#[test]
+fn a_split_whose_daughter_has_too_long_a_name_leaves_the_region_open() {
+    let life = Life::first();
+    table(&life).expect("the preparation works");
+    let row = Bytes::from(vec![b'z'; cell::ROW_LENGTH_MAX]);
+    let region = region_at(&life, "m");
+    let refusal =
+        life.done(life.master.split_region(&(&region).into(), Some(row), None)).expect_err("too long");
+    assert!(refusal.message.contains("expected at most 32767"), "{refusal}");
+    assert_agree(&life, &["", "m"]);
+}
+
 /// A panic ends the procedure, but the table must stay usable. If hbase:meta does not name the daughters yet, the split
 /// is undone; otherwise it is completed.
 #[test]
