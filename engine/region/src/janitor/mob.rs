@@ -12,7 +12,9 @@
 //! 2. While the janitor deletes no store file, it lists the store files of the same families, and reads what they name.
 //!    A store file never changes, so each is read once.
 //! 3. If a store file with tags does not say which MOB files it needs, like those of HBase before 2.5, all MOB files of
-//!    its table and family stay until a compaction has written it again. HBase does the same.
+//!    its table and family stay until a compaction has written it again. HBase does the same. If HBase made the table as
+//!    a clone, the table's folder in `mobdir/` has links to MOB files of other tables. Then those of the same family in
+//!    these tables stay, too.
 //! 4. The others are deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,6 +55,14 @@ struct MobCandidate {
     place: StorePlace,
 }
 
+/// That a table's family has links to MOB files of another table.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct MobLink {
+    by: TableFamily,
+    /// The name of the other table.
+    target: String,
+}
+
 /// A table and a family.
 type TableFamily = (String, String);
 
@@ -64,7 +74,7 @@ impl Janitor {
         if !self.files.capabilities().has(Capability::ListsAll) && !env::planted(32) {
             return Ok(0);
         }
-        let candidates = self.mob_candidates(root)?;
+        let (candidates, links) = self.mob_candidates(root)?;
         let condemned = candidates.iter().filter_map(|candidate| {
             let file = self.open_files.condemn(&candidate.name)?;
             Some((file, candidate))
@@ -75,7 +85,12 @@ impl Janitor {
         }
         let with_mob_files: BTreeSet<TableFamily> =
             candidates.iter().map(|candidate| table_family(&candidate.place)).collect();
-        let (named, unknown) = self.named_mob_files(root, &with_mob_files)?;
+        let (named, mut unknown) = self.named_mob_files(root, &with_mob_files)?;
+        for MobLink { by, target } in links {
+            if unknown.contains(&by) {
+                unknown.insert((target, by.1));
+            }
+        }
         let is_named = |table: &str, file: &str| named.iter().any(|named| named.contains(table, file));
         let mut held: Vec<bool> = condemned
             .iter()
@@ -96,20 +111,24 @@ impl Janitor {
         Ok(gone)
     }
 
-    /// Returns all MOB files with bytes of their own, those in the archive included.
-    fn mob_candidates(&self, root: &FileName) -> Result<Vec<MobCandidate>> {
-        let mut candidates = Vec::new();
+    /// Returns all MOB files with bytes of their own, those in the archive included, and the links to MOB files.
+    fn mob_candidates(&self, root: &FileName) -> Result<(Vec<MobCandidate>, BTreeSet<MobLink>)> {
+        let (mut candidates, mut links) = (Vec::new(), BTreeSet::new());
         for top in [MOB, ARCHIVE].map(|top| root.join(top)) {
             for entry in self.files.list(&top.join("data"))? {
                 let Some(in_manifests) = entry.name.below(&top).map(|rest| root.join(rest)) else { continue };
+                let Some(place) = mob_place(&in_manifests) else { continue };
                 // A name with `=` is a link to a MOB file, which HBase makes for a clone.
-                let place = mob_place(&in_manifests).filter(|_| !entry.name.last().contains('='));
-                if let Some(place) = place {
+                if !entry.name.last().contains('=') {
                     candidates.push(MobCandidate { name: entry.name, in_manifests, place });
+                } else if let Ok(StoreFileName { link: Some(link), .. }) =
+                    StoreFileName::parse(entry.name.last())
+                {
+                    links.insert(MobLink { by: table_family(&place), target: link.table.to_string() });
                 }
             }
         }
-        Ok(candidates)
+        Ok((candidates, links))
     }
 
     /// Returns which MOB files the existing store files need. Also returns the families of tables that have a store

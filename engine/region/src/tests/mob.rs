@@ -500,6 +500,34 @@ fn a_store_file_that_does_not_say_what_it_needs_holds_the_mob_files_of_its_table
 }
 
 #[test]
+fn a_clone_of_hbase_that_does_not_say_what_it_needs_holds_the_mob_files_to_which_it_has_links() {
+    let server = Server::new();
+    let region = open(&server, "ns:t");
+    put(&region, "a", 1, &value('v', 20));
+    flush(&region);
+    region.close().expect("closed");
+    drop(region);
+    server.janitor().drop_folder(&FileName::new("data/ns/t")).expect("dropped");
+    // A file of the clone as an early HBase writes it: it has tags, and does not name MOB files.
+    let clone = server.open(&Server::info("ns:clone", 9), FamilyDescriptor::new("f").expect("a name"));
+    let tagged = expiring_put("a", "f:q", 1, b"v", 1 << 40);
+    clone.apply(&[tagged], ReadMode::Any).expect("serving").pending.wait_blocking().expect("durable");
+    flush(&clone);
+    let mob_region = |table: &str| layout::mob_region(&table.parse().expect("a name"));
+    let link = format!(
+        "mobdir/data/ns/clone/{}/f/ns=t={}-{}",
+        mob_region("ns:clone"),
+        mob_region("ns:t"),
+        mob_files(&server)[0]
+    );
+    let link = FileName::new(link);
+    server.files.create(&link).expect("created").finish().expect("finished");
+    assert_eq!(server.janitor().clean_mob_files(&FileName::root()).expect("cleaned"), 0);
+    server.files.delete(&link).expect("deleted");
+    assert_eq!(server.janitor().clean_mob_files(&FileName::root()).expect("cleaned"), 1);
+}
+
+#[test]
 fn the_mob_file_has_the_values_in_order_and_their_number() {
     let server = Server::new();
     let region = open(&server, "ns:t");
