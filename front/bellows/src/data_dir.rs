@@ -21,7 +21,8 @@ const HBASE_VERSION_FILE: &str = "hbase.version";
 /// a colon are a scheme; a directory with such a name is written `./NAME`. A directory with `://` in its name is also
 /// written `./NAME`, because such a text is nearly always a mistyped URL.
 pub(crate) fn folder(option: &str, text: &str) -> Result<PathBuf, Failure> {
-    let expected = "expected a path or a file: URL of this machine";
+    let expected =
+        "expected a path or a file: URL of this machine, s3://BUCKET/FOLDER, or hdfs://HOST:PORT/FOLDER";
     let Some((scheme, rest)) = text.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
         if text.contains("://") && !text.starts_with(['/', '.']) {
             return Err(Failure::new(format!(
@@ -31,14 +32,12 @@ pub(crate) fn folder(option: &str, text: &str) -> Result<PathBuf, Failure> {
         return Ok(PathBuf::from(text));
     };
     if !scheme.eq_ignore_ascii_case("file") {
-        let remedy = if rest.starts_with("//") {
-            String::new()
+        let reason = if rest.starts_with("//") {
+            format!("the scheme {scheme}: is not served")
         } else {
-            format!("; a folder of this name is ./{text}")
+            format!("this is no URL; a folder of this name is ./{text}")
         };
-        return Err(Failure::new(format!(
-            "{option} is {text:?}, {expected}: the scheme {scheme}: is not served{remedy}"
-        )));
+        return Err(Failure::new(format!("{option} is {text:?}, {expected}: {reason}")));
     }
     let path = match rest.strip_prefix("//") {
         None => rest,
@@ -243,9 +242,12 @@ mod tests {
             assert_eq!(folder("--data-dir", text).expect(text), Path::new(path));
         }
         for (text, reason) in [
-            ("s3://bucket/x", "the scheme s3: is not served"),
-            ("hdfs://nn:8020/hbase", "the scheme hdfs: is not served"),
-            ("s3:x", "the scheme s3: is not served; a folder of this name is ./s3:x"),
+            (
+                "S3n://bucket/x",
+                "s3://BUCKET/FOLDER, or hdfs://HOST:PORT/FOLDER: the scheme S3n: is not served",
+            ),
+            ("gs://bucket/x", "the scheme gs: is not served"),
+            ("s3:x", "this is no URL; a folder of this name is ./s3:x"),
             (" s3://bucket/x", "no scheme; a folder of this name is ./ s3://bucket/x"),
             ("s3_a://bucket/x", "no scheme"),
             ("://x", "no scheme"),
