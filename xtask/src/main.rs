@@ -55,6 +55,7 @@ mod release;
 mod replica;
 mod s3;
 mod s3faults;
+mod s3requests;
 mod seeded;
 mod server;
 mod shell;
@@ -129,6 +130,11 @@ const PARTS: &[Part] = &[
         "s3",
         "storage in a real S3 store keeps its contract, and a server there survives kill -9 (Go)",
         s3::suite,
+    ),
+    (
+        "s3-requests",
+        "the requests of a flush, a compaction and an opening on a real S3 server, counted by a proxy (Go)",
+        s3requests::suite,
     ),
     (
         "replica",

@@ -11,7 +11,7 @@ use crate::java::succeed;
 use crate::random::{Random, seed_from_the_clock};
 use crate::server::{Server, binary, fresh_folder, no_panic};
 use crate::workload::Workload;
-use crate::{NOT_RUN, Outcome, web};
+use crate::{NOT_RUN, Outcome};
 
 /// The Go module of the S3 server, with its version.
 const VERSITYGW: &str = "github.com/versity/versitygw/cmd/versitygw@v1.8.0";
@@ -104,8 +104,7 @@ pub(crate) fn suite() -> Outcome {
     crash::run_on_store(ROUNDS, &store.endpoint, LogPlace::Disk)?;
     let data = PathBuf::from(format!("s3://bellows/takeover-{}", std::process::id()));
     let options = crash::store_options(&store.endpoint, "");
-    takeovers(TAKEOVERS, seed_from_the_clock(), &binary(), &data, &options)?;
-    requests_of_a_flush(&store.endpoint)
+    takeovers(TAKEOVERS, seed_from_the_clock(), &binary(), &data, &options)
 }
 
 /// Runs the part about a read replica alone.
@@ -113,72 +112,6 @@ pub(crate) fn replica() -> Outcome {
     crate::server::build()?;
     let store = Store::start()?;
     crate::replica::follows(&store.endpoint)
-}
-
-/// Checks the requests of a small flush: it writes its file and the store's list, and, because the log is in the store
-/// too, markers. The flush reads, lists and deletes nothing.
-fn requests_of_a_flush(endpoint: &str) -> Outcome {
-    let folder = fresh_folder("requests")?;
-    let data = PathBuf::from(format!("s3://bellows/requests-{}", std::process::id()));
-    let mut options = crash::store_options(endpoint, "");
-    // With these settings only the flush sends requests to the store.
-    for quiet in ["hbase.server.thread.wakefrequency=3600000", "hbase.hstore.compaction.min=10"] {
-        options.extend(["-D".to_owned(), quiet.to_owned()]);
-    }
-    let options: Vec<&str> = options.iter().map(String::as_str).collect();
-    let server = Server::start_with_log(&data, &folder.join("log"), &options)?;
-    let mut load = Command::new(binary());
-    load.args(["bench", "insert", "--at", &server.rpc, "--rows", "200", "--operations", "100"])
-        .args(["--warm-up", "0", "--seconds", "20", "--table", "counted"])
-        .stdout(Stdio::null());
-    succeed("bellows bench", load)?;
-    let flush = || -> Result<[u64; 5], String> {
-        let before = settled_requests(&server)?;
-        web::act(&server.web, "counted", "flush")?;
-        let after = settled_requests(&server)?;
-        Ok(std::array::from_fn(|kind| after[kind] - before[kind]))
-    };
-    let with_page = flush()?;
-    // Reading the counters also sends requests, because the page lists the snapshots. A flush without data shows how
-    // many.
-    let of_page = flush()?;
-    let wanted = [3, 0, 0, 0, 0];
-    let sent: [u64; 5] = std::array::from_fn(|kind| with_page[kind].saturating_sub(of_page[kind]));
-    server.stop()?;
-    if of_page[0] > 0 {
-        return Err(format!("a flush of nothing sent requests, by kind: {of_page:?}"));
-    }
-    say!("a flush sent {} PUT, {} GET, {} LIST, {} DELETE", sent[0], sent[1], sent[2], sent[3]);
-    if sent != wanted {
-        return Err(format!("requests of a flush by kind: {sent:?}, expected {wanted:?}"));
-    }
-    std::fs::remove_dir_all(folder).map_err(|error| error.to_string())
-}
-
-/// Returns the number of requests of a server when it has stopped sending. Records that nobody waits for are sent after
-/// a second.
-fn settled_requests(server: &Server) -> Result<[u64; 5], String> {
-    let mut last = requests(server)?;
-    loop {
-        std::thread::sleep(Duration::from_secs(2));
-        let now = requests(server)?;
-        if now == last {
-            return Ok(now);
-        }
-        last = now;
-    }
-}
-
-/// Returns the numbers of PUT, GET, LIST, DELETE and multipart requests of a server so far.
-fn requests(server: &Server) -> Result<[u64; 5], String> {
-    let page = web::page(&server.web, "/metrics")?;
-    let of_kind = |kind: &str| {
-        let begin = format!("bellows_store_requests_total{{kind=\"{kind}\"}} ");
-        let line = page.lines().find_map(|line| line.strip_prefix(&begin));
-        line.and_then(|count| count.parse().ok())
-            .ok_or_else(|| format!("/metrics has no requests of kind {kind}"))
-    };
-    Ok([of_kind("put")?, of_kind("get")?, of_kind("list")?, of_kind("delete")?, of_kind("multipart")?])
 }
 
 /// Tests takeovers: a server hangs under load, a second one takes over its files and accepts writes, and then the first

@@ -14,8 +14,8 @@
 mod kind;
 mod listings;
 mod message;
-mod proxy;
-mod request;
+pub(crate) mod proxy;
+pub(crate) mod request;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

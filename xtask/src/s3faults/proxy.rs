@@ -1,4 +1,4 @@
-//! A proxy between the server and its store that injects faults of one kind.
+//! A proxy between the server and its store that injects faults of one kind, or records the requests.
 //!
 //! Each connection has a thread, which reads a request whole, chooses its fate by the seed, and answers. Requests that
 //! the store gets later ([`Act::Again`], [`Arrival::Late`]) are sent by one more thread, on connections of their own.
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::kind::{Act, Arrival, Kind};
 use super::listings::Listings;
 use super::message::Message;
-use super::request::RequestKind;
+use super::request::{RequestKind, key, parameter};
 use crate::random::Random;
 
 /// How far listings are out of date.
@@ -48,9 +48,19 @@ struct Pending {
     what: &'static str,
 }
 
+/// A request that the proxy has recorded.
+#[derive(Clone, Debug)]
+pub(crate) struct Recorded {
+    pub(crate) kind: RequestKind,
+    /// The key of the object; for a listing, its prefix.
+    pub(crate) key: String,
+}
+
 struct State {
     random: Random,
     requests: u64,
+    /// All requests since the last call of [`Proxy::recorded`]; `None` if they are not recorded.
+    recorded: Option<Vec<Recorded>>,
     /// Counts of faults by name and kind of request.
     injected: BTreeMap<(&'static str, RequestKind), u64>,
     /// Counts of late requests by name, kind of request and the store's status.
@@ -90,6 +100,7 @@ impl Proxy {
             state: Mutex::new(State {
                 random: Random::new(seed),
                 requests: 0,
+                recorded: None,
                 injected: BTreeMap::new(),
                 arrived: BTreeMap::new(),
                 pending: Vec::new(),
@@ -112,6 +123,28 @@ impl Proxy {
             }
         });
         Ok(Proxy { endpoint, shared })
+    }
+
+    /// Starts a proxy that records requests and injects no faults.
+    pub(crate) fn recording(store: &str) -> Result<Proxy> {
+        let delays = Delays { again: Duration::ZERO, late: Duration::ZERO };
+        let proxy = Proxy::start(store, Kind::Mixed, 0, delays)?;
+        proxy.settle();
+        proxy.shared.state().recorded = Some(Vec::new());
+        Ok(proxy)
+    }
+
+    /// Returns the requests since the last call, when none has come for `calm`.
+    pub(crate) fn recorded(&self, calm: Duration) -> Vec<Recorded> {
+        let mut count = self.shared.state().requests;
+        loop {
+            std::thread::sleep(calm);
+            let mut state = self.shared.state();
+            if state.requests == count {
+                return state.recorded.as_mut().map(std::mem::take).unwrap_or_default();
+            }
+            count = state.requests;
+        }
     }
 
     /// Injects no more faults. Returns when the store has got every request that was to arrive later.
@@ -230,6 +263,12 @@ impl Shared {
     fn fate_of(&self, request: &Message) -> Option<Act> {
         let mut state = self.state();
         state.requests += 1;
+        if let Some(recorded) = &mut state.recorded {
+            let (path, query) = request.target();
+            let prefix = parameter(query, "prefix").unwrap_or_default();
+            let key = Some(key(path)).filter(|key| !key.is_empty()).unwrap_or(prefix);
+            recorded.push(Recorded { kind: RequestKind::of(request), key });
+        }
         if !self.injects.load(Ordering::Acquire) {
             return None;
         }

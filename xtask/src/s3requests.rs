@@ -1,0 +1,212 @@
+//! Counts the requests of flushes, a compaction and an opening at a proxy in front of a real S3 server, and compares
+//! the server's own counts with those of the proxy.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::crash::{LogPlace, store_options};
+use crate::java::succeed;
+use crate::s3::Store;
+use crate::s3faults::proxy::{Proxy, Recorded};
+use crate::s3faults::request::RequestKind;
+use crate::server::{Server, binary, build, fresh_folder};
+use crate::{Outcome, web};
+
+/// The server sends nothing more if it has sent nothing for this time. Records of the log that nobody waits for are sent
+/// after a second.
+const CALM: Duration = Duration::from_secs(2);
+
+/// With these settings only what an administrator asks for sends requests to the store, and none of them twice.
+const QUIET: [&str; 3] = [
+    "hbase.server.thread.wakefrequency=3600000",
+    "hbase.hstore.compaction.min=10",
+    "bellows.s3.hedge.percent=0",
+];
+
+/// Numbers of requests by what they want, such as `PUT list`.
+type Counts = BTreeMap<String, u64>;
+
+/// Runs the test with the log in the store and with the log on a disk.
+pub(crate) fn suite() -> Outcome {
+    build()?;
+    let folder = fresh_folder("s3requests")?;
+    let store = Store::start_in(&folder.join("store"))?;
+    let counted = [LogPlace::Store, LogPlace::Disk].map(|log| {
+        count(&store, log).map_err(|why| format!("log on {log:?}: {why}; see {}", folder.display()))
+    });
+    counted.into_iter().collect::<Outcome>()?;
+    drop(store);
+    std::fs::remove_dir_all(folder).map_err(|error| error.to_string())
+}
+
+fn count(store: &Store, log: LogPlace) -> Outcome {
+    let folder = fresh_folder(&format!("s3requests-{log:?}"))?;
+    let proxy = Proxy::recording(&store.endpoint).map_err(|error| format!("no proxy: {error}"))?;
+    let wal_dir = match log {
+        LogPlace::Store => String::new(),
+        LogPlace::Disk => folder.join("wal").display().to_string(),
+    };
+    let mut options = store_options(&proxy.endpoint, &wal_dir);
+    QUIET.iter().for_each(|quiet| options.extend(["-D".to_owned(), (*quiet).to_owned()]));
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    let data = PathBuf::from(format!("s3://bellows/requests-{log:?}"));
+    let start = || Server::start_with_log(&data, &folder.join("log"), &options);
+    let server = start()?;
+    // Requests for the log come only if the log is in the store.
+    let with_markers = |wanted: &[&'static str]| match log {
+        LogPlace::Store => [wanted, &["PUT log"]].concat(),
+        LogPlace::Disk => wanted.to_vec(),
+    };
+    let mut total = Counts::new();
+    let mut of = |what: &str, act: &dyn Fn() -> Outcome| -> Result<Counts, String> {
+        add(&mut total, &proxy.recorded(CALM));
+        act()?;
+        let requests = proxy.recorded(CALM);
+        add(&mut total, &requests);
+        let counts = by_object(&requests);
+        say!("log on {log:?}, {what}: {}", shown(&counts));
+        Ok(counts)
+    };
+
+    insert(&server, "small", 200)?;
+    let small = with_markers(&["PUT file", "PUT list"]);
+    expect("a small flush", &of("a small flush", &|| web::act(&server.web, "small", "flush"))?, &small)?;
+    let nothing = of("a flush of nothing", &|| web::act(&server.web, "small", "flush"))?;
+    expect("a flush of nothing", &nothing, &[])?;
+
+    insert(&server, "small", 200)?;
+    let compact = || web::act(&server.web, "small", "major_compact");
+    let mut compaction = of("a compaction", &compact)?;
+    let read = compaction.remove("GET file").unwrap_or(0);
+    expect("a compaction, without reading its files", &compaction, &small)?;
+    if read > 20 {
+        return Err(format!("a compaction of small files read them by {read} requests, expected at most 20"));
+    }
+
+    // The bytes of the inserted rows are 20 MB: two parts.
+    insert(&server, "large", 20_000)?;
+    let large = with_markers(&[
+        "MULTIPART-BEGIN file",
+        "PART file",
+        "PART file",
+        "MULTIPART-COMPLETE file",
+        "PUT list",
+    ]);
+    expect("a large flush", &of("a large flush", &|| web::act(&server.web, "large", "flush"))?, &large)?;
+
+    add(&mut total, &proxy.recorded(CALM));
+    let counted = requests(&server)?;
+    let seen = ["PUT", "GET", "DELETE", "MULTIPART"].map(|kind| total.get(kind).copied().unwrap_or(0));
+    server.stop()?;
+    drop(proxy.recorded(CALM));
+    let server = start()?;
+    let opening: Vec<Recorded> =
+        proxy.recorded(CALM).into_iter().filter(|request| request.key.contains("/default/small/")).collect();
+    let mut opening = by_object(&opening);
+    say!("log on {log:?}, an opening: {}", shown(&opening));
+    // The region's own files, not those of its store.
+    opening.retain(|what, _| !what.ends_with("other"));
+    // The files are the output of the compaction and that of the flush at the end of the first server.
+    let wanted = ["LIST list", "GET list", "PUT list", "GET file", "GET file"];
+    expect("the opening of a store of two files", &opening, &wanted)?;
+    if counted != seen {
+        return Err(format!(
+            "the server counted {counted:?} PUT, GET, DELETE and multipart requests, the proxy {seen:?}"
+        ));
+    }
+    server.stop()?;
+    std::fs::remove_dir_all(folder).map_err(|error| error.to_string())
+}
+
+/// Creates the table if necessary, and inserts rows that are not flushed. The first call also flushes some rows.
+fn insert(server: &Server, table: &str, rows: u64) -> Outcome {
+    let mut load = Command::new(binary());
+    let rows = rows.to_string();
+    load.args([
+        "bench",
+        "insert",
+        "--at",
+        &server.rpc,
+        "--rows",
+        "200",
+        "--operations",
+        &rows,
+        "--warm-up",
+        "0",
+    ])
+    .args(["--seconds", "60", "--table", table])
+    .stdout(Stdio::null());
+    succeed("bellows bench", load)
+}
+
+/// Adds the numbers of requests by the kinds that the server counts.
+fn add(total: &mut Counts, requests: &[Recorded]) {
+    for request in requests {
+        let kind = match request.kind {
+            RequestKind::Put => "PUT",
+            RequestKind::Get | RequestKind::Head => "GET",
+            RequestKind::Delete | RequestKind::BulkDelete => "DELETE",
+            RequestKind::Begin | RequestKind::Part | RequestKind::Complete | RequestKind::Abort => {
+                "MULTIPART"
+            }
+            RequestKind::List | RequestKind::Other => continue,
+        };
+        *total.entry(kind.to_owned()).or_default() += 1;
+    }
+}
+
+/// Counts requests by their kind and the object that they want. Leaves out the listings of snapshots, which the page of
+/// a table shows.
+fn by_object(requests: &[Recorded]) -> Counts {
+    let mut counts = Counts::new();
+    for Recorded { kind, key } in requests {
+        let object = match key.as_str() {
+            key if key.contains("/.hbase-snapshot") => continue,
+            key if key.contains("/.filelist") => "list",
+            key if key.contains("/WALs/") => "log",
+            key if is_store_file(key) => "file",
+            _ => "other",
+        };
+        *counts.entry(format!("{} {object}", kind.name())).or_default() += 1;
+    }
+    counts
+}
+
+/// Returns whether the key ends with `/REGION/FAMILY/FILE`, where names of files are hexadecimal digits.
+fn is_store_file(key: &str) -> bool {
+    key.contains("/data/default/")
+        && key
+            .rsplit('/')
+            .next()
+            .is_some_and(|name| name.len() == 32 && name.bytes().all(|digit| digit.is_ascii_hexdigit()))
+}
+
+fn expect(what: &str, found: &Counts, wanted: &[&str]) -> Outcome {
+    let mut counts = Counts::new();
+    wanted.iter().for_each(|request| *counts.entry((*request).to_owned()).or_default() += 1);
+    if *found == counts {
+        return Ok(());
+    }
+    Err(format!("requests of {what}: {}, expected {}", shown(found), shown(&counts)))
+}
+
+fn shown(counts: &Counts) -> String {
+    if counts.is_empty() {
+        return "none".to_owned();
+    }
+    counts.iter().map(|(what, count)| format!("{count} {what}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the numbers of PUT, GET, DELETE and multipart requests that the server has counted.
+fn requests(server: &Server) -> Result<[u64; 4], String> {
+    let page = web::page(&server.web, "/metrics")?;
+    let of_kind = |kind: &str| {
+        let begin = format!("bellows_store_requests_total{{kind=\"{kind}\"}} ");
+        let line = page.lines().find_map(|line| line.strip_prefix(&begin));
+        line.and_then(|count| count.parse().ok())
+            .ok_or_else(|| format!("/metrics has no requests of kind {kind}"))
+    };
+    Ok([of_kind("put")?, of_kind("get")?, of_kind("delete")?, of_kind("multipart")?])
+}
