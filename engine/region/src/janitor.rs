@@ -8,7 +8,8 @@
 //! 2. It asks every [`FileHolder`]. Each reads its state from storage: what a region has in memory proves nothing.
 //!    Holders find file lists and back references by listing folders, so a listing must have what was written before
 //!    it, as local disks and S3 promise.
-//! 3. It deletes files that no holder needs. If one holder cannot answer, the janitor deletes nothing.
+//! 3. It deletes files that no holder needs and that were not opened meanwhile. If one holder cannot answer, the janitor
+//!    deletes nothing.
 //!
 //! Where other processes may read, as in an object store, each file is kept for a [grace](Janitor::keeping), which
 //! begins when its store has stopped listing it. Within that time a read replica learns from the log which files have
@@ -132,13 +133,13 @@ impl Janitor {
         let mut held = vec![false; names.len()];
         self.ask(&names, &mut held)?;
         let mut gone = Vec::new();
-        for (name, held) in names.into_iter().zip(held) {
+        for ((name, held), file) in names.iter().zip(held).zip(condemned) {
             if held {
-                self.forget_grace(&name);
-                continue;
+                self.forget_grace(name);
+            } else if file.begin_deletion() {
+                self.delete(name)?;
+                gone.push(name.clone());
             }
-            self.delete(&name)?;
-            gone.push(name);
         }
         Ok(gone)
     }

@@ -2,16 +2,20 @@
 //!
 //! ```text
 //! open    a store lists the file, or a reader has it open since before the store dropped it
-//! pinned  the file is being written and no list names it yet, or a reference to it is being made
+//! pinned  the file is being written and no list names it yet, a reference to it is being made, or it is being opened
 //! ```
 //!
 //! Before the janitor asks other holders it [condemns](OpenFiles::condemn) a file. That fails while the file is in use;
-//! afterwards nobody can pin it. So no reference is made to a file that is about to be deleted.
+//! afterwards nobody can make a reference to it. So no reference is made to a file that is about to be deleted.
+//!
+//! A region may still open a condemned file to which an existing list refers. So the janitor
+//! [asks again](CondemnedFile::begin_deletion) directly before it deletes the file, and leaves a file that is in use by
+//! then. While it deletes the file, openers wait. They find the file gone afterwards, and look in the archive.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use env::sync::Mutex;
+use env::sync::{Condvar, Mutex};
 use hfile::Reader;
 use storage::FileName;
 
@@ -20,7 +24,19 @@ struct FileUse {
     /// The readers of the file. A reader lives as long as a cursor over the file.
     readers: Vec<Weak<Reader>>,
     pins: usize,
-    is_condemned: bool,
+    fate: Fate,
+}
+
+/// What the janitor does with a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Fate {
+    /// Nothing.
+    #[default]
+    Spared,
+    /// It finds out whether the file has a holder.
+    Condemned,
+    /// It deletes the file.
+    Deleted,
 }
 
 impl FileUse {
@@ -33,6 +49,8 @@ impl FileUse {
 #[derive(Debug, Default)]
 pub struct OpenFiles {
     uses: Mutex<BTreeMap<FileName, FileUse>>,
+    /// Notified when the janitor has decided about a file, and has deleted it or not.
+    decided: Condvar,
     kept: Mutex<KeptReaders>,
 }
 
@@ -62,7 +80,7 @@ pub struct PinnedFile {
     name: FileName,
 }
 
-/// A file that cannot be pinned until this value is dropped.
+/// A file to which no reference can be made until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct CondemnedFile<'a> {
     all: &'a OpenFiles,
@@ -77,8 +95,8 @@ impl OpenFiles {
         OpenFiles { kept: Mutex::new(kept), ..OpenFiles::default() }
     }
 
-    /// Records that a file has a reader. A region that has read an old list may still open a condemned file. That does
-    /// no harm, because the janitor reads the current lists after it has condemned the file.
+    /// Records that a file has a reader. The caller has [pinned](OpenFiles::pin_to_open) the file since before it opened
+    /// it, or a list of its own region names the file.
     pub(crate) fn opened(&self, reader: &Arc<Reader>) {
         let mut uses = self.uses.lock();
         let file_use = uses.entry(reader.name().clone()).or_default();
@@ -120,14 +138,25 @@ impl OpenFiles {
     pub fn pin(self: &Arc<Self>, name: &FileName) -> Option<PinnedFile> {
         let mut uses = self.uses.lock();
         let file_use = uses.entry(name.clone()).or_default();
-        if file_use.is_condemned {
+        if file_use.fate != Fate::Spared {
             return None;
         }
         file_use.pins += 1;
         Some(PinnedFile { all: Arc::clone(self), name: name.clone() })
     }
 
-    /// Prevents a file from being pinned, and closes its kept reader. Returns `None` if the file is in use or already
+    /// Pins a file that is about to be opened, which need not exist. A condemned file is pinned, too. If the janitor is
+    /// deleting the file, waits until it has done so.
+    pub(crate) fn pin_to_open(self: &Arc<Self>, name: &FileName) -> PinnedFile {
+        let mut uses = self.uses.lock();
+        while uses.get(name).is_some_and(|file_use| file_use.fate == Fate::Deleted) {
+            self.decided.wait(&mut uses);
+        }
+        uses.entry(name.clone()).or_default().pins += 1;
+        PinnedFile { all: Arc::clone(self), name: name.clone() }
+    }
+
+    /// Prevents references to a file, and closes its kept reader. Returns `None` if the file is in use or already
     /// condemned.
     pub(crate) fn condemn<'a>(&'a self, name: &'a FileName) -> Option<CondemnedFile<'a>> {
         let kept = self.kept.lock().readers.remove(name);
@@ -135,10 +164,10 @@ impl OpenFiles {
         drop(kept);
         let mut uses = self.uses.lock();
         let file_use = uses.entry(name.clone()).or_default();
-        if file_use.is_condemned || file_use.is_in_use() {
+        if file_use.fate != Fate::Spared || file_use.is_in_use() {
             return None;
         }
-        *file_use = FileUse { is_condemned: true, ..FileUse::default() };
+        *file_use = FileUse { fate: Fate::Condemned, ..FileUse::default() };
         Some(CondemnedFile { all: self, name })
     }
 }
@@ -148,7 +177,7 @@ impl Drop for PinnedFile {
         let mut uses = self.all.uses.lock();
         if let Some(file_use) = uses.get_mut(&self.name) {
             file_use.pins -= 1;
-            if !file_use.is_in_use() {
+            if file_use.fate == Fate::Spared && !file_use.is_in_use() {
                 uses.remove(&self.name);
             }
         }
@@ -159,22 +188,37 @@ impl CondemnedFile<'_> {
     pub(crate) fn name(&self) -> &FileName {
         self.name
     }
+
+    /// Returns false if the file was opened or pinned since it was condemned, so that it must not be deleted. Otherwise
+    /// openers wait until this value is dropped. The caller deletes the file and drops this value at once.
+    pub(crate) fn begin_deletion(&self) -> bool {
+        let mut uses = self.all.uses.lock();
+        let file_use = uses.entry(self.name.clone()).or_default();
+        if file_use.is_in_use() {
+            return false;
+        }
+        file_use.fate = Fate::Deleted;
+        true
+    }
 }
 
 impl Drop for CondemnedFile<'_> {
     fn drop(&mut self) {
         let mut uses = self.all.uses.lock();
         if let Some(file_use) = uses.get_mut(self.name) {
-            file_use.is_condemned = false;
+            file_use.fate = Fate::Spared;
             if !file_use.is_in_use() {
                 uses.remove(self.name);
             }
         }
+        self.all.decided.notify_all();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
     #[test]
@@ -189,5 +233,40 @@ mod tests {
         drop(condemned);
         assert!(all.pin(&name).is_some());
         assert!(all.uses.lock().is_empty(), "unused files have no entry");
+    }
+
+    #[test]
+    fn a_condemned_file_that_is_opened_is_not_deleted() {
+        let (all, name) = (Arc::new(OpenFiles::default()), FileName::new("a"));
+        let condemned = all.condemn(&name).expect("nobody has it");
+        let opening = all.pin_to_open(&name);
+        assert!(!condemned.begin_deletion());
+        drop(opening);
+        assert!(all.pin(&name).is_none(), "it is still condemned");
+        assert!(condemned.begin_deletion());
+        drop(condemned);
+        assert!(all.uses.lock().is_empty(), "unused files have no entry");
+    }
+
+    #[test]
+    fn an_opener_waits_until_a_file_is_deleted() {
+        let (all, name) = (Arc::new(OpenFiles::default()), FileName::new("a"));
+        let condemned = all.condemn(&name).expect("nobody has it");
+        assert!(condemned.begin_deletion());
+        let is_deleted = Arc::new(AtomicBool::new(false));
+        let (begun, begins) = std::sync::mpsc::channel();
+        let opener = env::spawn_thread("opener", env::Priority::Foreground, {
+            let (all, name, is_deleted) = (Arc::clone(&all), name.clone(), Arc::clone(&is_deleted));
+            move || {
+                begun.send(()).expect("the test waits");
+                let _pin = all.pin_to_open(&name);
+                is_deleted.load(Ordering::SeqCst)
+            }
+        });
+        begins.recv().expect("the opener runs");
+        (0..1_000).for_each(|_| std::thread::yield_now());
+        is_deleted.store(true, Ordering::SeqCst);
+        drop(condemned);
+        assert!(opener.expect("a thread").join().expect("no panic"));
     }
 }

@@ -23,7 +23,7 @@ pub use reference::{Half, Reference};
 use crate::compaction_policy::FileFacts;
 use crate::dropped_markers::{self, DroppedMarkers};
 use crate::mob_format::names::MOB_FILE_REFS;
-use crate::open_files::OpenFiles;
+use crate::open_files::{OpenFiles, PinnedFile};
 use crate::stripes::{self, StripeRange};
 use crate::{Error, Result};
 
@@ -90,7 +90,7 @@ impl StoreFile {
             (Some(_), Some(reference)) => Some(reference.clone()),
             (Some(_), None) => Some(StoreFile::read_reference(opener.files, &folder.join(&listed.name))?),
         };
-        let (place, file) = StoreFile::find(opener.files, &name.origin(&here).places_of(&name.file))?;
+        let (place, file, _pin) = StoreFile::find(opener, &name.origin(&here).places_of(&name.file))?;
         StoreFile::over(opener, place, file, listed, name, half.map(Arc::new))
     }
 
@@ -129,12 +129,16 @@ impl StoreFile {
         })
     }
 
-    /// Opens the first of these files that exists.
-    fn find(files: &dyn Files, places: &[FileName]) -> Result<(FileName, Arc<dyn FileReader>)> {
+    /// Opens the first of these files that exists. The janitor deletes no file while the returned pin exists.
+    fn find(
+        opener: &FileOpener<'_>,
+        places: &[FileName],
+    ) -> Result<(FileName, Arc<dyn FileReader>, PinnedFile)> {
         let mut missing = None;
         for place in places {
-            match files.open(place) {
-                Ok(file) => return Ok((place.clone(), file)),
+            let pin = opener.open_files.pin_to_open(place);
+            match opener.files.open(place) {
+                Ok(file) => return Ok((place.clone(), file, pin)),
                 // If no place has the file, the error names the first place, where an operator would look.
                 Err(error) if error.kind() == Kind::NotFound => _ = missing.get_or_insert(error),
                 Err(error) => return Err(error.into()),

@@ -50,13 +50,15 @@ impl Janitor {
             names.iter().map(|name| self.open_files.condemn(name)).collect();
         let mut held: Vec<bool> = condemned.iter().map(Option::is_none).collect();
         self.ask(names, &mut held)?;
-        for ((name, held), condemned) in names.iter().zip(held).zip(&condemned) {
-            if !held {
+        for ((name, held), condemned) in names.iter().zip(held).zip(condemned) {
+            let is_unused = || condemned.as_ref().is_some_and(CondemnedFile::begin_deletion);
+            if !held && is_unused() {
                 self.delete(name)?;
                 continue;
             }
             copy_to_archive(&*self.files, name)?;
-            if condemned.is_some() || self.files.capabilities().has(Capability::ReadAfterDelete) {
+            // A region that was opened meanwhile may have opened the original.
+            if is_unused() || self.files.capabilities().has(Capability::ReadAfterDelete) {
                 self.files.delete(name)?;
             } else {
                 self.left_for_readers.lock().insert(name.clone());
@@ -104,7 +106,8 @@ impl Janitor {
     fn delete_files_without_readers(&self) -> Result<()> {
         let names: Vec<FileName> = self.left_for_readers.lock().iter().cloned().collect();
         for name in names {
-            if let Some(_condemned) = self.open_files.condemn(&name) {
+            let condemned = self.open_files.condemn(&name);
+            if condemned.as_ref().is_some_and(CondemnedFile::begin_deletion) {
                 self.files.delete(&name)?;
                 self.left_for_readers.lock().remove(&name);
             }

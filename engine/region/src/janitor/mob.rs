@@ -104,9 +104,11 @@ impl Janitor {
             self.snapshots.mark_held(&in_manifests, &mut held)?;
         }
         let mut gone = 0;
-        for ((file, _), _) in condemned.iter().zip(held).filter(|(_, held)| !held) {
-            self.files.delete(file.name())?;
-            gone += 1;
+        for ((file, _), held) in condemned.into_iter().zip(held) {
+            if !held && file.begin_deletion() {
+                self.files.delete(file.name())?;
+                gone += 1;
+            }
         }
         Ok(gone)
     }

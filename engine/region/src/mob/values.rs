@@ -143,6 +143,7 @@ fn open(region: &Region, store: &Store, cell: Cell<'_>, reference: MobReference<
         }
     }
     for place in &places {
+        let _pin = region.options.open_files.pin_to_open(place);
         let file = match region.files.open(place) {
             Ok(file) => file,
             Err(error) if error.kind() == Kind::NotFound => continue,

@@ -369,8 +369,8 @@ fn an_unreadable_list_keeps_every_file() {
 }
 
 /// Returns a server with table `t`, which is closed, and its clone `other`.
-fn dropped_and_cloned() -> (Server, RegionInfo) {
-    let server = Server::new();
+fn dropped_and_cloned(files: Memory) -> (Server, RegionInfo) {
+    let server = Server::over(files);
     let region = region_of(&server, "t", &["a", "b"]);
     let clone = Server::info("other", 9);
     region.write_heir(&Server::folder(&clone), &InheritedFiles::Links).expect("written");
@@ -382,7 +382,7 @@ fn dropped_and_cloned() -> (Server, RegionInfo) {
 fn a_drop_that_ends_at_any_act_loses_no_file_of_a_clone() {
     for outcome in [storage::Outcome::DidNotHappen, storage::Outcome::MayHaveHappened] {
         for act in 1.. {
-            let (server, clone) = dropped_and_cloned();
+            let (server, clone) = dropped_and_cloned(Memory::new());
             let at = server.files.acts() + act;
             let fault = storage::memory::Fault { act: at, kind: storage::Kind::Failed, outcome, last: true };
             server.files.set_fault(Some(fault));
@@ -410,9 +410,8 @@ fn a_drop_that_ends_at_any_act_loses_no_file_of_a_clone() {
 
 #[test]
 fn a_reader_reads_on_after_its_table_was_dropped() {
-    use storage::{Capabilities, Capability};
-    for capabilities in [Capabilities::ALL, Capabilities::ALL.without(Capability::ReadAfterDelete)] {
-        let server = Server::over(Memory::with(capabilities));
+    for files in with_and_without_read_after_delete() {
+        let server = Server::over(files);
         let region = region_of(&server, "t", &["a", "b"]);
         let reader = Region::open_for_reading(server.opening(region.info(), f())).expect("opened");
         region.close().expect("closed");
@@ -427,10 +426,141 @@ fn a_reader_reads_on_after_its_table_was_dropped() {
     }
 }
 
+/// Storage with all capabilities, and storage where a deleted file cannot be read.
+fn with_and_without_read_after_delete() -> [Memory; 2] {
+    [Capabilities::ALL, Capabilities::ALL.without(Capability::ReadAfterDelete)].map(Memory::with)
+}
+
+/// A holder that needs no file. When it is first asked, it opens a region.
+struct OpensMeanwhile {
+    opening: env::sync::Mutex<Option<Opening>>,
+    opened: env::sync::Mutex<Option<Arc<Region>>>,
+}
+
+impl FileHolder for OpensMeanwhile {
+    fn mark_held(&self, _: &[FileName], _: &mut [bool]) -> Result<()> {
+        if let Some(opening) = self.opening.lock().take() {
+            *self.opened.lock() = Some(Region::open(opening)?);
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_region_that_is_opened_while_its_files_move_to_the_archive_can_be_read() {
+    for files in with_and_without_read_after_delete() {
+        let (server, clone) = dropped_and_cloned(files);
+        let holder = Arc::new(OpensMeanwhile {
+            opening: env::sync::Mutex::new(Some(server.opening(&clone, f()))),
+            opened: env::sync::Mutex::default(),
+        });
+        let janitor = server.janitor().asking(Arc::clone(&holder) as Arc<dyn FileHolder>);
+        let table = FileName::new("data/default/t");
+        janitor.drop_folder(&table).expect("dropped");
+        let opened = holder.opened.lock().take().expect("it was asked");
+        janitor.clean_archive(&FileName::root()).expect("cleaned");
+        assert_eq!(rows(&opened), "a b");
+        // The originals are deleted when they have no readers.
+        opened.close().expect("closed");
+        drop(opened);
+        janitor.clean_archive(&FileName::root()).expect("cleaned");
+        assert!(server.files.list(&table).expect("listed").is_empty());
+        assert_eq!(rows(&server.open(&clone, f())), "a b");
+    }
+}
+
+/// Calls a function once, directly after a file below a folder was opened for the first time.
+struct AfterOpen {
+    files: Memory,
+    folder: FileName,
+    call: env::sync::Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Files for AfterOpen {
+    fn capabilities(&self) -> Capabilities {
+        self.files.capabilities()
+    }
+
+    fn create(&self, name: &FileName) -> storage::Result<Box<dyn storage::FileWriter>> {
+        self.files.create(name)
+    }
+
+    fn open(&self, name: &FileName) -> storage::Result<Arc<dyn storage::FileReader>> {
+        let opened = self.files.open(name)?;
+        let call = name.below(&self.folder).and_then(|_| self.call.lock().take());
+        call.into_iter().for_each(|call| call());
+        Ok(opened)
+    }
+
+    fn sync(&self, name: &FileName) -> storage::Result<()> {
+        self.files.sync(name)
+    }
+
+    fn list(&self, folder: &FileName) -> storage::Result<Vec<storage::Entry>> {
+        self.files.list(folder)
+    }
+
+    fn delete(&self, name: &FileName) -> storage::Result<()> {
+        self.files.delete(name)
+    }
+
+    fn load(&self, name: &FileName, bytes_max: usize) -> storage::Result<storage::Object> {
+        self.files.load(name, bytes_max)
+    }
+
+    fn swap(
+        &self,
+        name: &FileName,
+        expected: Option<&storage::Version>,
+        new: &[u8],
+    ) -> storage::Result<storage::Version> {
+        self.files.swap(name, expected, new)
+    }
+
+    fn settle(
+        &self,
+        name: &FileName,
+        expected: Option<&storage::Version>,
+        new: &[u8],
+    ) -> storage::Result<storage::Settled> {
+        self.files.settle(name, expected, new)
+    }
+
+    fn place(&self) -> String {
+        self.files.place()
+    }
+}
+
+#[test]
+fn a_file_that_is_being_opened_is_not_deleted() {
+    for files in with_and_without_read_after_delete() {
+        let (server, clone) = dropped_and_cloned(files);
+        let table = FileName::new("data/default/t");
+        let janitor = Arc::new(server.janitor());
+        let drop_table = {
+            let (janitor, table) = (Arc::clone(&janitor), table.clone());
+            move || janitor.drop_folder(&table).expect("dropped")
+        };
+        let files = AfterOpen {
+            files: server.files.clone(),
+            folder: table.clone(),
+            call: env::sync::Mutex::new(Some(Box::new(drop_table))),
+        };
+        let opening = Opening { files: Arc::new(files), ..server.opening(&clone, f()) };
+        let opened = Region::open(opening).expect("opened");
+        janitor.clean_archive(&FileName::root()).expect("cleaned");
+        assert_eq!(rows(&opened), "a b");
+        opened.close().expect("closed");
+        drop(opened);
+        janitor.clean_archive(&FileName::root()).expect("cleaned");
+        assert!(server.files.list(&table).expect("listed").is_empty());
+    }
+}
+
 #[test]
 fn a_dropped_family_does_not_come_back_after_a_loss_of_power() {
     for seed in 0..16 {
-        let (server, clone) = dropped_and_cloned();
+        let (server, clone) = dropped_and_cloned(Memory::new());
         let info = Server::info("t", 1);
         server.janitor().drop_folder(&Server::folder(&info).join("f")).expect("dropped");
         let next = Server::over(server.files.crash(seed));
