@@ -138,6 +138,12 @@ impl Janitor {
                 self.forget_grace(name);
             } else if file.begin_deletion() {
                 self.delete(name)?;
+                env::sometimes(match (self.grace.is_some(), is_archived(name)) {
+                    (false, false) => "janitor: an unlisted file was deleted",
+                    (false, true) => "janitor: a file of the archive was deleted",
+                    (true, false) => "janitor: an unlisted file was deleted after its grace",
+                    (true, true) => "janitor: a file of the archive was deleted after its grace",
+                });
                 gone.push(name.clone());
             }
         }
@@ -170,7 +176,14 @@ impl Janitor {
             return Ok(true);
         }
         // Without files the folder was dropped by an earlier call, and nothing has to be kept.
-        Ok(!names.is_empty() && !self.is_grace_over(folder))
+        let is_needed = !names.is_empty() && !self.is_grace_over(folder);
+        if !is_needed && !names.is_empty() {
+            env::sometimes(match self.grace {
+                None => "janitor: nothing needed the files of a region",
+                Some(_) => "janitor: nothing needed the files of a region after its grace",
+            });
+        }
+        Ok(is_needed)
     }
 
     /// Asks every holder which of `names` it needs, and sets their entries of `held` to true.
@@ -213,6 +226,11 @@ impl std::fmt::Debug for Janitor {
     }
 }
 
+/// Whether a file of a store is in the archive.
+fn is_archived(name: &FileName) -> bool {
+    store_of(name).is_some_and(|store| name.parent() != Some(store.folder()))
+}
+
 /// Returns the store of a file under the root or the archive; `None` for any other file.
 fn store_of(name: &FileName) -> Option<StorePlace> {
     let folder = name.parent()?;
@@ -239,6 +257,8 @@ mod tests {
         assert_eq!(store("data/ns/t/r/f/abc"), folder);
         assert_eq!(store("archive/data/ns/t/r/f/abc"), folder);
         assert_eq!(store("root/archive/data/ns/t/r/f/abc"), Some("root/data/ns/t/r/f".to_owned()));
+        assert!(is_archived(&FileName::new("root/archive/data/ns/t/r/f/abc")));
+        assert!(!is_archived(&FileName::new("root/data/ns/t/r/f/abc")));
         for other in ["data/ns/t/r/.regioninfo", "data/ns/t/r/f/.filelist/f1.1", "archive/x", "hbase.id"] {
             assert_eq!(store(other), None, "{other}");
         }

@@ -18,7 +18,8 @@ pub enum Preset {
     Store,
     /// All files and the log are in an object store.
     LogInStore,
-    /// The janitor, and the master's collection of unneeded parents, run each second.
+    /// The janitor, and the master's collection of unneeded parents, run each second. Where unlisted files have a grace,
+    /// it is as long.
     Janitor,
     /// Flushes by size retain as many rows in memory as they can, in families that keep one version and name no level
     /// of in-memory compaction. The workload `counters` takes turns.
@@ -76,6 +77,7 @@ impl Preset {
             }
             Preset::Janitor => {
                 settings.server.unnamed_files_period = CHORE_PERIOD;
+                settings.server.unnamed_files_grace = CHORE_PERIOD;
                 settings.parents_period = CHORE_PERIOD;
             }
             Preset::RetainedRows => {

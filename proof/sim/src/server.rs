@@ -58,7 +58,7 @@ impl std::fmt::Debug for Settings {
         write!(
             f,
             "disk {profile:?}, store {uses_store}, awaited {awaited_max:?}, log there {log_in_store}, rpc threads {rpc_threads}, cache {cache_bytes}, flush {} × {}, memory {:?}, keeps {}, stretch {}, markers {}, \
-             files {}..{}, {:?} {:?}, log file {} × {}, reuse {}, idle {:?}, flushers {}, compactors {}, split {} {:?}, parents {:?}",
+             files {}..{}, {:?} {:?}, log file {} × {}, reuse {}, idle {:?}, flushers {}, compactors {}, split {} {:?}, parents {:?}, unnamed files {:?} grace {:?}",
             region.flush_size,
             region.block_multiplier,
             region.in_memory_compaction,
@@ -78,6 +78,8 @@ impl std::fmt::Debug for Settings {
             server.split.policy,
             server.split.initial_bytes,
             parents_period,
+            server.unnamed_files_period,
+            server.unnamed_files_grace,
         )
     }
 }
@@ -120,6 +122,8 @@ impl Settings {
             wake_period: Duration::from_millis(random.spread(50, 2_000)),
             flush_period: Duration::from_secs(random.spread(2, 3_600)),
             unnamed_files_period: Duration::from_secs(random.spread(1, 600)),
+            // Shorter than a run, so that the janitor deletes files where a file has a grace.
+            unnamed_files_grace: Duration::from_millis(random.spread(100, 20_000)),
             log_roll_period: Duration::from_secs(random.spread(2, 3_600)),
             memstore_bytes_max: 64 << 20,
             split: regionserver::SplitOptions {

@@ -107,6 +107,7 @@ impl Janitor {
         for ((file, _), held) in condemned.into_iter().zip(held) {
             if !held && file.begin_deletion() {
                 self.files.delete(file.name())?;
+                env::sometimes("janitor: a MOB file was deleted");
                 gone += 1;
             }
         }
