@@ -67,19 +67,17 @@ pub enum Profile {
     Local,
     /// HDFS. Files can only be appended to; they cannot be cut and their space cannot be reused. Readers see only whole
     /// blocks of a file that is being written, although more may be durable, until [`Files::seal`] or [`Files::sync`]
-    /// recovers its lease, which takes seconds. A deleted file cannot be read any more.
+    /// recovers its lease, which takes seconds. A deleted file cannot be read any more. The bytes that a process had not
+    /// synced are lost when it is killed, and no lock keeps other processes away.
     Hdfs,
 }
 
 impl Profile {
-    /// Returns the capabilities of the file system.
+    /// Returns the capabilities of the file system. Those of HDFS are the ones that `base/hdfs` declares.
     pub fn capabilities(self) -> Capabilities {
         match self {
             Profile::Local => Capabilities::ALL,
-            Profile::Hdfs => Capabilities::ALL
-                .without(Capability::Cut)
-                .without(Capability::ReuseSpace)
-                .without(Capability::ReadAfterDelete),
+            Profile::Hdfs => Capabilities::NONE.with(Capability::SyncPrefix).with(Capability::ListsAll),
         }
     }
 }

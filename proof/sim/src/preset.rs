@@ -14,6 +14,8 @@ use crate::server::Settings;
 pub enum Preset {
     /// All files and the log are on a local disk.
     Disk,
+    /// All files and the log are on HDFS.
+    Hdfs,
     /// All files are in an object store. The seed decides where the log is.
     Store,
     /// All files and the log are in an object store.
@@ -47,8 +49,9 @@ const LOG_FILES: usize = 1_000;
 
 impl Preset {
     /// All presets.
-    pub const ALL: [Preset; 8] = [
+    pub const ALL: [Preset; 9] = [
         Preset::Disk,
+        Preset::Hdfs,
         Preset::Store,
         Preset::LogInStore,
         Preset::Janitor,
@@ -65,11 +68,8 @@ impl Preset {
 
     pub(crate) fn apply(self, settings: &mut Settings, random: &mut Random) {
         match self {
-            Preset::Disk => {
-                settings.uses_store = false;
-                settings.log_in_store = false;
-                settings.profile = Profile::Local;
-            }
+            Preset::Disk => settings.put_on_disk(Profile::Local),
+            Preset::Hdfs => settings.put_on_disk(Profile::Hdfs),
             Preset::Store => settings.put_into_store(random),
             Preset::LogInStore => {
                 settings.put_into_store(random);
@@ -127,6 +127,8 @@ mod tests {
             };
             let disk = with(&[Preset::Disk]);
             assert!(!disk.uses_store && !disk.log_in_store && disk.profile == Profile::Local);
+            let hdfs = with(&[Preset::Hdfs]);
+            assert!(!hdfs.uses_store && !hdfs.log_in_store && hdfs.profile == Profile::Hdfs);
             assert!(with(&[Preset::Store]).uses_store);
             let store = with(&[Preset::LogInStore]);
             assert!(store.uses_store && store.log_in_store);

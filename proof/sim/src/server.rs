@@ -174,6 +174,13 @@ impl Settings {
         }
     }
 
+    /// Moves all files and the log of these settings onto a file system of this kind.
+    pub(crate) fn put_on_disk(&mut self, profile: Profile) {
+        self.uses_store = false;
+        self.log_in_store = false;
+        self.profile = profile;
+    }
+
     /// Moves the files of these settings into an object store, for a search whose faults concern stores only.
     pub(crate) fn put_into_store(&mut self, random: &mut Random) {
         if !self.uses_store {
