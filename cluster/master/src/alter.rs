@@ -1,6 +1,6 @@
 //! Changes the schema of a table and brings the table's regions to the new schema.
 //!
-//! The master writes the new descriptor, then goes from region to region. An open region applies most changes while it
+//! The master writes the new descriptor, under an intent, then goes from region to region. An open region applies most changes while it
 //! serves, and scans continue. For other changes the region is closed and opened again; clients that call it meanwhile
 //! retry. The files of a deleted family are deleted as well, because a later family of the same name must not find
 //! them. An intent completes this deletion after a crash.
@@ -11,9 +11,10 @@ use bytes::Bytes;
 use cell::{StringBinary, string_binary};
 use proto::{FamilyDescriptor, RegionInfo, TableDescriptor, TableName, pb};
 use rpc::{Exception, class};
+use storage::Outcome;
 
 use crate::error::{is_unchecked, of_proto, of_storage};
-use crate::intents::Intent;
+use crate::intents::{Intent, IntentKey};
 use crate::procedure::{NonceKey, Parameters, ProcedureId, ProcedureKind};
 use crate::{Master, descriptors, table_not_found};
 
@@ -144,8 +145,7 @@ impl Master {
                 return Err(Exception::new("org.apache.hadoop.hbase.HBaseIOException", words));
             }
             if families.is_empty() {
-                descriptors::write(&*master.files, &new, master.world.now()).map_err(of_storage)?;
-                master.reopen(&new, &[])
+                master.change_schema(&new)
             } else {
                 let intent = Intent::DeleteFamilies { table: new, families };
                 master.intents.begin(intent.clone()).map_err(of_storage)?;
@@ -172,13 +172,48 @@ impl Master {
         Ok((old, Arc::new(new)))
     }
 
+    /// Gives a table a new schema that has all of its families.
+    pub(crate) fn change_schema(&self, table: &Arc<TableDescriptor>) -> Result<(), Exception> {
+        self.store_schema(table)?;
+        self.reopen(table, &[])
+    }
+
+    /// Makes `table` the schema that the next start finds. The intent makes a successor of this master write the
+    /// descriptor, too. Otherwise a descriptor that reaches the store late would change the schema under the successor.
+    fn store_schema(&self, table: &Arc<TableDescriptor>) -> Result<(), Exception> {
+        let intent = Intent::Alter { table: Arc::clone(table) };
+        self.intents.begin(intent.clone()).map_err(of_storage)?;
+        let written = self.write_descriptor(table);
+        if written.as_ref().is_err_and(|error| error.outcome() == Outcome::MayHaveHappened) {
+            // The next change of the table or the next start carries out the intent.
+            return written.map_err(of_storage);
+        }
+        let ended = self.intents.end(&intent.key());
+        written.and(ended).map_err(of_storage)
+    }
+
+    /// Carries out the intent of a change of a schema.
+    pub(crate) fn finish_alteration(&self, table: &Arc<TableDescriptor>) -> Result<(), Exception> {
+        self.write_descriptor(table).map_err(of_storage)?;
+        self.intents.end(&IntentKey::of_table(table.name())).map_err(of_storage)?;
+        self.reopen(table, &[])
+    }
+
+    /// Writes the newest descriptor of a table. Fails with [`Kind::Conflict`](storage::Kind::Conflict) if another
+    /// process has taken over the files before.
+    pub(crate) fn write_descriptor(&self, table: &TableDescriptor) -> storage::Result<()> {
+        let folder = layout::descriptors(table.name());
+        let reserve = |number_min| self.intents.reserve_descriptor(number_min);
+        descriptors::write_numbered(&*self.files, &folder, table, self.world.now(), reserve)
+    }
+
     /// Writes the schema without the families, reopens the regions and deletes the families' files.
     pub(crate) fn finish_families(
         &self,
         table: &Arc<TableDescriptor>,
         families: &[Bytes],
     ) -> Result<(), Exception> {
-        descriptors::write(&*self.files, table, self.world.now()).map_err(of_storage)?;
+        self.write_descriptor(table).map_err(of_storage)?;
         self.reopen(table, families)
     }
 
@@ -245,7 +280,7 @@ impl Master {
         self.regions.close(region.encoded_name())?;
         let (outcome, schema) = match (self.regions.open(&region, table, last.as_ref()), old) {
             (Err(cause), Some(old)) => {
-                descriptors::write(&*self.files, &old, self.world.now()).map_err(of_storage)?;
+                self.store_schema(&old)?;
                 let row = self.regions.open(&region, &old, last.as_ref())?;
                 self.update_view(|view| view.tables.get_mut(table.name()).map(|known| known.update(row)));
                 (Err(cause), old)

@@ -32,7 +32,7 @@ use crate::intents::{Intent, IntentKey};
 use crate::procedure::{NonceKey, ProcedureId, ProcedureKind};
 use crate::snapshots::{check_name, does_not_exist};
 use crate::view::TableEntry;
-use crate::{Master, descriptors, trackers};
+use crate::{Master, trackers};
 
 /// Maximum size of a manifest that is read, in bytes.
 const MANIFEST_BYTES_MAX: usize = 512 << 20;
@@ -272,7 +272,7 @@ impl Master {
         let rows: Vec<RegionRow> = copy.regions.iter().map(row).collect();
         self.catalog.replace_regions(&rows, &old)?;
         self.catalog.put_state(name, TableState::Disabled)?;
-        descriptors::write(&*self.files, &copy.table, self.world.now()).map_err(of_storage)?;
+        self.write_descriptor(&copy.table).map_err(of_storage)?;
         self.update_view(|view| {
             view.put_table(TableEntry::new(Arc::clone(&copy.table), TableState::Disabled, rows));
         });

@@ -12,6 +12,10 @@
 //! least the current time in seconds since 2020. So a table that is created again under the name of a deleted one has
 //! greater numbers than the deleted one had. Otherwise a request for a file of the deleted table could reach the store
 //! late, from a server that was replaced or from the network, and delete or replace the descriptor of the new table.
+//!
+//! A running master reserves each number among its [intents](crate::intents) before it writes the file, and keeps an
+//! intent of the change until the file is complete. A master that was replaced can reserve nothing. A file whose number
+//! it reserved earlier may still appear, but its successor then carries out the same change under a greater number.
 
 use bytes::Bytes;
 use env::WallTime;
@@ -100,12 +104,27 @@ pub fn write_in(
     descriptor: &TableDescriptor,
     now: WallTime,
 ) -> storage::Result<()> {
+    write_numbered(files, folder, descriptor, now, Ok)
+}
+
+/// Like [`write_in`], for a running master. `reserve` gets the smallest number that the file may have, and returns the
+/// number that it gets.
+pub(crate) fn write_numbered(
+    files: &dyn Files,
+    folder: &FileName,
+    descriptor: &TableDescriptor,
+    now: WallTime,
+    reserve: impl FnOnce(u64) -> storage::Result<u64>,
+) -> storage::Result<()> {
     let content = descriptor.to_file();
     // Incomplete files count, too, because their numbers must not be used again.
     let entries = files.list(folder)?;
     let parsed = entries.iter().filter_map(|entry| entry.name.below(folder).and_then(Version::parse));
     let next = parsed.map(|version| version.number).max().unwrap_or(0) + 1;
-    let number = if files.capabilities().has(Capability::OneProcess) { next } else { next.max(seconds(now)) };
+    let number_min =
+        if files.capabilities().has(Capability::OneProcess) { next } else { next.max(seconds(now)) };
+    // The files were listed before, so those that are deleted below are older than any file of a successor.
+    let number = reserve(number_min)?;
     let name = folder.join(&format!(".tableinfo.{number:010}.{}", content.len()));
     let mut file = files.create(&name)?;
     match file.write(&content) {

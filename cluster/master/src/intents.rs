@@ -7,9 +7,12 @@
 //! The master is the object's only writer ([`OwnedObject`]).
 //!
 //! The object is a sequence of delimited messages. The first is `NameBytesPair{"written", number of the write 8B}`. The
-//! intents follow:
+//! second is `NameBytesPair{"descriptor", number 8B}`: the greatest number that the master has reserved for the file of a
+//! [descriptor](crate::descriptors). It is left out if there are no intents, or on storage that only one process reaches.
+//! The intents follow:
 //!
 //! ```text
+//! change of a schema     NameBytesPair{"alter"}  TableSchema
 //! creation               NameBytesPair{"create"}  TableSchema  LongMsg count  RegionInfo…
 //! copy of a snapshot     NameBytesPair{"clone" | "restore", snapshot}  TableSchema  LongMsg count  RegionInfo…
 //! deletion               NameBytesPair{"delete"}  TableName
@@ -27,7 +30,7 @@ use cell::string_binary;
 use env::{FirstFailure, World};
 use prost::Message;
 use proto::{RegionInfo, TableDescriptor, TableName, pb};
-use storage::Files;
+use storage::{Capability, Files};
 
 use crate::Error;
 use crate::clones::{CopyKind, SnapshotCopy};
@@ -43,6 +46,11 @@ pub enum Intent {
         table: Arc<TableDescriptor>,
         /// The regions of the table.
         regions: Vec<RegionInfo>,
+    },
+    /// Changes the schema of the table, without deleting a family.
+    Alter {
+        /// The new schema.
+        table: Arc<TableDescriptor>,
     },
     /// Deletes the table.
     Delete {
@@ -97,7 +105,8 @@ impl Intent {
         match self {
             Intent::TruncateRegion { region, .. } => Some(std::slice::from_ref(region)),
             Intent::Replace(replacement) => Some(&replacement.parents),
-            Intent::Create { .. }
+            Intent::Alter { .. }
+            | Intent::Create { .. }
             | Intent::Delete { .. }
             | Intent::DeleteFamilies { .. }
             | Intent::Copy(_) => None,
@@ -107,7 +116,8 @@ impl Intent {
     /// Returns the table that the intent changes.
     pub fn table(&self) -> &TableName {
         match self {
-            Intent::Create { table, .. }
+            Intent::Alter { table }
+            | Intent::Create { table, .. }
             | Intent::DeleteFamilies { table, .. }
             | Intent::TruncateRegion { table, .. } => table.name(),
             Intent::Delete { table } => table,
@@ -147,6 +157,10 @@ impl Intent {
                     let message = pb::RegionInfo::from(region);
                     message.encode_length_delimited(out).expect("a growing buffer takes any message");
                 }
+            }
+            Intent::Alter { table } => {
+                put(out, pb::NameBytesPair { name: "alter".into(), value: None });
+                schema(out, table);
             }
             Intent::Delete { table } => {
                 put(out, pb::NameBytesPair { name: "delete".into(), value: None });
@@ -201,6 +215,10 @@ impl Intent {
                 let kind = if is_clone { CopyKind::Clone } else { CopyKind::Restoration };
                 Ok(Intent::Copy(SnapshotCopy { snapshot, kind, table, regions: regions(bytes)? }))
             }
+            "alter" => {
+                let table = Arc::new(TableDescriptor::try_from(next::<pb::TableSchema>(bytes)?)?);
+                Ok(Intent::Alter { table })
+            }
             "delete" => Ok(Intent::Delete { table: TableName::try_from(&next::<pb::TableName>(bytes)?)? }),
             "delete-families" => {
                 let table = Arc::new(TableDescriptor::try_from(next::<pb::TableSchema>(bytes)?)?);
@@ -250,29 +268,31 @@ fn regions(bytes: &mut Bytes) -> Result<Vec<RegionInfo>, proto::Error> {
 
 /// The name of the message that has the number of a write.
 const WRITTEN: &str = "written";
+/// The name of the message that has the greatest reserved number of a descriptor.
+const DESCRIPTOR: &str = "descriptor";
 
-fn encode_number(out: &mut Vec<u8>, number: u64) {
+fn encode_number(out: &mut Vec<u8>, name: &str, number: u64) {
     let value = Some(Bytes::copy_from_slice(&number.to_be_bytes()));
-    let message = pb::NameBytesPair { name: WRITTEN.into(), value };
+    let message = pb::NameBytesPair { name: name.into(), value };
     message.encode_length_delimited(out).expect("a growing buffer takes any message");
 }
 
-/// Removes the number of the write from `bytes`, and returns it. Returns 0 for an object of an earlier version of this
-/// program, which wrote no number.
-fn decode_number(bytes: &mut Bytes) -> Result<u64, proto::Error> {
+/// Removes the number with this name from the beginning of `bytes`, and returns it. Returns 0 if the object does not have
+/// it, as objects of earlier versions of this program.
+fn decode_number(bytes: &mut Bytes, name: &str) -> Result<u64, proto::Error> {
     let mut rest = bytes.clone();
     if !rest.has_remaining() {
         return Ok(0);
     }
     let message: pb::NameBytesPair = next(&mut rest)?;
-    if message.name != WRITTEN {
+    if message.name != name {
         return Ok(0);
     }
     *bytes = rest;
     let number = message.value.as_deref().and_then(|value| value.try_into().ok()).map(u64::from_be_bytes);
     number.ok_or_else(|| proto::Error::Malformed {
         what: "unfinished change",
-        found: "whose number of writings has not 8 bytes".to_owned(),
+        found: format!("whose number {name:?} has not 8 bytes"),
     })
 }
 
@@ -281,80 +301,112 @@ fn next<M: Message + Default>(bytes: &mut Bytes) -> Result<M, proto::Error> {
         .map_err(|cause| proto::Error::Decode { what: "unfinished change", cause })
 }
 
-/// The intents, by what they change.
+/// The content of the object.
 #[derive(Clone, Debug, Default)]
-struct ByKey(BTreeMap<IntentKey, Intent>);
+struct Unfinished {
+    /// The intents, by what they change.
+    by_key: BTreeMap<IntentKey, Intent>,
+    /// The greatest reserved number of a descriptor, or 0.
+    descriptor: u64,
+}
 
-impl Content for ByKey {
+impl Content for Unfinished {
     /// Enough for a table of 100,000 regions.
     const SIZE_MAX: usize = 64 << 20;
     const ONLY_READ_BUG: Option<u32> = Some(36);
 
     fn encode(&self, written: u64) -> Vec<u8> {
         let mut content = Vec::new();
-        encode_number(&mut content, written);
-        self.0.values().for_each(|intent| intent.encode(&mut content));
+        encode_number(&mut content, WRITTEN, written);
+        if self.descriptor > 0 && !self.by_key.is_empty() {
+            encode_number(&mut content, DESCRIPTOR, self.descriptor);
+        }
+        self.by_key.values().for_each(|intent| intent.encode(&mut content));
         content
     }
 
-    fn decode(bytes: &[u8]) -> Result<(ByKey, u64), proto::Error> {
+    fn decode(bytes: &[u8]) -> Result<(Unfinished, u64), proto::Error> {
         let (mut bytes, mut by_key) = (Bytes::copy_from_slice(bytes), BTreeMap::new());
-        let written = decode_number(&mut bytes)?;
+        let written = decode_number(&mut bytes, WRITTEN)?;
+        let descriptor = decode_number(&mut bytes, DESCRIPTOR)?;
         while bytes.has_remaining() {
             let intent = Intent::decode(&mut bytes)?;
             by_key.insert(intent.key(), intent);
         }
-        Ok((ByKey(by_key), written))
+        Ok((Unfinished { by_key, descriptor }, written))
     }
 }
 
 /// The intents under a root directory.
-pub struct Intents(OwnedObject<ByKey>);
+pub struct Intents {
+    object: OwnedObject<Unfinished>,
+    /// Whether other processes reach the storage.
+    is_shared: bool,
+}
 
 impl Intents {
     /// Reads the intents that an earlier run of the master has left, and prevents earlier masters from writing others.
     /// If another process writes the object later, this is recorded in `replaced`.
     pub fn open(files: Arc<dyn Files>, world: &World, replaced: Arc<FirstFailure>) -> Result<Intents, Error> {
-        OwnedObject::open(files, layout::unfinished(), world, replaced).map(Intents)
+        let is_shared = !files.capabilities().has(Capability::OneProcess);
+        let object = OwnedObject::open(files, layout::unfinished(), world, replaced)?;
+        Ok(Intents { object, is_shared })
     }
 
     /// Reads the intents under a root directory whose master does not run.
     pub fn left_in(files: &dyn Files) -> Result<Vec<Intent>, Error> {
-        Ok(owned_object::read::<ByKey>(files, &layout::unfinished())?.0.into_values().collect())
+        Ok(owned_object::read::<Unfinished>(files, &layout::unfinished())?.by_key.into_values().collect())
     }
 
     /// Returns all intents.
     pub fn all(&self) -> Vec<Intent> {
-        self.0.look(|intents| intents.0.values().cloned().collect())
+        self.object.look(|content| content.by_key.values().cloned().collect())
     }
 
-    /// Returns the intents of a table: one intent of the whole table, or intents of some of its regions.
+    /// Returns the intents of a table: the intent of the whole table first, then those of its regions.
     pub fn of(&self, table: &TableName) -> Vec<Intent> {
-        self.0.look(|intents| intents.0.values().filter(|intent| intent.table() == table).cloned().collect())
+        let is_of = |intent: &&Intent| intent.table() == table;
+        self.object.look(|content| content.by_key.values().filter(is_of).cloned().collect())
     }
 
-    /// Writes an intent, and replaces the intent with the same key. A change of a whole table also replaces the intents
-    /// of the table's regions. Durable when this returns.
+    /// Writes an intent, and replaces the intent with the same key. A change of a whole table other than
+    /// [`Intent::Alter`] also replaces the intents of the table's regions. Durable when this returns.
     pub fn begin(&self, intent: Intent) -> storage::Result<()> {
-        self.0.change(|intents| {
-            if intent.regions().is_none() {
-                intents.0.retain(|key, _| key.table != *intent.table());
+        let includes_regions = intent.regions().is_none() && !matches!(intent, Intent::Alter { .. });
+        self.object.change(|content| {
+            if includes_regions {
+                content.by_key.retain(|key, _| key.table != *intent.table());
             }
-            intents.0.insert(intent.key(), intent.clone());
+            content.by_key.insert(intent.key(), intent.clone());
+        })
+    }
+
+    /// Reserves a number for the file of a descriptor, and returns it. It is at least `number_min`, and in storage that
+    /// several processes reach greater than every number that was reserved before. Durable when this returns, if there
+    /// is an intent.
+    ///
+    /// Fails with [`Kind::Conflict`](storage::Kind::Conflict) if another process has taken over the intents.
+    pub(crate) fn reserve_descriptor(&self, number_min: u64) -> storage::Result<u64> {
+        if !self.is_shared {
+            return Ok(number_min);
+        }
+        self.object.change(|content| {
+            content.descriptor = number_min.max(content.descriptor + 1);
+            content.descriptor
         })
     }
 
     /// Removes the intent with this key. Durable when this returns.
     pub fn end(&self, key: &IntentKey) -> storage::Result<()> {
-        self.0.change(|intents| {
-            intents.0.remove(key);
+        self.object.change(|content| {
+            content.by_key.remove(key);
         })
     }
 }
 
 impl std::fmt::Debug for Intents {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let keys = self.0.look(|intents| intents.0.keys().cloned().collect::<Vec<_>>());
+        let keys = self.object.look(|content| content.by_key.keys().cloned().collect::<Vec<_>>());
         f.debug_tuple("Intents").field(&keys).finish()
     }
 }
@@ -395,6 +447,7 @@ mod tests {
                 table: Arc::clone(&table),
                 regions: vec![region.clone()],
             }),
+            Intent::Alter { table: Arc::clone(&table) },
             Intent::Delete { table: name },
             Intent::TruncateRegion { table: Arc::clone(&table), region: region.clone() },
             Intent::DeleteFamilies { table, families: vec!["g".into(), "h".into()] },

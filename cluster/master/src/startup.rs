@@ -108,7 +108,7 @@ impl Master {
             None => {
                 let mut table = self.new_meta_descriptor();
                 self.check_schema(&mut table).map_err(|cause| failed("making hbase:meta", cause))?;
-                descriptors::write(&*self.files, &table, self.world.now())?;
+                self.write_descriptor(&table)?;
                 table
             }
         };

@@ -32,7 +32,7 @@ use crate::procedure::locks::{LockSet, Resource};
 use crate::procedure::{Context, NonceKey, Parameters, ProcedureId, ProcedureKind, Submission};
 use crate::replace::{Phase, Replacement, Step};
 use crate::view::TableEntry;
-use crate::{Master, descriptors, table_not_found};
+use crate::{Master, table_not_found};
 
 impl Master {
     /// Checks a new table, and submits its creation.
@@ -384,6 +384,7 @@ impl Master {
                     return Ok(());
                 }
             },
+            Intent::Alter { table } => return self.finish_alteration(table),
             Intent::Delete { table } => {
                 self.erase(table)?;
                 self.update_view(|view| view.remove_table(table));
@@ -406,7 +407,7 @@ impl Master {
         fill: impl FnOnce() -> Result<(), Exception>,
     ) -> Result<(), Exception> {
         self.erase(table.name())?;
-        descriptors::write(&*self.files, table, self.world.now()).map_err(of_storage)?;
+        self.write_descriptor(table).map_err(of_storage)?;
         fill()?;
         let rows: Vec<_> =
             regions.iter().map(|region| RegionRow::new(region.clone(), RegionState::Closed)).collect();

@@ -18,9 +18,9 @@ use proto::descriptor::tracker::{MIGRATION_SOURCE, MIGRATION_TARGET, TRACKER, Tr
 use proto::{FamilyDescriptor, TableDescriptor, TableName, pb};
 use rpc::{Exception, class};
 
-use crate::error::{of_proto, of_storage};
+use crate::Master;
+use crate::error::of_proto;
 use crate::procedure::{NonceKey, ProcedureId, ProcedureKind};
-use crate::{Master, descriptors};
 
 /// The exception class with which HBase fails when it cannot load a class by its name.
 const RUNTIME: &str = "java.lang.RuntimeException";
@@ -57,9 +57,7 @@ impl Master {
                 Some(family) => master.with_family_tracker(&old, family, wanted, &tracker)?,
             };
             let Some(new) = new else { return Ok(()) };
-            let new = Arc::new(new);
-            descriptors::write(&*master.files, &new, master.world.now()).map_err(of_storage)?;
-            master.reopen(&new, &[])
+            master.change_schema(&Arc::new(new))
         })
     }
 

@@ -556,6 +556,24 @@ fn the_removal_of_a_family() {
 }
 
 #[test]
+fn an_alteration() {
+    let alter: Change = |life| {
+        let versions = pb::BytesBytesPair { first: "VERSIONS".into(), second: "7".into() };
+        let family =
+            pb::ColumnFamilySchema { name: "f".into(), attributes: vec![versions], ..Default::default() };
+        life.done(life.master.modify_family(&pb_name("t"), &family, None))
+    };
+    at_every_act(table, alter, |life, told| {
+        assert_serves(life, "t", 2);
+        assert!(life.master.intents.all().is_empty());
+        let table = life.master.read_view(|view| view.tables[&name("t")].descriptor.clone());
+        let versions = table.family(b"f").expect("it has one").options().expect("a good schema").versions_max;
+        assert!(versions == 7 || (!told && versions == 1), "{versions}");
+        alter(life).expect("nothing is in the way");
+    });
+}
+
+#[test]
 fn changes_reported_as_done_survive_the_loss_of_power() {
     for seed in 0..32 {
         let life = Life::first();

@@ -671,6 +671,18 @@ impl Life {
         time: i64,
         change: impl FnOnce(&mut Options),
     ) -> Result<Life, Error> {
+        let below = Arc::new(files.clone());
+        Life::over(files, below, durable, time, change)
+    }
+
+    /// Starts a master whose calls go to `below`, which stands for `files`.
+    pub(super) fn over(
+        files: Memory,
+        below: Arc<dyn Files>,
+        durable: Durable,
+        time: i64,
+        change: impl FnOnce(&mut Options),
+    ) -> Result<Life, Error> {
         let servers = FakeServers::new(files.clone(), durable.clone());
         let name = "localhost,16000,1".parse().expect("a server's name");
         let world = World::simulated(1, WallTime(time));
@@ -684,7 +696,7 @@ impl Life {
         let master = Master::start(
             world,
             options,
-            Arc::new(files.clone()),
+            below,
             Arc::clone(&servers) as Arc<_>,
             Arc::clone(&mirrored) as Arc<_>,
             name,

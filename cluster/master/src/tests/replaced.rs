@@ -1,0 +1,183 @@
+//! Tests of a master that is stopped at any of its calls, and goes on after another process has taken over its files.
+//! What the successor has acknowledged must stay.
+
+use std::sync::Arc;
+
+use env::sync::Mutex;
+use proto::pb;
+use rpc::Exception;
+use storage::{
+    Capabilities, Entry, FileName, FileReader, FileWriter, Files, Memory, Object, Result, Settled, Version,
+};
+
+use crate::procedure::{Outcome, ProcedureId};
+
+use super::fake::{Durable, Life, name, pb_name};
+
+/// A process of which the next call but `0` more is preceded by what another process does meanwhile.
+type Pause = (u64, Box<dyn FnOnce() + Send>);
+
+/// Storage in memory whose calls can be interrupted.
+#[derive(Clone)]
+struct Interruptible {
+    below: Memory,
+    pause: Arc<Mutex<Option<Pause>>>,
+}
+
+impl Interruptible {
+    /// Counts a call that changes something, and lets the other process run if it is the chosen one.
+    fn call(&self) {
+        let mut pause = self.pause.lock();
+        let run = match &mut *pause {
+            Some((0, _)) => pause.take(),
+            Some((left, _)) => {
+                *left -= 1;
+                None
+            }
+            None => None,
+        };
+        drop(pause);
+        if let Some((_, run)) = run {
+            run();
+        }
+    }
+}
+
+impl Files for Interruptible {
+    fn capabilities(&self) -> Capabilities {
+        self.below.capabilities()
+    }
+
+    fn create(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
+        self.call();
+        self.below.create(name)
+    }
+
+    fn open(&self, name: &FileName) -> Result<Arc<dyn FileReader>> {
+        self.below.open(name)
+    }
+
+    fn list(&self, folder: &FileName) -> Result<Vec<Entry>> {
+        self.call();
+        self.below.list(folder)
+    }
+
+    fn delete(&self, name: &FileName) -> Result<()> {
+        self.call();
+        self.below.delete(name)
+    }
+
+    fn load(&self, name: &FileName, bytes_max: usize) -> Result<Object> {
+        self.below.load(name, bytes_max)
+    }
+
+    fn swap(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Version> {
+        self.call();
+        self.below.swap(name, expected, new)
+    }
+
+    fn settle(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Settled> {
+        self.below.settle(name, expected, new)
+    }
+
+    fn place(&self) -> String {
+        self.below.place()
+    }
+}
+
+/// Gives the family `f` of table `t` this number of versions.
+fn set_versions(life: &Life, versions: &'static str) {
+    life.done(submit_versions(life, versions)).expect("altered");
+}
+
+fn submit_versions(life: &Life, versions: &'static str) -> std::result::Result<ProcedureId, Exception> {
+    let versions = pb::BytesBytesPair { first: "VERSIONS".into(), second: versions.into() };
+    let family =
+        pb::ColumnFamilySchema { name: "f".into(), attributes: vec![versions], ..Default::default() };
+    life.master.modify_family(&pb_name("t"), &family, None)
+}
+
+fn versions(life: &Life) -> u32 {
+    let table = life.master.read_view(|view| view.tables[&name("t")].descriptor.clone());
+    table.family(b"f").expect("it has one").options().expect("a good schema").versions_max
+}
+
+const TIME: i64 = 1_700_000_000_000;
+
+/// Starts the master that takes over `files`. Its clock is behind that of the first master by half an hour.
+fn successor(files: &Memory, durable: &Durable) -> Life {
+    Life::at(files.clone(), durable.clone(), TIME - 1_800_000).expect("it starts")
+}
+
+/// Changes a schema from 1 version to 2, and stops the master at the given call. Then `meanwhile` runs with the master
+/// that takes over. The first master goes on. Returns whether it was stopped, the number of versions that the successor
+/// had at last, and the number that the next start finds.
+fn alter_across(call: u64, meanwhile: fn(&Life)) -> (bool, u32, u32) {
+    let (memory, durable) = (Memory::with(Capabilities::NONE), Durable::default());
+    let files = Interruptible { below: memory.clone(), pause: Arc::default() };
+    let first = Life::over(memory.clone(), Arc::new(files.clone()), durable.clone(), TIME, |_| {})
+        .expect("it starts");
+    first.create("t", &["f"], &[]).expect("created");
+    let served = Arc::new(Mutex::new(None));
+    let (shown, place, rows) = (Arc::clone(&served), memory.clone(), durable.clone());
+    let run = move || {
+        let next = successor(&place, &rows);
+        meanwhile(&next);
+        *shown.lock() = Some(versions(&next));
+    };
+    *files.pause.lock() = Some((call, Box::new(run)));
+    let altered = submit_versions(&first, "2");
+    // A master that was replaced reports no result.
+    first.master.procedures.wait_idle();
+    let served = *served.lock();
+    let Some(served) = served else {
+        first.done(altered).expect("nothing was in the way");
+        return (false, versions(&first), versions(&successor(&memory, &durable)));
+    };
+    (true, served, versions(&successor(&memory, &durable)))
+}
+
+/// Runs [`alter_across`] with a pause at each call. Returns the number of calls.
+fn at_every_call(meanwhile: fn(&Life)) -> u64 {
+    for call in 0.. {
+        let (was_stopped, served, found) = alter_across(call, meanwhile);
+        assert_eq!(found, served, "stopped at call {call}");
+        if !was_stopped {
+            return call;
+        }
+    }
+    unreachable!("a change has fewer than 2^64 calls")
+}
+
+#[test]
+fn a_descriptor_of_a_replaced_master_never_counts() {
+    assert!(at_every_call(|_| {}) > 4);
+    assert!(at_every_call(|next| set_versions(next, "7")) > 4);
+}
+
+#[test]
+fn a_descriptor_of_a_replaced_master_does_not_count_for_a_table_that_was_created_again() {
+    let create_again = |next: &Life| {
+        next.done(next.master.disable_table(&pb_name("t"), None)).expect("disabled");
+        next.done(next.master.delete_table(&pb_name("t"), None)).expect("deleted");
+        next.create("t", &["f"], &[]).expect("created");
+        set_versions(next, "7");
+    };
+    assert!(at_every_call(create_again) > 4);
+}
+
+#[test]
+fn a_replaced_master_changes_no_schema() {
+    let (memory, durable) = (Memory::with(Capabilities::NONE), Durable::default());
+    let first = Life::at(memory.clone(), durable.clone(), TIME).expect("it starts");
+    first.create("t", &["f"], &[]).expect("created");
+    let next = successor(&memory, &durable);
+    set_versions(&next, "7");
+    let late = submit_versions(&first, "2").expect("submitted");
+    first.master.procedures.wait_idle();
+    assert!(
+        matches!(first.master.procedures.outcome(late), Some(Outcome::Running { .. })),
+        "it is not reported"
+    );
+    assert_eq!(versions(&successor(&memory, &durable)), 7);
+}
