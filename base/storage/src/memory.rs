@@ -16,19 +16,22 @@
 //!
 //! Reads can be [delayed](Memory::delay_reads): then they take time and can be awaited, as on an object store.
 
+mod delayed_reads;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use bytes::Bytes;
 use env::sync::Mutex;
-use tokio::sync::{Notify, Semaphore};
 
 use crate::{
     AwaitedRead, Capabilities, Capability, Entry, Error, FileName, FileReader, FileWriter, Files, Kind,
     Object, Outcome, Result, Settled, Version,
 };
+
+use delayed_reads::DelayedReads;
+pub use delayed_reads::{ReadCounts, ReadDelay};
 
 /// Storage in memory, for tests. Clones share it.
 #[derive(Clone)]
@@ -56,83 +59,6 @@ struct State {
     bytes_max: Option<u64>,
     dead: bool,
     delayed: Option<Arc<DelayedReads>>,
-}
-
-/// How long an awaited read takes.
-#[derive(Clone, Copy, Debug)]
-pub enum ReadDelay {
-    /// The read takes this long, by the timers of the environment.
-    For(Duration),
-    /// The read takes until the test [completes](Memory::complete_reads) it.
-    UntilCompleted,
-}
-
-/// The state of a storage whose reads are delayed.
-struct DelayedReads {
-    delay: ReadDelay,
-    limit: Semaphore,
-    begun: Mutex<ReadProgress>,
-    completed: Notify,
-}
-
-#[derive(Default)]
-struct ReadProgress {
-    reads: u64,
-    running: usize,
-    running_most: usize,
-    /// Number of further reads that may end.
-    completions: usize,
-}
-
-/// Counts of awaited reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReadCounts {
-    /// Number of reads that have begun.
-    pub begun: u64,
-    /// Number of reads that run now.
-    pub running: usize,
-    /// Maximum number of reads that were running at the same time.
-    pub running_most: usize,
-}
-
-/// A running read; it is counted until it ends or is dropped.
-struct Running<'d>(&'d DelayedReads);
-
-impl<'d> Running<'d> {
-    fn begin(delayed: &'d DelayedReads) -> Running<'d> {
-        let mut begun = delayed.begun.lock();
-        begun.reads += 1;
-        begun.running += 1;
-        begun.running_most = begun.running_most.max(begun.running);
-        Running(delayed)
-    }
-}
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        self.0.begun.lock().running -= 1;
-    }
-}
-
-impl DelayedReads {
-    async fn wait(&self) {
-        match self.delay {
-            ReadDelay::For(time) => env::sleep(time).await,
-            ReadDelay::UntilCompleted => loop {
-                let notified = self.completed.notified();
-                let may_end = {
-                    let mut begun = self.begun.lock();
-                    let may_end = begun.completions > 0;
-                    begun.completions -= usize::from(may_end);
-                    may_end
-                };
-                if may_end {
-                    return;
-                }
-                notified.await;
-            },
-        }
-    }
 }
 
 #[derive(Clone)]
@@ -274,30 +200,20 @@ impl Memory {
     /// Delays the reads of files that are opened from now on: they take `delay`, can be awaited, and at most
     /// `at_once_max` run at once.
     pub fn delay_reads(&self, delay: ReadDelay, at_once_max: usize) {
-        self.state.lock().delayed = Some(Arc::new(DelayedReads {
-            delay,
-            limit: Semaphore::new(at_once_max),
-            begun: Mutex::default(),
-            completed: Notify::new(),
-        }));
+        self.state.lock().delayed = Some(Arc::new(DelayedReads::new(delay, at_once_max)));
     }
 
     /// Completes `count` more awaited reads of [`ReadDelay::UntilCompleted`].
     pub fn complete_reads(&self, count: usize) {
         if let Some(delayed) = &self.state.lock().delayed {
-            delayed.begun.lock().completions += count;
-            delayed.completed.notify_waiters();
+            delayed.complete(count);
         }
     }
 
     /// Returns the counts of awaited reads since [`delay_reads`](Memory::delay_reads) was called.
     pub fn read_counts(&self) -> ReadCounts {
-        let state = self.state.lock();
-        let Some(delayed) = &state.delayed else {
-            return ReadCounts { begun: 0, running: 0, running_most: 0 };
-        };
-        let begun = delayed.begun.lock();
-        ReadCounts { begun: begun.reads, running: begun.running, running_most: begun.running_most }
+        let none = ReadCounts { begun: 0, running: 0, running_most: 0 };
+        self.state.lock().delayed.as_ref().map_or(none, |delayed| delayed.counts())
     }
 
     /// Returns the total size of all files, in bytes.
@@ -852,10 +768,7 @@ impl FileReader for Reader {
     fn read_awaited(&self, offset: u64, length: usize) -> Option<AwaitedRead> {
         let (delayed, reader) = (Arc::clone(self.delayed.as_ref()?), self.clone());
         Some(Box::pin(async move {
-            let _permit = delayed.limit.acquire().await.expect("the semaphore is never closed");
-            let running = Running::begin(&delayed);
-            delayed.wait().await;
-            drop(running);
+            delayed.read().await;
             let mut bytes = vec![0; length];
             reader.read_at(offset, &mut bytes)?;
             Ok(Bytes::from(bytes))
