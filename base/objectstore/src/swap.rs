@@ -36,6 +36,15 @@ pub(crate) enum Repeat {
     UnlessPermanent,
 }
 
+/// How the reply to a conditional put is judged.
+struct PutConditions {
+    /// Whether an earlier request with the same bytes may have happened.
+    is_in_doubt: bool,
+    /// The random number of the writer that the object gets; `None` if it gets none.
+    nonce: Option<String>,
+    repeat: Repeat,
+}
+
 /// The metadata of a file's object that has the random number of its writer, as 16 hexadecimal digits.
 pub(crate) const NONCE: Attribute = Attribute::Metadata(Cow::Borrowed("bellows-nonce"));
 
@@ -52,7 +61,7 @@ impl Bucket {
         is_in_doubt: bool,
         repeat: Repeat,
     ) -> Result<Version> {
-        self.put_object(name, path, expected, new, is_in_doubt, None, repeat).await
+        self.put_object(name, path, expected, new, PutConditions { is_in_doubt, nonce: None, repeat }).await
     }
 
     /// Creates the object of a file. If the store refuses that, and no reply was lost, succeeds only if the object has
@@ -65,20 +74,19 @@ impl Bucket {
         nonce: u64,
     ) -> Result<Version> {
         let nonce = Some(format!("{nonce:016x}"));
-        self.put_object(name, path, None, content, false, nonce, Repeat::UntilSettled).await
+        let conditions = PutConditions { is_in_doubt: false, nonce, repeat: Repeat::UntilSettled };
+        self.put_object(name, path, None, content, conditions).await
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the three callers above each set some of them")]
     async fn put_object(
         &self,
         name: &FileName,
         path: &Path,
         expected: Option<&Version>,
         new: Bytes,
-        mut is_in_doubt: bool,
-        nonce: Option<String>,
-        repeat: Repeat,
+        conditions: PutConditions,
     ) -> Result<Version> {
+        let PutConditions { mut is_in_doubt, nonce, repeat } = conditions;
         let mode = match expected {
             None => PutMode::Create,
             Some(version) => PutMode::Update(UpdateVersion {
