@@ -41,15 +41,17 @@ pub fn table(name: &TableName) -> FileName {
 }
 
 /// Returns the account to which the cost of requests for a file is counted. That is the name of the table for files
-/// below `data/`, in the archive too. For other files, MOB files included, it is `(log)`, `(snapshots)` or `(others)`;
-/// no table has a name with parentheses.
+/// below `data/`, in the archive too, and for MOB files. For other files it is `(log)`, `(snapshots)` or `(others)`; no
+/// table has a name with parentheses.
 pub fn account_of(name: &FileName) -> String {
     let parts: Vec<&str> = name.as_str().split('/').collect();
     match parts[..] {
-        ["data", namespace, table, ..] | ["archive", "data", namespace, table, ..] => match namespace {
-            "default" => table.to_owned(),
-            _ => format!("{namespace}:{table}"),
-        },
+        ["data", namespace, table, ..] | ["archive" | "mobdir", "data", namespace, table, ..] => {
+            match namespace {
+                "default" => table.to_owned(),
+                _ => format!("{namespace}:{table}"),
+            }
+        }
         ["WALs", ..] => "(log)".to_owned(),
         [".hbase-snapshot", ..] => "(snapshots)".to_owned(),
         _ => "(others)".to_owned(),
@@ -211,6 +213,8 @@ mod tests {
         for (name, account) in [
             ("data/default/t/0123/f/abc", "t"),
             ("archive/data/ns/t/0123/f/abc", "ns:t"),
+            ("mobdir/data/default/t/0123/f/abc", "t"),
+            ("mobdir/data/ns/t/0123/f/abc", "ns:t"),
             ("data/hbase/meta/1588230740/info/abc", "hbase:meta"),
             ("WALs/00001/3", "(log)"),
             (".hbase-snapshot/s/.snapshotinfo", "(snapshots)"),
