@@ -87,6 +87,7 @@ impl RegionServer {
         let open_files = Arc::clone(&foundation.region_options.open_files);
         let janitor = Janitor::new(foundation.files.clone(), open_files)
             .keeping(world.clone(), options.unnamed_files_grace)
+            .owning(Arc::clone(&foundation.log))
             .evicting(foundation.cache.clone());
         Arc::new(RegionServer {
             regions: OnlineRegions::new(name.clone(), world.clone()),

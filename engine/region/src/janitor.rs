@@ -61,6 +61,8 @@ pub struct Janitor {
     open_files: Arc<OpenFiles>,
     /// The cache that may have blocks of the files.
     cache: Option<Arc<Cache>>,
+    /// The log that this process must own when it drops a folder.
+    log: Option<Arc<wal::Log>>,
     holders: Vec<Arc<dyn FileHolder>>,
     snapshots: Snapshots,
     /// How long an unlisted file is kept; `None` if a file without a holder is deleted at once.
@@ -85,6 +87,7 @@ impl Janitor {
             files,
             open_files,
             cache: None,
+            log: None,
             holders,
             snapshots,
             grace: None,
@@ -108,6 +111,14 @@ impl Janitor {
     #[must_use]
     pub fn evicting(mut self, cache: Arc<Cache>) -> Janitor {
         self.cache = Some(cache);
+        self
+    }
+
+    /// Makes the janitor drop a folder only while this process owns `log`. A process that was stopped, and goes on after
+    /// another has taken over its files, could otherwise delete what the other has written in the folder.
+    #[must_use]
+    pub fn owning(mut self, log: Arc<wal::Log>) -> Janitor {
+        self.log = Some(log);
         self
     }
 

@@ -581,6 +581,15 @@ impl Log {
         self.shared.check_claim().err().filter(|error| matches!(error, Error::Fenced { .. }))
     }
 
+    /// Fails if another process has taken the log, or if the storage cannot tell. In the first case this log ends. Reads
+    /// nothing on storage that only [one process](Capability::OneProcess) can open.
+    pub fn check_owner(&self) -> Result<()> {
+        if self.shared.files.capabilities().has(Capability::OneProcess) {
+            return Ok(());
+        }
+        self.shared.check_claim()
+    }
+
     /// Returns the owner's name, for people.
     pub fn owner(&self) -> &str {
         &self.shared.claim.owner.name

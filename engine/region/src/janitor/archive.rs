@@ -22,8 +22,13 @@ impl Janitor {
     /// The deletion of a family is durable when this returns, because a later family of that name must not find its
     /// lists. A loss of power may bring back files of tables and regions; that does no harm, because no later region
     /// has their names.
+    ///
+    /// Fails, and deletes nothing, if another process has taken over the [log](Janitor::owning).
     pub fn drop_folder(&self, folder: &FileName) -> Result<()> {
         let names: Vec<FileName> = self.files.list(folder)?.into_iter().map(|entry| entry.name).collect();
+        // The files are listed first. So if this process is stopped after the check, it deletes only files that are older
+        // than those of its successor.
+        self.log.iter().try_for_each(|log| log.check_owner())?;
         let is_list = |name: &&FileName| name.parent().as_ref().is_some_and(tracker::is_list_folder);
         let (lists, files): (Vec<_>, Vec<_>) = names.iter().partition(is_list);
         // The lists of the dropped stores are deleted first. Otherwise they would count as holders of the files.

@@ -320,6 +320,29 @@ fn the_parent_of_a_split_clone_is_needed_while_a_daughter_refers_to_its_links() 
     assert_eq!(daughters.each_ref().map(rows), ["a", "z"]);
 }
 
+/// A server was stopped before it dropped a table, and goes on after another one has taken over, dropped the table and
+/// created it again.
+#[test]
+fn a_server_that_was_replaced_drops_nothing() {
+    let shared = Capabilities::ALL.without(Capability::OneProcess);
+    let first = Server::over(Memory::with(shared));
+    let table = FileName::new("data/default/t");
+    region_of(&first, "t", &["a"]).close().expect("closed");
+    let janitor = first.janitor().owning(Arc::clone(&first.log));
+    let next = Server::over(first.files.clone());
+    next.janitor().owning(Arc::clone(&next.log)).drop_folder(&table).expect("dropped");
+    let again = next.open(&Server::info("t", 2), f());
+    put(&again, "b");
+    again.flush(FlushReason::Requested).expect("flushed");
+    let before = next.files.list(&table).expect("listed");
+    let refused = janitor.drop_folder(&table).expect_err("another process has taken over");
+    assert!(matches!(refused, Error::Log(wal::Error::Fenced { .. })), "{refused}");
+    assert_eq!(next.files.list(&table).expect("listed"), before);
+    again.close().expect("closed");
+    drop(again);
+    assert_eq!(rows(&next.open(&Server::info("t", 2), f())), "b");
+}
+
 #[test]
 fn a_dropped_table_leaves_only_held_files() {
     let server = Server::new();
