@@ -118,13 +118,13 @@ impl RegionServer {
 
     /// Makes this server a read replica. From now on it opens regions of tables for reading only, and follows them.
     /// Only hbase:meta and hbase:namespace are its own. If the server is a replica already, it stays that of its first
-    /// primary.
+    /// primary. After an error the server must end, because nothing follows the primary.
     pub fn follow(self: &Arc<Self>, replica: Arc<Replica>) -> std::io::Result<()> {
-        replica.start(self)?;
-        if self.replica.set(replica).is_err() {
+        if self.replica.set(Arc::clone(&replica)).is_err() {
             tracing::warn!("the server is a read replica already; another primary is ignored");
+            return Ok(());
         }
-        Ok(())
+        replica.start(self)
     }
 
     /// Returns the replica that follows the primary, if this server is one.

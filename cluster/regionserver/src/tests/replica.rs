@@ -139,6 +139,19 @@ fn a_replica_sees_what_is_written_and_refuses_to_write() {
 }
 
 #[test]
+fn a_replica_does_not_begin_to_follow_another_primary() {
+    let pair = Pair::new(None);
+    let first = Arc::clone(pair.replica.server.replica().expect("it is one"));
+    let files = Arc::clone(first.files());
+    let of = Primary { log: growing(Arc::clone(&files)), files, folder: FileName::new("WALs") };
+    let options = ReplicaOptions { poll: SOON, poll_idle: SOON, lag_max: None };
+    let other = Replica::new(World::real(), of, options).expect("readable");
+    pair.replica.server.follow(Arc::clone(&other)).expect("ignored");
+    assert_eq!(Arc::strong_count(&other), 1, "no thread follows it");
+    assert!(Arc::ptr_eq(pair.replica.server.replica().expect("it is one"), &first));
+}
+
+#[test]
 fn reads_are_refused_while_the_replica_is_too_far_behind() {
     let pair = Pair::new(Some(Duration::from_millis(400)));
     pair.primary.put("a", "f:q", "v");
