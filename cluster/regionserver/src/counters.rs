@@ -76,9 +76,6 @@ counters! {
     large_answers;
     /// Number of batches with more rows than `hbase.rpc.rows.warning.threshold`.
     large_batches;
-    /// Number of calls whose writes were refused because the memstores of a region, or of all regions, were full
-    /// (`blockedRequestCount`).
-    writes_refused;
 }
 
 /// Adds 1 to a counter.

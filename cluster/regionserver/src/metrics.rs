@@ -147,7 +147,7 @@ impl Source for RegionServer {
             (
                 "blocked_request_count",
                 "Writes refused because the memstores of a region or of the server were full.",
-                counted.writes_refused,
+                self.refused_writes(),
             ),
         ] {
             out.counter(&format!("hbase_regionserver_{name}"), help, &[], value);

@@ -445,6 +445,7 @@ impl RegionServer {
             flush_budget: Arc::clone(&first.flush_budget),
             open_files: Arc::clone(&first.open_files),
             first_abort: Arc::clone(&first.first_abort),
+            refused_writes: Arc::clone(&first.refused_writes),
             ..of_regions
         };
         for region in self.regions.all() {
@@ -534,7 +535,7 @@ impl RegionServer {
     pub(crate) fn check_memory(&self, options: &Options, region: &Region) -> Result<(), Exception> {
         self.check_primary()?;
         if self.background.memory() > options.memstore_bytes_max && !region.info().is_meta() {
-            count(&self.counters.writes_refused);
+            count(&self.foundation.region_options.refused_writes);
             return Err(Exception::region_too_busy(format!(
                 "the memstores of {} take more than {} bytes; wait for a flush",
                 self.name, options.memstore_bytes_max
@@ -543,8 +544,13 @@ impl RegionServer {
         Ok(())
     }
 
-    /// Returns the exception that a client gets for an engine's error. Counts writes that the limit of the region's memory
-    /// refuses, as HBase does in `blockedRequestCount`.
+    /// Returns the number of calls whose writes were refused because the memstores of a region, or of all regions, were
+    /// full (`blockedRequestCount`).
+    pub(crate) fn refused_writes(&self) -> u64 {
+        self.foundation.region_options.refused_writes.load(Ordering::Relaxed)
+    }
+
+    /// Returns the exception that a client gets for an engine's error.
     pub(crate) fn exception(&self, error: &region::Error) -> Exception {
         if self.replica.get().is_some() && replica::is_gone(error) {
             // A file that the reader needed was deleted. The next round of the replica finds the files that replace it,
@@ -552,9 +558,6 @@ impl RegionServer {
             return Exception::not_serving_region(format!(
                 "a file was compacted away by the primary and deleted before it was read: {error}"
             ));
-        }
-        if let region::Error::TooBusy(region::Busy::MemstoreFull { .. }) = error {
-            count(&self.counters.writes_refused);
         }
         exceptions::of_region(error, &self.name)
     }

@@ -269,6 +269,7 @@ impl Region {
         let (bytes, limit) =
             (self.memstore_bytes(), self.flush_size.saturating_mul(self.options.block_multiplier));
         if bytes > limit && !self.info.is_meta() {
+            self.options.refused_writes.fetch_add(1, Ordering::Relaxed);
             let region = self.info.encoded_name().clone();
             return Err(Busy::MemstoreFull { limit, region, size: bytes }.into());
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -39,6 +40,9 @@ pub struct RegionOptions {
     /// know whether a change happened. It can be opened again only by a restart of the server, which replays the log.
     /// So the server ends, like a region server of HBase, and its supervisor starts it again.
     pub first_abort: Arc<FirstFailure>,
+    /// Number of calls whose writes were refused because the memstores of a region, or of all regions, were full. All
+    /// regions of a server share it.
+    pub refused_writes: Arc<AtomicU64>,
     /// In-memory compaction of stores whose family does not set it (`hbase.hregion.compacting.memstore.type`).
     pub in_memory_compaction: Level,
     /// In-memory compaction of stores of system tables (`hbase.systemtables.compacting.memstore.type`).
@@ -143,6 +147,7 @@ impl Default for RegionOptions {
             flush_budget: Arc::default(),
             open_files: Arc::default(),
             first_abort: Arc::default(),
+            refused_writes: Arc::default(),
             in_memory_compaction: Level::Adaptive,
             in_memory_compaction_of_system: Level::None,
             in_memory_flush_factor: 0.0,

@@ -159,13 +159,16 @@ fn writes_are_refused_while_memory_is_full() {
 fn writes_that_a_regions_limit_refuses_are_counted() {
     let region = RegionOptions { flush_size: 1 << 10, block_multiplier: 1, ..RegionOptions::default() };
     let bench = Bench::of(Options::default(), region, 1 << 20, &[("", "")]);
-    let refused = || bench.server.counters().snapshot().writes_refused;
+    let refused = || bench.server.refused_writes();
     bench.put("r", "f:x", &"v".repeat(2 << 10));
     assert_eq!(refused(), 0);
     let put = || bench.mutate(mutation(pb::mutation_proto::MutationType::Put, "s", "f:x", "1"));
     let error = put().expect_err("too much");
     assert!(class(&error) == "RegionTooBusyException" && error.message.contains("Over memstore limit"));
     assert_eq!(refused(), 1);
+    let region = bench.server.regions().all()[0].info().encoded_name().clone();
+    let again = bench.server.exception(&region::Busy::MemstoreFull { limit: 1, region, size: 2 }.into());
+    assert_eq!((class(&again), refused()), ("RegionTooBusyException", 1), "the error refuses no write");
     Background::flush_next(&bench.server);
     put().expect("there is room again");
     assert_eq!(refused(), 1);
