@@ -492,8 +492,8 @@ impl Heap {
         self.run(end, |cursor, end| cursor.skip_rows(end, refuses))
     }
 
-    /// After a call of [`skip_rows`](Heap::skip_rows) or [`copy_rows`](Heap::copy_rows) that returned more than 0:
-    /// whether it stopped at the end of a block, so that another call may find more rows.
+    /// Whether the last call of [`skip_rows`](Heap::skip_rows) or [`copy_rows`](Heap::copy_rows) returned more than 0 and
+    /// stopped at the end of a block, so that another call may find more rows.
     pub(crate) fn ran_out(&self) -> bool {
         self.ran_out
     }
@@ -517,6 +517,7 @@ impl Heap {
         end: Option<&[u8]>,
         done: impl FnOnce(&mut FileCursor, Option<&[u8]>) -> u64,
     ) -> Result<u64> {
+        self.ran_out = false;
         let Some(current) = self.current().filter(|current| !self.sources.0.entries[*current].deferred)
         else {
             return Ok(0);
