@@ -7,6 +7,14 @@ pub enum Error {
     /// The cluster gave an unexpected response.
     #[error(transparent)]
     Client(#[from] client::Error),
+    /// The first read of a starting server has not returned the row that the first write wrote.
+    #[error(
+        "no read has returned the row that was written, for {waited:?}: check that nothing else deletes rows of the table"
+    )]
+    NotRead {
+        /// The time since the beginning of the wait.
+        waited: std::time::Duration,
+    },
     /// Some options do not work together.
     #[error("{0}")]
     Options(String),

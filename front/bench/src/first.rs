@@ -52,15 +52,27 @@ pub(crate) async fn first(world: World, plan: Plan) -> Result<First> {
     };
     let read = async {
         loop {
-            match read_one(&fresh().table(&name)?, &rows).await {
-                Ok(true) => return Ok(world.moment().since(began)),
-                Err(error) if is_late() => return Err(Error::from(error)),
-                _ => env::sleep(PAUSE).await,
+            let found = read_one(&fresh().table(&name)?, &rows).await;
+            match judge(found, is_late()) {
+                Some(Ok(())) => return Ok(world.moment().since(began)),
+                Some(Err(error)) => return Err(error),
+                None => env::sleep(PAUSE).await,
             }
         }
     };
     let (read, write) = tokio::try_join!(read, write)?;
     Ok(First { read, write })
+}
+
+/// Returns how the wait for the first read ends; `None` if the read is repeated. `found` says whether the last read
+/// returned the row.
+fn judge(found: client::Result<bool>, is_late: bool) -> Option<Result<()>> {
+    match found {
+        Ok(true) => Some(Ok(())),
+        Ok(false) if is_late => Some(Err(Error::NotRead { waited: GIVE_UP })),
+        Err(error) if is_late => Some(Err(error.into())),
+        Ok(false) | Err(_) => None,
+    }
 }
 
 /// Requests the creation of the table; the next write shows whether it exists.
@@ -76,4 +88,20 @@ async fn make(cluster: &Cluster, plan: &Plan, rows: &Rows) {
 async fn read_one(table: &Table, rows: &Rows) -> client::Result<bool> {
     let get = Get::row(rows.key(0)).column(rows.layout().family(), rows.qualifiers()[0].clone());
     Ok(!table.get(get).await?.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_that_never_comes_ends_the_wait() {
+        let failed = || Err(client::Error::Invalid("no".to_owned()));
+        for found in [Ok(false), failed()] {
+            assert!(judge(found, false).is_none(), "it is repeated");
+        }
+        assert!(matches!(judge(Ok(true), true), Some(Ok(()))));
+        assert!(matches!(judge(Ok(false), true), Some(Err(Error::NotRead { .. }))));
+        assert!(matches!(judge(failed(), true), Some(Err(Error::Client(_)))));
+    }
 }
