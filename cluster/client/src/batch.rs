@@ -13,7 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proto::{ServerName, pb};
 use rpc::Exception;
-use rpc::client::Invocation;
+use rpc::client::{Happened, Invocation};
 
 use crate::cluster::specifier;
 use crate::location::LookupMode;
@@ -132,13 +132,19 @@ impl Table {
         let nonces: Vec<u64> = actions.iter().map(|_| self.cluster.0.world.random()).collect();
         let mut pending: Vec<usize> = (0..actions.len()).filter(|index| outcomes[*index].is_none()).collect();
         let mut tries = self.cluster.tries();
+        // Whether an earlier attempt of the action may have been applied.
+        let mut is_in_doubt = vec![false; actions.len()];
         while !pending.is_empty() {
             let mut failed = BTreeMap::new();
             let mut ended = self.round(&actions, &nonces, &pending).await;
             for index in pending {
                 match ended[index].take().expect("a round ends every action") {
                     Err(error) if error.advice() != Advice::GiveUp => {
+                        is_in_doubt[index] |= error.happened() == Happened::Maybe;
                         failed.insert(index, error);
+                    }
+                    Err(error) if is_in_doubt[index] && error.happened() == Happened::No => {
+                        outcomes[index] = Some(Err(tries.given_up(error)));
                     }
                     outcome => outcomes[index] = Some(outcome),
                 }

@@ -9,7 +9,7 @@ use env::{Moment, World};
 use prost::Message;
 use proto::catalog::{self, RegionRow};
 use proto::{RegionInfo, ServerName, TableName, pb};
-use rpc::client::{Connection, Invocation, Response};
+use rpc::client::{Connection, Happened, Invocation, Response};
 use rpc::{Exception, class};
 
 use crate::connections::Connections;
@@ -110,7 +110,7 @@ impl Cluster {
     }
 
     pub(crate) fn tries(&self) -> Attempts {
-        Attempts { shared: Arc::clone(&self.0), started: self.0.world.moment(), count: 0 }
+        Attempts { shared: Arc::clone(&self.0), started: self.0.world.moment(), count: 0, is_in_doubt: false }
     }
 
     /// Finds a region in the cache or, if it is not there, in hbase:meta.
@@ -381,13 +381,18 @@ pub(crate) struct Attempts {
     shared: Arc<Shared>,
     started: Moment,
     count: u32,
+    /// Whether an attempt that failed may have been applied.
+    is_in_doubt: bool,
 }
 
 impl Attempts {
     /// Waits as the error advises before the next attempt. Returns the error if it is final, or [`Error::GivenUp`] when
-    /// attempts or time are used up.
+    /// attempts or time are used up, or if the error is final but an earlier attempt may have been applied.
     pub(crate) async fn again(&mut self, error: Error) -> Result<()> {
         let pause = match error.advice() {
+            Advice::GiveUp if self.is_in_doubt && error.happened() == Happened::No => {
+                return Err(self.given_up(error));
+            }
             Advice::GiveUp => return Err(error),
             Advice::Wait(pause) | Advice::Relocate(pause) | Advice::ForgetServer(pause) => pause,
         };
@@ -407,14 +412,21 @@ impl Attempts {
         // Adds up to 1 % of jitter, so that clients that failed together do not retry together.
         let wait = wait + wait.mul_f64(0.01 * (self.shared.world.random() % 1_000) as f64 / 1_000.0);
         self.count += 1;
+        self.is_in_doubt |= error.happened() == Happened::Maybe;
         let elapsed = self.shared.world.moment().since(self.started);
         if self.count > options.retries || elapsed + wait > options.operation_max {
-            return Err(Error::GivenUp { tries: self.count, elapsed, last: Box::new(error) });
+            return Err(self.given_up(error));
         }
         tracing::debug!(%error, ?wait, tries = self.count, "trying again");
         if !wait.is_zero() {
             env::sleep(wait).await;
         }
         Ok(())
+    }
+
+    /// Returns the error of an operation that ends with `last`.
+    pub(crate) fn given_up(&self, last: Error) -> Error {
+        let elapsed = self.shared.world.moment().since(self.started);
+        Error::GivenUp { tries: self.count, elapsed, last: Box::new(last) }
     }
 }

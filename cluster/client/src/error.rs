@@ -36,7 +36,8 @@ pub enum Error {
         /// What is wrong with the answer.
         reason: String,
     },
-    /// All attempts, or the whole time of the operation, are used up.
+    /// All attempts, or the whole time of the operation, are used up; or the last error is final, but an earlier attempt
+    /// may have been applied.
     #[error("given up after {tries} tries in {elapsed:?}: {last}")]
     GivenUp {
         /// Number of attempts.
@@ -140,13 +141,55 @@ impl Error {
     pub fn happened(&self) -> Happened {
         match self {
             Error::Call(error) => error.happened(),
+            Error::Remote(exception) => happened_of(exception),
             // An earlier attempt may have been applied, although the last one was not.
             Error::GivenUp { .. }
             | Error::Batch { .. }
             | Error::Unreadable { .. }
             | Error::Procedure { .. } => Happened::Maybe,
-            _ => Happened::No,
+            Error::Registry(_) | Error::TableNotFound(_) | Error::RegionOffline(_) | Error::Invalid(_) => {
+                Happened::No
+            }
         }
+    }
+}
+
+/// Whether a call that a server answered with this exception may have been applied. A class counts as [`Happened::No`]
+/// only if servers throw it before they change anything. Others are thrown during a change, too: an `IOException` when
+/// the sync of the log fails or times out, a `RegionServerAbortedException` when the server fails or another one takes
+/// over its log before the change is durable.
+fn happened_of(exception: &Exception) -> Happened {
+    match &*exception.class {
+        class::NOT_SERVING_REGION
+        | class::REGION_MOVED
+        | class::REGION_OPENING
+        | class::REGION_OFFLINE
+        | class::UNKNOWN_REGION
+        | class::WRONG_REGION
+        | class::REGION_TOO_BUSY
+        | class::CALL_QUEUE_TOO_BIG
+        | class::CALL_DROPPED
+        | class::RETRY_IMMEDIATELY
+        | class::MULTI_ACTION_RESULT_TOO_LARGE
+        | class::RPC_THROTTLING
+        | class::REQUEST_TOO_BIG
+        | class::PLEASE_HOLD
+        | class::SERVER_NOT_RUNNING_YET
+        | class::MASTER_NOT_RUNNING
+        | class::NO_SUCH_COLUMN_FAMILY
+        | class::TABLE_NOT_FOUND
+        | class::TABLE_EXISTS
+        | class::TABLE_NOT_ENABLED
+        | class::TABLE_NOT_DISABLED
+        | class::NAMESPACE_EXISTS
+        | class::NAMESPACE_NOT_FOUND
+        | class::INVALID_FAMILY_OPERATION
+        | class::ACCESS_DENIED
+        | class::FAILED_SANITY_CHECK
+        | class::UNKNOWN_PROTOCOL
+        | class::UNSUPPORTED_OPERATION
+        | class::DO_NOT_RETRY_IO => Happened::No,
+        _ => Happened::Maybe,
     }
 }
 
@@ -207,6 +250,24 @@ mod tests {
         assert_eq!(advice(class::NO_SUCH_COLUMN_FAMILY), Advice::GiveUp);
         assert_eq!(advice(class::MASTER_STOPPED), Advice::Relocate(Pause::Backoff), "although it says never");
         assert_eq!(advice("some.Other"), Advice::Relocate(Pause::Backoff));
+    }
+
+    #[test]
+    fn a_refusal_did_not_happen_and_a_failure_may_have() {
+        let happened = |class: &'static str| Error::Remote(Exception::new(class, "m")).happened();
+        for refusal in [class::NOT_SERVING_REGION, class::REGION_TOO_BUSY, class::DO_NOT_RETRY_IO] {
+            assert_eq!(happened(refusal), Happened::No, "{refusal}");
+        }
+        for failure in [
+            class::IO,
+            class::REGION_SERVER_ABORTED,
+            class::REGION_SERVER_STOPPED,
+            class::PROCEDURE_ABORTED,
+            "org.apache.hadoop.hbase.ipc.CallTimeoutException",
+            "org.apache.hadoop.hbase.exceptions.TimeoutIOException",
+        ] {
+            assert_eq!(happened(failure), Happened::Maybe, "{failure}");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use env::sync::Mutex;
 use env::{Runtime, World};
 use proto::catalog::RegionRow;
 use proto::{RegionId, RegionInfo, ServerName, pb};
+use rpc::client::Happened;
 use rpc::{Answer, Call, Exception, Reply, Server, Service, Services, class};
 
 /// A cluster of two servers with one table `t` of one region; the first server has hbase:meta.
@@ -288,6 +289,27 @@ fn a_busy_server_is_asked_again_and_a_refusal_is_final() {
         assert!(matches!(given_up, Error::GivenUp { tries: 5, .. }), "{given_up}");
         assert_eq!(given_up.class(), Some(class::REGION_TOO_BUSY));
         assert_eq!(fixture.calls().len(), 5, "the first and four more");
+    });
+}
+
+#[test]
+fn a_refusal_after_an_attempt_that_may_have_happened_leaves_it_open() {
+    let fixture = Fixture::new();
+    fixture.run(async {
+        let put = || Put::row("r").set("f", "q", "v");
+        let refusal = || Exception::new(class::NO_SUCH_COLUMN_FAMILY, "f");
+        fixture.fail([Exception::region_too_busy("b"), refusal()]);
+        let refused = fixture.table.put(put()).await.expect_err("refused twice");
+        assert_eq!((refused.class(), refused.happened()), (Some(class::NO_SUCH_COLUMN_FAMILY), Happened::No));
+        fixture.fail([Exception::io("the sync of the log failed"), refusal()]);
+        let open = fixture.table.put(put()).await.expect_err("refused the second time");
+        assert_eq!((open.class(), open.happened()), (Some(class::NO_SUCH_COLUMN_FAMILY), Happened::Maybe));
+        let rows = [("a", Exception::io("the sync of the log failed")), ("a", refusal()), ("b", refusal())];
+        fixture.state.lock().faults_of_rows = rows.map(|(row, fault)| (row.into(), fault)).into();
+        let batch = ["a", "b"].map(|row| Action::from(Put::row(row).set("f", "q", "v"))).to_vec();
+        let outcomes = fixture.table.batch(batch).await;
+        let happened = outcomes.into_iter().map(|outcome| outcome.expect_err("refused").happened());
+        assert_eq!(happened.collect::<Vec<_>>(), [Happened::Maybe, Happened::No]);
     });
 }
 

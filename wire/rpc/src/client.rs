@@ -102,8 +102,8 @@ pub enum Happened {
 }
 
 impl Error {
-    /// Returns whether the failed call was applied. An exception of the server counts as [`Happened::No`]. Some classes
-    /// leave it open; a caller to whom that matters looks at the class.
+    /// Returns whether the failed call was applied. An exception of the server counts as [`Happened::No`], although some
+    /// classes leave it open; this crate does not interpret classes.
     pub fn happened(&self) -> Happened {
         match self {
             // A server that refuses a call has done nothing. The caller interprets other exceptions by their class.
