@@ -128,6 +128,13 @@ pub trait Files: Send + Sync + 'static {
     /// reader that needs every synced byte [seals](Files::seal) the file first.
     fn open(&self, name: &FileName) -> Result<Arc<dyn FileReader>>;
 
+    /// Opens files like [`open`](Files::open), one after the other in the order of `names`, and returns the results in
+    /// the same order. The caller reads the files soon, so an implementation may read their bytes beforehand, with
+    /// several requests at the same time. Bytes that were read beforehand are never older than the call.
+    fn open_all(&self, names: &[FileName]) -> Vec<Result<Arc<dyn FileReader>>> {
+        names.iter().map(|name| self.open(name)).collect()
+    }
+
     /// Makes an existing file and its name durable after its writer died. Until then its bytes may be in the system's
     /// memory only, where they can be read until the power fails.
     ///
@@ -145,6 +152,14 @@ pub trait Files: Send + Sync + 'static {
     /// may repeat it.
     fn seal(&self, name: &FileName) -> Result<()> {
         Err(Error::unsupported(name, "seal", Capability::SyncPrefix))
+    }
+
+    /// Seals files in any order as [`seal`](Files::seal) does, and leaves out files that do not exist.
+    fn seal_all(&self, names: &[FileName]) -> Result<()> {
+        names.iter().try_for_each(|name| match self.seal(name) {
+            Err(error) if error.kind() != Kind::NotFound => Err(error),
+            _ => Ok(()),
+        })
     }
 
     /// Lists all files below `folder`, at any depth, in order of name; empty for a folder that does not exist. Without

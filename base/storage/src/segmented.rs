@@ -30,9 +30,11 @@ mod reader;
 mod writer;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use env::World;
+use env::sync::Mutex;
 
 use crate::{
     Capabilities, Capability, Entry, Error, FileName, FileReader, FileWriter, Files, Kind, Object, Outcome,
@@ -45,6 +47,10 @@ use writer::Writer;
 
 /// Maximum size of an object that is read as a part, in bytes.
 const PART_MAX: usize = 1 << 30;
+/// Maximum number of files that are sealed at the same time.
+const SEALED_AT_ONCE: usize = 16;
+/// Default of the maximum number of parts that are requested at the same time.
+const READS_MAX: usize = 64;
 /// The first pause before a put is repeated; it doubles up to [`PAUSE_MAX`].
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -58,6 +64,8 @@ pub struct Segmented {
     patience: Duration,
     /// How many requests may be sent; `None`: any number.
     budget: Option<Arc<RequestBudget>>,
+    /// Maximum number of parts that are requested at the same time.
+    reads_max: usize,
 }
 
 /// The outcome of writing a part.
@@ -71,7 +79,13 @@ enum Put {
 impl Segmented {
     /// Stores growing files in `base`. A put whose outcome is unknown is repeated for `patience`.
     pub fn new(base: Arc<dyn Files>, world: World, patience: Duration) -> Segmented {
-        Segmented { base, world, patience, budget: None }
+        Segmented { base, world, patience, budget: None, reads_max: READS_MAX }
+    }
+
+    /// Requests at most `reads_max` parts of a file, or of [files that are opened together](Files::open_all), at the
+    /// same time.
+    pub fn reading(self, reads_max: usize) -> Segmented {
+        Segmented { reads_max: reads_max.max(1), ..self }
     }
 
     /// Delays syncs so that the requests stay within `budget`. Of the requests that the storage below repeats by itself,
@@ -146,25 +160,12 @@ impl Segmented {
     /// Returns the payload sizes of the first parts of a file, as far as a listing shows that they certainly have bytes
     /// of the file: up to the first number that it lacks, or a part without payload, which may be a seal.
     fn leading(&self, file: &FileName) -> Result<Vec<u64>> {
-        let listed = self.listed(file)?.into_iter().enumerate();
-        let is_data = |index: usize, number: u32, size: u64| {
-            number as usize == index && (number == 0 || size > 0 || env::planted(35))
-        };
-        Ok(listed
-            .take_while(|(index, (number, size))| is_data(*index, *number, *size))
-            .map(|(_, (_, size))| size)
-            .collect())
+        Ok(leading_of(self.listed(file)?))
     }
 
     /// Returns the number and payload size of each part of the file that a listing shows.
     fn listed(&self, file: &FileName) -> Result<Vec<(u32, u64)>> {
-        let listed = self.base.list(file)?;
-        Ok(listed
-            .iter()
-            .filter_map(|entry| {
-                Some((part::number(entry.name.below(file)?)?, part::payload_size(entry.size)))
-            })
-            .collect())
+        Ok(parts_among(&self.base.list(file)?, file))
     }
 
     /// Deletes the listed parts of a file, except the first one and a seal.
@@ -212,6 +213,22 @@ impl Segmented {
     }
 }
 
+/// Returns the number and payload size of each part of `file` among the objects of a listing.
+fn parts_among(listed: &[Entry], file: &FileName) -> Vec<(u32, u64)> {
+    let part = |entry: &Entry| Some((part::number(entry.name.below(file)?)?, part::payload_size(entry.size)));
+    listed.iter().filter_map(part).collect()
+}
+
+/// Returns the payload sizes of the listed parts that certainly have bytes of their file; see [`Segmented::leading`].
+fn leading_of(listed: Vec<(u32, u64)>) -> Vec<u64> {
+    let is_data = |index: usize, number: u32, size: u64| {
+        number as usize == index && (number == 0 || size > 0 || env::planted(35))
+    };
+    let listed = listed.into_iter().enumerate();
+    let leading = listed.take_while(|(index, (number, size))| is_data(*index, *number, *size));
+    leading.map(|(_, (_, size))| size).collect()
+}
+
 impl Files for Segmented {
     fn capabilities(&self) -> Capabilities {
         let base = self.base.capabilities();
@@ -227,6 +244,12 @@ impl Files for Segmented {
     /// Opens a growing file. Takes one listing, and a request for each part from the last listed one on.
     fn open(&self, name: &FileName) -> Result<Arc<dyn FileReader>> {
         Ok(Arc::new(Reader::open(self.clone(), name.clone())?))
+    }
+
+    /// Opens growing files in one folder. Takes one listing of that folder, one request for each listed part if the
+    /// files are small, and two requests for each file that has not ended.
+    fn open_all(&self, names: &[FileName]) -> Vec<Result<Arc<dyn FileReader>>> {
+        reader::open_all(self, names)
     }
 
     fn sync(&self, name: &FileName) -> Result<()> {
@@ -251,6 +274,22 @@ impl Files for Segmented {
                 Put::Taken(PartKind::Data) => number += 1,
             }
         }
+    }
+
+    /// Seals several files at the same time, because each takes four requests.
+    fn seal_all(&self, names: &[FileName]) -> Result<()> {
+        let (next, failure) = (AtomicUsize::new(0), Mutex::new(None));
+        env::together("log-seals", SEALED_AT_ONCE.min(names.len()), || {
+            while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if let Err(error) = self.seal(name)
+                    && error.kind() != Kind::NotFound
+                {
+                    failure.lock().get_or_insert(error);
+                    return;
+                }
+            }
+        });
+        failure.into_inner().map_or(Ok(()), Err)
     }
 
     fn list(&self, folder: &FileName) -> Result<Vec<Entry>> {

@@ -142,12 +142,8 @@ impl Claim {
                 Err(error) => return Err(error),
             }
         };
-        for (_, name) in numbered_files(&**files, folder, noted)? {
-            match files.seal(&name) {
-                Err(error) if error.kind() != Kind::NotFound => return Err(error.into()),
-                _ => {}
-            }
-        }
+        let numbered = numbered_files(&**files, folder, noted)?;
+        files.seal_all(&numbered.into_iter().map(|(_, name)| name).collect::<Vec<_>>())?;
         Ok(Claim { register: Mutex::new(register), owner, noted })
     }
 

@@ -208,7 +208,7 @@ pub(crate) fn open_for_reading(
             bucket => bucket.open_for_reading_log(conf)?,
         },
     };
-    Ok(Arc::new(Segmented::new(log, world.clone(), conf.value(&keys::cluster::S3_SETTLE_TIME)?)))
+    Ok(Arc::new(growing(world, conf, log)?))
 }
 
 /// Returns `files` in a form in which a log can append to a file: unchanged, or with files that grow part by part.
@@ -216,8 +216,7 @@ fn appendable(world: &World, conf: &Conf, files: &Arc<dyn Files>) -> Result<Arc<
     if files.capabilities().has(Capability::SyncPrefix) {
         return Ok(Arc::clone(files));
     }
-    let patience = conf.value(&keys::cluster::S3_SETTLE_TIME)?;
-    let mut growing = Segmented::new(Arc::clone(files), world.clone(), patience);
+    let mut growing = growing(world, conf, Arc::clone(files))?;
     if let Some((period, delay_max)) = budget(conf)? {
         if period > delay_max {
             tracing::warn!(
@@ -237,6 +236,14 @@ fn appendable(world: &World, conf: &Conf, files: &Arc<dyn Files>) -> Result<Arc<
         }
     }
     Ok(Arc::new(growing))
+}
+
+/// Returns `files` with files that grow part by part.
+fn growing(world: &World, conf: &Conf, files: Arc<dyn Files>) -> Result<Segmented, Failure> {
+    let patience = conf.value(&keys::cluster::S3_SETTLE_TIME)?;
+    let reads_max: u64 = conf.value(&keys::cluster::S3_READS_MAX)?;
+    let reads_max = usize::try_from(reads_max).unwrap_or(usize::MAX);
+    Ok(Segmented::new(files, world.clone(), patience).reading(reads_max))
 }
 
 /// Returns the time between two requests of the log that its budget permits, and for how long a sync waits for that at

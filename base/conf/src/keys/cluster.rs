@@ -19,7 +19,7 @@ keys! {
     /// Whether the bucket's name is in the URL's path and not in its host name. An endpoint that is an address or
     /// `localhost` has it in the path in any case.
     S3_PATH_STYLE: Flag = "fs.s3a.path.style.access", "false";
-    /// Maximum number of concurrent reads of the object store.
+    /// Maximum number of concurrent reads of the object store, and of concurrent reads of the log's objects at a start.
     S3_READS_MAX: Count = "bellows.s3.reads.max", "64";
     /// Maximum share of the reads of the object store that are sent a second time because their reply is late, in
     /// percent. The first reply counts. 0: no read is sent twice.

@@ -6,13 +6,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use env::sync::Mutex;
 
 use super::part::{self, HEADER_LENGTH, Part, PartKind};
-use super::{PART_MAX, Segmented};
+use super::{PART_MAX, Segmented, leading_of, parts_among};
 use crate::{Error, FileName, FileReader, GrowingFile, Kind, Outcome, Result};
 
-/// Number of parts that are requested at the same time, because a log is read in order and each request takes long.
-const AT_ONCE: usize = 16;
-/// Number of parts that are requested ahead before the reader waits for the slowest one.
-const AHEAD: usize = 128;
+/// Maximum number of parts that a reader that follows a file requests at the same time. It does not know how many there
+/// are, so some of these requests find nothing.
+const FOLLOWED_AT_ONCE: usize = 16;
+/// Maximum size of the parts that are read ahead, in bytes.
+const AHEAD_BYTES: u64 = 32 << 20;
+/// Maximum size of all parts that are read when files are opened together, in bytes.
+const OPENED_BYTES: u64 = 64 << 20;
 
 /// A growing file as it was when it was opened. The reader keeps the parts that it has read, because a replay reads
 /// each part many times.
@@ -25,6 +28,48 @@ pub(super) struct Reader {
     /// Whether the last part ends or seals the file.
     is_ended: bool,
     parts: Mutex<Vec<Option<Arc<[u8]>>>>,
+    /// Locked by the thread that requests parts, so that none is requested twice.
+    fetching: Mutex<()>,
+}
+
+/// Opens files in one folder, in the order of `names`; see [`Files::open_all`](crate::Files::open_all).
+///
+/// The parts are requested first, for all files at the same time: every listed part of the files that come first in
+/// `names` and have together at most [`OPENED_BYTES`] bytes; of the others the first two and the last listed one, which
+/// have the beginning and mostly the index of the file. Then the end of each file is searched, one file after the other.
+pub(super) fn open_all(files: &Segmented, names: &[FileName]) -> Vec<Result<Arc<dyn FileReader>>> {
+    let folder = names.first().and_then(FileName::parent);
+    let folder = folder.filter(|folder| names.iter().all(|name| name.parent().as_ref() == Some(folder)));
+    let Some(listed) = folder.and_then(|folder| files.base.list(&folder).ok()) else {
+        return names.iter().map(|name| crate::Files::open(files, name)).collect();
+    };
+    let sizes: Vec<_> = names.iter().map(|name| leading_of(parts_among(&listed, name))).collect();
+    let (mut wanted, mut left) = (Vec::new(), OPENED_BYTES);
+    for (file, sizes) in sizes.iter().enumerate() {
+        let bytes = sizes.iter().sum::<u64>();
+        let is_read = bytes <= left;
+        if is_read {
+            left -= bytes;
+        }
+        let is_wanted = |number: &usize| is_read || *number < 2 || number + 1 == sizes.len();
+        wanted.extend((0..sizes.len()).filter(is_wanted).map(|number| (file, number)));
+    }
+    let found: Vec<_> = sizes.iter().map(|sizes| Mutex::new(vec![None; sizes.len()])).collect();
+    let next = AtomicUsize::new(0);
+    env::together("log-parts", files.reads_max.min(wanted.len()), || {
+        while let Some(&(file, number)) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
+            // A part that cannot be read now is requested again when it is needed, and then an error is reported.
+            if let Ok(object) = files.base.load(&part::name(&names[file], number as u32), PART_MAX) {
+                found[file].lock()[number] = Some(Arc::from(object.content));
+            }
+        }
+    });
+    let found = found.into_iter().map(Mutex::into_inner);
+    let opened = names.iter().zip(sizes).zip(found).map(|((name, sizes), found)| {
+        let reader = Reader::open_listed(files.clone(), name.clone(), &sizes, found)?;
+        Ok(Arc::new(reader) as Arc<dyn FileReader>)
+    });
+    opened.collect()
 }
 
 /// The result of looking for the next part.
@@ -32,7 +77,7 @@ enum Next {
     Nothing,
     /// A part with bytes of the file, and whether it is the last.
     Part {
-        content: Vec<u8>,
+        content: Arc<[u8]>,
         is_last: bool,
     },
     Seal,
@@ -40,38 +85,77 @@ enum Next {
 
 impl Reader {
     pub(super) fn open(files: Segmented, name: FileName) -> Result<Reader> {
+        let sizes = files.leading(&name)?;
+        Reader::open_listed(files, name, &sizes, Vec::new())
+    }
+
+    /// Opens the file whose first parts have the payload sizes `sizes`, according to a listing. `found` has the objects
+    /// of some of these parts.
+    fn open_listed(
+        files: Segmented,
+        name: FileName,
+        sizes: &[u64],
+        found: Vec<Option<Arc<[u8]>>>,
+    ) -> Result<Reader> {
         let mut starts = Vec::new();
         let mut size = 0;
         // The listed sizes are right, because parts never change. Parts that the listing lacks are searched below.
-        for payload in files.leading(&name)? {
+        for payload in sizes {
             starts.push(size);
             size += payload;
         }
+        let has_first = found.first().is_some_and(|first| first.is_some());
+        let mut parts = found;
+        parts.resize(starts.len(), None);
         // The last listed part is read by the loop below, because it may end the file. If even the first part does not
         // exist, there is no file.
+        let mut listed_last = None;
         if let Some(last) = starts.pop() {
             size = last;
+            listed_last = parts.pop().flatten();
         }
         let is_ended = loop {
             let number = starts.len() as u32;
-            match next_part(&files, &name, number)? {
+            let next = match listed_last.take() {
+                Some(content) => parse_next(&part::name(&name, number), content)?,
+                None => next_part(&files, &name, number)?,
+            };
+            match next {
                 Next::Nothing if number == 0 => return Err(files.absent(&name, "open")),
                 Next::Nothing => break false,
                 Next::Seal => break true,
                 Next::Part { content, is_last } => {
                     starts.push(size);
                     size += part::payload_size(content.len() as u64);
+                    parts.push(Some(content));
                     if is_last {
                         break true;
                     }
                 }
             }
         };
-        if starts.len() > 1 {
+        // A file without its first part was deleted. If the file has ended, it is enough that the first part was there
+        // during this call.
+        if starts.len() > 1 && !(is_ended && has_first) {
             files.part(&name, 0)?.ok_or_else(|| files.absent(&name, "open"))?;
         }
-        let parts = Mutex::new(vec![None; starts.len()]);
-        Ok(Reader { files, name, starts, size, is_ended, parts })
+        let reader = Reader {
+            files,
+            name,
+            starts,
+            size,
+            is_ended,
+            parts: Mutex::default(),
+            fetching: Mutex::default(),
+        };
+        // A part that does not fit is read again when it is needed, and then the error is reported.
+        for (index, part) in parts.iter_mut().enumerate() {
+            if part.as_ref().is_some_and(|content| reader.check(index, content).is_err()) {
+                *part = None;
+            }
+        }
+        *reader.parts.lock() = parts;
+        Ok(reader)
     }
 
     /// Returns the header and the payload of a part.
@@ -83,12 +167,23 @@ impl Reader {
         self.parts.lock()[index].clone().ok_or_else(|| self.files.absent(&self.name, "read"))
     }
 
-    /// Reads the part with index `from` and some that follow it.
+    /// Reads the part with index `from`. If the part before it was read, also reads parts that follow it, of at most
+    /// [`AHEAD_BYTES`] bytes.
     fn fetch(&self, from: usize) -> Result<()> {
-        let to = (from + AHEAD).min(self.starts.len());
+        let _others_wait = self.fetching.lock();
+        let to = {
+            let parts = self.parts.lock();
+            if parts[from].is_some() {
+                return Ok(());
+            }
+            match from > 0 && parts[from - 1].is_some() {
+                true => self.starts.partition_point(|start| *start <= self.starts[from] + AHEAD_BYTES),
+                false => from + 1,
+            }
+        };
         let next = AtomicUsize::new(from);
         let failure = Mutex::new(None);
-        env::together("log-parts", AT_ONCE.min(to - from), || {
+        env::together("log-parts", self.files.reads_max.min(to - from), || {
             loop {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 if index >= to {
@@ -140,7 +235,14 @@ impl Reader {
     fn load(&self, index: usize) -> Result<Arc<[u8]>> {
         let name = part::name(&self.name, index as u32);
         let content = self.files.base.load(&name, PART_MAX)?.content;
-        let part = Part::parse(&name, &content)?;
+        self.check(index, &content)?;
+        Ok(content.into())
+    }
+
+    /// Fails if the object `content` of a part is damaged, or has other bytes of the file than the parts beside it say.
+    fn check(&self, index: usize, content: &[u8]) -> Result<()> {
+        let name = part::name(&self.name, index as u32);
+        let part = Part::parse(&name, content)?;
         let end = self.starts.get(index + 1).copied().unwrap_or(self.size);
         let is_expected = part.offset == self.starts[index]
             && (content.len() - HEADER_LENGTH) as u64 == end - self.starts[index];
@@ -153,7 +255,7 @@ impl Reader {
                 self.starts[index]
             )));
         }
-        Ok(content.into())
+        Ok(())
     }
 }
 
@@ -165,7 +267,12 @@ fn next_part(files: &Segmented, name: &FileName, number: u32) -> Result<Next> {
         Err(error) if error.kind() == Kind::NotFound => return Ok(Next::Nothing),
         Err(error) => return Err(error),
     };
-    Ok(match Part::parse(&at, &content)?.kind {
+    parse_next(&at, content.into())
+}
+
+/// Returns what the object `content` of the part `at` says about the file.
+fn parse_next(at: &FileName, content: Arc<[u8]>) -> Result<Next> {
+    Ok(match Part::parse(at, &content)?.kind {
         PartKind::Seal => Next::Seal,
         kind => Next::Part { content, is_last: kind == PartKind::End },
     })
@@ -195,7 +302,7 @@ impl GrowingFile for Reader {
                     Next::Part { content, is_last } => {
                         starts.push(size);
                         size += part::payload_size(content.len() as u64);
-                        parts.push(Some(content.into()));
+                        parts.push(Some(content));
                         is_ended = is_last;
                     }
                 }
@@ -206,14 +313,15 @@ impl GrowingFile for Reader {
             if !is_behind {
                 break;
             }
-            at_once = (at_once * 2).min(AT_ONCE);
+            at_once = (at_once * 2).min(FOLLOWED_AT_ONCE);
         }
         if starts.len() == self.starts.len() && !is_ended {
             // A missing next part may also mean that the file was deleted. The first part shows that.
             self.files.part(&self.name, 0)?.ok_or_else(|| self.files.absent(&self.name, "read"))?;
         }
         let (files, name) = (self.files.clone(), self.name.clone());
-        Ok(Arc::new(Reader { files, name, starts, size, is_ended, parts: Mutex::new(parts) }))
+        let (parts, fetching) = (Mutex::new(parts), Mutex::default());
+        Ok(Arc::new(Reader { files, name, starts, size, is_ended, parts, fetching }))
     }
 }
 

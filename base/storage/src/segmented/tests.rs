@@ -1,9 +1,9 @@
 //! Runs the conformance suite on growing files, and tests races between a writer and the process that seals its file.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use env::sync::Mutex;
+use env::sync::Condvar;
 
 use super::*;
 use crate::conformance::check;
@@ -428,4 +428,76 @@ fn the_requests_of_a_log_count_against_its_budget() {
     let free = over(&whole());
     free.create(&file("log/1")).expect("new");
     assert_eq!(owed(&free), Duration::ZERO);
+}
+
+/// Storage that counts listings and loads. The first `gathered` loads wait for each other.
+struct Gathering {
+    below: Memory,
+    gathered: usize,
+    lists: AtomicU64,
+    loads: Mutex<Vec<FileName>>,
+    loaded: Condvar,
+}
+
+impl crate::Overlay for Gathering {
+    fn below(&self) -> &dyn Files {
+        &self.below
+    }
+
+    fn list(&self, folder: &FileName) -> Result<Vec<Entry>> {
+        self.lists.fetch_add(1, Ordering::SeqCst);
+        self.below.list(folder)
+    }
+
+    fn load(&self, name: &FileName, bytes_max: usize) -> Result<Object> {
+        let mut loads = self.loads.lock();
+        loads.push(name.clone());
+        self.loaded.notify_all();
+        while loads.len() < self.gathered {
+            let waited = self.loaded.wait_for(&mut loads, Duration::from_secs(20));
+            assert!(!waited.timed_out(), "{} loads at once, expected {}", loads.len(), self.gathered);
+        }
+        drop(loads);
+        self.below.load(name, bytes_max)
+    }
+}
+
+#[test]
+fn files_opened_together_take_one_listing_and_one_request_for_each_part_many_at_once() {
+    const PARTS: usize = 30;
+    let base = whole();
+    let names = [file("log/3"), file("log/2"), file("log/1")];
+    for (index, name) in names.iter().enumerate() {
+        let mut writer = over(&base).create(name).expect("new");
+        for number in 0..PARTS as u64 {
+            writer.write(&number.to_be_bytes()).expect("kept");
+            writer.sync().expect("durable");
+        }
+        // The newest file is still written.
+        if index > 0 {
+            writer.finish().expect("ended");
+        }
+    }
+    let counting = Arc::new(Gathering {
+        below: base,
+        gathered: 64,
+        lists: AtomicU64::new(0),
+        loads: Mutex::default(),
+        loaded: Condvar::new(),
+    });
+    let below = Arc::clone(&counting) as Arc<dyn Files>;
+    let files = Segmented::new(below, World::real(), Duration::ZERO).reading(64);
+    let opened = files.open_all(&names);
+    for reader in opened {
+        let reader = reader.expect("there");
+        let mut content = vec![0; PARTS * 8];
+        reader.read_at(0, &mut content).expect("whole");
+        let expected: Vec<u8> = (0..PARTS as u64).flat_map(u64::to_be_bytes).collect();
+        assert_eq!(content, expected);
+    }
+    assert_eq!(counting.lists.load(Ordering::SeqCst), 1);
+    let loads = counting.loads.lock().len();
+    // The first part, and the end of an ended file. The other file takes two requests: for the next part, which does not
+    // exist, and for the first part, which shows that the file was not deleted.
+    assert_eq!(loads, 3 * (PARTS + 1) + 2 + 2);
 }

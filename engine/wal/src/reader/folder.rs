@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use env::HashMap;
-use storage::{FileName, Files};
+use storage::{FileName, FileReader, Files};
 
 use super::scan::{FileContents, OpenFile, read_header};
 use super::{LogPosition, LogReader, OldFile, RegionPlaces, TornTail};
@@ -108,8 +108,11 @@ pub(crate) fn read_folder(
     // From the last to the first, because a later file says whether an earlier one is durable to its end.
     let (mut looks, mut durable_to) = (Vec::with_capacity(numbered.len()), 0);
     let mut whole_of_owner = WholeOfOwner::default();
-    for (number, name) in numbered.into_iter().rev() {
-        let look = look_at(&**files, number, &name, &whole_of_owner);
+    // All files are opened before the first is read, so that storage with slow requests can send many at once.
+    let names: Vec<FileName> = numbered.iter().rev().map(|(_, name)| name.clone()).collect();
+    let opened = files.open_all(&names);
+    for ((number, name), opened) in numbered.into_iter().rev().zip(opened) {
+        let look = look_at(opened, number, &name, &whole_of_owner);
         // The previous owner may have given the file up while it was read here: it was deleted, or became a spare and
         // was overwritten. Then bad bytes are neither damage nor a torn tail, and an error of the storage is no
         // failure. A file that is still not given up now was not overwritten while it was read.
@@ -248,8 +251,13 @@ fn no_end(file: &BegunFile, later: u64) -> Error {
     }
 }
 
-fn look_at(files: &dyn Files, number: u64, name: &FileName, whole: &WholeOfOwner) -> Result<Look> {
-    let reader = match files.open(name) {
+fn look_at(
+    opened: storage::Result<Arc<dyn FileReader>>,
+    number: u64,
+    name: &FileName,
+    whole: &WholeOfOwner,
+) -> Result<Look> {
+    let reader = match opened {
         Ok(reader) => reader,
         Err(error) if error.kind() == storage::Kind::NotFound => {
             return Ok(Look::Nothing { name: name.clone(), size: 0, cut: None, is_void: true });
