@@ -288,6 +288,11 @@ pub trait FileWriter: Send {
     /// Returns the number of bytes written so far.
     fn size(&self) -> u64;
 
+    /// Returns the number of objects that store the file so far; 0 where a file is one object.
+    fn parts(&self) -> usize {
+        0
+    }
+
     /// Makes the whole file and its name durable. From now on it does not change, unless its space is
     /// [reused](Files::reuse_space). Returns its size in bytes.
     ///
@@ -342,6 +347,9 @@ pub trait FileReader: Send + Sync {
 pub trait GrowingFile {
     /// Whether the file was finished or sealed, so that it grows no more.
     fn is_ended(&self) -> bool;
+
+    /// Returns the number of objects that store the file.
+    fn parts(&self) -> usize;
 
     /// Opens the file again, with the parts that were written since. Takes one request if the file has ended, two if it
     /// still grows, and one more for each new part.

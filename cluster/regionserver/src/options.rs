@@ -350,6 +350,7 @@ impl Options {
             file_bytes_max,
             files_max: number(files_max),
             files_min: number(files_min),
+            parts_max: number(conf.value(&keys::cluster::WAL_STORE_PARTS_MAX)?),
             idle_write: conf.value(&region::LOG_IDLE_WRITE)?,
             full_retry: conf.value(&region::LOG_FULL_RETRY)?,
             slow_sync: conf.value(&region::SLOW_SYNC)?,

@@ -58,6 +58,9 @@ pub(crate) use back::{LogFile, file_name};
 pub use pace::sync_interval;
 pub(crate) use roll::WhenFull;
 
+/// Default of [`Options::parts_max`].
+const PARTS_MAX: usize = 2_000;
+
 /// Limits of the log.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -77,6 +80,10 @@ pub struct Options {
     /// Number of files below which no region is asked to flush. Between this number and `files_max`, regions are asked
     /// when the log has more than twice the bytes of all memstores.
     pub files_min: usize,
+    /// Maximum number of parts of all files that a region needs, if the storage keeps a file as
+    /// [parts](storage::FileWriter::parts) (`bellows.wal.store.parts.max`). A file is ended at half of this number, and
+    /// regions are asked to flush so that the ended files have no more than the other half. 0: no limit.
+    pub parts_max: usize,
     /// Number of bytes between two index records in a file.
     pub index_every: u64,
     /// How long a record for which nobody waits may stay in the buffer (`hbase.regionserver.optionallogflushinterval`).
@@ -101,12 +108,23 @@ impl Default for Options {
             record_bytes_max: 1 << 30,
             files_max: 32,
             files_min: 32,
+            parts_max: PARTS_MAX,
             index_every: 4 << 20,
             idle_write: Duration::from_secs(1),
             full_retry: Duration::from_secs(1),
             slow_sync: Duration::from_millis(100),
             keep_unneeded: Duration::ZERO,
             reuse: true,
+        }
+    }
+}
+
+impl Options {
+    /// Returns the number of parts at which a file is ended.
+    fn file_parts_max(&self) -> usize {
+        match self.parts_max {
+            0 => usize::MAX,
+            limit => limit.div_ceil(2),
         }
     }
 }
@@ -256,6 +274,7 @@ impl Log {
             section: OpenSection::FIRST,
             whole_to: None,
             roll_at: options.file_bytes_max,
+            roll_at_parts: options.file_parts_max(),
             spare: empty_batch(),
             stuck: None,
             retiring: None,
@@ -523,8 +542,8 @@ impl Log {
         self.shared.grown.load(Ordering::Relaxed) && self.shared.grown.swap(false, Ordering::Relaxed)
     }
 
-    /// Returns the regions that should be flushed because the log has too many files: those with unflushed edits in the
-    /// oldest file that a region needs. Returns none if the log is within its limits while all memstores together have
+    /// Returns the regions that should be flushed because the log has too many files or parts: those with unflushed edits
+    /// in the oldest file that a region needs. Returns none if the log is within its limits while all memstores together have
     /// `memory` bytes.
     pub fn regions_holding_back(&self, memory: u64) -> Vec<Box<[u8]>> {
         let Options { files_min, files_max, file_bytes_max, .. } = self.shared.options;
@@ -535,10 +554,21 @@ impl Log {
         let is_needed = |file: &&LogFile| file.unflushed(&back.flushed).next().is_some();
         let before = back.live.values().take_while(|file| !is_needed(file)).count();
         let Some(oldest) = back.live.values().nth(before) else { return Vec::new() };
-        if back.live.len() - before < twice.max(files_min).min(files_max) {
+        let has_few_files = back.live.len() - before < twice.max(files_min).min(files_max);
+        // The current file counts nothing here: it may have the other half of the limit.
+        let ended_parts: usize = back.live.values().skip(before).map(|file| file.parts).sum();
+        if has_few_files && ended_parts < self.shared.options.file_parts_max() {
             return Vec::new();
         }
         oldest.unflushed(&back.flushed).map(Into::into).collect()
+    }
+
+    /// Returns the number of [parts](storage::FileWriter::parts) of all files, including the current one; 0 where a file is
+    /// one object.
+    pub fn parts(&self) -> usize {
+        let back = self.shared.back();
+        let current = back.writer.as_ref().map_or(0, |writer| writer.parts());
+        back.live.values().map(|file| file.parts).sum::<usize>() + current
     }
 
     /// Returns the number of the current file, which grows with every roll.
@@ -669,6 +699,9 @@ impl Source for Log {
         let (files, bytes) = self.size();
         out.gauge("hbase_wal_file_count", "Log files kept.", &[], files as f64);
         out.gauge("hbase_wal_file_size", "Bytes of log files kept.", &[], bytes as f64);
+        let help =
+            "Objects of log files kept in an object store, which a start reads; 0 for a log elsewhere.";
+        out.gauge("bellows_wal_part_count", help, &[], self.parts() as f64);
         let (spares, held) = {
             let back = self.shared.back();
             let lowest = back.held_from.values().min().copied().unwrap_or(u64::MAX);
@@ -706,6 +739,8 @@ mod crash_tests;
 mod holder_tests;
 #[cfg(test)]
 mod index_tests;
+#[cfg(test)]
+mod parts_tests;
 #[cfg(test)]
 mod reuse_tests;
 #[cfg(test)]

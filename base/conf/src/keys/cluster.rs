@@ -60,6 +60,9 @@ keys! {
     WAL_STORE_BUDGET: Ratio = "bellows.wal.store.budget", "0";
     /// Maximum time for which `bellows.wal.store.budget` delays a sync of the log, even if the log then costs more.
     WAL_STORE_DELAY_MAX: Millis = "bellows.wal.store.delay.max", "1000";
+    /// Maximum number of objects of the log, if the log is in an object store. A start reads all of them. Beyond it, the
+    /// regions with the oldest writes in the log are flushed. A log file ends at half of this number. 0: no limit.
+    WAL_STORE_PARTS_MAX: Count = "bellows.wal.store.parts.max", "2000";
     /// Whether this server is a read replica of the server with the same root: it follows the log of that server, and
     /// refuses writes. `--read-replica` has the same effect.
     READ_ONLY: Flag = "hbase.global.readonly.enabled", "false";

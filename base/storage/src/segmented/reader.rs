@@ -283,6 +283,10 @@ impl GrowingFile for Reader {
         self.is_ended
     }
 
+    fn parts(&self) -> usize {
+        self.starts.len()
+    }
+
     fn grown(&self) -> Result<Arc<dyn FileReader>> {
         let (mut starts, mut size, mut is_ended) = (self.starts.clone(), self.size, self.is_ended);
         // A reader that follows the file has read the earlier parts already, so they are not kept.

@@ -112,6 +112,10 @@ impl FileWriter for Writer {
         self.sent + self.waiting.len() as u64
     }
 
+    fn parts(&self) -> usize {
+        self.next as usize
+    }
+
     fn finish(mut self: Box<Self>) -> Result<u64> {
         if let Some(failure) = self.flight.failure() {
             return Err(failure);

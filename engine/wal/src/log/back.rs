@@ -37,6 +37,8 @@ pub(crate) struct Back {
     pub(super) whole_to: Option<u64>,
     /// Size in bytes at which the file is full. After a failed roll it is increased.
     pub(super) roll_at: u64,
+    /// Number of parts at which the file is full. After a failed roll it is increased.
+    pub(super) roll_at_parts: usize,
     pub(super) spare: Vec<u8>,
     /// The batch that did not fit on the full disk.
     pub(super) stuck: Option<Batch>,
@@ -76,6 +78,8 @@ impl OpenSection {
 pub(crate) struct LogFile {
     pub(crate) name: FileName,
     pub(crate) bytes: u64,
+    /// Number of [parts](storage::FileWriter::parts) of the file. 0 while it is the current one.
+    pub(crate) parts: usize,
     /// The regions with records in the file.
     regions: HashMap<Box<[u8]>, RegionInFile>,
     /// Whether a reader may have the file open for replay. If so, the file may be removed, but its space must not be
@@ -102,7 +106,7 @@ impl LogFile {
 
     /// Creates the entry of a file that an earlier owner left.
     pub(crate) fn found(name: FileName, bytes: u64, is_read: bool) -> LogFile {
-        LogFile { name, bytes, regions: HashMap::default(), is_read, unneeded_since: None }
+        LogFile { name, bytes, parts: 0, regions: HashMap::default(), is_read, unneeded_since: None }
     }
 
     /// Records that this file, which an earlier owner wrote, has edits of a region.

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use env::sync::MutexGuard;
-use storage::FileName;
+use storage::{FileName, FileWriter};
 
 use super::Shared;
 use super::back::{
@@ -24,7 +24,9 @@ pub(crate) enum WhenFull {
 
 impl Shared {
     fn is_due(&self, back: &Back) -> bool {
-        back.writer.as_ref().is_some_and(|writer| writer.size() >= back.roll_at)
+        let is_full =
+            |writer: &dyn FileWriter| writer.size() >= back.roll_at || writer.parts() >= back.roll_at_parts;
+        back.writer.as_deref().is_some_and(is_full)
     }
 
     /// Asks the log's thread to roll if the file is full.
@@ -118,10 +120,11 @@ impl Shared {
             let (retired, old) = (back.writer.take().expect("its end was just written"), back.number);
             back.retiring = Some(old);
             back.roll_at = self.options.file_bytes_max;
+            back.roll_at_parts = self.options.file_parts_max();
             back.begin(&self.folder, number, next);
             (retired, old, self.written.load(Ordering::Acquire))
         };
-        let began = self.world.moment();
+        let (began, parts) = (self.world.moment(), retired.parts());
         let bytes = retired.finish().map_err(|error| self.dead(old, &error))?;
         self.synced(old, began);
         self.counts.rolls.count();
@@ -138,7 +141,8 @@ impl Shared {
         {
             let mut back = self.back();
             back.whole_to = Some(old);
-            back.live.get_mut(&old).expect("it is kept while it retires").bytes = bytes;
+            let ended = back.live.get_mut(&old).expect("it is kept while it retires");
+            (ended.bytes, ended.parts) = (bytes, parts);
             back.retiring = None;
             back.find_unneeded(self.world.moment());
         }
@@ -156,12 +160,14 @@ impl Shared {
         })
     }
 
-    /// Raises the size at which the current file ends by a quarter, because the next file cannot be created. Returns
-    /// the error for the caller of the roll.
+    /// Raises the size and the number of parts at which the current file ends by a quarter, because the next file cannot
+    /// be created. Returns the error for the caller of the roll.
     fn put_off(&self, back: &mut Back, cause: &dyn std::fmt::Display) -> Error {
         let size = back.writer.as_ref().map_or(0, |writer| writer.size());
         self.counts.rolls_failed.count();
         back.roll_at = size.saturating_add((self.options.file_bytes_max / 4).max(1));
+        let parts = back.writer.as_ref().map_or(0, |writer| writer.parts());
+        back.roll_at_parts = parts.saturating_add((self.options.file_parts_max() / 4).max(1));
         tracing::warn!(target: "wal", file = %file_name(&self.folder, back.number), bytes = size, cause = %cause,
             "the next log file cannot be made: the log goes on in this one and tries again at {} bytes; check the storage of {}",
             back.roll_at, self.files.place());

@@ -190,6 +190,7 @@ impl Assembly {
             Look::Begun(begun) => *begun,
         };
         let mut live = LogFile::found(begun.file.name.clone(), begun.size, true);
+        live.parts = begun.file.reader.as_growing().map_or(0, |growing| growing.parts());
         self.torn_tails.extend(begun.contents.cut.clone());
         if begun.contents.is_empty {
             // The file has no batch: its owner created it and died. So the file before it need not have an end.
