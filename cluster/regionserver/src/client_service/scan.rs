@@ -11,7 +11,8 @@
 //!    for that.
 //!
 //! After an error in step 1 the scanner is closed, because rows may have been read that the client never received. The
-//! error tells the client so, unless a retry cannot help. There is one exception: if the region closes after the call
+//! error tells the client so, unless a retry cannot help. If the region is not served any more, the error says that, so
+//! that the client pauses before it opens a scanner again. There is one exception: if the region closes after the call
 //! has read rows, the reply returns them, and the next call is told that the region has changed. Otherwise a scan would
 //! make no progress while its region is closed and opened again and again.
 
@@ -537,9 +538,13 @@ impl Work {
         Ok(self.out.reply(&self.response).counted_by(self.share))
     }
 
-    /// Returns the exception for the client. Either it forbids a retry, or it says that the scanner is closed.
+    /// Returns the exception for the client. Either it forbids a retry, or it says that the scanner is closed or that
+    /// the region is not served.
     fn after_failure(&self, exception: Exception) -> Exception {
-        if exception.do_not_retry {
+        // On NotServingRegionException a client opens a new scanner, too, and pauses before each further attempt to
+        // open it. On ScannerResetException Java clients open it without a pause. If the region is closed for seconds,
+        // they would have no attempts left when it is open again.
+        if exception.do_not_retry || exception.class == class::NOT_SERVING_REGION {
             return exception;
         }
         let (class, text) = match self.knows_reset {

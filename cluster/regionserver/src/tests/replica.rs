@@ -183,6 +183,16 @@ fn a_file_that_is_deleted_under_a_replica_is_no_missing_row() {
     let refused = pair.refused("a");
     assert_eq!(class(&refused), "NotServingRegionException", "clients look again, and scans go on");
     assert!(refused.message.contains("compacted away"), "{refused:?}");
+    // Java clients pause before they open a scanner again only if the exception is this one.
+    let scan = pb::ScanRequest {
+        region: Some(pair.replica.region_of(b"a")),
+        scan: Some(pb::Scan::default()),
+        number_of_rows: Some(1),
+        ..Default::default()
+    };
+    let refused = pair.replica.client("Scan", &scan, Bytes::new()).expect_err("the file is gone");
+    assert_eq!(class(&refused), "NotServingRegionException");
+    assert_eq!(pair.replica.server.open_scanners(), 0);
     pair.primary.put("z", "f:q", "w");
     pair.cut(false);
     assert_eq!((pair.seen("a"), pair.seen("z")), (vec!["f:q=3".to_owned()], vec!["f:q=w".to_owned()]));
