@@ -132,6 +132,8 @@ pub struct Master {
     is_mirror: AtomicBool,
     /// The part of a read replica that follows the primary. The master asks it to catch up with the primary.
     followed_primary: OnceLock<Arc<dyn mirror::FollowedPrimary>>,
+    /// The primary's files, if this is the master of a read replica.
+    primary_files: OnceLock<Arc<dyn Files>>,
     cluster_id: String,
     /// Host, port and start time of this master, by which clients distinguish it from earlier masters.
     name: ServerName,

@@ -103,9 +103,10 @@ impl std::fmt::Debug for Mirror {
 
 impl Mirror {
     /// Creates a mirror of the primary whose descriptors are in `files`. From now on `master` refuses every change.
-    /// When a client wants to see the latest state, it asks `primary`.
+    /// When a client wants to see the latest state, it asks `primary`. Snapshots are listed from `files`.
     pub fn new(master: Arc<Master>, files: Arc<dyn Files>, primary: Arc<dyn FollowedPrimary>) -> Mirror {
-        if master.followed_primary.set(primary).is_err() {
+        let is_second = master.primary_files.set(Arc::clone(&files)).is_err();
+        if master.followed_primary.set(primary).is_err() || is_second {
             tracing::warn!("the master mirrors a primary already; another one is not asked");
         }
         master.is_mirror.store(true, Ordering::Release);

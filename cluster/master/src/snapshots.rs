@@ -22,7 +22,7 @@ use prost::Message;
 use proto::catalog::TableState;
 use proto::{RegionInfo, TableDescriptor, TableName, pb};
 use rpc::{Exception, class};
-use storage::{Kind, Outcome as Certainty, swap_confirmed};
+use storage::{Files, Kind, Outcome as Certainty, swap_confirmed};
 
 use crate::Master;
 use crate::error::{of_proto, of_storage};
@@ -126,7 +126,7 @@ impl Master {
     /// logged.
     pub(crate) fn completed_snapshots(&self) -> Result<Vec<pb::SnapshotDescription>, Exception> {
         self.check_snapshots_enabled()?;
-        let objects = layout::snapshot_objects(&*self.files).map_err(of_storage)?;
+        let objects = layout::snapshot_objects(&**self.snapshot_files()).map_err(of_storage)?;
         let mut found = Vec::new();
         for name in objects.complete {
             match self.snapshot_info(&name) {
@@ -198,7 +198,7 @@ impl Master {
     /// Returns the description of a snapshot; `None` if there is no complete snapshot of that name.
     pub(crate) fn snapshot_info(&self, name: &str) -> Result<Option<pb::SnapshotDescription>, Exception> {
         let file = layout::snapshot_info(name);
-        match self.files.read(&file, INFO_BYTES_MAX) {
+        match self.snapshot_files().read(&file, INFO_BYTES_MAX) {
             Ok(content) => pb::SnapshotDescription::decode(&content[..]).map(Some).map_err(|error| {
                 Exception::new(
                     class::CORRUPTED_SNAPSHOT,
@@ -208,6 +208,11 @@ impl Master {
             Err(error) if error.kind() == Kind::NotFound => Ok(None),
             Err(error) => Err(of_storage(error)),
         }
+    }
+
+    /// Returns the files that have the snapshots. On a read replica these are the primary's.
+    fn snapshot_files(&self) -> &Arc<dyn Files> {
+        self.primary_files.get().unwrap_or(&self.files)
     }
 
     /// Refuses calls about snapshots if snapshots are switched off.

@@ -73,6 +73,7 @@ impl Master {
             stopped: Condvar::new(),
             is_mirror: AtomicBool::new(false),
             followed_primary: OnceLock::new(),
+            primary_files: OnceLock::new(),
             world,
             options,
             files,

@@ -1,5 +1,7 @@
 //! Tests of snapshots: taken, listed, deleted, refused, and interrupted by a crash.
 
+use std::sync::Arc;
+
 use proto::pb::snapshot_description::Type;
 use proto::{RegionInfo, pb};
 use rpc::{Exception, class};
@@ -8,6 +10,7 @@ use storage::Files;
 use super::fake::{Life, pb_name};
 use crate::procedure::locks::{Holders, Mode};
 use crate::switches::Switch;
+use crate::{FollowedPrimary, Mirror};
 
 pub(super) fn request(name: &str, table: &str) -> pb::SnapshotDescription {
     pb::SnapshotDescription { name: name.into(), table: Some(table.into()), ..Default::default() }
@@ -38,6 +41,31 @@ fn life_with_table() -> Life {
     let life = Life::first();
     life.create("t", &["f", "g"], &["m"]).expect("created");
     life
+}
+
+/// A primary with which a replica is always up to date.
+struct NeverAhead;
+
+impl FollowedPrimary for NeverAhead {
+    fn refresh(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn promote(&self) {}
+}
+
+#[test]
+fn a_read_replica_lists_the_snapshots_of_its_primary() {
+    let primary = life_with_table();
+    take(&primary, "s", "t").expect("taken");
+    let replica = Life::first();
+    let files = Arc::new(primary.files.clone());
+    let _mirror = Mirror::new(Arc::clone(&replica.master), files, Arc::new(NeverAhead));
+    assert_eq!(names(&replica), ["s"]);
+    let (is_done, info) = replica.master.is_snapshot_done(Some(request("s", "t"))).expect("known");
+    assert_eq!((is_done, info.table.as_deref()), (true, Some("t")));
+    primary.master.delete_snapshot("s").expect("deleted");
+    assert!(names(&replica).is_empty());
 }
 
 #[test]
