@@ -1,6 +1,7 @@
 //! `bellows adopt`: takes over the root folder of an Apache HBase.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use door::Shutdown;
@@ -12,6 +13,7 @@ use crate::data_dir;
 use crate::failure::Failure;
 use crate::log_place::AdoptedLog;
 use crate::output;
+use crate::root::Root;
 use crate::settings::Settings;
 
 /// Inspects the root, reports what was found, and adopts the root unless something prevents it.
@@ -25,11 +27,20 @@ pub(crate) fn run(options: &Adopt, mut say: impl FnMut(&str) -> std::io::Result<
             root.medium()
         )));
     };
-    let was_locked = storage::open_outside(&folder.join(data_dir::LOCK)).is_ok();
+    let log_folder = settings.wal_dir.as_ref().and_then(Root::folder);
+    if let Some(log_folder) = log_folder.filter(|folder| !folder.is_dir()) {
+        return Err(Failure::new(format!(
+            "hbase.wal.dir is {}: there is no such folder; mount its disk, or name the folder in which HBase had its logs",
+            log_folder.display()
+        )));
+    }
+    // Both folders are locked, which creates a file in each.
+    let has_no_lock = |folder: &&Path| storage::open_outside(&folder.join(data_dir::LOCK)).is_err();
+    let unlocked: Vec<&Path> = [Some(folder), log_folder].into_iter().flatten().filter(has_no_lock).collect();
     let files: Arc<dyn Files> = Arc::new(data_dir::open_of_hbase(folder)?);
     let done = look_and_adopt(options, &settings, &files, &world, &mut say);
-    if !was_locked && (options.dry_run || done.is_err()) {
-        data_dir::forget_lock(folder);
+    if options.dry_run || done.is_err() {
+        unlocked.into_iter().for_each(data_dir::forget_lock);
     }
     done
 }
@@ -99,7 +110,7 @@ fn start_command(options: &Adopt, settings: &Settings) -> String {
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "real folders are the point")]
 mod tests {
-    use std::path::{Path, PathBuf};
+    use std::path::PathBuf;
 
     use super::*;
     use crate::log_place;
@@ -142,9 +153,26 @@ mod tests {
         }
 
         fn adopt(&self, log: Option<&str>) -> Result<String, Failure> {
+            self.run(log, false)
+        }
+
+        /// Returns the names of all files, below the folder of the test.
+        fn files(&self) -> Vec<String> {
+            let (mut folders, mut found) = (vec![self.folder.clone()], Vec::new());
+            while let Some(folder) = folders.pop() {
+                for entry in std::fs::read_dir(folder).expect("there") {
+                    let path = entry.expect("readable").path();
+                    if path.is_dir() { folders.push(path) } else { found.push(path.display().to_string()) }
+                }
+            }
+            found.sort();
+            found
+        }
+
+        fn run(&self, log: Option<&str>, dry_run: bool) -> Result<String, Failure> {
             let options = Adopt {
                 root: self.root(),
-                dry_run: false,
+                dry_run,
                 leave_behind: true,
                 killed: true,
                 site: None,
@@ -198,6 +226,34 @@ mod tests {
             "{refused}"
         );
         assert_eq!(hbase.adopt(Some("log")).map(drop).map_err(|failure| failure.to_string()), Ok(()));
+    }
+
+    #[test]
+    fn a_dry_run_changes_nothing() {
+        let hbase = KilledHBase::unpack();
+        let before = hbase.files();
+        let said = hbase.run(Some("log"), true).expect("nothing is in the way");
+        assert!(said.ends_with("nothing was changed\n"), "{said}");
+        assert_eq!(hbase.files(), before);
+        let refused = hbase.run(Some("absent"), true).expect_err("no such folder").to_string();
+        assert!(refused.contains("/absent: there is no such folder"), "{refused}");
+        assert_eq!(hbase.files(), before);
+        assert!(!hbase.folder.join("absent").exists());
+    }
+
+    #[test]
+    fn the_log_of_an_interrupted_adoption_is_refused() {
+        let hbase = KilledHBase::unpack();
+        hbase.adopt(Some("log")).expect("adopted");
+        std::fs::remove_file(hbase.root().join("bellows.version")).expect("as if it had not come so far");
+        let copy = KilledHBase::unpack();
+        std::fs::rename(copy.folder.join("log"), hbase.folder.join("last")).expect("moved");
+        std::fs::create_dir_all(copy.folder.join("log")).expect("new");
+        hbase.adopt(Some("last")).expect("repeated");
+        let refused = hbase.start(Some("log")).expect_err("the log of the interrupted adoption");
+        assert!(refused.contains("an adoption that was interrupted"), "{refused}");
+        assert_eq!(hbase.start(Some("last")), Ok(REGIONS));
+        assert_eq!(hbase.start(Some("last")), Ok(REGIONS), "it is accepted again");
     }
 
     #[test]

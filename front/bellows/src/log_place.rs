@@ -18,8 +18,8 @@ use crate::estimate::put_period;
 use crate::failure::Failure;
 use crate::root::{self, LOG_FOLDER, Root};
 
-/// The object in the data directory that holds the folder of the log and an identifier, one a line; absent while the
-/// log is under the data directory.
+/// The object in the data directory that holds the folder of the log and an identifier, one a line. The folder is empty
+/// while the log is under the data directory; then the object may be absent.
 const NOTE: &str = "bellows.wal";
 /// The object in the log's folder that holds the identifier of the data directory to which the log belongs.
 const BELONGS: &str = "bellows.wal.of";
@@ -65,12 +65,12 @@ fn open_at(
         return Ok(log);
     };
     let log = appendable(world, conf, &log)?;
-    let id = match noted.map(|(_, id)| id.trim()).filter(|id| !id.is_empty()) {
-        Some(id) => id.to_owned(),
-        None => new_id(world),
-    };
+    let known = noted.map(|(_, id)| id.trim().to_owned()).filter(|id| !id.is_empty());
     let belongs = read(&*log, &log_place, BELONGS)?;
-    check_belongs(belongs.as_ref(), &id, &log_place, root)?;
+    let id = known.clone().unwrap_or_else(|| new_id(world));
+    if belongs.as_ref().is_some_and(|(other, _)| other.trim() != id) {
+        return Err(of_another(&log_place, root));
+    }
     if before == Some(&log_place) && belongs.is_none() {
         return Err(Failure::new(format!(
             "{log_place} is not the folder that has the write-ahead log of {root}: its file {BELONGS} is missing; mount the disk \
@@ -83,8 +83,14 @@ fn open_at(
         if has_old && !has_log(&*log, &log_place)? {
             return Err(moved(root, before.unwrap_or(root), &log_place, before));
         }
-        // The record in the log's folder is written first. If there were only the record in the data directory, another
-        // server could take the log's folder.
+        // The data directory records its identifier before the log's folder does. Otherwise a start after a crash between
+        // the two would take the folder for that of another data directory.
+        let version = match known {
+            Some(_) => version,
+            None => Some(write(&**files, root, NOTE, version.as_ref(), &format!("\n{id}\n"))?),
+        };
+        // The data directory names the log's folder only after the folder has its record. Otherwise another server could
+        // take the folder.
         if belongs.is_none() {
             write(&*log, &log_place, BELONGS, None, &format!("{id}\n"))?;
         }
@@ -99,10 +105,10 @@ pub(crate) struct AdoptedLog {
     pub(crate) files: Arc<dyn Files>,
     /// The place that `hbase.wal.dir` names; `None` if the log is under the root.
     place: Option<String>,
-    /// The identifier of the data directory.
+    /// The identifier that the record in the root has, or a new one.
     id: String,
-    /// The version of the record in the root, which an interrupted adoption has left.
-    noted: Option<Version>,
+    /// The folder in the record in the root, which an interrupted adoption has left, and the version of that record.
+    noted: Option<(String, Version)>,
 }
 
 impl AdoptedLog {
@@ -128,15 +134,20 @@ impl AdoptedLog {
         root: &str,
         elsewhere: Option<(String, Arc<dyn Files>)>,
     ) -> Result<AdoptedLog, Failure> {
-        let (note, noted) = read(&**files, root, NOTE)?.unzip();
-        let id = note.as_deref().and_then(|note| note.split_once('\n')).map(|(_, id)| id.trim());
-        let id = id.filter(|id| !id.is_empty()).map(str::to_owned);
+        let (note, version) = read(&**files, root, NOTE)?.unzip();
+        let (before, id) = note.as_deref().and_then(|note| note.split_once('\n')).unwrap_or_default();
+        let id = match id.trim() {
+            "" => new_id(world),
+            id => id.to_owned(),
+        };
+        let noted = version.map(|version| (before.to_owned(), version));
         let Some((place, log)) = elsewhere else {
-            let id = id.unwrap_or_default();
             return Ok(AdoptedLog { files: Arc::clone(files), place: None, id, noted });
         };
-        let id = id.unwrap_or_else(|| new_id(world));
-        check_belongs(read(&*log, &place, BELONGS)?.as_ref(), &id, &place, root)?;
+        let belongs = read(&*log, &place, BELONGS)?;
+        if belongs.is_some_and(|(other, _)| lineage(other.trim()) != lineage(&id)) {
+            return Err(of_another(&place, root));
+        }
         if data_dir::is_of_bellows(&*log, &place)? {
             return Err(Failure::new(format!(
                 "{place} is a data directory of bellows, and not the folder of the logs of {root}; set hbase.wal.dir as HBase had it"
@@ -148,6 +159,9 @@ impl AdoptedLog {
     /// Records in the root and in the log's folder where the log is, if the adoption has written one elsewhere than
     /// under the root. Without a log, any `hbase.wal.dir` may be chosen at the next start. May be repeated; the caller
     /// writes the version file of the root afterwards.
+    ///
+    /// If an interrupted adoption has recorded another folder, the identifier changes. So a start refuses the log that
+    /// the interrupted adoption has written there.
     pub(crate) fn record(&self, files: &dyn Files, root: &str) -> Result<(), Failure> {
         let place = match &self.place {
             Some(place) if has_log(&*self.files, place)? => place,
@@ -155,11 +169,21 @@ impl AdoptedLog {
             _ if self.noted.is_some() => "",
             _ => return Ok(()),
         };
+        let (before, version) = self.noted.as_ref().map(|(before, version)| (before, version)).unzip();
+        let id = match before {
+            Some(before) if before != place => successor(&self.id),
+            _ => self.id.clone(),
+        };
         // The record in the root is first. If there were only the record in the log's folder, a repeated adoption would
         // not know its identifier.
-        write(files, root, NOTE, self.noted.as_ref(), &format!("{place}\n{}\n", self.id))?;
-        if !place.is_empty() && read(&*self.files, place, BELONGS)?.is_none() {
-            write(&*self.files, place, BELONGS, None, &format!("{}\n", self.id))?;
+        write(files, root, NOTE, version, &format!("{place}\n{id}\n"))?;
+        if place.is_empty() {
+            return Ok(());
+        }
+        let belongs = read(&*self.files, place, BELONGS)?;
+        if belongs.as_ref().is_none_or(|(other, _)| other.trim() != id) {
+            let version = belongs.as_ref().map(|(_, version)| version);
+            write(&*self.files, place, BELONGS, version, &format!("{id}\n"))?;
         }
         Ok(())
     }
@@ -170,19 +194,23 @@ fn new_id(world: &World) -> String {
     format!("{:016x}{:016x}", world.random(), world.random())
 }
 
-/// Fails if the record `belongs` of the log's folder names another data directory than the one with the identifier `id`.
-fn check_belongs(
-    belongs: Option<&(String, Version)>,
-    id: &str,
-    log_place: &str,
-    root: &str,
-) -> Result<(), Failure> {
-    if belongs.is_some_and(|(other, _)| other.trim() != id) {
-        return Err(Failure::new(format!(
-            "{log_place} has the log of another data directory than {root}; give each a hbase.wal.dir of its own"
-        )));
-    }
-    Ok(())
+/// Returns the part of an identifier that all of its [successors](successor) have.
+fn lineage(id: &str) -> &str {
+    id.split_once('.').map_or(id, |(lineage, _)| lineage)
+}
+
+/// Returns the identifier that replaces `id` when the log is adopted from another folder.
+fn successor(id: &str) -> String {
+    let number: u64 = id.split_once('.').and_then(|(_, number)| number.parse().ok()).unwrap_or(1);
+    format!("{}.{}", lineage(id), number + 1)
+}
+
+/// Returns the refusal of a log's folder whose record has not the identifier of this data directory.
+fn of_another(log_place: &str, root: &str) -> Failure {
+    Failure::new(format!(
+        "{log_place} has the log of another data directory than {root}, or of an adoption that was interrupted and repeated with \
+         another hbase.wal.dir; give each data directory a hbase.wal.dir of its own"
+    ))
 }
 
 /// Returns the storage of the log of another server, whose data are in `files`, for a process that only reads it.
@@ -296,9 +324,8 @@ fn write(
     name: &str,
     expected: Option<&Version>,
     content: &str,
-) -> Result<(), Failure> {
+) -> Result<Version, Failure> {
     swap_confirmed(files, &FileName::new(name), expected, content.as_bytes())
-        .map(drop)
         .map_err(|error| Failure::of_storage(place, &error))
 }
 
@@ -307,7 +334,8 @@ fn write(
 mod tests {
     use std::path::PathBuf;
 
-    use storage::{Local, Memory};
+    use storage::memory::Fault;
+    use storage::{Local, Memory, Outcome};
 
     use super::*;
 
@@ -335,7 +363,7 @@ mod tests {
                 assert!(!succeeded || elsewhere.is_err_and(|why| why.contains("move the folder WALs")));
             },
         );
-        assert_eq!(overcome, 1, "the record in the data directory is read again");
+        assert_eq!(overcome, 2, "both records in the data directory are read again");
         let data = env::sync::Mutex::new(Memory::new());
         let overcome = storage::at_every_false_alarm(
             |_empty| *data.lock() = Memory::new(),
@@ -348,6 +376,26 @@ mod tests {
         // Two failing calls do not fail the start. One is the creation of the log file, which the server postpones. The
         // other is the record in the log's folder, which is read again.
         assert_eq!(overcome, 2, "the record in the log's folder is read again");
+    }
+
+    /// A first start is killed at each of its writes, and repeated.
+    #[test]
+    fn a_first_start_that_was_killed_can_be_repeated() {
+        let killed = |data: &Memory, log: &Memory, victim: &Memory, act: u64| {
+            let fault = Fault { act, kind: Kind::Failed, outcome: Outcome::DidNotHappen, last: true };
+            victim.set_fault(Some(fault));
+            let is_killed = begin(data, Some(("log", log))).is_err();
+            let (data, log) = (data.kill(), log.kill());
+            begin(&data, Some(("log", &log))).expect("repeated");
+            begin(&data, None).expect_err("the log is elsewhere");
+            is_killed
+        };
+        for act in 1..=3 {
+            let (data, log) = (Memory::new(), Memory::new());
+            assert_eq!(killed(&data, &log, &data, act), act <= 2, "write {act} in the data directory");
+            let (data, log) = (Memory::new(), Memory::new());
+            assert_eq!(killed(&data, &log, &log, act), act != 2, "write {act} in the log's folder");
+        }
     }
 
     /// The log was moved back under the data directory, and the record of that was written but reported as failed.
