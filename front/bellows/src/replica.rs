@@ -108,7 +108,7 @@ impl ReadReplica {
                 let asked = rounds.next(poll);
                 let Some(server) = server.upgrade().filter(|server| !server.is_stopping()) else { return };
                 let now = world.moment();
-                let reread = now.since(read) >= REREAD;
+                let reread = is_reread(asked, now.since(read));
                 let outcome = catalog.look(&server).and_then(|seen| {
                     let is_retried = retry && (asked.is_some() || now.since(tried) >= RETRY);
                     let is_due = reread || seen != last || is_retried;
@@ -145,6 +145,13 @@ impl ReadReplica {
             .map(drop)
             .map_err(|error| Failure::new(format!("cannot start a thread: {error}")))
     }
+}
+
+/// Whether a round reads the descriptors of all tables: if a client waits for it, or if the last such round began
+/// `since_reread` ago. A client that waits must see every change that was acknowledged before, and some of them change
+/// nothing in hbase:meta.
+fn is_reread(asked: Option<u64>, since_reread: Duration) -> bool {
+    asked.is_some() || since_reread >= REREAD
 }
 
 /// Counts the rounds in which the catalog is followed, and the clients that wait for one of them.
@@ -277,6 +284,13 @@ impl Catalog {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_client_that_waits_gets_the_descriptors_of_this_moment() {
+        assert!(is_reread(Some(1), Duration::ZERO), "an attribute may have changed since the last round");
+        assert!(!is_reread(None, REREAD - Duration::from_millis(1)), "each costs a read of every table");
+        assert!(is_reread(None, REREAD));
+    }
 
     #[test]
     fn a_folder_is_no_place_for_a_read_replica() {

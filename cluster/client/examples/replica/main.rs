@@ -234,6 +234,20 @@ async fn administrate(
                 } else {
                     until("a new table and its row are on the replica", has_row).await?;
                 }
+                if is_told {
+                    made.set_family(FamilyDescriptor::new("f")?.with("VERSIONS", 8));
+                    admin.modify_table(&made).await?;
+                    other.refresh_meta().await?;
+                    let shown = other.describe_table(&name).await?;
+                    let versions =
+                        shown.as_ref().and_then(|table| table.family(b"f")?.attributes().text("VERSIONS"));
+                    if versions != Some("8") {
+                        return Err(format!(
+                            "after refresh_meta {name} has {versions:?} VERSIONS on the replica"
+                        )
+                        .into());
+                    }
+                }
                 admin.disable_table(&name).await?;
                 admin.delete_table(&name).await?;
                 let is_gone = || async { other.table_exists(&name).await.is_ok_and(|there| !there) };
