@@ -34,10 +34,12 @@ use bytes::Bytes;
 use env::sync::Mutex;
 use env::{Moment, Runtime, World};
 use futures::StreamExt;
-use object_store::aws::{AmazonS3, AmazonS3Builder};
+use object_store::aws::{AmazonS3, AmazonS3Builder, AwsCredential};
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path;
-use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
+use object_store::{
+    GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig, StaticCredentialProvider,
+};
 use storage::{
     AwaitedRead, Capabilities, EarlyRead, Entry, Error, FileName, FileReader, FileWriter, Files, Kind,
     Object, Outcome, Result, Settled, Version,
@@ -82,6 +84,8 @@ pub struct Options {
     pub region: Option<String>,
     /// The access key and the secret key.
     pub keys: Option<(String, String)>,
+    /// The session token that belongs to `keys`. Without `keys` it has no effect.
+    pub session_token: Option<String>,
     /// Whether the bucket's name is in the URL's path and not in its host name, as MinIO, versitygw and Ceph need it.
     pub path_style: bool,
     /// Maximum number of concurrent reads.
@@ -106,6 +110,7 @@ impl Options {
             endpoint: None,
             region: None,
             keys: None,
+            session_token: None,
             path_style: false,
             reads_max: 64,
             hedging: Hedging::OFF,
@@ -146,6 +151,17 @@ struct FinishedFile {
     size: u64,
 }
 
+/// Lets `builder` use the keys of `options`, if there are any, and no session token but theirs. A token of the
+/// environment belongs to other keys, and a store refuses requests that combine them.
+fn with_keys(builder: AmazonS3Builder, options: &Options) -> AmazonS3Builder {
+    let Some((access, secret)) = &options.keys else { return builder };
+    builder.with_credentials(Arc::new(StaticCredentialProvider::new(AwsCredential {
+        key_id: access.clone(),
+        secret_key: secret.clone(),
+        token: options.session_token.clone(),
+    })))
+}
+
 /// Maximum number of ends of finished files that are kept, each of at most [`TAIL_BYTES`].
 const FINISHED_MAX: usize = 32;
 
@@ -168,10 +184,7 @@ impl Bucket {
             if let Some(region) = &options.region {
                 builder = builder.with_region(region);
             }
-            if let Some((access, secret)) = &options.keys {
-                builder = builder.with_access_key_id(access).with_secret_access_key(secret);
-            }
-            builder
+            with_keys(builder, &options)
         };
         let retry = RetryConfig { retry_timeout: options.settle_time, ..RetryConfig::default() };
         let meter = Arc::new(Meter::new(options.account_of, options.prices));
@@ -595,5 +608,25 @@ impl FileReader for Reader {
         let reader = self.clone();
         let result = self.bucket.begin(&self.name, async move { reader.range(offset, length).await });
         Some(Box::new(result))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_used_with_their_own_session_token_and_no_other() {
+        let _installed = rustls::crypto::ring::default_provider().install_default();
+        let runtime = Runtime::start("test", 1).expect("a thread");
+        for token in [None, Some("own".to_owned())] {
+            let keys = Some(("a".to_owned(), "b".to_owned()));
+            let options = Options { keys, session_token: token.clone(), ..Options::new("bucket", "") };
+            let of_environment =
+                AmazonS3Builder::new().with_bucket_name("bucket").with_token("of the environment");
+            let store = with_keys(of_environment, &options).build().expect("complete");
+            let used = runtime.handle().block_on(store.credentials().get_credential()).expect("static");
+            assert_eq!((&used.key_id[..], &used.secret_key[..], &used.token), ("a", "b", &token));
+        }
     }
 }

@@ -297,6 +297,13 @@ fn options(conf: &Conf, bucket: &str, prefix: &str) -> Result<objectstore::Optio
             ));
         }
     };
+    let session_token = text(&key::S3_SESSION_TOKEN)?;
+    if keys.is_none() && session_token.is_some() {
+        return Err(Failure::new(
+            "fs.s3a.session.token belongs to fs.s3a.access.key and fs.s3a.secret.key: set all three, or none to take them from the \
+             environment",
+        ));
+    }
     let variable = || std::env::var("AWS_ENDPOINT_URL").ok().filter(|url| !url.is_empty());
     let endpoint = text(&key::S3_ENDPOINT)?
         .or_else(variable)
@@ -308,6 +315,7 @@ fn options(conf: &Conf, bucket: &str, prefix: &str) -> Result<objectstore::Optio
         endpoint,
         region: text(&key::S3_REGION)?,
         keys,
+        session_token,
         reads_max,
         hedging: objectstore::Hedging {
             percent_max: conf.value(&key::S3_HEDGE_PERCENT)?,

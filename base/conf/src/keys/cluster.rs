@@ -11,11 +11,13 @@ keys! {
     S3_ENDPOINT: Text = "fs.s3a.endpoint", "";
     /// AWS region of the bucket. Empty: the value of `AWS_REGION`, or us-east-1.
     S3_REGION: Text = "fs.s3a.endpoint.region", "";
-    /// Access key for the S3-compatible store. Empty: from the environment, a web identity, or the metadata of the
-    /// container or the instance.
+    /// Access key for the S3-compatible store. Empty: from the environment (`AWS_ACCESS_KEY_ID`), a web identity, or the
+    /// metadata of the container or the instance.
     S3_ACCESS_KEY: Text = "fs.s3a.access.key", "";
     /// Secret key that belongs to the access key.
     S3_SECRET_KEY: Text = "fs.s3a.secret.key", "";
+    /// Session token that belongs to the access key, if the key is temporary.
+    S3_SESSION_TOKEN: Text = "fs.s3a.session.token", "";
     /// Whether the bucket's name is in the URL's path and not in its host name. An endpoint that is an address or
     /// `localhost` has it in the path in any case.
     S3_PATH_STYLE: Flag = "fs.s3a.path.style.access", "false";
