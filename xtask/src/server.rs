@@ -234,14 +234,15 @@ impl Server {
         run("kill", &["-STOP", &self.child.id().to_string()])
     }
 
-    /// Continues a paused server, which must end by itself within `time`, with status 1.
+    /// Continues a paused server, which must end by itself within `time`, with the status of a server whose files another
+    /// one has taken over.
     pub(crate) fn resume_and_end(mut self, time: Duration) -> Result<(), String> {
         run("kill", &["-CONT", &self.child.id().to_string()])?;
         let began = Instant::now();
         while began.elapsed() < time {
             match self.child.try_wait().map_err(|error| error.to_string())? {
-                Some(status) if status.code() == Some(1) => return Ok(()),
-                Some(status) => return Err(format!("the server ended with {status}, not with status 1")),
+                Some(status) if status.code() == Some(3) => return Ok(()),
+                Some(status) => return Err(format!("the server ended with {status}, not with status 3")),
                 None => std::thread::sleep(Duration::from_millis(20)),
             }
         }

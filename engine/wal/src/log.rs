@@ -625,6 +625,11 @@ impl Log {
         &self.shared.claim.owner.name
     }
 
+    /// Returns the name of the owner before this one; `None` if there was none, or if its record was damaged.
+    pub fn previous_owner(&self) -> Option<&str> {
+        self.shared.claim.previous.as_deref()
+    }
+
     /// Returns the owner's epoch, which is larger than that of every earlier owner.
     pub fn epoch(&self) -> u64 {
         self.shared.claim.owner.epoch

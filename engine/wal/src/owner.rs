@@ -101,6 +101,8 @@ pub(crate) fn noted_files(files: &dyn Files, folder: &FileName) -> Result<Option
 pub(crate) struct Claim {
     register: Mutex<Register>,
     pub(crate) owner: LogOwner,
+    /// The previous owner's name; `None` if there was none, or if the object was damaged.
+    pub(crate) previous: Option<String>,
     /// The files that the previous owner has recorded.
     pub(crate) noted: Option<NotedFiles>,
 }
@@ -120,7 +122,7 @@ impl Claim {
         let name: String = name.chars().take(CONTENT_MAX / 8).filter(|it| !it.is_control()).collect();
         let mut owner = LogOwner { epoch: 0, name, nonce: world.random() };
         let mut last = None;
-        let (register, noted) = loop {
+        let (register, previous, noted) = loop {
             let before = Register::open(files, object.clone(), CONTENT_MAX)?;
             let parsed = before.as_ref().map(|before| LogOwner::parse(before.content()));
             if let Some(None) = parsed {
@@ -135,7 +137,7 @@ impl Claim {
                 Some(mut register) => register.replace(&content).map(|()| register),
             };
             match taken {
-                Ok(register) => break (register, noted),
+                Ok(register) => break (register, previous.map(|owner| owner.name), noted),
                 // The previous owner may just have recorded a file, which changed the object: try again. If the object
                 // has not changed since the last attempt, another process is taking over, and the error is returned.
                 Err(_) if previous.is_some() && last != Some(noted) => last = Some(noted),
@@ -144,7 +146,7 @@ impl Claim {
         };
         let numbered = numbered_files(&**files, folder, noted)?;
         files.seal_all(&numbered.into_iter().map(|(_, name)| name).collect::<Vec<_>>())?;
-        Ok(Claim { register: Mutex::new(register), owner, noted })
+        Ok(Claim { register: Mutex::new(register), owner, previous, noted })
     }
 
     /// Raises the epoch in the object to at least `epoch`, for a log whose files are older than the object.

@@ -5,14 +5,31 @@ use std::net::SocketAddr;
 
 use storage::Kind;
 
-/// The line that the command prints.
+/// The exit status of a server whose files another process has taken over. A supervisor must not start such a server
+/// again, because it would take the files back.
+const STATUS_TAKEN_OVER: u8 = 3;
+
+/// The line that the command prints, and its exit status.
 #[derive(Debug)]
-pub(crate) struct Failure(String);
+pub(crate) struct Failure {
+    line: String,
+    status: u8,
+}
 
 impl Failure {
     pub(crate) fn new(line: impl std::fmt::Display) -> Failure {
         // Messages of causes may have several lines; the failure must be one.
-        Failure(line.to_string().replace('\n', " "))
+        Failure { line: line.to_string().replace('\n', " "), status: 1 }
+    }
+
+    /// Returns the same failure as that of a server whose files another process has taken over.
+    pub(crate) fn of_takeover(self) -> Failure {
+        Failure { status: STATUS_TAKEN_OVER, ..self }
+    }
+
+    /// Returns the command's exit status.
+    pub(crate) fn status(&self) -> u8 {
+        self.status
     }
 
     /// Returns the failure for an error in the command line of `command`, such as `bellows start`.
@@ -81,7 +98,7 @@ impl Failure {
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.line)
     }
 }
 

@@ -52,7 +52,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(failure) => {
             output::write_error(&format!("bellows: {failure}"));
-            ExitCode::FAILURE
+            ExitCode::from(failure.status())
         }
     }
 }

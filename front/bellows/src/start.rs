@@ -117,6 +117,15 @@ pub(crate) fn run(
     let log_options = wal::Options { owner, ..settings.log.clone() };
     let (log, recovered) = wal::Log::open(world.clone(), log_files, log_folder, log_options)
         .map_err(|error| Failure::of_words(&log_root, error))?;
+    // The lock of a folder of this machine shows that its previous owner has ended.
+    let may_run = wal_dir.unwrap_or(root).folder().is_none() && !recovered.is_empty();
+    if let Some(previous) = other_server(log.previous_owner(), log.owner(), may_run) {
+        tracing::warn!(
+            log = log_root,
+            previous,
+            "took over the files of another server, which did not stop in order; if it still runs, it ends now with status 3"
+        );
+    }
     for tail in recovered.torn_tails() {
         tracing::warn!(file = %tail.file, offset = tail.offset, bytes = tail.bytes, "the torn tail of a log file is ignored");
     }
@@ -287,8 +296,7 @@ pub(crate) fn run(
         ready_after_ms: world.moment().since(began).as_millis(),
     });
     let zookeeper_address = registry.address();
-    wait_for_the_end(&runtime, &server, &master, &log, told_to_stop)
-        .map_err(|error| Failure::of_words(&log_root, error))?;
+    wait_for_the_end(&runtime, &server, &master, &log, &log_root, told_to_stop)?;
 
     console.keep_history();
     server.stop();
@@ -297,11 +305,11 @@ pub(crate) fn run(
     if let Some(spans) = &spans {
         spans.end();
     }
-    server.close_all().map_err(|error| Failure::of_words(root, error))?;
+    server.close_all().map_err(|error| or_takeover(&log, &log_root, Failure::of_words(root, error)))?;
     if let Err(error) = server.foundation().cache.persist() {
         tracing::warn!(%error, "the bucket cache's index cannot be kept");
     }
-    log.close().map_err(|error| Failure::of_words(&log_root, error))?;
+    log.close().map_err(|error| or_takeover(&log, &log_root, Failure::of_words(&log_root, error)))?;
     if replica.as_ref().is_some_and(ReadReplica::is_promoted) {
         let ports = Ports {
             rpc: rpc_address.port(),
@@ -324,8 +332,9 @@ fn wait_for_the_end(
     server: &Arc<RegionServer>,
     master: &Master,
     log: &wal::Log,
+    log_root: &str,
     told_to_stop: impl Future<Output = &'static str> + Send + 'static,
-) -> Result<(), String> {
+) -> Result<(), Failure> {
     let (sender, receiver) = std::sync::mpsc::channel();
     let asked = Arc::clone(server);
     let by_client = sender.clone();
@@ -333,25 +342,63 @@ fn wait_for_the_end(
         asked.stopped().await;
         let _ended = by_client.send(Ok("a client's request"));
     });
-    let (by_log, failed) = (sender.clone(), log.failed());
+    let (by_log, failed, place) = (sender.clone(), log.failed(), log_root.to_owned());
     runtime.spawn(async move {
-        let _ended = by_log.send(Err(failed.await.to_string()));
+        let _ended = by_log.send(Err(Failure::of_words(place, failed.await)));
     });
-    let (by_master, replaced) = (sender.clone(), master.replaced());
+    let (by_master, replaced, place) = (sender.clone(), master.replaced(), log_root.to_owned());
     runtime.spawn(async move {
-        let _ended = by_master.send(Err(replaced.await));
+        let _ended = by_master.send(Err(Failure::of_words(place, replaced.await).of_takeover()));
     });
-    let (by_region, aborted) = (sender.clone(), server.region_aborted());
+    let (by_region, aborted, place) = (sender.clone(), server.region_aborted(), log_root.to_owned());
     runtime.spawn(async move {
-        let _ended = by_region.send(Err(aborted.await));
+        let _ended = by_region.send(Err(Failure::of_words(place, aborted.await)));
     });
     runtime.spawn(async move {
         let _ended = sender.send(Ok(told_to_stop.await));
     });
-    let end = receiver.recv().map_err(|_| "the thread that waits for signals has ended".to_owned())?;
-    // Several parts may be the first to find that another process has taken the files. Only the log knows that
-    // process's name, so it is asked.
-    let by = end.map_err(|cause| log.taken_over().map_or(cause, |error| error.to_string()))?;
+    let end = receiver.recv().map_err(|_| Failure::new("the thread that waits for signals has ended"))?;
+    let by = end.map_err(|failure| or_takeover(log, log_root, failure))?;
     tracing::info!(by, "stopping");
     Ok(())
+}
+
+/// Returns the name of the log's previous owner if it is another server, with another host or port, that may still run.
+fn other_server<'n>(previous: Option<&'n str>, own: &str, may_run: bool) -> Option<&'n str> {
+    previous.filter(|previous| *previous != own && may_run)
+}
+
+/// Returns the failure to print when `failure` ends the server. Several parts may be the first to find that another
+/// process has taken the files. Only the log knows that process's name, so it is asked.
+fn or_takeover(log: &wal::Log, log_root: &str, failure: Failure) -> Failure {
+    log.taken_over().map_or(failure, |error| Failure::of_words(log_root, error).of_takeover())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_takeover_from_another_server_that_may_run_names_it() {
+        assert_eq!(other_server(Some("a:16020"), "b:16020", true), Some("a:16020"));
+        assert_eq!(other_server(Some("a:16020"), "a:16020", true), None, "the same server after a kill");
+        assert_eq!(other_server(Some("a:16020"), "b:16020", false), None, "it stopped in order");
+        assert_eq!(other_server(None, "b:16020", true), None);
+    }
+
+    #[test]
+    fn only_a_server_that_lost_its_files_ends_with_the_status_of_a_takeover() {
+        let world = World::simulated(1, env::WallTime(0));
+        let files: Arc<dyn storage::Files> = Arc::new(storage::Memory::new());
+        let folder = FileName::new(crate::root::LOG_FOLDER);
+        let (log, _) =
+            wal::Log::open(world.clone(), Arc::clone(&files), folder.clone(), wal::Options::default())
+                .expect("an empty folder");
+        let ended = || or_takeover(&log, "s3://b/f", Failure::new("the disk failed"));
+        assert_eq!((ended().status(), ended().to_string()), (1, "the disk failed".to_owned()));
+        wal::seal(&world, &files, &folder, "new:16020").expect("sealed");
+        let failure = ended();
+        assert_eq!(failure.status(), 3);
+        assert!(failure.to_string().contains("taken over by new:16020"), "{failure}");
+    }
 }

@@ -326,6 +326,7 @@ fn a_sealed_log_is_readable_and_its_owner_fails_at_its_next_operation() {
         assert_eq!((replayed(&again.reader, "a").len(), again.epoch), (1, 3));
         let (log, recovered) = in_memory(&place, Options::default());
         assert_eq!((replayed(&recovered, "a").len(), log.epoch()), (1, 4));
+        assert_eq!(log.previous_owner(), Some("the next master"));
     }
 }
 
