@@ -1,5 +1,5 @@
 //! Checks a root of this project that no server has open: hbase:meta, the folders of regions, and every store's file
-//! list with the files that it names.
+//! list with the files that it names. The MOB files that the store files name must exist; they are not read.
 //!
 //! Nothing is written. Writes to hbase:meta that are only in the log are read, too, so a root whose server was killed
 //! can be checked. A change that the next start will finish, such as a split, is a note, and its table is not compared
@@ -13,7 +13,7 @@ use master::Inconsistency;
 use master::intents::Intents;
 use proto::catalog::RegionRow;
 use proto::region_info::META_ENCODED_NAME;
-use proto::{RegionInfo, TableDescriptor, TableName};
+use proto::{FamilyDescriptor, RegionInfo, TableDescriptor, TableName};
 use region::{FoundBy, FoundStore};
 use storage::{FileName, Files};
 use wal::LogReader;
@@ -185,7 +185,13 @@ impl FsckReport {
         }
         for family in table.families() {
             match FoundStore::find(files, &folder, region, family, FoundBy::List, world) {
-                Ok(store) => self.add(&[store]),
+                Ok(store) => {
+                    // A child of a parent reports the MOB files of the parent's files that it needs.
+                    if role == Role::Serving {
+                        self.check_mob_files(region, family, &store);
+                    }
+                    self.add(&[store]);
+                }
                 Err(_) if role == Role::Parent => {
                     self.half_deleted(region);
                     return Ok(());
@@ -201,12 +207,32 @@ impl FsckReport {
         }
         Ok(())
     }
+
+    /// Reports the MOB files that a store's files name and that do not exist.
+    fn check_mob_files(&mut self, region: &RegionInfo, family: &FamilyDescriptor, store: &FoundStore) {
+        let (table, family) = (region.table(), family.name().escape_ascii());
+        for missing in &store.missing_mob_files {
+            self.inconsistencies.push(format!(
+                "family {family} of table {table}: {missing}; its values cannot be read until you put it back from a \
+                 backup"
+            ));
+        }
+        if store.without_mob_list > 0 {
+            self.notes.push(format!(
+                "family {family} of region {region}: {} store files do not say which MOB files they need, so these are \
+                 not checked; a major compaction writes the names",
+                store.without_mob_list
+            ));
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use cell::{Cell, CellBlock, CellParts, CellType, SequenceId, Timestamp};
+    use proto::RegionId;
     use proto::catalog::RegionState;
-    use proto::{FamilyDescriptor, RegionId};
+    use region::{Durability, FlushReason, Mutation, MutationKind, Opening, ReadMode, Region, RegionOptions};
     use storage::Memory;
 
     use super::*;
@@ -214,6 +240,91 @@ mod tests {
     fn region(number: u64) -> RegionInfo {
         let table = "t".parse().expect("a name");
         RegionInfo::new(table, Default::default(), Default::default(), RegionId(number)).expect("a region")
+    }
+
+    /// Writes a value to a MOB file of the region, and returns the MOB file's name.
+    fn write_mob_file(files: &Memory, info: &RegionInfo, table: &TableDescriptor) -> FileName {
+        let world = World::real();
+        let shared: Arc<dyn Files> = Arc::new(files.clone());
+        let log = wal::Log::open(world.clone(), Arc::clone(&shared), FileName::new(LOGS), Default::default());
+        let region = Region::open(Opening {
+            info: info.clone(),
+            table: Arc::new(table.clone()),
+            files: shared,
+            folder: layout::region_folder(info),
+            log: Arc::new(log.expect("a log").0),
+            cache: Arc::new(cache::Cache::with_bytes(1 << 20)),
+            world,
+            options: RegionOptions::default(),
+            recovered: None,
+        })
+        .expect("opened");
+        let parts = CellParts {
+            row: b"r",
+            family: b"f",
+            qualifier: b"q",
+            timestamp: Timestamp(1),
+            cell_type: CellType::Put,
+            value: b"a value above the threshold",
+            tags: b"",
+        };
+        let bytes = parts.to_vec().expect("within limits");
+        let mut block = Vec::new();
+        cell::block::write_with_tags(&mut block, Cell::trusted(&bytes, SequenceId::ZERO));
+        let put = Mutation {
+            kind: MutationKind::Put,
+            row: "r".into(),
+            cells: CellBlock::parse(block.into()).expect("whole"),
+            durability: Durability::UseDefault,
+            time_range: None,
+            return_results: false,
+            nonce: None,
+        };
+        let applied = region.apply(&[put], ReadMode::Any).expect("serving");
+        applied.pending.wait_blocking().expect("durable");
+        region.flush(FlushReason::Requested).expect("flushed");
+        region.close().expect("closed");
+        let mut written = files.list(&FileName::new("mobdir")).expect("listed");
+        assert_eq!(written.len(), 1);
+        written.remove(0).name
+    }
+
+    fn write(files: &Memory, name: &FileName, bytes: &[u8]) {
+        let mut file = files.create(name).expect("created");
+        file.write(bytes).expect("written");
+        file.finish().expect("finished");
+    }
+
+    #[test]
+    fn a_mob_file_that_is_neither_among_mob_files_nor_in_the_archive_is_an_inconsistency() {
+        let memory = Memory::new();
+        let mut table = TableDescriptor::new("t".parse().expect("a name"));
+        let family = FamilyDescriptor::new("f").expect("a name");
+        table.set_family(family.with("IS_MOB", "true").with("MOB_THRESHOLD", 10));
+        let region = region(1);
+        let mob_file = write_mob_file(&memory, &region, &table);
+        let files: Arc<dyn Files> = Arc::new(memory.clone());
+        let row = RegionRow::new(region, RegionState::Open);
+        let check = || {
+            let mut report = FsckReport::default();
+            let rows = std::slice::from_ref(&row);
+            report.check_table(&files, &World::real(), &table, rows).expect("nothing fails");
+            assert_eq!((report.files, report.notes.len()), (1, 0));
+            report.inconsistencies
+        };
+        assert_eq!(check(), [""; 0]);
+        let bytes = files.read(&mob_file, 1 << 20).expect("read");
+        files.delete(&mob_file).expect("deleted");
+        let found = check();
+        assert_eq!(found.len(), 1, "{found:?}");
+        for part in
+            ["family f of table t: data/default/t/", &format!("the MOB file {mob_file}, which is missing")]
+        {
+            assert!(found[0].contains(part), "{found:?}");
+        }
+        let in_archive = mob_file.below(&FileName::new("mobdir")).expect("below");
+        write(&memory, &FileName::new("archive").join(in_archive), &bytes);
+        assert_eq!(check(), [""; 0]);
     }
 
     #[test]

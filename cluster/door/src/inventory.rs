@@ -173,6 +173,11 @@ impl FoundTable {
             for file in &found.ignored {
                 report.notes(format!("{file} is passed over, as HBase does, and removed later"));
             }
+            let shown = family.name().escape_ascii();
+            for missing in &found.missing_mob_files {
+                report
+                    .notes(format!("family {shown} of region {info}: {missing}; its values cannot be read"));
+            }
             report.files += found.len();
             report.bytes += found.bytes;
             stores.push(found);

@@ -12,19 +12,22 @@
 //! the store's list does not name.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
 use cache::Cache;
 use env::World;
 use proto::{FamilyDescriptor, RegionInfo, pb, pbuf};
-use storage::{FileName, Files};
+use storage::{FileName, Files, Kind};
 
 use crate::janitor::archive;
+use crate::mob_format::names::{MOB_FILE_REFS, MobFileRefs};
 use crate::open_files::OpenFiles;
 use crate::options::Access;
 use crate::region::Region;
 use crate::store::Store;
-use crate::store_file::{FileOpener, Listed, StoreFile, StoreFileName};
+use crate::store_file::name::ARCHIVE;
+use crate::store_file::{FileOpener, Listed, StoreFile, StoreFileName, StorePlace};
 use crate::tracker::Tracker;
 use crate::{Error, Result};
 
@@ -53,12 +56,33 @@ pub struct FoundStore {
     pub bytes: u64,
     /// Number of links and references, whose bytes are in the files of other stores.
     pub shared: usize,
+    /// The MOB files that the store's files name and that do not exist, each once.
+    pub missing_mob_files: Vec<MissingMobFile>,
+    /// Number of files that may refer to MOB files and do not name them, as HBase before 2.5 wrote them.
+    pub without_mob_list: usize,
+}
+
+/// A MOB file that a store file names and that does not exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingMobFile {
+    /// The store file, as the store lists it.
+    pub store_file: FileName,
+    /// The first place where a reader looks for the MOB file.
+    pub mob_file: FileName,
+}
+
+impl fmt::Display for MissingMobFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let MissingMobFile { store_file, mob_file } = self;
+        write!(f, "{store_file} needs the MOB file {mob_file}, which is missing there and in {ARCHIVE}")
+    }
 }
 
 impl FoundStore {
     /// Finds the files of `family` in the region with the folder `region`, and opens each of them. Writes nothing.
     ///
-    /// Fails when a file is damaged or missing, or has a feature that this project does not support.
+    /// Fails when a file is damaged or missing, or has a feature that this project does not support. A missing MOB file
+    /// is no failure. MOB files are not read.
     pub fn find(
         files: &Arc<dyn Files>,
         region: &FileName,
@@ -70,19 +94,21 @@ impl FoundStore {
         let folder = Region::store_folder(region, family.name());
         let mut found = FoundStore::default();
         let (cache, open_files) = (Arc::new(Cache::with_bytes(0)), Arc::<OpenFiles>::default());
-        let caching = Store::caching(info, &family.options().map_err(Error::Schema)?);
+        let options = family.options().map_err(Error::Schema)?;
+        let caching = Store::caching(info, &options);
         let opener =
             FileOpener { files: &**files, cache: &cache, caching: &caching, open_files: &open_files };
         let named = match by {
             FoundBy::Folder => named_by_folder(&**files, &folder, &mut found.ignored)?,
             FoundBy::List => Tracker::open(Arc::clone(files), &folder, world.clone(), Access::Reader)?.1,
         };
-        let mut gone = BTreeSet::new();
+        let (mut gone, mut mob_files) = (BTreeSet::new(), Vec::new());
         for listed in named {
             let file = StoreFile::open(&opener, &folder, listed)?;
             gone.extend(replaced_by(&file)?);
             found.bytes += file.size();
             found.shared += usize::from(!file.name.is_own());
+            mob_files.push((file.listed.name.clone(), MobFileRefs::of_file(&file.reader)?));
             found.listed.push(Listed { size: file.reader.size(), ..file.listed });
         }
         if by == FoundBy::Folder {
@@ -90,8 +116,46 @@ impl FoundStore {
             let replaced = found.listed.extract_if(.., is_gone).collect::<Vec<_>>();
             found.bytes -= replaced.iter().map(|listed| listed.size).sum::<u64>();
             found.replaced = replaced.iter().map(|listed| folder.join(&listed.name)).collect();
+            mob_files.retain(|(name, _)| !gone.contains(name));
+        }
+        let mut checked = BTreeSet::new();
+        for (name, refs) in mob_files {
+            match refs {
+                Some(refs) => found.check_mob_files(&**files, &folder, &name, &refs, &mut checked)?,
+                None => found.without_mob_list += usize::from(options.is_mob),
+            }
         }
         Ok(found)
+    }
+
+    /// Looks for the MOB files that the store file `name` names. `checked` has those that earlier files have named.
+    fn check_mob_files(
+        &mut self,
+        files: &dyn Files,
+        folder: &FileName,
+        name: &str,
+        refs: &MobFileRefs,
+        checked: &mut BTreeSet<FileName>,
+    ) -> Result<()> {
+        for (table, file) in refs.iter() {
+            let place = StorePlace::of_folder(folder).zip(table.parse().ok());
+            let places = place.map(|(here, table)| here.mob_places_of(&table, file)).ok_or_else(|| {
+                Error::Corrupt {
+                    file: folder.join(name).to_string(),
+                    what: MOB_FILE_REFS,
+                    expected: "the name of a table".to_owned(),
+                    found: format!("{table:?}"),
+                }
+            })?;
+            if !checked.insert(places[0].clone()) {
+                continue;
+            }
+            if !exists(files, &places[0])? && !exists(files, &places[1])? {
+                let [mob_file, _] = places;
+                self.missing_mob_files.push(MissingMobFile { store_file: folder.join(name), mob_file });
+            }
+        }
+        Ok(())
     }
 
     /// Returns the number of files.
@@ -154,6 +218,14 @@ impl FoundStore {
             archive::make_deletions_durable(&**files, &folder)?;
         }
         Ok(others.len())
+    }
+}
+
+fn exists(files: &dyn Files, name: &FileName) -> Result<bool> {
+    match files.open(name) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == Kind::NotFound => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -79,7 +79,7 @@ pub use error::{BulkLoadRefusal, Busy, Error, HeirRefusal, Result};
 pub use flush::Flushed;
 pub use flush_decision::{FlushDecision, FlushFacts, FlushReason, FlushUrgency, decide_flush};
 pub use follow::{FollowOutcome, RegionFollower};
-pub use found_store::{FoundBy, FoundStore};
+pub use found_store::{FoundBy, FoundStore, MissingMobFile};
 pub use janitor::{FileHolder, Janitor};
 pub use ledger::{Account, Balance, Ledger};
 pub use memstore::{Level, Pool};

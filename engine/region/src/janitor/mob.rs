@@ -21,16 +21,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cache::{Cache, Caching};
-use cell::string_binary;
 use hfile::Reader;
 use storage::{Capability, FileName, Kind};
 
 use super::{FileHolder, Janitor, store_of};
-use crate::mob_format::names::{MOB_FILE_REFS, MobFileRefs};
+use crate::Result;
+use crate::mob_format::names::MobFileRefs;
 use crate::open_files::CondemnedFile;
 use crate::store_file::name::{ARCHIVE, MOB};
 use crate::store_file::{StoreFileName, StorePlace};
-use crate::{Error, Result};
 
 /// The MOB files that each store file names.
 pub(super) type KnownFiles = BTreeMap<FileName, Arc<NamedMobFiles>>;
@@ -208,18 +207,7 @@ impl Janitor {
                 return if self.counts(name, store)? { Err(error.into()) } else { Ok(None) };
             }
         };
-        let Some(value) = reader.info().get(MOB_FILE_REFS.as_bytes()) else {
-            let is_certain = !reader.may_have_tags();
-            let none = NamedMobFiles::These(MobFileRefs::default());
-            return Ok(Some(if is_certain { none } else { NamedMobFiles::Unknown }));
-        };
-        let refs = MobFileRefs::parse(value).ok_or_else(|| Error::Corrupt {
-            file: name.to_string(),
-            what: MOB_FILE_REFS,
-            expected: "table/file,file//table/file".to_owned(),
-            found: string_binary(value).to_string(),
-        })?;
-        Ok(Some(NamedMobFiles::These(refs)))
+        Ok(Some(MobFileRefs::of_file(&reader)?.map_or(NamedMobFiles::Unknown, NamedMobFiles::These)))
     }
 
     /// Whether a store file counts: a holder needs it, or it is in the archive and no longer at its original place.

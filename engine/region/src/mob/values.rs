@@ -135,8 +135,7 @@ fn open(region: &Region, store: &Store, cell: Cell<'_>, reference: MobReference<
     let nowhere = || missing(cell, &store.folder.join(reference.file));
     let here = StorePlace::of_folder(&store.folder).ok_or_else(nowhere)?;
     let table = reference.table.parse().map_err(|_| nowhere())?;
-    let place = here.mob_place(&table);
-    let places = [place.mob_folder(), place.archive()].map(|folder| folder.join(reference.file));
+    let places = here.mob_places_of(&table, reference.file);
     for place in &places {
         if let Some(reader) = region.options.open_files.kept(place) {
             return Ok(reader);

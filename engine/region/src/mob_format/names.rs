@@ -8,9 +8,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use cell::Timestamp;
+use cell::{Timestamp, string_binary};
+use hfile::Reader;
 use md5::{Digest, Md5};
 use proto::{EncodedName, RegionInfo};
+
+use crate::{Error, Result};
 
 /// The property of a store file that lists its MOB files.
 pub(crate) const MOB_FILE_REFS: &str = "MOB_FILE_REFS";
@@ -46,6 +49,21 @@ fn date(timestamp: Timestamp) -> String {
 pub(crate) struct MobFileRefs(BTreeMap<String, BTreeSet<String>>);
 
 impl MobFileRefs {
+    /// Returns the MOB files that a store file needs; `None` if the file does not say it. HBase before 2.5 did not
+    /// write the property. A file without tags needs none. Fails if the property is damaged.
+    pub(crate) fn of_file(reader: &Reader) -> Result<Option<MobFileRefs>> {
+        let Some(value) = reader.info().get(MOB_FILE_REFS.as_bytes()) else {
+            return Ok((!reader.may_have_tags()).then(MobFileRefs::default));
+        };
+        let refs = MobFileRefs::parse(value).ok_or_else(|| Error::Corrupt {
+            file: reader.name().to_string(),
+            what: MOB_FILE_REFS,
+            expected: "table/file,file//table/file".to_owned(),
+            found: string_binary(value).to_string(),
+        })?;
+        Ok(Some(refs))
+    }
+
     /// Parses the property's value; `None` if it is no list of names.
     pub(crate) fn parse(value: &[u8]) -> Option<MobFileRefs> {
         let mut refs = MobFileRefs::default();
@@ -79,6 +97,11 @@ impl MobFileRefs {
 
     pub(crate) fn contains(&self, table: &str, name: &str) -> bool {
         self.0.get(table).is_some_and(|names| names.contains(name))
+    }
+
+    /// Returns each MOB file as the name of its table and its own name.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().flat_map(|(table, names)| names.iter().map(move |name| (&table[..], &name[..])))
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -98,6 +98,13 @@ impl StorePlace {
         self.below(Some(MOB))
     }
 
+    /// Returns the places where a MOB file can be to which stores of this family in `table` refer, the most likely
+    /// first.
+    pub(crate) fn mob_places_of(&self, table: &TableName, file: &str) -> [FileName; 2] {
+        let place = self.mob_place(table);
+        [place.mob_folder(), place.archive()].map(|folder| folder.join(file))
+    }
+
     /// Returns the places where a file made in this store can be, the most likely first.
     pub(crate) fn places_of(&self, file: &str) -> Vec<FileName> {
         [None, Some(MOB), Some(ARCHIVE)].map(|top| self.path(top, &[&self.region, &self.family, file])).into()
