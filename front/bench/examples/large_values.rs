@@ -6,10 +6,11 @@
 //!
 //! HOST:PORT is the server's, PID its process. Each client has a connection and a row of its own; in each round it puts
 //! a value and reads it back. The default is 16 clients, 100 MB and 2 rounds. The last line is the largest resident
-//! memory above that before the first put, in MB.
+//! memory above that before the first put, in MB. Ends with status 1 if that is more than 400 MB.
 
 #![expect(clippy::print_stdout, reason = "a program prints what it found")]
 
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -21,8 +22,10 @@ use env::{Priority, Runtime, World};
 use proto::{FamilyDescriptor, TableDescriptor};
 
 const TABLE: &str = "large_values";
+/// Maximum growth of the server's resident memory, in MB.
+const GROWTH_MAX: u64 = 400;
 
-fn main() {
+fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number =
         |at: usize, default: usize| arguments.get(at).map_or(default, |text| text.parse().expect("a number"));
@@ -30,14 +33,14 @@ fn main() {
     let (clients, size, rounds) = (number(2, 16), number(3, 100) << 20, number(4, 2));
     let runtime = Runtime::start("large-values", 1).expect("a thread");
     let _entered = runtime.handle().enter();
-    runtime.handle().block_on(run(server, pid, clients, size, rounds));
+    runtime.handle().block_on(run(server, pid, clients, size, rounds))
 }
 
 fn resident(pid: u32) -> u64 {
     Usage::of(pid).expect("the process is there").resident
 }
 
-async fn run(server: String, pid: u32, clients: usize, size: usize, rounds: usize) {
+async fn run(server: String, pid: u32, clients: usize, size: usize, rounds: usize) -> ExitCode {
     let world = World::real();
     let connect = || {
         let mut options = Options::new(Registry::rpc([server.clone()]));
@@ -89,5 +92,11 @@ async fn run(server: String, pid: u32, clients: usize, size: usize, rounds: usiz
     let megabytes = (clients * rounds * size) as u64 >> 20;
     println!("{megabytes} MB written and read in {:?}", world.moment().since(began));
     let peak = peak.load(Ordering::Relaxed);
-    println!("peak: {} MB, above idle: {} MB", peak >> 20, (peak - idle) >> 20);
+    let growth = (peak - idle) >> 20;
+    println!("peak: {} MB, above idle: {growth} MB", peak >> 20);
+    if growth > GROWTH_MAX {
+        println!("SHORT: the memory grew by {growth} MB, at most {GROWTH_MAX} MB are allowed");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
 }
