@@ -18,11 +18,13 @@ use crate::{Outcome, web};
 /// after a second.
 const CALM: Duration = Duration::from_secs(2);
 
-/// With these settings only what an administrator asks for sends requests to the store, and none of them twice.
-const QUIET: [&str; 3] = [
+/// With these settings only what an administrator asks for sends requests to the store, and none of them twice. Without
+/// the last one the many objects of the log make regions flush.
+const QUIET: [&str; 4] = [
     "hbase.server.thread.wakefrequency=3600000",
     "hbase.hstore.compaction.min=10",
     "bellows.s3.hedge.percent=0",
+    "bellows.wal.store.parts.max=0",
 ];
 
 /// Numbers of requests by what they want, such as `PUT list`.
