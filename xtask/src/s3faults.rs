@@ -147,6 +147,10 @@ fn play(kind: Kind, options: &Options, server: &Path, client: &Path) -> Outcome 
     let outcome = run.follow(options);
     // If the server has ended by itself, that is the cause of what the clients complain about, and is reported instead.
     let outcome = outcome.or_else(|why| run.check_alive().and(Err(why)));
+    let outcome = outcome.and_then(|()| match run.proxy.injected() {
+        0 => Err("no fault was injected; the run needs more --operations".to_owned()),
+        _ => Ok(()),
+    });
     run.report();
     outcome.map_err(|why| {
         format!(
