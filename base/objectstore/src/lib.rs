@@ -316,9 +316,7 @@ impl Bucket {
             Ok((found.bytes().await?, size))
         };
         let error = match self.repeated(deadline, get).await {
-            Ok((tail, size)) => {
-                return Ok((tail, size));
-            }
+            Ok(found) => return Ok(found),
             Err(error) => error,
         };
         if repeat::is_transient(&error) || matches!(error, object_store::Error::NotFound { .. }) {

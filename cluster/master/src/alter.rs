@@ -1,9 +1,9 @@
 //! Changes the schema of a table and brings the table's regions to the new schema.
 //!
-//! The master writes the new descriptor, under an intent, then goes from region to region. An open region applies most changes while it
-//! serves, and scans continue. For other changes the region is closed and opened again; clients that call it meanwhile
-//! retry. The files of a deleted family are deleted as well, because a later family of the same name must not find
-//! them. An intent completes this deletion after a crash.
+//! The master writes the new descriptor, under an intent, then goes from region to region. An open region applies most
+//! changes while it serves, and scans continue. For other changes the region is closed and opened again; clients that
+//! call it meanwhile retry. The files of a deleted family are deleted as well, because a later family of the same name
+//! must not find them. An intent completes this deletion after a crash.
 
 use std::sync::Arc;
 

@@ -42,9 +42,9 @@ impl ScanInfo {
         self.ttl.is_some_and(|ttl| timestamp.0 < now.saturating_sub(ttl))
     }
 
-    /// Returns the timestamp from which on a segment or a file must have a cell if a read at `now`, in ms, may need it;
-    /// `None` if every one may be needed, because cells never expire or a minimum number of versions keeps them.
-    pub(crate) fn oldest_useful_source(&self, now: i64) -> Option<Timestamp> {
+    /// Returns the oldest timestamp that has not expired at `now`, in ms. A read needs no segment or file whose cells are
+    /// all older. `None` if old cells may be needed, because they never expire or a minimum number of versions is kept.
+    pub(crate) fn oldest_unexpired(&self, now: i64) -> Option<Timestamp> {
         let ttl = self.ttl.filter(|_| self.min_versions == 0)?;
         Some(Timestamp(now.saturating_sub(ttl)))
     }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use cache::Caching;
 use cell::{Comparator, SequenceId};
 use env::sync::Mutex;
-use hfile::{BloomType, Compression, Encoding, ReadOptions, WriterOptions};
+use hfile::{BloomType, Compression, Encoding, ReadOptions, TimeSpan, WriterOptions};
 use memstore::Segment;
 use proto::{FamilyDescriptor, FamilyOptions, RegionInfo};
 use smallvec::SmallVec;
@@ -175,18 +175,19 @@ impl Store {
         let mut sources = Sources::new();
         // Clients notice that sources with expired cells only are left out: in HBase such a cell does not make a result
         // partial, while an expired cell of another source does.
-        let oldest = if scan.raw { None } else { view.scan_info.oldest_useful_source(now) };
-        let is_expired = |newest| oldest.is_some_and(|oldest| newest < oldest);
-        for segment in view.segments().filter(|segment| !segment.is_empty()) {
-            let newest = || segment.timestamps().map(|(_, newest)| newest);
-            if oldest.is_none() || !newest().is_some_and(is_expired) {
-                sources.push(Source::Memory(memstore::Cursor::new(Arc::clone(segment))));
-            }
+        let oldest = if scan.raw { None } else { view.scan_info.oldest_unexpired(now) };
+        let has_expired = |segment: &Segment| {
+            oldest.is_some_and(|oldest| segment.timestamps().is_some_and(|(_, newest)| newest < oldest))
+        };
+        for segment in view.segments().filter(|segment| !segment.is_empty() && !has_expired(segment)) {
+            sources.push(Source::Memory(memstore::Cursor::new(Arc::clone(segment))));
         }
         // A newer file can matter even if all its timestamps are after the range, because it may have markers that mask
         // cells of the range.
         let may_help = |file: &StoreFile| {
-            !file.reader.span().is_some_and(|span| range.is_after(span.newest) || is_expired(span.newest))
+            file.reader.span().is_none_or(|TimeSpan { newest, .. }| {
+                !range.is_after(newest) && oldest.is_none_or(|oldest| newest >= oldest)
+            })
         };
         // For a single row the Bloom filter is checked later, when the heap seeks the row.
         let is_range = !scan.is_one_row() && !scan.reversed;

@@ -543,8 +543,8 @@ impl Log {
     }
 
     /// Returns the regions that should be flushed because the log has too many files or parts: those with unflushed edits
-    /// in the oldest file that a region needs. Returns none if the log is within its limits while all memstores together have
-    /// `memory` bytes.
+    /// in the oldest file that a region needs. Returns none if the log is within its limits while all memstores together
+    /// have `memory` bytes.
     pub fn regions_holding_back(&self, memory: u64) -> Vec<Box<[u8]>> {
         let Options { files_min, files_max, file_bytes_max, .. } = self.shared.options;
         let twice = usize::try_from(memory.saturating_mul(2) / file_bytes_max.max(1)).unwrap_or(usize::MAX);
@@ -563,8 +563,8 @@ impl Log {
         oldest.unflushed(&back.flushed).map(Into::into).collect()
     }
 
-    /// Returns the number of [parts](storage::FileWriter::parts) of all files, including the current one; 0 where a file is
-    /// one object.
+    /// Returns the number of [parts](storage::FileWriter::parts) of all files, including the current one; 0 where a file
+    /// is one object.
     pub fn parts(&self) -> usize {
         let back = self.shared.back();
         let current = back.writer.as_ref().map_or(0, |writer| writer.parts());
