@@ -162,20 +162,14 @@ pub(crate) fn takeovers(rounds: u32, seed: u64, binary: &Path, data: &Path, opti
 
 /// Writes some rows to a table that no other client has.
 fn write(binary: &Path, server: &Server) -> Outcome {
+    let words = ["--rows", "50", "--operations", "50", "--threads", "1", "--seconds", "20"];
+    insert(binary, server, "successor", &[&words[..], &["--no-flush"]].concat())
+}
+
+/// Creates `table` if necessary, and inserts rows. `words` are further arguments of `bellows bench insert`.
+pub(crate) fn insert(binary: &Path, server: &Server, table: &str, words: &[&str]) -> Outcome {
     let mut load = Command::new(binary);
-    load.args([
-        "bench",
-        "insert",
-        "--at",
-        &server.rpc,
-        "--rows",
-        "50",
-        "--operations",
-        "50",
-        "--threads",
-        "1",
-    ])
-    .args(["--warm-up", "0", "--seconds", "20", "--table", "successor", "--no-flush"])
-    .stdout(Stdio::null());
+    load.args(["bench", "insert", "--at", &server.rpc, "--warm-up", "0", "--table", table]);
+    load.args(words).stdout(Stdio::null());
     succeed("bellows bench", load)
 }

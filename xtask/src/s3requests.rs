@@ -3,12 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::crash::{LogPlace, store_options};
-use crate::java::succeed;
-use crate::s3::Store;
+use crate::s3::{self, Store};
 use crate::s3faults::proxy::{Proxy, Recorded};
 use crate::s3faults::request::RequestKind;
 use crate::server::{Server, binary, build, fresh_folder};
@@ -124,23 +122,8 @@ fn count(store: &Store, log: LogPlace) -> Outcome {
 
 /// Creates the table if necessary, and inserts rows that are not flushed. The first call also flushes some rows.
 fn insert(server: &Server, table: &str, rows: u64) -> Outcome {
-    let mut load = Command::new(binary());
     let rows = rows.to_string();
-    load.args([
-        "bench",
-        "insert",
-        "--at",
-        &server.rpc,
-        "--rows",
-        "200",
-        "--operations",
-        &rows,
-        "--warm-up",
-        "0",
-    ])
-    .args(["--seconds", "60", "--table", table])
-    .stdout(Stdio::null());
-    succeed("bellows bench", load)
+    s3::insert(&binary(), server, table, &["--rows", "200", "--operations", &rows, "--seconds", "60"])
 }
 
 /// Adds the numbers of requests by the kinds that the server counts.
