@@ -508,6 +508,9 @@ impl Cursor {
     }
 
     /// Moves to the first cell of the last row before `row`, or of the last row of all. Returns whether there is one.
+    ///
+    /// A reversed scan calls this for each row, and a block that is not cached costs a read of the file. So the open
+    /// block is used again if it is the wanted one.
     pub fn seek_row_before(&mut self, row: Option<&[u8]>) -> Result<bool> {
         let found = self.last_cell_before(row);
         if !matches!(found, Ok(Some(_))) {
@@ -519,37 +522,56 @@ impl Cursor {
         Ok(true)
     }
 
+    /// Returns the last cell before `row`, or the last cell of all, and opens its block.
     fn last_cell_before(&mut self, row: Option<&[u8]>) -> Result<Option<KeyBuf>> {
         if self.reader.first_data().is_none() {
             return Ok(None);
         }
-        let (mut offset, mut block, mut count) = match row {
+        // Once the scan is before the first row of the file, no block is read again.
+        let begins_at_or_after = |row: &[u8]| {
+            let first = self.reader.first_key();
+            first.is_some_and(|first| self.reader.comparator().compare_rows(first.row(), row).is_ge())
+        };
+        if row.is_some_and(begins_at_or_after) {
+            return Ok(None);
+        }
+        let (mut block, mut count) = match row {
             Some(row) => {
                 let first = KeyBuf::first_on_row(row);
                 let Some((offset, length)) = self.reader.find_block(first.position(), self.way())? else {
                     return Ok(None);
                 };
-                let block = self.reader.block(offset, Some(length), BlockKind::Data, self.way())?;
+                let block = self.open_block(offset, Some(length))?;
                 let count = self.place_in(&block, first.position());
-                self.open = Open::Block(offset, Arc::clone(&block));
-                (offset, block, count)
+                (block, count)
             }
             None => {
-                let last = self.reader.last_data();
-                let block = self.reader.block(last, None, BlockKind::Data, self.way())?;
+                let block = self.open_block(self.reader.last_data(), None)?;
                 let count = block.offsets.len();
-                (last, block, count)
+                (block, count)
             }
         };
         while count == 0 {
+            let Open::Block(offset, _) = self.open else { return Ok(None) };
             let Some(previous) = block.previous.filter(|previous| *previous < offset) else {
                 return Ok(None);
             };
-            block = self.reader.block(previous, None, BlockKind::Data, self.way())?;
-            offset = previous;
+            block = self.open_block(previous, None)?;
             count = block.offsets.len();
         }
         Ok(Some(KeyBuf::of(self.reader.cell_at(&block.bytes, block.offsets[count - 1] as usize))))
+    }
+
+    /// Opens the block at `offset` and returns it; reads nothing if it is open already.
+    fn open_block(&mut self, offset: u64, length: Option<u32>) -> Result<Arc<Block>> {
+        if let Open::Block(at, block) = &self.open
+            && *at == offset
+        {
+            return Ok(Arc::clone(block));
+        }
+        let block = self.reader.block(offset, length, BlockKind::Data, self.way())?;
+        self.open = Open::Block(offset, Arc::clone(&block));
+        Ok(block)
     }
 }
 

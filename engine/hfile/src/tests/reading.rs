@@ -73,6 +73,35 @@ fn a_scan_reads_ahead_as_requested_and_returns_the_same_cells() {
 }
 
 #[test]
+fn a_reversed_scan_without_a_cache_reads_each_block_once() {
+    let writing = WriterOptions { block_size: 8 << 10, ..WriterOptions::default() };
+    let (reader, counted) = counted(writing, Options { bytes_max: 0, ..Options::default() });
+    let reads = || counted.reads.load(Ordering::Relaxed);
+    let mut forward = reader.cursor(ReadOptions { read_type: ReadType::Pread, ..ReadOptions::default() });
+    let before = reads();
+    forward.seek_first().expect("sound");
+    while forward.peek().is_some() {
+        forward.advance().expect("sound");
+    }
+    let blocks = reads() - before;
+    let before = reads();
+    let mut cursor = reader.cursor(ReadOptions::default());
+    let (mut row, mut rows) = (None::<Vec<u8>>, 0);
+    while cursor.seek_row_before(row.as_deref()).expect("sound") {
+        row = cursor.peek().map(|cell| cell.row().to_vec());
+        rows += 1;
+    }
+    assert_eq!(rows, 8_000);
+    // At a border of two blocks the later one may be read a second time.
+    let (read, allowed) = (reads() - before, 2 * blocks + 2);
+    assert!(read <= allowed, "{read} reads of {blocks} blocks");
+    // A scan over many files asks this one again after its first row.
+    let before = reads();
+    (0..10).for_each(|_| assert!(!cursor.seek_row_before(Some(b"row-000000")).expect("sound")));
+    assert_eq!(reads() - before, 0, "nothing is before the first row");
+}
+
+#[test]
 fn scattered_gets_read_only_their_own_blocks() {
     let writing = WriterOptions { block_size: 8 << 10, ..WriterOptions::default() };
     let (reader, counted) = counted(writing, Options { bytes_max: 0, ..Options::default() });
