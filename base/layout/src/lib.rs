@@ -15,11 +15,13 @@
 //! mobdir/data/<namespace>/<table>/<MOB region>/<family>/…    MOB files of all regions of the table
 //! ```
 
+mod region_content;
 mod snapshots;
 
 use proto::{EncodedName, RegionId, RegionInfo, TableName};
 use storage::{FileName, Files, Kind, swap_confirmed};
 
+pub use region_content::RegionContent;
 pub use snapshots::{
     SnapshotObjects, deleted_snapshot, running_snapshot, running_snapshot_folder, snapshot, snapshot_info,
     snapshot_manifest, snapshot_objects, snapshots,

@@ -1,8 +1,9 @@
 //! The types that describe the content of a root folder.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use layout::RegionContent;
 use proto::catalog::TableState;
 use proto::descriptor::tracker::{TrackerChoice, TrackerKind};
 use proto::{EncodedName, FamilyDescriptor, RegionInfo, TableDescriptor, TableName};
@@ -85,8 +86,8 @@ pub(crate) fn read_region_info(files: &dyn Files, folder: &FileName) -> Result<R
 /// The content of the folders below `data`.
 #[derive(Default)]
 pub(crate) struct OnDisk {
-    /// The folders of regions, by table.
-    pub(crate) regions: BTreeMap<TableName, BTreeSet<EncodedName>>,
+    /// The folders of regions and what is in them, by table.
+    pub(crate) regions: BTreeMap<TableName, BTreeMap<EncodedName, RegionContent>>,
     /// Files of `recovered.edits` that have writes, by region and number.
     pub(crate) unreplayed: Vec<FileName>,
     /// The objects in which this project's regions record their last bulk loads.
@@ -102,10 +103,11 @@ impl OnDisk {
             let [namespace, table, rest @ ..] = &parts[..] else { continue };
             let Ok(name) = TableName::new(namespace, table) else { continue };
             let regions = found.regions.entry(name).or_default();
-            if let [region, _, ..] = rest
+            if let [region, within @ ..] = rest
+                && !within.is_empty()
                 && let Ok(region) = EncodedName::parse(region)
             {
-                regions.insert(region);
+                regions.entry(region).or_default().add(within);
             }
             if let [_, "recovered.edits", file] = rest
                 && entry.size > 0

@@ -74,11 +74,18 @@ pub fn fsck(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) -> Resu
         let folders = disk.regions.remove(&name).unwrap_or_default();
         let named = rows.iter().flat_map(|row| row.merged_from.iter().chain([&row.region]));
         let named: BTreeSet<_> = named.map(RegionInfo::encoded_name).collect();
-        for folder in folders.iter().filter(|folder| !named.contains(folder)) {
+        for (folder, content) in folders.iter().filter(|(folder, _)| !named.contains(folder)) {
             let folder = layout::region(&name, folder);
             // A folder without a `.regioninfo` is not counted as a region's: it may hold files that snapshots need.
-            if read_region_info(&**files, &folder).is_ok() {
+            if read_region_info(&**files, &folder).is_err() {
+                continue;
+            }
+            if content.may_have_rows() {
                 checkup.finds(Inconsistency::OrphanFolder { table: name.clone(), folder });
+            } else {
+                checkup.notes.push(format!(
+                    "{folder} is left of a region that was deleted; it has no rows, and may be deleted"
+                ));
             }
         }
         if !content.states.contains_key(&name) && rows.is_empty() {

@@ -107,7 +107,8 @@ impl Inventory {
             // Like HBase, treats a table without a state as enabled.
             let state = state.unwrap_or(TableState::Enabled);
             let mut table = FoundTable { descriptor, state, regions: Vec::new() };
-            let folders = disk.regions.get(&name).cloned().unwrap_or_default();
+            let folders =
+                disk.regions.get(&name).into_iter().flatten().map(|(folder, _)| folder.clone()).collect();
             table.add_all(files, world, keeper, &rows, folders, &mut self.report)?;
             self.rows.extend(rows);
             self.tables.push(table);

@@ -622,7 +622,11 @@ fn an_adopted_root_is_consistent_and_each_planted_fault_is_found() {
         let info = proto::RegionInfo::from_file(&info.into()).expect("a region");
         let name = info.table().clone();
         let lost = proto::RegionInfo::new(name, "x".into(), "y".into(), info.id()).expect("lawful");
-        layout::keep_region_info(files, &layout::region_folder(&lost), &lost).expect("written");
+        let folder = layout::region_folder(&lost);
+        layout::keep_region_info(files, &folder, &lost).expect("written");
+        let mut file = files.create(&folder.join("f/fa9c9d3b587c22c5c83ca6e8090f6614")).expect("new");
+        file.write(b"rows").expect("written");
+        file.finish().expect("finished");
     });
     assert!(found.len() == 1 && found[0].contains("is not in hbase:meta"), "{found:?}");
 }

@@ -121,7 +121,7 @@ pub enum Inconsistency {
     /// A region of hbase:meta has no folder.
     #[error("region {0} has no folder; stop the server and put the folder back, or truncate the region")]
     NoFolder(Box<RegionInfo>),
-    /// There is a folder of a region that hbase:meta does not have.
+    /// There is a folder of a region that hbase:meta does not have, and it may have rows.
     #[error(
         "{folder} is the folder of a region that is not in hbase:meta; its rows are not served: load its files with \
          BulkLoadHFilesTool, or delete it"
@@ -219,8 +219,8 @@ impl Master {
             .flat_map(|row| row.merged_from.iter().chain([&row.region]))
             .map(|region| (region.table(), region.encoded_name()))
             .collect();
-        for (table, region) in &folders.regions {
-            if !named.contains(&(table, region)) && !table.is_meta() {
+        for ((table, region), content) in &folders.regions {
+            if !named.contains(&(table, region)) && !table.is_meta() && content.may_have_rows() {
                 let folder = layout::region(table, region);
                 found.push(Inconsistency::OrphanFolder { table: table.clone(), folder });
             }

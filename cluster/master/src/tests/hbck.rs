@@ -46,6 +46,14 @@ impl Bench {
         self.life.master.hbck_report().expect("it has just run").inconsistencies
     }
 
+    /// Adds a store file to the folder of a region.
+    fn add_store_file(&self, region: &RegionInfo) {
+        let name = layout::region_folder(region).join("f/fa9c9d3b587c22c5c83ca6e8090f6614");
+        let mut file = self.life.files.create(&name).expect("new");
+        file.write(b"rows").expect("written");
+        file.finish().expect("finished");
+    }
+
     /// Deletes a row of hbase:meta, as an operator would with the shell.
     fn delete_row_of_meta(&self, key: Bytes) {
         let master = &self.life.master;
@@ -102,6 +110,7 @@ fn a_hole_is_found_after_a_start_and_filled_by_an_empty_region() {
     bench.life = bench.life.next();
     bench.service = HbckService::new(Arc::clone(&bench.life.master));
     let hole = Inconsistency::Hole { table: name("t"), start: "g".into(), end: "n".into() };
+    bench.add_store_file(&lost.region);
     // The rows of the lost region are still in its folder, but hbase:meta does not have the region any more.
     let orphan =
         Inconsistency::OrphanFolder { table: name("t"), folder: layout::region_folder(&lost.region) };
@@ -284,6 +293,7 @@ fn a_region_without_a_table_is_found_while_nothing_runs() {
         let table = view.tables.get_mut(&name("t")).expect("it is there");
         table.regions.retain(|known| known.region.name() != row.region.name());
     });
+    bench.add_store_file(&row.region);
     let (region, folder) = (row.region.encoded_name().clone(), layout::region_folder(&row.region));
     assert_eq!(
         bench.check(),
@@ -307,6 +317,8 @@ fn folders_without_regions_and_regions_without_folders_are_found() {
     let lost = RegionInfo::new(name("gone"), Bytes::new(), Bytes::new(), region.id()).expect("lawful");
     let folder = layout::region_folder(&lost);
     layout::keep_region_info(&bench.life.files, &folder, &lost).expect("written");
+    assert_eq!(bench.check(), [], "the folder has no rows");
+    bench.add_store_file(&lost);
     assert_eq!(bench.check(), [Inconsistency::OrphanFolder { table: name("gone"), folder }]);
 }
 
