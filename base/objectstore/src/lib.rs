@@ -13,6 +13,8 @@
 //!   sent a second time ([`hedge`]).
 //! - A request that fails and may succeed later is repeated for at most [`Options::settle_time`], by the monotonic clock.
 //!   A request that hangs ends then, too ([`repeat`]).
+//! - Keys are those of the configuration, or of the first source that has any: the environment, a profile ([`profile`]),
+//!   a web identity, the metadata of the container, that of the instance.
 //!
 //! Requests run on a runtime of the bucket's own, so that blocking calls can be made from any thread.
 
@@ -20,6 +22,7 @@ mod connector;
 mod hedge;
 mod meter;
 mod probe;
+mod profile;
 mod repeat;
 mod swap;
 mod upload;
@@ -53,6 +56,7 @@ pub use meter::{AccountOf, OTHERS, Prices, RequestCounts};
 use connector::{Connector, for_file};
 use hedge::Hedge;
 use meter::Meter;
+use profile::{Profile, ProfileKeys};
 use swap::Repeat;
 use upload::Upload;
 
@@ -71,7 +75,8 @@ const THREADS: usize = 2;
 pub const TAIL_BYTES: u64 = 64 << 10;
 
 /// Where a bucket is, and its limits. If a field is `None`, its value comes from the environment (such as
-/// `AWS_ACCESS_KEY_ID`), from a web identity, or from the metadata of the container or the instance.
+/// `AWS_ACCESS_KEY_ID`), from a profile of `~/.aws`, from a web identity, or from the metadata of the container or the
+/// instance.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The name of the bucket.
@@ -135,6 +140,8 @@ struct Shared {
     /// The client for all other requests. It repeats nothing, so every failure reaches the caller.
     once: AmazonS3,
     options: Options,
+    /// The keys, if they are those of a profile.
+    profile_keys: Option<Arc<ProfileKeys>>,
     meter: Arc<Meter>,
     reads: Semaphore,
     runtime: Runtime,
@@ -166,13 +173,32 @@ fn with_keys(builder: AmazonS3Builder, options: &Options) -> AmazonS3Builder {
 const FINISHED_MAX: usize = 32;
 
 impl Bucket {
-    /// Creates the client of a bucket. The first request connects to the store, not this call.
+    /// Creates the client of a bucket. The first request connects to the store, not this call. Fails if the keys are
+    /// those of a profile that cannot be used.
     pub fn new(options: Options) -> Result<Bucket> {
+        Bucket::with_environment(options, |name| std::env::var(name).ok())
+    }
+
+    /// Like [`new`](Bucket::new), with these variables in place of those of the process, as far as they decide whether a
+    /// profile is used.
+    fn with_environment(options: Options, variable: impl Fn(&str) -> Option<String>) -> Result<Bucket> {
         let failed = |error: String| {
             Error::new(Kind::Failed, Outcome::DidNotHappen, &FileName::root(), "open").because(error)
         };
         // If a provider is installed already, the call fails, which does no harm.
         let _installed = rustls::crypto::ring::default_provider().install_default();
+        let is_set = |names: [&str; 2]| names.iter().any(|name| variable(name).is_some());
+        let profile = Profile::of(&variable);
+        let profile_keys = match options.keys {
+            None if !is_set(["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]) => {
+                ProfileKeys::read(&profile, World::real()).map_err(failed)?.map(Arc::new)
+            }
+            _ => None,
+        };
+        let region = match &options.region {
+            None if !is_set(["AWS_REGION", "AWS_DEFAULT_REGION"]) => profile.region(),
+            region => region.clone(),
+        };
         let builder = |retry: RetryConfig| {
             let mut builder = AmazonS3Builder::from_env()
                 .with_bucket_name(&options.bucket)
@@ -181,8 +207,11 @@ impl Bucket {
             if let Some(endpoint) = &options.endpoint {
                 builder = builder.with_endpoint(endpoint).with_allow_http(endpoint.starts_with("http:"));
             }
-            if let Some(region) = &options.region {
+            if let Some(region) = &region {
                 builder = builder.with_region(region);
+            }
+            if let Some(keys) = &profile_keys {
+                builder = builder.with_credentials(Arc::clone(keys) as _);
             }
             with_keys(builder, &options)
         };
@@ -208,8 +237,9 @@ impl Bucket {
         let runtime = Runtime::start("objectstore", THREADS).map_err(|error| failed(error.to_string()))?;
         let reads = Semaphore::new(options.reads_max);
         let finished = Mutex::default();
-        let shared =
-            Arc::new(Shared { store, once, options, meter, reads, runtime, world: World::real(), finished });
+        let world = World::real();
+        let shared = Shared { store, once, options, profile_keys, meter, reads, runtime, world, finished };
+        let shared = Arc::new(shared);
         Ok(Bucket { shared, deadline: None })
     }
 
@@ -221,6 +251,18 @@ impl Bucket {
     /// Returns the bucket without the deadline of [`Files::under_one_deadline`], for objects that outlive it.
     fn without_deadline(&self) -> Bucket {
         Bucket { shared: Arc::clone(&self.shared), deadline: None }
+    }
+
+    /// Returns how often the keys of the bucket have changed, for [`has_new_keys`](Bucket::has_new_keys).
+    fn key_changes(&self) -> u64 {
+        self.shared.profile_keys.as_ref().map_or(0, |keys| keys.changes())
+    }
+
+    /// Returns whether the store may have refused a request because of its keys, and the keys have changed since
+    /// [`key_changes`](Bucket::key_changes) returned `changes`. The same request may succeed then.
+    fn has_new_keys(&self, changes: u64, error: &object_store::Error) -> bool {
+        let keys = self.shared.profile_keys.as_ref().filter(|_| profile::may_concern_keys(error));
+        keys.is_some_and(|keys| keys.have_changed_since(changes))
     }
 
     /// Keeps the last bytes of a file that was just finished, so that opening it needs no request.

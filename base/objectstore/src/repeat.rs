@@ -39,7 +39,7 @@ impl Bucket {
 
     /// Sends a request that does no harm if it is sent again, and repeats it while it fails in a way that may pass. Ends
     /// at `deadline`, also if the last request hangs, and returns the last error of the store. Returns every other error
-    /// at once.
+    /// at once, unless the keys of the bucket have changed since the request was signed.
     pub(crate) async fn repeated<T, F>(
         &self,
         deadline: Moment,
@@ -50,8 +50,13 @@ impl Bucket {
     {
         let (mut pause, mut last) = (PAUSE_MIN, None);
         loop {
+            let key_changes = self.key_changes();
             let Some(reply) = self.until(deadline, request()).await else { return Err(no_reply(last)) };
             let error = match reply {
+                Err(error) if self.has_new_keys(key_changes, &error) => {
+                    last = Some(error);
+                    continue;
+                }
                 Err(error) if is_transient(&error) => error,
                 reply => return reply,
             };

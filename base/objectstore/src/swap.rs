@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | 200 | it happened | done |
 //! | 412, 409 | refused; perhaps because the store had our own request already | read the object and compare |
-//! | 403, 401 | it will not happen | fail, unless an earlier request may have happened |
+//! | 403, 401 | it will not happen | fail, unless an earlier request may have happened, or the keys have changed |
 //! | 400, 5xx, timeout, reset | it may have happened | send the same bytes again, and warn every [`PAUSE_MAX`] |
 //!
 //! All this ends after [`Options::settle_time`](crate::Options::settle_time), by the monotonic clock: a request without a
@@ -103,6 +103,7 @@ impl Bucket {
         loop {
             let options =
                 PutOptions { mode: mode.clone(), attributes: attributes.clone(), ..PutOptions::default() };
+            let key_changes = self.key_changes();
             let put = self.shared.once.put_opts(path, new.clone().into(), options);
             let error = match self.until(deadline, put).await {
                 Some(Ok(put)) => return version_of(put.e_tag, name),
@@ -112,6 +113,12 @@ impl Bucket {
                         .because(with_causes(&no_reply(last))));
                 }
             };
+            if self.has_new_keys(key_changes, &error) {
+                // A status 400 may be that of a proxy, after the store has executed the request.
+                is_in_doubt |= matches!(error, object_store::Error::Generic { .. });
+                last = Some(error);
+                continue;
+            }
             if repeat == Repeat::UnlessPermanent && is_permanent(&error) {
                 return Err(of_store(&error, Outcome::DidNotHappen, name, "swap"));
             }

@@ -9,10 +9,10 @@ keys! {
     WAL_DIR: Text = "hbase.wal.dir", "";
     /// URL of the S3-compatible store. Empty: the value of `AWS_ENDPOINT_URL`, or Amazon's S3.
     S3_ENDPOINT: Text = "fs.s3a.endpoint", "";
-    /// AWS region of the bucket. Empty: the value of `AWS_REGION`, or us-east-1.
+    /// AWS region of the bucket. Empty: the value of `AWS_REGION`, or that of the profile in `~/.aws`, or us-east-1.
     S3_REGION: Text = "fs.s3a.endpoint.region", "";
-    /// Access key for the S3-compatible store. Empty: from the environment (`AWS_ACCESS_KEY_ID`), a web identity, or the
-    /// metadata of the container or the instance.
+    /// Access key for the S3-compatible store. Empty: from the environment (`AWS_ACCESS_KEY_ID`), a profile in `~/.aws`
+    /// (`AWS_PROFILE`), a web identity, or the metadata of the container or the instance.
     S3_ACCESS_KEY: Text = "fs.s3a.access.key", "";
     /// Secret key that belongs to the access key.
     S3_SECRET_KEY: Text = "fs.s3a.secret.key", "";
